@@ -1,0 +1,224 @@
+/* libopdock for embedding programs, in C. opdock/opdock.hpp is C++20 on top of this and what most programs want.
+ *
+ *   opdock_runtime *runtime;
+ *   opdock_handle *rmsnorm;
+ *   opdock_open(NULL, &runtime);
+ *   opdock_find_op(runtime, "rmsnorm_fwd", &rmsnorm);
+ *   opdock_call_handle(rmsnorm, &args);
+ *   opdock_close(runtime);
+ *
+ * Three depths of calling, each cheaper than the one before: opdock_call_by_name looks the op up and validates;
+ * opdock_call_handle validates; opdock_prepared_run does neither, because opdock_prepare did.
+ *
+ * Every function returns a status: a plugin's own (opdock/abi/status.h) or one of those below. Where it is not
+ * OPDOCK_OK, opdock_last_error() of the same thread says what failed, what was expected, what came and what to do.
+ * Functions are safe to call on any thread, concurrently, unless they say otherwise. Handles belong to the runtime and
+ * live as long as it. Strings handed out by `char **` are the caller's and freed with opdock_string_free. Nothing else
+ * changes hands.
+ *
+ * Arguments are validated, except pointers: a null that is not called optional is undefined. */
+#ifndef OPDOCK_OPDOCK_H
+#define OPDOCK_OPDOCK_H
+
+#include "opdock/plugin.h"
+
+#define OPDOCK_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Statuses of the host itself, beside those of plugins. */
+#define OPDOCK_UNKNOWN_OP 100        /* no plugin declares the op */
+#define OPDOCK_NO_IMPLEMENTATION 101 /* declared, but no plugin implements it */
+#define OPDOCK_ALL_DROPPED 102       /* implemented, but policy, device, dtypes or availability leave none */
+#define OPDOCK_ALL_FAILED 103        /* every implementation that could serve the call declined or failed */
+#define OPDOCK_NOT_PREPARED 104      /* the stream is being captured and the op was never resolved: prepare first */
+#define OPDOCK_INVALID_POLICY 105    /* a variable, a file or a setting of a policy is wrong */
+#define OPDOCK_LOAD_FAILED 106       /* a plugin that was asked for by name did not load */
+#define OPDOCK_INTERNAL_ERROR 107    /* a fault of opdock's own */
+
+/* The message of this thread's last status other than OPDOCK_OK; "" when there was none. Valid until the thread's next
+ * call into opdock. */
+OPDOCK_API const char *opdock_last_error(void);
+
+/* "UNSUPPORTED" for OPDOCK_UNSUPPORTED, and so on; "UNKNOWN" for a number that is none of them. Static. */
+OPDOCK_API const char *opdock_status_name(opdock_status status);
+
+OPDOCK_API void opdock_string_free(char *string);
+
+/* --- opening ---------------------------------------------------------------------------------------------------- */
+
+typedef struct opdock_runtime opdock_runtime;
+
+typedef struct opdock_options {
+    uint32_t struct_size;
+    uint32_t n_modules;
+    /* The prefix of environment variables; null is "PLUGIN_". A program that chooses "TE_FL_" reads TE_FL_PREFER,
+     * TE_FL_PLUGIN_MODULES, ... */
+    const char *prefix;
+    /* Plugin files or directories, absolute, searched before everything else; asked for by name in the sense of strict. */
+    const char *const *modules;
+    /* Receives every log line, newline not included, instead of stderr; null is stderr. Called on any thread. */
+    void (*log)(void *user_data, int32_t level, const char *line);
+    void *log_user_data;
+    /* Memory for workspaces, aligned to 256; both null take the device provider's. `free_workspace` comes right after the
+     * kernel returned, with the same stream: the memory must stay usable for what is queued there. */
+    void *(*allocate_workspace)(void *user_data, DLDevice device, void *stream, uint64_t bytes);
+    void (*free_workspace)(void *user_data, DLDevice device, void *stream, void *memory);
+    void *workspace_user_data;
+} opdock_options;
+
+/* Reads the policy, finds and loads plugins. `options` may be null. On failure nothing stays open. */
+OPDOCK_API opdock_status opdock_open(const opdock_options *options, opdock_runtime **runtime);
+
+/* Calls the shutdown functions of plugins, newest first, and frees the runtime with all its handles. No call may be in
+ * flight and no prepared call may be used afterwards. Plugins stay mapped. Null is ignored. */
+OPDOCK_API void opdock_close(opdock_runtime *runtime);
+
+/* Loads one more plugin file; its implementations join the chains of later calls. */
+OPDOCK_API opdock_status opdock_load(opdock_runtime *runtime, const char *path);
+
+/* Registers implementations of the program itself, as a plugin with this id would: `entry` is what a shared object
+ * exports as opdock_register. `vendor` may be null. */
+OPDOCK_API opdock_status opdock_register_module(opdock_runtime *runtime, const char *id, const char *vendor,
+                                                opdock_entry entry);
+
+/* --- calling ---------------------------------------------------------------------------------------------------- */
+
+typedef struct opdock_handle opdock_handle;
+
+/* What a handle points to at any moment: an immutable decision. Swapped whole. */
+typedef struct opdock_target {
+    opdock_status (*call)(const struct opdock_target *target, opdock_handle *handle, const opdock_args *args);
+} opdock_target;
+
+/* An op, found once and kept. The layout is frozen; `layout` names it. */
+struct opdock_handle {
+    uint32_t layout;
+    uint32_t index;
+    /* Never null; loaded with acquire. */
+    const opdock_target *target;
+};
+
+/* OPDOCK_UNKNOWN_OP when no plugin declares `name`. The same handle each time. */
+OPDOCK_API opdock_status opdock_find_op(opdock_runtime *runtime, const char *name, opdock_handle **handle);
+
+/* Validates and runs one call: the first implementation of the op's chain, or the next when it declines or fails and the
+ * policy is not strict. */
+static inline opdock_status opdock_call_handle(opdock_handle *handle, const opdock_args *args) {
+    const opdock_target *target = __atomic_load_n(&handle->target, __ATOMIC_ACQUIRE);
+    return target->call(target, handle, args);
+}
+
+OPDOCK_API opdock_status opdock_call_by_name(opdock_runtime *runtime, const char *name, const opdock_args *args);
+
+/* The most dimensions a tensor may have. */
+#define OPDOCK_MAX_RANK 8
+
+typedef struct opdock_tensor_spec {
+    /* The parameter's name; belongs to the runtime. */
+    const char *name;
+    DLDataType dtype;
+    int32_t ndim;
+    int64_t shape[OPDOCK_MAX_RANK];
+    /* The caller may pass null for it. */
+    uint32_t optional;
+    /* Which parameter of the signature's outputs. */
+    uint32_t parameter;
+} opdock_tensor_spec;
+
+/* What the outputs of a call with these inputs and attributes look like; `args->outputs` is not read. Writes at most
+ * `capacity` specs and sets *count to how many there are. */
+OPDOCK_API opdock_status opdock_infer_outputs(opdock_handle *handle, const opdock_args *args, opdock_tensor_spec *specs,
+                                              uint32_t capacity, uint32_t *count);
+
+/* The parsed signature as JSON: {"op", "signature", "inputs": [{"name", "optional", "list", "mut"}], "outputs": [...],
+ * "attributes": [{"name", "type", "default"}], "dtype_variables": [...]}. */
+OPDOCK_API opdock_status opdock_signature_json(opdock_handle *handle, char **json);
+
+/* --- policy ----------------------------------------------------------------------------------------------------- */
+
+/* An immutable set of policy items, named and spelled as the environment variables without their prefix, in lower case:
+ * prefer, prefer_vendor, strict, allow_vendors, deny_vendors, per_op. Items it lacks come from the layers below. */
+typedef struct opdock_policy opdock_policy;
+
+typedef struct opdock_setting {
+    const char *name;
+    const char *value;
+} opdock_setting;
+
+OPDOCK_API opdock_status opdock_policy_create(opdock_runtime *runtime, const opdock_setting *settings, uint32_t count,
+                                              opdock_policy **policy);
+OPDOCK_API void opdock_policy_release(opdock_policy *policy);
+
+/* The policy of the program: above the environment, below scopes. Null takes it away. Not to be released before it is
+ * replaced. */
+OPDOCK_API opdock_status opdock_policy_set(opdock_runtime *runtime, const opdock_policy *policy);
+
+/* A scope of the calling thread: between push and pop its items are above all but `enforce:`. Scopes nest. */
+OPDOCK_API opdock_status opdock_policy_push(opdock_runtime *runtime, const opdock_policy *policy);
+OPDOCK_API opdock_status opdock_policy_pop(opdock_runtime *runtime);
+
+/* Everything in force on the calling thread as one policy, to be pushed on a worker thread. */
+OPDOCK_API opdock_status opdock_policy_effective(opdock_runtime *runtime, opdock_policy **policy);
+
+/* Reads environment and files again. When they are wrong the old policy stays. */
+OPDOCK_API opdock_status opdock_policy_reload(opdock_runtime *runtime);
+
+/* --- prepared calls --------------------------------------------------------------------------------------------- */
+
+/* A snapshot: implementation, config and plan for one problem. Later policy and health changes do not touch it. The
+ * first three fields are frozen. */
+typedef struct opdock_prepared {
+    opdock_kernel kernel;
+    const opdock_problem *problem;
+    uint64_t workspace_size;
+} opdock_prepared;
+
+/* `args` describes the problem; data pointers may be null, and where they are not, their alignment is what later
+ * pointers must have. `policy` may be null (the one in force). */
+OPDOCK_API opdock_status opdock_prepare(opdock_handle *handle, const opdock_args *args, const opdock_policy *policy,
+                                        opdock_prepared **prepared);
+OPDOCK_API void opdock_prepared_destroy(opdock_prepared *prepared);
+
+/* Whether a call made now might choose differently. */
+OPDOCK_API int32_t opdock_prepared_stale(const opdock_prepared *prepared);
+
+/* The implementation's id; belongs to the prepared call. */
+OPDOCK_API const char *opdock_prepared_impl(const opdock_prepared *prepared);
+
+/* Runs it with new pointers: call->data has problem->n_tensors of them. No validation, no fallback, no counting; the
+ * kernel's status comes back as it is. Any number of threads at once. The device must be current. */
+static inline opdock_status opdock_prepared_run(const opdock_prepared *prepared, const opdock_call *call) {
+    return prepared->kernel(prepared->problem, call);
+}
+
+/* --- looking -------------------------------------------------------------------------------------------------------- */
+
+/* Everything a person or a tool wants to know, as JSON of schema opdock.plugin-ls/1: host, policy with sources, search
+ * paths, plugins with the reasons of those rejected, ops with implementations and chains. */
+OPDOCK_API opdock_status opdock_describe(opdock_runtime *runtime, char **json);
+
+/* The decision for one key, as JSON: {"op", "device", "dtypes", "strict", "order", "order_source", "chain": [impl_id],
+ * "dropped": [{"impl_id", "rule", "reason"}], "kept": [{"impl_id", "rule"}]}. `device` is "cpu" or "cuda:1"; null takes
+ * "cpu:0". `dtypes` is "bf16,f32" for the signature's variables in order, or null for all implementations whatever
+ * their dtypes. `policy` may be null. */
+OPDOCK_API opdock_status opdock_explain(opdock_runtime *runtime, const char *op, const char *device, const char *dtypes,
+                                        const opdock_policy *policy, char **json);
+
+/* How many calls an implementation served in this process, prepared calls not counted. */
+OPDOCK_API opdock_status opdock_served_count(opdock_runtime *runtime, const char *op, const char *impl_id,
+                                             uint64_t *count);
+
+/* Brings implementations back that left their chains after failures. Null `op` or `impl_id` means all. */
+OPDOCK_API opdock_status opdock_reset_health(opdock_runtime *runtime, const char *op, const char *impl_id);
+
+/* Forgets what `available` answered; it is asked again when next needed. */
+OPDOCK_API opdock_status opdock_refresh_availability(opdock_runtime *runtime);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

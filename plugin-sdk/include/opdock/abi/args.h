@@ -1,0 +1,41 @@
+/* The arguments of a call by an embedding program, or by a kernel that calls another op.
+ *
+ * Everything is borrowed until the call returns. The host validates all of it against the op's signature.
+ *
+ * Since ABI 0.1. */
+#ifndef OPDOCK_ABI_ARGS_H
+#define OPDOCK_ABI_ARGS_H
+
+#include <stdint.h>
+
+#include <dlpack/dlpack.h>
+
+#include "opdock/abi/value.h"
+
+typedef struct opdock_args {
+    uint32_t struct_size;
+    /* Must be 0. */
+    uint32_t flags;
+    /* In signature order, lists flattened. A null pointer is an absent optional parameter; trailing optional parameters
+     * may be left out. Null strides mean row-major contiguous. `mut` inputs are written through these descriptors. */
+    const DLTensor *const *inputs;
+    const DLTensor *const *outputs;
+    /* In signature order when attribute_names is null (trailing ones may be left out, OPDOCK_VALUE_NONE takes the
+     * default); otherwise attribute_names[i] names attributes[i]. An int is taken where a float is expected. */
+    const opdock_value *attributes;
+    const char *const *attribute_names;
+    /* One size for each list parameter, in signature order; null when the op has none. */
+    const uint32_t *list_sizes;
+    uint32_t n_inputs;  /* tensors in `inputs` */
+    uint32_t n_outputs; /* tensors in `outputs` */
+    uint32_t n_attributes;
+    uint32_t n_lists;
+    void *stream;
+    /* Read only when no tensor tells the device; device_type 0 otherwise. */
+    DLDevice device;
+    /* Memory for the kernel; null lets the host allocate what the implementation asks for. */
+    void *workspace;
+    uint64_t workspace_size;
+} opdock_args;
+
+#endif

@@ -1,0 +1,77 @@
+/* A device kind: what the host and its tools need to use a device without linking its library.
+ *
+ * A kind fixes its DLPack device type, its native stream type and how its architectures are spelled. Several plugins may
+ * provide one kind; the first found serves. The host brings "cpu" itself.
+ *
+ * All functions are called on any thread, concurrently, and explain a status other than OPDOCK_OK with
+ * `opdock_host.fail`. `index` is below what `count` said. Streams and events are the kind's native handles.
+ *
+ * Since ABI 0.1. */
+#ifndef OPDOCK_ABI_DEVICE_H
+#define OPDOCK_ABI_DEVICE_H
+
+#include <stdint.h>
+
+#include <dlpack/dlpack.h>
+
+#include "opdock/abi/host.h"
+#include "opdock/abi/status.h"
+
+/* Filled in by the plugin; the host zeroes it first and sets struct_size. Strings are NUL-terminated UTF-8. */
+typedef struct opdock_device_properties {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t memory; /* bytes */
+    char name[128];
+    char architecture[32]; /* "sm_90" */
+    char uuid[48];
+    char driver[32];
+} opdock_device_properties;
+
+/* flags */
+#define OPDOCK_DEVICE_ORDERED_ARCHITECTURES 1u /* architectures end in a number that grows; "sm_80+" has a meaning */
+
+typedef struct opdock_device {
+    uint32_t struct_size;
+    uint32_t flags;
+    /* A host rejects the registration when it does not know one of these bits. */
+    uint32_t required_flags;
+    /* The DLDeviceType of this kind's tensors. */
+    int32_t dl_device_type;
+    /* "cuda". Copied. */
+    const char *kind;
+    /* The type a `stream` pointer has: "cudaStream_t". Copied. */
+    const char *stream_type;
+    void *user_data;
+
+    opdock_status (*count)(const opdock_host *host, void *user_data, int32_t *count);
+    opdock_status (*properties)(const opdock_host *host, void *user_data, int32_t index,
+                                opdock_device_properties *properties);
+    /* Makes the device current for the calling thread. */
+    opdock_status (*make_current)(const opdock_host *host, void *user_data, int32_t index);
+
+    /* Memory of the device, aligned to 256, in stream order: usable by work queued on `stream` after allocate, and until
+     * the work queued before free has run. */
+    opdock_status (*allocate)(const opdock_host *host, void *user_data, int32_t index, void *stream, uint64_t bytes,
+                              void **memory);
+    opdock_status (*free)(const opdock_host *host, void *user_data, int32_t index, void *stream, void *memory);
+    /* Copies in stream order; one side may be kDLCPU. */
+    opdock_status (*copy)(const opdock_host *host, void *user_data, void *to, DLDevice to_device, const void *from,
+                          DLDevice from_device, uint64_t bytes, void *stream);
+
+    opdock_status (*stream_create)(const opdock_host *host, void *user_data, int32_t index, void **stream);
+    opdock_status (*stream_destroy)(const opdock_host *host, void *user_data, int32_t index, void *stream);
+    opdock_status (*stream_synchronize)(const opdock_host *host, void *user_data, int32_t index, void *stream);
+    /* Sets *capturing to 1 while `stream` is being captured into a graph, else to 0. */
+    opdock_status (*stream_is_capturing)(const opdock_host *host, void *user_data, int32_t index, void *stream,
+                                         int32_t *capturing);
+
+    opdock_status (*event_create)(const opdock_host *host, void *user_data, int32_t index, void **event);
+    opdock_status (*event_destroy)(const opdock_host *host, void *user_data, int32_t index, void *event);
+    opdock_status (*event_record)(const opdock_host *host, void *user_data, int32_t index, void *event, void *stream);
+    /* Waits for both events; milliseconds between them. */
+    opdock_status (*event_elapsed)(const opdock_host *host, void *user_data, int32_t index, void *begin, void *end,
+                                   float *milliseconds);
+} opdock_device;
+
+#endif

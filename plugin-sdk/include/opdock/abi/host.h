@@ -1,0 +1,43 @@
+/* What the host offers to kernels and callbacks. Valid as long as the process; one table per opened host.
+ *
+ * Since ABI 0.1. */
+#ifndef OPDOCK_ABI_HOST_H
+#define OPDOCK_ABI_HOST_H
+
+#include <stdint.h>
+
+#include "opdock/abi/args.h"
+#include "opdock/abi/problem.h"
+#include "opdock/abi/status.h"
+
+#define OPDOCK_LOG_DEBUG 0
+#define OPDOCK_LOG_INFO 1
+#define OPDOCK_LOG_WARNING 2
+#define OPDOCK_LOG_ERROR 3
+
+typedef struct opdock_host {
+    uint32_t struct_size;
+    uint32_t abi_major;
+    uint32_t abi_minor;
+    uint32_t reserved;
+    /* The host's; not for plugins. */
+    const void *host_data;
+
+    /* [any thread] Writes one line to the host's log. `level` is an OPDOCK_LOG_ value; `message` is UTF-8, copied. */
+    void (*log)(const struct opdock_host *host, int32_t level, const char *message);
+
+    /* [any thread] Leaves the sentence that explains `status` for the caller of this thread, and returns `status`, so
+     * that a kernel can end with `return host->fail(host, OPDOCK_UNSUPPORTED, "n must be even");`. `message` is UTF-8,
+     * copied; null leaves none. The last call before returning counts. */
+    opdock_status (*fail)(const struct opdock_host *host, opdock_status status, const char *message);
+
+    /* [any thread] A table named by `name`, or null when this host does not have it. No extension is defined yet. */
+    const void *(*get_extension)(const struct opdock_host *host, const char *name);
+
+    /* [any thread, inside a kernel] Calls another op by name on behalf of `from`, the problem the kernel was given, under
+     * the policy in force. Resolves to no (op, implementation) that is already running on this thread or is `from`'s
+     * own, so that a composite never calls itself. The message of a failure is left as if by `fail`. */
+    opdock_status (*call_op)(const opdock_problem *from, const char *op, const opdock_args *args);
+} opdock_host;
+
+#endif

@@ -1,0 +1,31 @@
+/* A tagged value of 16 bytes: one attribute of a call. Its layout is frozen.
+ *
+ * Since ABI 0.1. */
+#ifndef OPDOCK_ABI_VALUE_H
+#define OPDOCK_ABI_VALUE_H
+
+#include <stdint.h>
+
+/* In a caller's arguments: take the signature's default. Kernels never see it. */
+#define OPDOCK_VALUE_NONE 0u
+#define OPDOCK_VALUE_INT 1u    /* i */
+#define OPDOCK_VALUE_FLOAT 2u  /* f */
+#define OPDOCK_VALUE_BOOL 3u   /* i, 0 or 1 */
+#define OPDOCK_VALUE_STRING 4u /* s, UTF-8, NUL-terminated; count is its length in bytes without the NUL */
+#define OPDOCK_VALUE_DTYPE 5u  /* i, as OPDOCK_DTYPE packs it */
+#define OPDOCK_VALUE_INTS 6u   /* ints[0 .. count) */
+
+/* Strings and lists are borrowed: from the caller for the length of the call, from the host for a kernel (as long as the
+ * problem they belong to). */
+typedef struct opdock_value {
+    uint32_t type;
+    uint32_t count;
+    union {
+        int64_t i;
+        double f;
+        const char *s;
+        const int64_t *ints;
+    } as;
+} opdock_value;
+
+#endif

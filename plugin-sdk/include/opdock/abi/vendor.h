@@ -1,0 +1,24 @@
+/* A vendor as frameworks know it.
+ *
+ * Since ABI 0.1. */
+#ifndef OPDOCK_ABI_VENDOR_H
+#define OPDOCK_ABI_VENDOR_H
+
+#include <stdint.h>
+
+typedef struct opdock_vendor {
+    uint32_t struct_size;
+    /* Ignore unknown bits. */
+    uint32_t flags;
+    /* Compared without case: "acme". Copied, as all strings here. */
+    const char *name;
+    /* The device as the vendor's framework calls it ("npu"), or null. */
+    const char *device_name;
+    /* The framework's dispatch key ("PrivateUse1"), or null. */
+    const char *dispatch_key;
+    /* A command that exits 0 when the vendor's device is present, or null. Run without a shell, five seconds at most,
+     * and only when the vendor's plugin provides no opdock_device. */
+    const char *device_query_command;
+} opdock_vendor;
+
+#endif
