@@ -1,0 +1,54 @@
+// A file as bytes, with sizes that are checked before anything is allocated or read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opdock::files {
+
+[[noreturn]] void fail(const std::filesystem::path &path, const std::string &message);
+
+class ByteReader {
+  public:
+    explicit ByteReader(const std::filesystem::path &path);
+
+    std::uint64_t size() const { return size_; }
+
+    // `what` names the part in the error for a file that ends too early.
+    std::vector<std::byte> read(std::uint64_t offset, std::uint64_t count, std::string_view what);
+    std::string read_text(std::uint64_t offset, std::uint64_t count, std::string_view what);
+    // `width` bytes, at most 8, least significant first.
+    std::uint64_t read_number(std::uint64_t offset, std::uint64_t width, std::string_view what);
+
+  private:
+    void read_into(char *target, std::uint64_t offset, std::uint64_t count, std::string_view what);
+
+    std::filesystem::path path_;
+    std::ifstream stream_;
+    std::uint64_t size_ = 0;
+};
+
+class ByteWriter {
+  public:
+    explicit ByteWriter(const std::filesystem::path &path);
+
+    void write(std::string_view text);
+    void write(const std::vector<std::byte> &bytes);
+    // Call last: an error such as a full disk may only show here.
+    void close();
+
+  private:
+    std::filesystem::path path_;
+    std::ofstream stream_;
+};
+
+// What a writer checks of every tensor before it opens the file.
+struct TensorData;
+void check_consistent(const std::filesystem::path &path, const TensorData &tensor);
+
+} // namespace opdock::files

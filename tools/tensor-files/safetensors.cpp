@@ -1,0 +1,211 @@
+// .safetensors: a 64-bit header size, a JSON header {name: {"dtype", "shape", "data_offsets": [begin, end]}}, and the
+// data those offsets point into, without holes (https://github.com/huggingface/safetensors).
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "byte_stream.hpp"
+#include "tensor_files.hpp"
+
+namespace opdock::files {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t max_header = 16 * 1024 * 1024; // over 100,000 tensors
+constexpr int max_depth = 3;                           // file, tensor, shape
+constexpr std::string_view metadata = "__metadata__";
+
+struct TypeName {
+    std::string_view text;
+    std::uint32_t dtype;
+};
+constexpr std::array<TypeName, 10> type_names = {{{"F32", OPDOCK_F32},
+                                                  {"F16", OPDOCK_F16},
+                                                  {"BF16", OPDOCK_BF16},
+                                                  {"F64", f64},
+                                                  {"F8_E4M3", OPDOCK_E4M3},
+                                                  {"F8_E5M2", OPDOCK_E5M2},
+                                                  {"I64", OPDOCK_I64},
+                                                  {"I32", OPDOCK_I32},
+                                                  {"U8", OPDOCK_U8},
+                                                  {"BOOL", OPDOCK_BOOL}}};
+
+struct Entry {
+    std::string name;
+    std::string dtype; // as the file spells it: a file may hold types we do not read beside those we do
+    std::vector<std::int64_t> shape;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+};
+
+struct Index {
+    std::vector<Entry> entries; // in the order of their data
+    std::uint64_t data = 0;     // where it starts in the file
+};
+
+json parse_header(const std::filesystem::path &path, const std::string &text) {
+    std::set<std::string> names;
+    const auto check = [&](int depth, json::parse_event_t event, const json &value) {
+        if (depth > max_depth)
+            fail(path, "malformed .safetensors header: nested too deep");
+        // json keeps the last of two equal keys; here that would hide data.
+        if (event == json::parse_event_t::key && depth == 1 && !names.insert(value.get<std::string>()).second)
+            fail(path, "malformed .safetensors header: tensor " + value.dump() + " appears twice");
+        return true;
+    };
+    try {
+        return json::parse(text, check);
+    } catch (const json::exception &error) {
+        fail(path, std::string("malformed .safetensors header: ") + error.what());
+    }
+}
+
+Entry parse_entry(const std::filesystem::path &path, const std::string &name, const json &value) {
+    const auto require = [&](bool condition, const char *what) {
+        if (!condition)
+            fail(path, "malformed .safetensors header: tensor '" + name + "' " + what);
+    };
+    require(value.is_object(), "is not an object");
+    require(value.contains("dtype") && value["dtype"].is_string(), "has no dtype");
+    require(value.contains("shape") && value["shape"].is_array(), "has no shape");
+    require(value.contains("data_offsets") && value["data_offsets"].is_array() && value["data_offsets"].size() == 2,
+            "has no pair of data_offsets");
+    const auto is_size = [](const json &number) {
+        return number.is_number_unsigned() && number.get<std::uint64_t>() <= INT64_MAX;
+    };
+    const json &offsets = value["data_offsets"];
+    require(std::all_of(value["shape"].begin(), value["shape"].end(), is_size), "has a dimension that is no size");
+    require(std::all_of(offsets.begin(), offsets.end(), is_size), "has a data offset that is no size");
+
+    Entry entry{name, value["dtype"], value["shape"], offsets[0], offsets[1]};
+    require(entry.begin <= entry.end, "ends before it begins");
+    return entry;
+}
+
+std::uint32_t dtype_of(const std::filesystem::path &path, const Entry &entry) {
+    for (const TypeName &known : type_names)
+        if (known.text == entry.dtype)
+            return known.dtype;
+    fail(path, "tensor '" + entry.name + "' has dtype " + entry.dtype +
+                   ", which no op takes; expected F32, F16, BF16, F64, F8_E4M3, F8_E5M2, I64, I32, U8 or BOOL");
+}
+
+Index read_index(const std::filesystem::path &path, ByteReader &file) {
+    const std::uint64_t header_size = file.read_number(0, 8, "the header's size");
+    if (header_size > max_header)
+        fail(path, "not a .safetensors file, or its header is too large: it claims " + std::to_string(header_size) +
+                       " bytes; at most " + std::to_string(max_header) + " are read");
+    const json header = parse_header(path, file.read_text(8, header_size, "the header"));
+    if (!header.is_object())
+        fail(path, "malformed .safetensors header: not an object");
+
+    Index index;
+    index.data = 8 + header_size;
+    for (const auto &[name, value] : header.items())
+        if (name != metadata)
+            index.entries.push_back(parse_entry(path, name, value));
+    std::sort(index.entries.begin(), index.entries.end(), [](const Entry &a, const Entry &b) {
+        return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+    });
+    std::uint64_t end = 0;
+    for (const Entry &entry : index.entries) {
+        if (entry.begin != end)
+            fail(path, "tensor '" + entry.name + "' starts at " + std::to_string(entry.begin) +
+                           " of the data, where the one before it ends at " + std::to_string(end) +
+                           "; tensors may neither overlap nor leave gaps");
+        end = entry.end;
+    }
+    const std::uint64_t available = file.size() - index.data;
+    if (end != available)
+        fail(path, std::string(end > available ? "truncated" : "longer than its header says") + ": the tensors take " +
+                       std::to_string(end) + " bytes, the file has " + std::to_string(available) + " after its header");
+    return index;
+}
+
+TensorData read_entry(const std::filesystem::path &path, ByteReader &file, const Index &index, const Entry &entry) {
+    TensorData tensor{entry.name, dtype_of(path, entry), entry.shape, {}};
+    std::uint64_t expected = 0;
+    try {
+        expected = byte_size(tensor.dtype, tensor.shape);
+    } catch (const Error &error) {
+        fail(path, "tensor '" + entry.name + "': " + error.what());
+    }
+    if (entry.end - entry.begin != expected)
+        fail(path, "tensor '" + entry.name + "': its shape and dtype need " + std::to_string(expected) +
+                       " bytes, its data_offsets span " + std::to_string(entry.end - entry.begin));
+    tensor.bytes = file.read(index.data + entry.begin, expected, "tensor '" + entry.name + "'");
+    return tensor;
+}
+
+} // namespace
+
+std::vector<TensorData> read_safetensors(const std::filesystem::path &path) {
+    ByteReader file(path);
+    const Index index = read_index(path, file);
+    std::vector<TensorData> tensors;
+    for (const Entry &entry : index.entries)
+        tensors.push_back(read_entry(path, file, index, entry));
+    return tensors;
+}
+
+TensorData read_safetensors(const std::filesystem::path &path, std::string_view name) {
+    ByteReader file(path);
+    const Index index = read_index(path, file);
+    std::string names;
+    for (const Entry &entry : index.entries) {
+        if (entry.name == name)
+            return read_entry(path, file, index, entry);
+        names += (names.empty() ? "'" : ", '") + entry.name + "'";
+    }
+    fail(path, "has no tensor '" + std::string(name) + "'; it has " + (names.empty() ? "none" : names));
+}
+
+void write_safetensors(const std::filesystem::path &path, std::span<const TensorData> tensors) {
+    // Wide elements first keeps every tensor aligned to its element size in a mapped file.
+    std::vector<const TensorData *> order;
+    std::set<std::string_view> names;
+    for (const TensorData &tensor : tensors) {
+        check_consistent(path, tensor);
+        if (tensor.name == metadata)
+            fail(path, "a tensor cannot be named '__metadata__'");
+        if (!names.insert(tensor.name).second)
+            fail(path, "two tensors are named '" + tensor.name + "'");
+        order.push_back(&tensor);
+    }
+    std::stable_sort(order.begin(), order.end(), [](const TensorData *a, const TensorData *b) {
+        return element_size(a->dtype) > element_size(b->dtype);
+    });
+
+    json header = json::object();
+    std::uint64_t offset = 0;
+    for (const TensorData *tensor : order) {
+        const auto *type = std::find_if(type_names.begin(), type_names.end(),
+                                        [&](const TypeName &known) { return known.dtype == tensor->dtype; });
+        header[tensor->name] = {
+            {"dtype", type->text}, {"shape", tensor->shape}, {"data_offsets", {offset, offset + tensor->bytes.size()}}};
+        offset += tensor->bytes.size();
+    }
+    std::string text;
+    try {
+        text = header.dump();
+    } catch (const json::exception &) {
+        fail(path, "the name of a tensor is not UTF-8");
+    }
+    text.append((8 - text.size() % 8) % 8, ' ');
+
+    ByteWriter file(path);
+    std::array<char, 8> size{};
+    for (std::size_t i = 0; i < size.size(); ++i)
+        size[i] = static_cast<char>((text.size() >> (8 * i)) & 0xff);
+    file.write(std::string_view(size.data(), size.size()));
+    file.write(text);
+    for (const TensorData *tensor : order)
+        file.write(tensor->bytes);
+    file.close();
+}
+
+} // namespace opdock::files
