@@ -1,0 +1,90 @@
+#include "load.hpp"
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace opdock::core {
+namespace {
+
+// glibc says what is wrong in one sentence only, so it is told apart by its words.
+Rejection explain(const std::filesystem::path &path, std::string_view text) {
+    const std::string name = path.filename().string();
+    const auto contains = [&](std::string_view words) { return text.find(words) != std::string_view::npos; };
+    const auto rejection = [&](RejectCode code, std::string_view remedy) {
+        return Rejection{code, path, fmt::format("'{}' does not load: {}.\n{}", name, text, remedy)};
+    };
+    if (contains("undefined symbol: ")) {
+        return rejection(RejectCode::symbol_unresolved,
+                         "Link the plugin with every library it uses (-z defs finds this when it is built), or install "
+                         "the version of that library it was built with.");
+    }
+    if (contains("cannot open shared object file")) {
+        return rejection(
+            RejectCode::library_missing,
+            fmt::format("Install that library, or add its folder to LD_LIBRARY_PATH; `ldd {}` lists what is "
+                        "missing.",
+                        path.string()));
+    }
+    if (contains("' not found (required by")) {
+        return rejection(RejectCode::version_missing,
+                         "It was built on a newer system. Install that version, or rebuild the plugin on the oldest "
+                         "system it shall run on.");
+    }
+    if (contains("static TLS block")) {
+        return rejection(RejectCode::no_static_tls,
+                         "Rebuild it without -ftls-model=initial-exec, or load it before other libraries take the room "
+                         "(LD_PRELOAD).");
+    }
+    return rejection(RejectCode::load_failed, "The words after the colon are the dynamic loader's.");
+}
+
+// Boost puts the loader's sentence behind its own: "boost::dll::shared_library::load() failed (dlerror system message:
+// ...): Bad file descriptor".
+std::string loader_text(std::string_view what) {
+    constexpr std::string_view opening = "dlerror system message: ";
+    const std::size_t begin = what.find(opening);
+    const std::size_t end = what.rfind("): ");
+    if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) {
+        return std::string(what);
+    }
+    return std::string(what.substr(begin + opening.size(), end - begin - opening.size()));
+}
+
+} // namespace
+
+std::variant<Loaded, Rejection> load(const std::filesystem::path &path) {
+    using boost::dll::load_mode::type;
+    // A bare name would be searched, in the working directory among others.
+    const std::filesystem::path absolute = std::filesystem::absolute(path);
+    boost::dll::shared_library library;
+    try {
+        // The overload that reports by error code loses the loader's sentence.
+        library.load(boost::dll::fs::path(absolute.string()),
+                     static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
+    } catch (const boost::dll::fs::system_error &error) {
+        return explain(path, loader_text(error.what()));
+    }
+    if (!library.has(OPDOCK_ENTRY_SYMBOL)) {
+        return Rejection{RejectCode::entry_missing, path,
+                         fmt::format("'{}' exports no function " OPDOCK_ENTRY_SYMBOL ".\n"
+                                     "Define it with OPDOCK_ENTRY, and see that no version script hides it.",
+                                     path.filename().string())};
+    }
+    opdock_entry entry = &library.get<opdock_status(opdock_registry *)>(OPDOCK_ENTRY_SYMBOL);
+    return Loaded{std::move(library), entry};
+}
+
+void keep_mapped(Loaded &&loaded) {
+    // Its destructor, which would unmap the plugin, never runs; there is no memory to free but the handle.
+    union Forever {
+        boost::dll::shared_library library;
+        explicit Forever(boost::dll::shared_library &&from) : library(std::move(from)) {}
+        ~Forever() {}
+    };
+    const Forever forever(std::move(loaded.library));
+}
+
+} // namespace opdock::core

@@ -1,0 +1,28 @@
+// Opens a plugin that inspection accepted and finds its entry. From here on vendor code runs: constructors, at once.
+#pragma once
+
+#include <filesystem>
+#include <variant>
+
+#include <boost/dll/shared_library.hpp>
+
+#include "opdock/abi/entry.h"
+#include "reject.hpp"
+
+namespace opdock::core {
+
+struct Loaded {
+    // Unmaps the plugin when it is destroyed, unless keep_mapped took it.
+    boost::dll::shared_library library;
+    opdock_entry entry;
+};
+
+// Binds every symbol now, so that a missing one is an error here and not in the middle of a call, and keeps the
+// plugin's symbols to itself.
+std::variant<Loaded, Rejection> load(const std::filesystem::path &path);
+
+// To be called once something of the plugin is registered: from then on the process holds pointers into it, and threads
+// of its own may run in it.
+void keep_mapped(Loaded &&loaded);
+
+} // namespace opdock::core

@@ -1,0 +1,177 @@
+#include "note.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "reject.hpp"
+
+namespace opdock::core {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view schema = "opdock.note/1";
+constexpr std::size_t longest_text = 128;
+
+[[noreturn]] void malformed(std::string_view plugin, const std::string &what) {
+    throw Rejected(RejectCode::malformed_note,
+                   fmt::format("the note of '{}' cannot be understood: {}.\n"
+                               "Write it with OPDOCK_NOTE of the plugin SDK, once per plugin.",
+                               plugin, what));
+}
+
+std::string read_text(std::string_view plugin, const json &note, const char *key) {
+    const auto field = note.find(key);
+    if (field == note.end() || !field->is_string()) {
+        malformed(plugin, fmt::format("\"{}\" must be a string", key));
+    }
+    const auto &text = field->get_ref<const std::string &>();
+    if (text.size() > longest_text) {
+        malformed(plugin, fmt::format("\"{}\" is {} bytes long, more than {}", key, text.size(), longest_text));
+    }
+    if (std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; })) {
+        malformed(plugin, fmt::format("\"{}\" contains a control character", key));
+    }
+    return text;
+}
+
+std::string read_nonempty_text(std::string_view plugin, const json &note, const char *key) {
+    std::string text = read_text(plugin, note, key);
+    if (text.empty()) {
+        malformed(plugin, fmt::format("\"{}\" is empty", key));
+    }
+    return text;
+}
+
+std::string read_id(std::string_view plugin, const json &note) {
+    std::string id = read_nonempty_text(plugin, note, "id");
+    if (id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.-") != std::string::npos) {
+        malformed(plugin, fmt::format("the id \"{}\" has characters other than a-z, 0-9, '_', '.' and '-'", id));
+    }
+    return id;
+}
+
+// "avx2,fma"
+std::vector<std::string> read_list(std::string_view plugin, const json &note, const char *key) {
+    const std::string text = read_text(plugin, note, key);
+    std::vector<std::string> items;
+    if (text.empty()) {
+        return items;
+    }
+    std::istringstream stream(text + ",");
+    for (std::string item; std::getline(stream, item, ',');) {
+        if (item.empty() || item.find(' ') != std::string::npos) {
+            malformed(plugin,
+                      fmt::format("\"{}\" must be names separated by commas, without spaces, not \"{}\"", key, text));
+        }
+        items.push_back(item);
+    }
+    return items;
+}
+
+AbiVersion read_version(std::string_view plugin, const json &note, const char *key) {
+    constexpr std::uint64_t largest = 65535;
+    const auto field = note.find(key);
+    if (field != note.end() && field->is_array() && field->size() == 2 && (*field)[0].is_number_unsigned() &&
+        (*field)[1].is_number_unsigned()) {
+        const auto major = (*field)[0].get<std::uint64_t>();
+        const auto minor = (*field)[1].get<std::uint64_t>();
+        if (major <= largest && minor <= largest) {
+            return {static_cast<std::uint32_t>(major), static_cast<std::uint32_t>(minor)};
+        }
+    }
+    malformed(plugin, fmt::format("\"{}\" must be [major, minor]", key));
+}
+
+} // namespace
+
+std::string to_text(AbiVersion version) {
+    return fmt::format("{}.{}", version.major, version.minor);
+}
+
+Note parse_note(std::string_view plugin, std::string_view text, AbiVersion host) {
+    const json parsed = json::parse(text, nullptr, false);
+    if (parsed.is_discarded() || !parsed.is_object()) {
+        malformed(plugin, "it is not a JSON object");
+    }
+    if (const std::string found = read_text(plugin, parsed, "schema"); found != schema) {
+        malformed(plugin, fmt::format("its schema is \"{}\", this host reads \"{}\"", found, schema));
+    }
+    Note note;
+    note.abi = read_version(plugin, parsed, "abi");
+    note.oldest_host = read_version(plugin, parsed, "oldest_host");
+    if (note.oldest_host > note.abi) {
+        malformed(plugin, fmt::format("it asks for a host of ABI {} or newer, but was built for {}",
+                                      to_text(note.oldest_host), to_text(note.abi)));
+    }
+    if (const auto reason = judge_abi(plugin, note.abi, note.oldest_host, host)) {
+        throw Rejected(RejectCode::abi_mismatch, *reason);
+    }
+    note.id = read_id(plugin, parsed);
+    note.version = read_nonempty_text(plugin, parsed, "version");
+    note.vendor = read_nonempty_text(plugin, parsed, "vendor");
+    note.devices = read_list(plugin, parsed, "devices");
+    note.cpu_features = read_list(plugin, parsed, "cpu_features");
+    if (note.devices.empty()) {
+        malformed(plugin, "\"devices\" is empty");
+    }
+    return note;
+}
+
+std::optional<std::string> judge_abi(std::string_view plugin, AbiVersion built_for, AbiVersion oldest_host,
+                                     AbiVersion host) {
+    // Before 1.0 a minor may change anything.
+    if (host.major == 0 || built_for.major == 0) {
+        if (built_for == host) {
+            return std::nullopt;
+        }
+        return fmt::format("plugin '{}' was built for ABI {}; this host supports exactly {}.\n"
+                           "Rebuild it with the SDK of ABI {}, or install the opdock that has ABI {}.",
+                           plugin, to_text(built_for), to_text(host), to_text(host), to_text(built_for));
+    }
+    if (built_for.major != host.major) {
+        return fmt::format("plugin '{}' was built for ABI {}; this host supports {}.0 to {}.\n"
+                           "Rebuild it with the opdock {}.x SDK, or install opdock {}.x.",
+                           plugin, to_text(built_for), host.major, to_text(host), host.major, built_for.major);
+    }
+    if (oldest_host > host) {
+        return fmt::format("plugin '{}' needs a host of ABI {} or newer; this host has {}.\n"
+                           "Install a newer opdock, or a build of the plugin for ABI {}.",
+                           plugin, to_text(oldest_host), to_text(host), to_text(host));
+    }
+    return std::nullopt;
+}
+
+std::set<std::string> machine_cpu_features() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        // "flags : fpu vme ..." on x86, "Features : fp asimd ..." on Arm; the same for every core.
+        if (line.starts_with("flags") || line.starts_with("Features")) {
+            std::istringstream words(line.substr(std::min(line.find(':') + 1, line.size())));
+            return {std::istream_iterator<std::string>(words), {}};
+        }
+    }
+    return {};
+}
+
+std::optional<std::string> judge_cpu_features(std::string_view plugin, const std::vector<std::string> &needed,
+                                              const std::set<std::string> &present) {
+    std::string missing;
+    for (const std::string &feature : needed) {
+        if (!present.contains(feature)) {
+            missing += missing.empty() ? feature : ", " + feature;
+        }
+    }
+    if (missing.empty()) {
+        return std::nullopt;
+    }
+    return fmt::format("plugin '{}' needs CPU features that /proc/cpuinfo does not list on this machine: {}.\n"
+                       "Use it on a machine that has them, or ask its vendor for a build without them.",
+                       plugin, missing);
+}
+
+} // namespace opdock::core
