@@ -1,0 +1,95 @@
+# opdock_add_plugin(NAME SOURCES file... [TUNE file] [DESTINATION folder] [NO_INSTALL])
+#
+# Builds the plugin libNAME.so from C, C++, CUDA or other sources that the project has enabled.
+#
+#   SOURCES      One of them holds OPDOCK_NOTE and opdock_register (opdock/abi/note.h, opdock/abi/entry.h).
+#   TUNE         The tune file; lies beside the library as NAME.tune.yaml, where hosts look for it.
+#   DESTINATION  Where it is installed; relative to CMAKE_INSTALL_PREFIX. Default: lib/opdock/plugins (with the lib of
+#                GNUInstallDirs), which hosts search below /usr, /usr/local and their own prefix.
+#   NO_INSTALL   Leave it in the build tree.
+#
+# The target NAME is a normal CMake target: link libraries to it and set properties as on any other. Only
+# opdock_register is exported, and every symbol is bound when the library is opened, so that a plugin that cannot work
+# says so then and not in a call. A check after linking makes sure of what a host would otherwise reject it for.
+
+cmake_policy(VERSION 3.22)
+
+set(OPDOCK_PLUGIN_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
+
+function(opdock_add_plugin name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "TUNE;DESTINATION" "SOURCES")
+    if(arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "opdock_add_plugin(${name}): unknown argument '${arg_UNPARSED_ARGUMENTS}'; "
+                            "known are SOURCES, TUNE, DESTINATION and NO_INSTALL.")
+    endif()
+    if(NOT arg_SOURCES)
+        message(FATAL_ERROR "opdock_add_plugin(${name}): SOURCES is missing; list the plugin's source files after it.")
+    endif()
+    if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+        message(FATAL_ERROR "opdock_add_plugin(${name}): plugins are ELF shared objects for Linux; "
+                            "this is a build for ${CMAKE_SYSTEM_NAME}.")
+    endif()
+
+    add_library(${name} MODULE ${arg_SOURCES})
+    target_link_libraries(${name} PRIVATE OpdockPlugin::sdk)
+    set_target_properties(
+        ${name}
+        PROPERTIES PREFIX lib
+                   SUFFIX .so
+                   POSITION_INDEPENDENT_CODE ON
+                   C_VISIBILITY_PRESET hidden
+                   CXX_VISIBILITY_PRESET hidden
+                   CUDA_VISIBILITY_PRESET hidden
+                   VISIBILITY_INLINES_HIDDEN ON)
+
+    # The SDK's C++ headers are C++17, its C headers C99; newer is fine.
+    get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+    if(CXX IN_LIST languages)
+        target_compile_features(${name} PRIVATE cxx_std_17)
+        # Without it, templates with static variables become process-wide (STB_GNU_UNIQUE), across version scripts of
+        # other plugins, and keep a library from being closed.
+        target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique>)
+    endif()
+    if(C IN_LIST languages)
+        target_compile_features(${name} PRIVATE c_std_99)
+    endif()
+
+    set(exports "${OPDOCK_PLUGIN_CMAKE_DIR}/plugin-exports.map")
+    target_link_options(${name} PRIVATE "LINKER:--version-script=${exports}" LINKER:-z,now LINKER:-z,relro LINKER:-z,defs)
+    set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${exports}")
+
+    add_custom_command(
+        TARGET ${name}
+        POST_BUILD
+        COMMAND "${CMAKE_COMMAND}" "-DPLUGIN=$<TARGET_FILE:${name}>" "-DREADELF=${CMAKE_READELF}" -P
+                "${OPDOCK_PLUGIN_CMAKE_DIR}/check-plugin.cmake"
+        VERBATIM)
+
+    if(arg_TUNE)
+        get_filename_component(tune "${arg_TUNE}" ABSOLUTE)
+        if(NOT EXISTS "${tune}")
+            message(FATAL_ERROR "opdock_add_plugin(${name}): the tune file '${tune}' does not exist.")
+        endif()
+        set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${tune}") # an edited file is copied again
+        add_custom_command(
+            TARGET ${name}
+            POST_BUILD
+            COMMAND "${CMAKE_COMMAND}" -E copy "${tune}" "$<TARGET_FILE_DIR:${name}>/${name}.tune.yaml"
+            VERBATIM)
+    endif()
+
+    if(NOT arg_NO_INSTALL)
+        set(destination "${arg_DESTINATION}")
+        if(NOT destination)
+            set(libdir lib)
+            if(CMAKE_INSTALL_LIBDIR)
+                set(libdir "${CMAKE_INSTALL_LIBDIR}")
+            endif()
+            set(destination "${libdir}/opdock/plugins")
+        endif()
+        install(TARGETS ${name} LIBRARY DESTINATION "${destination}")
+        if(arg_TUNE)
+            install(FILES "${tune}" DESTINATION "${destination}" RENAME ${name}.tune.yaml)
+        endif()
+    endif()
+endfunction()

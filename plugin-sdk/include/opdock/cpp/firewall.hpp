@@ -1,0 +1,148 @@
+// Plain C functions out of C++ ones. No exception leaves them: std::bad_alloc becomes OUT_OF_MEMORY, a Failure its own
+// status, anything else FAILED with what() as the sentence.
+//
+//     Status scale(const Call &call);                            kernel<&scale>
+//     Status have_avx512(DLDevice device);                       available<&have_avx512>
+//     Status even_only(const Problem &problem);                  supports<&even_only>
+//     Status pick_block(const Problem &problem, int64_t *knobs); heuristic<&pick_block>
+//     uint64_t scratch(const Problem &problem);                  workspace_size<&scratch>
+//     Status make(const Problem &, std::unique_ptr<Plan> &);     plan<&make>
+//     Status connect(DLDevice, std::unique_ptr<State> &);        device_state<&connect>
+#ifndef OPDOCK_CPP_FIREWALL_HPP
+#define OPDOCK_CPP_FIREWALL_HPP
+
+#include <exception>
+#include <memory>
+#include <new>
+
+#include "opdock/abi/impl.h"
+#include "opdock/cpp/problem.hpp"
+#include "opdock/cpp/status.hpp"
+
+namespace opdock {
+
+namespace detail {
+
+// Called inside a catch block; `fail` leaves the sentence and returns the status.
+template<class Fail>
+[[gnu::cold, gnu::noinline]] opdock_status status_of_exception(Fail fail) noexcept {
+    try {
+        throw;
+    } catch (const Failure &failure) {
+        return fail(failure.code(), failure.what());
+    } catch (const std::bad_alloc &) {
+        return fail(OPDOCK_OUT_OF_MEMORY, "out of host memory (std::bad_alloc)");
+    } catch (const std::exception &exception) {
+        return fail(OPDOCK_FAILED, exception.what());
+    } catch (...) {
+        return fail(OPDOCK_FAILED, "threw something that is not a std::exception");
+    }
+}
+
+template<class Function>
+opdock_status guarded(const opdock_host *host, Function &&function) noexcept {
+    try {
+        const Status status = function();
+        return status.message() == nullptr ? status.code() : host->fail(host, status.code(), status.message());
+    } catch (...) {
+        return status_of_exception(
+            [host](opdock_status status, const char *message) { return host->fail(host, status, message); });
+    }
+}
+
+} // namespace detail
+
+template<Status (*function)(const Call &)>
+opdock_status kernel(const opdock_problem *problem, const opdock_call *call) noexcept {
+    return detail::guarded(problem->host, [&] { return function(Call(*problem, *call)); });
+}
+
+template<Status (*function)(DLDevice)>
+opdock_status available(const opdock_host *host, void * /*user_data*/, DLDevice device) noexcept {
+    return detail::guarded(host, [&] { return function(device); });
+}
+
+template<Status (*function)(const Problem &)>
+opdock_status supports(const opdock_problem *problem) noexcept {
+    return detail::guarded(problem->host, [&] { return function(Problem(*problem)); });
+}
+
+template<Status (*function)(const Problem &, std::int64_t *knobs)>
+opdock_status heuristic(const opdock_problem *problem, std::int64_t *knobs) noexcept {
+    return detail::guarded(problem->host, [&] { return function(Problem(*problem), knobs); });
+}
+
+template<std::uint64_t (*function)(const Problem &)>
+opdock_status workspace_size(const opdock_problem *problem, std::uint64_t *bytes) noexcept {
+    return detail::guarded(problem->host, [&] {
+        *bytes = function(Problem(*problem));
+        return Status();
+    });
+}
+
+// What Impl::plan takes: both functions of a state per problem.
+struct PlanFunctions {
+    decltype(opdock_impl::plan_create) create;
+    decltype(opdock_impl::plan_destroy) destroy;
+};
+
+// What Impl::device_state takes: both functions of a state per device.
+struct DeviceStateFunctions {
+    decltype(opdock_impl::device_init) init;
+    decltype(opdock_impl::device_fini) fini;
+};
+
+namespace detail {
+
+template<class Signature>
+struct StateOf;
+template<class State, class First>
+struct StateOf<Status (*)(First, std::unique_ptr<State> &)> {
+    using type = State;
+};
+
+template<auto function>
+opdock_status plan_create(const opdock_problem *problem, void **plan) noexcept {
+    return guarded(problem->host, [&] {
+        std::unique_ptr<typename StateOf<decltype(function)>::type> made;
+        Status status = function(Problem(*problem), made);
+        if (status.ok())
+            *plan = made.release();
+        return status;
+    });
+}
+
+template<auto function>
+void plan_destroy(const opdock_host * /*host*/, void * /*user_data*/, DLDevice /*device*/, void *plan) noexcept {
+    delete static_cast<typename StateOf<decltype(function)>::type *>(plan);
+}
+
+template<auto function>
+opdock_status device_init(const opdock_host *host, void * /*user_data*/, DLDevice device, void **state) noexcept {
+    return guarded(host, [&] {
+        std::unique_ptr<typename StateOf<decltype(function)>::type> made;
+        Status status = function(device, made);
+        if (status.ok())
+            *state = made.release();
+        return status;
+    });
+}
+
+template<auto function>
+void device_fini(const opdock_host * /*host*/, void * /*user_data*/, DLDevice /*device*/, void *state) noexcept {
+    delete static_cast<typename StateOf<decltype(function)>::type *>(state);
+}
+
+} // namespace detail
+
+// Status function(const Problem &, std::unique_ptr<Plan> &): kernels find the plan in problem.plan<Plan>().
+template<auto function>
+inline constexpr PlanFunctions plan = {&detail::plan_create<function>, &detail::plan_destroy<function>};
+
+// Status function(DLDevice, std::unique_ptr<State> &): kernels find the state in problem.device_state<State>().
+template<auto function>
+inline constexpr DeviceStateFunctions device_state = {&detail::device_init<function>, &detail::device_fini<function>};
+
+} // namespace opdock
+
+#endif

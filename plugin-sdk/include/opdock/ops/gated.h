@@ -1,0 +1,91 @@
+/* Gated activations. `first` and `second` are the halves of the input's last dimension: elements 0 .. n-1 and n ..
+ * 2n-1.
+ *
+ * The activations and their derivatives are those of activation.h.
+ *
+ * Since opdock 0.1. */
+#ifndef OPDOCK_OPS_GATED_H
+#define OPDOCK_OPS_GATED_H
+
+#ifdef __cplusplus
+#include "opdock/cpp/op.hpp"
+#endif
+
+/* output = gelu(first) * second. */
+#define OPDOCK_OP_GEGLU "geglu(input: T[..., 2*n]) -> (output: T[..., n])"
+
+/* output = qgelu(first) * second. */
+#define OPDOCK_OP_QGEGLU "qgeglu(input: T[..., 2*n]) -> (output: T[..., n])"
+
+/* output = relu(first) * second. */
+#define OPDOCK_OP_REGLU "reglu(input: T[..., 2*n]) -> (output: T[..., n])"
+
+/* output = srelu(first) * second. */
+#define OPDOCK_OP_SREGLU "sreglu(input: T[..., 2*n]) -> (output: T[..., n])"
+
+/* output = silu(first) * second. */
+#define OPDOCK_OP_SWIGLU "swiglu(input: T[..., 2*n]) -> (output: T[..., n])"
+
+/* grad_input = (grad * second * gelu'(first), grad * gelu(first)). */
+#define OPDOCK_OP_DGEGLU "dgeglu(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
+
+/* grad_input = (grad * second * qgelu'(first), grad * qgelu(first)). */
+#define OPDOCK_OP_DQGEGLU "dqgeglu(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
+
+/* grad_input = (grad * second * relu'(first), grad * relu(first)). */
+#define OPDOCK_OP_DREGLU "dreglu(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
+
+/* grad_input = (grad * second * srelu'(first), grad * srelu(first)). */
+#define OPDOCK_OP_DSREGLU "dsreglu(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
+
+/* grad_input = (grad * second * silu'(first), grad * silu(first)). */
+#define OPDOCK_OP_DSWIGLU "dswiglu(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
+
+/* With a = min(first, limit) and b = clamp(second, -limit, limit): output = a * sigmoid(alpha * a) * (b + 1). */
+#define OPDOCK_OP_CLAMPED_SWIGLU                                                                                       \
+    "clamped_swiglu(input: T[..., 2*n], *, limit: float = 7.0, alpha: float = 1.702) -> (output: T[..., n])"
+
+/* With a and b as there and s = sigmoid(alpha * a): the first half is grad * (b + 1) * s * (1 + alpha * a * (1 -
+ * s)) where first <= limit, else 0; the second half is grad * a * s where -limit <= second <= limit, else 0. */
+#define OPDOCK_OP_CLAMPED_DSWIGLU                                                                                      \
+    "clamped_dswiglu(grad: T[..., n], input: T[..., 2*n], *, limit: float = 7.0, alpha: float = 1.702) "               \
+    "-> (grad_input: T[..., 2*n])"
+
+/* output = silu(gate) * up: swiglu with the halves in two tensors. */
+#define OPDOCK_OP_SILU_AND_MUL "silu_and_mul(gate: T[...], up: T[...]) -> (output: T[...])"
+
+/* grad_gate = grad * up * silu'(gate); grad_up = grad * silu(gate). */
+#define OPDOCK_OP_SILU_AND_MUL_BWD                                                                                     \
+    "silu_and_mul_bwd(grad: T[...], gate: T[...], up: T[...]) -> (grad_gate: T[...], grad_up: T[...])"
+
+/* output = gelu(gate) * up: geglu with the halves in two tensors. */
+#define OPDOCK_OP_GELU_AND_MUL "gelu_and_mul(gate: T[...], up: T[...]) -> (output: T[...])"
+
+/* grad_gate = grad * up * gelu'(gate); grad_up = grad * gelu(gate). */
+#define OPDOCK_OP_GELU_AND_MUL_BWD                                                                                     \
+    "gelu_and_mul_bwd(grad: T[...], gate: T[...], up: T[...]) -> (grad_gate: T[...], grad_up: T[...])"
+
+#ifdef __cplusplus
+namespace opdock::ops {
+
+inline constexpr Op geglu(OPDOCK_OP_GEGLU);
+inline constexpr Op qgeglu(OPDOCK_OP_QGEGLU);
+inline constexpr Op reglu(OPDOCK_OP_REGLU);
+inline constexpr Op sreglu(OPDOCK_OP_SREGLU);
+inline constexpr Op swiglu(OPDOCK_OP_SWIGLU);
+inline constexpr Op dgeglu(OPDOCK_OP_DGEGLU);
+inline constexpr Op dqgeglu(OPDOCK_OP_DQGEGLU);
+inline constexpr Op dreglu(OPDOCK_OP_DREGLU);
+inline constexpr Op dsreglu(OPDOCK_OP_DSREGLU);
+inline constexpr Op dswiglu(OPDOCK_OP_DSWIGLU);
+inline constexpr Op clamped_swiglu(OPDOCK_OP_CLAMPED_SWIGLU);
+inline constexpr Op clamped_dswiglu(OPDOCK_OP_CLAMPED_DSWIGLU);
+inline constexpr Op silu_and_mul(OPDOCK_OP_SILU_AND_MUL);
+inline constexpr Op silu_and_mul_bwd(OPDOCK_OP_SILU_AND_MUL_BWD);
+inline constexpr Op gelu_and_mul(OPDOCK_OP_GELU_AND_MUL);
+inline constexpr Op gelu_and_mul_bwd(OPDOCK_OP_GELU_AND_MUL_BWD);
+
+} // namespace opdock::ops
+#endif
+
+#endif
