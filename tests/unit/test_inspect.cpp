@@ -1,0 +1,299 @@
+#include "inspect.hpp"
+
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "elf_file.hpp"
+#include "opdock/abi/note.h"
+#include "temporary_directory.hpp"
+
+using namespace opdock::core;
+using namespace opdock::test;
+
+namespace {
+
+const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+
+std::string content_of(const std::filesystem::path &path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+ElfFile sound_file() {
+    return ElfFile(note_segment({opdock_note(OPDOCK_NOTE_JSON("acme", "1.0", "acme", "cpu", ""))}));
+}
+
+Inspection inspect_bytes(std::string_view bytes) {
+    const TemporaryDirectory directory;
+    return inspect(directory.write("libacme.so", bytes));
+}
+
+Rejection rejection_of(const std::filesystem::path &path) {
+    const Inspection inspection = inspect(path);
+    REQUIRE(inspection.rejection);
+    CHECK(inspection.rejection->path == path);
+    CHECK(inspection.rejection->message.find(path.filename().string()) != std::string::npos);
+    return *inspection.rejection;
+}
+
+RejectCode code_of(std::string_view bytes) {
+    const TemporaryDirectory directory;
+    return rejection_of(directory.write("libacme.so", bytes)).code;
+}
+
+bool contains(const std::string &text, std::string_view words) {
+    return text.find(words) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("a plugin that a vendor built passes, with its note and build id") {
+    const Inspection inspection = inspect(fixtures / "libgood.so");
+    REQUIRE_MESSAGE(!inspection.rejection, inspection.rejection->message);
+    REQUIRE(inspection.note);
+    CHECK(inspection.note->id == "acme");
+    CHECK(inspection.note->vendor == "acme");
+    CHECK(inspection.note->version == "1.0.0");
+    CHECK(inspection.note->devices == std::vector<std::string>{"cpu"});
+    CHECK(inspection.note->abi == host_abi);
+}
+
+TEST_CASE("a symbolic link to a plugin is followed") {
+    const TemporaryDirectory directory;
+    std::filesystem::create_symlink(fixtures / "libgood.so", directory.path() / "link.so");
+    CHECK_FALSE(inspect(directory.path() / "link.so").rejection);
+}
+
+TEST_CASE("a file that is not there is not found") {
+    CHECK(rejection_of(fixtures / "libnowhere.so").code == RejectCode::not_found);
+    CHECK(rejection_of(fixtures / "libgood.so" / "within.so").code == RejectCode::not_found);
+    const TemporaryDirectory directory;
+    std::filesystem::create_symlink("dangling", directory.path() / "link.so");
+    CHECK(rejection_of(directory.path() / "link.so").code == RejectCode::not_found);
+}
+
+TEST_CASE("directories and devices are rejected") {
+    CHECK(rejection_of(fixtures).code == RejectCode::not_regular_file);
+    CHECK(rejection_of("/dev/zero").code == RejectCode::not_regular_file);
+}
+
+TEST_CASE("a FIFO that nobody writes to is rejected without blocking") {
+    const TemporaryDirectory directory;
+    const auto fifo = directory.path() / "fifo.so";
+    REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+    CHECK(rejection_of(fifo).code == RejectCode::not_regular_file);
+}
+
+TEST_CASE("a loop of symbolic links is unreadable") {
+    const TemporaryDirectory directory;
+    std::filesystem::create_symlink("loop.so", directory.path() / "loop.so");
+    const Rejection rejection = rejection_of(directory.path() / "loop.so");
+    CHECK(rejection.code == RejectCode::unreadable);
+    CHECK(contains(rejection.message, "Too many levels of symbolic links"));
+}
+
+TEST_CASE("a huge sparse file is rejected by its size") {
+    const TemporaryDirectory directory;
+    const auto file = directory.write("huge.so", sound_file().bytes());
+    std::filesystem::resize_file(file, std::uintmax_t{1} << 40);
+    CHECK(rejection_of(file).code == RejectCode::too_large);
+}
+
+TEST_CASE("what is not an ELF file is rejected") {
+    CHECK(code_of("") == RejectCode::not_elf);
+    CHECK(code_of("\x7f") == RejectCode::not_elf);
+    CHECK(code_of("INPUT ( libacme.so.1 )\n") == RejectCode::not_elf);
+    CHECK(code_of("!<arch>\n" + std::string(200, ' ')) == RejectCode::not_elf);
+}
+
+TEST_CASE("an executable or an object file is rejected") {
+    for (const int type : {ET_REL, ET_EXEC, ET_CORE}) {
+        ElfFile file = sound_file();
+        file.header.e_type = static_cast<Elf64_Half>(type);
+        CHECK(code_of(file.bytes()) == RejectCode::not_elf);
+    }
+}
+
+TEST_CASE("another class, byte order or machine is rejected, and both machines are named") {
+    ElfFile file = sound_file();
+    SUBCASE("32 bits") {
+        file.header.e_ident[EI_CLASS] = ELFCLASS32;
+    }
+    SUBCASE("big-endian") {
+        file.header.e_ident[EI_DATA] = ELFDATA2MSB;
+    }
+    SUBCASE("machine") {
+        file.header.e_machine = EM_S390;
+    }
+    CHECK(code_of(file.bytes()) == RejectCode::wrong_machine);
+
+    ElfFile risc_v = sound_file();
+    risc_v.header.e_machine = EM_RISCV;
+    const Inspection inspection = inspect_bytes(risc_v.bytes());
+    REQUIRE(inspection.rejection);
+    CHECK(contains(inspection.rejection->message, "was built for RISC-V; this machine is "));
+}
+
+TEST_CASE("a plugin cut anywhere is rejected") {
+    const std::string whole = content_of(fixtures / "libgood.so");
+    REQUIRE(whole.size() > 4096);
+    const TemporaryDirectory directory;
+    const auto file = directory.write("libgood.so", whole);
+    REQUIRE_FALSE(inspect(file).rejection);
+    // From the end to the beginning: every byte of the headers, and every 61st of the rest.
+    for (std::uintmax_t size = whole.size() - 1; size > 0; size -= size > 1024 ? 61 : 1) {
+        std::filesystem::resize_file(file, size);
+        const Inspection inspection = inspect(file);
+        REQUIRE_MESSAGE(inspection.rejection, "cut to " << size << " of " << whole.size() << " bytes");
+        const RejectCode code = inspection.rejection->code;
+        CHECK((code == RejectCode::truncated || (code == RejectCode::not_elf && size < EI_NIDENT)));
+    }
+}
+
+TEST_CASE("no change of bytes in headers and notes does more than change the verdict") {
+    const std::uint32_t seed = std::random_device{}();
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const std::string sound = sound_file().bytes();
+    const TemporaryDirectory directory;
+    for (int round = 0; round < 3000; ++round) {
+        std::string bytes = sound;
+        for (int change = 0; change < 1 + round % 4; ++change) {
+            bytes[random() % bytes.size()] = static_cast<char>(random());
+        }
+        const Inspection inspection = inspect(directory.write("libacme.so", bytes));
+        CHECK((inspection.rejection.has_value() || inspection.note.has_value()));
+    }
+}
+
+TEST_CASE("numbers that overflow when they are added lie outside the file") {
+    ElfFile file = sound_file();
+    SUBCASE("segment offset") {
+        file.notes.p_offset = ~std::uint64_t{0};
+    }
+    SUBCASE("segment size") {
+        file.notes.p_filesz = ~std::uint64_t{0};
+    }
+    SUBCASE("segment offset and size") {
+        file.notes.p_offset = ~std::uint64_t{0} - 15;
+        file.notes.p_filesz = 32;
+    }
+    SUBCASE("segment table") {
+        file.header.e_phoff = ~std::uint64_t{0} - 7;
+    }
+    SUBCASE("section table") {
+        file.header.e_shoff = ~std::uint64_t{0} - 63;
+        file.header.e_shentsize = 64;
+        file.header.e_shnum = 1;
+    }
+    CHECK(code_of(file.bytes()) == RejectCode::truncated);
+}
+
+TEST_CASE("headers that contradict themselves are rejected") {
+    ElfFile file = sound_file();
+    SUBCASE("no segments") {
+        file.header.e_phnum = 0;
+    }
+    SUBCASE("more segments than any linker writes") {
+        file.header.e_phnum = 0xffff;
+    }
+    SUBCASE("segments of another size") {
+        file.header.e_phentsize = 32;
+    }
+    SUBCASE("more bytes in the file than in memory") {
+        file.notes.p_type = PT_LOAD;
+        file.notes.p_memsz = 0;
+    }
+    CHECK(code_of(file.bytes()) == RejectCode::malformed_elf);
+}
+
+TEST_CASE("a note longer than its segment is rejected") {
+    ElfFile file = sound_file();
+    const std::uint32_t enormous = 0xfffffff0;
+    SUBCASE("name") {
+        std::memcpy(file.content.data(), &enormous, 4);
+    }
+    SUBCASE("payload") {
+        std::memcpy(file.content.data() + 4, &enormous, 4);
+    }
+    SUBCASE("both") {
+        std::memcpy(file.content.data(), &enormous, 4);
+        std::memcpy(file.content.data() + 4, &enormous, 4);
+    }
+    CHECK(code_of(file.bytes()) == RejectCode::malformed_elf);
+}
+
+TEST_CASE("notes of unreasonable size are rejected unread") {
+    ElfFile segment(note_segment({{"other", 1, std::string(100000, 'x')}}));
+    CHECK(code_of(segment.bytes()) == RejectCode::malformed_elf);
+    ElfFile payload(note_segment({opdock_note("{\"padding\":\"" + std::string(10000, 'x') + "\"}")}));
+    CHECK(code_of(payload.bytes()) == RejectCode::malformed_note);
+}
+
+TEST_CASE("a shared object without our note is no plugin") {
+    CHECK(rejection_of(fixtures / "libno_note.so").code == RejectCode::no_note);
+    const std::string json = OPDOCK_NOTE_JSON("acme", "1.0", "acme", "cpu", "");
+    CHECK(code_of(ElfFile(note_segment({{"opdocks", 1, json}})).bytes()) == RejectCode::no_note);
+    CHECK(code_of(ElfFile(note_segment({{"opdock", 2, json}})).bytes()) == RejectCode::no_note);
+    ElfFile no_note_segment = sound_file();
+    no_note_segment.notes.p_type = PT_NULL;
+    CHECK(code_of(no_note_segment.bytes()) == RejectCode::no_note);
+}
+
+TEST_CASE("our note is found behind others, in segments of either alignment") {
+    const ElfNote note = opdock_note(OPDOCK_NOTE_JSON("acme", "1.0", "acme", "cpu", ""));
+    const std::vector<ElfNote> notes{{"GNU", 5, "property"}, {"GNU", 3, "\xab\xcd\x01"}, {"stapsdt", 3, "probe"}, note};
+    for (const std::size_t alignment : {4, 8}) {
+        ElfFile file(note_segment(notes, alignment));
+        file.notes.p_align = alignment;
+        const Inspection inspection = inspect_bytes(file.bytes());
+        CHECK_FALSE(inspection.rejection);
+        CHECK(inspection.build_id == "abcd01");
+    }
+}
+
+TEST_CASE("two notes are two plugins in one file, which is malformed") {
+    const ElfNote note = opdock_note(OPDOCK_NOTE_JSON("acme", "1.0", "acme", "cpu", ""));
+    const Inspection inspection = inspect_bytes(ElfFile(note_segment({note, note})).bytes());
+    REQUIRE(inspection.rejection);
+    CHECK(inspection.rejection->code == RejectCode::malformed_note);
+    CHECK(contains(inspection.rejection->message, "has 2 of opdock's notes, expected one"));
+}
+
+TEST_CASE("a plugin for another ABI is rejected from its note, before its constructor could abort the process") {
+    const Rejection rejection = rejection_of(fixtures / "libother_abi.so");
+    CHECK(rejection.code == RejectCode::abi_mismatch);
+    CHECK(contains(rejection.message, "was built for ABI 2.0"));
+}
+
+TEST_CASE("a note that cannot be understood is rejected") {
+    CHECK(rejection_of(fixtures / "libbad_note.so").code == RejectCode::malformed_note);
+}
+
+TEST_CASE("a plugin that needs a CPU feature this machine lacks is rejected, and its note can still be read") {
+    const Inspection inspection = inspect(fixtures / "libneeds_cpu.so");
+    REQUIRE(inspection.rejection);
+    CHECK(inspection.rejection->code == RejectCode::cpu_feature_missing);
+    CHECK(contains(inspection.rejection->message, "imaginary512"));
+    REQUIRE(inspection.note);
+    CHECK(inspection.note->id == "needs-cpu");
+}
+
+TEST_CASE("inspecting leaves no file open") {
+    const auto open_files = [] {
+        return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                             std::filesystem::directory_iterator());
+    };
+    const auto before = open_files();
+    for (const char *name : {"libgood.so", "libno_note.so", "libother_abi.so", "libnowhere.so", "."}) {
+        inspect(fixtures / name);
+    }
+    CHECK(open_files() == before);
+}

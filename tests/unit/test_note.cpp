@@ -1,0 +1,157 @@
+#include "note.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "opdock/abi/note.h"
+#include "reject.hpp"
+
+using namespace opdock::core;
+using nlohmann::json;
+
+namespace {
+
+json sound_note() {
+    return {{"schema", "opdock.note/1"}, {"abi", {1, 2}},    {"oldest_host", {1, 0}}, {"id", "acme-norms"},
+            {"version", "1.2.0"},        {"vendor", "acme"}, {"devices", "cpu,cuda"}, {"cpu_features", "avx2,fma"}};
+}
+
+json with(const char *key, const json &value) {
+    json note = sound_note();
+    note[key] = value;
+    return note;
+}
+
+constexpr AbiVersion host_1_3{1, 3};
+
+// What parse_note says of a note that it does not take.
+std::string complaint(const std::string &text, RejectCode expected) {
+    try {
+        parse_note("libacme.so", text, host_1_3);
+    } catch (const Rejected &rejected) {
+        CHECK(rejected.code() == expected);
+        return rejected.what();
+    }
+    FAIL("the note was taken: " << text);
+    return {};
+}
+
+bool contains(const std::string &text, std::string_view words) {
+    return text.find(words) != std::string::npos;
+}
+
+bool taken(AbiVersion built_for, AbiVersion oldest_host, AbiVersion host) {
+    return !judge_abi("libacme.so", built_for, oldest_host, host);
+}
+
+} // namespace
+
+TEST_CASE("a note says who the plugin is and what it needs") {
+    const Note note = parse_note("libacme.so", sound_note().dump(), host_1_3);
+    CHECK(note.abi == AbiVersion{1, 2});
+    CHECK(note.oldest_host == AbiVersion{1, 0});
+    CHECK(note.id == "acme-norms");
+    CHECK(note.version == "1.2.0");
+    CHECK(note.vendor == "acme");
+    CHECK(note.devices == std::vector<std::string>{"cpu", "cuda"});
+    CHECK(note.cpu_features == std::vector<std::string>{"avx2", "fma"});
+}
+
+TEST_CASE("the note that the SDK's macro writes is one this host takes") {
+    const Note note = parse_note("libacme.so", OPDOCK_NOTE_JSON("acme", "0.1", "acme", "cpu", ""), host_abi);
+    CHECK(note.id == "acme");
+    CHECK(note.abi == host_abi);
+    CHECK(note.cpu_features.empty());
+}
+
+TEST_CASE("a field that this host does not know is ignored, so that notes can grow") {
+    CHECK(parse_note("libacme.so", with("colour", "green").dump(), host_1_3).id == "acme-norms");
+}
+
+TEST_CASE("a note that is not a JSON object is malformed") {
+    for (const char *text :
+         {"", "{", "[]", "3", "null", "{\"schema\":\"opdock.note/1\"} more", "\xff\xfe", "{\"id\":\"\xc3\"}"}) {
+        CAPTURE(text);
+        CHECK(contains(complaint(text, RejectCode::malformed_note), "it is not a JSON object"));
+    }
+}
+
+TEST_CASE("each field of a note is checked, and the complaint names it") {
+    const auto names = [](const json &note, std::string_view words) {
+        const std::string said = complaint(note.dump(), RejectCode::malformed_note);
+        CHECK_MESSAGE(contains(said, words), said);
+        CHECK(contains(said, "libacme.so"));
+    };
+    names(with("schema", "opdock.note/2"), "opdock.note/2");
+    names(with("abi", "1.2"), "\"abi\" must be [major, minor]");
+    names(with("abi", {1}), "\"abi\" must be [major, minor]");
+    names(with("abi", {1, -2}), "\"abi\" must be [major, minor]");
+    names(with("abi", {1, 99999999999}), "\"abi\" must be [major, minor]");
+    names(with("oldest_host", {1, 2.5}), "\"oldest_host\" must be [major, minor]");
+    names(with("oldest_host", {1, 3}), "asks for a host of ABI 1.3 or newer, but was built for 1.2");
+    names(with("id", ""), "\"id\" is empty");
+    names(with("id", "Acme Norms"), "\"Acme Norms\" has characters other than");
+    names(with("id", 3), "\"id\" must be a string");
+    names(with("id", std::string(129, 'a')), "129 bytes long");
+    names(with("version", ""), "\"version\" is empty");
+    names(with("vendor", "ac\nme"), "\"vendor\" contains a control character");
+    names(with("devices", ""), "\"devices\" is empty");
+    names(with("devices", "cpu,"), "names separated by commas");
+    names(with("cpu_features", "avx2, fma"), "names separated by commas");
+}
+
+TEST_CASE("a missing field is named") {
+    for (const char *key : {"schema", "abi", "oldest_host", "id", "version", "vendor", "devices", "cpu_features"}) {
+        json note = sound_note();
+        note.erase(key);
+        CHECK(contains(complaint(note.dump(), RejectCode::malformed_note), key));
+    }
+}
+
+TEST_CASE("the ABI is judged before fields that another ABI may spell differently") {
+    json note = with("abi", {2, 0});
+    note["oldest_host"] = {2, 0};
+    note["devices"] = json::array({"cpu"});
+    CHECK(complaint(note.dump(), RejectCode::abi_mismatch) ==
+          "plugin 'libacme.so' was built for ABI 2.0; this host supports 1.0 to 1.3.\n"
+          "Rebuild it with the opdock 1.x SDK, or install opdock 2.x.");
+}
+
+TEST_CASE("before ABI 1.0 a host takes its own minor only") {
+    CHECK(taken({0, 2}, {0, 2}, {0, 2}));
+    CHECK(taken({0, 2}, {0, 1}, {0, 2}));
+    CHECK_FALSE(taken({0, 1}, {0, 1}, {0, 2}));
+    CHECK_FALSE(taken({0, 3}, {0, 1}, {0, 2}));
+    CHECK_FALSE(taken({1, 0}, {1, 0}, {0, 2}));
+    CHECK_FALSE(taken({0, 2}, {0, 2}, {1, 0}));
+}
+
+TEST_CASE("from ABI 1.0 on a host takes its major, older minors, and newer ones that say so") {
+    CHECK(taken({1, 0}, {1, 0}, host_1_3));
+    CHECK(taken({1, 3}, {1, 3}, host_1_3));
+    CHECK(taken({1, 7}, {1, 3}, host_1_3));
+    CHECK_FALSE(taken({1, 7}, {1, 4}, host_1_3));
+    CHECK_FALSE(taken({2, 0}, {2, 0}, host_1_3));
+    CHECK_FALSE(taken({2, 0}, {1, 0}, host_1_3));
+}
+
+TEST_CASE("an ABI that does not fit says what was built, what the host has, and what to do") {
+    CHECK(judge_abi("libacme.so", {0, 2}, {0, 2}, {0, 1}) ==
+          "plugin 'libacme.so' was built for ABI 0.2; this host supports exactly 0.1.\n"
+          "Rebuild it with the SDK of ABI 0.1, or install the opdock that has ABI 0.2.");
+    CHECK(judge_abi("libacme.so", {1, 5}, {1, 4}, host_1_3) ==
+          "plugin 'libacme.so' needs a host of ABI 1.4 or newer; this host has 1.3.\n"
+          "Install a newer opdock, or a build of the plugin for ABI 1.3.");
+}
+
+TEST_CASE("CPU features that the machine lacks are listed") {
+    CHECK_FALSE(judge_cpu_features("libacme.so", {}, {}));
+    CHECK_FALSE(judge_cpu_features("libacme.so", {"avx2", "fma"}, {"sse2", "avx2", "fma"}));
+    const auto reason = judge_cpu_features("libacme.so", {"avx2", "amx_tile", "avx512f"}, {"sse2", "avx2"});
+    REQUIRE(reason);
+    CHECK(contains(*reason, "does not list on this machine: amx_tile, avx512f."));
+}
+
+TEST_CASE("this machine's CPU has features") {
+    CHECK(machine_cpu_features().size() > 3);
+}
