@@ -82,7 +82,7 @@ void keep_mapped(Loaded &&loaded) {
     union Forever {
         boost::dll::shared_library library;
         explicit Forever(boost::dll::shared_library &&from) : library(std::move(from)) {}
-        ~Forever() {}
+        ~Forever() {} // NOLINT(modernize-use-equals-default): a defaulted one would be deleted
     };
     const Forever forever(std::move(loaded.library));
 }

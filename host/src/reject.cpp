@@ -68,6 +68,7 @@ bool is_skip(RejectCode code) {
 
 std::vector<RejectCode> all_reject_codes() {
     std::vector<RejectCode> codes;
+    codes.reserve(rows.size());
     for (const Row &row : rows) {
         codes.push_back(row.code);
     }

@@ -57,13 +57,14 @@ typedef struct opdock_options {
     /* The prefix of environment variables; null is "PLUGIN_". A program that chooses "TE_FL_" reads TE_FL_PREFER,
      * TE_FL_PLUGIN_MODULES, ... */
     const char *prefix;
-    /* Plugin files or directories, absolute, searched before everything else; asked for by name in the sense of strict. */
+    /* Plugin files or directories, absolute, searched before everything else; asked for by name in the sense of strict.
+     */
     const char *const *modules;
     /* Receives every log line, newline not included, instead of stderr; null is stderr. Called on any thread. */
     void (*log)(void *user_data, int32_t level, const char *line);
     void *log_user_data;
-    /* Memory for workspaces, aligned to 256; both null take the device provider's. `free_workspace` comes right after the
-     * kernel returned, with the same stream: the memory must stay usable for what is queued there. */
+    /* Memory for workspaces, aligned to 256; both null take the device provider's. `free_workspace` comes right after
+     * the kernel returned, with the same stream: the memory must stay usable for what is queued there. */
     void *(*allocate_workspace)(void *user_data, DLDevice device, void *stream, uint64_t bytes);
     void (*free_workspace)(void *user_data, DLDevice device, void *stream, void *memory);
     void *workspace_user_data;
@@ -104,8 +105,8 @@ struct opdock_handle {
 /* OPDOCK_UNKNOWN_OP when no plugin declares `name`. The same handle each time. */
 OPDOCK_API opdock_status opdock_find_op(opdock_runtime *runtime, const char *name, opdock_handle **handle);
 
-/* Validates and runs one call: the first implementation of the op's chain, or the next when it declines or fails and the
- * policy is not strict. */
+/* Validates and runs one call: the first implementation of the op's chain, or the next when it declines or fails and
+ * the policy is not strict. */
 static inline opdock_status opdock_call_handle(opdock_handle *handle, const opdock_args *args) {
     const opdock_target *target = __atomic_load_n(&handle->target, __ATOMIC_ACQUIRE);
     return target->call(target, handle, args);
@@ -194,7 +195,8 @@ static inline opdock_status opdock_prepared_run(const opdock_prepared *prepared,
     return prepared->kernel(prepared->problem, call);
 }
 
-/* --- looking -------------------------------------------------------------------------------------------------------- */
+/* --- looking --------------------------------------------------------------------------------------------------------
+ */
 
 /* Everything a person or a tool wants to know, as JSON of schema opdock.plugin-ls/1: host, policy with sources, search
  * paths, plugins with the reasons of those rejected, ops with implementations and chains. */

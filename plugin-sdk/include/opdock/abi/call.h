@@ -1,8 +1,8 @@
 /* One run of a problem: the pointers.
  *
- * The caller owns the call and what it points to; a kernel may read it until it returns. Work queued on `stream` may use
- * the memory the pointers name after that, as usual for the device; host memory such as the `data` array itself must not
- * be read by queued work.
+ * The caller owns the call and what it points to; a kernel may read it until it returns. Work queued on `stream` may
+ * use the memory the pointers name after that, as usual for the device; host memory such as the `data` array itself
+ * must not be read by queued work.
  *
  * Since ABI 0.1. */
 #ifndef OPDOCK_ABI_CALL_H
@@ -22,7 +22,8 @@ typedef struct opdock_call {
     void *const *data;
     /* The device kind's native stream (a cudaStream_t); null is its default stream. CPU kernels ignore it. */
     void *stream;
-    /* At least as many bytes as workspace_size asked for, aligned to 256, uninitialized; null when none was asked for. */
+    /* At least as many bytes as workspace_size asked for, aligned to 256, uninitialized; null when none was asked for.
+     */
     void *workspace;
     uint64_t workspace_size;
 } opdock_call;

@@ -1,7 +1,7 @@
 /* A device kind: what the host and its tools need to use a device without linking its library.
  *
- * A kind fixes its DLPack device type, its native stream type and how its architectures are spelled. Several plugins may
- * provide one kind; the first found serves. The host brings "cpu" itself.
+ * A kind fixes its DLPack device type, its native stream type and how its architectures are spelled. Several plugins
+ * may provide one kind; the first found serves. The host brings "cpu" itself.
  *
  * All functions are called on any thread, concurrently, and explain a status other than OPDOCK_OK with
  * `opdock_host.fail`. `index` is below what `count` said. Streams and events are the kind's native handles.
@@ -50,8 +50,8 @@ typedef struct opdock_device {
     /* Makes the device current for the calling thread. */
     opdock_status (*make_current)(const opdock_host *host, void *user_data, int32_t index);
 
-    /* Memory of the device, aligned to 256, in stream order: usable by work queued on `stream` after allocate, and until
-     * the work queued before free has run. */
+    /* Memory of the device, aligned to 256, in stream order: usable by work queued on `stream` after allocate, and
+     * until the work queued before free has run. */
     opdock_status (*allocate)(const opdock_host *host, void *user_data, int32_t index, void *stream, uint64_t bytes,
                               void **memory);
     opdock_status (*free)(const opdock_host *host, void *user_data, int32_t index, void *stream, void *memory);

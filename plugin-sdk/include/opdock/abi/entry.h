@@ -4,8 +4,8 @@
  *
  *     OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) { ... }
  *
- * The entry is a pure function of the file: what depends on the machine belongs in `opdock_impl.available`. It runs once
- * per opened host. An entry that returns a status other than OPDOCK_OK leaves nothing registered.
+ * The entry is a pure function of the file: what depends on the machine belongs in `opdock_impl.available`. It runs
+ * once per opened host. An entry that returns a status other than OPDOCK_OK leaves nothing registered.
  *
  * Since ABI 0.1. */
 #ifndef OPDOCK_ABI_ENTRY_H

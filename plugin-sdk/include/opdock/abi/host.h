@@ -34,9 +34,9 @@ typedef struct opdock_host {
     /* [any thread] A table named by `name`, or null when this host does not have it. No extension is defined yet. */
     const void *(*get_extension)(const struct opdock_host *host, const char *name);
 
-    /* [any thread, inside a kernel] Calls another op by name on behalf of `from`, the problem the kernel was given, under
-     * the policy in force. Resolves to no (op, implementation) that is already running on this thread or is `from`'s
-     * own, so that a composite never calls itself. The message of a failure is left as if by `fail`. */
+    /* [any thread, inside a kernel] Calls another op by name on behalf of `from`, the problem the kernel was given,
+     * under the policy in force. Resolves to no (op, implementation) that is already running on this thread or is
+     * `from`'s own, so that a composite never calls itself. The message of a failure is left as if by `fail`. */
     opdock_status (*call_op)(const opdock_problem *from, const char *op, const opdock_args *args);
 } opdock_host;
 

@@ -29,7 +29,8 @@
 #define OPDOCK_IMPL_DETERMINISTIC 1u /* the same inputs give the same bits, whatever runs beside it */
 #define OPDOCK_IMPL_CAPTURE_SAFE 2u  /* may run while its stream is being captured into a graph */
 
-/* required_flags: what an implementation needs of the host. A host that does not know a bit drops the implementation. */
+/* required_flags: what an implementation needs of the host. A host that does not know a bit drops the implementation.
+ */
 #define OPDOCK_IMPL_NEEDS_CONTIGUOUS 1u /* every tensor row-major without gaps; checked before the kernel is called */
 
 typedef struct opdock_impl {
@@ -53,7 +54,8 @@ typedef struct opdock_impl {
     const char *architectures;
     /* High goes first within one token of the policy's order. */
     int32_t priority;
-    /* What every non-empty tensor's first element must be aligned to, in bytes: a power of two. 0 means the dtype's size. */
+    /* What every non-empty tensor's first element must be aligned to, in bytes: a power of two. 0 means the dtype's
+     * size. */
     uint32_t alignment;
     uint32_t n_knobs;
     /* A promise that tuned configs stay valid across rebuilds with the same number; 0 makes none. */
@@ -63,8 +65,8 @@ typedef struct opdock_impl {
 
     opdock_kernel kernel;
 
-    /* (optional) Whether this machine's `device` can run it: OPDOCK_OK or OPDOCK_UNSUPPORTED with the reason. Asked once
-     * per device; may load a library, must not take long. */
+    /* (optional) Whether this machine's `device` can run it: OPDOCK_OK or OPDOCK_UNSUPPORTED with the reason. Asked
+     * once per device; may load a library, must not take long. */
     opdock_status (*available)(const opdock_host *host, void *user_data, DLDevice device);
 
     /* (optional) Whether it would serve this problem: OPDOCK_OK or OPDOCK_UNSUPPORTED with the reason. Asked by prepare

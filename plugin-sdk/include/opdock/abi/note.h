@@ -27,11 +27,14 @@
 #define OPDOCK_NOTE_TEXT_(x) #x
 #define OPDOCK_NOTE_TEXT(x) OPDOCK_NOTE_TEXT_(x)
 
+/* clang-format off */
 #define OPDOCK_NOTE_JSON(id, version, vendor, devices, cpu_features)                                                   \
-    "{\"schema\":\"opdock.note/1\",\"abi\":[" OPDOCK_NOTE_TEXT(OPDOCK_ABI_MAJOR) "," OPDOCK_NOTE_TEXT(                  \
-        OPDOCK_ABI_MINOR) "],\"oldest_host\":[" OPDOCK_NOTE_TEXT(OPDOCK_ABI_MAJOR) "," OPDOCK_NOTE_TEXT(                \
-        OPDOCK_ABI_OLDEST_HOST_MINOR) "],\"id\":\"" id "\",\"version\":\"" version "\",\"vendor\":\"" vendor            \
-                                      "\",\"devices\":\"" devices "\",\"cpu_features\":\"" cpu_features "\"}"
+    "{\"schema\":\"opdock.note/1\""                                                                                    \
+    ",\"abi\":[" OPDOCK_NOTE_TEXT(OPDOCK_ABI_MAJOR) "," OPDOCK_NOTE_TEXT(OPDOCK_ABI_MINOR) "]"                         \
+    ",\"oldest_host\":[" OPDOCK_NOTE_TEXT(OPDOCK_ABI_MAJOR) "," OPDOCK_NOTE_TEXT(OPDOCK_ABI_OLDEST_HOST_MINOR) "]"     \
+    ",\"id\":\"" id "\",\"version\":\"" version "\",\"vendor\":\"" vendor "\""                                         \
+    ",\"devices\":\"" devices "\",\"cpu_features\":\"" cpu_features "\"}"
+/* clang-format on */
 
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
 #define OPDOCK_NOTE(id, version, vendor, devices, cpu_features)

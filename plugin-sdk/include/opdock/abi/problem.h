@@ -1,9 +1,10 @@
 /* What a kernel is asked to do: everything about a call that is known before there is data.
  *
- * A problem holds shapes, attributes, the chosen config, the device and the state prepared for it. It is constant for as
- * long as a prepared call lives, and is all that heuristics, plans and workspace sizes may depend on: they get a problem
- * and no pointers. `opdock_call` (call.h) holds the rest, what changes from one run to the next. The split is what makes
- * a prepared call as cheap as a bare indirect call: nothing is copied or patched, and one problem serves concurrent runs.
+ * A problem holds shapes, attributes, the chosen config, the device and the state prepared for it. It is constant for
+ * as long as a prepared call lives, and is all that heuristics, plans and workspace sizes may depend on: they get a
+ * problem and no pointers. `opdock_call` (call.h) holds the rest, what changes from one run to the next. The split is
+ * what makes a prepared call as cheap as a bare indirect call: nothing is copied or patched, and one problem serves
+ * concurrent runs.
  *
  * The host owns a problem and everything it points to. Kernels and callbacks may read it on any thread until they
  * return; plan_create may not keep a pointer to it.

@@ -1,8 +1,8 @@
 /* What a plugin's entry is given: where it says what it brings.
  *
- * Registration is a transaction. Each function checks its argument and returns OPDOCK_OK or OPDOCK_INVALID_ARGUMENT; the
- * host keeps every error, goes on, and in the end reports all of them and takes nothing of a plugin that had one. So an
- * entry may ignore the results and return OPDOCK_OK; the outcome is the same.
+ * Registration is a transaction. Each function checks its argument and returns OPDOCK_OK or OPDOCK_INVALID_ARGUMENT;
+ * the host keeps every error, goes on, and in the end reports all of them and takes nothing of a plugin that had one.
+ * So an entry may ignore the results and return OPDOCK_OK; the outcome is the same.
  *
  * [the thread that opens the host] The registry is valid until the entry returns; later calls return
  * OPDOCK_INVALID_ARGUMENT. Everything is copied except function pointers and user_data.

@@ -15,8 +15,8 @@
 #define OPDOCK_VALUE_DTYPE 5u  /* i, as OPDOCK_DTYPE packs it */
 #define OPDOCK_VALUE_INTS 6u   /* ints[0 .. count) */
 
-/* Strings and lists are borrowed: from the caller for the length of the call, from the host for a kernel (as long as the
- * problem they belong to). */
+/* Strings and lists are borrowed: from the caller for the length of the call, from the host for a kernel (as long as
+ * the problem they belong to). */
 typedef struct opdock_value {
     uint32_t type;
     uint32_t count;
