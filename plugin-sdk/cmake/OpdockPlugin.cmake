@@ -14,8 +14,6 @@
 
 cmake_policy(VERSION 3.22)
 
-set(OPDOCK_PLUGIN_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}")
-
 function(opdock_add_plugin name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "TUNE;DESTINATION" "SOURCES")
     if(arg_UNPARSED_ARGUMENTS)
@@ -54,7 +52,7 @@ function(opdock_add_plugin name)
         target_compile_features(${name} PRIVATE c_std_99)
     endif()
 
-    set(exports "${OPDOCK_PLUGIN_CMAKE_DIR}/plugin-exports.map")
+    set(exports "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/plugin-exports.map")
     target_link_options(${name} PRIVATE "LINKER:--version-script=${exports}" LINKER:-z,now LINKER:-z,relro LINKER:-z,defs)
     set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${exports}")
 
@@ -62,7 +60,7 @@ function(opdock_add_plugin name)
         TARGET ${name}
         POST_BUILD
         COMMAND "${CMAKE_COMMAND}" "-DPLUGIN=$<TARGET_FILE:${name}>" "-DREADELF=${CMAKE_READELF}" -P
-                "${OPDOCK_PLUGIN_CMAKE_DIR}/check-plugin.cmake"
+                "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check-plugin.cmake"
         VERBATIM)
 
     if(arg_TUNE)
