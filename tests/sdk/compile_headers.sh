@@ -1,0 +1,39 @@
+#!/bin/sh
+# compile_headers.sh INCLUDE_DIR [-idirafter DIR]
+#
+# Compiles every public header alone, in every language version that the SDK promises, with every compiler that is
+# here: C headers as C99, C11, C++17 and C++20, C++ headers as C++17 and C++20. Prints what fails and exits 1.
+set -u
+include=$1
+shift
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# One line per compilation: compiler, language, standard, header.
+for header in $(cd "$include" && find opdock -name '*.h' -o -name '*.hpp' | sort); do
+    for compiler in gcc clang; do
+        command -v "$compiler" >/dev/null || continue
+        case $header in
+        *.h)
+            echo "$compiler c c99 $header"
+            echo "$compiler c c11 $header"
+            ;;
+        esac
+        echo "$compiler c++ c++17 $header"
+        echo "$compiler c++ c++20 $header"
+    done
+done >"$work/list"
+
+cat >"$work/compile" <<'END'
+#!/bin/sh
+compiler=$1 language=$2 standard=$3 header=$4
+shift 4
+if ! printf '#include "%s"\nextern int opdock_not_empty;\n' "$header" |
+    "$compiler" -x "$language" -std="$standard" -Wall -Wextra -pedantic -Wshadow -Wconversion -Werror \
+        -fsyntax-only "$@" -; then
+    echo "$header does not compile as $standard with $compiler"
+    exit 1
+fi
+END
+xargs -P 2 -L 1 sh -c 'sh "$0" "$2" "$3" "$4" "$5" $1' "$work/compile" "-I$include $*" <"$work/list" || exit 1
+echo "$(wc -l <"$work/list") compilations of $(cut -d' ' -f4 "$work/list" | sort -u | wc -l) headers"
