@@ -1,0 +1,38 @@
+// Where the tensors of a call lie in memory, and which of them share it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "signature.hpp"
+#include "solve.hpp"
+
+namespace opdock::core {
+
+// The bytes from a tensor's first to its last element, gaps of its strides included.
+struct Extent {
+    const DLTensor *tensor = nullptr;
+    uint64_t begin = 0; // an address; begin == end when there are no elements or no pointer
+    uint64_t end = 0;
+    Place place{};
+    bool written = false;
+
+    bool empty() const { return begin == end; }
+};
+
+bool has_elements(const DLTensor &tensor);
+
+// Throws when the tensor's size does not fit into 64 bits, or when it is written and two of its indices name the same
+// element.
+Extent measure(const Signature &signature, Place place, const DLTensor &tensor, bool written);
+
+// Throws when something written shares memory with anything else. The test is by ranges of bytes; views that interleave
+// without touching (two halves of each row of a buffer) are told apart where their strides have a common period.
+// Sorts `extents`.
+void check_overlaps(const Signature &signature, std::vector<Extent> &extents);
+
+bool overlap(const Extent &a, const Extent &b);
+// The same elements in the same order.
+bool identical(const Extent &a, const Extent &b);
+
+} // namespace opdock::core
