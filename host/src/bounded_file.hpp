@@ -1,0 +1,18 @@
+// Small configuration files, read whole.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "opdock/opdock.h"
+
+namespace opdock::core {
+
+// What a configuration file may have at most: more is a mistake or an attack.
+inline constexpr std::size_t most_file_bytes = 1024 * 1024;
+
+// The text of a regular file. Does not block on a FIFO or read a device. Throws Error(status); for a file that is too
+// long with the line and column where the limit is.
+std::string read_bounded_file(const std::string &path, opdock_status status, std::size_t most_bytes = most_file_bytes);
+
+} // namespace opdock::core

@@ -1,0 +1,22 @@
+// Names in a policy that nothing loaded answers to. Found once plugins are known: a warning each, or in strict mode an
+// error.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "policy.hpp"
+
+namespace opdock::core {
+
+struct KnownNames {
+    std::map<std::string, std::set<std::string, std::less<>>, std::less<>> impl_ids; // of each op that is declared
+    std::set<std::string, std::less<>> vendors;
+};
+
+// One sentence for each, in a stable order, naming where it was written and the nearest known name.
+std::vector<std::string> unknown_names(const Policy &policy, const KnownNames &known);
+
+} // namespace opdock::core

@@ -1,0 +1,55 @@
+#include "policy_sources.hpp"
+
+#include <cerrno>
+
+#include <sys/stat.h>
+
+#include "error.hpp"
+#include "policy_yaml.hpp"
+#include "spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+PolicyPtr shared(Policy policy) {
+    return std::make_shared<const Policy>(std::move(policy));
+}
+
+// Only a file that is certainly not there is passed over: one that cannot be read may hold an enforced policy.
+bool is_absent(const std::string &path) {
+    struct stat status = {};
+    return stat(path.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+} // namespace
+
+LoadedPolicy load_policy(const Environment &environment, const std::string &system_file) {
+    LoadedPolicy loaded;
+    std::vector<std::string> &warnings = loaded.warnings;
+    loaded.stack.environment = shared(policy_from_environment(environment));
+    if (const std::string *path = environment.find(Variable::config)) {
+        if (!path->starts_with('/')) {
+            reject(environment.place(Variable::config), 0,
+                   "expected the absolute path of a policy file, found " + quote(*path));
+        }
+        PolicyFile file = read_policy_file(*path, Enforce::refuse);
+        loaded.stack.config = shared(std::move(file.policy));
+        warnings.insert(warnings.end(), file.unknown_keys.begin(), file.unknown_keys.end());
+    }
+    if (!is_absent(system_file)) {
+        PolicyFile file = read_policy_file(system_file, Enforce::accept);
+        loaded.stack.system = shared(std::move(file.policy));
+        loaded.stack.enforce = shared(std::move(file.enforce));
+        warnings.insert(warnings.end(), file.unknown_keys.begin(), file.unknown_keys.end());
+    }
+    if (!warnings.empty() && loaded.stack.strict()) {
+        std::string message = "strict mode takes no unknown keys:";
+        for (const std::string &warning : warnings) {
+            message += "\n  " + warning;
+        }
+        throw Error(OPDOCK_INVALID_POLICY, message);
+    }
+    return loaded;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,32 @@
+// How names are compared, shown in messages and guessed when misspelt.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace opdock::core {
+
+// Lower case, ASCII only: names must mean the same under every locale.
+std::string folded(std::string_view text);
+
+// Equal but for the case of ASCII letters.
+bool same_name(std::string_view left, std::string_view right);
+
+// `text` without white space at both ends.
+std::string_view trimmed(std::string_view text);
+
+// 'text', for messages: control characters and broken UTF-8 escaped as \x1b, cut after 80 characters.
+std::string quote(std::string_view text);
+
+// The known word that `word` most likely was meant to be, or "" when none is near. Compares without case; of two
+// equally near words the first wins.
+std::string_view nearest(std::string_view word, std::span<const std::string_view> known);
+
+// "; did you mean 'nearest'?", or "".
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
+
+// "'a', 'b' or 'c'"; for one word "'a'".
+std::string one_of(std::span<const std::string_view> words);
+
+} // namespace opdock::core
