@@ -1,0 +1,53 @@
+// Elements in double precision, and back.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "opdock/plugin.hpp"
+
+namespace reference {
+
+template<class T>
+double wide(T value) {
+    return static_cast<double>(static_cast<float>(value));
+}
+
+// To nearest, ties to even, in one step. Going through float as it is would round twice: just above a tie of 16-bit
+// values it could land on the tie, and then go down. A float rounded to odd instead never lands on one.
+template<class T>
+T rounded(double value) {
+    auto narrow = static_cast<float>(value);
+    if constexpr (!std::is_same_v<T, float>) {
+        const double found = static_cast<double>(narrow);
+        if (found != value && opdock::detail::bits_of(narrow) % 2 == 0) {
+            constexpr float infinity = std::numeric_limits<float>::infinity();
+            narrow = std::nextafter(narrow, value > found ? infinity : -infinity);
+        }
+    }
+    return T(narrow);
+}
+
+template<class T>
+void widen(opdock::Row<const T> row, std::vector<double> &to) {
+    to.resize(static_cast<std::size_t>(row.size()));
+    std::int64_t i = 0;
+    for (double &element : to)
+        element = wide(row[i++]);
+}
+
+// output[i] = function(inputs[i]...), for any strides. An output may be one of the inputs.
+template<class T, class Function, class... Inputs>
+void map(opdock::TensorView<T> output, Function function, opdock::TensorView<const Inputs>... inputs) {
+    const auto map_row = [&](opdock::Row<T> to, auto... from) {
+        for (std::int64_t i = 0; i < to.size(); ++i)
+            to[i] = rounded<T>(function(wide(from[i])...));
+    };
+    for (std::int64_t r = 0; r < output.rows(); ++r)
+        map_row(output.row(r), inputs.row(r)...);
+}
+
+} // namespace reference

@@ -1,0 +1,28 @@
+#include "float64.hpp"
+#include "ops/ops.hpp"
+
+namespace reference {
+
+namespace {
+
+template<class Function>
+Status combine(const Call &call, Function function) {
+    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        map(call.output<T>(0), function, call.input<const T>(0), call.input<const T>(1));
+        return Status();
+    });
+}
+
+} // namespace
+
+Status add(const Call &call) {
+    const double alpha = call.get_float(0);
+    return combine(call, [alpha](double a, double b) { return a + alpha * b; });
+}
+
+Status mul(const Call &call) {
+    return combine(call, [](double a, double b) { return a * b; });
+}
+
+} // namespace reference

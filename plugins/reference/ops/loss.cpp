@@ -1,0 +1,109 @@
+#include <algorithm>
+
+#include "float64.hpp"
+#include "ops/ops.hpp"
+
+namespace reference {
+
+namespace {
+
+using opdock::TensorView;
+
+struct Options {
+    std::int64_t ignore_index;
+    double smoothing;
+};
+
+Options options_of(const Call &call) {
+    return {call.get_int(0), call.get_float(1)};
+}
+
+// Every target is a class or ignore_index. Asked before anything is written.
+Status check_targets(TensorView<const std::int64_t> target, std::int64_t classes, const Options &options) {
+    for (std::int64_t r = 0; r < target.numel(); ++r)
+        if (target[r] != options.ignore_index && (target[r] < 0 || target[r] >= classes))
+            return opdock::invalid_argument("target: row " + std::to_string(r) + " names class " +
+                                            std::to_string(target[r]) + "; expected 0 <= class < " +
+                                            std::to_string(classes) + ", or ignore_index (" +
+                                            std::to_string(options.ignore_index) + ")");
+    return {};
+}
+
+double log_sum_exp(const std::vector<double> &logits) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    double largest = -infinity;
+    for (double logit : logits)
+        largest = std::max(largest, logit);
+    if (largest == -infinity) // no class is possible, or there is none
+        return -infinity;
+    double sum = 0;
+    for (double logit : logits)
+        sum += std::exp(logit - largest);
+    return largest + std::log(sum);
+}
+
+double loss_of(const std::vector<double> &logits, double lse, std::int64_t target, double smoothing) {
+    double loss = lse - (1 - smoothing) * logits[static_cast<std::size_t>(target)];
+    if (smoothing != 0) { // 0 times a logit of minus infinity is no number
+        double sum = 0;
+        for (double logit : logits)
+            sum += logit;
+        loss -= smoothing * sum / static_cast<double>(logits.size());
+    }
+    return loss;
+}
+
+} // namespace
+
+Status cross_entropy_fwd(const Call &call) {
+    const auto target = call.input<const std::int64_t>(1);
+    const Options options = options_of(call);
+    Status targets = check_targets(target, call.input(0)->shape[1], options);
+    if (!targets.ok())
+        return targets;
+    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto logits = call.input<const T>(0);
+        const auto loss = call.output<float>(0);
+        const auto lse = call.output<float>(1);
+        std::vector<double> row;
+        for (std::int64_t r = 0; r < logits.rows(); ++r) {
+            widen(logits.row(r), row);
+            const double sum = log_sum_exp(row);
+            const bool ignored = target[r] == options.ignore_index;
+            loss[r] = rounded<float>(ignored ? 0 : loss_of(row, sum, target[r], options.smoothing));
+            if (lse)
+                lse[r] = rounded<float>(sum);
+        }
+        return Status();
+    });
+}
+
+Status cross_entropy_bwd(const Call &call) {
+    const auto target = call.input<const std::int64_t>(2);
+    const Options options = options_of(call);
+    Status targets = check_targets(target, call.input(1)->shape[1], options);
+    if (!targets.ok())
+        return targets;
+    return opdock::visit_floating(call.input(1)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto grad_loss = call.input<const float>(0);
+        const auto logits = call.input<const T>(1);
+        const auto lse = call.input<const float>(3);
+        const auto grad_logits = call.output<T>(0);
+        const auto classes = static_cast<double>(logits.size(-1));
+        for (std::int64_t r = 0; r < logits.rows(); ++r) {
+            const auto from = logits.row(r);
+            const auto to = grad_logits.row(r);
+            const bool ignored = target[r] == options.ignore_index;
+            for (std::int64_t i = 0; i < to.size(); ++i) {
+                const double probability = std::exp(wide(from[i]) - wide(lse[r]));
+                const double expected = (i == target[r] ? 1 - options.smoothing : 0) + options.smoothing / classes;
+                to[i] = rounded<T>(ignored ? 0 : wide(grad_loss[r]) * (probability - expected));
+            }
+        }
+        return Status();
+    });
+}
+
+} // namespace reference

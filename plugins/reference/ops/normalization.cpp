@@ -1,0 +1,196 @@
+#include <numeric>
+
+#include "float64.hpp"
+#include "ops/ops.hpp"
+
+namespace reference {
+
+namespace {
+
+using opdock::TensorView;
+using Doubles = std::vector<double>;
+
+// Calls function(tag of T, tag of U) for the dtypes of the rows and of the weight.
+template<class Function>
+Status for_dtypes(const DLTensor *rows, const DLTensor *weight, Function function) {
+    return opdock::visit_floating(rows->dtype, [&](auto t) {
+        return opdock::visit_floating(weight->dtype, [&](auto u) {
+            function(t, u);
+            return Status();
+        });
+    });
+}
+
+// Of an empty row: 0, so that its rsigma is the finite 1 / sqrt(eps).
+double mean(const Doubles &x) {
+    return x.empty() ? 0 : std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+}
+
+double mean_product(const Doubles &x, const Doubles &y) {
+    return x.empty() ? 0 : std::inner_product(x.begin(), x.end(), y.begin(), 0.0) / static_cast<double>(x.size());
+}
+
+template<class U>
+Doubles gamma(TensorView<const U> weight, bool zero_centered) {
+    Doubles g;
+    widen(weight.row(0), g);
+    for (double &element : g)
+        element += zero_centered ? 1 : 0;
+    return g;
+}
+
+double reciprocal_deviation(const Doubles &centered, double eps) {
+    return 1 / std::sqrt(mean_product(centered, centered) + eps);
+}
+
+// load(r, x) puts row r into x.
+template<class T, class Load>
+void rmsnorm_rows(TensorView<T> output, TensorView<float> rsigma, const Doubles &g, double eps, Load load) {
+    Doubles x;
+    for (std::int64_t r = 0; r < output.rows(); ++r) {
+        load(r, x);
+        const double reciprocal = reciprocal_deviation(x, eps);
+        const auto to = output.row(r);
+        for (std::size_t i = 0; i < x.size(); ++i)
+            to[static_cast<std::int64_t>(i)] = rounded<T>(x[i] * reciprocal * g[i]);
+        if (rsigma)
+            rsigma[r] = rounded<float>(reciprocal);
+    }
+}
+
+// Both norms: an absent mu means that rows are not centered.
+template<class T, class U>
+struct Backward {
+    TensorView<const T> grad, input;
+    TensorView<const float> mu, rsigma;
+    Doubles gamma;
+    TensorView<T> grad_input;
+    TensorView<U> grad_weight, grad_bias;
+
+    void run() const {
+        const auto n = gamma.size();
+        Doubles g, x, d(n), weight_sum(n), bias_sum(n);
+        for (std::int64_t r = 0; r < input.rows(); ++r) {
+            widen(grad.row(r), g);
+            widen(input.row(r), x);
+            const double reciprocal = wide(rsigma[r]);
+            const double center = mu ? wide(mu[r]) : 0;
+            for (std::size_t i = 0; i < n; ++i) {
+                x[i] = (x[i] - center) * reciprocal;
+                d[i] = g[i] * gamma[i];
+                weight_sum[i] += g[i] * x[i];
+                bias_sum[i] += g[i];
+            }
+            const double along_ones = mu ? mean(d) : 0;
+            const double along_x = mean_product(d, x);
+            const auto to = grad_input.row(r);
+            for (std::size_t i = 0; i < n; ++i)
+                to[static_cast<std::int64_t>(i)] = rounded<T>(reciprocal * (d[i] - along_ones - x[i] * along_x));
+        }
+        store(grad_weight, weight_sum);
+        store(grad_bias, bias_sum);
+    }
+
+    static void store(TensorView<U> to, const Doubles &sum) {
+        if (to)
+            for (std::size_t i = 0; i < sum.size(); ++i)
+                to[static_cast<std::int64_t>(i)] = rounded<U>(sum[i]);
+    }
+};
+
+} // namespace
+
+Status rmsnorm_fwd(const Call &call) {
+    return for_dtypes(call.input(0), call.input(1), [&](auto t, auto u) {
+        using T = typename decltype(t)::type;
+        using U = typename decltype(u)::type;
+        const auto input = call.input<const T>(0);
+        const Doubles g = gamma(call.input<const U>(1), call.get_bool(1));
+        rmsnorm_rows(call.output<T>(0), call.output<float>(1), g, call.get_float(0),
+                     [&](std::int64_t r, Doubles &x) { widen(input.row(r), x); });
+    });
+}
+
+Status fused_add_rmsnorm_fwd(const Call &call) {
+    return for_dtypes(call.input(0), call.input(2), [&](auto t, auto u) {
+        using T = typename decltype(t)::type;
+        using U = typename decltype(u)::type;
+        const auto input = call.input<const T>(0);
+        const auto residual = call.input<const T>(1);
+        const auto sum = call.output<T>(1);
+        const Doubles g = gamma(call.input<const U>(2), call.get_bool(1));
+        rmsnorm_rows(call.output<T>(0), call.output<float>(2), g, call.get_float(0), [&](std::int64_t r, Doubles &x) {
+            const auto a = input.row(r);
+            const auto b = residual.row(r);
+            const auto to = sum.row(r);
+            x.resize(g.size());
+            for (std::size_t i = 0; i < x.size(); ++i) {
+                const auto at = static_cast<std::int64_t>(i);
+                x[i] = wide(a[at]) + wide(b[at]);
+                to[at] = rounded<T>(x[i]);
+            }
+        });
+    });
+}
+
+Status layernorm_fwd(const Call &call) {
+    return for_dtypes(call.input(0), call.input(1), [&](auto t, auto u) {
+        using T = typename decltype(t)::type;
+        using U = typename decltype(u)::type;
+        const auto input = call.input<const T>(0);
+        const auto output = call.output<T>(0);
+        const auto mu = call.output<float>(1);
+        const auto rsigma = call.output<float>(2);
+        const Doubles g = gamma(call.input<const U>(1), call.get_bool(1));
+        Doubles bias, x;
+        widen(call.input<const U>(2).row(0), bias);
+        for (std::int64_t r = 0; r < output.rows(); ++r) {
+            widen(input.row(r), x);
+            const double center = mean(x);
+            for (double &element : x)
+                element -= center;
+            const double reciprocal = reciprocal_deviation(x, call.get_float(0));
+            const auto to = output.row(r);
+            for (std::size_t i = 0; i < x.size(); ++i)
+                to[static_cast<std::int64_t>(i)] = rounded<T>(x[i] * reciprocal * g[i] + bias[i]);
+            if (mu)
+                mu[r] = rounded<float>(center);
+            if (rsigma)
+                rsigma[r] = rounded<float>(reciprocal);
+        }
+    });
+}
+
+Status rmsnorm_bwd(const Call &call) {
+    return for_dtypes(call.input(0), call.input(3), [&](auto t, auto u) {
+        using T = typename decltype(t)::type;
+        using U = typename decltype(u)::type;
+        Backward<T, U> backward;
+        backward.grad = call.input<const T>(0);
+        backward.input = call.input<const T>(1);
+        backward.rsigma = call.input<const float>(2);
+        backward.gamma = gamma(call.input<const U>(3), call.get_bool(0));
+        backward.grad_input = call.output<T>(0);
+        backward.grad_weight = call.output<U>(1);
+        backward.run();
+    });
+}
+
+Status layernorm_bwd(const Call &call) {
+    return for_dtypes(call.input(0), call.input(4), [&](auto t, auto u) {
+        using T = typename decltype(t)::type;
+        using U = typename decltype(u)::type;
+        Backward<T, U> backward;
+        backward.grad = call.input<const T>(0);
+        backward.input = call.input<const T>(1);
+        backward.mu = call.input<const float>(2);
+        backward.rsigma = call.input<const float>(3);
+        backward.gamma = gamma(call.input<const U>(4), call.get_bool(0));
+        backward.grad_input = call.output<T>(0);
+        backward.grad_weight = call.output<U>(1);
+        backward.grad_bias = call.output<U>(2);
+        backward.run();
+    });
+}
+
+} // namespace reference

@@ -1,0 +1,42 @@
+// The kernels. What each computes is said beside its signature, in opdock/ops/.
+#pragma once
+
+#include "opdock/plugin.hpp"
+
+namespace reference {
+
+using opdock::Call;
+using opdock::Status;
+
+Status rmsnorm_fwd(const Call &call);
+Status rmsnorm_bwd(const Call &call);
+Status fused_add_rmsnorm_fwd(const Call &call);
+Status layernorm_fwd(const Call &call);
+Status layernorm_bwd(const Call &call);
+
+Status gelu(const Call &call);
+Status dgelu(const Call &call);
+Status silu(const Call &call);
+Status dsilu(const Call &call);
+Status relu(const Call &call);
+Status drelu(const Call &call);
+
+Status swiglu(const Call &call);
+Status dswiglu(const Call &call);
+Status silu_and_mul(const Call &call);
+
+Status scaled_softmax_forward(const Call &call);
+Status scaled_softmax_backward(const Call &call);
+
+Status fused_rope_forward(const Call &call);
+Status fused_rope_backward(const Call &call);
+
+Status linear_fwd(const Call &call);
+
+Status cross_entropy_fwd(const Call &call);
+Status cross_entropy_bwd(const Call &call);
+
+Status add(const Call &call);
+Status mul(const Call &call);
+
+} // namespace reference

@@ -1,0 +1,65 @@
+#include "float64.hpp"
+#include "ops/ops.hpp"
+
+namespace reference {
+
+namespace {
+
+// Turns every pair of dims; turn(x, y, i, j) gives the new pair for dims i and j, with the cosines and sines at hand.
+template<class Turn>
+Status rotate(const Call &call, Turn turn) {
+    const auto freqs = call.input<const float>(1);
+    const std::int64_t r = freqs.size(-1);
+    if (r % 2 != 0)
+        return opdock::invalid_argument("freqs: dims rotate in pairs, so its last dimension must be even; found " +
+                                        std::to_string(r));
+    const bool interleaved = call.get_bool(0);
+    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto input = call.input<const T>(0);
+        const auto output = call.output<T>(0);
+        std::vector<double> cosines(static_cast<std::size_t>(r)), sines(static_cast<std::size_t>(r));
+        const std::int64_t rows_per_position = input.size(1) * input.size(2);
+        for (std::int64_t row = 0; row < input.rows(); ++row) {
+            const std::int64_t position = row / rows_per_position;
+            if (row % rows_per_position == 0)
+                for (std::int64_t i = 0; i < r; ++i) {
+                    const double angle = wide(freqs(position, 0, 0, i));
+                    cosines[static_cast<std::size_t>(i)] = std::cos(angle);
+                    sines[static_cast<std::size_t>(i)] = std::sin(angle);
+                }
+            const auto from = input.row(row);
+            const auto to = output.row(row);
+            for (std::int64_t pair = 0; pair < r / 2; ++pair) {
+                const std::int64_t i = interleaved ? 2 * pair : pair;
+                const std::int64_t j = interleaved ? i + 1 : pair + r / 2;
+                const auto [x, y] = turn(wide(from[i]), wide(from[j]), cosines.data(), sines.data(), i, j);
+                to[i] = rounded<T>(x);
+                to[j] = rounded<T>(y);
+            }
+            for (std::int64_t i = r; i < to.size(); ++i)
+                to[i] = from[i];
+        }
+        return Status();
+    });
+}
+
+struct Pair {
+    double x, y;
+};
+
+} // namespace
+
+Status fused_rope_forward(const Call &call) {
+    return rotate(call, [](double x, double y, const double *cos, const double *sin, std::int64_t i, std::int64_t j) {
+        return Pair{x * cos[i] - y * sin[i], y * cos[j] + x * sin[j]};
+    });
+}
+
+Status fused_rope_backward(const Call &call) {
+    return rotate(call, [](double u, double v, const double *cos, const double *sin, std::int64_t i, std::int64_t j) {
+        return Pair{u * cos[i] + v * sin[j], v * cos[j] - u * sin[i]};
+    });
+}
+
+} // namespace reference

@@ -1,0 +1,67 @@
+// The plugin 'reference': every op as its definition reads, in double precision, one element after the other. It takes
+// any strides and rounds once, when it stores, so that it can be trusted where a faster implementation is in doubt.
+#include "opdock/plugin.hpp"
+#include "opdock/standard_ops.h"
+
+#include "heuristics.hpp"
+#include "ops/ops.hpp"
+
+OPDOCK_NOTE("reference", "0.1.0", "opdock", "cpu", "")
+
+namespace {
+
+using opdock::Impl;
+using opdock::kernel;
+namespace ops = opdock::ops;
+
+void register_all(opdock::Registry &registry) {
+    const Impl reference = Impl("reference.cpp").kind(OPDOCK_KIND_REFERENCE).deterministic();
+    // T, and T with U where weights have a dtype of their own.
+    const Impl one_dtype = Impl(reference).dtypes("f32|f16|bf16");
+    const Impl two_dtypes = Impl(reference).dtypes("f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32");
+
+    const auto serve = [&](const opdock::Op &op, opdock_kernel function, const Impl &start) {
+        registry.implement(op, Impl(start).kernel(function));
+    };
+
+    serve(ops::rmsnorm_fwd, kernel<&reference::rmsnorm_fwd>, two_dtypes);
+    serve(ops::rmsnorm_bwd, kernel<&reference::rmsnorm_bwd>, two_dtypes);
+    serve(ops::fused_add_rmsnorm_fwd, kernel<&reference::fused_add_rmsnorm_fwd>, two_dtypes);
+    serve(ops::layernorm_fwd, kernel<&reference::layernorm_fwd>, two_dtypes);
+    serve(ops::layernorm_bwd, kernel<&reference::layernorm_bwd>, two_dtypes);
+
+    serve(ops::gelu, kernel<&reference::gelu>, one_dtype);
+    serve(ops::dgelu, kernel<&reference::dgelu>, one_dtype);
+    serve(ops::silu, kernel<&reference::silu>, one_dtype);
+    serve(ops::dsilu, kernel<&reference::dsilu>, one_dtype);
+    serve(ops::relu, kernel<&reference::relu>, one_dtype);
+    serve(ops::drelu, kernel<&reference::drelu>, one_dtype);
+
+    serve(ops::swiglu, kernel<&reference::swiglu>, one_dtype);
+    serve(ops::dswiglu, kernel<&reference::dswiglu>, one_dtype);
+    serve(ops::silu_and_mul, kernel<&reference::silu_and_mul>, one_dtype);
+
+    serve(ops::scaled_softmax_forward, kernel<&reference::scaled_softmax_forward>, one_dtype);
+    serve(ops::scaled_softmax_backward, kernel<&reference::scaled_softmax_backward>, one_dtype);
+
+    serve(ops::fused_rope_forward, kernel<&reference::fused_rope_forward>, one_dtype);
+    serve(ops::fused_rope_backward, kernel<&reference::fused_rope_backward>, one_dtype);
+
+    serve(ops::linear_fwd, kernel<&reference::linear_fwd>,
+          Impl(one_dtype)
+              .knob("panel_rows", 1, 4096, 64, "Rows of the weight that are widened to double at a time.")
+              .heuristic(opdock::heuristic<&reference::panel_rows_for_cache>)
+              .tune_version(1));
+
+    serve(ops::cross_entropy_fwd, kernel<&reference::cross_entropy_fwd>, one_dtype);
+    serve(ops::cross_entropy_bwd, kernel<&reference::cross_entropy_bwd>, one_dtype);
+
+    serve(ops::add, kernel<&reference::add>, one_dtype);
+    serve(ops::mul, kernel<&reference::mul>, one_dtype);
+}
+
+} // namespace
+
+OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
+    return opdock::register_plugin(registry, register_all);
+}
