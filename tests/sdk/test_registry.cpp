@@ -215,7 +215,7 @@ TEST_CASE("an op with two implementations is declared once, with the standard te
 
 TEST_CASE("a vendor's own op carries its paragraph") {
     FakeRegistry registry;
-    constexpr Op own("acme.twice(x: T[...]) -> (y: T[...])", "y = 2 x.");
+    constexpr OpDeclaration own("acme.twice(x: T[...]) -> (y: T[...])", "y = 2 x.");
     static_assert(own.name == "acme.twice");
     Registry(*registry.c()).declare(own).declare(ops::mul);
     CHECK(registry.signatures[0] == "acme.twice(x: T[...]) -> (y: T[...])");

@@ -6,7 +6,7 @@
 //   status.hpp       Status, Failure
 //   problem.hpp      Problem and Call: what kernels and callbacks get
 //   firewall.hpp     kernel<&f>, heuristic<&f>, ...: C functions that let no exception out
-//   op.hpp           Op; the standard ones are in opdock/standard_ops.h
+//   op.hpp           OpDeclaration; the standard ones are in opdock/standard_ops.h
 //   registry.hpp     Impl, Registry, register_plugin
 #ifndef OPDOCK_PLUGIN_HPP
 #define OPDOCK_PLUGIN_HPP

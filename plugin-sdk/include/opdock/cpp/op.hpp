@@ -7,18 +7,18 @@
 namespace opdock {
 
 // Holds string literals. `doc` is one paragraph for people, or empty.
-struct Op {
+struct OpDeclaration {
     std::string_view name;
     std::string_view signature; // NUL-terminated
     std::string_view doc;       // NUL-terminated
 
     // "acme.scale(x: T[...]) -> (y: T[...])"; the name is what stands before the parenthesis.
     template<std::size_t Size>
-    constexpr explicit Op(const char (&text)[Size]) noexcept
+    constexpr explicit OpDeclaration(const char (&text)[Size]) noexcept
         : name(std::string_view(text, Size - 1).substr(0, std::string_view(text, Size - 1).find('('))),
           signature(text, Size - 1), doc("") {}
     template<std::size_t Size, std::size_t DocSize>
-    constexpr Op(const char (&text)[Size], const char (&paragraph)[DocSize]) noexcept : Op(text) {
+    constexpr OpDeclaration(const char (&text)[Size], const char (&paragraph)[DocSize]) noexcept : OpDeclaration(text) {
         doc = std::string_view(paragraph, DocSize - 1);
     }
 };

@@ -149,13 +149,13 @@ class Registry {
     opdock_registry &c() const noexcept { return *registry_; }
 
     // Declares the op unless this plugin did so before, and registers an implementation of it.
-    Registry &implement(const Op &op, const Impl &impl) {
+    Registry &implement(const OpDeclaration &op, const Impl &impl) {
         declare(op);
         impl.with(std::string(op.name), [&](const opdock_impl *c) { registry_->register_impl(registry_, c); });
         return *this;
     }
 
-    Registry &declare(const Op &op) {
+    Registry &declare(const OpDeclaration &op) {
         if (std::find(declared_.begin(), declared_.end(), op.signature) != declared_.end())
             return *this;
         declared_.push_back(op.signature);

@@ -64,21 +64,21 @@
 #ifdef __cplusplus
 namespace opdock::ops {
 
-inline constexpr Op gelu(OPDOCK_OP_GELU);
-inline constexpr Op qgelu(OPDOCK_OP_QGELU);
-inline constexpr Op relu(OPDOCK_OP_RELU);
-inline constexpr Op srelu(OPDOCK_OP_SRELU);
-inline constexpr Op silu(OPDOCK_OP_SILU);
-inline constexpr Op dgelu(OPDOCK_OP_DGELU);
-inline constexpr Op dqgelu(OPDOCK_OP_DQGELU);
-inline constexpr Op drelu(OPDOCK_OP_DRELU);
-inline constexpr Op dsrelu(OPDOCK_OP_DSRELU);
-inline constexpr Op dsilu(OPDOCK_OP_DSILU);
-inline constexpr Op dbias_dgelu(OPDOCK_OP_DBIAS_DGELU);
-inline constexpr Op dbias_dqgelu(OPDOCK_OP_DBIAS_DQGELU);
-inline constexpr Op dbias_drelu(OPDOCK_OP_DBIAS_DRELU);
-inline constexpr Op dbias_dsrelu(OPDOCK_OP_DBIAS_DSRELU);
-inline constexpr Op dbias_dsilu(OPDOCK_OP_DBIAS_DSILU);
+inline constexpr OpDeclaration gelu(OPDOCK_OP_GELU);
+inline constexpr OpDeclaration qgelu(OPDOCK_OP_QGELU);
+inline constexpr OpDeclaration relu(OPDOCK_OP_RELU);
+inline constexpr OpDeclaration srelu(OPDOCK_OP_SRELU);
+inline constexpr OpDeclaration silu(OPDOCK_OP_SILU);
+inline constexpr OpDeclaration dgelu(OPDOCK_OP_DGELU);
+inline constexpr OpDeclaration dqgelu(OPDOCK_OP_DQGELU);
+inline constexpr OpDeclaration drelu(OPDOCK_OP_DRELU);
+inline constexpr OpDeclaration dsrelu(OPDOCK_OP_DSRELU);
+inline constexpr OpDeclaration dsilu(OPDOCK_OP_DSILU);
+inline constexpr OpDeclaration dbias_dgelu(OPDOCK_OP_DBIAS_DGELU);
+inline constexpr OpDeclaration dbias_dqgelu(OPDOCK_OP_DBIAS_DQGELU);
+inline constexpr OpDeclaration dbias_drelu(OPDOCK_OP_DBIAS_DRELU);
+inline constexpr OpDeclaration dbias_dsrelu(OPDOCK_OP_DBIAS_DSRELU);
+inline constexpr OpDeclaration dbias_dsilu(OPDOCK_OP_DBIAS_DSILU);
 
 } // namespace opdock::ops
 #endif

@@ -35,12 +35,12 @@
 #ifdef __cplusplus
 namespace opdock::ops {
 
-inline constexpr Op add(OPDOCK_OP_ADD);
-inline constexpr Op mul(OPDOCK_OP_MUL);
-inline constexpr Op dropout_fwd(OPDOCK_OP_DROPOUT_FWD);
-inline constexpr Op dropout_bwd(OPDOCK_OP_DROPOUT_BWD);
-inline constexpr Op quantize(OPDOCK_OP_QUANTIZE);
-inline constexpr Op dequantize(OPDOCK_OP_DEQUANTIZE);
+inline constexpr OpDeclaration add(OPDOCK_OP_ADD);
+inline constexpr OpDeclaration mul(OPDOCK_OP_MUL);
+inline constexpr OpDeclaration dropout_fwd(OPDOCK_OP_DROPOUT_FWD);
+inline constexpr OpDeclaration dropout_bwd(OPDOCK_OP_DROPOUT_BWD);
+inline constexpr OpDeclaration quantize(OPDOCK_OP_QUANTIZE);
+inline constexpr OpDeclaration dequantize(OPDOCK_OP_DEQUANTIZE);
 
 } // namespace opdock::ops
 #endif

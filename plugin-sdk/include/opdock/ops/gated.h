@@ -68,22 +68,22 @@
 #ifdef __cplusplus
 namespace opdock::ops {
 
-inline constexpr Op geglu(OPDOCK_OP_GEGLU);
-inline constexpr Op qgeglu(OPDOCK_OP_QGEGLU);
-inline constexpr Op reglu(OPDOCK_OP_REGLU);
-inline constexpr Op sreglu(OPDOCK_OP_SREGLU);
-inline constexpr Op swiglu(OPDOCK_OP_SWIGLU);
-inline constexpr Op dgeglu(OPDOCK_OP_DGEGLU);
-inline constexpr Op dqgeglu(OPDOCK_OP_DQGEGLU);
-inline constexpr Op dreglu(OPDOCK_OP_DREGLU);
-inline constexpr Op dsreglu(OPDOCK_OP_DSREGLU);
-inline constexpr Op dswiglu(OPDOCK_OP_DSWIGLU);
-inline constexpr Op clamped_swiglu(OPDOCK_OP_CLAMPED_SWIGLU);
-inline constexpr Op clamped_dswiglu(OPDOCK_OP_CLAMPED_DSWIGLU);
-inline constexpr Op silu_and_mul(OPDOCK_OP_SILU_AND_MUL);
-inline constexpr Op silu_and_mul_bwd(OPDOCK_OP_SILU_AND_MUL_BWD);
-inline constexpr Op gelu_and_mul(OPDOCK_OP_GELU_AND_MUL);
-inline constexpr Op gelu_and_mul_bwd(OPDOCK_OP_GELU_AND_MUL_BWD);
+inline constexpr OpDeclaration geglu(OPDOCK_OP_GEGLU);
+inline constexpr OpDeclaration qgeglu(OPDOCK_OP_QGEGLU);
+inline constexpr OpDeclaration reglu(OPDOCK_OP_REGLU);
+inline constexpr OpDeclaration sreglu(OPDOCK_OP_SREGLU);
+inline constexpr OpDeclaration swiglu(OPDOCK_OP_SWIGLU);
+inline constexpr OpDeclaration dgeglu(OPDOCK_OP_DGEGLU);
+inline constexpr OpDeclaration dqgeglu(OPDOCK_OP_DQGEGLU);
+inline constexpr OpDeclaration dreglu(OPDOCK_OP_DREGLU);
+inline constexpr OpDeclaration dsreglu(OPDOCK_OP_DSREGLU);
+inline constexpr OpDeclaration dswiglu(OPDOCK_OP_DSWIGLU);
+inline constexpr OpDeclaration clamped_swiglu(OPDOCK_OP_CLAMPED_SWIGLU);
+inline constexpr OpDeclaration clamped_dswiglu(OPDOCK_OP_CLAMPED_DSWIGLU);
+inline constexpr OpDeclaration silu_and_mul(OPDOCK_OP_SILU_AND_MUL);
+inline constexpr OpDeclaration silu_and_mul_bwd(OPDOCK_OP_SILU_AND_MUL_BWD);
+inline constexpr OpDeclaration gelu_and_mul(OPDOCK_OP_GELU_AND_MUL);
+inline constexpr OpDeclaration gelu_and_mul_bwd(OPDOCK_OP_GELU_AND_MUL_BWD);
 
 } // namespace opdock::ops
 #endif

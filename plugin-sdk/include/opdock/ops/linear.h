@@ -24,10 +24,10 @@
 #ifdef __cplusplus
 namespace opdock::ops {
 
-inline constexpr Op matmul(OPDOCK_OP_MATMUL);
-inline constexpr Op linear_fwd(OPDOCK_OP_LINEAR_FWD);
-inline constexpr Op linear_dgrad(OPDOCK_OP_LINEAR_DGRAD);
-inline constexpr Op linear_wgrad(OPDOCK_OP_LINEAR_WGRAD);
+inline constexpr OpDeclaration matmul(OPDOCK_OP_MATMUL);
+inline constexpr OpDeclaration linear_fwd(OPDOCK_OP_LINEAR_FWD);
+inline constexpr OpDeclaration linear_dgrad(OPDOCK_OP_LINEAR_DGRAD);
+inline constexpr OpDeclaration linear_wgrad(OPDOCK_OP_LINEAR_WGRAD);
 
 } // namespace opdock::ops
 #endif

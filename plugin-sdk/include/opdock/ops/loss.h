@@ -30,9 +30,9 @@
 #ifdef __cplusplus
 namespace opdock::ops {
 
-inline constexpr Op cross_entropy_fwd(OPDOCK_OP_CROSS_ENTROPY_FWD);
-inline constexpr Op cross_entropy_bwd(OPDOCK_OP_CROSS_ENTROPY_BWD);
-inline constexpr Op fused_cross_entropy(OPDOCK_OP_FUSED_CROSS_ENTROPY);
+inline constexpr OpDeclaration cross_entropy_fwd(OPDOCK_OP_CROSS_ENTROPY_FWD);
+inline constexpr OpDeclaration cross_entropy_bwd(OPDOCK_OP_CROSS_ENTROPY_BWD);
+inline constexpr OpDeclaration fused_cross_entropy(OPDOCK_OP_FUSED_CROSS_ENTROPY);
 
 } // namespace opdock::ops
 #endif

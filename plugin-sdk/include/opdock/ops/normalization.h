@@ -48,12 +48,12 @@
 #ifdef __cplusplus
 namespace opdock::ops {
 
-inline constexpr Op rmsnorm_fwd(OPDOCK_OP_RMSNORM_FWD);
-inline constexpr Op rmsnorm_bwd(OPDOCK_OP_RMSNORM_BWD);
-inline constexpr Op rmsnorm_bwd_add(OPDOCK_OP_RMSNORM_BWD_ADD);
-inline constexpr Op fused_add_rmsnorm_fwd(OPDOCK_OP_FUSED_ADD_RMSNORM_FWD);
-inline constexpr Op layernorm_fwd(OPDOCK_OP_LAYERNORM_FWD);
-inline constexpr Op layernorm_bwd(OPDOCK_OP_LAYERNORM_BWD);
+inline constexpr OpDeclaration rmsnorm_fwd(OPDOCK_OP_RMSNORM_FWD);
+inline constexpr OpDeclaration rmsnorm_bwd(OPDOCK_OP_RMSNORM_BWD);
+inline constexpr OpDeclaration rmsnorm_bwd_add(OPDOCK_OP_RMSNORM_BWD_ADD);
+inline constexpr OpDeclaration fused_add_rmsnorm_fwd(OPDOCK_OP_FUSED_ADD_RMSNORM_FWD);
+inline constexpr OpDeclaration layernorm_fwd(OPDOCK_OP_LAYERNORM_FWD);
+inline constexpr OpDeclaration layernorm_bwd(OPDOCK_OP_LAYERNORM_BWD);
 
 } // namespace opdock::ops
 #endif

@@ -38,10 +38,10 @@
 #ifdef __cplusplus
 namespace opdock::ops {
 
-inline constexpr Op multi_tensor_adam(OPDOCK_OP_MULTI_TENSOR_ADAM);
-inline constexpr Op multi_tensor_sgd(OPDOCK_OP_MULTI_TENSOR_SGD);
-inline constexpr Op multi_tensor_l2norm(OPDOCK_OP_MULTI_TENSOR_L2NORM);
-inline constexpr Op multi_tensor_scale(OPDOCK_OP_MULTI_TENSOR_SCALE);
+inline constexpr OpDeclaration multi_tensor_adam(OPDOCK_OP_MULTI_TENSOR_ADAM);
+inline constexpr OpDeclaration multi_tensor_sgd(OPDOCK_OP_MULTI_TENSOR_SGD);
+inline constexpr OpDeclaration multi_tensor_l2norm(OPDOCK_OP_MULTI_TENSOR_L2NORM);
+inline constexpr OpDeclaration multi_tensor_scale(OPDOCK_OP_MULTI_TENSOR_SCALE);
 
 } // namespace opdock::ops
 #endif

@@ -26,8 +26,8 @@
 #ifdef __cplusplus
 namespace opdock::ops {
 
-inline constexpr Op fused_rope_forward(OPDOCK_OP_FUSED_ROPE_FORWARD);
-inline constexpr Op fused_rope_backward(OPDOCK_OP_FUSED_ROPE_BACKWARD);
+inline constexpr OpDeclaration fused_rope_forward(OPDOCK_OP_FUSED_ROPE_FORWARD);
+inline constexpr OpDeclaration fused_rope_backward(OPDOCK_OP_FUSED_ROPE_BACKWARD);
 
 } // namespace opdock::ops
 #endif

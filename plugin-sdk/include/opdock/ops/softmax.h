@@ -53,15 +53,17 @@
 #ifdef __cplusplus
 namespace opdock::ops {
 
-inline constexpr Op scaled_softmax_forward(OPDOCK_OP_SCALED_SOFTMAX_FORWARD);
-inline constexpr Op scaled_softmax_backward(OPDOCK_OP_SCALED_SOFTMAX_BACKWARD);
-inline constexpr Op scaled_masked_softmax_forward(OPDOCK_OP_SCALED_MASKED_SOFTMAX_FORWARD);
-inline constexpr Op scaled_masked_softmax_backward(OPDOCK_OP_SCALED_MASKED_SOFTMAX_BACKWARD);
-inline constexpr Op scaled_upper_triang_masked_softmax_forward(OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_FORWARD);
-inline constexpr Op scaled_upper_triang_masked_softmax_backward(OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_BACKWARD);
-inline constexpr Op
+inline constexpr OpDeclaration scaled_softmax_forward(OPDOCK_OP_SCALED_SOFTMAX_FORWARD);
+inline constexpr OpDeclaration scaled_softmax_backward(OPDOCK_OP_SCALED_SOFTMAX_BACKWARD);
+inline constexpr OpDeclaration scaled_masked_softmax_forward(OPDOCK_OP_SCALED_MASKED_SOFTMAX_FORWARD);
+inline constexpr OpDeclaration scaled_masked_softmax_backward(OPDOCK_OP_SCALED_MASKED_SOFTMAX_BACKWARD);
+inline constexpr OpDeclaration
+    scaled_upper_triang_masked_softmax_forward(OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_FORWARD);
+inline constexpr OpDeclaration
+    scaled_upper_triang_masked_softmax_backward(OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_BACKWARD);
+inline constexpr OpDeclaration
     scaled_aligned_causal_masked_softmax_forward(OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_FORWARD);
-inline constexpr Op
+inline constexpr OpDeclaration
     scaled_aligned_causal_masked_softmax_backward(OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_BACKWARD);
 
 } // namespace opdock::ops

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=../example.bash
+. "$(dirname "$0")/../example.bash"
+
+expect 0 "rmsnorm of a row of 2 with weight 0.5: 0.5" "prepared: default.cpu" \
+    "Op 'rmsnorm_fwd' using 'default.cpu'" "switched from 'default.cpu' to 'reference.cpp'" '"chain"' -- "$build/host-app"
+PLUGIN_PREFER=reference expect 0 "prepared: reference.cpp" -- "$build/host-app"
+PLUGIN_PREFER=fastest expect 1 "PLUGIN_PREFER" "fastest" -- "$build/host-app"

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# shellcheck source-path=SCRIPTDIR source=../example.bash
+. "$(dirname "$0")/../example.bash"
+
+expect 0 "vendor.mine served 1 call: 0.365148 0.730297 1.09545 1.46059" -- "$build/in-tree"
+PLUGIN_MODULES_ONLY=1 expect 0 "vendor.mine served 1 call" -- "$build/in-tree"
+PLUGIN_DENY_VENDORS=mine expect 0 "vendor.mine served 0 call" -- "$build/in-tree"
