@@ -20,7 +20,7 @@ void register_all(opdock::Registry &registry) {
     const Impl one_dtype = Impl(reference).dtypes("f32|f16|bf16");
     const Impl two_dtypes = Impl(reference).dtypes("f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32");
 
-    const auto serve = [&](const opdock::Op &op, opdock_kernel function, const Impl &start) {
+    const auto serve = [&](const opdock::OpDeclaration &op, opdock_kernel function, const Impl &start) {
         registry.implement(op, Impl(start).kernel(function));
     };
 

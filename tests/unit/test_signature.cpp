@@ -10,7 +10,7 @@ using namespace opdock;
 using namespace opdock::core;
 
 TEST_CASE("every standard signature parses, and its canonical text is the one it was written in") {
-    for (const Op &op : test::standard_ops) {
+    for (const OpDeclaration &op : test::standard_ops) {
         CAPTURE(std::string(op.signature));
         const Signature parsed = parse_signature(op.signature);
         CHECK(parsed.name == op.name);
@@ -19,7 +19,7 @@ TEST_CASE("every standard signature parses, and its canonical text is the one it
 }
 
 TEST_CASE("parsing the printed form gives the same signature") {
-    for (const Op &op : test::standard_ops) {
+    for (const OpDeclaration &op : test::standard_ops) {
         CAPTURE(std::string(op.signature));
         const Signature once = parse_signature(op.signature);
         CHECK(parse_signature(print_signature(once)) == once);
