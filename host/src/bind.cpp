@@ -103,7 +103,7 @@ class Binder {
         }
     }
 
-    void bind_tensor(Place place) {
+    void bind_tensor(ArgumentPlace place) {
         const uint32_t at = bound_.first[place.parameter] + place.element;
         const DLTensor *tensor = bound_.tensors[at];
         if (tensor == nullptr) {
@@ -121,7 +121,7 @@ class Binder {
         bound_.writes_inputs |= parameter.mut;
     }
 
-    void check_device(Place place, const Parameter &parameter, const DLTensor &tensor) {
+    void check_device(ArgumentPlace place, const Parameter &parameter, const DLTensor &tensor) {
         if (parameter.host) {
             if (!is_host_memory(tensor.device)) {
                 fail(signature_, place,
@@ -201,7 +201,7 @@ class Binder {
     Solver solver_;
     Layout layout_;
     bool has_device_ = false;
-    Place device_place_{};
+    ArgumentPlace device_place_{};
 };
 
 } // namespace

@@ -65,7 +65,7 @@ class Inference {
         }
     }
 
-    void add_spec(Place place) {
+    void add_spec(ArgumentPlace place) {
         const Parameter &output = signature_.parameter(place.parameter);
         opdock_tensor_spec spec{};
         spec.name = output.name.c_str();

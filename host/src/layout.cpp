@@ -20,7 +20,7 @@ class ListSizes {
         }
     }
 
-    uint32_t next(const Parameter &parameter, Place place) {
+    uint32_t next(const Parameter &parameter, ArgumentPlace place) {
         const uint32_t number = seen_++;
         if (number >= args_.n_lists && !parameter.optional) {
             fail(signature_, fmt::format("n_lists is {}, expected {}: list '{}' has no size", args_.n_lists,
@@ -56,7 +56,7 @@ struct Given {
     const char *what;
 };
 
-[[noreturn]] void fail_missing(const Signature &signature, Place place, const Given &given, uint32_t at) {
+[[noreturn]] void fail_missing(const Signature &signature, ArgumentPlace place, const Given &given, uint32_t at) {
     fail(signature, place,
          at < given.count ? std::string("is missing: it is null and not optional")
                           : fmt::format("is missing: the call has {} {}", given.count, given.what));

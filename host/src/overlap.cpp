@@ -51,7 +51,7 @@ bool meet(const Step &a, const Step &b) {
     return b.stride / common < a.size && a.stride / common < b.size;
 }
 
-void check_self_overlap(const Signature &signature, Place place, const DLTensor &tensor) {
+void check_self_overlap(const Signature &signature, ArgumentPlace place, const DLTensor &tensor) {
     const Steps steps = steps_of(tensor);
     const auto view = steps.view();
     for (size_t i = 0; i < view.size(); ++i) {
@@ -175,7 +175,7 @@ bool has_elements(const DLTensor &tensor) {
     return std::all_of(tensor.shape, tensor.shape + tensor.ndim, [](int64_t size) { return size != 0; });
 }
 
-Extent measure(const Signature &signature, Place place, const DLTensor &tensor, bool written) {
+Extent measure(const Signature &signature, ArgumentPlace place, const DLTensor &tensor, bool written) {
     Extent extent{&tensor, 0, 0, place, written};
     if (!has_elements(tensor)) {
         return extent;

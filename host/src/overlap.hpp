@@ -14,7 +14,7 @@ struct Extent {
     const DLTensor *tensor = nullptr;
     uint64_t begin = 0; // an address; begin == end when there are no elements or no pointer
     uint64_t end = 0;
-    Place place{};
+    ArgumentPlace place{};
     bool written = false;
 
     bool empty() const { return begin == end; }
@@ -24,7 +24,7 @@ bool has_elements(const DLTensor &tensor);
 
 // Throws when the tensor's size does not fit into 64 bits, or when it is written and two of its indices name the same
 // element.
-Extent measure(const Signature &signature, Place place, const DLTensor &tensor, bool written);
+Extent measure(const Signature &signature, ArgumentPlace place, const DLTensor &tensor, bool written);
 
 // Throws when something written shares memory with anything else. The test is by ranges of bytes; views that interleave
 // without touching (two halves of each row of a buffer) are told apart where their strides have a common period.

@@ -48,17 +48,17 @@ void fail(const Signature &signature, const std::string &message) {
     throw Error(OPDOCK_INVALID_ARGUMENT, fmt::format("op '{}': {}", signature.name, message));
 }
 
-void fail(const Signature &signature, Place place, const std::string &message) {
+void fail(const Signature &signature, ArgumentPlace place, const std::string &message) {
     fail(signature, fmt::format("{} {}", describe(signature, place), message));
 }
 
-std::string describe(const Signature &signature, Place place) {
+std::string describe(const Signature &signature, ArgumentPlace place) {
     const Parameter &parameter = signature.parameter(place.parameter);
     return fmt::format("{} '{}'{}", place.parameter < signature.inputs.size() ? "input" : "output", parameter.name,
                        parameter.list ? fmt::format("[{}]", place.element) : "");
 }
 
-void Solver::match(Place place, const DLTensor &tensor) {
+void Solver::match(ArgumentPlace place, const DLTensor &tensor) {
     const Parameter &parameter = signature_.parameter(place.parameter);
     if (tensor.ndim < 0 || tensor.ndim > OPDOCK_MAX_RANK) {
         fail(signature_, place, fmt::format("has {} dims, expected 0 to {}", tensor.ndim, OPDOCK_MAX_RANK));
@@ -91,7 +91,7 @@ void Solver::match(Place place, const DLTensor &tensor) {
     }
 }
 
-void Solver::match_dtype(Place place, const Parameter &parameter, const DLTensor &tensor) {
+void Solver::match_dtype(ArgumentPlace place, const Parameter &parameter, const DLTensor &tensor) {
     const uint32_t found = opdock_dtype_pack(tensor.dtype);
     const bool fits = parameter.dtype_variable < 0
                           ? found == parameter.dtype
@@ -124,7 +124,7 @@ bool Solver::unify(size_t variable, uint32_t dtype, Source source) {
     return true;
 }
 
-void Solver::match_dim(Place place, const Dim &dim, const DLTensor &tensor, int32_t axis) {
+void Solver::match_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis) {
     const int64_t size = tensor.shape[axis];
     const bool binds =
         (dim.kind == Dim::Kind::name || dim.kind == Dim::Kind::scaled) && (bound_dims_ >> dim.index & 1u) == 0;
@@ -146,7 +146,7 @@ void Solver::match_dim(Place place, const Dim &dim, const DLTensor &tensor, int3
     }
 }
 
-void Solver::match_ellipsis(Place place, const DLTensor &tensor, int32_t begin, int32_t rank) {
+void Solver::match_ellipsis(ArgumentPlace place, const DLTensor &tensor, int32_t begin, int32_t rank) {
     if (ellipsis_rank_ < 0) {
         ellipsis_rank_ = rank;
         ellipsis_source_ = {false, place};
@@ -244,7 +244,7 @@ void Solver::check_constraints(bool elements) const {
     }
 }
 
-bool Solver::spec_of(Place place, opdock_tensor_spec *spec) const {
+bool Solver::spec_of(ArgumentPlace place, opdock_tensor_spec *spec) const {
     const Parameter &output = signature_.parameter(place.parameter);
     const uint32_t packed =
         output.dtype_variable < 0 ? output.dtype : dtype(static_cast<size_t>(output.dtype_variable));
@@ -282,7 +282,7 @@ bool Solver::spec_of(Place place, opdock_tensor_spec *spec) const {
     return true;
 }
 
-void Solver::fail_rank(Place place, const DLTensor &tensor) const {
+void Solver::fail_rank(ArgumentPlace place, const DLTensor &tensor) const {
     const Parameter &parameter = signature_.parameter(place.parameter);
     fail(signature_, place,
          fmt::format("of shape {}: rank is {}, expected {}{} for {}", print_shape_of(tensor), tensor.ndim,
@@ -290,7 +290,7 @@ void Solver::fail_rank(Place place, const DLTensor &tensor) const {
                      print_shape(signature_, parameter)));
 }
 
-void Solver::fail_dim(Place place, const Dim &dim, const DLTensor &tensor, int32_t axis) const {
+void Solver::fail_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis) const {
     const std::string found =
         fmt::format("of shape {}: dim {} is {}", print_shape_of(tensor), axis, tensor.shape[axis]);
     const std::string text = print_dim(signature_, dim);
@@ -322,7 +322,7 @@ void Solver::fail_dim(Place place, const Dim &dim, const DLTensor &tensor, int32
                      fits ? fmt::format("{}", expected) : "more than 64 bits", values_of(names)));
 }
 
-void Solver::fail_ellipsis(Place place, const DLTensor &tensor, int32_t begin, int32_t rank) const {
+void Solver::fail_ellipsis(ArgumentPlace place, const DLTensor &tensor, int32_t begin, int32_t rank) const {
     const int64_t *found = tensor.shape + begin;
     fail(signature_, place,
          fmt::format("of shape {}: its '...' is [{}], expected [{}] as in {}", print_shape_of(tensor),
@@ -331,7 +331,7 @@ void Solver::fail_ellipsis(Place place, const DLTensor &tensor, int32_t begin, i
                      describe(ellipsis_source_)));
 }
 
-void Solver::fail_dtype(Place place, const Parameter &parameter, uint32_t found) const {
+void Solver::fail_dtype(ArgumentPlace place, const Parameter &parameter, uint32_t found) const {
     fail(signature_, place,
          fmt::format("has dtype {}, expected {}", dtype_name(found),
                      parameter.dtype_variable < 0 ? dtype_name(parameter.dtype)

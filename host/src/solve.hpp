@@ -12,21 +12,21 @@
 namespace opdock::core {
 
 // Where something stands: a parameter (inputs first, then outputs) and, in a list, which element.
-struct Place {
+struct ArgumentPlace {
     uint32_t parameter;
     uint32_t element;
 };
 
-std::string describe(const Signature &signature, Place place); // "input 'weight'", "output 'params'[3]"
+std::string describe(const Signature &signature, ArgumentPlace place); // "input 'weight'", "output 'params'[3]"
 [[noreturn]] void fail(const Signature &signature, const std::string &message);
-[[noreturn]] void fail(const Signature &signature, Place place, const std::string &message);
+[[noreturn]] void fail(const Signature &signature, ArgumentPlace place, const std::string &message);
 
 class Solver {
   public:
     explicit Solver(const Signature &signature) : signature_(signature) {}
 
     // Rank, dims and dtype of one tensor; binds what is not bound. Throws on the first that is wrong.
-    void match(Place place, const DLTensor &tensor);
+    void match(ArgumentPlace place, const DLTensor &tensor);
     // The value of a dtype attribute that binds a variable.
     void match_dtype_attribute(size_t attribute, uint32_t dtype);
     // What belongs to an element of lists is forgotten, so that the next may have its own.
@@ -37,18 +37,18 @@ class Solver {
     // 0 when nothing in this call bound it.
     uint32_t dtype(size_t variable) const { return (bound_dtypes_ >> variable & 1u) != 0 ? dtypes_[variable] : 0; }
     // Fills in dtype and shape of an output. False when only an absent input would have told them.
-    bool spec_of(Place place, opdock_tensor_spec *spec) const;
+    bool spec_of(ArgumentPlace place, opdock_tensor_spec *spec) const;
 
   private:
     // Whatever bound a name; for messages only.
     struct Source {
         bool attribute;
-        Place place; // of an attribute: its number in `parameter`
+        ArgumentPlace place; // of an attribute: its number in `parameter`
     };
 
-    void match_dtype(Place place, const Parameter &parameter, const DLTensor &tensor);
-    void match_dim(Place place, const Dim &dim, const DLTensor &tensor, int32_t axis);
-    void match_ellipsis(Place place, const DLTensor &tensor, int32_t begin, int32_t rank);
+    void match_dtype(ArgumentPlace place, const Parameter &parameter, const DLTensor &tensor);
+    void match_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis);
+    void match_ellipsis(ArgumentPlace place, const DLTensor &tensor, int32_t begin, int32_t rank);
     // Whether the variable may stand for `dtype` now; binds it when nothing did before.
     bool unify(size_t variable, uint32_t dtype, Source source);
     bool is_bound(const Expression &expression) const;
@@ -57,10 +57,10 @@ class Solver {
     bool value_of(const Dim &dim, int64_t *value) const;
     bool holds(const Constraint &constraint) const;
 
-    [[noreturn]] void fail_rank(Place place, const DLTensor &tensor) const;
-    [[noreturn]] void fail_dim(Place place, const Dim &dim, const DLTensor &tensor, int32_t axis) const;
-    [[noreturn]] void fail_ellipsis(Place place, const DLTensor &tensor, int32_t begin, int32_t rank) const;
-    [[noreturn]] void fail_dtype(Place place, const Parameter &parameter, uint32_t found) const;
+    [[noreturn]] void fail_rank(ArgumentPlace place, const DLTensor &tensor) const;
+    [[noreturn]] void fail_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis) const;
+    [[noreturn]] void fail_ellipsis(ArgumentPlace place, const DLTensor &tensor, int32_t begin, int32_t rank) const;
+    [[noreturn]] void fail_dtype(ArgumentPlace place, const Parameter &parameter, uint32_t found) const;
     std::string describe(const Source &source) const;
     std::string expected_dtypes(size_t variable) const;
     std::string values_of(uint32_t dims) const;

@@ -98,7 +98,7 @@ typedef struct opdock_target {
 struct opdock_handle {
     uint32_t layout;
     uint32_t index;
-    /* Never null; loaded with acquire. */
+    /* Never null; load it with acquire. */
     const opdock_target *target;
 };
 
@@ -153,8 +153,7 @@ OPDOCK_API opdock_status opdock_policy_create(opdock_runtime *runtime, const opd
                                               opdock_policy **policy);
 OPDOCK_API void opdock_policy_release(opdock_policy *policy);
 
-/* The policy of the program: above the environment, below scopes. Null takes it away. Not to be released before it is
- * replaced. */
+/* The policy of the program: above the environment, below scopes. Null takes it away. */
 OPDOCK_API opdock_status opdock_policy_set(opdock_runtime *runtime, const opdock_policy *policy);
 
 /* A scope of the calling thread: between push and pop its items are above all but `enforce:`. Scopes nest. */
@@ -208,6 +207,10 @@ OPDOCK_API opdock_status opdock_describe(opdock_runtime *runtime, char **json);
  * their dtypes. `policy` may be null. */
 OPDOCK_API opdock_status opdock_explain(opdock_runtime *runtime, const char *op, const char *device, const char *dtypes,
                                         const opdock_policy *policy, char **json);
+
+/* What `plugin-ls --check` says of one plugin file, as JSON: {"path", "status": "ok" or "rejected", "code", "reason",
+ * "note": {...} or null, "build_id"}. Needs no open runtime. */
+OPDOCK_API opdock_status opdock_check_file(const char *path, char **json);
 
 /* How many calls an implementation served in this process, prepared calls not counted. */
 OPDOCK_API opdock_status opdock_served_count(opdock_runtime *runtime, const char *op, const char *impl_id,

@@ -53,7 +53,7 @@ typedef struct opdock_problem {
     void *plan;
     const struct opdock_host *host;
     /* The host's; not for plugins. */
-    const void *host_data;
+    void *host_data;
 } opdock_problem;
 
 #endif

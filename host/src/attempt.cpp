@@ -1,0 +1,162 @@
+#include "attempt.hpp"
+
+#include <algorithm>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "host.hpp"
+#include "plugin_call.hpp"
+
+namespace opdock::core {
+
+Attempt::~Attempt() {
+    if (problem.plan != nullptr) {
+        call_plugin([&] {
+            implementation.plan_destroy(&host.api(), implementation.user_data, deployment.device(), problem.plan);
+            return OPDOCK_OK;
+        });
+    }
+}
+
+opdock_status Attempt::declined(const std::string &why) {
+    reason = why;
+    return OPDOCK_UNSUPPORTED;
+}
+
+opdock_status Attempt::check_limits(const CallShape &shape) {
+    if (!fits) {
+        return declined(
+            fmt::format("it knows the shorter signature {}, and the call uses more", implementation.form->text));
+    }
+    if ((implementation.required_flags & OPDOCK_IMPL_NEEDS_CONTIGUOUS) != 0) {
+        for (uint32_t p = 0; p < shape.signature->n_params(); ++p) {
+            for (uint32_t t = shape.first[p]; t < shape.first[p + 1]; ++t) {
+                if (!shape.tensors[t].absent && !shape.tensors[t].contiguous) {
+                    return declined(fmt::format("it needs contiguous tensors, and '{}' is not",
+                                                shape.signature->parameter(p).name));
+                }
+            }
+        }
+    }
+    return OPDOCK_OK;
+}
+
+void Attempt::fill_problem(const CallShape &shape) {
+    const Signature &form = *implementation.form;
+    const bool shorter = form.n_params() != shape.signature->n_params();
+    if (shorter) {
+        // The longer form appends parameters to inputs and to outputs: leave those out.
+        const size_t full_inputs = shape.signature->inputs.size();
+        first_ = {0};
+        for (size_t p = 0; p < form.n_params(); ++p) {
+            const size_t full = p < form.inputs.size() ? p : full_inputs + (p - form.inputs.size());
+            for (uint32_t t = shape.first[full]; t < shape.first[full + 1]; ++t) {
+                map.push_back(t);
+                tensors_.push_back(shape.pointers[t]);
+            }
+            first_.push_back(static_cast<uint32_t>(map.size()));
+        }
+    }
+    attributes.assign(shape.attributes.begin(),
+                      shape.attributes.begin() + static_cast<std::ptrdiff_t>(form.attributes.size()));
+    problem.struct_size = OPDOCK_STRUCT_SIZE(opdock_problem, host_data);
+    problem.n_inputs = static_cast<uint32_t>(form.inputs.size());
+    problem.n_outputs = static_cast<uint32_t>(form.outputs.size());
+    problem.n_tensors = shorter ? static_cast<uint32_t>(map.size()) : shape.n_tensors;
+    problem.n_attributes = static_cast<uint32_t>(attributes.size());
+    problem.n_knobs = 0;
+    problem.tensors = shorter ? tensors_.data() : shape.pointers.data();
+    problem.first = shorter ? first_.data() : shape.first.data();
+    problem.attributes = attributes.data();
+    problem.device = shape.device;
+    problem.user_data = implementation.user_data;
+    problem.host = &host.api();
+    problem.host_data = this;
+}
+
+opdock_status Attempt::choose_config() {
+    knobs_.clear();
+    for (const Knob &knob : implementation.knobs) {
+        knobs_.push_back(knob.default_value);
+    }
+    if (implementation.heuristic != nullptr && !knobs_.empty()) {
+        std::vector<int64_t> chosen = knobs_;
+        const opdock_status status = call_plugin([&] { return implementation.heuristic(&problem, chosen.data()); });
+        if (status != OPDOCK_OK && status != OPDOCK_UNSUPPORTED) { // UNSUPPORTED: it has no opinion
+            reason = "heuristic: " + take_message(status);
+            return status;
+        }
+        for (size_t k = 0; status == OPDOCK_OK && k < chosen.size(); ++k) {
+            const Knob &knob = implementation.knobs[k];
+            if (chosen[k] < knob.minimum || chosen[k] > knob.maximum) {
+                reason = fmt::format("heuristic: knob '{}' is {}, outside its range {} to {}", knob.name, chosen[k],
+                                     knob.minimum, knob.maximum);
+                return OPDOCK_FAILED_CLEAN;
+            }
+            knobs_[k] = chosen[k];
+        }
+    }
+    problem.knobs = knobs_.data();
+    problem.n_knobs = static_cast<uint32_t>(knobs_.size());
+    return OPDOCK_OK;
+}
+
+opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports) {
+    const Availability availability = deployment.ask_availability();
+    if (availability.answer != Availability::yes) {
+        return declined("not available: " + availability.reason);
+    }
+    opdock_status status = check_limits(shape);
+    if (status != OPDOCK_OK) {
+        return status;
+    }
+    map.clear();
+    tensors_.clear();
+    fill_problem(shape);
+    provider = host.provider_to_enter(shape.device);
+    if (provider != nullptr) {
+        status = call_plugin([&] {
+            return provider->table.make_current(&host.api(), provider->table.user_data, shape.device.device_id);
+        });
+        if (status != OPDOCK_OK) {
+            reason = "make_current: " + take_message(status);
+            return status;
+        }
+    }
+    if (ask_supports && implementation.supports != nullptr) {
+        status = call_plugin([&] { return implementation.supports(&problem); });
+        if (status != OPDOCK_OK) {
+            reason = take_message(status);
+            return status;
+        }
+    }
+    status = deployment.device_state(&problem.device_state, &reason);
+    if (status == OPDOCK_OK) {
+        status = choose_config();
+    }
+    if (status != OPDOCK_OK) {
+        return status;
+    }
+    if (implementation.plan_create != nullptr && problem.plan == nullptr) {
+        void *plan = nullptr;
+        status = call_plugin([&] { return implementation.plan_create(&problem, &plan); });
+        if (status != OPDOCK_OK) {
+            reason = "plan_create: " + take_message(status);
+            return status;
+        }
+        problem.plan = plan;
+    }
+    if (implementation.workspace_size != nullptr) {
+        status = call_plugin([&] { return implementation.workspace_size(&problem, &workspace_size); });
+        if (status != OPDOCK_OK) {
+            reason = "workspace_size: " + take_message(status);
+            return status;
+        }
+    }
+    alignment_mask = implementation.alignment > 1 ? implementation.alignment - 1 : 0;
+    plain = provider == nullptr && workspace_size == 0 && map.empty();
+    ready = true;
+    return OPDOCK_OK;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,268 @@
+// The C API: opdock/opdock.h on top of Host. Nothing but translation; no exception leaves.
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include <nlohmann/json.hpp>
+
+#include "check.hpp"
+#include "dispatch.hpp"
+#include "error.hpp"
+#include "host.hpp"
+#include "infer.hpp"
+#include "prepare.hpp"
+#include "signature_json.hpp"
+
+// The opaque types of opdock.h.
+struct opdock_runtime : opdock::core::Host {
+    using Host::Host;
+};
+struct opdock_policy {
+    opdock::core::PolicyPtr value;
+};
+
+namespace {
+
+using opdock::core::Error;
+using opdock::core::OpEntry;
+
+template<class Function>
+opdock_status guarded(Function function) noexcept {
+    try {
+        function();
+        return OPDOCK_OK;
+    } catch (...) {
+        return opdock::core::leave_current_exception();
+    }
+}
+
+char *copy_text(const std::string &text) {
+    auto *copy = static_cast<char *>(std::malloc(text.size() + 1));
+    if (copy == nullptr) {
+        throw std::bad_alloc();
+    }
+    std::memcpy(copy, text.c_str(), text.size() + 1);
+    return copy;
+}
+
+OpEntry &entry_of(opdock_handle *handle) {
+    return *static_cast<OpEntry *>(handle);
+}
+
+const opdock::core::Signature &signature_of(opdock_handle *handle) {
+    const OpEntry &op = entry_of(handle);
+    return *op.host->catalog().find(op.name)->signature;
+}
+
+opdock::core::PolicyPtr value_of(const opdock_policy *policy) {
+    return policy != nullptr ? policy->value : nullptr;
+}
+
+opdock::core::HostOptions options_of(const opdock_options *given) {
+    opdock::core::HostOptions options;
+    if (given == nullptr) {
+        return options;
+    }
+    if (given->struct_size < OPDOCK_STRUCT_SIZE(opdock_options, workspace_user_data)) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_options.struct_size is too small; set it with OPDOCK_STRUCT_SIZE");
+    }
+    if ((given->allocate_workspace == nullptr) != (given->free_workspace == nullptr)) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_options: allocate_workspace and free_workspace come together");
+    }
+    if (given->prefix != nullptr) {
+        options.prefix = given->prefix;
+    }
+    for (uint32_t i = 0; i < given->n_modules; ++i) {
+        options.modules.emplace_back(given->modules[i]);
+    }
+    options.log = opdock::core::Log(given->log, given->log_user_data);
+    options.workspace = {given->allocate_workspace, given->free_workspace, given->workspace_user_data};
+    return options;
+}
+
+} // namespace
+
+const char *opdock_last_error(void) {
+    try {
+        return opdock::core::thread_state().error.c_str();
+    } catch (...) {
+        return "opdock ran out of memory";
+    }
+}
+
+const char *opdock_status_name(opdock_status status) {
+    switch (status) {
+    case OPDOCK_OK:
+        return "OK";
+    case OPDOCK_UNSUPPORTED:
+        return "UNSUPPORTED";
+    case OPDOCK_INVALID_ARGUMENT:
+        return "INVALID_ARGUMENT";
+    case OPDOCK_OUT_OF_MEMORY:
+        return "OUT_OF_MEMORY";
+    case OPDOCK_FAILED:
+        return "FAILED";
+    case OPDOCK_FAILED_CLEAN:
+        return "FAILED_CLEAN";
+    case OPDOCK_DEVICE_LOST:
+        return "DEVICE_LOST";
+    case OPDOCK_UNKNOWN_OP:
+        return "UNKNOWN_OP";
+    case OPDOCK_NO_IMPLEMENTATION:
+        return "NO_IMPLEMENTATION";
+    case OPDOCK_ALL_DROPPED:
+        return "ALL_DROPPED";
+    case OPDOCK_ALL_FAILED:
+        return "ALL_FAILED";
+    case OPDOCK_NOT_PREPARED:
+        return "NOT_PREPARED";
+    case OPDOCK_INVALID_POLICY:
+        return "INVALID_POLICY";
+    case OPDOCK_LOAD_FAILED:
+        return "LOAD_FAILED";
+    case OPDOCK_INTERNAL_ERROR:
+        return "INTERNAL_ERROR";
+    default:
+        return "UNKNOWN";
+    }
+}
+
+void opdock_string_free(char *string) {
+    std::free(string);
+}
+
+opdock_status opdock_open(const opdock_options *options, opdock_runtime **runtime) {
+    *runtime = nullptr;
+    return guarded([&] {
+        opdock::core::refuse_while_registering("open a host");
+        *runtime = new opdock_runtime(options_of(options));
+    });
+}
+
+void opdock_close(opdock_runtime *runtime) {
+    delete runtime;
+}
+
+opdock_status opdock_load(opdock_runtime *runtime, const char *path) {
+    return guarded([&] { runtime->load(path); });
+}
+
+opdock_status opdock_register_module(opdock_runtime *runtime, const char *id, const char *vendor, opdock_entry entry) {
+    return guarded([&] { runtime->register_module(id, vendor != nullptr ? vendor : "", entry); });
+}
+
+opdock_status opdock_find_op(opdock_runtime *runtime, const char *name, opdock_handle **handle) {
+    *handle = nullptr;
+    return guarded([&] { *handle = &runtime->op(name); });
+}
+
+opdock_status opdock_call_by_name(opdock_runtime *runtime, const char *name, const opdock_args *args) {
+    OpEntry *op = runtime->find_op(name);
+    if (op == nullptr) [[unlikely]] {
+        return guarded([&] { (void)runtime->op(name); });
+    }
+    return opdock_call_handle(op, args);
+}
+
+opdock_status opdock_infer_outputs(opdock_handle *handle, const opdock_args *args, opdock_tensor_spec *specs,
+                                   uint32_t capacity, uint32_t *count) {
+    return guarded([&] {
+        const auto inferred = opdock::core::infer_outputs(signature_of(handle), *args);
+        *count = static_cast<uint32_t>(inferred.size());
+        for (uint32_t i = 0; i < std::min(*count, capacity); ++i) {
+            specs[i] = inferred[i];
+        }
+    });
+}
+
+opdock_status opdock_signature_json(opdock_handle *handle, char **json) {
+    return guarded([&] { *json = copy_text(opdock::core::signature_json(signature_of(handle)).dump()); });
+}
+
+opdock_status opdock_policy_create(opdock_runtime *runtime, const opdock_setting *settings, uint32_t count,
+                                   opdock_policy **policy) {
+    *policy = nullptr;
+    return guarded([&] {
+        std::vector<opdock::core::Setting> copies;
+        for (uint32_t i = 0; i < count; ++i) {
+            copies.push_back({settings[i].name, settings[i].value});
+        }
+        *policy = new opdock_policy{std::make_shared<const opdock::core::Policy>(runtime->make_policy(copies))};
+    });
+}
+
+void opdock_policy_release(opdock_policy *policy) {
+    delete policy;
+}
+
+opdock_status opdock_policy_set(opdock_runtime *runtime, const opdock_policy *policy) {
+    return guarded([&] { runtime->set_program_policy(value_of(policy)); });
+}
+
+opdock_status opdock_policy_push(opdock_runtime *runtime, const opdock_policy *policy) {
+    return guarded([&] { runtime->push_scope(policy->value); });
+}
+
+opdock_status opdock_policy_pop(opdock_runtime *runtime) {
+    return guarded([&] { runtime->pop_scope(); });
+}
+
+opdock_status opdock_policy_effective(opdock_runtime *runtime, opdock_policy **policy) {
+    *policy = nullptr;
+    return guarded([&] {
+        *policy =
+            new opdock_policy{std::make_shared<const opdock::core::Policy>(runtime->effective_policy().flattened())};
+    });
+}
+
+opdock_status opdock_policy_reload(opdock_runtime *runtime) {
+    return guarded([&] { runtime->reload_policy(); });
+}
+
+opdock_status opdock_prepare(opdock_handle *handle, const opdock_args *args, const opdock_policy *policy,
+                             opdock_prepared **prepared) {
+    *prepared = nullptr;
+    return guarded([&] { *prepared = opdock::core::prepare(entry_of(handle), *args, value_of(policy)).release(); });
+}
+
+void opdock_prepared_destroy(opdock_prepared *prepared) {
+    delete static_cast<opdock::core::Prepared *>(prepared);
+}
+
+int32_t opdock_prepared_stale(const opdock_prepared *prepared) {
+    const auto &snapshot = *static_cast<const opdock::core::Prepared *>(prepared);
+    return snapshot.current_generation->load(std::memory_order_acquire) != snapshot.generation ? 1 : 0;
+}
+
+const char *opdock_prepared_impl(const opdock_prepared *prepared) {
+    return static_cast<const opdock::core::Prepared *>(prepared)->attempt->implementation.impl_id.c_str();
+}
+
+opdock_status opdock_describe(opdock_runtime *runtime, char **json) {
+    *json = nullptr;
+    return guarded([&] { *json = copy_text(runtime->describe().dump()); });
+}
+
+opdock_status opdock_explain(opdock_runtime *runtime, const char *op, const char *device, const char *dtypes,
+                             const opdock_policy *policy, char **json) {
+    *json = nullptr;
+    return guarded([&] { *json = copy_text(runtime->explain(op, device, dtypes, value_of(policy)).dump()); });
+}
+
+opdock_status opdock_check_file(const char *path, char **json) {
+    *json = nullptr;
+    return guarded([&] { *json = copy_text(opdock::core::check_file(path).dump()); });
+}
+
+opdock_status opdock_served_count(opdock_runtime *runtime, const char *op, const char *impl_id, uint64_t *count) {
+    return guarded([&] { *count = runtime->served_count(op, impl_id); });
+}
+
+opdock_status opdock_reset_health(opdock_runtime *runtime, const char *op, const char *impl_id) {
+    return guarded([&] { runtime->reset_health(op, impl_id); });
+}
+
+opdock_status opdock_refresh_availability(opdock_runtime *runtime) {
+    return guarded([&] { runtime->refresh_availability(); });
+}

@@ -1,0 +1,92 @@
+#include "catalog.hpp"
+
+#include <algorithm>
+
+#include <spdlog/fmt/fmt.h>
+
+namespace opdock::core {
+
+std::vector<RegistrationError> conflicts(const Catalog &catalog, const Registration &registration,
+                                         const std::string &id) {
+    std::vector<RegistrationError> found;
+    for (const OpDeclaration &declaration : registration.ops) {
+        const CatalogOp *op = catalog.find(declaration.signature->name);
+        std::string why;
+        if (op != nullptr && compare(*declaration.signature, *op->signature, &why) == Compatibility::conflict) {
+            found.push_back({RejectCode::signature_conflict,
+                             fmt::format("op '{}': the signature of plugin '{}' contradicts that of plugin '{}': {}\n"
+                                         "  '{}' declares {}\n  '{}' declares {}",
+                                         op->name, id, op->plugin, why, id, declaration.signature->text, op->plugin,
+                                         op->signature->text)});
+        }
+    }
+    for (const auto &implementation : registration.implementations) {
+        const CatalogOp *op = catalog.find(implementation->op);
+        if (op == nullptr) {
+            continue;
+        }
+        for (const auto &other : op->implementations) {
+            if (other->impl_id == implementation->impl_id) {
+                found.push_back(
+                    {RejectCode::conflict,
+                     fmt::format("op '{}': plugin '{}' registers impl_id '{}', which plugin '{}' already has. "
+                                 "Give one of them another impl_id.",
+                                 op->name, id, implementation->impl_id, other->plugin)});
+            }
+        }
+    }
+    for (const auto &provider : registration.devices) {
+        const DeviceProvider *other = find_provider(catalog.providers, provider->table.dl_device_type);
+        if (other != nullptr && other->kind != provider->kind) {
+            found.push_back(
+                {RejectCode::conflict,
+                 fmt::format("device kind '{}' of plugin '{}' has DLPack device type {}, which is '{}' here",
+                             provider->kind, id, provider->table.dl_device_type, other->kind)});
+        }
+    }
+    return found;
+}
+
+const PluginRecord *Catalog::find_plugin(std::string_view id) const {
+    const auto found = std::find_if(plugins.begin(), plugins.end(), [&](const PluginRecord &plugin) {
+        return plugin.status == PluginRecord::Status::loaded && plugin.id == id;
+    });
+    return found == plugins.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> Catalog::rejected_plugins() const {
+    std::vector<std::string> sentences;
+    for (const PluginRecord &plugin : plugins) {
+        if (plugin.status == PluginRecord::Status::rejected) {
+            sentences.push_back(fmt::format("{}: {}: {}", plugin.path, plugin.code, plugin.reason));
+        }
+    }
+    return sentences;
+}
+
+void extend(Catalog &catalog, const Registration &registration) {
+    for (const OpDeclaration &declaration : registration.ops) {
+        auto &slot = catalog.ops[declaration.signature->name];
+        auto op = slot ? std::make_shared<CatalogOp>(*slot) : std::make_shared<CatalogOp>();
+        if (!slot || compare(*declaration.signature, *op->signature, nullptr) == Compatibility::extends) {
+            op->signature = declaration.signature;
+            op->plugin = declaration.plugin;
+        }
+        op->name = declaration.signature->name;
+        if (op->doc.empty()) {
+            op->doc = declaration.doc;
+        }
+        slot = std::move(op);
+    }
+    for (const auto &implementation : registration.implementations) {
+        auto &slot = catalog.ops.at(implementation->op); // the registrar saw to it that the plugin declares it
+        auto op = std::make_shared<CatalogOp>(*slot);
+        op->implementations.push_back(implementation);
+        slot = std::move(op);
+    }
+    catalog.providers.insert(catalog.providers.end(), registration.devices.begin(), registration.devices.end());
+    catalog.vendors.insert(catalog.vendors.end(), registration.vendors.begin(), registration.vendors.end());
+    catalog.shutdowns.insert(catalog.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
+}
+
+} // namespace opdock::core

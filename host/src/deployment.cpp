@@ -1,0 +1,91 @@
+#include "deployment.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "plugin_call.hpp"
+
+namespace opdock::core {
+
+Availability Deployment::known_availability() const {
+    if (implementation_.available == nullptr) {
+        return {Availability::yes, {}};
+    }
+    const std::lock_guard lock(mutex_);
+    return availability_;
+}
+
+Availability Deployment::ask_availability() {
+    if (implementation_.available == nullptr) {
+        return {Availability::yes, {}};
+    }
+    const std::lock_guard asking(asking_);
+    Availability answer = known_availability();
+    if (answer.answer == Availability::unknown) {
+        const opdock_status status =
+            call_plugin([&] { return implementation_.available(&host_, implementation_.user_data, device_); });
+        answer.answer = status == OPDOCK_OK ? Availability::yes : Availability::no;
+        answer.reason = take_message(status);
+        const std::lock_guard lock(mutex_);
+        availability_ = answer;
+    }
+    return answer;
+}
+
+void Deployment::forget_availability() {
+    const std::lock_guard lock(mutex_);
+    availability_ = {};
+}
+
+opdock_status Deployment::device_state(void **state, std::string *reason) {
+    *state = nullptr;
+    if (implementation_.device_init == nullptr) {
+        return OPDOCK_OK;
+    }
+    const std::lock_guard asking(asking_);
+    if (!initialized_) {
+        const opdock_status status = call_plugin(
+            [&] { return implementation_.device_init(&host_, implementation_.user_data, device_, &state_); });
+        if (status != OPDOCK_OK) {
+            *reason = "device_init: " + take_message(status);
+            return status;
+        }
+        initialized_ = true;
+    }
+    *state = state_;
+    return OPDOCK_OK;
+}
+
+void Deployment::finish() {
+    const std::lock_guard asking(asking_);
+    if (initialized_) {
+        initialized_ = false;
+        call_plugin([&] {
+            implementation_.device_fini(&host_, implementation_.user_data, device_, state_);
+            return OPDOCK_OK;
+        });
+    }
+}
+
+bool Deployment::count_failure(const std::string &reason) {
+    const int32_t failures = consecutive_failures_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (failures < failure_limit || out_.exchange(true, std::memory_order_relaxed)) {
+        return false;
+    }
+    const std::lock_guard lock(mutex_);
+    out_reason_ = fmt::format("failed {} times in a row, last with: {}", failure_limit, reason);
+    return true;
+}
+
+std::string Deployment::out_reason() const {
+    const std::lock_guard lock(mutex_);
+    return out_reason_;
+}
+
+void Deployment::reset_health() {
+    const std::lock_guard lock(mutex_);
+    consecutive_failures_.store(0, std::memory_order_relaxed);
+    out_.store(false, std::memory_order_relaxed);
+    out_reason_.clear();
+}
+
+} // namespace opdock::core

@@ -1,0 +1,64 @@
+// An implementation on one device: whether it is available there, the state it made, how it has been doing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "registration.hpp"
+#include "resolve.hpp"
+
+namespace opdock::core {
+
+class Deployment {
+  public:
+    // After so many failures in a row an implementation leaves its op's chain on the device.
+    static constexpr int32_t failure_limit = 3;
+
+    Deployment(const Implementation &implementation, DLDevice device, const opdock_host &host)
+        : implementation_(implementation), device_(device), host_(host) {}
+
+    const Implementation &implementation() const { return implementation_; }
+    DLDevice device() const { return device_; }
+
+    // What is known so far.
+    Availability known_availability() const;
+    // Asks the implementation if nobody has; at most once until forget_availability. Waits for a thread that is asking.
+    Availability ask_availability();
+    void forget_availability();
+
+    // The state device_init made, making it on first use. A status other than OPDOCK_OK comes with *reason and is asked
+    // again the next time.
+    opdock_status device_state(void **state, std::string *reason);
+    // Runs device_fini if device_init ran.
+    void finish();
+
+    // Counts a failure; true when it was the one that takes the implementation out of the chain.
+    bool count_failure(const std::string &reason);
+    void count_success() { consecutive_failures_.store(0, std::memory_order_relaxed); }
+    bool has_failures() const { return consecutive_failures_.load(std::memory_order_relaxed) != 0; }
+    bool is_out() const { return out_.load(std::memory_order_relaxed); }
+    std::string out_reason() const;
+    void reset_health();
+
+    // Calls served through memos that are gone; living memos keep their own count.
+    std::atomic<uint64_t> served_before{0};
+
+  private:
+    const Implementation &implementation_;
+    const DLDevice device_;
+    const opdock_host &host_;
+
+    std::mutex asking_; // held while the plugin is asked; nothing else waits for it
+    bool initialized_ = false;
+    void *state_ = nullptr;
+
+    mutable std::mutex mutex_; // of what follows; never held while the plugin's code runs
+    Availability availability_{};
+    std::string out_reason_;
+    std::atomic<int32_t> consecutive_failures_{0};
+    std::atomic<bool> out_{false};
+};
+
+} // namespace opdock::core

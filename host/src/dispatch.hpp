@@ -1,0 +1,22 @@
+// One call, from the handle to the kernel's status.
+#pragma once
+
+#include <string>
+
+#include "opdock/opdock.h"
+
+namespace opdock::core {
+
+// What every Target of a host has as its `call`.
+opdock_status call_target(const opdock_target *target, opdock_handle *handle, const opdock_args *args);
+
+// A call from inside a kernel; `from` is the problem that kernel was given.
+opdock_status call_from_kernel(const opdock_problem *from, const char *op, const opdock_args *args);
+
+// Sets opdock_last_error and returns `status`.
+opdock_status leave_error(opdock_status status, std::string message);
+
+// The status and message of the exception in flight. Call it from a catch block.
+opdock_status leave_current_exception() noexcept;
+
+} // namespace opdock::core

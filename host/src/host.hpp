@@ -1,0 +1,163 @@
+// An opened host. The only thing that holds state: published values that anyone may read without a lock, and a Ledger.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "chain.hpp"
+#include "environment.hpp"
+#include "ledger.hpp"
+#include "log.hpp"
+#include "opdock/opdock.h"
+#include "policy_sources.hpp"
+#include "resolve_error.hpp"
+#include "search.hpp"
+#include "thread_state.hpp"
+
+namespace opdock::core {
+
+struct WorkspaceAllocator {
+    decltype(opdock_options::allocate_workspace) allocate = nullptr;
+    decltype(opdock_options::free_workspace) free = nullptr;
+    void *user_data = nullptr;
+};
+
+struct HostOptions {
+    std::string prefix = "PLUGIN_";
+    std::vector<std::string> modules;
+    Log log;
+    WorkspaceAllocator workspace;
+    // What tests replace.
+    std::optional<Environment> environment; // none: the process's own
+    std::string system_policy_file = core::system_policy_file;
+    std::optional<std::vector<SearchDirectory>> standard_directories; // none: beside the library, /usr/local, /usr
+};
+
+class Host {
+  public:
+    // Throws Error. Nothing stays behind then but mapped plugins.
+    explicit Host(HostOptions options);
+    Host(const Host &) = delete;
+    Host &operator=(const Host &) = delete;
+    ~Host();
+
+    void load(const std::string &path);
+    void register_module(const std::string &id, const std::string &vendor, opdock_entry entry);
+
+    // Null when nobody declared it.
+    OpEntry *find_op(std::string_view name) const;
+    // Throws Error(OPDOCK_UNKNOWN_OP) naming the nearest one.
+    OpEntry &op(std::string_view name) const;
+
+    Policy make_policy(std::span<const Setting> settings) const;
+    void set_program_policy(PolicyPtr policy); // null takes it away
+    void reload_policy();
+    void push_scope(PolicyPtr policy);
+    void pop_scope();
+    // What is in force on the calling thread.
+    PolicyStack effective_policy() const;
+
+    uint64_t served_count(std::string_view op, std::string_view impl_id) const;
+    void reset_health(const char *op, const char *impl_id);
+    void refresh_availability();
+    nlohmann::json describe() const;
+    nlohmann::json explain(std::string_view op, const char *device, const char *dtypes, const PolicyPtr &policy) const;
+
+    // --- for the stages of a call ---------------------------------------------------------------------------------
+    uint64_t id() const { return id_; }
+    const Log &log() const { return log_; }
+    const opdock_host &api() const { return api_; }
+    const Catalog &catalog() const { return *catalog_.load(std::memory_order_acquire); }
+    const WorkspaceAllocator &workspace() const { return workspace_; }
+    uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+    const std::atomic<uint64_t> &generation_counter() const { return generation_; }
+    // How often this process was forked since the host was opened.
+    uint64_t forks() const { return forks_.load(std::memory_order_relaxed); }
+    // The provider whose make_current a call on this device needs; null for the CPU and kinds nobody provides.
+    const DeviceProvider *provider_to_enter(DLDevice device) const;
+    bool is_capturing(DLDevice device, void *stream) const;
+
+    // The op's target under the policy of the process, or of the thread's scope.
+    const Target &target_of(const OpEntry &op, ThreadState &thread);
+    // The target under one policy, for prepare.
+    const Target &target_under(const OpEntry &op, PolicyStack policy);
+    // The chain for a call, made and published when the target has none yet. Throws Error when nothing is left to try.
+    const Chain &chain_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes);
+    // Null dtypes: whatever they are.
+    Key key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const;
+    Decision decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device) const;
+
+    Memo &adopt(std::unique_ptr<Memo> memo);
+    void release(Memo *memo);
+    // Writes the log line when `implementation` did not serve the op's last call. `failures`: those tried before it.
+    void note_serving(const Chain &chain, const Implementation &implementation, std::span<const Failure> failures);
+    // An implementation left its chain.
+    void drop_failed(const Chain &chain, const Deployment &deployment);
+    void lose_device(DLDevice device, const std::string &message);
+    // Throws Error(OPDOCK_DEVICE_LOST) if it is.
+    void check_not_lost(DLDevice device) const;
+
+    // In a forked child: abandons what threads of the parent may have been changing.
+    void start_over_in_child();
+
+  private:
+    void open(const HostOptions &options);
+    void close();
+    void load_found(const HostOptions &options, Catalog &into);
+    // Loads one file and adds what it registers. The record says what became of it.
+    PluginRecord load_file(const PluginCandidate &candidate, Catalog &into);
+    // Runs the entry and adds what it registers; throws Rejected, with nothing added.
+    void take(const PluginIdentity &identity, opdock_entry entry, Catalog &into);
+    void publish_catalog(Catalog next);
+    nlohmann::json describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const;
+    Availability known_availability(const Catalog &now, const Implementation &implementation) const;
+    void check_names(const PolicyStack &policy, const Catalog &catalog) const;
+
+    // The ledger is locked in all of these.
+    void publish(Ledger &ledger, bool new_epoch);
+    const View &view_for(Ledger &ledger, PolicyStack policy);
+    const Target &target_in(Ledger &ledger, const View &view, const OpEntry &op);
+    const Target &make_target(Ledger &ledger, const View &view, OpEntry &op, std::vector<const Chain *> chains);
+    Deployment &deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const;
+
+    const std::string &architecture(DLDevice device) const;
+    PolicyStack process_policy() const { return *policy_.load(std::memory_order_acquire); }
+    Ledger &ledger() const { return *ledger_.load(std::memory_order_acquire); }
+
+    const uint64_t id_;
+    Log log_;
+    bool environment_given_; // and so not to be captured again
+    Environment environment_;
+    std::string system_policy_file_;
+    WorkspaceAllocator workspace_;
+    opdock_host api_ = {};
+    std::vector<SearchPath> paths_;
+
+    // Published: replaced whole, the old ones kept for those who still read them.
+    std::atomic<const Catalog *> catalog_{nullptr};
+    std::atomic<const PolicyStack *> policy_{nullptr}; // without scopes
+    std::atomic<const std::vector<OpEntry *> *> ops_{nullptr};
+    std::atomic<const NameTable *> names_{nullptr};
+    std::atomic<const View *> view_{nullptr}; // of the process
+    std::atomic<Ledger *> ledger_;
+    std::atomic<uint64_t> generation_{1};        // of anything a decision depends on
+    std::atomic<uint64_t> policy_generation_{1}; // of the process's policy and the epoch: scopes look at it
+    std::atomic<uint64_t> epoch_{1};
+    std::atomic<uint64_t> forks_{0};
+};
+
+// Throws when this thread is inside a plugin's entry.
+void refuse_while_registering(const char *what);
+
+// Gives back what a thread that ends holds of hosts that are still open.
+void release_memos_of(ThreadState &thread);
+
+} // namespace opdock::core

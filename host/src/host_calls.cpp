@@ -1,0 +1,162 @@
+// What a running host is told by its calls: who served, who failed, which memory is whose.
+#include <spdlog/fmt/fmt.h>
+
+#include "error.hpp"
+#include "host.hpp"
+#include "plugin_call.hpp"
+#include "spelling.hpp"
+
+namespace opdock::core {
+
+const DeviceProvider *Host::provider_to_enter(DLDevice device) const {
+    return device.device_type == kDLCPU ? nullptr : find_provider(catalog().providers, device.device_type);
+}
+
+bool Host::is_capturing(DLDevice device, void *stream) const {
+    const DeviceProvider *provider = provider_to_enter(device);
+    if (provider == nullptr) {
+        return false;
+    }
+    int32_t capturing = 0;
+    const opdock_status status = call_plugin([&] {
+        return provider->table.stream_is_capturing(&api_, provider->table.user_data, device.device_id, stream,
+                                                   &capturing);
+    });
+    return status == OPDOCK_OK && capturing != 0;
+}
+
+Memo &Host::adopt(std::unique_ptr<Memo> memo) {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    Memo *address = memo.get();
+    book.memos.emplace(address, std::move(memo));
+    return *address;
+}
+
+void Host::release(Memo *memo) {
+    Ledger &book = ledger();
+    std::unique_ptr<Memo> gone; // destroyed without the lock: its plans are the plugins'
+    {
+        const std::lock_guard lock(book.mutex);
+        const auto found = book.memos.find(memo);
+        if (found == book.memos.end()) {
+            return;
+        }
+        gone = std::move(found->second);
+        book.memos.erase(found);
+        for (const auto &attempt : gone->attempts) {
+            attempt->deployment.served_before.fetch_add(attempt->served.load(std::memory_order_relaxed),
+                                                        std::memory_order_relaxed);
+        }
+    }
+}
+
+void Host::note_serving(const Chain &chain, const Implementation &implementation, std::span<const Failure> failures) {
+    if (chain.serving.exchange(&implementation, std::memory_order_relaxed) == &implementation) {
+        return;
+    }
+    std::string before;
+    {
+        Ledger &book = ledger();
+        const std::lock_guard lock(book.mutex);
+        std::string &serving = book.serving[{chain.op->name, chain.scoped}];
+        before = serving;
+        serving = implementation.impl_id;
+    }
+    if (before == implementation.impl_id) {
+        return;
+    }
+    std::string what = fmt::format("kind={}", kind_name(implementation.kind));
+    if (!implementation.vendor.empty()) {
+        what += ", vendor=" + implementation.vendor;
+    }
+    std::string why;
+    for (const Failure &failure : failures) {
+        why += fmt::format("{} '{}': {}", why.empty() ? " after" : ";", failure.impl_id, failure.outcome);
+    }
+    if (before.empty()) {
+        log_.info(fmt::format("Op '{}' using '{}' ({}){}", chain.op->name, implementation.impl_id, what, why));
+    } else {
+        log_.info(fmt::format("Op '{}' switched from '{}' to '{}' ({}){}", chain.op->name, before,
+                              implementation.impl_id, what, why));
+    }
+}
+
+void Host::drop_failed(const Chain &chain, const Deployment &deployment) {
+    log_.warning(fmt::format("Op '{}': '{}' leaves the chain on {}: {}. reset_health brings it back.", chain.op->name,
+                             deployment.implementation().impl_id, device_text(catalog().providers, chain.device),
+                             deployment.out_reason()));
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    publish(book, true);
+}
+
+void Host::lose_device(DLDevice device, const std::string &message) {
+    Ledger &book = ledger();
+    {
+        const std::lock_guard lock(book.mutex);
+        if (!book.lost_devices.emplace(device_key(device), message).second) {
+            return;
+        }
+        publish(book, true); // no call may match what it remembers
+    }
+    log_.error(fmt::format("Device {} is lost; nothing more is tried on it. {}",
+                           device_text(catalog().providers, device), message));
+}
+
+void Host::check_not_lost(DLDevice device) const {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    const auto lost = book.lost_devices.find(device_key(device));
+    if (lost != book.lost_devices.end()) {
+        throw Error(OPDOCK_DEVICE_LOST, fmt::format("device {} was lost and nothing more is tried on it: {}",
+                                                    device_text(catalog().providers, device), lost->second));
+    }
+}
+
+uint64_t Host::served_count(std::string_view op, std::string_view impl_id) const {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    uint64_t count = 0;
+    const auto is_meant = [&](const Implementation &implementation) {
+        return implementation.op == op && same_name(implementation.impl_id, impl_id);
+    };
+    for (const auto &[key, deployment] : book.deployments) {
+        if (is_meant(deployment->implementation())) {
+            count += deployment->served_before.load(std::memory_order_relaxed);
+        }
+    }
+    for (const auto &[address, memo] : book.memos) {
+        for (const auto &attempt : memo->attempts) {
+            if (is_meant(attempt->implementation)) {
+                count += attempt->served.load(std::memory_order_relaxed);
+            }
+        }
+    }
+    return count;
+}
+
+void Host::reset_health(const char *op, const char *impl_id) {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    for (const auto &[key, deployment] : book.deployments) {
+        const Implementation &implementation = deployment->implementation();
+        if ((op == nullptr || implementation.op == op) &&
+            (impl_id == nullptr || same_name(implementation.impl_id, impl_id))) {
+            deployment->reset_health();
+        }
+    }
+    publish(book, true);
+}
+
+void Host::refresh_availability() {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    for (const auto &[key, deployment] : book.deployments) {
+        deployment->forget_availability();
+    }
+    book.architectures.clear();
+    publish(book, true);
+}
+
+} // namespace opdock::core

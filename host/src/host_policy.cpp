@@ -1,0 +1,92 @@
+// The policy of a host: what the program sets, what a thread scopes, what reloading brings.
+#include <algorithm>
+
+#include "error.hpp"
+#include "host.hpp"
+#include "policy_names.hpp"
+#include "spelling.hpp"
+
+namespace opdock::core {
+
+Policy Host::make_policy(std::span<const Setting> settings) const {
+    return policy_from_settings(settings);
+}
+
+void Host::check_names(const PolicyStack &policy, const Catalog &of) const {
+    KnownNames known;
+    for (const auto &[name, op] : of.ops) {
+        auto &impl_ids = known.impl_ids[name];
+        for (const auto &implementation : op->implementations) {
+            impl_ids.insert(implementation->impl_id);
+            known.vendors.insert(folded(implementation->vendor));
+        }
+    }
+    for (const Vendor &vendor : of.vendors) {
+        known.vendors.insert(folded(vendor.name));
+    }
+    const std::vector<std::string> problems = unknown_names(policy.flattened(), known);
+    if (!problems.empty() && policy.strict()) {
+        throw Error(OPDOCK_INVALID_POLICY, problems.front());
+    }
+    for (const std::string &problem : problems) {
+        log_.warning(problem);
+    }
+}
+
+void Host::set_program_policy(PolicyPtr policy) {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    auto next = std::make_unique<PolicyStack>(process_policy());
+    next->program = std::move(policy);
+    check_names(*next, catalog());
+    policy_.store(next.get(), std::memory_order_release);
+    book.policies.push_back(std::move(next));
+    publish(book, false);
+}
+
+void Host::reload_policy() {
+    const Environment environment = environment_given_ ? environment_ : capture_environment(environment_.prefix);
+    LoadedPolicy loaded = load_policy(environment, system_policy_file_);
+    for (const std::string &warning : loaded.warnings) {
+        log_.warning(warning);
+    }
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    auto next = std::make_unique<PolicyStack>(std::move(loaded.stack));
+    next->program = process_policy().program;
+    check_names(*next, catalog());
+    policy_.store(next.get(), std::memory_order_release);
+    book.policies.push_back(std::move(next));
+    publish(book, false);
+}
+
+void Host::push_scope(PolicyPtr policy) {
+    ThreadState &thread = thread_state();
+    thread.scopes.push_back({this, id_, std::move(policy), nullptr, 0});
+    thread.flags |= ThreadState::scoped;
+}
+
+void Host::pop_scope() {
+    ThreadState &thread = thread_state();
+    const auto scope = std::find_if(thread.scopes.rbegin(), thread.scopes.rend(),
+                                    [&](const Scope &candidate) { return candidate.host_id == id_; });
+    if (scope == thread.scopes.rend()) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, "no policy of this host is pushed on this thread");
+    }
+    thread.scopes.erase(std::next(scope).base());
+    if (thread.scopes.empty()) {
+        thread.flags &= ~ThreadState::scoped;
+    }
+}
+
+PolicyStack Host::effective_policy() const {
+    PolicyStack stack = process_policy();
+    for (const Scope &scope : thread_state().scopes) {
+        if (scope.host_id == id_) {
+            stack.scopes.push_back(scope.policy);
+        }
+    }
+    return stack;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,52 @@
+// What a host has learned and made while running: everything that is not an immutable published value. A forked child
+// starts with a new one and abandons the old, whose lock some thread of the parent may have held.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "chain.hpp"
+#include "deployment.hpp"
+#include "memo.hpp"
+#include "register.hpp"
+
+namespace opdock::core {
+
+// Ops by name. Immutable.
+using NameTable = std::unordered_map<std::string_view, OpEntry *>;
+
+struct Ledger {
+    // Taken first, by whoever loads plugins late; held while their entries run.
+    std::mutex loading;
+    // Guards everything below. Never held while a plugin's code runs.
+    std::mutex mutex;
+
+    std::vector<std::unique_ptr<const Catalog>> catalogs; // the current one last; older ones for those who still read
+    std::vector<std::unique_ptr<const PolicyStack>> policies;
+    std::vector<std::unique_ptr<OpEntry>> ops;
+    std::vector<std::unique_ptr<const std::vector<OpEntry *>>> op_lists;
+    std::vector<std::unique_ptr<const NameTable>> name_tables;
+    std::vector<std::unique_ptr<View>> views;
+    std::vector<std::unique_ptr<const Target>> targets;
+    std::vector<std::unique_ptr<const Chain>> chains;
+    std::map<std::pair<const Implementation *, std::pair<int32_t, int32_t>>, std::unique_ptr<Deployment>> deployments;
+    std::unordered_map<Memo *, std::unique_ptr<Memo>> memos; // of all threads
+    // Who last served an op as the log has it; calls in scopes (true) are told apart from those under the process's
+    // policy.
+    std::map<std::pair<std::string, bool>, std::string> serving;
+    std::map<std::pair<int32_t, int32_t>, std::string> lost_devices; // device -> what is known of its end
+    std::map<std::pair<int32_t, int32_t>, std::string> architectures;
+    std::vector<std::unique_ptr<Registrar>> registrars; // plugins may have kept their registries
+};
+
+inline std::pair<int32_t, int32_t> device_key(DLDevice device) {
+    return {static_cast<int32_t>(device.device_type), device.device_id};
+}
+
+} // namespace opdock::core

@@ -1,0 +1,48 @@
+// Calling into a plugin: exceptions become statuses, and the message it left is found.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+
+#include "opdock/opdock.h"
+#include "thread_state.hpp"
+
+namespace opdock::core {
+
+// The message a plugin left with fail() since it was last taken; a plain sentence when there is none.
+inline std::string take_message(opdock_status status) {
+    std::string message;
+    message.swap(thread_state().message);
+    if (message.empty() && status != OPDOCK_OK) {
+        message = "it gave no reason";
+    }
+    return message;
+}
+
+// What an exception that escaped from a plugin counts as. Call it from a catch block.
+inline opdock_status status_of_exception() noexcept {
+    try {
+        throw;
+    } catch (const std::bad_alloc &) {
+        thread_state().message = "it threw std::bad_alloc";
+        return OPDOCK_OUT_OF_MEMORY;
+    } catch (const std::exception &exception) {
+        thread_state().message = std::string("it threw: ") + exception.what();
+    } catch (...) {
+        thread_state().message = "it threw something that is no std::exception";
+    }
+    return OPDOCK_FAILED;
+}
+
+template<typename Function>
+opdock_status call_plugin(Function function) noexcept {
+    thread_state().message.clear();
+    try {
+        return function();
+    } catch (...) {
+        return status_of_exception();
+    }
+}
+
+} // namespace opdock::core

@@ -1,0 +1,70 @@
+#include "prepare.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "bind.hpp"
+#include "error.hpp"
+#include "host.hpp"
+
+namespace opdock::core {
+
+Prepared::Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen)
+    : opdock_prepared{chosen->implementation.kernel, &chosen->problem, chosen->workspace_size}, shape(std::move(of)),
+      attempt(std::move(chosen)), generation(host.generation()), current_generation(&host.generation_counter()) {}
+
+std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const PolicyPtr &policy) {
+    Host &host = *op.host;
+    const uint64_t generation = host.generation(); // before anything is read: what changes from here on makes it stale
+    PolicyStack stack = host.effective_policy();
+    if (policy != nullptr) {
+        stack.scopes.push_back(policy);
+    }
+    const Target &target =
+        policy != nullptr ? host.target_under(op, std::move(stack)) : host.target_of(op, thread_state());
+    const CatalogOp &declared = *target.view->catalog.find(op.name);
+    const Bound bound = bind(*declared.signature, args, Pointing::optional);
+    host.check_not_lost(bound.device);
+    const Chain &chain = host.chain_for(target, bound.device, bound.dtypes);
+    uint64_t bits = 0;
+    for (const DLTensor *tensor : bound.tensors) {
+        if (tensor != nullptr && tensor->data != nullptr) {
+            bits |= reinterpret_cast<uint64_t>(tensor->data) + tensor->byte_offset;
+        }
+    }
+    auto shape = std::make_unique<CallShape>(*declared.signature, bound);
+    const bool strict = chain.decision.policy.strict;
+    std::string tried;
+    for (const Link &link : chain.links) {
+        auto attempt = std::make_unique<Attempt>(host, *link.deployment);
+        attempt->fits = fits_form(*link.implementation->form, *declared.signature, bound);
+        opdock_status status = attempt->prepare(*shape, true);
+        if (status == OPDOCK_OK && !attempt->map.empty()) {
+            // run() hands the caller's pointers on as they are, in the order of the op's longest form.
+            status = OPDOCK_UNSUPPORTED;
+            attempt->reason = "it knows a shorter signature, which prepared calls do not translate";
+        }
+        if (status == OPDOCK_OK && (bits & attempt->alignment_mask) != 0) {
+            status = OPDOCK_UNSUPPORTED;
+            attempt->reason = fmt::format("it needs data aligned to {} bytes", attempt->alignment_mask + 1);
+        }
+        if (status == OPDOCK_OK) {
+            auto prepared = std::make_unique<Prepared>(host, std::move(shape), std::move(attempt));
+            prepared->generation = generation;
+            return prepared;
+        }
+        const std::string outcome = fmt::format("'{}' returned {}: {}", link.implementation->impl_id,
+                                                opdock_status_name(status), attempt->reason);
+        if (strict) {
+            throw Error(status, fmt::format("op '{}': {}\nNothing else is tried because strict is set ({}).", op.name,
+                                            outcome, chain.decision.policy.strict_source));
+        }
+        if (status == OPDOCK_INVALID_ARGUMENT || status == OPDOCK_OUT_OF_MEMORY) {
+            throw Error(status, fmt::format("op '{}': {}", op.name, outcome));
+        }
+        tried += "\n  " + outcome;
+    }
+    throw Error(OPDOCK_ALL_FAILED, fmt::format("op '{}': no implementation can be prepared for this call on {}:{}",
+                                               op.name, device_text(host.catalog().providers, bound.device), tried));
+}
+
+} // namespace opdock::core

@@ -1,0 +1,30 @@
+// A prepared call: one attempt, ready, owned by the program.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "attempt.hpp"
+#include "call_shape.hpp"
+#include "opdock/opdock.h"
+#include "policy.hpp"
+
+namespace opdock::core {
+
+class Host;
+struct OpEntry;
+
+struct Prepared : opdock_prepared {
+    Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen);
+
+    std::unique_ptr<CallShape> shape; // outlives the attempt
+    std::unique_ptr<Attempt> attempt;
+    uint64_t generation;
+    const std::atomic<uint64_t> *current_generation;
+};
+
+// Chooses as a call would, asking `supports` too. `policy` may be null. Throws Error.
+std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const PolicyPtr &policy);
+
+} // namespace opdock::core

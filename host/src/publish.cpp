@@ -1,0 +1,231 @@
+// How decisions come to be and reach the handles. Everything here happens under the ledger's lock and off the call
+// path; calls read what was published.
+#include <algorithm>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "dispatch.hpp"
+#include "error.hpp"
+#include "host.hpp"
+#include "plugin_call.hpp"
+#include "resolve_error.hpp"
+
+namespace opdock::core {
+namespace {
+
+uint64_t next_target_id() {
+    static std::atomic<uint64_t> next{1};
+    return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+Candidate candidate_of(const Implementation &implementation, uint32_t id) {
+    Candidate candidate;
+    candidate.impl_id = implementation.impl_id;
+    candidate.kind = implementation.kind;
+    candidate.vendor = implementation.vendor;
+    candidate.priority = implementation.priority;
+    candidate.device_kind = implementation.device;
+    candidate.dtypes = implementation.dtypes;
+    candidate.architectures = implementation.architectures;
+    candidate.id = id;
+    return candidate;
+}
+
+} // namespace
+
+Deployment &Host::deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const {
+    auto &slot = ledger.deployments[{&implementation, device_key(device)}];
+    if (!slot) {
+        slot = std::make_unique<Deployment>(implementation, device, api_);
+    }
+    return *slot;
+}
+
+const Target &Host::make_target(Ledger &ledger, const View &view, OpEntry &op, std::vector<const Chain *> chains) {
+    auto target = std::make_unique<Target>();
+    target->call = call_target;
+    target->id = next_target_id();
+    target->op = &op;
+    target->view = &view;
+    target->chains = std::move(chains);
+    const Target &made = *ledger.targets.emplace_back(std::move(target));
+    view.targets[op.number].store(&made, std::memory_order_release);
+    if (view_.load(std::memory_order_relaxed) == &view) {
+        __atomic_store_n(&op.target, static_cast<const opdock_target *>(&made), __ATOMIC_RELEASE);
+    }
+    return made;
+}
+
+const Target &Host::target_in(Ledger &ledger, const View &view, const OpEntry &op) {
+    const Target *target = view.targets[op.number].load(std::memory_order_acquire);
+    return target != nullptr ? *target : make_target(ledger, view, const_cast<OpEntry &>(op), {});
+}
+
+const View &Host::view_for(Ledger &ledger, PolicyStack policy) {
+    const uint64_t epoch = epoch_.load(std::memory_order_relaxed);
+    const Policy flattened = policy.flattened();
+    for (const auto &view : ledger.views) {
+        if (view->epoch == epoch && view->flattened == flattened) {
+            return *view;
+        }
+    }
+    const size_t n_ops = ops_.load(std::memory_order_acquire)->size();
+    return *ledger.views.emplace_back(
+        std::make_unique<View>(*catalog_.load(std::memory_order_acquire), epoch, std::move(policy), flattened, n_ops));
+}
+
+void Host::publish(Ledger &ledger, bool new_epoch) {
+    if (new_epoch) {
+        epoch_.fetch_add(1, std::memory_order_relaxed);
+    }
+    const View &view = view_for(ledger, process_policy());
+    view_.store(&view, std::memory_order_release);
+    for (OpEntry *op : *ops_.load(std::memory_order_acquire)) {
+        const opdock_target *target = &target_in(ledger, view, *op);
+        __atomic_store_n(&op->target, target, __ATOMIC_RELEASE);
+    }
+    policy_generation_.fetch_add(1, std::memory_order_release);
+    generation_.fetch_add(1, std::memory_order_release);
+}
+
+const Target &Host::target_of(const OpEntry &op, ThreadState &thread) {
+    for (auto scope = thread.scopes.rbegin(); scope != thread.scopes.rend(); ++scope) {
+        if (scope->host_id != id_) {
+            continue;
+        }
+        const uint64_t generation = policy_generation_.load(std::memory_order_acquire);
+        if (scope->policy_generation != generation) {
+            PolicyStack policy = effective_policy();
+            Ledger &locked = ledger();
+            const std::lock_guard lock(locked.mutex);
+            scope->view = &view_for(locked, std::move(policy));
+            scope->policy_generation = generation;
+        }
+        if (const Target *target = scope->view->targets[op.number].load(std::memory_order_acquire)) {
+            return *target;
+        }
+        Ledger &locked = ledger();
+        const std::lock_guard lock(locked.mutex);
+        return target_in(locked, *scope->view, op);
+    }
+    return *static_cast<const Target *>(__atomic_load_n(&op.target, __ATOMIC_ACQUIRE));
+}
+
+const Target &Host::target_under(const OpEntry &op, PolicyStack policy) {
+    Ledger &locked = ledger();
+    const std::lock_guard lock(locked.mutex);
+    return target_in(locked, view_for(locked, std::move(policy)), op);
+}
+
+const std::string &Host::architecture(DLDevice device) const {
+    Ledger &book = ledger();
+    {
+        const std::lock_guard lock(book.mutex);
+        const auto known = book.architectures.find(device_key(device));
+        if (known != book.architectures.end()) {
+            return known->second;
+        }
+    }
+    std::string found;
+    if (const DeviceProvider *provider = find_provider(catalog().providers, device.device_type)) {
+        opdock_device_properties properties = {};
+        properties.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_properties, driver);
+        const opdock_status status = call_plugin([&] {
+            return provider->table.properties(&api_, provider->table.user_data, device.device_id, &properties);
+        });
+        if (status == OPDOCK_OK) {
+            properties.architecture[sizeof properties.architecture - 1] = '\0';
+            found = properties.architecture;
+        }
+    }
+    const std::lock_guard lock(book.mutex);
+    return book.architectures.try_emplace(device_key(device), std::move(found)).first->second;
+}
+
+Key Host::key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const {
+    Key key;
+    key.device_kind = device_kind(catalog.providers, device.device_type);
+    key.device_index = device.device_id;
+    key.any_dtypes = dtypes == nullptr;
+    if (dtypes != nullptr) {
+        key.dtypes = *dtypes;
+    }
+    key.architecture = architecture(device);
+    const DeviceProvider *provider = find_provider(catalog.providers, device.device_type);
+    key.ordered_architectures =
+        provider != nullptr && (provider->table.flags & OPDOCK_DEVICE_ORDERED_ARCHITECTURES) != 0;
+    return key;
+}
+
+Decision Host::decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device) const {
+    std::vector<Candidate> candidates(op.implementations.size());
+    std::vector<Contender> contenders(op.implementations.size());
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    for (uint32_t i = 0; i < candidates.size(); ++i) {
+        const Implementation &implementation = *op.implementations[i];
+        candidates[i] = candidate_of(implementation, i);
+        contenders[i].candidate = &candidates[i];
+        // One that the device kind drops anyway is not on this device: there is nothing to know about it there.
+        if (implementation.device == key.device_kind) {
+            const Deployment &here = deployment(book, implementation, device);
+            contenders[i].availability = here.known_availability();
+            contenders[i].health = {!here.is_out(), here.out_reason()};
+        }
+    }
+    return resolve(contenders, key, policy.effective(op.name, key.device_kind, key.device_index));
+}
+
+const Chain &Host::chain_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes) {
+    if (const Chain *chain = target.find(device, dtypes)) {
+        return *chain;
+    }
+    const Catalog &catalog = target.view->catalog;
+    const CatalogOp &op = *catalog.find(target.op->name);
+    // Walks from the head: only what may be chosen is asked whether it is available.
+    const Key key = key_for(catalog, device, &dtypes);
+    Decision decision;
+    for (;;) {
+        decision = decide(op, target.view->policy, key, device);
+        if (op.implementations.empty()) {
+            throw no_implementation_error(op.name, std::vector{op.plugin}, catalog.rejected_plugins());
+        }
+        if (decision.chain.empty()) {
+            throw all_dropped_error(op.name, key, decision);
+        }
+        const Implementation &head = *op.implementations[decision.chain.front().id];
+        Deployment *there = nullptr;
+        {
+            Ledger &book = ledger();
+            const std::lock_guard lock(book.mutex);
+            there = &deployment(book, head, device);
+        }
+        if (there->known_availability().answer != Availability::unknown) {
+            break;
+        }
+        there->ask_availability();
+    }
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    const Target &current = target_in(book, *target.view, *target.op);
+    if (const Chain *chain = current.find(device, dtypes)) {
+        return *chain; // another thread was quicker
+    }
+    auto chain = std::make_unique<Chain>();
+    chain->op = &op;
+    chain->device = device;
+    chain->dtypes = dtypes;
+    chain->scoped = !target.view->policy.scopes.empty();
+    for (const Kept &kept : decision.chain) {
+        const Implementation &implementation = *op.implementations[kept.id];
+        chain->links.push_back({&implementation, &deployment(book, implementation, device)});
+    }
+    chain->decision = std::move(decision);
+    const Chain &made = *book.chains.emplace_back(std::move(chain));
+    std::vector<const Chain *> chains = current.chains;
+    chains.push_back(&made);
+    make_target(book, *target.view, *target.op, std::move(chains));
+    return made;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,467 @@
+#include "register.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "dtype.hpp"
+#include "error.hpp"
+#include "thread_state.hpp"
+
+namespace opdock::core {
+namespace {
+
+// The longest string looked at before its end is given up on: a pointer to something that is no string.
+constexpr size_t max_text_bytes = 4096;
+
+constexpr uint32_t known_required_impl_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS;
+constexpr uint32_t known_required_op_flags = 0;
+constexpr uint32_t known_required_device_flags = 0;
+
+bool is_utf8_without_controls(std::string_view text) {
+    for (size_t i = 0; i < text.size();) {
+        const auto lead = static_cast<unsigned char>(text[i]);
+        size_t length = 1;
+        uint32_t code = lead;
+        if (lead >= 0x80) {
+            length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+            if (lead < 0xc2 || lead > 0xf4 || i + length > text.size()) {
+                return false;
+            }
+            code = lead & (0x7fu >> length);
+            for (size_t k = 1; k < length; ++k) {
+                const auto next = static_cast<unsigned char>(text[i + k]);
+                if ((next & 0xc0u) != 0x80) {
+                    return false;
+                }
+                code = code << 6u | (next & 0x3fu);
+            }
+            constexpr uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+            if (code < smallest[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
+                return false;
+            }
+        }
+        if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+            return false;
+        }
+        i += length;
+    }
+    return true;
+}
+
+// A string of a struct's field; the empty string for null.
+std::string copy_text(const char *field, const char *text) {
+    if (text == nullptr) {
+        return {};
+    }
+    const size_t length = strnlen(text, max_text_bytes + 1);
+    if (length > max_text_bytes) {
+        throw Rejected(RejectCode::bad_name, fmt::format("{} is longer than {} bytes", field, max_text_bytes));
+    }
+    return {text, length};
+}
+
+// A name: not empty, printable UTF-8, at most 128 bytes.
+std::string copy_name(const char *field, const char *text) {
+    std::string name = copy_text(field, text);
+    if (name.empty()) {
+        throw Rejected(RejectCode::bad_name, fmt::format("{} is {}", field, text == nullptr ? "null" : "empty"));
+    }
+    if (name.size() > max_name_bytes) {
+        throw Rejected(RejectCode::bad_name, fmt::format("{} '{}...' has {} bytes; at most {} are allowed", field,
+                                                         name.substr(0, 24), name.size(), max_name_bytes));
+    }
+    if (!is_utf8_without_controls(name)) {
+        throw Rejected(RejectCode::bad_name, fmt::format("{} is not printable UTF-8", field));
+    }
+    return name;
+}
+
+// A name that policies and logs spell: no separators of policies, no spaces.
+std::string copy_identifier(const char *field, const char *text) {
+    std::string name = copy_name(field, text);
+    if (name.find_first_of(" ,;:|='\"") != std::string::npos) {
+        throw Rejected(RejectCode::bad_name,
+                       fmt::format("{} '{}' holds a space or one of , ; : | = ' \", which policies use as separators",
+                                   field, name));
+    }
+    return name;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+    std::vector<std::string> parts;
+    for (size_t begin = 0;;) {
+        const size_t end = std::min(text.find(separator, begin), text.size());
+        parts.emplace_back(text.substr(begin, end - begin));
+        if (end == text.size()) {
+            return parts;
+        }
+        begin = end + 1;
+    }
+}
+
+std::vector<std::vector<uint32_t>> parse_dtypes(const std::string &text, const Signature &signature) {
+    std::vector<std::vector<uint32_t>> tuples;
+    for (const std::string &tuple_text : split(text, '|')) {
+        std::vector<uint32_t> tuple;
+        for (const std::string &name : split(tuple_text, ',')) {
+            const std::optional<uint32_t> dtype = parse_dtype(name);
+            if (!dtype) {
+                throw Rejected(
+                    RejectCode::bad_field,
+                    fmt::format("dtypes '{}': '{}' is no dtype; expected f32, f16, bf16, e4m3, e5m2, i64, i32, "
+                                "u8 or bool",
+                                text, name));
+            }
+            tuple.push_back(*dtype);
+        }
+        if (tuple.size() != signature.dtype_variables.size()) {
+            throw Rejected(RejectCode::bad_field,
+                           fmt::format("dtypes '{}': '{}' has {} dtypes, but the signature has {} dtype variables",
+                                       text, tuple_text, tuple.size(), signature.dtype_variables.size()));
+        }
+        tuples.push_back(std::move(tuple));
+    }
+    return tuples;
+}
+
+Kind kind_of(uint32_t kind) {
+    switch (kind) {
+    case OPDOCK_KIND_DEFAULT:
+        return Kind::default_;
+    case OPDOCK_KIND_VENDOR:
+        return Kind::vendor;
+    case OPDOCK_KIND_REFERENCE:
+        return Kind::reference;
+    default:
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("kind is {}; expected OPDOCK_KIND_DEFAULT, _VENDOR or _REFERENCE (1, 2, 3)", kind));
+    }
+}
+
+// The fields of a struct that both sides know, zero for those its writer did not: it must know the first `needed`
+// bytes.
+template<class T>
+T known_fields(const char *type, const T &given, uint32_t needed) {
+    if (given.struct_size < needed) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("{}.struct_size is {}; this ABI needs at least {} (OPDOCK_STRUCT_SIZE sets it)",
+                                   type, given.struct_size, needed));
+    }
+    T known = {};
+    std::memcpy(&known, &given, std::min<size_t>(given.struct_size, sizeof known));
+    return known;
+}
+
+Knob copy_knob(const opdock_knob *given) {
+    if (given == nullptr) {
+        throw Rejected(RejectCode::bad_field, "a knob is null");
+    }
+    const opdock_knob knob = known_fields("opdock_knob", *given, OPDOCK_STRUCT_SIZE(opdock_knob, default_value));
+    Knob copy;
+    copy.name = copy_identifier("a knob's name", knob.name);
+    copy.doc = copy_text("a knob's doc", knob.doc);
+    copy.type = knob.type;
+    copy.minimum = knob.minimum;
+    copy.maximum = knob.maximum;
+    copy.default_value = knob.default_value;
+    if (copy.type != OPDOCK_KNOB_INT && copy.type != OPDOCK_KNOB_BOOL) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("knob '{}' has type {}; expected OPDOCK_KNOB_INT or _BOOL", copy.name, copy.type));
+    }
+    if (copy.type == OPDOCK_KNOB_BOOL && (copy.minimum < 0 || copy.maximum > 1)) {
+        throw Rejected(RejectCode::bad_field, fmt::format("knob '{}' is a bool but ranges from {} to {}", copy.name,
+                                                          copy.minimum, copy.maximum));
+    }
+    if (copy.minimum > copy.maximum || copy.default_value < copy.minimum || copy.default_value > copy.maximum) {
+        throw Rejected(RejectCode::bad_field, fmt::format("knob '{}' has default {} outside its range {} to {}",
+                                                          copy.name, copy.default_value, copy.minimum, copy.maximum));
+    }
+    return copy;
+}
+
+} // namespace
+
+Registrar::Registrar(PluginIdentity identity, const opdock_host *host) : identity_(std::move(identity)) {
+    table_.struct_size = OPDOCK_STRUCT_SIZE(opdock_registry, fail);
+    table_.abi_major = OPDOCK_ABI_MAJOR;
+    table_.abi_minor = OPDOCK_ABI_MINOR;
+    table_.host_data = this;
+    table_.host = host;
+    table_.register_vendor = register_vendor;
+    table_.register_device = register_device;
+    table_.register_op = register_op;
+    table_.register_impl = register_impl;
+    table_.register_shutdown = register_shutdown;
+    table_.fail = fail;
+}
+
+void Registrar::run(opdock_entry entry) {
+    ThreadState &thread = thread_state();
+    thread.message.clear();
+    thread.flags |= ThreadState::registering;
+    open_ = true;
+    opdock_status status = OPDOCK_OK;
+    try {
+        status = entry(&table_);
+    } catch (const std::exception &exception) {
+        keep(RejectCode::entry_threw, fmt::format("opdock_register threw: {}. An entry must return a status; build it "
+                                                  "with the SDK's register_plugin, which does that.",
+                                                  exception.what()));
+    } catch (...) {
+        keep(RejectCode::entry_threw, "opdock_register threw something that is no std::exception. An entry must return "
+                                      "a status; build it with the SDK's register_plugin, which does that.");
+    }
+    open_ = false;
+    thread.flags &= ~ThreadState::registering;
+    if (status != OPDOCK_OK) {
+        const std::string &reason = !fail_message_.empty() ? fail_message_ : thread.message;
+        keep(RejectCode::entry_failed, fmt::format("opdock_register returned {}: {}", opdock_status_name(status),
+                                                   reason.empty() ? "it gave no reason" : reason));
+    }
+    finish();
+    if (!errors_.empty()) {
+        registration_ = {};
+    }
+}
+
+void Registrar::keep(RejectCode code, const std::string &message) {
+    errors_.push_back({code, message});
+}
+
+bool Registrar::accepts(const char *what) {
+    if (!open_) {
+        return false; // the plugin's own fault, long after its registration was judged
+    }
+    if (++n_registered_ > max_registrations) {
+        if (n_registered_ == max_registrations + 1) {
+            keep(RejectCode::too_many_registrations,
+                 fmt::format("{}: more than {} registrations", what, max_registrations));
+        }
+        return false;
+    }
+    return true;
+}
+
+template<typename Object, typename Add>
+opdock_status Registrar::record(const char *what, const Object *object, Add add) {
+    if (!accepts(what)) {
+        return OPDOCK_INVALID_ARGUMENT;
+    }
+    try {
+        if (object == nullptr) {
+            throw Rejected(RejectCode::bad_field, "its argument is null");
+        }
+        add(*object);
+        return OPDOCK_OK;
+    } catch (const Rejected &rejected) {
+        keep(rejected.code(), fmt::format("{}: {}", what, rejected.what()));
+    } catch (const std::bad_alloc &) {
+        keep(RejectCode::entry_failed, fmt::format("{}: out of memory", what));
+        return OPDOCK_OUT_OF_MEMORY;
+    }
+    return OPDOCK_INVALID_ARGUMENT;
+}
+
+opdock_status Registrar::register_vendor(opdock_registry *registry, const opdock_vendor *vendor) {
+    Registrar &self = of(registry);
+    return self.record("register_vendor", vendor, [&](const opdock_vendor &given) { self.add_vendor(given); });
+}
+
+opdock_status Registrar::register_device(opdock_registry *registry, const opdock_device *device) {
+    Registrar &self = of(registry);
+    return self.record("register_device", device, [&](const opdock_device &given) { self.add_device(given); });
+}
+
+opdock_status Registrar::register_op(opdock_registry *registry, const opdock_op *op) {
+    Registrar &self = of(registry);
+    return self.record("register_op", op, [&](const opdock_op &given) { self.add_op(given); });
+}
+
+opdock_status Registrar::register_impl(opdock_registry *registry, const opdock_impl *impl) {
+    Registrar &self = of(registry);
+    return self.record("register_impl", impl, [&](const opdock_impl &given) { self.add_impl(given); });
+}
+
+opdock_status Registrar::register_shutdown(opdock_registry *registry, void (*shutdown)(void *), void *user_data) {
+    Registrar &self = of(registry);
+    if (!self.accepts("register_shutdown")) {
+        return OPDOCK_INVALID_ARGUMENT;
+    }
+    if (shutdown == nullptr) {
+        self.keep(RejectCode::bad_field, "register_shutdown: the function is null");
+        return OPDOCK_INVALID_ARGUMENT;
+    }
+    self.registration_.shutdowns.push_back({shutdown, user_data});
+    return OPDOCK_OK;
+}
+
+opdock_status Registrar::fail(opdock_registry *registry, opdock_status status, const char *message) {
+    Registrar &self = of(registry);
+    if (self.open_) {
+        self.fail_message_ = message != nullptr ? std::string(message, strnlen(message, max_text_bytes)) : "";
+    }
+    return status;
+}
+
+void Registrar::add_vendor(const opdock_vendor &given) {
+    const opdock_vendor vendor = known_fields("opdock_vendor", given, OPDOCK_STRUCT_SIZE(opdock_vendor, name));
+    registration_.vendors.push_back({copy_identifier("name", vendor.name), copy_text("device_name", vendor.device_name),
+                                     copy_text("dispatch_key", vendor.dispatch_key),
+                                     copy_text("device_query_command", vendor.device_query_command)});
+}
+
+void Registrar::add_device(const opdock_device &given) {
+    const opdock_device device = known_fields("opdock_device", given, OPDOCK_STRUCT_SIZE(opdock_device, event_elapsed));
+    if ((device.required_flags & ~known_required_device_flags) != 0) {
+        throw Rejected(RejectCode::unknown_required_flag,
+                       fmt::format("required_flags {:#x} are not known to this host", device.required_flags));
+    }
+    auto provider = std::make_shared<DeviceProvider>();
+    provider->kind = copy_identifier("kind", device.kind);
+    provider->stream_type = copy_text("stream_type", device.stream_type);
+    provider->plugin = identity_.id;
+    provider->table = device;
+    provider->table.kind = provider->kind.c_str();
+    provider->table.stream_type = provider->stream_type.c_str();
+    const bool complete = device.count != nullptr && device.properties != nullptr && device.make_current != nullptr &&
+                          device.allocate != nullptr && device.free != nullptr && device.copy != nullptr &&
+                          device.stream_create != nullptr && device.stream_destroy != nullptr &&
+                          device.stream_synchronize != nullptr && device.stream_is_capturing != nullptr &&
+                          device.event_create != nullptr && device.event_destroy != nullptr &&
+                          device.event_record != nullptr && device.event_elapsed != nullptr;
+    if (!complete) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("device '{}': a function is null; all are required", provider->kind));
+    }
+    registration_.devices.push_back(std::move(provider));
+}
+
+void Registrar::add_op(const opdock_op &given) {
+    const opdock_op op = known_fields("opdock_op", given, OPDOCK_STRUCT_SIZE(opdock_op, signature));
+    if ((op.required_flags & ~known_required_op_flags) != 0) {
+        throw Rejected(RejectCode::unknown_required_flag,
+                       fmt::format("required_flags {:#x} are not known to this host", op.required_flags));
+    }
+    const std::string text = copy_text("signature", op.signature);
+    OpDeclaration declaration;
+    try {
+        declaration.signature = std::make_shared<const Signature>(parse_signature(text));
+    } catch (const Error &error) {
+        throw Rejected(RejectCode::bad_signature, error.what());
+    }
+    const std::string &name = declaration.signature->name;
+    if (std::any_of(registration_.ops.begin(), registration_.ops.end(),
+                    [&](const OpDeclaration &known) { return known.signature->name == name; })) {
+        throw Rejected(RejectCode::duplicate, fmt::format("op '{}' is declared twice by this plugin", name));
+    }
+    declaration.doc = copy_text("doc", op.doc);
+    declaration.plugin = identity_.id;
+    registration_.ops.push_back(std::move(declaration));
+}
+
+void Registrar::add_impl(const opdock_impl &given) {
+    const opdock_impl impl = known_fields("opdock_impl", given, OPDOCK_STRUCT_SIZE(opdock_impl, kernel));
+    auto copy = std::make_shared<Implementation>();
+    copy->op = copy_name("op", impl.op);
+    copy->impl_id = copy_identifier("impl_id", impl.impl_id);
+    const std::string what = fmt::format("'{}' for op '{}'", copy->impl_id, copy->op);
+    copy->required_flags = impl.required_flags;
+    if ((impl.required_flags & ~known_required_impl_flags) != 0) {
+        left_out_.push_back(fmt::format("implementation {} is left out: its required_flags {:#x} are not known to this "
+                                        "host; install a newer opdock",
+                                        what, impl.required_flags));
+        return;
+    }
+    if (impl.kernel == nullptr) {
+        throw Rejected(RejectCode::null_kernel, fmt::format("{}: kernel is null", what));
+    }
+    copy->kind = kind_of(impl.kind);
+    copy->vendor = impl.vendor != nullptr ? copy_identifier("vendor", impl.vendor)
+                                          : (copy->kind == Kind::vendor ? identity_.vendor : std::string());
+    if (copy->kind == Kind::vendor && copy->vendor.empty()) {
+        throw Rejected(RejectCode::bad_field, fmt::format("{}: kind vendor without a vendor", what));
+    }
+    copy->device = copy_identifier("device", impl.device);
+    copy->plugin = identity_.id;
+    copy->dtypes_text = copy_text("dtypes", impl.dtypes);
+    if (impl.architectures != nullptr) {
+        copy->architectures = split(copy_text("architectures", impl.architectures), '|');
+    }
+    if (impl.alignment != 0 && !std::has_single_bit(impl.alignment)) {
+        throw Rejected(RejectCode::bad_field, fmt::format("{}: alignment {} is no power of two", what, impl.alignment));
+    }
+    if ((impl.device_init == nullptr) != (impl.device_fini == nullptr) ||
+        (impl.plan_create == nullptr) != (impl.plan_destroy == nullptr)) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("{}: device_init and device_fini come together, and so do plan_create and "
+                                   "plan_destroy; one of a pair is null",
+                                   what));
+    }
+    if (impl.n_knobs > 0 && impl.knobs == nullptr) {
+        throw Rejected(RejectCode::bad_field, fmt::format("{}: n_knobs is {} but knobs is null", what, impl.n_knobs));
+    }
+    std::set<std::string> knob_names;
+    for (uint32_t i = 0; i < std::min<uint32_t>(impl.n_knobs, max_registrations); ++i) {
+        copy->knobs.push_back(copy_knob(impl.knobs[i]));
+        if (!knob_names.insert(copy->knobs.back().name).second) {
+            throw Rejected(RejectCode::duplicate,
+                           fmt::format("{}: knob '{}' is declared twice", what, copy->knobs.back().name));
+        }
+    }
+    copy->priority = impl.priority;
+    copy->alignment = impl.alignment;
+    copy->flags = impl.flags;
+    copy->tune_version = impl.tune_version;
+    copy->user_data = impl.user_data;
+    copy->kernel = impl.kernel;
+    copy->available = impl.available;
+    copy->supports = impl.supports;
+    copy->heuristic = impl.heuristic;
+    copy->device_init = impl.device_init;
+    copy->device_fini = impl.device_fini;
+    copy->plan_create = impl.plan_create;
+    copy->plan_destroy = impl.plan_destroy;
+    copy->workspace_size = impl.workspace_size;
+    implementations_.push_back(std::move(copy));
+}
+
+void Registrar::finish() {
+    std::set<std::pair<std::string, std::string>> seen;
+    for (const auto &implementation : implementations_) {
+        const auto declaration =
+            std::find_if(registration_.ops.begin(), registration_.ops.end(), [&](const OpDeclaration &candidate) {
+                return candidate.signature->name == implementation->op;
+            });
+        const std::string what =
+            fmt::format("register_impl: '{}' for op '{}'", implementation->impl_id, implementation->op);
+        if (declaration == registration_.ops.end()) {
+            keep(RejectCode::op_undeclared,
+                 fmt::format("{}: this plugin does not declare the op. Call register_op with its signature "
+                             "(standard ones are in opdock/standard_ops.h).",
+                             what));
+            continue;
+        }
+        if (!seen.emplace(implementation->op, implementation->impl_id).second) {
+            keep(RejectCode::duplicate, fmt::format("{} is registered twice by this plugin", what));
+            continue;
+        }
+        implementation->form = declaration->signature;
+        if (!implementation->dtypes_text.empty()) {
+            try {
+                implementation->dtypes = parse_dtypes(implementation->dtypes_text, *declaration->signature);
+            } catch (const Rejected &rejected) {
+                keep(rejected.code(), fmt::format("{}: {}", what, rejected.what()));
+            }
+        }
+        registration_.implementations.push_back(implementation);
+    }
+    implementations_.clear();
+}
+
+} // namespace opdock::core

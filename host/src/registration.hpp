@@ -1,0 +1,89 @@
+// What one plugin's entry registered, as values. Nothing here points into the plugin but functions and user_data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "opdock/plugin.h"
+#include "policy.hpp"
+#include "signature.hpp"
+
+namespace opdock::core {
+
+struct Knob {
+    std::string name;
+    std::string doc;
+    uint32_t type = OPDOCK_KNOB_INT;
+    int64_t minimum = 0;
+    int64_t maximum = 0;
+    int64_t default_value = 0;
+};
+
+struct Implementation {
+    std::string op;
+    std::string impl_id;
+    std::string vendor; // empty for kinds without one
+    std::string device; // kind
+    std::string plugin; // id
+    std::string dtypes_text;
+    Kind kind = Kind::default_;
+    int32_t priority = 0;
+    uint32_t alignment = 0; // bytes, 0: each dtype's size
+    uint32_t flags = 0;
+    uint32_t required_flags = 0;
+    uint32_t tune_version = 0;
+    std::vector<std::vector<uint32_t>> dtypes; // allowed tuples of packed dtypes, empty: all
+    std::vector<std::string> architectures;    // empty: all
+    std::vector<Knob> knobs;
+    // The form of the op's signature that the plugin declared, and so the one its kernel knows.
+    std::shared_ptr<const Signature> form;
+
+    void *user_data = nullptr;
+    opdock_kernel kernel = nullptr;
+    decltype(opdock_impl::available) available = nullptr;
+    decltype(opdock_impl::supports) supports = nullptr;
+    decltype(opdock_impl::heuristic) heuristic = nullptr;
+    decltype(opdock_impl::device_init) device_init = nullptr;
+    decltype(opdock_impl::device_fini) device_fini = nullptr;
+    decltype(opdock_impl::plan_create) plan_create = nullptr;
+    decltype(opdock_impl::plan_destroy) plan_destroy = nullptr;
+    decltype(opdock_impl::workspace_size) workspace_size = nullptr;
+};
+
+struct Vendor {
+    std::string name;
+    std::string device_name;
+    std::string dispatch_key;
+    std::string device_query_command;
+};
+
+// A device kind as a plugin (or the host, for "cpu") provides it.
+struct DeviceProvider {
+    std::string kind;
+    std::string stream_type;
+    std::string plugin; // id, empty for the host's own
+    opdock_device table = {};
+};
+
+struct OpDeclaration {
+    std::shared_ptr<const Signature> signature;
+    std::string doc;
+    std::string plugin; // id
+};
+
+struct Shutdown {
+    void (*function)(void *user_data) = nullptr;
+    void *user_data = nullptr;
+};
+
+struct Registration {
+    std::vector<Vendor> vendors;
+    std::vector<std::shared_ptr<const DeviceProvider>> devices;
+    std::vector<OpDeclaration> ops;
+    std::vector<std::shared_ptr<const Implementation>> implementations;
+    std::vector<Shutdown> shutdowns;
+};
+
+} // namespace opdock::core

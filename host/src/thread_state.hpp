@@ -1,0 +1,85 @@
+// What the host keeps per thread, reached through the one thread-local pointer the library has.
+//
+// A dlopen'ed library has 1.6 KB of static TLS for the whole process and anything but initial-exec TLS costs a call, so
+// there is one pointer, and everything else hangs off it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "opdock/opdock.h"
+
+namespace opdock::core {
+
+class Host;
+struct Memo;
+struct Implementation;
+struct Policy;
+struct View;
+
+// Calls an op has seen on this thread, most recent first. A memo may be dead; its id is then no target's any more, so
+// compare the id before touching it. Ids are never used twice in a process.
+struct Slot {
+    struct Way {
+        uint64_t target_id = 0;
+        uint64_t host_id = 0;
+        Memo *memo = nullptr;
+    };
+    static constexpr size_t n_ways = 8;
+    std::array<Way, n_ways> ways;
+};
+
+// An implementation that is running on this thread and called another op.
+struct Frame {
+    const Implementation *implementation;
+    const Frame *previous;
+};
+
+// A scoped policy in force on this thread.
+struct Scope {
+    Host *host;
+    uint64_t host_id;
+    std::shared_ptr<const Policy> policy; // pushed
+    const View *view;                     // what the whole stack amounts to; valid for policy_generation
+    uint64_t policy_generation;
+};
+
+struct Launch {
+    const Implementation *implementation;
+    DLDevice device;
+};
+
+struct ThreadState {
+    static constexpr uint32_t scoped = 1;      // `scopes` is not empty
+    static constexpr uint32_t nested = 2;      // `active` is not null
+    static constexpr uint32_t registering = 4; // inside a plugin's entry
+
+    // Any of the above: the call takes the long way.
+    uint32_t flags = 0;
+    uint32_t n_slots = 0;
+    std::unique_ptr<Slot> *slots = nullptr; // n_slots of them, by handle index
+    const Frame *active = nullptr;
+    std::vector<std::unique_ptr<Slot>> slot_storage;
+    std::vector<Scope> scopes;
+    std::string error;   // opdock_last_error
+    std::string message; // what a plugin left with fail() since the last clear
+    // The last launches on devices other than the CPU, for the message of a lost device.
+    std::array<Launch, 8> launches = {};
+    uint32_t n_launches = 0;
+
+    Slot &slot(uint32_t index);
+};
+
+// The state of the calling thread, made on first use.
+ThreadState &thread_state();
+
+} // namespace opdock::core
+
+// Null until the thread first needs a state.
+extern "C" {
+extern constinit thread_local opdock::core::ThreadState *opdock_thread_state
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+}
