@@ -1,0 +1,22 @@
+// The dtype tuples served, and the way from them to types.
+#pragma once
+
+#include "opdock/plugin.hpp"
+
+namespace cpu {
+
+inline constexpr const char *any_float = "f32|f16|bf16";                              // T
+inline constexpr const char *weighted = "f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32"; // T, U
+
+// visit(TypeTag<T>, TypeTag<U>), where U is T or float.
+template<class Visitor>
+void visit_weighted(DLDataType t, DLDataType u, Visitor &&visit) {
+    opdock::visit_floating(t, [&](auto tag) {
+        if (opdock_dtype_pack(u) == opdock_dtype_pack(t))
+            visit(tag, tag);
+        else
+            visit(tag, opdock::TypeTag<float>{});
+    });
+}
+
+} // namespace cpu

@@ -1,0 +1,196 @@
+// cross_entropy_fwd and cross_entropy_bwd.
+#include <cmath>
+#include <string>
+
+#include "ops/ops.hpp"
+#include "rows.hpp"
+#include "schedule.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/cross_entropy.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, which includes this file again for each target.
+#include "hwy/highway.h"
+#include "simd/logsumexp-inl.h"
+
+#ifndef CPU_CROSS_ENTROPY_ARGUMENTS
+#define CPU_CROSS_ENTROPY_ARGUMENTS
+namespace cpu {
+
+struct CrossEntropy {
+    DLDataType t;
+    Rows logits, target;
+    Rows loss, lse;              // forward: outputs
+    Rows grad_loss, grad_logits; // backward; lse is then an input
+    int64_t classes;
+    int64_t ignore_index;
+    double smoothing;
+    bool stream;
+};
+
+} // namespace cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace cpu {
+namespace HWY_NAMESPACE {
+
+template<class T>
+void cross_entropy_forward(const CrossEntropy &a, int64_t begin, int64_t end) {
+    const auto n = static_cast<size_t>(a.classes);
+    for (int64_t r = begin; r < end; ++r) {
+        const int64_t target = *a.target.row<const int64_t>(r);
+        const bool ignored = target == a.ignore_index;
+        float *loss = a.loss.row<float>(r);
+        if (ignored && !a.lse) {
+            *loss = 0;
+            continue;
+        }
+        const T *logits = a.logits.row<const T>(r);
+        const ExpSum total = exp_sum(logits, n, 1);
+        const double lse = static_cast<double>(total.pivot) + std::log(total.sum);
+        if (a.lse)
+            *a.lse.row<float>(r) = static_cast<float>(lse);
+        double value = 0;
+        if (!ignored) {
+            value = lse - static_cast<double>(float(logits[target]));
+            if (a.smoothing != 0) {
+                const double mean =
+                    sum(n, [=](size_t i, auto extent, VF s) HWY_ATTR { return hn::Add(s, load(logits + i, extent)); }) /
+                    static_cast<double>(a.classes);
+                value = (1 - a.smoothing) * value + a.smoothing * (lse - mean);
+            }
+        }
+        *loss = static_cast<float>(value);
+    }
+}
+
+template<class T>
+void cross_entropy_backward(const CrossEntropy &a, int64_t begin, int64_t end) {
+    const auto n = static_cast<size_t>(a.classes);
+    const VF spread = hn::Set(f32, static_cast<float>(a.smoothing / static_cast<double>(a.classes)));
+    const VF hit = hn::Set(f32, static_cast<float>(1 - a.smoothing));
+    for (int64_t r = begin; r < end; ++r) {
+        const int64_t target = *a.target.row<const int64_t>(r);
+        T *grad_logits = a.grad_logits.row<T>(r);
+        const Sink<T> output(grad_logits, a.stream);
+        if (target == a.ignore_index) {
+            along(n, [=](size_t i, auto extent) HWY_ATTR { output.store(hn::Zero(f32), i, extent); });
+            continue;
+        }
+        const T *logits = a.logits.row<const T>(r);
+        const VF grad = hn::Set(f32, *a.grad_loss.row<const float>(r));
+        const VF lse = hn::Set(f32, *a.lse.row<const float>(r));
+        const auto others = [=](size_t i, auto extent)
+                                HWY_ATTR { return hn::Sub(exp(hn::Sub(load(logits + i, extent), lse)), spread); };
+        // The target's element is computed apart from the rest and last, so that the loop needs no comparison.
+        const auto at = static_cast<size_t>(target);
+        const VF wanted = hn::Mul(grad, hn::Sub(others(at, Part{1}), hit));
+        along(n, [=](size_t i, auto extent) HWY_ATTR { output.store(hn::Mul(grad, others(i, extent)), i, extent); });
+        output.store(wanted, at, Part{1});
+    }
+    if (a.stream)
+        hwy::FlushStream();
+}
+
+void cross_entropy_fwd_rows(const CrossEntropy &a, int64_t begin, int64_t end) {
+    opdock::visit_floating(a.t, [&](auto t) { cross_entropy_forward<typename decltype(t)::type>(a, begin, end); });
+}
+
+void cross_entropy_bwd_rows(const CrossEntropy &a, int64_t begin, int64_t end) {
+    opdock::visit_floating(a.t, [&](auto t) { cross_entropy_backward<typename decltype(t)::type>(a, begin, end); });
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cpu {
+
+HWY_EXPORT(cross_entropy_fwd_rows);
+HWY_EXPORT(cross_entropy_bwd_rows);
+
+namespace {
+
+// INVALID_ARGUMENT with the first row whose target is no class.
+opdock::Status check_targets(const CrossEntropy &a, int64_t rows) {
+    for (int64_t r = 0; r < rows; ++r) {
+        const int64_t target = *a.target.row<const int64_t>(r);
+        if ((target < 0 || target >= a.classes) && target != a.ignore_index)
+            return opdock::invalid_argument(
+                "target: row " + std::to_string(r) + " has class " + std::to_string(target) + "; expected 0 to " +
+                std::to_string(a.classes - 1) + " (logits have " + std::to_string(a.classes) +
+                " classes) or ignore_index " + std::to_string(a.ignore_index));
+    }
+    return {};
+}
+
+constexpr Operand forward_operands[] = {{"logits"}, {"target", false}, {"loss", false}, {"lse", false}};
+
+opdock::Status check_forward(const opdock::Problem &problem) {
+    return check_rows(problem, forward_operands);
+}
+
+opdock::Status forward(const opdock::Call &call) {
+    if (opdock::Status status = check_forward(call); !status.ok())
+        return status;
+    const Knobs knobs = Knobs::of(call);
+    const DLTensor &logits = *call.input(0);
+    CrossEntropy a = {};
+    a.t = logits.dtype;
+    a.logits = Rows::of_input(call, 0);
+    a.target = Rows::of_input(call, 1, 0);
+    a.loss = Rows::of_output(call, 0, 0);
+    a.lse = Rows::of_output(call, 1, 0);
+    a.classes = row_size(logits);
+    a.ignore_index = call.get_int(0);
+    a.smoothing = call.get_float(1);
+    const int64_t rows = row_count(logits);
+    if (opdock::Status status = check_targets(a, rows); !status.ok())
+        return status;
+    in_chunks(rows, a.classes * element_bytes(logits), knobs.grain_kib, [&](int64_t begin, int64_t end) {
+        HWY_DYNAMIC_DISPATCH(cross_entropy_fwd_rows)(a, begin, end);
+    });
+    return {};
+}
+
+constexpr Operand backward_operands[] = {
+    {"grad_loss", false}, {"logits"}, {"target", false}, {"lse", false}, {"grad_logits"}};
+
+opdock::Status check_backward(const opdock::Problem &problem) {
+    return check_rows(problem, backward_operands);
+}
+
+opdock::Status backward(const opdock::Call &call) {
+    if (opdock::Status status = check_backward(call); !status.ok())
+        return status;
+    const Knobs knobs = Knobs::of(call);
+    const DLTensor &logits = *call.input(1);
+    CrossEntropy a = {};
+    a.t = logits.dtype;
+    a.grad_loss = Rows::of_input(call, 0, 0);
+    a.logits = Rows::of_input(call, 1);
+    a.target = Rows::of_input(call, 2, 0);
+    a.lse = Rows::of_input(call, 3, 0);
+    a.grad_logits = Rows::of_output(call, 0);
+    a.classes = row_size(logits);
+    a.ignore_index = call.get_int(0);
+    a.smoothing = call.get_float(1);
+    a.stream = knobs.stream;
+    const int64_t rows = row_count(logits);
+    if (opdock::Status status = check_targets(a, rows); !status.ok())
+        return status;
+    in_chunks(rows, 2 * a.classes * element_bytes(logits), knobs.grain_kib, [&](int64_t begin, int64_t end) {
+        HWY_DYNAMIC_DISPATCH(cross_entropy_bwd_rows)(a, begin, end);
+    });
+    return {};
+}
+
+} // namespace
+
+const Implementation cross_entropy_fwd = {opdock::kernel<&forward>, opdock::supports<&check_forward>};
+const Implementation cross_entropy_bwd = {opdock::kernel<&backward>, opdock::supports<&check_backward>};
+
+} // namespace cpu
+#endif

@@ -1,0 +1,278 @@
+// rmsnorm_fwd, rmsnorm_bwd, fused_add_rmsnorm_fwd.
+//
+// A row is read twice: for its sum of squares, and, from the cache, to be scaled.
+#include <cmath>
+#include <cstring>
+
+#include "dtypes.hpp"
+#include "ops/ops.hpp"
+#include "row_blocks.hpp"
+#include "rows.hpp"
+#include "schedule.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/rmsnorm.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, which includes this file again for each target.
+#include "hwy/highway.h"
+#include "simd/rows-inl.h"
+
+#ifndef CPU_RMSNORM_ARGUMENTS
+#define CPU_RMSNORM_ARGUMENTS
+namespace cpu {
+
+struct RmsnormForward {
+    DLDataType t, u;
+    Rows input, residual, weight, output, sum, rsigma; // residual and sum only where they are added
+    int64_t n;
+    double eps;
+    float centre; // 1 with zero_centered_gamma, else 0: what is added to the weight
+    bool stream;
+};
+
+struct RmsnormBackward {
+    DLDataType t, u;
+    Rows grad, input, rsigma, weight, grad_input;
+    RowBlocks blocks;
+    float *weight_sums; // null: not wanted
+    int64_t n;
+    float centre;
+    bool stream;
+};
+
+} // namespace cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace cpu {
+namespace HWY_NAMESPACE {
+
+template<class T, class U>
+void rmsnorm_forward(const RmsnormForward &a, int64_t begin, int64_t end) {
+    const auto n = static_cast<size_t>(a.n);
+    const U *weight = a.weight.row<const U>(0);
+    const VF centre = hn::Set(f32, a.centre);
+    for (int64_t r = begin; r < end; ++r) {
+        const T *input = a.input.row<const T>(r);
+        const T *residual = a.residual.row<const T>(r);
+        // What is normalized; with a residual, the sum as it is stored, which is what the backward pass will see.
+        const auto x = [=](size_t i, auto extent) HWY_ATTR {
+            const VF v = load(input + i, extent);
+            return residual == nullptr ? v : rounded<T>(hn::Add(v, load(residual + i, extent)));
+        };
+        const double squares = sum(n, [=](size_t i, auto extent, VF total) HWY_ATTR {
+            const VF v = x(i, extent);
+            return hn::MulAdd(v, v, total);
+        });
+        const auto rsigma = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(a.n) + a.eps));
+        if (a.rsigma)
+            *a.rsigma.row<float>(r) = rsigma;
+
+        const Sink<T> output(a.output.row<T>(r), a.stream);
+        const Sink<T> stored(a.sum.row<T>(r), a.stream);
+        const VF scale = hn::Set(f32, rsigma);
+        along(n, [=](size_t i, auto extent) HWY_ATTR {
+            const VF v = x(i, extent);
+            if (residual != nullptr)
+                stored.store(v, i, extent);
+            const VF gain = hn::Add(load(weight + i, extent), centre);
+            output.store(hn::Mul(hn::Mul(v, scale), gain), i, extent);
+        });
+    }
+    if (a.stream)
+        hwy::FlushStream();
+}
+
+void rmsnorm_fwd_rows(const RmsnormForward &a, int64_t begin, int64_t end) {
+    visit_weighted(a.t, a.u, [&](auto t, auto u) {
+        rmsnorm_forward<typename decltype(t)::type, typename decltype(u)::type>(a, begin, end);
+    });
+}
+
+// A row of one element has next to no gradient, rsigma g grad (1 - x^2) with x near 1, and f32 loses what is left.
+template<class T, class U>
+void rmsnorm_backward_single(const RmsnormBackward &a, int64_t r, float *weight_sum) {
+    const double grad = static_cast<double>(float(*a.grad.row<const T>(r)));
+    const double rsigma = static_cast<double>(*a.rsigma.row<const float>(r));
+    const double x = static_cast<double>(float(*a.input.row<const T>(r))) * rsigma;
+    const double gain = static_cast<double>(float(*a.weight.row<const U>(0)) + a.centre);
+    *a.grad_input.row<T>(r) = T(static_cast<float>(rsigma * gain * grad * (1 - x * x)));
+    if (weight_sum != nullptr)
+        *weight_sum += static_cast<float>(grad * x);
+}
+
+// One block of rows, into its row of weight_sums.
+template<class T, class U>
+void rmsnorm_backward(const RmsnormBackward &a, int64_t block) {
+    const auto n = static_cast<size_t>(a.n);
+    const U *weight = a.weight.row<const U>(0);
+    const VF centre = hn::Set(f32, a.centre);
+    float *sums = a.weight_sums == nullptr ? nullptr : a.weight_sums + block * a.n;
+    if (sums != nullptr && n > 0)
+        std::memset(sums, 0, n * sizeof(float));
+    for (int64_t r = a.blocks.begin(block); r < a.blocks.end(block); ++r) {
+        if (n == 1) {
+            rmsnorm_backward_single<T, U>(a, r, sums);
+            continue;
+        }
+        const T *grad = a.grad.row<const T>(r);
+        const T *input = a.input.row<const T>(r);
+        const float rsigma = *a.rsigma.row<const float>(r);
+        const VF scale = hn::Set(f32, rsigma);
+        const auto gained = [=](VF g, size_t i, auto extent)
+                                HWY_ATTR { return hn::Mul(g, hn::Add(load(weight + i, extent), centre)); };
+        const double projection = sum(n, [=](size_t i, auto extent, VF total) HWY_ATTR {
+            return hn::MulAdd(gained(load(grad + i, extent), i, extent), load(input + i, extent), total);
+        });
+        // mean(g grad x) with x = input rsigma
+        const VF mean =
+            hn::Set(f32, static_cast<float>(projection * static_cast<double>(rsigma) / static_cast<double>(a.n)));
+        const Sink<T> out(a.grad_input.row<T>(r), a.stream);
+        along(n, [=](size_t i, auto extent) HWY_ATTR {
+            const VF g = load(grad + i, extent);
+            const VF x = hn::Mul(load(input + i, extent), scale);
+            out.store(hn::Mul(scale, hn::NegMulAdd(x, mean, gained(g, i, extent))), i, extent);
+            if (sums != nullptr)
+                store(hn::MulAdd(g, x, load(sums + i, extent)), sums + i, extent);
+        });
+    }
+    if (a.stream)
+        hwy::FlushStream();
+}
+
+void rmsnorm_bwd_blocks(const RmsnormBackward &a, int64_t begin, int64_t end) {
+    visit_weighted(a.t, a.u, [&](auto t, auto u) {
+        for (int64_t block = begin; block < end; ++block)
+            rmsnorm_backward<typename decltype(t)::type, typename decltype(u)::type>(a, block);
+    });
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cpu {
+
+HWY_EXPORT(rmsnorm_fwd_rows);
+HWY_EXPORT(rmsnorm_bwd_blocks);
+
+namespace {
+
+constexpr Operand forward_operands[] = {{"input"}, {"weight"}, {"output"}, {"rsigma", false}};
+
+opdock::Status check_forward(const opdock::Problem &problem) {
+    return check_rows(problem, forward_operands);
+}
+
+void run_forward(const RmsnormForward &a, const DLTensor &output, int64_t tensors, const Knobs &knobs) {
+    in_chunks(row_count(output), tensors * a.n * element_bytes(output), knobs.grain_kib,
+              [&](int64_t begin, int64_t end) {
+                  HWY_DYNAMIC_DISPATCH(rmsnorm_fwd_rows)
+                  (a, begin, end);
+              });
+}
+
+opdock::Status forward(const opdock::Call &call) {
+    if (opdock::Status status = check_forward(call); !status.ok())
+        return status;
+    const Knobs knobs = Knobs::of(call);
+    const DLTensor &output = *call.output(0);
+    RmsnormForward a = {};
+    a.t = output.dtype;
+    a.u = call.input(1)->dtype;
+    a.input = Rows::of_input(call, 0);
+    a.weight = Rows::of_input(call, 1);
+    a.output = Rows::of_output(call, 0);
+    a.rsigma = Rows::of_output(call, 1, 0);
+    a.n = row_size(output);
+    a.eps = call.get_float(0);
+    a.centre = call.get_bool(1) ? 1.0f : 0.0f;
+    a.stream = knobs.stream;
+    run_forward(a, output, 2, knobs);
+    return {};
+}
+
+constexpr Operand fused_add_operands[] = {{"input"}, {"residual"}, {"weight"}, {"output"}, {"sum"}, {"rsigma", false}};
+
+opdock::Status check_fused_add(const opdock::Problem &problem) {
+    return check_rows(problem, fused_add_operands);
+}
+
+opdock::Status fused_add(const opdock::Call &call) {
+    if (opdock::Status status = check_fused_add(call); !status.ok())
+        return status;
+    const Knobs knobs = Knobs::of(call);
+    const DLTensor &output = *call.output(0);
+    RmsnormForward a = {};
+    a.t = output.dtype;
+    a.u = call.input(2)->dtype;
+    a.input = Rows::of_input(call, 0);
+    a.residual = Rows::of_input(call, 1);
+    a.weight = Rows::of_input(call, 2);
+    a.output = Rows::of_output(call, 0);
+    a.sum = Rows::of_output(call, 1);
+    a.rsigma = Rows::of_output(call, 2, 0);
+    a.n = row_size(output);
+    a.eps = call.get_float(0);
+    a.centre = call.get_bool(1) ? 1.0f : 0.0f;
+    a.stream = knobs.stream;
+    run_forward(a, output, 4, knobs);
+    return {};
+}
+
+constexpr Operand backward_operands[] = {{"grad"},   {"input"},      {"rsigma", false},
+                                         {"weight"}, {"grad_input"}, {"grad_weight"}};
+
+opdock::Status check_backward(const opdock::Problem &problem) {
+    return check_rows(problem, backward_operands);
+}
+
+uint64_t backward_workspace(const opdock::Problem &problem) {
+    const DLTensor &input = *problem.input(1);
+    if (!problem.has_output(1))
+        return 0;
+    return static_cast<uint64_t>(RowBlocks(row_count(input)).sums(row_size(input))) * sizeof(float);
+}
+
+opdock::Status backward(const opdock::Call &call) {
+    if (opdock::Status status = check_backward(call); !status.ok())
+        return status;
+    const Knobs knobs = Knobs::of(call);
+    const DLTensor &input = *call.input(1);
+    const RowBlocks blocks(row_count(input));
+    const int64_t n = row_size(input);
+    const Rows grad_weight = Rows::of_output(call, 1);
+    const RmsnormBackward a = {
+        .t = input.dtype,
+        .u = call.input(3)->dtype,
+        .grad = Rows::of_input(call, 0),
+        .input = Rows::of_input(call, 1),
+        .rsigma = Rows::of_input(call, 2, 0),
+        .weight = Rows::of_input(call, 3),
+        .grad_input = Rows::of_output(call, 0),
+        .blocks = blocks,
+        .weight_sums = grad_weight ? static_cast<float *>(call.workspace()) : nullptr,
+        .n = n,
+        .centre = call.get_bool(0) ? 1.0f : 0.0f,
+        .stream = knobs.stream,
+    };
+    in_chunks(blocks.count, blocks.rows_per_block * 3 * n * element_bytes(input), knobs.grain_kib,
+              [&](int64_t begin, int64_t end) {
+                  HWY_DYNAMIC_DISPATCH(rmsnorm_bwd_blocks)
+                  (a, begin, end);
+              });
+    if (grad_weight)
+        add_blocks(a.weight_sums, blocks, n, a.u, grad_weight, knobs.grain_kib);
+    return {};
+}
+
+} // namespace
+
+const Implementation rmsnorm_fwd = {opdock::kernel<&forward>, opdock::supports<&check_forward>};
+const Implementation fused_add_rmsnorm_fwd = {opdock::kernel<&fused_add>, opdock::supports<&check_fused_add>};
+const Implementation rmsnorm_bwd = {opdock::kernel<&backward>, opdock::supports<&check_backward>,
+                                    opdock::workspace_size<&backward_workspace>};
+
+} // namespace cpu
+#endif

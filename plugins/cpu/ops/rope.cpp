@@ -1,0 +1,195 @@
+// fused_rope_forward and fused_rope_backward.
+//
+// Both are one rotation of pairs of dims: out = x cosine + partner cross, where cross holds the sines with the signs
+// and, backward, the places of the transpose. The coefficients of a position are computed once for its batch and heads.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "ops/ops.hpp"
+#include "rows.hpp"
+#include "schedule.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/rope.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, which includes this file again for each target.
+#include "hwy/highway.h"
+#include "simd/math-inl.h"
+#include "simd/rows-inl.h"
+
+#ifndef CPU_ROPE_ARGUMENTS
+#define CPU_ROPE_ARGUMENTS
+namespace cpu {
+
+struct Rope {
+    DLDataType t;
+    Rows input, freqs, output;
+    int64_t dims;         // of a row
+    int64_t rotated;      // of them
+    int64_t per_position; // rows
+    bool interleaved;
+    bool transposed; // backward
+    bool stream;
+};
+
+} // namespace cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace cpu {
+namespace HWY_NAMESPACE {
+
+void sines_and_cosines(const float *angles, size_t n, float *sines, float *cosines) {
+    const hn::ScalableTag<double> f64;
+    const hn::Rebind<float, decltype(f64)> half;
+    const size_t lanes = hn::Lanes(f64);
+    // Vectors of angles that sine_cosine takes; what it does not (huge angles, NaN) goes to the C library.
+    constexpr float limit = 0x1p30f;
+    size_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+        const auto angle = hn::LoadU(half, angles + i);
+        if (!hn::AllTrue(half, hn::Le(hn::Abs(angle), hn::Set(half, limit))))
+            break;
+        auto sine = hn::Undefined(f64), cosine = sine;
+        sine_cosine(f64, hn::PromoteTo(f64, angle), sine, cosine);
+        hn::StoreU(hn::DemoteTo(half, sine), half, sines + i);
+        hn::StoreU(hn::DemoteTo(half, cosine), half, cosines + i);
+    }
+    for (; i < n; ++i) {
+        sines[i] = static_cast<float>(std::sin(static_cast<double>(angles[i])));
+        cosines[i] = static_cast<float>(std::cos(static_cast<double>(angles[i])));
+    }
+}
+
+// cross[i] is what the partner of dim i is multiplied with. `sines` become `cross` in place.
+void sines_to_cross(float *sines, size_t n, bool interleaved, bool transposed) {
+    const size_t partner = interleaved ? 1 : n / 2;
+    const size_t step = interleaved ? 2 : 1;
+    for (size_t pair = 0; pair < n / 2; ++pair) {
+        float &first = sines[pair * step];
+        float &second = sines[pair * step + partner];
+        if (transposed) {
+            const float from_second = second;
+            second = -first;
+            first = from_second;
+        } else {
+            first = -first;
+        }
+    }
+}
+
+template<class T>
+HWY_INLINE void rotate_halves(const T *input, T *output, size_t half, const float *cosine, const float *cross) {
+    along(half, [=](size_t i, auto extent) HWY_ATTR {
+        const VF first = load(input + i, extent);
+        const VF second = load(input + half + i, extent);
+        const VF a = hn::Mul(second, load(cross + i, extent));
+        const VF b = hn::Mul(first, load(cross + half + i, extent));
+        store(hn::MulAdd(first, load(cosine + i, extent), a), output + i, extent);
+        store(hn::MulAdd(second, load(cosine + half + i, extent), b), output + half + i, extent);
+    });
+}
+
+// A vector holds whole pairs: lanes and the number of rotated dims are even.
+template<class T>
+HWY_INLINE void rotate_pairs(const T *input, T *output, size_t n, const float *cosine, const float *cross) {
+    along(n, [=](size_t i, auto extent) HWY_ATTR {
+        const VF x = load(input + i, extent);
+        const VF a = hn::Mul(hn::Reverse2(f32, x), load(cross + i, extent));
+        store(hn::MulAdd(x, load(cosine + i, extent), a), output + i, extent);
+    });
+}
+
+template<class T>
+void rope(const Rope &a, int64_t begin, int64_t end) {
+    const auto rotated = static_cast<size_t>(a.rotated);
+    const auto rest = static_cast<size_t>(a.dims - a.rotated) * sizeof(T);
+    std::vector<float> coefficients(2 * rotated);
+    float *cosine = coefficients.data();
+    float *cross = cosine + rotated;
+    int64_t position = -1;
+    for (int64_t r = begin; r < end; ++r) {
+        if (r / a.per_position != position) {
+            position = r / a.per_position;
+            sines_and_cosines(a.freqs.row<const float>(position), rotated, cross, cosine);
+            sines_to_cross(cross, rotated, a.interleaved, a.transposed);
+        }
+        const T *input = a.input.row<const T>(r);
+        T *output = a.output.row<T>(r);
+        if (a.interleaved)
+            rotate_pairs(input, output, rotated, cosine, cross);
+        else
+            rotate_halves(input, output, rotated / 2, cosine, cross);
+        if (output != input && rest != 0)
+            std::memcpy(output + rotated, input + rotated, rest);
+    }
+}
+
+void rope_rows(const Rope &a, int64_t begin, int64_t end) {
+    opdock::visit_floating(a.t, [&](auto t) { rope<typename decltype(t)::type>(a, begin, end); });
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cpu {
+
+HWY_EXPORT(rope_rows);
+
+namespace {
+
+constexpr Operand forward_operands[] = {{"input"}, {"freqs"}, {"output"}};
+constexpr Operand backward_operands[] = {{"grad"}, {"freqs"}, {"grad_input"}};
+
+opdock::Status check_forward(const opdock::Problem &problem) {
+    return check_rows(problem, forward_operands);
+}
+opdock::Status check_backward(const opdock::Problem &problem) {
+    return check_rows(problem, backward_operands);
+}
+
+opdock::Status run(const opdock::Call &call, bool transposed) {
+    const Knobs knobs = Knobs::of(call);
+    const DLTensor &shape = *call.output(0);
+    const int64_t rotated = row_size(*call.input(1));
+    if (rotated % 2 != 0)
+        return opdock::invalid_argument("freqs: last dimension is " + std::to_string(rotated) +
+                                        "; dimensions are rotated in pairs, so it must be even");
+    const Rope a = {
+        .t = shape.dtype,
+        .input = Rows::of_input(call, 0),
+        .freqs = Rows::of_input(call, 1),
+        .output = Rows::of_output(call, 0),
+        .dims = row_size(shape),
+        .rotated = rotated,
+        .per_position = shape.shape[1] * shape.shape[2],
+        .interleaved = call.get_bool(0),
+        .transposed = transposed,
+        .stream = knobs.stream,
+    };
+    in_chunks(row_count(shape), 2 * a.dims * element_bytes(shape), knobs.grain_kib, [&](int64_t begin, int64_t end) {
+        HWY_DYNAMIC_DISPATCH(rope_rows)(a, begin, end);
+    });
+    return {};
+}
+
+opdock::Status forward(const opdock::Call &call) {
+    opdock::Status status = check_forward(call);
+    return status.ok() ? run(call, false) : std::move(status);
+}
+
+opdock::Status backward(const opdock::Call &call) {
+    opdock::Status status = check_backward(call);
+    return status.ok() ? run(call, true) : std::move(status);
+}
+
+} // namespace
+
+const Implementation fused_rope_forward = {opdock::kernel<&forward>, opdock::supports<&check_forward>};
+const Implementation fused_rope_backward = {opdock::kernel<&backward>, opdock::supports<&check_backward>};
+
+} // namespace cpu
+#endif

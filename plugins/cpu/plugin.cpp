@@ -1,0 +1,68 @@
+// The default implementations on CPUs: default.cpu.
+#include "opdock/plugin.hpp"
+#include "dtypes.hpp"
+#include "heuristics.hpp"
+#include "opdock/standard_ops.h"
+#include "ops/ops.hpp"
+
+OPDOCK_NOTE("cpu", CPU_PLUGIN_VERSION, "opdock", "cpu", "")
+
+namespace {
+
+opdock::Impl implementation(const cpu::Implementation &functions, const char *dtypes) {
+    opdock::Impl impl("default.cpu");
+    impl.kind(OPDOCK_KIND_DEFAULT)
+        .device("cpu")
+        .dtypes(dtypes)
+        .deterministic()
+        .tune_version(1)
+        .knob("grain_kib", 1, 1 << 20, 256,
+              "KiB of tensor data that make a task; a call with no more runs on the calling thread")
+        .bool_knob("stream", false, "write outputs past the caches; pays where they are much larger")
+        .heuristic(opdock::heuristic<&cpu::heuristic>)
+        .kernel(functions.kernel)
+        .supports(functions.supports)
+        .workspace_size(functions.workspace_size);
+    return impl;
+}
+
+void register_all(opdock::Registry &registry) {
+    namespace ops = opdock::ops;
+    const auto serve = [&](const opdock::Op &op, const cpu::Implementation &functions, const char *dtypes) {
+        registry.implement(op, implementation(functions, dtypes));
+    };
+    serve(ops::rmsnorm_fwd, cpu::rmsnorm_fwd, cpu::weighted);
+    serve(ops::rmsnorm_bwd, cpu::rmsnorm_bwd, cpu::weighted);
+    serve(ops::fused_add_rmsnorm_fwd, cpu::fused_add_rmsnorm_fwd, cpu::weighted);
+    serve(ops::layernorm_fwd, cpu::layernorm_fwd, cpu::weighted);
+    serve(ops::layernorm_bwd, cpu::layernorm_bwd, cpu::weighted);
+
+    serve(ops::gelu, cpu::gelu, cpu::any_float);
+    serve(ops::silu, cpu::silu, cpu::any_float);
+    serve(ops::relu, cpu::relu, cpu::any_float);
+    serve(ops::dgelu, cpu::dgelu, cpu::any_float);
+    serve(ops::dsilu, cpu::dsilu, cpu::any_float);
+    serve(ops::drelu, cpu::drelu, cpu::any_float);
+
+    serve(ops::swiglu, cpu::swiglu, cpu::any_float);
+    serve(ops::dswiglu, cpu::dswiglu, cpu::any_float);
+    serve(ops::silu_and_mul, cpu::silu_and_mul, cpu::any_float);
+
+    serve(ops::scaled_softmax_forward, cpu::scaled_softmax_forward, cpu::any_float);
+    serve(ops::scaled_softmax_backward, cpu::scaled_softmax_backward, cpu::any_float);
+
+    serve(ops::fused_rope_forward, cpu::fused_rope_forward, cpu::any_float);
+    serve(ops::fused_rope_backward, cpu::fused_rope_backward, cpu::any_float);
+
+    serve(ops::add, cpu::add, cpu::any_float);
+    serve(ops::mul, cpu::mul, cpu::any_float);
+
+    serve(ops::cross_entropy_fwd, cpu::cross_entropy_fwd, cpu::any_float);
+    serve(ops::cross_entropy_bwd, cpu::cross_entropy_bwd, cpu::any_float);
+}
+
+} // namespace
+
+OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
+    return opdock::register_plugin(registry, register_all);
+}

@@ -1,0 +1,36 @@
+// Sums over rows (gradients of a weight or bias) that come out the same whoever computes them.
+//
+// The rows are cut into blocks by their number alone. Each block sums into its own row of f32 in the workspace, in
+// order, and the blocks are added in f64.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "opdock/plugin.hpp"
+#include "rows.hpp"
+
+namespace cpu {
+
+struct RowBlocks {
+    int64_t rows;
+    int64_t rows_per_block;
+    int64_t count;
+
+    // At most 256 rows keep the f32 sums short and cost 1/256 of the traffic; with few rows, 64 blocks are enough for
+    // many threads, and 16 rows for a block to be worth its sum.
+    explicit RowBlocks(int64_t n_rows)
+        : rows(n_rows), rows_per_block(std::clamp<int64_t>((n_rows + 63) / 64, 16, 256)),
+          count((n_rows + rows_per_block - 1) / rows_per_block) {}
+
+    int64_t begin(int64_t block) const { return block * rows_per_block; }
+    int64_t end(int64_t block) const { return std::min(rows, begin(block) + rows_per_block); }
+    // Elements of the sums of all blocks for rows of n.
+    int64_t sums(int64_t n) const { return count * n; }
+};
+
+// out[j] = the sum over blocks b of sums[b * n + j]. `dtype` is that of `out`; zeros when there are no blocks.
+void add_blocks(const float *sums, const RowBlocks &blocks, int64_t n, DLDataType dtype, const Rows &out,
+                int64_t grain_kib);
+
+} // namespace cpu

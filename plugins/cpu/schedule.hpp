@@ -1,0 +1,43 @@
+// How a call is spread over threads: knobs, and loops that obey them.
+//
+// Chunks are independent of each other and each row is computed in one place, so results do not depend on the number of
+// threads or on who takes which chunk.
+#pragma once
+
+#include <cstdint>
+
+#include "opdock/plugin.hpp"
+
+namespace cpu {
+
+// The knobs of every implementation here, in the order in which they are declared.
+struct Knobs {
+    int64_t grain_kib; // KiB of tensor data that make a task; a call with no more runs on the calling thread
+    bool stream;       // write outputs past the caches
+
+    static Knobs of(const opdock::Problem &problem) { return {problem.knob(0), problem.knob(1) != 0}; }
+};
+
+namespace detail {
+
+void run_chunks(int64_t items, int64_t grain, void (*body)(const void *context, int64_t begin, int64_t end),
+                const void *context);
+
+} // namespace detail
+
+// body(begin, end) for chunks that cover 0 .. items.
+template<class Body>
+void in_chunks(int64_t items, int64_t bytes_per_item, int64_t grain_kib, const Body &body) {
+    const int64_t grain = bytes_per_item > 0 ? grain_kib * 1024 / bytes_per_item : items;
+    if (items <= grain || items <= 1) {
+        if (items > 0)
+            body(0, items);
+        return;
+    }
+    detail::run_chunks(
+        items, grain > 1 ? grain : 1,
+        [](const void *context, int64_t begin, int64_t end) { (*static_cast<const Body *>(context))(begin, end); },
+        &body);
+}
+
+} // namespace cpu

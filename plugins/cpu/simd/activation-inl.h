@@ -1,0 +1,56 @@
+// The activations: value(x), and slope(x), its derivative.
+//
+// Included once per target; see hwy/foreach_target.h.
+#if defined(CPU_SIMD_ACTIVATION_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CPU_SIMD_ACTIVATION_INL_H
+#undef CPU_SIMD_ACTIVATION_INL_H
+#else
+#define CPU_SIMD_ACTIVATION_INL_H
+#endif
+
+#include "simd/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cpu {
+namespace HWY_NAMESPACE {
+
+struct Relu {
+    static HWY_INLINE VF value(VF x) {
+        return hn::IfThenElse(hn::Lt(x, hn::Zero(f32)), hn::Zero(f32), x); // NaN stays
+    }
+    static HWY_INLINE VF slope(VF x) { return hn::IfThenElseZero(hn::Gt(x, hn::Zero(f32)), hn::Set(f32, 1.0f)); }
+};
+
+struct Silu {
+    static HWY_INLINE VF value(VF x) { return hn::Mul(x, sigmoid(x)); }
+    static HWY_INLINE VF slope(VF x) {
+        const VF s = sigmoid(x);
+        return hn::MulAdd(hn::Mul(x, s), hn::Sub(hn::Set(f32, 1.0f), s), s);
+    }
+};
+
+// The tanh form, x (1 + tanh u) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3), as x sigmoid(2u): the same function without
+// the cancellation that 1 + tanh has left of zero.
+struct Gelu {
+    static constexpr float two_root = 1.5957691216f; // 2 sqrt(2/pi)
+    static constexpr float cubic = 0.044715f;
+
+    static HWY_INLINE VF gate(VF x) {
+        const VF inner = hn::MulAdd(hn::Mul(x, x), hn::Set(f32, two_root * cubic), hn::Set(f32, two_root));
+        return sigmoid(hn::Mul(x, inner));
+    }
+    static HWY_INLINE VF value(VF x) { return hn::Mul(x, gate(x)); }
+    static HWY_INLINE VF slope(VF x) {
+        // Past 16 the slope is 0 or 1 in f32; the clamp keeps x^2 times a vanished gate from being infinity times zero.
+        x = clamp(x, -16.0f, 16.0f);
+        const VF s = gate(x);
+        const VF du = hn::MulAdd(hn::Mul(x, x), hn::Set(f32, 3 * two_root * cubic), hn::Set(f32, two_root));
+        return hn::MulAdd(hn::Mul(hn::Mul(x, s), hn::Sub(hn::Set(f32, 1.0f), s)), du, s);
+    }
+};
+
+} // namespace HWY_NAMESPACE
+} // namespace cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,58 @@
+// The sum of exponentials of a row, in one pass over memory.
+//
+// Included once per target; see hwy/foreach_target.h.
+#if defined(CPU_SIMD_LOGSUMEXP_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CPU_SIMD_LOGSUMEXP_INL_H
+#undef CPU_SIMD_LOGSUMEXP_INL_H
+#else
+#define CPU_SIMD_LOGSUMEXP_INL_H
+#endif
+
+#include <cmath>
+
+#include "simd/math-inl.h"
+#include "simd/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cpu {
+namespace HWY_NAMESPACE {
+
+// sum(exp(scale * x)) = sum * exp(scale * pivot). The pivot is the element with the largest scale * x.
+struct ExpSum {
+    float pivot;
+    double sum;
+};
+
+// Block by block: the block's pivot, then, from L1, its exponentials; what was summed before is rescaled when the pivot
+// moves. Differences are taken before the scale is applied, so that they are exact near the pivot.
+template<class T>
+HWY_INLINE ExpSum exp_sum(const T *row, size_t n, float scale) {
+    const VF by = hn::Set(f32, scale);
+    // With a negative scale the pivot is the smallest element.
+    const VF flip = scale < 0 ? hn::Set(f32, -0.0f) : hn::Zero(f32);
+    const float sign = scale < 0 ? -1.0f : 1.0f;
+    ExpSum total{sign * -HUGE_VALF, 0};
+    for (size_t begin = 0; begin < n; begin += block_size) {
+        const size_t end = HWY_MIN(begin + block_size, n);
+        const float largest =
+            block_max(begin, end, [=](size_t i, auto extent) HWY_ATTR { return hn::Xor(load(row + i, extent), flip); });
+        if (largest > sign * total.pivot) {
+            if (total.sum != 0)
+                total.sum *= std::exp(static_cast<double>(scale) *
+                                      (static_cast<double>(total.pivot) - static_cast<double>(sign * largest)));
+            total.pivot = sign * largest;
+        }
+        // Without a finite pivot so far: exponentials of minus infinity are 0 from anywhere.
+        const VF pivot = hn::Set(f32, std::isinf(total.pivot) ? 0.0f : total.pivot);
+        total.sum += static_cast<double>(block_sum(begin, end, [=](size_t i, auto extent, VF s) HWY_ATTR {
+            return hn::Add(s, exp(hn::Mul(hn::Sub(load(row + i, extent), pivot), by)));
+        }));
+    }
+    return total;
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace cpu
+HWY_AFTER_NAMESPACE();
+
+#endif
