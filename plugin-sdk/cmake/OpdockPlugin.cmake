@@ -8,7 +8,7 @@
 #                GNUInstallDirs), which hosts search below /usr, /usr/local and their own prefix.
 #   NO_INSTALL   Leave it in the build tree.
 #
-# The target NAME is a normal CMake target: link libraries to it and set properties as on any other. Only
+# The calling folder is on the include path. The target NAME is a normal CMake target: link libraries to it and set properties as on any other. Only
 # opdock_register is exported, and every symbol is bound when the library is opened, so that a plugin that cannot work
 # says so then and not in a call. A check after linking makes sure of what a host would otherwise reject it for.
 
@@ -17,7 +17,8 @@ cmake_policy(VERSION 3.22)
 function(opdock_add_plugin name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "TUNE;DESTINATION" "SOURCES")
     if(arg_UNPARSED_ARGUMENTS)
-        message(FATAL_ERROR "opdock_add_plugin(${name}): unknown argument '${arg_UNPARSED_ARGUMENTS}'; "
+        list(GET arg_UNPARSED_ARGUMENTS 0 unknown)
+        message(FATAL_ERROR "opdock_add_plugin(${name}): unknown argument '${unknown}'; "
                             "known are SOURCES, TUNE, DESTINATION and NO_INSTALL.")
     endif()
     if(NOT arg_SOURCES)
@@ -27,9 +28,16 @@ function(opdock_add_plugin name)
         message(FATAL_ERROR "opdock_add_plugin(${name}): plugins are ELF shared objects for Linux; "
                             "this is a build for ${CMAKE_SYSTEM_NAME}.")
     endif()
+    if(arg_TUNE)
+        get_filename_component(tune "${arg_TUNE}" ABSOLUTE)
+        if(NOT EXISTS "${tune}")
+            message(FATAL_ERROR "opdock_add_plugin(${name}): the tune file '${tune}' does not exist.")
+        endif()
+    endif()
 
     add_library(${name} MODULE ${arg_SOURCES})
     target_link_libraries(${name} PRIVATE OpdockPlugin::sdk)
+    target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
     set_target_properties(
         ${name}
         PROPERTIES PREFIX lib
@@ -64,10 +72,6 @@ function(opdock_add_plugin name)
         VERBATIM)
 
     if(arg_TUNE)
-        get_filename_component(tune "${arg_TUNE}" ABSOLUTE)
-        if(NOT EXISTS "${tune}")
-            message(FATAL_ERROR "opdock_add_plugin(${name}): the tune file '${tune}' does not exist.")
-        endif()
         set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${tune}") # an edited file is copied again
         add_custom_command(
             TARGET ${name}

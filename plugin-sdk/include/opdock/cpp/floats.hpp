@@ -26,30 +26,36 @@ inline float float_of(std::uint32_t bits) noexcept {
     return value;
 }
 
+// A select by mask: with ?: GCC would move the floating-point operation of one side into a branch, and loops over
+// conversions would not become vector code.
+inline std::uint32_t select(bool condition, std::uint32_t yes, std::uint32_t no) noexcept {
+    const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
+    return (yes & mask) | (no & ~mask);
+}
+
 inline float half_to_float(std::uint16_t half) noexcept {
     const std::uint32_t sign = (half & 0x8000u) << 16;
-    const std::uint32_t exponent = half & 0x7c00u;
-    const std::uint32_t magnitude = (half & 0x7fffu) << 13;
-    if (exponent == 0x7c00u) // infinity or NaN
-        return float_of(sign | 0x7f800000u | magnitude | (magnitude != 0x0f800000u ? 0x00400000u : 0u));
-    if (exponent == 0) // 2^-14 + value has the mantissa bits in place, and subtracting is exact
-        return float_of(sign | bits_of(float_of(0x38800000u | magnitude) - float_of(0x38800000u)));
-    return float_of(sign | (magnitude + (112u << 23)));
+    const std::uint32_t magnitude = (half & 0x7fffu) << 13; // exponent and mantissa in place, the bias is not
+    const std::uint32_t infinity = 0x7c00u << 13;
+    const std::uint32_t bias = magnitude >= infinity ? 224u << 23 : 112u << 23;
+    const std::uint32_t quiet = magnitude > infinity ? 0x00400000u : 0u;
+    // Of a subnormal: 2^-14 + value has its mantissa in place, and the subtraction is exact.
+    const std::uint32_t subnormal = bits_of(float_of(0x38800000u | magnitude) - float_of(0x38800000u));
+    return float_of(sign | select(magnitude < 0x00800000u, subnormal, (magnitude + bias) | quiet));
 }
 
 inline std::uint16_t float_to_half(float value) noexcept {
     const std::uint32_t bits = bits_of(value);
     const std::uint32_t sign = (bits >> 16) & 0x8000u;
-    std::uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude >= 0x47800000u) { // 2^16 and up
-        const bool nan = magnitude > 0x7f800000u;
-        magnitude = nan ? 0x7e00u | ((magnitude >> 13) & 0x1ffu) : 0x7c00u;
-    } else if (magnitude < 0x38800000u) { // below 2^-14: one unit in the last place of 0.5f is the subnormals' step
-        magnitude = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
-    } else { // carries past the largest half end at infinity
-        magnitude = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-    }
-    return static_cast<std::uint16_t>(sign | magnitude);
+    const std::uint32_t magnitude = bits & 0x7fffffffu;
+    // Rounding carries into the exponent, and past the largest f16 ends at infinity.
+    const std::uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    // Below 2^-14: the last place of 0.5f is worth as much as the subnormals' step, so adding rounds.
+    const std::uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+    const std::uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
+    const std::uint32_t special = select(magnitude > 0x7f800000u, nan, 0x7c00u); // from 2^16 on
+    const std::uint32_t finite = select(magnitude < 0x38800000u, subnormal, normal);
+    return static_cast<std::uint16_t>(sign | select(magnitude >= 0x47800000u, special, finite));
 }
 
 inline std::uint16_t float_to_bfloat16(float value) noexcept {

@@ -1,0 +1,21 @@
+// The kernels. What a standard op computes is said beside its signature, in opdock/ops/.
+#pragma once
+
+#include "opdock/plugin.hpp"
+
+namespace example {
+
+using opdock::Call;
+using opdock::Status;
+
+// The largest value of the knob `block`.
+inline constexpr std::int64_t max_block = 1024;
+
+Status silu(const Call &call);
+
+// An op of your own is declared here as well, with a name that starts with yours:
+//
+//     inline constexpr opdock::OpDeclaration twice_op("example.twice(x: T[...]) -> (y: T[...])", "y = 2 x.");
+//     Status twice(const Call &call);
+
+} // namespace example
