@@ -28,7 +28,7 @@ opdock::Impl implementation(const cpu::Implementation &functions, const char *dt
 
 void register_all(opdock::Registry &registry) {
     namespace ops = opdock::ops;
-    const auto serve = [&](const opdock::Op &op, const cpu::Implementation &functions, const char *dtypes) {
+    const auto serve = [&](const opdock::OpDeclaration &op, const cpu::Implementation &functions, const char *dtypes) {
         registry.implement(op, implementation(functions, dtypes));
     };
     serve(ops::rmsnorm_fwd, cpu::rmsnorm_fwd, cpu::weighted);
