@@ -1,7 +1,9 @@
 #include "bounded_yaml.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <sstream>
-#include <unordered_set>
+#include <utility>
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -131,14 +133,16 @@ class TreeBuilder : public YAML::EventHandler {
         open(node(YamlNode::Type::map, mark, tag), mark);
     }
     void OnSequenceEnd() override { close(); }
-    void OnMapEnd() override { close(); }
+    void OnMapEnd() override {
+        check_keys(open_.back().node);
+        close();
+    }
 
   private:
     struct Open {
         YamlNode node;
         YAML::Mark mark;
         bool has_key = false; // the next node is the value of entries.back()
-        std::unordered_set<std::string> keys = {};
     };
 
     YamlNode node(YamlNode::Type type, const YAML::Mark &mark, const std::string &tag) {
@@ -159,9 +163,6 @@ class TreeBuilder : public YAML::EventHandler {
         if (open_.size() == most_yaml_depth) {
             reporter_.fail(mark, "nested deeper than " + std::to_string(most_yaml_depth) + " levels");
         }
-        if (!open_.empty() && open_.back().node.type == YamlNode::Type::map && !open_.back().has_key) {
-            reporter_.fail(mark, "expected a plain name as key, found a list or map");
-        }
         open_.push_back({std::move(started), mark});
     }
 
@@ -169,6 +170,20 @@ class TreeBuilder : public YAML::EventHandler {
         Open done = std::move(open_.back());
         open_.pop_back();
         add(std::move(done.node), done.mark);
+    }
+
+    void check_keys(const YamlNode &map) const {
+        std::vector<const YamlNode *> keys;
+        for (const auto &[key, value] : map.entries) {
+            keys.push_back(&key);
+        }
+        std::stable_sort(keys.begin(), keys.end(), [](auto *a, auto *b) { return a->text < b->text; });
+        const auto twice =
+            std::adjacent_find(keys.begin(), keys.end(), [](auto *a, auto *b) { return a->text == b->text; });
+        if (twice != keys.end()) {
+            const YamlNode &second = **std::next(twice);
+            reporter_.fail(second.line, second.column, "key " + quote(second.text) + " is given twice; keep one");
+        }
     }
 
     void add(YamlNode finished, const YAML::Mark &mark) {
@@ -180,14 +195,16 @@ class TreeBuilder : public YAML::EventHandler {
         if (parent.node.type == YamlNode::Type::sequence) {
             parent.node.items.push_back(std::move(finished));
         } else if (parent.has_key) {
-            parent.node.entries.back().second = std::move(finished);
+            auto &[key, value] = parent.node.entries.back();
+            if (finished.type == YamlNode::Type::null) { // "key:" without a value; yaml-cpp's mark is on the next line
+                finished.line = key.line;
+                finished.column = key.column;
+            }
+            value = std::move(finished);
             parent.has_key = false;
         } else {
             if (finished.type != YamlNode::Type::scalar) {
-                reporter_.fail(mark, "expected a plain name as key");
-            }
-            if (!parent.keys.insert(finished.text).second) {
-                reporter_.fail(mark, "key " + quote(finished.text) + " is given twice; keep one");
+                reporter_.fail(mark, "expected a plain name as key, found a list, a map or nothing");
             }
             parent.node.entries.emplace_back(std::move(finished), YamlNode());
             parent.has_key = true;
@@ -200,6 +217,23 @@ class TreeBuilder : public YAML::EventHandler {
     std::size_t nodes_ = 0;
     std::size_t documents_ = 0;
 };
+
+// yaml-cpp's messages in the words of somebody who edits a file.
+std::string explained(const std::string &message) {
+    static constexpr std::pair<std::string_view, const char *> known[] = {
+        {"end of sequence flow not found", "a list that begins with '[' does not end; expected ']'"},
+        {"end of map flow not found", "a map that begins with '{' does not end; expected '}'"},
+        {"illegal EOF in scalar", "a quoted text does not end; expected the closing quote"},
+        {"illegal map value", "unexpected ':'; check the indentation (spaces, no tabs), or quote the text"},
+        {"the referenced anchor is not defined", "aliases (*name) are not allowed; write the value out"},
+    };
+    for (const auto &[theirs, ours] : known) {
+        if (message == theirs) {
+            return ours;
+        }
+    }
+    return "this is not YAML: " + message;
+}
 
 } // namespace
 
@@ -214,7 +248,7 @@ YamlNode parse_bounded_yaml(std::string_view text, const std::string &name, opdo
         while (parser.HandleNextDocument(builder)) {
         }
     } catch (const YAML::Exception &error) {
-        reporter.fail(error.mark, error.msg);
+        reporter.fail(error.mark, explained(error.msg));
     }
     return builder.take();
 }

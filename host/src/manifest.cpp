@@ -101,9 +101,11 @@ class ManifestReader : public nlohmann::json_sax<nlohmann::json> {
         return true;
     }
 
-    bool parse_error(std::size_t offset, const std::string &token,
+    bool parse_error(std::size_t offset, const std::string & /*token*/,
                      const nlohmann::json::exception & /*error*/) override {
-        fail(offset, "this is not JSON: unexpected " + (token.empty() ? "end of the file" : quote(token)));
+        const bool ended = offset == 0 || offset > text_.size();
+        fail(offset,
+             "this is not JSON: unexpected " + (ended ? "end of the file" : quote(text_.substr(offset - 1, 1))));
     }
 
   private:

@@ -4,27 +4,11 @@
 #include <tuple>
 
 #include "architecture.hpp"
+#include "dtype.hpp"
 #include "spelling.hpp"
 
 namespace opdock::core {
 namespace {
-
-std::string dtype_name(std::uint32_t dtype) {
-    switch (dtype) {
-    case OPDOCK_F32:
-        return "f32";
-    case OPDOCK_F16:
-        return "f16";
-    case OPDOCK_BF16:
-        return "bf16";
-    case OPDOCK_E4M3:
-        return "e4m3";
-    case OPDOCK_E5M2:
-        return "e5m2";
-    default:
-        return std::to_string(dtype);
-    }
-}
 
 std::string dtypes_text(const std::vector<std::uint32_t> &dtypes) {
     std::string result;

@@ -57,25 +57,30 @@ class Search {
     bool directory(const std::string &path, const std::string &origin, bool requested) {
         std::vector<PluginCandidate> found;
         const std::size_t problems = result_.problems.size();
+        std::vector<fs::path> entries;
         std::error_code error;
         for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
-            const std::string name = entry->path().filename().string();
+            entries.push_back(entry->path());
+        }
+        if (error) {
+            problem(path, origin, error.message(), requested);
+        }
+        std::sort(entries.begin(), entries.end()); // so that nothing depends on the file system, messages included
+        for (const fs::path &entry : entries) {
+            const std::string name = entry.filename().string();
             if (name.starts_with('.')) { // half-written files of installers and editors
                 continue;
             }
             if (name.ends_with(".so") || name == "plugin.json") {
-                file(entry->path().string(), origin, requested, found);
+                file(entry.string(), origin, requested, found);
                 continue;
             }
             // A manifest in a folder of its own, so that several can be installed side by side.
-            const fs::path manifest = entry->path() / "plugin.json";
+            const std::string manifest = (entry / "plugin.json").string();
             struct stat status = {};
             if (stat(manifest.c_str(), &status) == 0) {
-                file(manifest.string(), origin, requested, found);
+                file(manifest, origin, requested, found);
             }
-        }
-        if (error) {
-            problem(path, origin, error.message(), requested);
         }
         const bool anything = !found.empty() || result_.problems.size() != problems;
         add(std::move(found));
@@ -99,8 +104,8 @@ class Search {
         }
     }
 
-    // By name, so that the order does not depend on the file system. Of one file that lies in the directory and is
-    // named by a manifest there, the manifest's entry is kept: it knows more.
+    // By name. Of one file that lies in the directory and is named by a manifest there, the manifest's entry is kept: it
+    // knows more.
     void add(std::vector<PluginCandidate> found) {
         const auto by_name = [](const PluginCandidate &c) {
             return std::tuple(fs::path(c.path).filename().string(), c.path, c.manifest);

@@ -1,15 +1,386 @@
 #include "resolve.hpp"
 
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
 #include <doctest/doctest.h>
+
+#include "opdock/abi/dtype.h"
 
 using namespace opdock::core;
 
-TEST_CASE("an implementation for the device that the order names is in the chain") {
-    Candidate a;
-    a.impl_id = "default.cpu";
-    a.device_kind = "cpu";
-    Contender c{&a};
+namespace {
+
+using Names = std::vector<std::string>;
+
+Candidate candidate(const std::string &impl_id, Kind kind, const std::string &vendor = {}, std::int32_t priority = 0) {
+    Candidate result;
+    result.impl_id = impl_id;
+    result.kind = kind;
+    result.vendor = vendor;
+    result.priority = priority;
+    result.device_kind = "cpu";
+    return result;
+}
+
+// One of everything an order can tell apart.
+std::vector<Candidate> everything() {
+    return {candidate("reference.cpp", Kind::reference), candidate("vendor.beta", Kind::vendor, "beta"),
+            candidate("default.cpu", Kind::default_), candidate("vendor.acme", Kind::vendor, "acme"),
+            candidate("vendor.acme_fast", Kind::vendor, "Acme", 5)};
+}
+
+Key on_cpu() {
     Key key;
     key.device_kind = "cpu";
-    CHECK(resolve({&c, 1}, key, PolicyStack().effective("x", "cpu", 0)).chain.size() == 1);
+    return key;
+}
+
+OpPolicy with_order(const std::string &text) {
+    OpPolicy policy;
+    policy.order = parse_order(text, Place{"test"});
+    policy.order_source = "PLUGIN_PER_OP";
+    return policy;
+}
+
+Decision decide(const std::vector<Candidate> &candidates, const OpPolicy &policy, const Key &key = on_cpu()) {
+    std::vector<Contender> contenders;
+    for (const Candidate &each : candidates) {
+        contenders.push_back({&each});
+    }
+    return resolve(contenders, key, policy);
+}
+
+Names chain(const Decision &decision) {
+    Names names;
+    for (const Kept &kept : decision.chain) {
+        names.push_back(kept.impl_id);
+    }
+    return names;
+}
+
+const Dropped &dropped(const Decision &decision, const std::string &impl_id) {
+    const auto found = std::find_if(decision.dropped.begin(), decision.dropped.end(),
+                                    [&](const Dropped &each) { return each.impl_id == impl_id; });
+    REQUIRE(found != decision.dropped.end());
+    return *found;
+}
+
+// "rule: reason" of the only candidate, which must be dropped.
+std::string why(const Contender &contender, const Key &key, const OpPolicy &policy = with_order("default|vendor")) {
+    const Decision decision = resolve({&contender, 1}, key, policy);
+    REQUIRE(decision.chain.empty());
+    REQUIRE(decision.dropped.size() == 1);
+    return std::string(rule_name(decision.dropped[0].rule)) + ": " + decision.dropped[0].reason;
+}
+
+} // namespace
+
+TEST_CASE("each token alone keeps what it names and drops the rest by the order") {
+    const struct {
+        const char *token;
+        Names expected;
+    } cases[] = {
+        {"default", {"default.cpu"}},
+        {"flagos", {"default.cpu"}},
+        {"vendor", {"vendor.acme_fast", "vendor.acme", "vendor.beta"}},
+        {"reference", {"reference.cpp"}},
+        {"vendor:acme", {"vendor.acme_fast", "vendor.acme"}},
+        {"VENDOR:ACME", {"vendor.acme_fast", "vendor.acme"}},
+        {"vendor:beta", {"vendor.beta"}},
+        {"vendor:gamma", {}},
+        {"impl:vendor.acme", {"vendor.acme"}},
+        {"impl:Default.CPU", {"default.cpu"}},
+        {"impl:none", {}},
+    };
+    for (const auto &[token, expected] : cases) {
+        CAPTURE(token);
+        const Decision decision = decide(everything(), with_order(token));
+        CHECK(chain(decision) == expected);
+        CHECK(decision.dropped.size() == everything().size() - expected.size());
+        for (const Dropped &each : decision.dropped) {
+            CHECK(each.rule == Rule::order);
+        }
+    }
+}
+
+TEST_CASE("preferring a kind puts it first and keeps the others") {
+    const Names vendors = {"vendor.acme_fast", "vendor.acme", "vendor.beta"};
+    const auto preferring = [](Kind kind) {
+        OpPolicy policy;
+        policy.order = preferred_order(kind);
+        return chain(decide(everything(), policy));
+    };
+    CHECK(preferring(Kind::default_) ==
+          Names{"default.cpu", "vendor.acme_fast", "vendor.acme", "vendor.beta", "reference.cpp"});
+    CHECK(preferring(Kind::vendor) ==
+          Names{"vendor.acme_fast", "vendor.acme", "vendor.beta", "default.cpu", "reference.cpp"});
+    CHECK(preferring(Kind::reference) ==
+          Names{"reference.cpp", "default.cpu", "vendor.acme_fast", "vendor.acme", "vendor.beta"});
+}
+
+TEST_CASE("for every pair of tokens, the first's implementations come first and the second adds what is new") {
+    const Names tokens = {"default",     "vendor",      "reference",        "vendor:acme",
+                          "vendor:BETA", "vendor:none", "impl:vendor.acme", "impl:default.cpu"};
+    for (const std::string &first : tokens) {
+        for (const std::string &second : tokens) {
+            CAPTURE(first);
+            CAPTURE(second);
+            Names expected = chain(decide(everything(), with_order(first)));
+            for (const std::string &name : chain(decide(everything(), with_order(second)))) {
+                if (std::find(expected.begin(), expected.end(), name) == expected.end()) {
+                    expected.push_back(name);
+                }
+            }
+            CHECK(chain(decide(everything(), with_order(first + "|" + second))) == expected);
+        }
+    }
+}
+
+TEST_CASE("an implementation named by two tokens is kept once, at its first place, by the first") {
+    const Decision decision = decide(everything(), with_order("impl:vendor.beta|vendor|default"));
+    CHECK(chain(decision) == Names{"vendor.beta", "vendor.acme_fast", "vendor.acme", "default.cpu"});
+    CHECK(decision.chain[0].token.text() == "impl:vendor.beta");
+    CHECK(decision.chain[0].rule == "'impl:vendor.beta' in the order of PLUGIN_PER_OP");
+    CHECK(decision.chain[1].rule == "'vendor' in the order of PLUGIN_PER_OP");
+}
+
+TEST_CASE("inside a token, high priority goes first, then impl_id ascending") {
+    const std::vector<Candidate> candidates = {candidate("d", Kind::default_, "", 0),
+                                               candidate("b", Kind::default_, "", 10),
+                                               candidate("c", Kind::default_, "", 0),
+                                               candidate("a", Kind::default_, "", -1),
+                                               candidate("lowest", Kind::default_, "", INT32_MIN),
+                                               candidate("highest", Kind::default_, "", INT32_MAX)};
+    CHECK(chain(decide(candidates, with_order("default"))) == Names{"highest", "b", "c", "d", "a", "lowest"});
+}
+
+TEST_CASE("priority never lifts an implementation above an earlier token") {
+    const std::vector<Candidate> candidates = {candidate("vendor.acme", Kind::vendor, "acme", 1000),
+                                               candidate("default.cpu", Kind::default_, "", -1000)};
+    CHECK(chain(decide(candidates, with_order("default|vendor"))) == Names{"default.cpu", "vendor.acme"});
+}
+
+TEST_CASE("allow and deny lists decide over vendor implementations only, and deny wins") {
+    using List = std::optional<Vendors>;
+    const std::vector<List> lists = {std::nullopt,
+                                     Vendors{},
+                                     Vendors{"acme"},
+                                     Vendors{"beta"},
+                                     Vendors{"acme", "beta"},
+                                     Vendors{"default", "reference", "cpu"}};
+    const auto has = [](const List &list, const char *vendor) {
+        return list && std::find(list->begin(), list->end(), vendor) != list->end();
+    };
+    for (const List &allow : lists) {
+        for (const List &deny : lists) {
+            OpPolicy policy = with_order("default|vendor|reference");
+            policy.allow = allow;
+            policy.deny = deny;
+            const Decision decision = decide(everything(), policy);
+            Names expected = {"default.cpu"};
+            if ((!allow || has(allow, "acme")) && !has(deny, "acme")) {
+                expected.insert(expected.end(), {"vendor.acme_fast", "vendor.acme"});
+            }
+            if ((!allow || has(allow, "beta")) && !has(deny, "beta")) {
+                expected.push_back("vendor.beta");
+            }
+            expected.push_back("reference.cpp");
+            CAPTURE(expected.size());
+            CHECK(chain(decision) == expected);
+            for (const Dropped &each : decision.dropped) {
+                const bool denied = has(deny, each.impl_id == "vendor.beta" ? "beta" : "acme");
+                CHECK(each.rule == (denied ? Rule::deny_vendors : Rule::allow_vendors));
+            }
+        }
+    }
+}
+
+TEST_CASE("naming a denied vendor's implementation in an order does not bring it back") {
+    for (const char *order : {"vendor:acme", "impl:vendor.acme", "vendor|default"}) {
+        OpPolicy policy = with_order(order);
+        policy.deny = Vendors{"acme"};
+        policy.deny_source = "PLUGIN_DENY_VENDORS";
+        const Decision decision = decide(everything(), policy);
+        CHECK(dropped(decision, "vendor.acme").reason == "vendor 'acme' is denied by PLUGIN_DENY_VENDORS");
+        CHECK(dropped(decision, "vendor.acme_fast").reason == "vendor 'Acme' is denied by PLUGIN_DENY_VENDORS");
+    }
+}
+
+TEST_CASE("an allow list of nobody and one of others give different reasons") {
+    OpPolicy policy = with_order("vendor");
+    policy.allow_source = "/etc/opdock/policy.yaml:3:1";
+    policy.allow = Vendors{};
+    CHECK(dropped(decide(everything(), policy), "vendor.beta").reason ==
+          "vendor 'beta' is not allowed by /etc/opdock/policy.yaml:3:1, which allows nobody");
+    policy.allow = Vendors{"acme", "gamma"};
+    CHECK(dropped(decide(everything(), policy), "vendor.beta").reason ==
+          "vendor 'beta' is not allowed by /etc/opdock/policy.yaml:3:1, which allows only 'acme' or 'gamma'");
+}
+
+TEST_CASE("an implementation for another device kind is dropped, whatever the index") {
+    Candidate gpu = candidate("default.cuda", Kind::default_);
+    gpu.device_kind = "cuda";
+    CHECK(why({&gpu}, on_cpu()) == "device: it runs on cuda, not on cpu");
+    Key key;
+    key.device_kind = "CUDA";
+    key.device_index = 3;
+    CHECK(chain(decide({gpu}, with_order("default"), key)) == Names{"default.cuda"});
+}
+
+TEST_CASE("an implementation serves exactly the tuples of dtypes that it lists") {
+    Candidate listed = candidate("default.cpu", Kind::default_);
+    listed.dtypes = {{OPDOCK_F32, OPDOCK_F32}, {OPDOCK_BF16, OPDOCK_F32}};
+    const auto key = [](std::vector<std::uint32_t> dtypes) {
+        Key result = on_cpu();
+        result.dtypes = std::move(dtypes);
+        return result;
+    };
+    CHECK(chain(decide({listed}, with_order("default"), key({OPDOCK_BF16, OPDOCK_F32}))) == Names{"default.cpu"});
+    CHECK(why({&listed}, key({OPDOCK_F32, OPDOCK_BF16})) ==
+          "dtypes: it takes dtypes f32,f32 or bf16,f32, not f32,bf16");
+    CHECK(why({&listed}, key({OPDOCK_F32})) == "dtypes: it takes dtypes f32,f32 or bf16,f32, not f32");
+
+    Key any = key({});
+    any.any_dtypes = true;
+    CHECK(chain(decide({listed}, with_order("default"), any)) == Names{"default.cpu"});
+
+    Candidate unlisted = candidate("default.cpu", Kind::default_);
+    CHECK(chain(decide({unlisted}, with_order("default"), key({OPDOCK_F16, OPDOCK_F16}))) == Names{"default.cpu"});
+}
+
+TEST_CASE("an implementation for other architectures is dropped with what it needs and what there is") {
+    Candidate listed = candidate("default.cuda", Kind::default_);
+    listed.device_kind = "cuda";
+    listed.architectures = {"sm_90a", "sm_100+"};
+    Key key;
+    key.device_kind = "cuda";
+    key.ordered_architectures = true;
+    key.architecture = "sm_90";
+    CHECK(why({&listed}, key) == "architecture: it runs on sm_90a or sm_100+, not on sm_90");
+    key.architecture = "";
+    CHECK(why({&listed}, key) ==
+          "architecture: it runs on sm_90a or sm_100+, and the architecture of this device is not known");
+    for (const char *architecture : {"sm_90a", "sm_100", "sm_120"}) {
+        CAPTURE(architecture);
+        key.architecture = architecture;
+        CHECK(chain(decide({listed}, with_order("default"), key)) == Names{"default.cuda"});
+    }
+    key.ordered_architectures = false;
+    CHECK(why({&listed}, key) == "architecture: it runs on sm_90a or sm_100+, not on sm_120");
+}
+
+TEST_CASE("only an implementation known to be unavailable is dropped for it") {
+    const Candidate acme = candidate("vendor.acme", Kind::vendor, "acme");
+    CHECK(why({&acme, {Availability::no, "no device found"}, {}}, on_cpu()) == "availability: no device found");
+    for (const Availability::Answer answer : {Availability::yes, Availability::unknown}) {
+        const Contender contender = {&acme, {answer, ""}, {}};
+        const Decision decision = resolve({&contender, 1}, on_cpu(), with_order("vendor"));
+        REQUIRE(decision.chain.size() == 1);
+        CHECK(decision.chain[0].availability == answer);
+    }
+}
+
+TEST_CASE("an implementation that left the chain is dropped with the reason of its failures") {
+    const Candidate acme = candidate("vendor.acme", Kind::vendor, "acme");
+    CHECK(why({&acme, {}, {false, "failed 3 times in a row, last with: out of registers"}}, on_cpu()) ==
+          "health: failed 3 times in a row, last with: out of registers");
+}
+
+TEST_CASE("of several rules that drop an implementation the earliest is reported") {
+    Candidate acme = candidate("vendor.acme", Kind::vendor, "acme");
+    acme.device_kind = "cuda";
+    acme.dtypes = {{OPDOCK_F32}};
+    acme.architectures = {"sm_90"};
+    Contender contender = {&acme, {Availability::no, "no"}, {false, "failed"}};
+    OpPolicy policy = with_order("default");
+    policy.allow = Vendors{};
+    policy.deny = Vendors{"acme"};
+    Key key = on_cpu();
+    key.dtypes = {OPDOCK_F16};
+    key.architecture = "x86";
+    const auto rule = [&] { return resolve({&contender, 1}, key, policy).dropped.at(0).rule; };
+    CHECK(rule() == Rule::device);
+    acme.device_kind = "cpu";
+    CHECK(rule() == Rule::dtypes);
+    acme.dtypes.clear();
+    CHECK(rule() == Rule::architecture);
+    acme.architectures.clear();
+    CHECK(rule() == Rule::deny_vendors);
+    policy.deny.reset();
+    CHECK(rule() == Rule::allow_vendors);
+    policy.allow.reset();
+    CHECK(rule() == Rule::health);
+    contender.health = {};
+    CHECK(rule() == Rule::order);
+    policy = with_order("vendor");
+    CHECK(rule() == Rule::availability);
+    contender.availability = {};
+    CHECK(resolve({&contender, 1}, key, policy).chain.size() == 1);
+}
+
+TEST_CASE("a decision keeps or drops each implementation once, whatever the order they are given in") {
+    std::vector<Candidate> candidates = everything();
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+        candidates[i].id = static_cast<std::uint32_t>(100 + i);
+    }
+    OpPolicy policy = with_order("vendor:acme|default");
+    const std::string expected = decision_text("gelu", on_cpu(), decide(candidates, policy));
+    const auto seed = std::random_device()();
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    for (int round = 0; round < 50; ++round) {
+        std::shuffle(candidates.begin(), candidates.end(), random);
+        const Decision decision = decide(candidates, policy);
+        CHECK(decision_text("gelu", on_cpu(), decision) == expected);
+        for (const Candidate &each : candidates) {
+            const auto kept = std::count_if(decision.chain.begin(), decision.chain.end(),
+                                            [&](const Kept &kept_one) { return kept_one.id == each.id; });
+            const auto gone = std::count_if(decision.dropped.begin(), decision.dropped.end(),
+                                            [&](const Dropped &dropped_one) { return dropped_one.id == each.id; });
+            CHECK(kept + gone == 1);
+        }
+    }
+}
+
+TEST_CASE("two implementations with one impl_id, for different dtypes, are told apart by their ids") {
+    Candidate first = candidate("vendor.acme", Kind::vendor, "acme");
+    first.id = 7;
+    first.dtypes = {{OPDOCK_F32}};
+    Candidate second = first;
+    second.id = 8;
+    second.dtypes = {{OPDOCK_F16}};
+    Key key = on_cpu();
+    key.dtypes = {OPDOCK_F16};
+    const Decision decision = decide({first, second}, with_order("vendor"), key);
+    REQUIRE(decision.chain.size() == 1);
+    CHECK(decision.chain[0].id == 8);
+    CHECK(decision.dropped.at(0).id == 7);
+}
+
+TEST_CASE("nothing to choose from is an empty decision") {
+    const Decision decision = decide({}, with_order("default"));
+    CHECK(decision.chain.empty());
+    CHECK(decision.dropped.empty());
+    CHECK(decision.policy == with_order("default"));
+}
+
+TEST_CASE("a decision reads as a table") {
+    OpPolicy policy = with_order("vendor:acme|default");
+    policy.strict = true;
+    policy.strict_source = "PLUGIN_STRICT";
+    policy.deny = Vendors{"beta"};
+    policy.deny_source = "scope";
+    Key key = on_cpu();
+    key.dtypes = {OPDOCK_BF16, OPDOCK_F32};
+    CHECK(decision_text("rmsnorm_fwd", key, decide(everything(), policy, key)) ==
+          "rmsnorm_fwd on cpu:0, dtypes bf16,f32, order vendor:acme|default (PLUGIN_PER_OP), strict (PLUGIN_STRICT)\n"
+          "  1  vendor.acme_fast  'vendor:acme' in the order of PLUGIN_PER_OP\n"
+          "  2  vendor.acme       'vendor:acme' in the order of PLUGIN_PER_OP\n"
+          "  3  default.cpu       'default' in the order of PLUGIN_PER_OP\n"
+          "  -  reference.cpp     order: nothing in the order vendor:acme|default of PLUGIN_PER_OP names it\n"
+          "  -  vendor.beta       deny_vendors: vendor 'beta' is denied by scope\n");
 }

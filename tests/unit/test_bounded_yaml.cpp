@@ -1,0 +1,208 @@
+#include "bounded_yaml.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "thrown_error.hpp"
+
+using namespace opdock::core;
+using opdock::test::message_of;
+using opdock::test::thrown_by;
+
+namespace {
+
+using Type = YamlNode::Type;
+
+YamlNode parse(std::string_view text) {
+    return parse_bounded_yaml(text, "f.yaml", OPDOCK_INVALID_POLICY);
+}
+
+std::string refusal(const std::string &text) {
+    return message_of([&] { parse(text); });
+}
+
+// `piece` again and again, up to `bytes`, with a line break where the longest line would end.
+std::string filled(const std::string &piece, std::size_t bytes, const std::string &line_break = {}) {
+    std::string text;
+    std::size_t column = 0;
+    while (text.size() + piece.size() + line_break.size() <= bytes) {
+        text += piece;
+        column = piece.back() == '\n' ? 0 : column + piece.size();
+        if (!line_break.empty() && column + piece.size() > most_yaml_line_bytes) {
+            text += line_break;
+            column = line_break.size();
+        }
+    }
+    return text;
+}
+
+double cpu_milliseconds() {
+    timespec now = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double time_limit = 2000; // instrumented code, of which the promise does not speak
+#else
+constexpr double time_limit = 100;
+#endif
+
+} // namespace
+
+TEST_CASE("a text becomes a tree of values with their positions") {
+    const YamlNode root = parse("a: 1\nlist:\n  - x\n  - 'y z'\nmap: {k: v}\nnothing:\n");
+    REQUIRE(root.type == Type::map);
+    REQUIRE(root.entries.size() == 4);
+    CHECK(root.entries[0].first.text == "a");
+    CHECK(root.entries[0].second.text == "1");
+    const YamlNode &list = root.entries[1].second;
+    REQUIRE(list.items.size() == 2);
+    CHECK(list.items[1].text == "y z");
+    CHECK(list.items[1].is_quoted);
+    CHECK(list.items[1].line == 4);
+    CHECK(list.items[1].column == 5);
+    CHECK(root.entries[2].second.entries[0].second.text == "v");
+    CHECK(root.entries[3].second.type == Type::null);
+    CHECK(root.entries[3].second.line == 6); // of the key: there is nothing else to point at
+}
+
+TEST_CASE("an empty text and one of comments are nothing") {
+    CHECK(parse("").type == Type::null);
+    CHECK(parse("# [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[ nothing but brackets\n").type == Type::null);
+}
+
+TEST_CASE("what has no place in a configuration file is an error with line and column") {
+    const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"a: &x b\n", "f.yaml:1:4: anchors (&x) are not allowed; write the value out where it is used"},
+        {"a: b\nc: *x\n", "f.yaml:2:4: aliases (*name) are not allowed; write the value out"},
+        {"a: !!str b\n", "f.yaml:1:4: tags (tag:yaml.org,2002:str) are not allowed; remove it"},
+        {"a: !local [b]\n", "f.yaml:1:4: tags (!local) are not allowed; remove it"},
+        {"%YAML 1.2\n---\na: b\n", "f.yaml:1:1: directives (%YAML, %TAG) are not allowed; remove the line"},
+        {"a: b\n---\nc: d\n", "f.yaml:2:1: a second document begins; expected one"},
+        {"a: 1\nb: 2\na: 3\n", "f.yaml:3:1: key 'a' is given twice; keep one"},
+        {"a: {b: 1, \"b\": 2}\n", "f.yaml:1:11: key 'b' is given twice; keep one"},
+        {"? [a]\n: b\n", "f.yaml:1:3: expected a plain name as key, found a list, a map or nothing"},
+        {"a: [b, c\n", "f.yaml:2:1: a list that begins with '[' does not end; expected ']'"},
+        {"{a: b\n", "f.yaml:2:1: a map that begins with '{' does not end; expected '}'"},
+        {"a: 'b", "f.yaml:1:6: a quoted text does not end; expected the closing quote"},
+        {"a: b: c\n", "f.yaml:1:5: unexpected ':'; check the indentation (spaces, no tabs), or quote the text"},
+        {"a: 1\n  b: 2\n", "f.yaml:2:4: unexpected ':'; check the indentation (spaces, no tabs), or quote the text"},
+        {"a: b\nc: \x01\n", "f.yaml:2:4: unexpected control character '\\x01'; expected UTF-8 text"},
+        {"\xff\xfe\x61", "f.yaml:1:1: the text is UTF-16; expected UTF-8"},
+    };
+    for (const auto &[text, message] : cases) {
+        CAPTURE(text);
+        CHECK(refusal(text) == message);
+    }
+}
+
+TEST_CASE("a NUL byte is an error, not the end of the text") {
+    CHECK(refusal(std::string("a: b\0c\n", 7)) ==
+          "f.yaml:1:5: unexpected control character '\\x00'; expected UTF-8 text");
+}
+
+TEST_CASE("errors carry the status that the caller names") {
+    CHECK(thrown_by([] { parse_bounded_yaml("a: [", "f", OPDOCK_LOAD_FAILED); }).status() == OPDOCK_LOAD_FAILED);
+}
+
+TEST_CASE("32 levels are taken and 33 are not, however they are written") {
+    const auto nested = [](const std::string &open, std::size_t levels, const std::string &close) {
+        std::string text;
+        for (std::size_t i = 0; i < levels; ++i) {
+            text += open;
+        }
+        text += "a";
+        for (std::size_t i = 0; i < levels; ++i) {
+            text += close;
+        }
+        return text;
+    };
+    const std::string too_deep = "nested deeper than 32 levels";
+    CHECK_NOTHROW(parse(nested("[", 32, "]")));
+    CHECK(refusal(nested("[", 33, "]")) == "f.yaml:1:33: " + too_deep);
+    CHECK_NOTHROW(parse(nested("- ", 32, "")));
+    CHECK(refusal(nested("- ", 33, "")) == "f.yaml:1:65: " + too_deep);
+    CHECK_NOTHROW(parse(nested("{a: ", 32, "}")));
+    CHECK(refusal(nested("{a: ", 33, "}")) == "f.yaml:1:129: " + too_deep);
+}
+
+TEST_CASE("brackets inside quotes and comments are no levels") {
+    std::string text;
+    for (int i = 0; i < 100; ++i) {
+        text += "k" + std::to_string(i) + ": '[ {' # ] }\n";
+    }
+    CHECK(parse("# " + std::string(100, '[') + "\n" + text).entries.size() == 100);
+}
+
+TEST_CASE("closing brackets in comments hide no depth from the reader") {
+    std::string text = "a: ";
+    for (int i = 0; i < 40; ++i) {
+        text += "[ # ]\n ";
+    }
+    text += std::string(40, ']');
+    CHECK(refusal(text) == "f.yaml:32:2: nested deeper than 32 levels");
+}
+
+TEST_CASE("each limit has its error") {
+    CHECK(refusal(filled("a: b # 3456789 123456789 123456789\n", most_yaml_bytes + 100))
+              .find("the text goes on after 262144 bytes; shorten it") != std::string::npos);
+    CHECK(refusal("a: " + std::string(most_yaml_line_bytes, 'b')) ==
+          "f.yaml:1:16385: the line is longer than 16384 bytes; break it");
+    CHECK(refusal(std::string(most_yaml_lines, '\n')) ==
+          "f.yaml:40001:1: the text has more than 40000 lines; shorten it");
+    CHECK(refusal(filled("[]\n", most_yaml_bytes)) ==
+          "f.yaml:8193:1: more than 16384 of [ ] { } , in one text; write long "
+          "lists with one entry on a line");
+    CHECK(refusal(filled("- a\n", 4 * most_yaml_nodes)) == "f.yaml:20000:3: more than 20000 values; shorten the text");
+    CHECK(parse(filled("- a\n", 4 * (most_yaml_nodes - 1))).items.size() == most_yaml_nodes - 1);
+}
+
+TEST_CASE("no text takes long to judge") {
+    constexpr std::size_t mebibyte = 1024 * 1024;
+    constexpr std::size_t fits = most_yaml_bytes;
+    std::vector<std::pair<std::string, std::string>> texts;
+    for (const char *piece : {"[",     "{",   "- ",  "? ",     "a: ", "!",     "! ",  "&a ",    "*a ",          "\"",
+                              "'",     "a,",  "[a,", "{a: b,", "\n",  "- a\n", "-\n", "a: b\n", "%TAG !a! b\n", "---\n",
+                              "...\n", "#\n", "|\n", "\xff",   " ",   "a"}) {
+        texts.emplace_back(piece, filled(piece, mebibyte));
+    }
+    for (const char *piece : {"- ", "? ", "! ", "&a ", "*a ", "a ", "\"a\" ", "a: ", "a ? ", "\xe2\x80\xa8 "}) {
+        texts.emplace_back(piece, filled(piece, fits, "\n"));
+    }
+    for (const char *piece :
+         {"\"abc\"\n", "b b\n ", "- abcd\n", "    \t\n", "a:\n- - - b\n", "- - - - - - - - - - a\n"}) {
+        texts.emplace_back(piece, filled(piece, fits));
+    }
+    texts.emplace_back("unclosed list", "[\n" + filled("\"abc\"\n", fits - 2));
+    texts.emplace_back("long text", "a: " + filled("b ", fits - 3, "\n "));
+    texts.emplace_back("long quoted text", "a: \"" + filled("\\x41 ", fits - 5, "\n ") + "\"");
+    std::string keys;
+    for (std::size_t i = 0; i < most_yaml_nodes / 2 - 2; ++i) {
+        keys += "k" + std::to_string(i) + ": 1\n";
+    }
+    texts.emplace_back("duplicate at the end", keys + "k0: 1\n");
+    for (const auto &[name, text] : texts) {
+        CAPTURE(name);
+        CAPTURE(text.size());
+        // The best of some attempts: what else the machine does can only add to the time.
+        double spent = time_limit;
+        for (int attempt = 0; attempt < 5 && spent >= time_limit; ++attempt) {
+            const double before = cpu_milliseconds();
+            try {
+                parse(text);
+            } catch (const Error &error) {
+                CHECK(std::string(error.what()).starts_with("f.yaml:"));
+            }
+            spent = std::min(spent, cpu_milliseconds() - before);
+        }
+        CHECK(spent < time_limit);
+    }
+}

@@ -1,0 +1,135 @@
+#include "policy.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "thrown_error.hpp"
+
+using namespace opdock::core;
+using opdock::test::message_of;
+using opdock::test::thrown_by;
+
+namespace {
+
+Policy from_environment(const RawEnvironment &raw, const char *prefix = "PLUGIN_") {
+    return policy_from_environment(make_environment(prefix, raw, false));
+}
+
+Policy from_settings(const std::vector<Setting> &settings) {
+    return policy_from_settings(settings);
+}
+
+} // namespace
+
+TEST_CASE("an empty environment sets nothing") {
+    CHECK(from_environment({}) == Policy());
+}
+
+TEST_CASE("every variable becomes an item that knows where it was set") {
+    const PolicySection section = from_environment({{"PLUGIN_PREFER", "Vendor"},
+                                                    {"PLUGIN_STRICT", "on"},
+                                                    {"PLUGIN_ALLOW_VENDORS", "ACME,beta"},
+                                                    {"PLUGIN_DENY_VENDORS", "Gamma"},
+                                                    {"PLUGIN_PER_OP", "gelu=reference;silu=vendor:ACME|default"}})
+                                      .everywhere;
+    CHECK(section.prefer == Item<Kind>{Kind::vendor, "PLUGIN_PREFER"});
+    CHECK(section.strict == Item<bool>{true, "PLUGIN_STRICT"});
+    CHECK(section.allow_vendors == Item<Vendors>{{"acme", "beta"}, "PLUGIN_ALLOW_VENDORS"});
+    CHECK(section.deny_vendors == Item<Vendors>{{"gamma"}, "PLUGIN_DENY_VENDORS"});
+    REQUIRE(section.per_op.size() == 2);
+    CHECK(order_text(section.per_op.at("silu").value) == "vendor:acme|default");
+    CHECK(section.per_op.at("gelu").source == "PLUGIN_PER_OP");
+}
+
+TEST_CASE("a program's prefix is in the source of every item") {
+    const Policy policy = from_environment({{"TE_FL_STRICT", "1"}, {"PLUGIN_STRICT", "0"}}, "TE_FL_");
+    CHECK(policy.everywhere.strict == Item<bool>{true, "TE_FL_STRICT"});
+}
+
+TEST_CASE("PREFER_VENDOR writes the same item as PREFER, and only when that is not set") {
+    const auto prefer = [](const RawEnvironment &raw) { return from_environment(raw).everywhere.prefer; };
+    CHECK(prefer({{"PLUGIN_PREFER_VENDOR", "1"}}) == Item<Kind>{Kind::vendor, "PLUGIN_PREFER_VENDOR"});
+    CHECK(prefer({{"PLUGIN_PREFER_VENDOR", "0"}}) == Item<Kind>{Kind::default_, "PLUGIN_PREFER_VENDOR"});
+    CHECK(prefer({{"PLUGIN_PREFER_VENDOR", "1"}, {"PLUGIN_PREFER", "reference"}}) ==
+          Item<Kind>{Kind::reference, "PLUGIN_PREFER"});
+    CHECK(prefer({{"PLUGIN_PREFER_VENDOR", "1"}, {"PLUGIN_PREFER", "default"}}) ==
+          Item<Kind>{Kind::default_, "PLUGIN_PREFER"});
+}
+
+TEST_CASE("a wrong PREFER_VENDOR is an error even where PREFER decides") {
+    CHECK(message_of([] {
+              from_environment({{"PLUGIN_PREFER_VENDOR", "acme"}, {"PLUGIN_PREFER", "vendor"}});
+          }).starts_with("PLUGIN_PREFER_VENDOR, column 1: expected 1/0"));
+}
+
+TEST_CASE("a list that is set but empty is an item, one that is not set is none") {
+    const PolicySection section = from_environment({{"PLUGIN_ALLOW_VENDORS", ""}}).everywhere;
+    REQUIRE(section.allow_vendors);
+    CHECK(section.allow_vendors->value.empty());
+    CHECK_FALSE(section.deny_vendors);
+}
+
+TEST_CASE("an empty PER_OP orders nothing, an empty PREFER or STRICT is an error") {
+    CHECK(from_environment({{"PLUGIN_PER_OP", ""}}).everywhere.per_op.empty());
+    CHECK_THROWS_AS(from_environment({{"PLUGIN_PREFER", ""}}), Error);
+    CHECK_THROWS_AS(from_environment({{"PLUGIN_STRICT", ""}}), Error);
+    CHECK_THROWS_AS(from_environment({{"PLUGIN_PREFER_VENDOR", ""}}), Error);
+}
+
+TEST_CASE("every variable's error names it, with the program's prefix") {
+    const struct {
+        const char *name, *value;
+    } cases[] = {
+        {"TE_FL_PREFER", "fastest"},    {"TE_FL_PREFER_VENDOR", "vendor"}, {"TE_FL_STRICT", "strict"},
+        {"TE_FL_ALLOW_VENDORS", "a;b"}, {"TE_FL_DENY_VENDORS", "a,,b"},    {"TE_FL_PER_OP", "gelu:vendor"},
+    };
+    for (const auto &[name, value] : cases) {
+        CAPTURE(name);
+        const Error error = thrown_by([&, n = name, v = value] { from_environment({{n, v}}, "TE_FL_"); });
+        CHECK(error.status() == OPDOCK_INVALID_POLICY);
+        CHECK(std::string(error.what()).starts_with(std::string(name) + ", column "));
+    }
+}
+
+TEST_CASE("settings of a program have the names and values of the variables, and no source yet") {
+    const PolicySection section = from_settings({{"prefer", "vendor"},
+                                                 {"strict", "yes"},
+                                                 {"allow_vendors", ""},
+                                                 {"deny_vendors", "acme"},
+                                                 {"per_op", "gelu=impl:vendor.acme"}})
+                                      .everywhere;
+    CHECK(section.prefer == Item<Kind>{Kind::vendor, ""});
+    CHECK(section.strict == Item<bool>{true, ""});
+    CHECK(section.allow_vendors == Item<Vendors>{{}, ""});
+    CHECK(section.deny_vendors == Item<Vendors>{{"acme"}, ""});
+    CHECK(order_text(section.per_op.at("gelu").value) == "impl:vendor.acme");
+}
+
+TEST_CASE("in settings, prefer decides over prefer_vendor whichever comes first") {
+    CHECK(from_settings({{"prefer_vendor", "1"}, {"prefer", "reference"}}).everywhere.prefer->value == Kind::reference);
+    CHECK(from_settings({{"prefer", "reference"}, {"prefer_vendor", "1"}}).everywhere.prefer->value == Kind::reference);
+    CHECK(from_settings({{"prefer_vendor", "1"}}).everywhere.prefer->value == Kind::vendor);
+}
+
+TEST_CASE("an unknown setting lists the settings and the nearest") {
+    const Error error = thrown_by([] { from_settings({{"deny_vendor", "acme"}}); });
+    CHECK(error.status() == OPDOCK_INVALID_POLICY);
+    CHECK(
+        std::string(error.what()) ==
+        "expected a setting ('prefer', 'prefer_vendor', 'strict', 'allow_vendors', 'deny_vendors' or 'per_op'), found "
+        "'deny_vendor'; did you mean 'deny_vendors'?");
+}
+
+TEST_CASE("a setting given twice is an error") {
+    CHECK(message_of([] {
+              from_settings({{"strict", "1"}, {"strict", "1"}});
+          }) == "setting 'strict' is given twice; keep one");
+}
+
+TEST_CASE("a wrong value of a setting names the setting and the column") {
+    CHECK(message_of([] {
+              from_settings({{"per_op", "gelu=default;silu"}});
+          }) == "setting 'per_op', column 14: expected OP=TOKEN|TOKEN, found 'silu'");
+}

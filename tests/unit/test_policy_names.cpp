@@ -1,0 +1,54 @@
+#include "policy_names.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace opdock::core;
+
+namespace {
+
+KnownNames machine() {
+    return {{{"gelu", {"default.cpu", "vendor.acme"}}, {"rmsnorm_fwd", {"default.cpu"}}}, {"acme", "beta"}};
+}
+
+std::vector<std::string> problems(const std::vector<Setting> &settings) {
+    return unknown_names(policy_from_settings(settings), machine());
+}
+
+using Problems = std::vector<std::string>;
+
+} // namespace
+
+TEST_CASE("names that something loaded answers to are fine, in any case") {
+    CHECK(problems({{"allow_vendors", "ACME"},
+                    {"deny_vendors", "Beta"},
+                    {"per_op", "gelu=vendor:Acme|IMPL:VENDOR.ACME|default;rmsnorm_fwd=reference"}})
+              .empty());
+    CHECK(problems({}).empty());
+}
+
+TEST_CASE("an op that nobody declares is reported with the nearest one") {
+    CHECK(problems({{"per_op", "rmsnorm=default"}}) == Problems{"setting 'per_op': no plugin declares op 'rmsnorm'"});
+    CHECK(problems({{"per_op", "rmsnorm_fwdd=default"}}) ==
+          Problems{"setting 'per_op': no plugin declares op 'rmsnorm_fwdd'; did you mean 'rmsnorm_fwd'?"});
+}
+
+TEST_CASE("a vendor that no plugin has is reported wherever it is named") {
+    CHECK(problems({{"allow_vendors", "amce"}, {"deny_vendors", "gamma"}, {"per_op", "gelu=vendor:bata"}}) ==
+          Problems{"setting 'allow_vendors': no plugin is of vendor 'amce'; did you mean 'acme'?",
+                   "setting 'deny_vendors': no plugin is of vendor 'gamma'",
+                   "setting 'per_op': no plugin is of vendor 'bata'; did you mean 'beta'?"});
+}
+
+TEST_CASE("an implementation that the op lacks is reported") {
+    CHECK(problems({{"per_op", "rmsnorm_fwd=impl:vendor.acme|default"}}) ==
+          Problems{"setting 'per_op': op 'rmsnorm_fwd' has no implementation 'vendor.acme'"});
+}
+
+TEST_CASE("a name is reported with the variable or the line that has it, and once") {
+    Policy policy;
+    policy.everywhere.deny_vendors = Item<Vendors>{{"gamma"}, "PLUGIN_DENY_VENDORS"};
+    policy.devices["cuda"] = policy.everywhere;
+    policy.devices["cuda:0"].deny_vendors = Item<Vendors>{{"gamma"}, "/p.yaml:3:5"};
+    CHECK(unknown_names(policy, machine()) == Problems{"PLUGIN_DENY_VENDORS: no plugin is of vendor 'gamma'",
+                                                       "/p.yaml:3:5: no plugin is of vendor 'gamma'"});
+}

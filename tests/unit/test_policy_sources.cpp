@@ -1,0 +1,118 @@
+#include "policy_sources.hpp"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "temporary_directory.hpp"
+#include "thrown_error.hpp"
+
+using namespace opdock::core;
+using opdock::test::message_of;
+using opdock::test::TemporaryDirectory;
+using opdock::test::thrown_by;
+
+namespace {
+
+// A machine with a system policy and a job with an environment.
+class Machine {
+  public:
+    std::string system(std::string_view text) { return directory_.write("etc/policy.yaml", text).string(); }
+    std::string config(std::string_view text) { return directory_.write("job/policy.yaml", text).string(); }
+
+    LoadedPolicy load(const RawEnvironment &raw, bool secure = false) const {
+        return load_policy(make_environment("PLUGIN_", raw, secure), (directory_.path() / "etc/policy.yaml").string());
+    }
+
+  private:
+    TemporaryDirectory directory_;
+};
+
+} // namespace
+
+TEST_CASE("without files and variables the defaults hold") {
+    const LoadedPolicy loaded = Machine().load({});
+    CHECK(loaded.warnings.empty());
+    CHECK(loaded.stack.effective("gelu", "cpu", 0) == PolicyStack().effective("gelu", "cpu", 0));
+}
+
+TEST_CASE("each source decides what the ones above it leave open") {
+    Machine machine;
+    const std::string system = machine.system("prefer: reference\nstrict: 1\nallow_vendors: [a]\ndeny_vendors: [b]\n"
+                                              "per_op: {gelu: default}\nenforce: {deny_vendors: [evil]}\n");
+    const std::string config = machine.config("prefer: vendor\nallow_vendors: [c]\n");
+    const LoadedPolicy loaded = machine.load({{"PLUGIN_CONFIG", config}, {"PLUGIN_PREFER", "default"}});
+    const OpPolicy policy = loaded.stack.effective("silu", "cpu", 0);
+    CHECK(policy.order_source == "PLUGIN_PREFER");
+    CHECK(policy.allow_source == config + ":2:1");
+    CHECK(policy.strict_source == system + ":2:1");
+    CHECK(policy.deny == Vendors{"evil"});
+    CHECK(policy.deny_source == system + ":6:11");
+    CHECK(loaded.stack.effective("gelu", "cpu", 0).order_source == system + ":5:10");
+}
+
+TEST_CASE("a section for a device is reached through the files") {
+    Machine machine;
+    const std::string config = machine.config("devices: {cuda:1: {strict: 1}}\n");
+    const LoadedPolicy loaded = machine.load({{"PLUGIN_CONFIG", config}});
+    CHECK(loaded.stack.effective("gelu", "cuda", 1).strict);
+    CHECK_FALSE(loaded.stack.effective("gelu", "cuda", 0).strict);
+}
+
+TEST_CASE("an unknown key is a warning, and an error when the result is strict") {
+    Machine machine;
+    const std::string config = machine.config("prefre: vendor\nenforce: {}\n");
+    const LoadedPolicy loaded = machine.load({{"PLUGIN_CONFIG", config}});
+    REQUIRE(loaded.warnings.size() == 2);
+    CHECK(loaded.warnings[0] == config + ":1:1: unknown key 'prefre'; did you mean 'prefer'?");
+    const Error error = thrown_by([&] { machine.load({{"PLUGIN_CONFIG", config}, {"PLUGIN_STRICT", "1"}}); });
+    CHECK(error.status() == OPDOCK_INVALID_POLICY);
+    CHECK(
+        std::string(error.what()).starts_with("strict mode takes no unknown keys:\n  " + config + ":1:1: unknown key"));
+}
+
+TEST_CASE("PLUGIN_CONFIG is an absolute path of a file that can be read") {
+    Machine machine;
+    CHECK(message_of([&] {
+              machine.load({{"PLUGIN_CONFIG", "policy.yaml"}});
+          }) == "PLUGIN_CONFIG, column 1: expected the absolute path of a policy file, found 'policy.yaml'");
+    CHECK(message_of([&] {
+              machine.load({{"PLUGIN_CONFIG", ""}});
+          }) == "PLUGIN_CONFIG, column 1: expected the absolute path of a policy file, found ''");
+    CHECK(message_of([&] {
+              machine.load({{"PLUGIN_CONFIG", "/none/p.yaml"}});
+          }) == "/none/p.yaml: cannot open: No such file or directory");
+}
+
+TEST_CASE("a system policy that is there but cannot be read stops the host: it may enforce something") {
+    const TemporaryDirectory directory;
+    CHECK(message_of([&] { load_policy(make_environment("PLUGIN_", {}, false), directory.path().string()); }) ==
+          directory.path().string() + ": expected a regular file");
+}
+
+TEST_CASE("with raised privileges only the system's policy counts") {
+    Machine machine;
+    const std::string system = machine.system("prefer: vendor\n");
+    const std::string config = machine.config("strict: 1\n");
+    const LoadedPolicy loaded =
+        machine.load({{"PLUGIN_CONFIG", config}, {"PLUGIN_PREFER", "reference"}, {"PLUGIN_STRICT", "nonsense"}}, true);
+    const OpPolicy policy = loaded.stack.effective("gelu", "cpu", 0);
+    CHECK(policy.order_source == system + ":1:1");
+    CHECK_FALSE(policy.strict);
+}
+
+TEST_CASE("a wrong policy at reload throws before anything is changed, and reads well once it is mended") {
+    Machine machine;
+    machine.system("prefer: vendor\n");
+    PolicyStack in_force = machine.load({}).stack;
+    const OpPolicy before = in_force.effective("gelu", "cpu", 0);
+    for (const char *wrong : {"prefer: [", "prefer: nobody\n", "prefer: vendor\nprefer: vendor\n"}) {
+        CAPTURE(wrong);
+        machine.system(wrong);
+        CHECK_THROWS_AS(in_force = machine.load({}).stack, Error);
+        CHECK(in_force.effective("gelu", "cpu", 0) == before);
+    }
+    machine.system("prefer: reference\n");
+    in_force = machine.load({}).stack;
+    CHECK(in_force.effective("gelu", "cpu", 0).order.front() == Token::of_kind(Kind::reference));
+}

@@ -1,0 +1,333 @@
+#include "policy_stack.hpp"
+
+#include <array>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace opdock::core;
+
+namespace {
+
+// The layers from the top, as the design lists them.
+enum Layer { enforce, inner_scope, outer_scope, program, environment, config, system_file, n_layers };
+constexpr std::array<const char *, n_layers> layer_names = {"enforce",     "inner scope", "outer scope", "program",
+                                                            "environment", "config",      "system"};
+
+enum What { prefer, strict, allow, deny, per_op, n_items };
+constexpr std::array<const char *, n_items> item_names = {"prefer", "strict", "allow", "deny", "per_op"};
+
+// One of two different values for an item; `source` tells who set it.
+void set(PolicySection &section, What item, bool first, const std::string &source) {
+    const Vendors vendors = {first ? "acme" : "beta"};
+    switch (item) {
+    case prefer:
+        section.prefer = Item<Kind>{first ? Kind::vendor : Kind::reference, source};
+        break;
+    case strict:
+        section.strict = Item<bool>{first, source};
+        break;
+    case allow:
+        section.allow_vendors = Item<Vendors>{vendors, source};
+        break;
+    case deny:
+        section.deny_vendors = Item<Vendors>{vendors, source};
+        break;
+    default:
+        section.per_op["gelu"] = Item<Order>{{Token::of_kind(first ? Kind::vendor : Kind::reference)}, source};
+    }
+}
+
+PolicyPtr policy_with(What item, bool first, const std::string &source, const std::string &device = {}) {
+    Policy policy;
+    set(device.empty() ? policy.everywhere : policy.devices[device], item, first, source);
+    return std::make_shared<const Policy>(std::move(policy));
+}
+
+void put(PolicyStack &stack, Layer layer, PolicyPtr policy) {
+    stack.scopes.resize(2);
+    PolicyPtr *const places[n_layers] = {&stack.enforce,     &stack.scopes[1], &stack.scopes[0], &stack.program,
+                                         &stack.environment, &stack.config,    &stack.system};
+    *places[layer] = std::move(policy);
+}
+
+// "first of PLUGIN_PREFER": which value, from where.
+std::string seen_as(bool first, const std::string &source) {
+    return (first ? "first of " : "second of ") + source;
+}
+
+// The value and source in force for `item`.
+std::string seen(const OpPolicy &policy, What item) {
+    switch (item) {
+    case strict:
+        return seen_as(policy.strict, policy.strict_source);
+    case allow:
+        return seen_as(policy.allow == Vendors{"acme"}, policy.allow_source);
+    case deny:
+        return seen_as(policy.deny == Vendors{"acme"}, policy.deny_source);
+    default:
+        return seen_as(policy.order.front() == Token::of_kind(Kind::vendor), policy.order_source);
+    }
+}
+
+// On every device that the tests below make sections for, and another, and none.
+constexpr std::array<std::pair<const char *, int>, 6> devices = {
+    {{"", -1}, {"cpu", 0}, {"cuda", 0}, {"cuda", 1}, {"cuda", -1}, {"hip", 0}}};
+
+} // namespace
+
+TEST_CASE("without any source, default is preferred and nothing is strict") {
+    const OpPolicy policy = PolicyStack().effective("gelu", "cpu", 0);
+    CHECK(order_text(policy.order) == "default|vendor|reference");
+    CHECK_FALSE(policy.strict);
+    CHECK_FALSE(policy.allow);
+    CHECK_FALSE(policy.deny);
+    for (const std::string &source :
+         {policy.order_source, policy.strict_source, policy.allow_source, policy.deny_source}) {
+        CHECK(source == "default");
+    }
+}
+
+TEST_CASE("of every two layers the higher decides each item, alone and whole") {
+    for (int item = 0; item < n_items; ++item) {
+        for (int high = 0; high < n_layers; ++high) {
+            for (int low = high + 1; low < n_layers; ++low) {
+                for (const bool first : {false, true}) {
+                    CAPTURE(item_names[static_cast<std::size_t>(item)]);
+                    CAPTURE(layer_names[static_cast<std::size_t>(high)]);
+                    CAPTURE(layer_names[static_cast<std::size_t>(low)]);
+                    const What what = static_cast<What>(item);
+                    PolicyStack stack;
+                    put(stack, static_cast<Layer>(low), policy_with(what, !first, "low"));
+                    CHECK(seen(stack.effective("gelu", "cpu", 0), what) == seen_as(!first, "low"));
+                    put(stack, static_cast<Layer>(high), policy_with(what, first, "high"));
+                    CHECK(seen(stack.effective("gelu", "cpu", 0), what) == seen_as(first, "high"));
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("a layer that has one item leaves the others to the layers below") {
+    for (int high = 0; high < n_layers; ++high) {
+        for (int low = high + 1; low < n_layers; ++low) {
+            for (int item = 0; item < n_items; ++item) {
+                for (int other = 0; other < n_items; ++other) {
+                    // An op's order hides the preferred order, whatever the layers: tested below.
+                    if (item == other || (item == per_op && other == prefer) || (item == prefer && other == per_op)) {
+                        continue;
+                    }
+                    PolicyStack stack;
+                    put(stack, static_cast<Layer>(high), policy_with(static_cast<What>(item), true, "high"));
+                    put(stack, static_cast<Layer>(low), policy_with(static_cast<What>(other), true, "low"));
+                    const OpPolicy policy = stack.effective("gelu", "cpu", 0);
+                    CAPTURE(item_names[static_cast<std::size_t>(item)]);
+                    CAPTURE(item_names[static_cast<std::size_t>(other)]);
+                    CHECK(seen(policy, static_cast<What>(item)) == seen_as(true, "high"));
+                    CHECK(seen(policy, static_cast<What>(other)) == seen_as(true, "low"));
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("lists never merge") {
+    PolicyStack stack;
+    put(stack, system_file, policy_with(deny, true, "system"));
+    put(stack, environment, policy_with(deny, false, "environment"));
+    CHECK(stack.effective("gelu", "cpu", 0).deny == Vendors{"beta"});
+}
+
+TEST_CASE("an empty list replaces the list of a lower layer") {
+    Policy nobody;
+    nobody.everywhere.allow_vendors = Item<Vendors>{{}, "scope"};
+    nobody.everywhere.deny_vendors = Item<Vendors>{{}, "scope"};
+    PolicyStack stack;
+    put(stack, environment, policy_with(allow, true, "environment"));
+    put(stack, config, policy_with(deny, true, "config"));
+    put(stack, inner_scope, std::make_shared<const Policy>(nobody));
+    const OpPolicy policy = stack.effective("gelu", "cpu", 0);
+    CHECK(policy.allow == Vendors{});
+    CHECK(policy.deny == Vendors{});
+}
+
+TEST_CASE("an op's order replaces the preferred order of every layer, and of that op alone") {
+    for (int layer = 0; layer < n_layers; ++layer) {
+        CAPTURE(layer_names[static_cast<std::size_t>(layer)]);
+        PolicyStack stack;
+        put(stack, system_file, policy_with(per_op, true, "order"));
+        Policy both = stack.system ? *stack.system : Policy();
+        put(stack, static_cast<Layer>(layer), policy_with(prefer, false, "preferred"));
+        if (layer == system_file) {
+            set(both.everywhere, prefer, false, "preferred");
+            stack.system = std::make_shared<const Policy>(both);
+        }
+        const OpPolicy ordered = stack.effective("gelu", "cpu", 0);
+        CHECK(order_text(ordered.order) == "vendor");
+        CHECK(ordered.order_source == "order");
+        const OpPolicy other = stack.effective("silu", "cpu", 0);
+        CHECK(order_text(other.order) == "reference|default|vendor");
+        CHECK(other.order_source == "preferred");
+    }
+}
+
+TEST_CASE("the orders of two ops are two items") {
+    Policy high;
+    high.everywhere.per_op["gelu"] = Item<Order>{{Token::of_vendor("acme")}, "high"};
+    Policy low;
+    low.everywhere.per_op["gelu"] = Item<Order>{{Token::of_kind(Kind::reference)}, "low"};
+    low.everywhere.per_op["silu"] = Item<Order>{{Token::of_impl("vendor.beta")}, "low"};
+    PolicyStack stack;
+    put(stack, program, std::make_shared<const Policy>(high));
+    put(stack, environment, std::make_shared<const Policy>(low));
+    CHECK(order_text(stack.effective("gelu", "cpu", 0).order) == "vendor:acme");
+    CHECK(order_text(stack.effective("silu", "cpu", 0).order) == "impl:vendor.beta");
+}
+
+TEST_CASE("inside a layer the section for a device is above that for its kind, and that above the rest") {
+    for (int layer = 0; layer < n_layers; ++layer) {
+        for (int item = 0; item < n_items; ++item) {
+            CAPTURE(layer_names[static_cast<std::size_t>(layer)]);
+            CAPTURE(item_names[static_cast<std::size_t>(item)]);
+            const What what = static_cast<What>(item);
+            Policy policy;
+            set(policy.everywhere, what, true, "everywhere");
+            set(policy.devices["cuda"], what, false, "kind");
+            set(policy.devices["cuda:1"], what, true, "device");
+            PolicyStack stack;
+            put(stack, static_cast<Layer>(layer), std::make_shared<const Policy>(policy));
+            CHECK(seen(stack.effective("gelu", "cuda", 1), what) == seen_as(true, "device"));
+            CHECK(seen(stack.effective("gelu", "CUDA", 1), what) == seen_as(true, "device"));
+            CHECK(seen(stack.effective("gelu", "cuda", 0), what) == seen_as(false, "kind"));
+            CHECK(seen(stack.effective("gelu", "cuda", -1), what) == seen_as(false, "kind"));
+            CHECK(seen(stack.effective("gelu", "cpu", 0), what) == seen_as(true, "everywhere"));
+            CHECK(seen(stack.effective("gelu", "", -1), what) == seen_as(true, "everywhere"));
+        }
+    }
+}
+
+TEST_CASE("a higher layer's item for everything is above a lower layer's section for the device") {
+    for (int item = 0; item < n_items; ++item) {
+        CAPTURE(item_names[static_cast<std::size_t>(item)]);
+        const What what = static_cast<What>(item);
+        PolicyStack stack;
+        put(stack, config, policy_with(what, false, "section", "cuda:0"));
+        put(stack, environment, policy_with(what, true, "variable"));
+        CHECK(seen(stack.effective("gelu", "cuda", 0), what) == seen_as(true, "variable"));
+    }
+}
+
+TEST_CASE("an op's order for a device leaves the other devices their preferred order") {
+    PolicyStack stack;
+    put(stack, config, policy_with(per_op, true, "section", "cuda"));
+    CHECK(order_text(stack.effective("gelu", "cuda", 0).order) == "vendor");
+    CHECK(order_text(stack.effective("gelu", "cpu", 0).order) == "default|vendor|reference");
+}
+
+TEST_CASE("an item of the program takes its source from the layer it is put into") {
+    PolicyStack stack;
+    put(stack, program, policy_with(strict, true, ""));
+    CHECK(stack.effective("gelu", "cpu", 0).strict_source == "program");
+    put(stack, outer_scope, policy_with(strict, false, ""));
+    CHECK(stack.effective("gelu", "cpu", 0).strict_source == "scope");
+}
+
+TEST_CASE("strictness without a device heeds no section") {
+    PolicyStack stack;
+    put(stack, config, policy_with(strict, true, "section", "cuda"));
+    CHECK_FALSE(stack.strict());
+    put(stack, system_file, policy_with(strict, true, "file"));
+    CHECK(stack.strict());
+    put(stack, inner_scope, policy_with(strict, false, "scope"));
+    CHECK_FALSE(stack.strict());
+}
+
+TEST_CASE("the effective policy as one value decides everything as the stack did, sources included") {
+    PolicyStack stack;
+    Policy file;
+    set(file.everywhere, strict, true, "file");
+    set(file.everywhere, per_op, true, "file");
+    set(file.devices["cuda"], prefer, true, "file:cuda");
+    set(file.devices["cuda:1"], strict, false, "file:cuda:1");
+    set(file.devices["hip"], per_op, false, "file:hip");
+    Policy variables;
+    set(variables.everywhere, allow, true, "variable");
+    set(variables.devices["cuda"], deny, false, "variable:cuda");
+    put(stack, system_file, std::make_shared<const Policy>(file));
+    put(stack, environment, std::make_shared<const Policy>(variables));
+    put(stack, program, policy_with(prefer, false, ""));
+    put(stack, enforce, policy_with(deny, true, "enforced", "cuda:0"));
+    put(stack, inner_scope, policy_with(strict, false, "", "cpu"));
+
+    PolicyStack elsewhere;
+    elsewhere.scopes = {std::make_shared<const Policy>(stack.flattened())};
+    for (const auto &[kind, index] : devices) {
+        for (const char *op : {"gelu", "silu"}) {
+            CAPTURE(kind);
+            CAPTURE(index);
+            CAPTURE(op);
+            CHECK(elsewhere.effective(op, kind, index) == stack.effective(op, kind, index));
+        }
+    }
+}
+
+TEST_CASE("a worker with the effective policy does not see what the program changes later, but what is enforced") {
+    PolicyStack stack;
+    put(stack, environment, policy_with(prefer, true, "variable"));
+    PolicyStack worker;
+    worker.scopes = {std::make_shared<const Policy>(stack.flattened())};
+    for (int item = 0; item < n_items; ++item) {
+        Policy later = worker.program ? *worker.program : Policy();
+        set(later.everywhere, static_cast<What>(item), true, "later");
+        worker.program = std::make_shared<const Policy>(later);
+    }
+    CHECK(worker.effective("gelu", "cpu", 0) == stack.effective("gelu", "cpu", 0));
+    worker.enforce = policy_with(strict, true, "enforced");
+    CHECK(worker.effective("gelu", "cpu", 0).strict_source == "enforced");
+}
+
+TEST_CASE("flattening a flattened policy changes nothing") {
+    PolicyStack stack;
+    put(stack, config, policy_with(strict, true, "section", "cuda"));
+    put(stack, program, policy_with(per_op, true, ""));
+    PolicyStack again;
+    again.scopes = {std::make_shared<const Policy>(stack.flattened())};
+    CHECK(again.flattened() == stack.flattened());
+}
+
+TEST_CASE("sections that say nothing new are left out of the effective policy") {
+    PolicyStack stack;
+    put(stack, config, policy_with(strict, true, "section", "cuda"));
+    put(stack, environment, policy_with(strict, false, "variable"));
+    CHECK(stack.flattened().devices.empty());
+}
+
+TEST_CASE("the policy prints every item with its source") {
+    PolicyStack stack;
+    Policy variables;
+    set(variables.everywhere, prefer, true, "PLUGIN_PREFER");
+    variables.everywhere.allow_vendors = Item<Vendors>{{}, "PLUGIN_ALLOW_VENDORS"};
+    set(variables.everywhere, per_op, true, "PLUGIN_PER_OP");
+    put(stack, environment, std::make_shared<const Policy>(variables));
+    put(stack, config, policy_with(strict, true, "/p.yaml:4:5", "cuda:0"));
+    const nlohmann::json json = policy_json(stack.flattened());
+    nlohmann::json expected = {
+        {"prefer", "vendor"},
+        {"strict", false},
+        {"allow_vendors", nlohmann::json::array()},
+        {"deny_vendors", nullptr},
+        {"per_op", {{"gelu", {"vendor"}}}},
+        {"sources",
+         {{"prefer", "PLUGIN_PREFER"},
+          {"strict", "default"},
+          {"allow_vendors", "PLUGIN_ALLOW_VENDORS"},
+          {"deny_vendors", "default"},
+          {"per_op.gelu", "PLUGIN_PER_OP"}}},
+    };
+    nlohmann::json section = expected;
+    section["strict"] = true;
+    section["sources"]["strict"] = "/p.yaml:4:5";
+    expected["devices"]["cuda:0"] = section;
+    CHECK(json == expected);
+}

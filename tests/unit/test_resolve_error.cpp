@@ -1,0 +1,83 @@
+#include "resolve_error.hpp"
+
+#include <array>
+#include <string>
+
+#include <doctest/doctest.h>
+
+using namespace opdock::core;
+
+namespace {
+
+Key on_cpu() {
+    Key key;
+    key.device_kind = "cpu";
+    return key;
+}
+
+Decision decision(std::vector<std::string> chain, bool strict = false) {
+    Decision result;
+    for (std::string &impl_id : chain) {
+        result.chain.push_back({0, std::move(impl_id), Kind::default_, "", {}, "", Availability::yes});
+    }
+    result.dropped = {{1, "vendor.beta", Rule::deny_vendors, "vendor 'beta' is denied by PLUGIN_DENY_VENDORS"}};
+    result.policy.order = preferred_order(Kind::vendor);
+    result.policy.order_source = "PLUGIN_PREFER";
+    result.policy.strict = strict;
+    result.policy.strict_source = strict ? "PLUGIN_STRICT" : "default";
+    return result;
+}
+
+} // namespace
+
+TEST_CASE("an op nobody declares suggests the nearest and lists the plugins that were not taken") {
+    constexpr std::array<std::string_view, 2> known = {"gelu", "rmsnorm_fwd"};
+    const std::array<std::string, 1> rejected = {"/opt/libacme.so: built for ABI 2.0"};
+    const Error error = unknown_op_error("rmsnorm_fwdd", known, rejected);
+    CHECK(error.status() == OPDOCK_UNKNOWN_OP);
+    CHECK(std::string(error.what()) ==
+          "no plugin declares op 'rmsnorm_fwdd'; did you mean 'rmsnorm_fwd'?\n"
+          "These plugins were not taken:\n"
+          "  /opt/libacme.so: built for ABI 2.0\n"
+          "Install a plugin that declares it, or name one as a module; plugin-ls lists what is there.");
+}
+
+TEST_CASE("an op that nobody implements names who declared it") {
+    const std::array<std::string, 2> plugins = {"acme", "cpu"};
+    const Error error = no_implementation_error("gelu", plugins, {});
+    CHECK(error.status() == OPDOCK_NO_IMPLEMENTATION);
+    CHECK(std::string(error.what()) == "op 'gelu' is declared by 'acme', 'cpu', but no plugin implements it\n"
+                                       "Install a plugin that implements it; plugin-ls lists what is there.");
+}
+
+TEST_CASE("an op whose implementations were all dropped lists each with its rule") {
+    const Error error = all_dropped_error("gelu", on_cpu(), decision({}));
+    CHECK(error.status() == OPDOCK_ALL_DROPPED);
+    CHECK(
+        std::string(error.what()) ==
+        "op 'gelu' has no implementation left for cpu:0:\n"
+        "  vendor.beta: vendor 'beta' is denied by PLUGIN_DENY_VENDORS (deny_vendors)\n"
+        "The order is vendor|default|reference (PLUGIN_PREFER). Change the policy named above, or install a plugin for "
+        "this device and these dtypes.");
+}
+
+TEST_CASE("an op whose implementations all failed lists what each said, and what was not tried") {
+    const std::array<Failure, 2> failures = {Failure{"vendor.acme", "FAILED: no"},
+                                             Failure{"default.cpu", "UNSUPPORTED: n must be even"}};
+    const Error error = all_failed_error("gelu", on_cpu(), decision({"vendor.acme", "default.cpu"}), failures);
+    CHECK(error.status() == OPDOCK_ALL_FAILED);
+    CHECK(std::string(error.what()) == "op 'gelu' was not served on cpu:0:\n"
+                                       "  vendor.acme: FAILED: no\n"
+                                       "  default.cpu: UNSUPPORTED: n must be even\n"
+                                       "Not tried:\n"
+                                       "  vendor.beta: vendor 'beta' is denied by PLUGIN_DENY_VENDORS (deny_vendors)");
+}
+
+TEST_CASE("where strict kept the rest of the chain from being tried, the error says who is strict") {
+    const std::array<Failure, 1> failures = {Failure{"vendor.acme", "UNSUPPORTED: n must be even"}};
+    const std::string strict =
+        all_failed_error("gelu", on_cpu(), decision({"vendor.acme", "default.cpu"}, true), failures).what();
+    CHECK(strict.find("\nNothing else was tried because PLUGIN_STRICT is strict.\n") != std::string::npos);
+    const std::string alone = all_failed_error("gelu", on_cpu(), decision({"vendor.acme"}, true), failures).what();
+    CHECK(alone.find("Nothing else was tried") == std::string::npos);
+}

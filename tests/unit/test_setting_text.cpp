@@ -1,0 +1,82 @@
+#include "setting_text.hpp"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "thrown_error.hpp"
+
+using namespace opdock::core;
+using opdock::test::message_of;
+using opdock::test::thrown_by;
+
+namespace {
+
+const Place variable{"PLUGIN_STRICT"};
+const Place file{"/etc/opdock/policy.yaml", 3, 9};
+
+} // namespace
+
+TEST_CASE("every spelling of a switch means the same, in any case") {
+    for (const char *on : {"1", "true", "yes", "on", "TRUE", "Yes", "oN", " on\n"}) {
+        CAPTURE(on);
+        CHECK(parse_switch(on, variable));
+    }
+    for (const char *off : {"0", "false", "no", "off", "FALSE", "No", "oFF", " 0 "}) {
+        CAPTURE(off);
+        CHECK_FALSE(parse_switch(off, variable));
+    }
+}
+
+TEST_CASE("anything else is no switch, and the error names the variable and what was found") {
+    for (const char *value : {"", " ", "2", "-1", "01", "y", "n", "t", "enabled", "true,false", "1 0"}) {
+        CAPTURE(value);
+        const Error error = thrown_by([&] { parse_switch(value, variable); });
+        CHECK(error.status() == OPDOCK_INVALID_POLICY);
+        CHECK(std::string(error.what()) ==
+              "PLUGIN_STRICT, column 1: expected 1/0, true/false, yes/no or on/off, found '" + std::string(value) +
+                  "'");
+    }
+}
+
+TEST_CASE("a place in a file counts columns from where the value begins") {
+    CHECK(file.text() == "/etc/opdock/policy.yaml:3:9");
+    CHECK(file.at(0) == "/etc/opdock/policy.yaml:3:9");
+    CHECK(file.at(4) == "/etc/opdock/policy.yaml:3:13");
+    CHECK(variable.text() == "PLUGIN_STRICT");
+    CHECK(variable.at(4) == "PLUGIN_STRICT, column 5");
+}
+
+TEST_CASE("a list keeps its order, drops the space around names and folds them") {
+    CHECK(parse_vendors("Beta, ACME ,gamma", variable) == std::vector<std::string>{"beta", "acme", "gamma"});
+    CHECK(parse_vendors("acme,ACME", variable) == std::vector<std::string>{"acme"});
+}
+
+TEST_CASE("an empty value is an empty list") {
+    CHECK(parse_vendors("", variable).empty());
+    CHECK(parse_vendors("  ", variable).empty());
+    CHECK(split(" \t", ",:").empty());
+}
+
+TEST_CASE("a malformed list of vendors is an error with the column") {
+    const struct {
+        const char *value, *at, *message;
+    } cases[] = {
+        {"acme,,beta", "column 6", "expected the name of a vendor, found nothing"},
+        {"acme,", "column 6", "expected the name of a vendor, found nothing"},
+        {",acme", "column 1", "expected the name of a vendor, found nothing"},
+        {"acme, ,beta", "column 6", "expected the name of a vendor, found nothing"},
+        {"acme beta", "column 5", "unexpected ' ' in 'acme beta'"},
+        {"acme;beta", "column 5", "unexpected ';'"},
+        {"acme|beta", "column 5", "unexpected '|'"},
+        {"ok,vendor:acme", "column 10", "unexpected ':'"},
+        {"a=b", "column 2", "unexpected '='"},
+    };
+    for (const auto &[value, at, expected] : cases) {
+        CAPTURE(value);
+        const std::string message =
+            message_of([&, text = value] { parse_vendors(text, Place{"PLUGIN_DENY_VENDORS"}); });
+        CHECK(message.starts_with(std::string("PLUGIN_DENY_VENDORS, ") + at + ": "));
+        CHECK(message.find(expected) != std::string::npos);
+    }
+}

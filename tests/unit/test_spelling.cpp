@@ -1,0 +1,53 @@
+#include "spelling.hpp"
+
+#include <array>
+#include <string>
+
+#include <doctest/doctest.h>
+
+using namespace opdock::core;
+
+TEST_CASE("names compare without the case of ASCII letters, and nothing else is folded") {
+    CHECK(same_name("Acme", "aCME"));
+    CHECK_FALSE(same_name("acme", "acme2"));
+    CHECK_FALSE(same_name("acm", "acme"));
+    CHECK_FALSE(same_name("\xc3\x84", "\xc3\xa4")); // Ä and ä: no locale decides what a name is
+    CHECK(folded("VENDOR:Acme_1") == "vendor:acme_1");
+}
+
+TEST_CASE("a misspelt word is traced to the nearest known one") {
+    constexpr std::array<std::string_view, 4> known = {"default", "vendor", "reference", "strict"};
+    CHECK(nearest("vednor", known) == "vendor"); // swapped neighbours are one slip
+    CHECK(nearest("VENDR", known) == "vendor");
+    CHECK(nearest("referense", known) == "reference");
+    CHECK(nearest("stric", known) == "strict");
+    CHECK(nearest("prefer_vendor", known).empty());
+    CHECK(nearest("x", known).empty());
+    CHECK(nearest("", known).empty());
+    CHECK(nearest("vendor", {}).empty());
+    CHECK(nearest(std::string(100'000, 'v'), known).empty());
+}
+
+TEST_CASE("of two equally near words the first is suggested") {
+    constexpr std::array<std::string_view, 2> known = {"gelu", "relu"};
+    CHECK(nearest("xelu", known) == "gelu");
+    CHECK(did_you_mean("xelu", known) == "; did you mean 'gelu'?");
+    CHECK(did_you_mean("rmsnorm_fwd", known).empty());
+}
+
+TEST_CASE("text from outside is shown so that it cannot disturb a terminal or a log") {
+    CHECK(quote("acme") == "'acme'");
+    CHECK(quote("a\x1b[2J\n") == "'a\\x1b[2J\\x0a'");
+    CHECK(quote("gr\xc3\xbc\xc3\x9f") == "'gr\xc3\xbc\xc3\x9f'");
+    CHECK(quote("\xff\xc3") == "'\\xff\\xc3'");
+    CHECK(quote(std::string_view("\0", 1)) == "'\\x00'");
+    CHECK(quote(std::string(1'000'000, 'a')) == "'" + std::string(80, 'a') + "...'");
+    CHECK(quote(std::string(80, 'a')) == "'" + std::string(80, 'a') + "'");
+}
+
+TEST_CASE("a choice of words reads as a sentence") {
+    constexpr std::array<std::string_view, 3> words = {"a", "b", "c"};
+    CHECK(one_of(words) == "'a', 'b' or 'c'");
+    CHECK(one_of(std::span(words).first(2)) == "'a' or 'b'");
+    CHECK(one_of(std::span(words).first(1)) == "'a'");
+}

@@ -1,0 +1,162 @@
+#include "token.hpp"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "thrown_error.hpp"
+
+using namespace opdock::core;
+using opdock::test::message_of;
+using opdock::test::thrown_by;
+
+namespace {
+
+const Place place{"PLUGIN_PER_OP"};
+
+} // namespace
+
+TEST_CASE("every token is read in any case and written in one way") {
+    const struct {
+        const char *text, *written;
+    } cases[] = {
+        {"default", "default"},
+        {"DEFAULT", "default"},
+        {"flagos", "default"},
+        {"FlagOS", "default"},
+        {"vendor", "vendor"},
+        {"Vendor", "vendor"},
+        {"reference", "reference"},
+        {"REFERENCE", "reference"},
+        {"vendor:acme", "vendor:acme"},
+        {"VENDOR:ACME", "vendor:acme"},
+        {"impl:vendor.acme", "impl:vendor.acme"},
+        {"IMPL:Vendor.Acme", "impl:Vendor.Acme"},
+        {"impl:a:b", "impl:a:b"},
+    };
+    for (const auto &[text, written] : cases) {
+        CAPTURE(text);
+        CHECK(parse_token(text, place).text() == written);
+    }
+}
+
+TEST_CASE("a token names the implementations it should, and no other") {
+    struct Implementation {
+        const char *impl_id;
+        Kind kind;
+        const char *vendor;
+    };
+    const Implementation implementations[] = {
+        {"default.cpu", Kind::default_, ""},      {"vendor.acme", Kind::vendor, "acme"},
+        {"vendor.beta", Kind::vendor, "Beta"},    {"reference.cpp", Kind::reference, ""},
+        {"default.acme", Kind::default_, "acme"}, // a default that mentions a vendor is not the vendor's
+    };
+    const struct {
+        const char *token;
+        bool names[5];
+    } cases[] = {
+        {"default", {true, false, false, false, true}},
+        {"flagos", {true, false, false, false, true}},
+        {"vendor", {false, true, true, false, false}},
+        {"reference", {false, false, false, true, false}},
+        {"vendor:acme", {false, true, false, false, false}},
+        {"vendor:BETA", {false, false, true, false, false}},
+        {"vendor:gamma", {false, false, false, false, false}},
+        {"impl:default.cpu", {true, false, false, false, false}},
+        {"impl:VENDOR.ACME", {false, true, false, false, false}},
+        {"impl:vendor", {false, false, false, false, false}},
+    };
+    for (const auto &[text, names] : cases) {
+        const Token token = parse_token(text, place);
+        for (std::size_t i = 0; i < std::size(implementations); ++i) {
+            CAPTURE(text);
+            CAPTURE(implementations[i].impl_id);
+            CHECK(token.names(implementations[i].impl_id, implementations[i].kind, implementations[i].vendor) ==
+                  names[i]);
+        }
+    }
+}
+
+TEST_CASE("preferring one kind keeps the others behind it in a fixed order") {
+    CHECK(order_text(preferred_order(Kind::default_)) == "default|vendor|reference");
+    CHECK(order_text(preferred_order(Kind::vendor)) == "vendor|default|reference");
+    CHECK(order_text(preferred_order(Kind::reference)) == "reference|default|vendor");
+}
+
+TEST_CASE("an order per op is read with space around every part") {
+    const auto orders = parse_per_op(" rmsnorm_fwd = vendor:acme | default ;gelu=reference", place);
+    REQUIRE(orders.size() == 2);
+    CHECK(order_text(orders.at("rmsnorm_fwd")) == "vendor:acme|default");
+    CHECK(order_text(orders.at("gelu")) == "reference");
+    CHECK(parse_per_op("", place).empty());
+    CHECK(order_text(parse_per_op("acme.my_op=impl:x=y", place).at("acme.my_op")) == "impl:x=y");
+}
+
+TEST_CASE("names of ops keep their case") {
+    const auto orders = parse_per_op("dGELU=default;dgelu=vendor", place);
+    CHECK(orders.size() == 2);
+}
+
+TEST_CASE("every malformed entry of an order per op is an error with variable, column and remedy") {
+    const struct {
+        const char *value;
+        int column;
+        const char *message;
+    } cases[] = {
+        {"gelu", 1, "expected OP=TOKEN|TOKEN, found 'gelu'"},
+        {"gelu=default;", 14, "expected OP=TOKEN|TOKEN, found ''"},
+        {";gelu=default", 1, "expected OP=TOKEN|TOKEN, found ''"},
+        {"gelu=default;;silu=vendor", 14, "expected OP=TOKEN|TOKEN, found ''"},
+        {"=default", 1, "expected the name of an op"},
+        {"ge lu=default", 3, "expected the name of an op (letters, digits, '_' and '.'), found 'ge lu'"},
+        {"gelu,silu=default", 5, "expected the name of an op"},
+        {"gelu=", 6, "expected at least one token"},
+        {"gelu=default|", 14, "expected a token"},
+        {"gelu=|default", 6, "expected a token"},
+        {"gelu=default||vendor", 14, "expected a token"},
+        {"gelu=defualt", 6, "found 'defualt'; did you mean 'default'?"},
+        {"gelu=vendor|refrence", 13, "found 'refrence'; did you mean 'reference'?"},
+        {"gelu=flagso", 6, "did you mean 'flagos'?"},
+        {"gelu=default;silu=vendr:acme", 19, "found 'vendr:acme'; did you mean 'vendor:acme'?"},
+        {"gelu=imp:vendor.acme", 6, "did you mean 'impl:vendor.acme'?"},
+        {"gelu=impl", 6, "did you mean 'impl:ID'?"},
+        {"gelu=default:acme", 6, "found 'default:acme'"},
+        {"gelu=vendor:", 13, "expected a name after 'vendor:'"},
+        {"gelu=impl: ", 11, "expected a name after 'impl:'"},
+        {"gelu=vendor: acme", 13, "unexpected space in 'vendor: acme'; write it without"},
+        {"gelu=vendor:acme,beta", 17, "unexpected ','"},
+        {"gelu=default,vendor", 6, "found 'default,vendor'"},
+        {"gelu=default;silu=vendor; gelu=reference", 27, "op 'gelu' is given twice; keep one order"},
+    };
+    for (const auto &[value, column, expected] : cases) {
+        CAPTURE(value);
+        const Error error = thrown_by([&, text = value] { parse_per_op(text, place); });
+        const std::string message = error.what();
+        CAPTURE(message);
+        CHECK(error.status() == OPDOCK_INVALID_POLICY);
+        CHECK(message.starts_with("PLUGIN_PER_OP, column " + std::to_string(column) + ": "));
+        CHECK(message.find(expected) != std::string::npos);
+    }
+}
+
+TEST_CASE("an unknown token lists what a token can be") {
+    CHECK(message_of([] { parse_token("fastest", place); }) ==
+          "PLUGIN_PER_OP, column 1: expected a token ('default', 'vendor', 'reference', 'vendor:NAME' or 'impl:ID'), "
+          "found "
+          "'fastest'");
+}
+
+TEST_CASE("only kinds can be preferred") {
+    const Place prefer{"PLUGIN_PREFER"};
+    CHECK(parse_kind("Vendor ", prefer) == Kind::vendor);
+    CHECK(parse_kind("FLAGOS", prefer) == Kind::default_);
+    CHECK(parse_kind("reference", prefer) == Kind::reference);
+    CHECK(message_of([&] { parse_kind("vendor:acme", prefer); }) ==
+          "PLUGIN_PREFER, column 1: expected 'default', 'vendor' or 'reference', found 'vendor:acme'");
+    CHECK(
+        message_of([&] { parse_kind("  vender", prefer); }) ==
+        "PLUGIN_PREFER, column 3: expected 'default', 'vendor' or 'reference', found 'vender'; did you mean 'vendor'?");
+    CHECK(message_of([&] { parse_kind("", prefer); }) ==
+          "PLUGIN_PREFER, column 1: expected 'default', 'vendor' or 'reference', found ''");
+    CHECK_THROWS_AS(parse_kind("default,vendor", prefer), Error);
+}

@@ -1,0 +1,26 @@
+// For tests of what goes wrong.
+#pragma once
+
+#include <stdexcept>
+
+#include "error.hpp"
+
+namespace opdock::test {
+
+// The Error that `action` throws. A test whose action does not throw fails.
+template<class Action>
+core::Error thrown_by(Action action) {
+    try {
+        action();
+    } catch (const core::Error &error) {
+        return error;
+    }
+    throw std::logic_error("expected an opdock::core::Error, but nothing was thrown");
+}
+
+template<class Action>
+std::string message_of(Action action) {
+    return thrown_by(action).what();
+}
+
+} // namespace opdock::test
