@@ -1,5 +1,6 @@
 #include "environment.hpp"
 
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -189,4 +190,24 @@ TEST_CASE("the process's own environment is captured with its home") {
     CHECK(environment.prefix == "OPDOCK_UNIT_TEST_");
     CHECK(environment.values.empty());
     CHECK_FALSE(environment.secure);
+}
+
+TEST_CASE("the documentation's table of variables is the program's") {
+    std::ifstream stream(OPDOCK_SOURCE_DIR "/docs/policy.md");
+    std::set<std::string> rows;
+    for (std::string line; std::getline(stream, line);) {
+        if (line.starts_with("| PLUGIN_")) {
+            rows.insert(line);
+        }
+    }
+    std::set<std::string> expected;
+    for (const VariableInfo &row : variables()) {
+        std::string values(row.values);
+        for (std::size_t bar = values.find('|'); bar != std::string::npos; bar = values.find('|', bar + 2)) {
+            values.insert(bar, "\\"); // as Markdown wants it inside a table
+        }
+        expected.insert("| " + variable_name(row.id, "PLUGIN_") + " | " + values + " | " + std::string(row.fallback) +
+                        " | " + std::string(row.meaning) + " |");
+    }
+    CHECK(rows == expected);
 }
