@@ -60,7 +60,7 @@ TEST_CASE_TEMPLATE("every 16-bit value becomes the float of the same value", T, 
     int wrong = 0;
     for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
         const T value = from_bits<T>(bits);
-        const float converted = static_cast<float>(value);
+        const auto converted = static_cast<float>(value);
         const bool same = is_nan(value) ? std::isnan(converted) : static_cast<double>(converted) == exact(value);
         wrong += !same || std::signbit(converted) != ((bits & 0x8000) != 0);
     }
@@ -86,7 +86,7 @@ TEST_CASE_TEMPLATE("a float between two neighbours goes to the nearer one, and t
         const double below = exact(from_bits<T>(low));
         const double above =
             low + 1 == infinity_bits<T> ? 2 * below - exact(from_bits<T>(low - 1)) : exact(from_bits<T>(low + 1));
-        const float middle = static_cast<float>((below + above) / 2);
+        const auto middle = static_cast<float>((below + above) / 2);
         REQUIRE(static_cast<double>(middle) == (below + above) / 2);
         const std::uint32_t even = low % 2 == 0 ? low : low + 1;
         for (const std::uint32_t sign : {0x0000u, 0x8000u}) {
@@ -127,7 +127,7 @@ TEST_CASE("f16 subnormals convert on a thread that flushes subnormals to zero") 
     const unsigned before = _mm_getcsr();
     int wrong = 0;
     for (std::uint32_t bits = 0; bits < 0x400; ++bits) {
-        const float expected = static_cast<float>(exact(from_bits<half_t>(bits)));
+        const auto expected = static_cast<float>(exact(from_bits<half_t>(bits)));
         _mm_setcsr(before | 0x8040u); // flush results and inputs
         const float there = static_cast<float>(from_bits<half_t>(bits));
         const std::uint32_t back = half_t(there).bits;

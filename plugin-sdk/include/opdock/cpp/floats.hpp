@@ -68,6 +68,7 @@ inline std::uint16_t float_to_bfloat16(float value) noexcept {
 } // namespace detail
 
 // IEEE 754 binary16, f16 in signatures.
+// NOLINTNEXTLINE(readability-identifier-naming): named like the types of <cstdint>
 struct half_t {
     std::uint16_t bits;
 
@@ -77,6 +78,7 @@ struct half_t {
 };
 
 // The upper half of a binary32, bf16 in signatures.
+// NOLINTNEXTLINE(readability-identifier-naming)
 struct bfloat16_t {
     std::uint16_t bits;
 

@@ -2,6 +2,7 @@
 #ifndef OPDOCK_CPP_OP_HPP
 #define OPDOCK_CPP_OP_HPP
 
+#include <cstddef>
 #include <string_view>
 
 namespace opdock {
@@ -16,7 +17,7 @@ struct OpDeclaration {
     template<std::size_t Size>
     constexpr explicit OpDeclaration(const char (&text)[Size]) noexcept
         : name(std::string_view(text, Size - 1).substr(0, std::string_view(text, Size - 1).find('('))),
-          signature(text, Size - 1), doc("") {}
+          signature(text, Size - 1) {}
     template<std::size_t Size, std::size_t DocSize>
     constexpr OpDeclaration(const char (&text)[Size], const char (&paragraph)[DocSize]) noexcept : OpDeclaration(text) {
         doc = std::string_view(paragraph, DocSize - 1);

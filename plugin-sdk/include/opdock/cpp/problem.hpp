@@ -42,15 +42,24 @@ namespace detail {
                            ", and the call has " + std::to_string(count));
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void wrong_type(const char *what, std::uint32_t index,
-                                                              const std::string &expected, const std::string &found) {
-    throw std::logic_error("the implementation reads " + std::string(what) + " " + std::to_string(index) + " as " +
-                           expected + ", and it is " + found);
-}
-
 inline const char *value_type_name(std::uint32_t type) noexcept {
     constexpr const char *names[] = {"none", "int", "float", "bool", "string", "dtype", "list of int"};
     return type < sizeof names / sizeof *names ? names[type] : "of an unknown type";
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void wrong_attribute(std::uint32_t index, std::uint32_t expected,
+                                                                   std::uint32_t found) {
+    throw std::logic_error("the implementation reads attribute " + std::to_string(index) + " as " +
+                           value_type_name(expected) + ", and it is " + value_type_name(found));
+}
+
+// `expected` is 0 for a type that is not opdock's, of which only the size is known.
+[[noreturn, gnu::cold, gnu::noinline]] inline void
+wrong_dtype(const char *what, std::uint32_t index, std::uint32_t expected, std::size_t size, DLDataType found) {
+    const std::string wanted =
+        expected != 0 ? dtype_name(opdock_dtype_unpack(expected)) : "elements of " + std::to_string(size) + " bytes";
+    throw std::logic_error("the implementation reads " + std::string(what) + " " + std::to_string(index) + " as " +
+                           wanted + ", and it is " + dtype_name(found));
 }
 
 } // namespace detail
@@ -139,7 +148,7 @@ class Problem {
             detail::no_such("attribute", i, problem_->n_attributes);
         const opdock_value &value = problem_->attributes[i];
         if (value.type != type)
-            detail::wrong_type("attribute", i, detail::value_type_name(type), detail::value_type_name(value.type));
+            detail::wrong_attribute(i, type, value.type);
         return value;
     }
 
@@ -186,18 +195,8 @@ class Call : public Problem {
         if (tensor == nullptr)
             return {};
         if (!holds<T>(tensor->dtype))
-            wrong_dtype<T>(what, i, tensor->dtype);
+            detail::wrong_dtype(what, i, detail::packed_dtype<std::remove_const_t<T>>, sizeof(T), tensor->dtype);
         return {static_cast<T *>(call_->data[at]), tensor};
-    }
-
-    template<class T>
-    [[noreturn, gnu::cold, gnu::noinline]] static void wrong_dtype(const char *what, std::uint32_t i,
-                                                                   DLDataType found) {
-        constexpr std::uint32_t packed = detail::packed_dtype<std::remove_const_t<T>>;
-        detail::wrong_type(what, i,
-                           packed != 0 ? dtype_name(opdock_dtype_unpack(packed))
-                                       : "elements of " + std::to_string(sizeof(T)) + " bytes",
-                           dtype_name(found));
     }
 
     const opdock_call *call_;
