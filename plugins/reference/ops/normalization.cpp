@@ -126,8 +126,8 @@ Status fused_add_rmsnorm_fwd(const Call &call) {
             x.resize(g.size());
             for (std::size_t i = 0; i < x.size(); ++i) {
                 const auto at = static_cast<std::int64_t>(i);
-                x[i] = wide(a[at]) + wide(b[at]);
-                to[at] = rounded<T>(x[i]);
+                to[at] = rounded<T>(wide(a[at]) + wide(b[at]));
+                x[i] = wide(to[at]); // what the backward pass will see, and what rmsnorm_fwd of an add would give
             }
         });
     });

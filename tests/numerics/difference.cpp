@@ -1,0 +1,65 @@
+#include "difference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+namespace numerics {
+
+namespace {
+
+bool same_kind(double expected, double found) {
+    if (std::isfinite(expected) || std::isfinite(found))
+        return std::isfinite(expected) && std::isfinite(found);
+    return std::isnan(expected) ? std::isnan(found) : expected == found;
+}
+
+std::string position(std::size_t at, const std::vector<std::int64_t> &shape) {
+    std::string text;
+    for (std::size_t d = shape.size(); d-- > 0; at /= static_cast<std::size_t>(shape[d]))
+        text = std::to_string(at % static_cast<std::size_t>(shape[d])) + (text.empty() ? "" : ", ") + text;
+    return "[" + text + "]";
+}
+
+} // namespace
+
+Difference compare(const Output &expected, const std::vector<double> &found) {
+    std::ostringstream message;
+    message << "output '" << expected.name << "': ";
+    const auto describe = [&](std::size_t at) {
+        message << " at " << position(at, expected.shape) << ": expected " << expected.expected[at] << ", found "
+                << found[at];
+    };
+
+    double squares = 0, expected_squares = 0, worst = -1;
+    std::size_t worst_at = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const double reference = expected.expected[i];
+        if (!same_kind(reference, found[i])) {
+            message << "NaN or infinity on one side only";
+            describe(i);
+            return {INFINITY, message.str()};
+        }
+        if (!std::isfinite(reference))
+            continue;
+        const double off = std::abs(found[i] - reference);
+        squares += off * off;
+        expected_squares += reference * reference;
+        if (off > worst) {
+            worst = off;
+            worst_at = i;
+        }
+    }
+    if (squares == 0)
+        return {};
+    Difference difference;
+    difference.error = std::sqrt(squares) / std::max(std::sqrt(expected_squares), expected.scale);
+    if (!(difference.error <= expected.tolerance)) {
+        message << "relative error " << difference.error << ", at most " << expected.tolerance << " is allowed; worst";
+        describe(worst_at);
+        difference.message = message.str();
+    }
+    return difference;
+}
+
+} // namespace numerics

@@ -1,0 +1,59 @@
+#include "subject.hpp"
+
+#include <stdlib.h> // setenv
+
+namespace numerics {
+
+namespace {
+
+using nlohmann::json;
+
+// The name lives in `attributes`.
+opdock::Attribute attribute_of(const std::string &name, const json &value) {
+    if (value.is_boolean())
+        return {name.c_str(), value.get<bool>()};
+    if (value.is_number_integer())
+        return {name.c_str(), value.get<std::int64_t>()};
+    return {name.c_str(), value.get<double>()};
+}
+
+} // namespace
+
+std::unique_ptr<opdock::Host> open_host(const std::vector<std::string> &modules) {
+    setenv("OPDOCK_NUMERICS_PLUGIN_MODULES_ONLY", "1", 1);
+    opdock::Options options;
+    options.modules = modules;
+    options.prefix = "OPDOCK_NUMERICS_";
+    options.log = [](std::int32_t, std::string_view) {
+    }; // the policy changes with each subject, and each change is a line
+    return std::make_unique<opdock::Host>(options);
+}
+
+std::vector<Implementation> implementations(const opdock::Host &host) {
+    const json described = json::parse(host.describe());
+    std::vector<Implementation> result;
+    for (const json &op : described.at("ops"))
+        for (const json &implementation : op.at("implementations"))
+            if (implementation.at("device") == "cpu")
+                result.push_back({op.at("op"), implementation.at("impl_id"), implementation.at("kind")});
+    return result;
+}
+
+Subject::Subject(const opdock::Host &host, Implementation implementation)
+    : host_(host), implementation_(std::move(implementation)), op_(host.op(implementation_.op)),
+      only_this_(host.policy({{"strict", "1"}, {"per_op", implementation_.op + "=impl:" + implementation_.impl_id}})) {}
+
+Outcome Subject::call(const std::vector<const DLTensor *> &inputs, const std::vector<const DLTensor *> &outputs,
+                      const json &attributes) const {
+    const std::vector<opdock::TensorArg> given_inputs(inputs.begin(), inputs.end());
+    const std::vector<opdock::TensorArg> given_outputs(outputs.begin(), outputs.end());
+    std::vector<opdock::Attribute> given_attributes;
+    for (auto item = attributes.begin(); item != attributes.end(); ++item)
+        given_attributes.push_back(attribute_of(item.key(), item.value()));
+
+    const opdock::ScopedPolicy scope(host_, only_this_);
+    const opdock_status status = op_.try_call(opdock::Args(given_inputs, given_outputs, given_attributes));
+    return {status, status == OPDOCK_OK ? "" : opdock_last_error()};
+}
+
+} // namespace numerics

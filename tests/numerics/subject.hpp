@@ -1,0 +1,52 @@
+// An implementation under test: calls of its op that it serves, or nobody.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "opdock/opdock.hpp"
+
+namespace numerics {
+
+struct Implementation {
+    std::string op;
+    std::string impl_id;
+    std::string kind; // "default", "vendor", "reference"
+};
+
+// A host with these plugins and no others, whatever the environment says.
+std::unique_ptr<opdock::Host> open_host(const std::vector<std::string> &modules);
+
+// What the host knows, by op and then in the order of its report. Implementations for other devices than the CPU are
+// left out: their tensors would have to live there.
+std::vector<Implementation> implementations(const opdock::Host &host);
+
+struct Outcome {
+    opdock_status status;
+    std::string message;
+};
+
+class Subject {
+  public:
+    Subject(const opdock::Host &host, Implementation implementation);
+
+    const Implementation &implementation() const { return implementation_; }
+
+    // `attributes` is an object. Null tensors are absent.
+    Outcome call(const std::vector<const DLTensor *> &inputs, const std::vector<const DLTensor *> &outputs,
+                 const nlohmann::json &attributes) const;
+
+    // Calls it served so far.
+    std::uint64_t served() const { return host_.served(implementation_.op, implementation_.impl_id); }
+
+  private:
+    const opdock::Host &host_;
+    Implementation implementation_;
+    opdock::Op op_;
+    opdock::Policy only_this_;
+};
+
+} // namespace numerics

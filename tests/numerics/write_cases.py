@@ -1,0 +1,196 @@
+"""Writes the cases that implementations are tried on: OP.json and OP.safetensors for each op.
+
+    python3 write_cases.py FOLDER [--seed N] [--op NAME]
+
+Inputs are random and rounded to the dtype of the case; what is expected comes from those rounded inputs in float64. The
+seed is new each time unless given, here or in OPDOCK_NUMERICS_SEED, and is part of every file.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import os
+import pathlib
+import random
+import zlib
+from typing import NamedTuple
+
+import numpy as np
+
+import formulas
+from ops import OPS, Source, Special
+from tensors import Tensor, rounded, write_safetensors
+
+TOLERANCE = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2}
+LONG_SUM, LONG_SUM_TOLERANCE = 2**16, 1e-4
+LAYOUTS = ("contiguous", "padded", "transposed", "spread", "backwards", "repeated")
+
+
+def strides_of(shape, layout):
+    """In elements; None is row-major without gaps."""
+    if layout == "contiguous":
+        return None
+    if layout == "transposed":  # the first dimension is the innermost
+        return [math.prod(shape[:d]) for d in range(len(shape))]
+    gap = 3 if layout == "padded" else 0  # at the end of each row
+    strides = [math.prod((*shape[d + 1 : -1], shape[-1] + gap)) if d + 1 < len(shape) else 1 for d in range(len(shape))]
+    if layout == "spread":  # every second element of everything
+        return [2 * stride for stride in strides]
+    if layout == "backwards":  # rows from right to left
+        return strides[:-1] + [-1]
+    if layout == "repeated" and len(shape) > 1:  # what a framework's expand() makes
+        return [0] + strides[1:]
+    return strides
+
+
+class Variation(NamedTuple):
+    layouts: dict = {}  # parameter -> layout; others are contiguous
+    absent: tuple = ()
+    in_place: bool = False
+
+
+def is_repeated(tensor, layout):
+    return layout == "repeated" and len(tensor.stored.shape) > 1
+
+
+class CaseWriter:
+    def __init__(self, name, op, seed):
+        self.name, self.op, self.seed = name, op, seed
+        self.rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+        self.tensors = {}
+        self.cases = []
+
+    def add(self, label, dtypes, inputs, attributes, variation=Variation(), expect=Special("", None)):
+        # Under a repeated layout only what the first index holds exists.
+        for name, tensor in inputs.items():
+            if is_repeated(tensor, variation.layouts.get(name)):
+                first = lambda array: np.broadcast_to(array[:1], array.shape)
+                inputs[name] = Tensor(tensor.dtype, first(tensor.stored), first(tensor.values))
+        inputs = {name: None if name in variation.absent else tensor for name, tensor in inputs.items()}
+        case = {
+            "name": f"{','.join(dtypes.values())} {label}",
+            "attributes": attributes,
+            "status": expect.status,
+            "message": expect.message,
+            "inputs": [self.input(name, tensor, variation) for name, tensor in inputs.items()],
+            "outputs": self.outputs(inputs, attributes, dtypes, variation, expect.status),
+        }
+        self.cases.append(case)
+
+    def input(self, name, tensor, variation):
+        if tensor is None:
+            return None
+        strides = strides_of(tensor.stored.shape, variation.layouts.get(name, "contiguous"))
+        return {"name": name, "tensor": self.store(name, tensor), "strides": strides}
+
+    def outputs(self, inputs, attributes, dtypes, variation, status):
+        values = {name: tensor if tensor is None else tensor.values for name, tensor in inputs.items()}
+        # A call that must fail writes nothing; its outputs are as large as those of one that does not.
+        results = self.op.formula(**values, **attributes) if status == "OK" else self.blank(inputs)
+        sums = [n for tensor in inputs.values() if tensor for n in self.longest_sums(tensor.stored.shape)]
+        described = []
+        for name, dtype in self.op.outputs.items():
+            if name in variation.absent:
+                described.append(None)
+                continue
+            result = results[name]
+            scale = result.scale if isinstance(result, formulas.Sum) and np.isfinite(result.scale) else 0.0
+            result = result.value if isinstance(result, formulas.Sum) else result
+            within = self.op.within.get(name, dtype)
+            dtype = dtypes.get(dtype, dtype)
+            tolerance = TOLERANCE[dtypes.get(within, within)]
+            if max(sums) > LONG_SUM:
+                tolerance = max(tolerance, LONG_SUM_TOLERANCE)
+            shared = self.op.in_place.get(name) if variation.in_place else None
+            # No two elements of an output share memory.
+            layout = variation.layouts.get(shared or name, "contiguous")
+            layout = "padded" if layout == "repeated" else layout
+            described.append(
+                {
+                    "name": name,
+                    "expected": self.store(name, rounded(result, "f64")),
+                    "dtype": dtype,
+                    "strides": strides_of(np.shape(result), layout),
+                    "scale": scale,
+                    "tolerance": tolerance,
+                    "in_place_of": list(inputs).index(shared) if shared else None,
+                }
+            )
+        return described
+
+    def blank(self, inputs):
+        like = {"loss": "target", "lse": "target", "grad_logits": "logits", "output": "input", "grad_input": "grad"}
+        return {name: np.zeros(inputs[like[name]].stored.shape) for name in self.op.outputs}
+
+    @staticmethod
+    def longest_sums(shape):
+        return math.prod(shape[-1:]), math.prod(shape[:-1])
+
+    def store(self, name, tensor):
+        key = f"{len(self.cases)}.{name}"
+        key = key if key not in self.tensors else key + ".expected"
+        self.tensors[key] = tensor
+        return key
+
+    def layouts(self, inputs, layout):
+        """That layout for everything, or each its own."""
+        pick = lambda: str(self.rng.choice(LAYOUTS)) if layout == "mixed" else layout
+        return {name: pick() for name in (*inputs, *self.op.outputs)}
+
+    def add_all(self, dtypes):
+        op = self.op
+        draw = Source(self.rng, dtypes)
+        turn = itertools.cycle(op.attributes)
+        for shape in op.shapes:
+            attributes = next(turn)
+            variation = Variation(absent=() if shape[-1] else op.statistics)
+            self.add(f"{shape} {attributes}", dtypes, op.draw(draw, shape, attributes), attributes, variation)
+
+        shape = op.shapes[0]
+        for attributes in op.attributes[1:]:
+            self.add(f"{shape} {attributes}", dtypes, op.draw(draw, shape, attributes), attributes)
+        wild = Source(self.rng, dtypes, wild=True)
+        self.add(f"{shape} wild", dtypes, op.draw(wild, shape, op.attributes[0]), op.attributes[0])
+
+        def vary(label, shape, variation_of):
+            attributes = next(turn)
+            inputs = op.draw(draw, shape, attributes)
+            self.add(f"{shape} {attributes} {label}", dtypes, inputs, attributes, variation_of(inputs))
+
+        for layout in (*LAYOUTS[1:], "mixed", "mixed"):
+            vary(layout, shape, lambda inputs: Variation(self.layouts(inputs, layout)))
+            vary(layout, op.shapes[1], lambda inputs: Variation(self.layouts(inputs, layout)))
+        for count in range(1, len(op.optional) + 1):
+            for absent in itertools.combinations(op.optional, count):
+                vary(f"without {', '.join(absent)}", shape, lambda inputs: Variation(absent=absent))
+        if op.in_place:
+            vary("in place", shape, lambda inputs: Variation(in_place=True))
+            for layout in ("padded", "transposed", "spread"):
+                vary(f"in place {layout}", shape, lambda inputs: Variation(self.layouts(inputs, layout), in_place=True))
+        for special in op.special:
+            self.add(special.label, dtypes, special.draw(draw), {}, expect=special)
+
+    def write(self, folder):
+        for t in ("f32", "f16", "bf16"):
+            for u in dict.fromkeys((t, "f32")) if self.op.two_dtypes else (None,):
+                self.add_all({"T": t, "U": u} if u else {"T": t})
+        (folder / f"{self.name}.json").write_text(json.dumps({"op": self.name, "seed": self.seed, "cases": self.cases}))
+        write_safetensors(folder / f"{self.name}.safetensors", self.tensors)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--seed", type=int, default=os.environ.get("OPDOCK_NUMERICS_SEED"))
+    parser.add_argument("--op", choices=OPS, help="only this one")
+    arguments = parser.parse_args()
+    seed = random.SystemRandom().randrange(2**31) if arguments.seed is None else int(arguments.seed)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    for name in [arguments.op] if arguments.op else OPS:
+        CaseWriter(name, OPS[name], seed).write(arguments.folder)
+    print(f"seed {seed}; again with OPDOCK_NUMERICS_SEED={seed}")
+
+
+if __name__ == "__main__":
+    main()
