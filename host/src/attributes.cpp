@@ -109,10 +109,13 @@ bool is_default(const AttributeSpec &spec, const opdock_value &value) {
 }
 
 size_t find(const Signature &signature, const char *name, size_t guess) {
-    if (name == nullptr) {
-        fail(signature, fmt::format("attribute_names[{}] is null", guess));
-    }
     const auto &specs = signature.attributes;
+    if (name == nullptr) {
+        if (guess >= specs.size()) {
+            fail(signature, fmt::format("got {} attributes, expected at most {}", guess + 1, specs.size()));
+        }
+        return guess;
+    }
     // Most callers name them in the signature's order.
     if (guess < specs.size() && specs[guess].name == name) {
         return guess;
@@ -132,19 +135,17 @@ size_t bind_attributes(const Signature &signature, const opdock_args &args, std:
     if (args.attributes == nullptr && args.n_attributes != 0) {
         fail(signature, fmt::format("n_attributes is {} and attributes is null", args.n_attributes));
     }
-    if (args.n_attributes > specs.size() && args.attribute_names == nullptr) {
-        fail(signature, fmt::format("got {} attributes, expected at most {}", args.n_attributes, specs.size()));
-    }
     values.assign(specs.size(), opdock_value{});
     uint64_t given = 0;
     for (uint32_t i = 0; i < args.n_attributes; ++i) {
-        const size_t at = args.attribute_names == nullptr ? i : find(signature, args.attribute_names[i], i);
+        const opdock_value &value = args.attributes[i].value;
+        const size_t at = find(signature, args.attributes[i].name, i);
         if ((given >> at & 1u) != 0) {
             fail_attribute(signature, specs[at], "is given twice");
         }
         given |= uint64_t{1} << at;
-        if (args.attributes[i].type != OPDOCK_VALUE_NONE) {
-            values[at] = check(signature, specs[at], args.attributes[i]);
+        if (value.type != OPDOCK_VALUE_NONE) {
+            values[at] = check(signature, specs[at], value);
         }
     }
     size_t used = 0;

@@ -11,6 +11,7 @@
 #include "error.hpp"
 #include "host.hpp"
 #include "infer.hpp"
+#include "layout.hpp"
 #include "prepare.hpp"
 #include "signature_json.hpp"
 
@@ -168,7 +169,7 @@ opdock_status opdock_call_by_name(opdock_runtime *runtime, const char *name, con
 opdock_status opdock_infer_outputs(opdock_handle *handle, const opdock_args *args, opdock_tensor_spec *specs,
                                    uint32_t capacity, uint32_t *count) {
     return guarded([&] {
-        const auto inferred = opdock::core::infer_outputs(signature_of(handle), *args);
+        const auto inferred = opdock::core::infer_outputs(signature_of(handle), opdock::core::full_args(*args));
         *count = static_cast<uint32_t>(inferred.size());
         for (uint32_t i = 0; i < std::min(*count, capacity); ++i) {
             specs[i] = inferred[i];
@@ -223,7 +224,9 @@ opdock_status opdock_policy_reload(opdock_runtime *runtime) {
 opdock_status opdock_prepare(opdock_handle *handle, const opdock_args *args, const opdock_policy *policy,
                              opdock_prepared **prepared) {
     *prepared = nullptr;
-    return guarded([&] { *prepared = opdock::core::prepare(entry_of(handle), *args, value_of(policy)).release(); });
+    return guarded([&] {
+        *prepared = opdock::core::prepare(entry_of(handle), opdock::core::full_args(*args), value_of(policy)).release();
+    });
 }
 
 void opdock_prepared_destroy(opdock_prepared *prepared) {

@@ -55,6 +55,7 @@ void start_over_in_child() {
                 *slot = {};
             }
         }
+        thread.latest.fill({});
         for (Scope &scope : thread.scopes) {
             scope.policy_generation = 0;
         }
@@ -400,7 +401,7 @@ void release_memos_of(ThreadState &thread) {
     const std::lock_guard lock(all.mutex);
     for (const auto &slot : thread.slot_storage) {
         for (size_t i = 0; slot && i < Slot::n_ways; ++i) {
-            const Slot::Way &way = slot->ways.at(i);
+            const Way &way = slot->ways.at(i);
             const auto host = all.open.find(way.host_id);
             if (way.memo != nullptr && host != all.open.end()) {
                 host->second->release(way.memo);

@@ -1,9 +1,11 @@
 #include "layout.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
+#include "error.hpp"
 #include "opdock/abi/version.h"
 #include "solve.hpp"
 
@@ -64,13 +66,20 @@ struct Given {
 
 } // namespace
 
-void check_args(const Signature &signature, const opdock_args &args) {
-    constexpr uint32_t smallest = OPDOCK_STRUCT_SIZE(opdock_args, workspace_size);
-    if (args.struct_size < smallest) {
-        fail(signature,
-             fmt::format("opdock_args.struct_size is {}, expected at least {}; set it with OPDOCK_STRUCT_SIZE",
-                         args.struct_size, smallest));
+opdock_args full_args(const opdock_args &given) {
+    constexpr uint32_t smallest = OPDOCK_STRUCT_SIZE(opdock_args, stream);
+    if (given.struct_size < smallest) {
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    fmt::format("opdock_args.struct_size is {}, expected at least {}; set it with OPDOCK_STRUCT_SIZE",
+                                given.struct_size, smallest));
     }
+    opdock_args full = {};
+    std::memcpy(&full, &given, std::min<size_t>(given.struct_size, sizeof full));
+    full.struct_size = OPDOCK_STRUCT_SIZE(opdock_args, workspace_size);
+    return full;
+}
+
+void check_args(const Signature &signature, const opdock_args &args) {
     if (args.flags != 0) {
         fail(signature, fmt::format("opdock_args.flags is {:#x}, expected 0", args.flags));
     }

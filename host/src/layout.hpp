@@ -15,7 +15,10 @@ struct Layout {
     size_t used_outputs = 0;
 };
 
-// struct_size, flags, and pointers that go with their counts. Throws Error(OPDOCK_INVALID_ARGUMENT).
+// With the fields that the caller left out null. Throws Error(OPDOCK_INVALID_ARGUMENT) when it left out too many.
+opdock_args full_args(const opdock_args &given);
+
+// Flags, and pointers that go with their counts. Throws Error(OPDOCK_INVALID_ARGUMENT).
 void check_args(const Signature &signature, const opdock_args &args);
 
 // Fills in `tensors` and `first` as Bound has them, of the inputs or of all parameters. Throws on missing and extra

@@ -1,6 +1,7 @@
 #include "memo.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "host.hpp"
 
@@ -9,12 +10,12 @@ namespace {
 
 // The attribute that the caller's i-th is; validation has seen to it that there is one.
 uint32_t position_of(const Signature &signature, const opdock_args &args, uint32_t i) {
-    if (args.attribute_names == nullptr) {
+    const char *name = args.attributes[i].name;
+    if (name == nullptr) {
         return i;
     }
-    const auto found =
-        std::find_if(signature.attributes.begin(), signature.attributes.end(),
-                     [&](const AttributeSpec &attribute) { return attribute.name == args.attribute_names[i]; });
+    const auto found = std::find_if(signature.attributes.begin(), signature.attributes.end(),
+                                    [&](const AttributeSpec &attribute) { return attribute.name == name; });
     return static_cast<uint32_t>(found - signature.attributes.begin());
 }
 
@@ -42,8 +43,74 @@ bool same_attribute_value(const opdock_value &expected, const opdock_value &give
     }
 }
 
-Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, Host &host)
-    : chain(of), given_inputs(args.n_inputs), given_outputs(args.n_outputs), shape(*of.op->signature, bound) {
+bool take_special_attribute(const Memo &memo, const Memo::GivenAttribute &given, const opdock_attribute &attribute,
+                            opdock_value &into) {
+    if ((attribute.name != nullptr) != given.named || (given.named && given.name != attribute.name)) {
+        return false;
+    }
+    if (given.same_value) {
+        return same_attribute_value(memo.shape.attributes[given.position], attribute.value);
+    }
+    if (given.promoted) {
+        into.as.f = static_cast<double>(attribute.value.as.i);
+    } else {
+        into.as = attribute.value.as;
+    }
+    return true;
+}
+
+namespace {
+
+bool same_shape(const TensorShape &expected, const DLTensor *given) {
+    if (given == nullptr || expected.absent) {
+        return given == nullptr && expected.absent;
+    }
+    const DLTensor &tensor = expected.tensor;
+    return same_device(given->device, tensor.device) && given->ndim == tensor.ndim &&
+           opdock_dtype_pack(given->dtype) == opdock_dtype_pack(tensor.dtype) &&
+           std::equal(given->shape, given->shape + given->ndim, tensor.shape) &&
+           (given->strides == nullptr
+                ? !expected.given_strides
+                : expected.given_strides && std::equal(given->strides, given->strides + given->ndim, tensor.strides));
+}
+
+} // namespace
+
+bool matches(const Memo &memo, const opdock_args &args, Pointers &pointers) {
+    if (std::memcmp(&args, &memo.counts, sizeof memo.counts) != 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < args.n_lists; ++i) {
+        if (args.list_sizes[i] != memo.list_sizes[i]) {
+            return false;
+        }
+    }
+    if (memo.reads_device && !same_device(args.device, memo.shape.device)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < args.n_inputs; ++i) {
+        if (!same_shape(memo.shape.tensors[i], args.inputs[i])) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < args.n_outputs; ++i) {
+        if (!same_shape(memo.shape.tensors[memo.shape.n_input_tensors + i], args.outputs[i])) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < args.n_attributes; ++i) {
+        const Memo::GivenAttribute &given = memo.given[i];
+        if (args.attributes[i].value.type != given.type ||
+            !take_special_attribute(memo, given, args.attributes[i], pointers.attributes[given.position])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_t struct_size, Host &host)
+    : chain(of), counts{struct_size, args.flags, args.n_inputs, args.n_outputs, args.n_attributes, args.n_lists},
+      shape(*of.op->signature, bound) {
     const Signature &signature = *of.op->signature;
     bool every_value_matters = false;
     for (const Link &link : chain.links) {
@@ -55,17 +122,17 @@ Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, Host &h
         every_value_matters |= other_form || implementation.plan_create != nullptr ||
                                implementation.heuristic != nullptr || implementation.workspace_size != nullptr;
     }
-    quick = shape.n_tensors <= max_tensors;
     for (uint32_t i = 0; i < args.n_attributes; ++i) {
         GivenAttribute attribute;
-        attribute.type = args.attributes[i].type;
+        attribute.type = args.attributes[i].value.type;
         attribute.position = position_of(signature, args, i);
         attribute.same_value = every_value_matters || has_content(attribute.type);
-        attribute.named = args.attribute_names != nullptr;
-        attribute.name = attribute.named ? args.attribute_names[i] : "";
-        const uint32_t expected = signature.attributes[attribute.position].type;
-        quick &= attribute.same_value || attribute.type == expected ||
-                 (attribute.type == OPDOCK_VALUE_INT && expected == OPDOCK_VALUE_FLOAT);
+        attribute.named = args.attributes[i].name != nullptr;
+        attribute.name = attribute.named ? args.attributes[i].name : "";
+        const uint32_t wanted = signature.attributes[attribute.position].type;
+        attribute.promoted = attribute.type == OPDOCK_VALUE_INT && wanted == OPDOCK_VALUE_FLOAT;
+        attribute.special = attribute.named || attribute.same_value || attribute.promoted;
+        quick &= attribute.same_value || attribute.type == wanted || attribute.promoted;
         given.push_back(std::move(attribute));
     }
     if (args.n_lists > 0) {
@@ -73,25 +140,50 @@ Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, Host &h
     }
     reads_device = std::all_of(shape.pointers.begin(), shape.pointers.end(),
                                [](const DLTensor *tensor) { return tensor == nullptr; });
+    n_given = static_cast<uint32_t>(given.size());
+    // Trailing optional parameters that the caller left out would be holes between what it gave.
+    quick &= shape.n_tensors <= max_tensors && args.n_lists == 0 && !reads_device &&
+             args.n_inputs == shape.n_input_tensors && args.n_inputs + args.n_outputs == shape.n_tensors;
     for (uint32_t t = 0; t < shape.n_tensors; ++t) {
-        quick &= !shape.tensors[t].backwards;
+        const TensorShape &tensor = shape.tensors[t];
+        quick &= tensor.absent || (!tensor.backwards && tensor.extent > 0 && tensor.given_strides);
     }
-    if (!quick) {
-        return;
+    if (quick) {
+        expect_tensors();
+        forbid_overlaps(signature);
     }
+}
+
+void Memo::expect_tensors() {
+    uint32_t lowest = OPDOCK_MAX_RANK;
+    uint32_t highest = 0;
+    for (uint32_t t = 0; t < shape.n_tensors; ++t) {
+        const TensorShape &tensor = shape.tensors[t];
+        Expected &one = expected.emplace_back();
+        one = {{~uint64_t{0}, ~uint64_t{0}}, tensor.shape, tensor.strides, tensor.alignment_mask, 0};
+        if (!tensor.absent) {
+            std::memcpy(one.head, &tensor.tensor.device, sizeof one.head);
+            one.rank = static_cast<uint32_t>(tensor.tensor.ndim);
+            lowest = std::min(lowest, one.rank);
+            highest = std::max(highest, one.rank);
+        }
+    }
+    rank = lowest == highest && highest <= 4 ? highest : 0;
+}
+
+void Memo::forbid_overlaps(const Signature &signature) {
     for (size_t p = 0; p < signature.outputs.size(); ++p) {
-        const size_t output = signature.inputs.size() + p;
-        for (uint32_t b = shape.first[output]; b < shape.first[output + 1]; ++b) {
-            for (uint32_t a = 0; a < b; ++a) {
-                if (shape.tensors[a].extent == 0 || shape.tensors[b].extent == 0) {
-                    continue;
-                }
-                const int alias = signature.outputs[p].alias;
-                const bool may_alias = alias >= 0 && a == shape.first[static_cast<size_t>(alias)] &&
-                                       a < shape.n_input_tensors &&
-                                       same_shape(shape.tensors[a], shape.tensors[b].tensor);
-                pairs.push_back({a, b, may_alias});
+        const uint32_t b = shape.first[signature.inputs.size() + p];
+        const int alias = signature.outputs[p].alias;
+        for (uint32_t a = 0; a < b; ++a) {
+            if (shape.tensors[a].absent || shape.tensors[b].absent) {
+                continue;
             }
+            const bool may_alias = alias >= 0 && a < shape.n_input_tensors &&
+                                   a == shape.first[static_cast<size_t>(alias)] &&
+                                   same_shape(shape.tensors[a], &shape.tensors[b].tensor);
+            pairs.push_back({a, b, static_cast<uint64_t>(shape.tensors[a].extent),
+                             static_cast<uint64_t>(shape.tensors[b].extent), may_alias});
         }
     }
 }

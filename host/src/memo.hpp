@@ -7,7 +7,7 @@
 // others.
 #pragma once
 
-#include <cstring>
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,34 +22,59 @@ struct Memo {
     // Calls with more tensors take the long way each time.
     static constexpr size_t max_tensors = 32;
 
-    Memo(const Chain &of, const Bound &bound, const opdock_args &args, Host &host);
+    // `struct_size` is the one the caller gave; `args` has all fields.
+    Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_t struct_size, Host &host);
 
+    // The first fields of opdock_args, which say what else there is.
+    struct Counts {
+        uint32_t struct_size, flags, inputs, outputs, attributes, lists;
+    };
     struct GivenAttribute {
         uint32_t type;     // the tag the caller used
         uint32_t position; // in the signature
         bool same_value;   // the memo holds for this value only
         bool named;
+        bool promoted; // an int where a float is expected
+        bool special;  // any of the three
         std::string name;
     };
     // Two tensors that must not overlap, or may only be the same (`output ~ input`).
     struct Pair {
         uint32_t a;
         uint32_t b;
+        uint64_t extent_a;
+        uint64_t extent_b;
         bool may_alias;
+    };
+    // A tensor as quick_call.hpp compares it.
+    struct Expected {
+        uint64_t head[2]; // device, ndim and dtype as they lie in a DLTensor; all ones for an absent tensor
+        std::array<int64_t, OPDOCK_MAX_RANK> shape;
+        std::array<int64_t, OPDOCK_MAX_RANK> strides;
+        uint64_t alignment_mask;
+        uint32_t rank;
     };
 
     const Chain &chain;
-    // May be matched without validating: small enough, and its extents are plain.
+    Counts counts;
+    // May be matched without validating: small enough, strides given, every tensor has elements.
     bool quick = true;
-    // The caller's counts: trailing optional parameters may have been left out.
-    uint32_t given_inputs;
-    uint32_t given_outputs;
+    // The rank of all tensors, 1 to 4; 0 when they differ or it is larger.
+    uint32_t rank = 0;
     bool reads_device = false; // no tensor tells the device
+    uint32_t n_given = 0;
+    // The first attempt once the quick path may take it: ready, and nothing but its kernel has to be called.
+    Attempt *head = nullptr;
     CallShape shape;
     std::vector<GivenAttribute> given;
     std::vector<uint32_t> list_sizes;
     std::vector<Pair> pairs;
+    std::vector<Expected> expected;                 // one for each tensor, when quick
     std::vector<std::unique_ptr<Attempt>> attempts; // one for each link of the chain, made ready when first tried
+
+  private:
+    void expect_tensors();
+    void forbid_overlaps(const Signature &signature);
 };
 
 // What a matching call has that the memo does not.
@@ -60,117 +85,14 @@ struct Pointers {
     bool aliased = false;     // an output is its `~` input
 };
 
-inline bool same_shape(const TensorShape &expected, const DLTensor &given) {
-    static_assert(offsetof(DLTensor, device) == 8 && offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20);
-    // device, ndim and dtype lie side by side: two comparisons.
-    uint64_t ours[2];
-    uint64_t theirs[2];
-    std::memcpy(ours, &expected.tensor.device, sizeof ours);
-    std::memcpy(theirs, &given.device, sizeof theirs);
-    if (((ours[0] ^ theirs[0]) | (ours[1] ^ theirs[1])) != 0 || (given.strides != nullptr) != expected.given_strides) {
-        return false;
-    }
-    int64_t differs = 0;
-    const int32_t ndim = given.ndim;
-    for (int32_t d = 0; d < ndim; ++d) {
-        differs |= given.shape[d] ^ expected.shape[static_cast<size_t>(d)];
-    }
-    if (given.strides != nullptr) {
-        for (int32_t d = 0; d < ndim; ++d) {
-            differs |= given.strides[d] ^ expected.strides[static_cast<size_t>(d)];
-        }
-    }
-    return differs == 0;
-}
-
-inline bool match_tensor(const TensorShape &expected, const DLTensor *given, void **data, uint64_t &bits,
-                         uint64_t &wrong) {
-    if (given == nullptr || expected.absent) {
-        *data = nullptr;
-        return given == nullptr && expected.absent;
-    }
-    if (!same_shape(expected, *given)) {
-        return false;
-    }
-    const uint64_t address = reinterpret_cast<uint64_t>(given->data) + given->byte_offset;
-    const bool empty = expected.extent == 0;
-    wrong |= (address & expected.alignment_mask) | static_cast<uint64_t>(given->data == nullptr && !empty);
-    *data = empty ? nullptr : reinterpret_cast<void *>(address);
-    bits |= empty ? 0 : address;
-    return true;
-}
-
 bool same_attribute_value(const opdock_value &expected, const opdock_value &given);
 
-// Whether `args` look like the memo's call; fills `pointers` when they do. With `check_pointers`, pointers that are
-// null, misaligned or overlap make it false too, so that validation names the fault.
-inline bool match(const Memo &memo, const opdock_args &args, Pointers &pointers, bool check_pointers) {
-    if (args.struct_size != OPDOCK_STRUCT_SIZE(opdock_args, workspace_size) || args.flags != 0 ||
-        args.n_inputs != memo.given_inputs || args.n_outputs != memo.given_outputs ||
-        args.n_attributes != memo.given.size() || args.n_lists != memo.list_sizes.size()) {
-        return false;
-    }
-    for (uint32_t i = 0; i < args.n_lists; ++i) {
-        if (args.list_sizes[i] != memo.list_sizes[i]) {
-            return false;
-        }
-    }
-    uint64_t wrong = 0;
-    const TensorShape *tensors = memo.shape.tensors.get();
-    for (uint32_t i = 0; i < args.n_inputs; ++i) {
-        if (!match_tensor(tensors[i], args.inputs[i], &pointers.data[i], pointers.bits, wrong)) {
-            return false;
-        }
-    }
-    for (uint32_t i = args.n_inputs; i < memo.shape.n_input_tensors; ++i) {
-        pointers.data[i] = nullptr;
-    }
-    const uint32_t outputs = memo.shape.n_input_tensors;
-    for (uint32_t i = 0; i < args.n_outputs; ++i) {
-        if (!match_tensor(tensors[outputs + i], args.outputs[i], &pointers.data[outputs + i], pointers.bits, wrong)) {
-            return false;
-        }
-    }
-    for (uint32_t i = outputs + args.n_outputs; i < memo.shape.n_tensors; ++i) {
-        pointers.data[i] = nullptr;
-    }
-    for (uint32_t i = 0; i < args.n_attributes; ++i) {
-        const Memo::GivenAttribute &expected = memo.given[i];
-        const opdock_value &value = args.attributes[i];
-        if (value.type != expected.type || expected.named != (args.attribute_names != nullptr) ||
-            (expected.named && std::strcmp(args.attribute_names[i], expected.name.c_str()) != 0) ||
-            (expected.same_value && !same_attribute_value(memo.shape.attributes[expected.position], value))) {
-            return false;
-        }
-    }
-    if (memo.reads_device && !same_device(args.device, memo.shape.device)) {
-        return false;
-    }
-    for (const Memo::Pair &pair : memo.pairs) {
-        const uint64_t a = reinterpret_cast<uint64_t>(pointers.data[pair.a]);
-        const uint64_t b = reinterpret_cast<uint64_t>(pointers.data[pair.b]);
-        const auto extent_a = static_cast<uint64_t>(tensors[pair.a].extent);
-        const auto extent_b = static_cast<uint64_t>(tensors[pair.b].extent);
-        if (a < b + extent_b && b < a + extent_a) {
-            pointers.aliased |= a == b && pair.may_alias;
-            wrong |= static_cast<uint64_t>(a != b || !pair.may_alias);
-        }
-    }
-    if (check_pointers && wrong != 0) {
-        return false;
-    }
-    for (uint32_t i = 0; i < args.n_attributes; ++i) {
-        const Memo::GivenAttribute &expected = memo.given[i];
-        if (!expected.same_value) {
-            opdock_value &value = pointers.attributes[expected.position];
-            if (value.type != expected.type) { // an int where a float is expected
-                value.as.f = static_cast<double>(args.attributes[i].as.i);
-            } else {
-                value.as = args.attributes[i].as;
-            }
-        }
-    }
-    return true;
-}
+// Takes a value that has a name, or that the memo holds for only when it is the same, or that changes its type.
+bool take_special_attribute(const Memo &memo, const Memo::GivenAttribute &given, const opdock_attribute &attribute,
+                            opdock_value &into);
+
+// Whether `args` look like the memo's call; fills `pointers` when they do. For a call that was validated: pointers are
+// not looked at.
+bool matches(const Memo &memo, const opdock_args &args, Pointers &pointers);
 
 } // namespace opdock::core

@@ -20,14 +20,16 @@ struct Implementation;
 struct Policy;
 struct View;
 
-// Calls an op has seen on this thread, most recent first. A memo may be dead; its id is then no target's any more, so
-// compare the id before touching it. Ids are never used twice in a process.
+// A call that this thread made. The memo may be dead; the id is then no target's any more, so compare it before
+// touching the memo. Ids are never used twice in a process.
+struct Way {
+    uint64_t target_id = 0;
+    uint64_t host_id = 0;
+    Memo *memo = nullptr;
+};
+
+// The calls of one op, newest first.
 struct Slot {
-    struct Way {
-        uint64_t target_id = 0;
-        uint64_t host_id = 0;
-        Memo *memo = nullptr;
-    };
     static constexpr size_t n_ways = 8;
     std::array<Way, n_ways> ways;
 };
@@ -60,6 +62,9 @@ struct ThreadState {
     // Any of the above: the call takes the long way.
     uint32_t flags = 0;
     uint32_t n_slots = 0;
+    // The last call of each op, by handle index modulo n_latest: what the hot path looks at. Copies of ways in slots.
+    static constexpr size_t n_latest = 64;
+    std::array<Way, n_latest> latest;
     std::unique_ptr<Slot> *slots = nullptr; // n_slots of them, by handle index
     const Frame *active = nullptr;
     std::vector<std::unique_ptr<Slot>> slot_storage;

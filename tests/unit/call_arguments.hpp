@@ -93,13 +93,10 @@ class CallArguments {
         return *this;
     }
     CallArguments &attribute(const char *name, opdock_value given) {
-        names_.push_back(name);
-        return attribute(given);
-    }
-    CallArguments &attribute(opdock_value given) {
-        attributes_.push_back(given);
+        attributes_.push_back({name, given});
         return *this;
     }
+    CallArguments &attribute(opdock_value given) { return attribute(nullptr, given); }
     CallArguments &lists(std::initializer_list<uint32_t> sizes) {
         list_sizes_ = sizes;
         return *this;
@@ -123,7 +120,6 @@ class CallArguments {
         args_.inputs = input_pointers_.data();
         args_.outputs = output_pointers_.data();
         args_.attributes = attributes_.data();
-        args_.attribute_names = names_.empty() ? nullptr : names_.data();
         args_.list_sizes = list_sizes_.data();
         args_.n_inputs = static_cast<uint32_t>(inputs_.size());
         args_.n_outputs = static_cast<uint32_t>(outputs_.size());
@@ -142,8 +138,7 @@ class CallArguments {
     std::deque<MadeTensor> tensors_; // stay where they are
     std::vector<MadeTensor *> inputs_;
     std::vector<MadeTensor *> outputs_;
-    std::vector<opdock_value> attributes_;
-    std::vector<const char *> names_;
+    std::vector<opdock_attribute> attributes_;
     std::vector<uint32_t> list_sizes_;
     std::vector<const DLTensor *> input_pointers_;
     std::vector<const DLTensor *> output_pointers_;

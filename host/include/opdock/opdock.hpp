@@ -136,73 +136,74 @@ class TensorArg {
 // So that a list of arguments is the array that the C API takes.
 static_assert(sizeof(TensorArg) == sizeof(const DLTensor *));
 
-// {"eps", 1e-6}; or 1e-6 alone, for the attribute at that position in the signature. In one call all have names or
-// none. Borrows strings and lists.
+// {"eps", 1e-6}; or 1e-6 alone, for the attribute at that position in the signature. Borrows strings and lists.
 class Attribute {
   public:
     template<class T>
     Attribute(const char *name, const T &value) noexcept : Attribute(value) {
-        name_ = name;
+        attribute_.name = name;
     }
-    Attribute(double value) noexcept { value_ = {OPDOCK_VALUE_FLOAT, 0, {}}, value_.as.f = value; }
-    Attribute(int64_t value) noexcept { value_ = {OPDOCK_VALUE_INT, 0, {}}, value_.as.i = value; }
+    Attribute(double value) noexcept : Attribute(OPDOCK_VALUE_FLOAT) { attribute_.value.as.f = value; }
+    Attribute(int64_t value) noexcept : Attribute(OPDOCK_VALUE_INT) { attribute_.value.as.i = value; }
     Attribute(int value) noexcept : Attribute(static_cast<int64_t>(value)) {}
-    Attribute(bool value) noexcept { value_ = {OPDOCK_VALUE_BOOL, 0, {}}, value_.as.i = value ? 1 : 0; }
-    Attribute(const char *text) noexcept {
-        value_ = {OPDOCK_VALUE_STRING, static_cast<uint32_t>(std::string_view(text).size()), {}}, value_.as.s = text;
+    Attribute(bool value) noexcept : Attribute(OPDOCK_VALUE_BOOL) { attribute_.value.as.i = value ? 1 : 0; }
+    Attribute(const char *text) noexcept : Attribute(OPDOCK_VALUE_STRING, std::string_view(text).size()) {
+        attribute_.value.as.s = text;
     }
     Attribute(const std::string &text) noexcept : Attribute(text.c_str()) {}
-    Attribute(DLDataType dtype) noexcept {
-        value_ = {OPDOCK_VALUE_DTYPE, 0, {}}, value_.as.i = opdock_dtype_pack(dtype);
+    Attribute(DLDataType dtype) noexcept : Attribute(OPDOCK_VALUE_DTYPE) {
+        attribute_.value.as.i = opdock_dtype_pack(dtype);
     }
-    Attribute(std::span<const int64_t> list) noexcept {
-        value_ = {OPDOCK_VALUE_INTS, static_cast<uint32_t>(list.size()), {}}, value_.as.ints = list.data();
+    Attribute(std::span<const int64_t> list) noexcept : Attribute(OPDOCK_VALUE_INTS, list.size()) {
+        attribute_.value.as.ints = list.data();
     }
     Attribute(const std::vector<int64_t> &list) noexcept : Attribute(std::span<const int64_t>(list)) {}
 
-    const char *name() const noexcept { return name_; } // null: by position
-    const opdock_value &value() const noexcept { return value_; }
+    const opdock_attribute &c() const noexcept { return attribute_; }
 
   private:
-    const char *name_ = nullptr;
-    opdock_value value_;
+    explicit Attribute(uint32_t type, size_t count = 0) noexcept
+        : attribute_{nullptr, {type, static_cast<uint32_t>(count), {}}} {}
+
+    opdock_attribute attribute_;
 };
+static_assert(sizeof(Attribute) == sizeof(opdock_attribute));
 
 using TensorArgs = std::span<const TensorArg>;
 using Attributes = std::span<const Attribute>;
 
-// How the arguments of one call are handed to the C API. For lists of tensors and other rare things; Op's functions
-// make one from what they are given.
+// The arguments of one call. Op's functions make one from what they are given; lists of tensors and other rare things
+// need it spelled out. Borrows everything.
 class Args {
   public:
-    Args(TensorArgs inputs, TensorArgs outputs, Attributes attributes = {}, void *stream = nullptr) noexcept(false) {
-        args_.struct_size = OPDOCK_STRUCT_SIZE(opdock_args, workspace_size);
-        args_.inputs = reinterpret_cast<const DLTensor *const *>(inputs.data());
-        args_.outputs = reinterpret_cast<const DLTensor *const *>(outputs.data());
+    Args(TensorArgs inputs, TensorArgs outputs, Attributes attributes = {}, void *stream = nullptr) noexcept {
+        args_.struct_size = OPDOCK_STRUCT_SIZE(opdock_args, stream);
+        args_.flags = 0;
         args_.n_inputs = static_cast<uint32_t>(inputs.size());
         args_.n_outputs = static_cast<uint32_t>(outputs.size());
         args_.n_attributes = static_cast<uint32_t>(attributes.size());
+        args_.n_lists = 0;
+        args_.inputs = reinterpret_cast<const DLTensor *const *>(inputs.data());
+        args_.outputs = reinterpret_cast<const DLTensor *const *>(outputs.data());
+        args_.attributes = reinterpret_cast<const opdock_attribute *>(attributes.data());
         args_.stream = stream;
-        if (!attributes.empty()) {
-            fill(attributes);
-        }
     }
-    Args(const Args &) = delete;
-    Args &operator=(const Args &) = delete;
-    ~Args() = default;
 
     // One size for each list parameter, in signature order.
     Args &lists(std::span<const uint32_t> sizes) noexcept {
+        use_all_fields();
         args_.list_sizes = sizes.data();
         args_.n_lists = static_cast<uint32_t>(sizes.size());
         return *this;
     }
     // For an op without tensors.
     Args &on(DLDevice device) noexcept {
+        use_all_fields();
         args_.device = device;
         return *this;
     }
     Args &workspace(void *memory, uint64_t bytes) noexcept {
+        use_all_fields();
         args_.workspace = memory;
         args_.workspace_size = bytes;
         return *this;
@@ -211,34 +212,17 @@ class Args {
     const opdock_args &c() const noexcept { return args_; }
 
   private:
-    static constexpr size_t n_inline = 8;
-
-    void fill(Attributes attributes) {
-        opdock_value *values = values_;
-        const char **names = names_;
-        if (attributes.size() > n_inline) [[unlikely]] {
-            more_values_.resize(attributes.size());
-            more_names_.resize(attributes.size());
-            values = more_values_.data();
-            names = more_names_.data();
+    void use_all_fields() noexcept {
+        if (args_.struct_size == OPDOCK_STRUCT_SIZE(opdock_args, stream)) {
+            args_.struct_size = OPDOCK_STRUCT_SIZE(opdock_args, workspace_size);
+            args_.list_sizes = nullptr;
+            args_.device = {};
+            args_.workspace = nullptr;
+            args_.workspace_size = 0;
         }
-        const bool named = attributes.front().name() != nullptr;
-        for (size_t i = 0; i < attributes.size(); ++i) {
-            values[i] = attributes[i].value();
-            names[i] = attributes[i].name();
-            if ((names[i] != nullptr) != named) [[unlikely]] {
-                throw Error(OPDOCK_INVALID_ARGUMENT, "in one call either all attributes have names or none has");
-            }
-        }
-        args_.attributes = values;
-        args_.attribute_names = named ? names : nullptr;
     }
 
-    opdock_args args_ = {};
-    opdock_value values_[n_inline];
-    const char *names_[n_inline];
-    std::vector<opdock_value> more_values_;
-    std::vector<const char *> more_names_;
+    opdock_args args_; // what follows `stream` is set when it is used
 };
 
 struct TensorSpec {

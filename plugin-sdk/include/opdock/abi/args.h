@@ -13,24 +13,25 @@
 #include "opdock/abi/value.h"
 
 typedef struct opdock_args {
+    /* At least up to `stream`; a caller that uses nothing after it may end there, which spares it the stores. */
     uint32_t struct_size;
     /* Must be 0. */
     uint32_t flags;
-    /* In signature order, lists flattened. A null pointer is an absent optional parameter; trailing optional parameters
-     * may be left out. Null strides mean row-major contiguous. `mut` inputs are written through these descriptors. */
-    const DLTensor *const *inputs;
-    const DLTensor *const *outputs;
-    /* In signature order when attribute_names is null (trailing ones may be left out, OPDOCK_VALUE_NONE takes the
-     * default); otherwise attribute_names[i] names attributes[i]. An int is taken where a float is expected. */
-    const opdock_value *attributes;
-    const char *const *attribute_names;
-    /* One size for each list parameter, in signature order; null when the op has none. */
-    const uint32_t *list_sizes;
     uint32_t n_inputs;  /* tensors in `inputs` */
     uint32_t n_outputs; /* tensors in `outputs` */
     uint32_t n_attributes;
     uint32_t n_lists;
+    /* In signature order, lists flattened. A null pointer is an absent optional parameter; trailing optional parameters
+     * may be left out. Null strides mean row-major contiguous. `mut` inputs are written through these descriptors. */
+    const DLTensor *const *inputs;
+    const DLTensor *const *outputs;
+    /* By name or, where the name is null, by position. Those with a default may be left out or be OPDOCK_VALUE_NONE. An
+     * int is taken where a float is expected. */
+    const opdock_attribute *attributes;
     void *stream;
+
+    /* One size for each list parameter, in signature order; null when the op has none. */
+    const uint32_t *list_sizes;
     /* Read only when no tensor tells the device; device_type 0 otherwise. */
     DLDevice device;
     /* Memory for the kernel; null lets the host allocate what the implementation asks for. */

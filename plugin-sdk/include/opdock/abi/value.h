@@ -1,4 +1,4 @@
-/* A tagged value of 16 bytes: one attribute of a call. Its layout is frozen.
+/* A tagged value of 16 bytes, and with a name one attribute of a call. Their layouts are frozen.
  *
  * Since ABI 0.1. */
 #ifndef OPDOCK_ABI_VALUE_H
@@ -27,5 +27,11 @@ typedef struct opdock_value {
         const int64_t *ints;
     } as;
 } opdock_value;
+
+/* As callers give it. A null name means the attribute at this position of the signature. */
+typedef struct opdock_attribute {
+    const char *name;
+    opdock_value value;
+} opdock_attribute;
 
 #endif

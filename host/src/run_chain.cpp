@@ -1,0 +1,179 @@
+#include "run_chain.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "dispatch.hpp"
+#include "error.hpp"
+#include "host.hpp"
+#include "plugin_call.hpp"
+#include "resolve_error.hpp"
+#include "workspace.hpp"
+
+namespace opdock::core {
+namespace {
+
+bool is_active(const ThreadState &thread, const Implementation &implementation) {
+    for (const Frame *frame = thread.active; frame != nullptr; frame = frame->previous) {
+        if (frame->implementation == &implementation) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void remember_launch(ThreadState &thread, const Attempt &attempt) {
+    thread.launches.at(thread.n_launches % thread.launches.size()) = {&attempt.implementation,
+                                                                      attempt.deployment.device()};
+    ++thread.n_launches;
+}
+
+// "rmsnorm_fwd (vendor.acme), gelu (vendor.acme)", the latest first.
+std::string recent_launches(const ThreadState &thread, DLDevice device) {
+    std::string text;
+    const size_t kept = std::min<size_t>(thread.n_launches, thread.launches.size());
+    for (size_t back = 1; back <= kept; ++back) {
+        const Launch &launch = thread.launches.at((thread.n_launches - back) % thread.launches.size());
+        if (same_device(launch.device, device)) {
+            text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", launch.implementation->op,
+                                launch.implementation->impl_id);
+        }
+    }
+    return text;
+}
+
+// Calls the kernel of an attempt that is ready. On failure *reason is its message.
+opdock_status invoke(Run &run, Attempt &attempt, std::string *reason) {
+    const uint64_t alignment = attempt.alignment_mask;
+    if ((run.pointers.bits & alignment) != 0) {
+        *reason = fmt::format("it needs data aligned to {} bytes", alignment + 1);
+        return OPDOCK_UNSUPPORTED;
+    }
+    std::copy_n(run.pointers.attributes, attempt.attributes.size(), attempt.attributes.begin());
+    std::vector<void *> mapped;
+    for (const uint32_t tensor : attempt.map) {
+        mapped.push_back(run.pointers.data[tensor]);
+    }
+    if (attempt.provider != nullptr) {
+        const opdock_device &table = attempt.provider->table;
+        const opdock_status status = call_plugin(
+            [&] { return table.make_current(&run.host.api(), table.user_data, run.memo.shape.device.device_id); });
+        if (status != OPDOCK_OK) {
+            *reason = "make_current: " + take_message(status);
+            return status;
+        }
+        remember_launch(run.thread, attempt);
+    }
+    const Workspace workspace(attempt, run.args);
+    const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),
+                           0,
+                           attempt.map.empty() ? run.pointers.data : mapped.data(),
+                           run.args.stream,
+                           workspace.memory(),
+                           workspace.memory() != nullptr ? attempt.workspace_size : 0};
+    const opdock_status status = call_plugin([&] { return attempt.implementation.kernel(&attempt.problem, &call); });
+    if (status != OPDOCK_OK) {
+        *reason = take_message(status);
+    }
+    return status;
+}
+
+opdock_status fail_call(const Run &run, opdock_status status, const Attempt &attempt, const std::string &reason,
+                        const std::string &remark = {}) {
+    return leave_error(status, fmt::format("op '{}': '{}' returned {}: {}{}{}", run.memo.chain.op->name,
+                                           attempt.implementation.impl_id, opdock_status_name(status), reason,
+                                           remark.empty() ? "" : "\n", remark));
+}
+
+// What an implementation that did not serve leaves behind; true when the next one may be tried.
+bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, const std::string &reason, opdock_status *result) {
+    const bool counts =
+        status != OPDOCK_UNSUPPORTED && status != OPDOCK_INVALID_ARGUMENT && status != OPDOCK_OUT_OF_MEMORY;
+    if (counts && attempt.deployment.count_failure(reason)) {
+        run.host.drop_failed(run.memo.chain, attempt.deployment);
+    }
+    if (status == OPDOCK_INVALID_ARGUMENT || status == OPDOCK_OUT_OF_MEMORY) {
+        *result = fail_call(run, status, attempt, reason);
+        return false;
+    }
+    if (status == OPDOCK_DEVICE_LOST) {
+        const std::string launches = recent_launches(run.thread, run.memo.shape.device);
+        const std::string remark =
+            launches.empty() ? "" : "Launched last, on this thread, any of which may be the cause: " + launches;
+        *result = fail_call(run, status, attempt, reason, remark);
+        run.host.lose_device(run.memo.shape.device, run.thread.error);
+        return false;
+    }
+    if (run.memo.chain.decision.policy.strict) {
+        *result = fail_call(run, status, attempt, reason,
+                            "Nothing else is tried because strict is set (" +
+                                run.memo.chain.decision.policy.strict_source + ").");
+        return false;
+    }
+    if (status == OPDOCK_UNSUPPORTED || status == OPDOCK_FAILED_CLEAN) {
+        return true;
+    }
+    if (run.memo.shape.signature->writes_inputs() || run.pointers.aliased) {
+        *result = fail_call(run, status, attempt, reason,
+                            "Nothing else is tried because the op writes an input, which may be half written.");
+        return false;
+    }
+    return true;
+}
+
+} // namespace
+
+opdock_status run_chain(Run &run, const opdock_status *head_status) {
+    Memo &memo = run.memo;
+    std::vector<Failure> failures;
+    for (size_t i = 0; i < memo.attempts.size(); ++i) {
+        Attempt &attempt = *memo.attempts[i];
+        std::string reason;
+        opdock_status status = OPDOCK_OK;
+        if (i == 0 && head_status != nullptr) {
+            status = *head_status;
+            reason = status == OPDOCK_OK ? "" : take_message(status);
+        } else {
+            if (is_active(run.thread, attempt.implementation)) {
+                failures.push_back(
+                    {attempt.implementation.impl_id, "is running on this thread and must not call itself"});
+                continue;
+            }
+            if (!attempt.ready) {
+                status = attempt.prepare(memo.shape, false);
+                reason = attempt.reason;
+                if (i == 0 && status == OPDOCK_OK && attempt.plain && memo.quick) {
+                    memo.head = &attempt;
+                }
+            }
+            if (status == OPDOCK_OK) {
+                status = invoke(run, attempt, &reason);
+            }
+        }
+        if (status == OPDOCK_OK) {
+            count_served(attempt);
+            if (!serves_steadily(memo, attempt)) {
+                attempt.deployment.count_success();
+                run.host.note_serving(memo.chain, attempt.implementation, failures);
+            }
+            return OPDOCK_OK;
+        }
+        opdock_status result = status;
+        if (!may_fall_back(run, attempt, status, reason, &result)) {
+            return result;
+        }
+        if (run.host.is_capturing(memo.shape.device, run.args.stream)) {
+            return fail_call(run, status, attempt, reason,
+                             "Nothing else is tried because the stream is being captured; prepare the call before.");
+        }
+        failures.push_back({attempt.implementation.impl_id, fmt::format("{}: {}", opdock_status_name(status), reason)});
+    }
+    throw all_failed_error(memo.chain.op->name,
+                           run.host.key_for(run.host.catalog(), memo.shape.device, &memo.shape.dtypes),
+                           memo.chain.decision, failures);
+}
+
+} // namespace opdock::core
