@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -34,7 +34,9 @@ class Descriptor {
 
 std::string read_bounded_file(const std::string &path, opdock_status status, std::size_t most_bytes) {
     const auto fail = [&](const std::string &reason) { throw Error(status, path + ": " + reason); };
-    const auto fail_errno = [&](const char *action) { fail(std::string(action) + ": " + std::strerror(errno)); };
+    const auto fail_errno = [&](const char *action) {
+        fail(std::string(action) + ": " + std::generic_category().message(errno));
+    };
 
     const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (file.number() < 0) {

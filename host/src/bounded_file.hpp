@@ -9,7 +9,7 @@
 namespace opdock::core {
 
 // What a configuration file may have at most: more is a mistake or an attack.
-inline constexpr std::size_t most_file_bytes = 1024 * 1024;
+inline constexpr std::size_t most_file_bytes = std::size_t{1024} * 1024;
 
 // The text of a regular file. Does not block on a FIFO or read a device. Throws Error(status); for a file that is too
 // long with the line and column where the limit is.

@@ -23,7 +23,7 @@ class Reporter {
         throw Error(status_, name_ + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + message);
     }
     [[noreturn]] void fail(const YAML::Mark &mark, const std::string &message) const {
-        fail(static_cast<std::size_t>(mark.line + 1), static_cast<std::size_t>(mark.column + 1), message);
+        fail(static_cast<std::size_t>(mark.line) + 1, static_cast<std::size_t>(mark.column) + 1, message);
     }
 
   private:
@@ -154,8 +154,8 @@ class TreeBuilder : public YAML::EventHandler {
         }
         YamlNode result;
         result.type = type;
-        result.line = static_cast<std::size_t>(mark.line + 1);
-        result.column = static_cast<std::size_t>(mark.column + 1);
+        result.line = static_cast<std::size_t>(mark.line) + 1;
+        result.column = static_cast<std::size_t>(mark.column) + 1;
         return result;
     }
 
@@ -206,7 +206,7 @@ class TreeBuilder : public YAML::EventHandler {
             if (finished.type != YamlNode::Type::scalar) {
                 reporter_.fail(mark, "expected a plain name as key, found a list, a map or nothing");
             }
-            parent.node.entries.emplace_back(std::move(finished), YamlNode());
+            parent.node.entries.push_back({std::move(finished), {}});
             parent.has_key = true;
         }
     }

@@ -14,7 +14,7 @@ namespace opdock::core {
 namespace {
 
 // A value beyond these is a mistake or an attack; real ones have tens of entries.
-constexpr std::size_t most_bytes = 64 * 1024;
+constexpr std::size_t most_bytes = std::size_t{64} * 1024;
 constexpr std::size_t most_entries = 1024;
 
 constexpr std::array table = {
@@ -103,7 +103,7 @@ std::string user_data_dir(const RawEnvironment &raw, std::vector<std::string> &w
         }
         return found->second;
     };
-    if (const std::string data = absolute("XDG_DATA_HOME"); !data.empty()) {
+    if (std::string data = absolute("XDG_DATA_HOME"); !data.empty()) {
         return data;
     }
     const std::string home = absolute("HOME");
@@ -114,16 +114,17 @@ std::string user_data_dir(const RawEnvironment &raw, std::vector<std::string> &w
 // belong to somebody else.
 void warn_of_misspelt(const std::string &prefix, const RawEnvironment &raw, std::vector<std::string> &warnings) {
     std::vector<std::string> names;
+    names.reserve(table.size());
     for (const VariableInfo &row : table) {
         names.push_back(variable_name(row.id, prefix));
+    }
+    std::vector<std::string_view> stems(names.begin(), names.end());
+    for (std::string_view &stem : stems) {
+        stem.remove_prefix(prefix.size());
     }
     for (auto it = raw.lower_bound(prefix); it != raw.end() && it->first.starts_with(prefix); ++it) {
         if (std::find(names.begin(), names.end(), it->first) != names.end()) {
             continue;
-        }
-        std::vector<std::string_view> stems;
-        for (const std::string &name : names) {
-            stems.push_back(std::string_view(name).substr(prefix.size()));
         }
         const std::string_view guess = nearest(std::string_view(it->first).substr(prefix.size()), stems);
         if (!guess.empty()) {

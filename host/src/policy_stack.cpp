@@ -28,8 +28,9 @@ std::vector<Layer> layers_of(const PolicyStack &stack) {
     if (stack.enforce) {
         layers.push_back({stack.enforce.get(), "enforce"});
     }
-    for (auto scope = stack.scopes.rbegin(); scope != stack.scopes.rend(); ++scope) {
-        add(*scope, "scope");
+    const std::vector<PolicyPtr> innermost_first(stack.scopes.rbegin(), stack.scopes.rend());
+    for (const PolicyPtr &scope : innermost_first) {
+        add(scope, "scope");
     }
     add(stack.program, "program");
     add(stack.environment, "environment");

@@ -39,7 +39,7 @@ class Reader {
     }
 
     // An absent map (a key with everything below it commented out) is an empty one.
-    const std::vector<std::pair<YamlNode, YamlNode>> &entries(const YamlNode &node, const char *expected) const {
+    const std::vector<YamlEntry> &entries(const YamlNode &node, const char *expected) const {
         if (node.type != Type::map && node.type != Type::null) {
             reject(place(node), 0, std::string("expected ") + expected + ", found " + describe(node));
         }

@@ -9,6 +9,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "architecture.hpp"
 #include "dtype.hpp"
 #include "error.hpp"
 #include "thread_state.hpp"
@@ -392,6 +393,14 @@ void Registrar::add_impl(const opdock_impl &given) {
     copy->dtypes_text = copy_text("dtypes", impl.dtypes);
     if (impl.architectures != nullptr) {
         copy->architectures = split(copy_text("architectures", impl.architectures), '|');
+        for (const std::string &pattern : copy->architectures) {
+            if (!is_architecture_pattern(pattern)) {
+                throw Rejected(RejectCode::bad_field,
+                               fmt::format("{}: architecture '{}' is neither a name such as sm_90a nor a name with '+' "
+                                           "after its number, such as sm_80+",
+                                           what, pattern));
+            }
+        }
     }
     if (impl.alignment != 0 && !std::has_single_bit(impl.alignment)) {
         throw Rejected(RejectCode::bad_field, fmt::format("{}: alignment {} is no power of two", what, impl.alignment));

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <set>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -30,7 +30,7 @@ class Search {
         const bool exists = stat(path.c_str(), &status) == 0;
         result_.paths.push_back({path, origin, true, exists});
         if (!exists) {
-            problem(path, origin, std::strerror(errno), true);
+            problem(path, origin, std::generic_category().message(errno), true);
         } else if (!S_ISDIR(status.st_mode)) {
             std::vector<PluginCandidate> found;
             file(path, origin, true, found);
@@ -48,7 +48,7 @@ class Search {
         if (exists) {
             directory(path, origin, false);
         } else if (errno != ENOENT && errno != ENOTDIR) {
-            problem(path, origin, std::strerror(errno), false);
+            problem(path, origin, std::generic_category().message(errno), false);
         }
     }
 
@@ -104,8 +104,8 @@ class Search {
         }
     }
 
-    // By name. Of one file that lies in the directory and is named by a manifest there, the manifest's entry is kept: it
-    // knows more.
+    // By name. Of one file that lies in the directory and is named by a manifest there, the manifest's entry is kept:
+    // it knows more.
     void add(std::vector<PluginCandidate> found) {
         const auto by_name = [](const PluginCandidate &c) {
             return std::tuple(fs::path(c.path).filename().string(), c.path, c.manifest);
@@ -120,7 +120,7 @@ class Search {
             }
             const int reason = errno;
             problem(candidate.path, candidate.manifest.empty() ? candidate.origin : candidate.manifest,
-                    std::strerror(reason), candidate.requested);
+                    std::generic_category().message(reason), candidate.requested);
             return true;
         });
         std::sort(found.begin(), found.end(),

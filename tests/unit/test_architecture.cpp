@@ -1,8 +1,35 @@
 #include "architecture.hpp"
 
+#include <string>
+
 #include <doctest/doctest.h>
 
+#include "register.hpp"
+
 using namespace opdock::core;
+
+namespace {
+
+const char *registered_architectures = nullptr;
+
+opdock_status register_with_architectures(opdock_registry *registry) {
+    opdock_op op = {};
+    op.struct_size = sizeof op;
+    op.signature = "test.copy(input: T[...]) -> (output: T[...])";
+    opdock_impl impl = {};
+    impl.struct_size = sizeof impl;
+    impl.kind = OPDOCK_KIND_DEFAULT;
+    impl.op = "test.copy";
+    impl.impl_id = "default.test";
+    impl.device = "cuda";
+    impl.architectures = registered_architectures;
+    impl.kernel = [](const opdock_problem *, const opdock_call *) { return OPDOCK_OK; };
+    registry->register_op(registry, &op);
+    registry->register_impl(registry, &impl);
+    return OPDOCK_OK;
+}
+
+} // namespace
 
 TEST_CASE("a plain name is one architecture, exactly") {
     CHECK(architecture_matches("sm_90a", "sm_90a", true));
@@ -43,5 +70,25 @@ TEST_CASE("a pattern is a name with at most one + at the end, after a number") {
     for (const char *bad : {"", "+", "sm_+", "sm_80++", "sm_+80", "sm_90a+", "sm 80", "sm_80,sm_90", "a|b"}) {
         CAPTURE(bad);
         CHECK_FALSE(is_architecture_pattern(bad));
+    }
+}
+
+TEST_CASE("a plugin with an architecture that could never match is rejected, not passed over in silence") {
+    const opdock_host host = {};
+    const auto errors = [&](const char *architectures) {
+        registered_architectures = architectures;
+        Registrar registrar({"test", "", "test"}, &host);
+        registrar.run(register_with_architectures);
+        return registrar.errors();
+    };
+    CHECK(errors(nullptr).empty());
+    CHECK(errors("sm_80+|sm_90a").empty());
+    for (const char *wrong : {"sm_80++", "sm_90a|sm_+", "sm_90a+"}) {
+        CAPTURE(wrong);
+        const auto found = errors(wrong);
+        REQUIRE(found.size() == 1);
+        CHECK(found[0].code == RejectCode::bad_field);
+        CHECK(found[0].message.find("is neither a name such as sm_90a nor a name with '+' after its number") !=
+              std::string::npos);
     }
 }

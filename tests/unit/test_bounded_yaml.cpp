@@ -59,17 +59,17 @@ TEST_CASE("a text becomes a tree of values with their positions") {
     const YamlNode root = parse("a: 1\nlist:\n  - x\n  - 'y z'\nmap: {k: v}\nnothing:\n");
     REQUIRE(root.type == Type::map);
     REQUIRE(root.entries.size() == 4);
-    CHECK(root.entries[0].first.text == "a");
-    CHECK(root.entries[0].second.text == "1");
-    const YamlNode &list = root.entries[1].second;
+    CHECK(root.entries[0].key.text == "a");
+    CHECK(root.entries[0].value.text == "1");
+    const YamlNode &list = root.entries[1].value;
     REQUIRE(list.items.size() == 2);
     CHECK(list.items[1].text == "y z");
     CHECK(list.items[1].is_quoted);
     CHECK(list.items[1].line == 4);
     CHECK(list.items[1].column == 5);
-    CHECK(root.entries[2].second.entries[0].second.text == "v");
-    CHECK(root.entries[3].second.type == Type::null);
-    CHECK(root.entries[3].second.line == 6); // of the key: there is nothing else to point at
+    CHECK(root.entries[2].value.entries[0].value.text == "v");
+    CHECK(root.entries[3].value.type == Type::null);
+    CHECK(root.entries[3].value.line == 6); // of the key: there is nothing else to point at
 }
 
 TEST_CASE("an empty text and one of comments are nothing") {
