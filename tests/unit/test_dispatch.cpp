@@ -1,0 +1,607 @@
+#include "dispatch.hpp"
+
+#include <doctest/doctest.h>
+
+#include "made_host.hpp"
+#include "thrown_error.hpp"
+
+using namespace opdock;
+using namespace opdock::test;
+
+namespace {
+
+using Environment = core::RawEnvironment;
+
+// default +1, vendor acme +2, reference +3, all for test.add.
+struct ThreeKinds {
+    explicit ThreeKinds(const core::RawEnvironment &environment = {}) : host(environment) {}
+
+    MadeHost host;
+    Made &standard = host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    Made &acme = host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+    Made &reference = host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
+    Rows rows;
+};
+
+} // namespace
+
+TEST_CASE("the head of the chain serves the call") {
+    ThreeKinds t;
+    CHECK(t.rows.added(t.host.op()) == 1);
+    CHECK(t.acme.calls == 0);
+    CHECK(t.host->served_count("test.add", "default.one") == 1);
+}
+
+TEST_CASE("a preferred vendor serves before the default") {
+    ThreeKinds t(Environment{{"PLUGIN_PREFER", "vendor"}});
+    CHECK(t.rows.added(t.host.op()) == 2);
+}
+
+TEST_CASE("within a kind the higher priority serves") {
+    MadeHost host;
+    host.add("vendor.a", OPDOCK_KIND_VENDOR, "a", 1);
+    auto strong = std::make_unique<Made>("vendor.b", OPDOCK_KIND_VENDOR, "b", 2);
+    strong->priority = 5;
+    host.add(std::move(strong));
+    Rows rows;
+    CHECK(rows.added(host.op()) == 2);
+}
+
+TEST_CASE("an implementation that declines is passed over and nothing is held against it") {
+    ThreeKinds t;
+    t.standard.status = OPDOCK_UNSUPPORTED;
+    for (int i = 0; i < 10; ++i) {
+        CHECK(t.rows.added(t.host.op()) == 2);
+    }
+    CHECK(t.standard.calls == 10);
+    t.standard.status = OPDOCK_OK;
+    CHECK(t.rows.added(t.host.op()) == 1);
+}
+
+TEST_CASE("a failure falls back, and the third in a row takes the implementation out of the chain") {
+    for (const opdock_status status : {OPDOCK_FAILED, OPDOCK_FAILED_CLEAN}) {
+        CAPTURE(status);
+        ThreeKinds t;
+        t.standard.status = status;
+        for (int i = 0; i < 6; ++i) {
+            CHECK(t.rows.added(t.host.op()) == 2);
+        }
+        CHECK(t.standard.calls == 3);
+        CHECK(t.host.logged("'default.one' leaves the chain") == 1);
+        t.standard.status = OPDOCK_OK;
+        CHECK(t.rows.added(t.host.op()) == 2);
+        t.host->reset_health(nullptr, nullptr);
+        CHECK(t.rows.added(t.host.op()) == 1);
+    }
+}
+
+TEST_CASE("a success in between starts the count of failures anew") {
+    ThreeKinds t;
+    for (int round = 0; round < 3; ++round) {
+        t.standard.status = OPDOCK_FAILED_CLEAN;
+        CHECK(t.rows.added(t.host.op()) == 2);
+        CHECK(t.rows.added(t.host.op()) == 2);
+        t.standard.status = OPDOCK_OK;
+        CHECK(t.rows.added(t.host.op()) == 1);
+    }
+    CHECK(t.host.logged("leaves the chain") == 0);
+}
+
+TEST_CASE("reset_health brings back the one implementation it names") {
+    ThreeKinds t;
+    t.standard.status = OPDOCK_FAILED_CLEAN;
+    t.acme.status = OPDOCK_FAILED_CLEAN;
+    for (int i = 0; i < 4; ++i) {
+        CHECK(t.rows.added(t.host.op()) == 3);
+    }
+    t.standard.status = OPDOCK_OK;
+    t.acme.status = OPDOCK_OK;
+    t.host->reset_health("test.add", "vendor.acme");
+    CHECK(t.rows.added(t.host.op()) == 2);
+}
+
+TEST_CASE("the caller's mistake and lost memory come back and never fall back or count") {
+    for (const opdock_status status : {OPDOCK_INVALID_ARGUMENT, OPDOCK_OUT_OF_MEMORY}) {
+        CAPTURE(status);
+        ThreeKinds t;
+        t.standard.status = status;
+        for (int i = 0; i < 5; ++i) {
+            CHECK(t.rows.call(t.host.op()) == status);
+        }
+        CHECK(contains(last_error(), "default.one was told to"));
+        CHECK(t.standard.calls == 5);
+        CHECK(t.acme.calls == 0);
+    }
+}
+
+TEST_CASE("strict: the first of the chain serves the call or the call fails with its reason") {
+    for (const opdock_status status :
+         {OPDOCK_UNSUPPORTED, OPDOCK_INVALID_ARGUMENT, OPDOCK_OUT_OF_MEMORY, OPDOCK_FAILED, OPDOCK_FAILED_CLEAN}) {
+        CAPTURE(status);
+        ThreeKinds t(Environment{{"PLUGIN_STRICT", "1"}});
+        t.standard.status = status;
+        CHECK(t.rows.call(t.host.op()) == status);
+        CHECK(contains(last_error(), "default.one was told to"));
+        CHECK(t.acme.calls == 0);
+        CHECK(t.reference.calls == 0);
+    }
+}
+
+TEST_CASE("the message of a strict failure names what made it strict") {
+    ThreeKinds t(Environment{{"PLUGIN_STRICT", "yes"}});
+    t.standard.status = OPDOCK_FAILED;
+    t.rows.call(t.host.op());
+    CHECK(contains(last_error(), "PLUGIN_STRICT"));
+}
+
+TEST_CASE("when everything fails the error lists every reason") {
+    ThreeKinds t;
+    t.standard.status = OPDOCK_UNSUPPORTED;
+    t.acme.status = OPDOCK_FAILED_CLEAN;
+    t.reference.status = OPDOCK_FAILED;
+    CHECK(t.rows.call(t.host.op()) == OPDOCK_ALL_FAILED);
+    for (const char *part :
+         {"default.one", "vendor.acme", "reference.three", "UNSUPPORTED", "FAILED_CLEAN", "was told to"}) {
+        CHECK(contains(last_error(), part));
+    }
+}
+
+TEST_CASE("a kernel that throws has failed") {
+    ThreeKinds t;
+    t.standard.work = [](const auto &, const auto &) -> opdock_status { throw std::runtime_error("boom"); };
+    CHECK(t.rows.added(t.host.op()) == 2); // first call: the long way
+    CHECK(t.rows.added(t.host.op()) == 2);
+    t.acme.work = [](const auto &, const auto &) -> opdock_status { throw 42; };
+    CHECK(t.rows.added(t.host.op()) == 3);
+}
+
+TEST_CASE("a kernel that throws bad_alloc ran out of memory") {
+    ThreeKinds t;
+    t.standard.work = [](const auto &, const auto &) -> opdock_status { throw std::bad_alloc(); };
+    CHECK(t.rows.call(t.host.op()) == OPDOCK_OUT_OF_MEMORY);
+}
+
+TEST_CASE("an op that writes an input goes on after a clean failure and stops after a dirty one") {
+    MadeHost host;
+    auto first = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    first->op = "test.update";
+    Made &one = host.add(std::move(first));
+    auto second = std::make_unique<Made>("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2.0f);
+    second->op = "test.update";
+    Made &acme = host.add(std::move(second));
+    std::vector<float> state(3), in(3), out(3);
+    const Tensor s(state.data(), f32, {3}), x(in.data(), f32, {3}), y(out.data(), f32, {3});
+    const auto call = [&] { return host.op("test.update").try_call({s, x}, {y}); };
+
+    one.status = OPDOCK_UNSUPPORTED;
+    CHECK(call() == OPDOCK_OK);
+    one.status = OPDOCK_FAILED_CLEAN;
+    CHECK(call() == OPDOCK_OK);
+    CHECK(acme.calls == 2);
+    one.status = OPDOCK_FAILED;
+    CHECK(call() == OPDOCK_FAILED);
+    CHECK(contains(last_error(), "writes an input"));
+    CHECK(acme.calls == 2);
+}
+
+TEST_CASE("an output that is its input makes the op one that writes an input") {
+    ThreeKinds t;
+    CHECK(t.host.op().try_call({t.rows.x}, {t.rows.x}) == OPDOCK_OK);
+    t.standard.status = OPDOCK_FAILED;
+    CHECK(t.host.op().try_call({t.rows.x}, {t.rows.x}) == OPDOCK_FAILED);
+    CHECK(t.acme.calls == 0);
+    CHECK(t.host.op().try_call({t.rows.x}, {t.rows.y}) == OPDOCK_OK);
+    CHECK(t.acme.calls == 1);
+}
+
+TEST_CASE("the log has one line when the implementation that serves an op changes") {
+    ThreeKinds t;
+    for (int i = 0; i < 5; ++i) {
+        t.rows.call(t.host.op());
+    }
+    CHECK(t.host.logged("Op 'test.add' using 'default.one' (kind=default)") == 1);
+    t.standard.status = OPDOCK_FAILED_CLEAN;
+    for (int i = 0; i < 5; ++i) {
+        t.rows.call(t.host.op());
+    }
+    CHECK(t.host.logged("Op 'test.add' switched from 'default.one' to 'vendor.acme' (kind=vendor, vendor=acme)") == 1);
+    CHECK(t.host.logged("Op 'test.add'") == 3); // and one for leaving the chain
+}
+
+TEST_CASE("every call is counted once, whoever serves it and however it got there") {
+    ThreeKinds t;
+    for (int i = 0; i < 7; ++i) {
+        t.rows.call(t.host.op());
+    }
+    t.standard.status = OPDOCK_UNSUPPORTED;
+    for (int i = 0; i < 4; ++i) {
+        t.rows.call(t.host.op());
+    }
+    CHECK(t.host->served_count("test.add", "default.one") == 7);
+    CHECK(t.host->served_count("test.add", "vendor.acme") == 4);
+    CHECK(t.host->served_count("test.add", "reference.three") == 0);
+}
+
+TEST_CASE("the four ways of not being served are four statuses") {
+    MadeHost host(Environment{{"PLUGIN_ALLOW_VENDORS", ""}, {"PLUGIN_PER_OP", "test.add=vendor"}});
+    host.module("declares",
+                [](opdock_registry *registry) { return declare(registry, "test.lonely(x: T[n]) -> (y: T[n])"); });
+    Made &acme = host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+    Rows rows;
+    CHECK(thrown_by([&] { host->op("test.nothing"); }).status() == OPDOCK_UNKNOWN_OP);
+    std::vector<float> a(3), b(3);
+    CHECK(host.op("test.lonely").try_call({Tensor(a.data(), f32, {3})}, {Tensor(b.data(), f32, {3})}) ==
+          OPDOCK_NO_IMPLEMENTATION);
+    CHECK(rows.call(host.op()) == OPDOCK_ALL_DROPPED);
+    CHECK(contains(last_error(), "PLUGIN_ALLOW_VENDORS"));
+    host->set_program_policy(host.policy("allow_vendors", "acme"));
+    acme.status = OPDOCK_FAILED;
+    CHECK(rows.call(host.op()) == OPDOCK_ALL_FAILED);
+}
+
+TEST_CASE("a call that is wrong calls nothing and changes nothing") {
+    ThreeKinds t;
+    t.rows.call(t.host.op());
+    const int calls = t.standard.calls;
+    const std::vector<float> before = t.rows.out;
+    std::vector<float> other(6);
+    const Tensor y23(t.rows.out.data(), f32, {2, 3}), y6(t.rows.out.data(), f32, {6}),
+        y32(t.rows.out.data(), f32, {3, 2});
+    const Tensor half(t.rows.out.data(), f16, {2, 3}), null(nullptr, f32, {2, 3});
+    const Tensor gpu(t.rows.out.data(), f32, {2, 3}, {kDLCUDA, 0});
+    const Tensor shifted(t.rows.in.data() + 1, f32, {2, 3});
+    const Tensor misaligned(reinterpret_cast<char *>(t.rows.out.data()) + 1, f32, {2, 3});
+    const Op op = t.host.op();
+    // Each after a good call, so that the quick path sees them too.
+    CHECK(op.try_call({t.rows.x}, {y6}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({t.rows.x}, {y32}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({t.rows.x}, {half}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({t.rows.x}, {gpu}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({t.rows.x}, {null}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({null}, {t.rows.y}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({}, {t.rows.y}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({t.rows.x, t.rows.x}, {t.rows.y}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({t.rows.x}, {t.rows.y, t.rows.y}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({t.rows.x}, {nullptr}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({t.rows.x}, {t.rows.y}, {{"sccale", 1.0}}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({t.rows.x}, {t.rows.y}, {{"scale", "one"}}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({t.rows.x}, {t.rows.y}, {1.0, "x", 3}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(op.try_call({shifted}, {Tensor(t.rows.in.data(), f32, {2, 3})}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(t.standard.calls == calls);
+    CHECK(t.acme.calls == 0);
+    CHECK(t.rows.out == before);
+}
+
+TEST_CASE("two tensors on two devices are named in the error") {
+    ThreeKinds t;
+    const Tensor gpu(t.rows.out.data(), f32, {2, 3}, {kDLCUDA, 0});
+    CHECK(t.host.op().try_call({t.rows.x}, {gpu}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(contains(last_error(), "output"));
+}
+
+TEST_CASE("the kernel sees this call's attributes, by position and by name, given as int or left out") {
+    ThreeKinds t;
+    std::vector<double> seen;
+    std::vector<std::string> names;
+    t.standard.work = [&](const opdock_problem &problem, const opdock_call &) {
+        seen.push_back(problem.attributes[0].as.f);
+        names.emplace_back(problem.attributes[1].as.s);
+        return OPDOCK_OK;
+    };
+    const Op op = t.host.op();
+    const Rows &r = t.rows;
+    for (int round = 0; round < 2; ++round) { // the second round is remembered
+        op({r.x}, {r.y});
+        op({r.x}, {r.y}, {2.5});
+        op({r.x}, {r.y}, {3});
+        op({r.x}, {r.y}, {{"scale", 4.5}});
+        op({r.x}, {r.y}, {{"scale", 5.5}});
+        op({r.x}, {r.y}, {{"name", "a"}, {"scale", 6.5}});
+        op({r.x}, {r.y}, {{"name", "bc"}, {"scale", 7}});
+        op({r.x}, {r.y}, {8.5, "d"});
+    }
+    const std::vector<double> once = {1.0, 2.5, 3.0, 4.5, 5.5, 6.5, 7.0, 8.5};
+    std::vector<double> twice = once;
+    twice.insert(twice.end(), once.begin(), once.end());
+    CHECK(seen == twice);
+    CHECK(names[5] == "a");
+    CHECK(names[6] == "bc");
+    CHECK(names[7] == "d");
+    CHECK(names[8].empty());
+    CHECK(names[14] == "bc");
+}
+
+TEST_CASE("more shapes than a thread remembers are served right, in any order") {
+    ThreeKinds t;
+    std::vector<int64_t> seen;
+    t.standard.work = [&](const opdock_problem &problem, const opdock_call &) {
+        seen.push_back(problem.tensors[0]->shape[0]);
+        return OPDOCK_OK;
+    };
+    std::vector<float> in(64), out(64);
+    std::vector<int64_t> asked;
+    for (int round = 0; round < 3; ++round) {
+        for (int64_t n = 1; n <= 20; ++n) {
+            const int64_t rows = round == 1 ? 21 - n : n;
+            t.host.op()({Tensor(in.data(), f32, {rows, 3})}, {Tensor(out.data(), f32, {rows, 3})});
+            asked.push_back(rows);
+        }
+    }
+    CHECK(seen == asked);
+    CHECK(t.host->served_count("test.add", "default.one") == 60);
+}
+
+TEST_CASE("strides that were null and strides that say the same both reach the kernel as numbers") {
+    ThreeKinds t;
+    std::vector<int64_t> seen;
+    t.standard.work = [&](const opdock_problem &problem, const opdock_call &) {
+        seen.push_back(problem.tensors[0]->strides[0]);
+        return OPDOCK_OK;
+    };
+    DLTensor bare = t.rows.x.c();
+    bare.strides = nullptr;
+    for (int i = 0; i < 2; ++i) {
+        t.host.op()({bare}, {t.rows.y});
+        t.host.op()({t.rows.x}, {t.rows.y});
+    }
+    CHECK(seen == std::vector<int64_t>{3, 3, 3, 3});
+}
+
+TEST_CASE("the kernel's pointers have byte offsets applied, and are null for tensors without elements") {
+    ThreeKinds t;
+    std::vector<void *> seen;
+    t.standard.work = [&](const opdock_problem &, const opdock_call &call) {
+        seen.assign(call.data, call.data + 2);
+        return OPDOCK_OK;
+    };
+    std::vector<float> in(8), out(8);
+    DLTensor x = Tensor(in.data(), f32, {2, 3}).c();
+    int64_t shape[] = {2, 3};
+    x.shape = shape;
+    x.strides = nullptr;
+    x.byte_offset = 8;
+    t.host.op()({x}, {Tensor(out.data(), f32, {2, 3})});
+    CHECK(seen[0] == in.data() + 2);
+    t.host.op()({Tensor(in.data(), f32, {0, 3})}, {Tensor(nullptr, f32, {0, 3})});
+    CHECK(seen[0] == nullptr);
+    CHECK(seen[1] == nullptr);
+}
+
+TEST_CASE("absent optional tensors are null for the kernel, left out or given as null") {
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.pair", OPDOCK_KIND_DEFAULT);
+    made->op = "test.pair";
+    std::vector<int> present;
+    made->work = [&](const opdock_problem &problem, const opdock_call &call) {
+        present.push_back((problem.tensors[1] != nullptr ? 1 : 0) + (problem.tensors[3] != nullptr ? 2 : 0));
+        CHECK((call.data[1] != nullptr) == (problem.tensors[1] != nullptr));
+        return OPDOCK_OK;
+    };
+    host.add(std::move(made));
+    std::vector<float> a(3), b(3), c(3), d(3);
+    const Tensor ta(a.data(), f32, {3}), tb(b.data(), f32, {3}), tc(c.data(), f32, {3}), td(d.data(), f32, {3});
+    const Op op = host.op("test.pair");
+    for (int i = 0; i < 2; ++i) {
+        op({ta}, {tc});
+        op({ta, nullptr}, {tc, nullptr});
+        op({ta, tb}, {tc, nullptr});
+        op({ta, tb}, {tc, td});
+    }
+    CHECK(present == std::vector<int>{0, 0, 1, 3, 0, 0, 1, 3});
+}
+
+TEST_CASE("an implementation that needs contiguous tensors is passed over for views") {
+    MadeHost host;
+    auto picky = std::make_unique<Made>("default.picky", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    picky->required_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS;
+    Made &made = host.add(std::move(picky));
+    host.add("reference.any", OPDOCK_KIND_REFERENCE, {}, 3);
+    Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+    std::vector<float> wide(12);
+    const Tensor view(wide.data(), f32, {2, 3}, cpu, {6, 1});
+    CHECK(host.op().try_call({view}, {rows.y}) == OPDOCK_OK);
+    CHECK(host->served_count("test.add", "reference.any") == 1);
+    CHECK(made.calls == 1);
+}
+
+TEST_CASE("an implementation that needs aligned data is passed over for data that is not") {
+    MadeHost host;
+    auto picky = std::make_unique<Made>("default.picky", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    picky->alignment = 64;
+    host.add(std::move(picky));
+    host.add("reference.any", OPDOCK_KIND_REFERENCE, {}, 3);
+    alignas(64) static float in[32];
+    alignas(64) static float out[32];
+    const auto added = [&](int shift) {
+        host.op()({Tensor(in + shift, f32, {2, 3})}, {Tensor(out + shift, f32, {2, 3})});
+        return out[shift];
+    };
+    CHECK(added(0) == 1);
+    CHECK(added(1) == 3);
+    CHECK(added(0) == 1);
+    CHECK(added(16) == 1);
+}
+
+TEST_CASE("an implementation serves the dtypes it lists") {
+    MadeHost host;
+    auto half = std::make_unique<Made>("default.half", OPDOCK_KIND_DEFAULT);
+    half->dtypes = "f16|bf16";
+    half->work = [](const auto &, const auto &) { return OPDOCK_OK; };
+    Made &only_half = host.add(std::move(half));
+    host.add("reference.any", OPDOCK_KIND_REFERENCE, {}, 3);
+    Rows rows;
+    CHECK(rows.added(host.op()) == 3);
+    std::vector<uint16_t> a(6), b(6);
+    CHECK(host.op().try_call({Tensor(a.data(), bf16, {2, 3})}, {Tensor(b.data(), bf16, {2, 3})}) == OPDOCK_OK);
+    CHECK(only_half.calls == 1);
+}
+
+TEST_CASE("what is not available is dropped with its reason, and asked once") {
+    MadeHost host;
+    static std::atomic<int> asked{0};
+    asked = 0;
+    auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    made->adjust = [](opdock_impl &impl) {
+        impl.available = [](const opdock_host *h, void *, DLDevice) {
+            ++asked;
+            return h->fail(h, OPDOCK_UNSUPPORTED, "libfast is not installed");
+        };
+    };
+    host.add(std::move(made));
+    Rows rows;
+    for (int i = 0; i < 3; ++i) {
+        CHECK(rows.call(host.op()) == OPDOCK_ALL_DROPPED);
+    }
+    CHECK(contains(last_error(), "libfast is not installed"));
+    CHECK(asked == 1);
+    host->refresh_availability();
+    rows.call(host.op());
+    CHECK(asked == 2);
+}
+
+TEST_CASE("nobody asks an implementation that is not chosen whether it is available") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    static std::atomic<int> asked{0};
+    asked = 0;
+    auto made = std::make_unique<Made>("reference.three", OPDOCK_KIND_REFERENCE, "", 3.0f);
+    made->adjust = [](opdock_impl &impl) {
+        impl.available = [](const opdock_host *, void *, DLDevice) {
+            ++asked;
+            return OPDOCK_OK;
+        };
+    };
+    host.add(std::move(made));
+    Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+    CHECK(asked == 0);
+}
+
+TEST_CASE("knobs have the heuristic's values, or their defaults where it has no opinion") {
+    MadeHost host;
+    static const opdock_knob block = {
+        OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_INT, "block", 1, 64, 8, nullptr};
+    static const opdock_knob *const knobs[] = {&block};
+    auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    std::vector<int64_t> seen;
+    made->work = [&](const opdock_problem &problem, const opdock_call &) {
+        seen.push_back(problem.knobs[0]);
+        return OPDOCK_OK;
+    };
+    made->adjust = [](opdock_impl &impl) {
+        impl.n_knobs = 1;
+        impl.knobs = knobs;
+        impl.heuristic = [](const opdock_problem *problem, int64_t *values) -> opdock_status {
+            const int64_t n = problem->tensors[0]->shape[1];
+            if (n == 1) {
+                return OPDOCK_UNSUPPORTED;
+            }
+            values[0] = n;
+            return OPDOCK_OK;
+        };
+    };
+    host.add(std::move(made));
+    std::vector<float> in(200), out(200);
+    const auto call = [&](int64_t n) {
+        return host.op().try_call({Tensor(in.data(), f32, {1, n})}, {Tensor(out.data(), f32, {1, n})});
+    };
+    CHECK(call(16) == OPDOCK_OK);
+    CHECK(call(1) == OPDOCK_OK);
+    CHECK(call(32) == OPDOCK_OK);
+    CHECK(seen == std::vector<int64_t>{16, 8, 32});
+    CHECK(call(100) == OPDOCK_ALL_FAILED);
+    CHECK(contains(last_error(), "outside its range"));
+}
+
+TEST_CASE("state of a device is made once, and finished when the host closes") {
+    static std::atomic<int> made_states{0}, finished{0};
+    made_states = finished = 0;
+    {
+        MadeHost host;
+        auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+        made->work = [](const opdock_problem &problem, const opdock_call &) {
+            return problem.device_state == &made_states ? OPDOCK_OK : OPDOCK_FAILED;
+        };
+        made->adjust = [](opdock_impl &impl) {
+            impl.device_init = [](const opdock_host *, void *, DLDevice, void **state) -> opdock_status {
+                ++made_states;
+                *state = &made_states;
+                return OPDOCK_OK;
+            };
+            impl.device_fini = [](const opdock_host *, void *, DLDevice, void *) { ++finished; };
+        };
+        host.add(std::move(made));
+        std::vector<float> in(8), out(8);
+        for (int64_t n = 1; n < 5; ++n) {
+            CHECK(host.op().try_call({Tensor(in.data(), f32, {1, n})}, {Tensor(out.data(), f32, {1, n})}) == OPDOCK_OK);
+        }
+        CHECK(made_states == 1);
+        CHECK(finished == 0);
+    }
+    CHECK(finished == 1);
+}
+
+TEST_CASE("a plan is made for each problem, reused, and destroyed with everything else") {
+    static std::atomic<int> plans{0}, alive{0};
+    plans = alive = 0;
+    {
+        MadeHost host;
+        auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+        made->work = [](const opdock_problem &problem, const opdock_call &) {
+            return problem.plan == &plans ? OPDOCK_OK : OPDOCK_FAILED;
+        };
+        made->adjust = [](opdock_impl &impl) {
+            impl.plan_create = [](const opdock_problem *, void **plan) -> opdock_status {
+                ++plans;
+                ++alive;
+                *plan = &plans;
+                return OPDOCK_OK;
+            };
+            impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) { --alive; };
+        };
+        host.add(std::move(made));
+        std::vector<float> in(64), out(64);
+        for (int round = 0; round < 3; ++round) {
+            for (int64_t n = 1; n < 5; ++n) {
+                CHECK(host.op().try_call({Tensor(in.data(), f32, {1, n})}, {Tensor(out.data(), f32, {1, n})}) ==
+                      OPDOCK_OK);
+            }
+        }
+        CHECK(plans == 4);
+        for (int64_t n = 1; n < 30; ++n) {
+            host.op()({Tensor(in.data(), f32, {1, n})}, {Tensor(out.data(), f32, {1, n})});
+        }
+        CHECK(alive <= 8);
+    }
+    CHECK(alive == 0);
+}
+
+TEST_CASE("a workspace is aligned, large enough, and given back after the call") {
+    static std::atomic<int> outstanding{0};
+    outstanding = 0;
+    core::HostOptions options;
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    bool good = false;
+    made->work = [&](const opdock_problem &, const opdock_call &call) {
+        good = call.workspace != nullptr && reinterpret_cast<uintptr_t>(call.workspace) % 256 == 0 &&
+               call.workspace_size >= 1000;
+        std::fill_n(static_cast<char *>(call.workspace), 1000, 'x');
+        return OPDOCK_OK;
+    };
+    made->adjust = [](opdock_impl &impl) {
+        impl.workspace_size = [](const opdock_problem *, uint64_t *bytes) -> opdock_status {
+            *bytes = 1000;
+            return OPDOCK_OK;
+        };
+    };
+    host.add(std::move(made));
+    Rows rows;
+    CHECK(rows.call(host.op()) == OPDOCK_OK);
+    CHECK(good);
+    char small[16];
+    CHECK(host.op().try_call(Args(std::array<TensorArg, 1>{rows.x}, std::array<TensorArg, 1>{rows.y})
+                                 .workspace(small, sizeof small)) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(contains(last_error(), "needs 1000"));
+}
