@@ -1,0 +1,101 @@
+// Kernels that call other ops through the host.
+#include <doctest/doctest.h>
+
+#include "made_host.hpp"
+
+using namespace opdock;
+using namespace opdock::test;
+
+namespace {
+
+// Calls `op` with the tensors of the problem that a kernel was given.
+opdock_status call_on(const opdock_problem &problem, const opdock_call &call, const char *op) {
+    DLTensor x = *problem.tensors[0];
+    DLTensor y = *problem.tensors[1];
+    x.data = call.data[0];
+    y.data = call.data[1];
+    const std::array<TensorArg, 1> in = {x}, out = {y};
+    return problem.host->call_op(&problem, op, &Args(in, out).c());
+}
+
+} // namespace
+
+TEST_CASE("a composite that calls its own op is served by the next implementation, not by itself") {
+    MadeHost host;
+    Made &composite = host.add("default.composite", OPDOCK_KIND_DEFAULT);
+    host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
+    composite.work = [](const opdock_problem &problem, const opdock_call &call) {
+        return call_on(problem, call, "test.add");
+    };
+    Rows rows;
+    for (int i = 0; i < 3; ++i) {
+        CHECK(rows.added(host.op()) == 3);
+    }
+    CHECK(composite.calls == 3);
+    CHECK(host->served_count("test.add", "default.composite") == 3);
+}
+
+TEST_CASE("composites that call each other do not go round in circles") {
+    MadeHost host;
+    Made &one = host.add("default.one", OPDOCK_KIND_DEFAULT);
+    Made &two = host.add("vendor.two", OPDOCK_KIND_VENDOR, "two");
+    host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
+    one.work = two.work = [](const opdock_problem &problem, const opdock_call &call) {
+        return call_on(problem, call, "test.add");
+    };
+    Rows rows;
+    CHECK(rows.added(host.op()) == 3);
+    CHECK(rows.added(host.op()) == 3);
+    CHECK(one.calls == 2);
+    CHECK(two.calls == 2);
+}
+
+TEST_CASE("a composite without anyone to call may decline with the message it got") {
+    MadeHost host;
+    Made &composite = host.add("default.composite", OPDOCK_KIND_DEFAULT);
+    composite.work = [](const opdock_problem &problem, const opdock_call &call) {
+        return call_on(problem, call, "test.unheard");
+    };
+    Rows rows;
+    CHECK(rows.call(host.op()) == OPDOCK_ALL_FAILED);
+    CHECK(contains(last_error(), "test.unheard"));
+}
+
+TEST_CASE("a prepared composite does not call itself either") {
+    MadeHost host;
+    Made &composite = host.add("default.composite", OPDOCK_KIND_DEFAULT);
+    host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
+    composite.work = [](const opdock_problem &problem, const opdock_call &call) {
+        return call_on(problem, call, "test.add");
+    };
+    Rows rows;
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    CHECK(call.impl() == "default.composite");
+    CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_OK);
+    CHECK(rows.out[0] == 4);
+}
+
+TEST_CASE("a composite that calls its op with many shapes keeps its own problem") {
+    MadeHost host;
+    Made &composite = host.add("default.composite", OPDOCK_KIND_DEFAULT);
+    host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
+    composite.work = [](const opdock_problem &problem, const opdock_call &call) -> opdock_status {
+        const int64_t *const shape = problem.tensors[0]->shape;
+        for (int64_t rows = 1; rows <= 12; ++rows) {
+            std::vector<float> scratch(12);
+            const Tensor y(scratch.data(), f32, {1, rows});
+            const Tensor x(call.data[0], f32, {1, rows});
+            const std::array<TensorArg, 1> inputs = {x}, outputs = {y};
+            const opdock_status status = problem.host->call_op(&problem, "test.add", &Args(inputs, outputs).c());
+            if (status != OPDOCK_OK) {
+                return status;
+            }
+        }
+        return problem.tensors[0]->shape == shape && shape[0] == 2 && shape[1] == 6 ? OPDOCK_OK : OPDOCK_FAILED;
+    };
+    std::vector<float> in(12, 1), out(12);
+    for (int i = 0; i < 3; ++i) {
+        CHECK(host.op().try_call({Tensor(in.data(), f32, {2, 6})}, {Tensor(out.data(), f32, {2, 6})}) == OPDOCK_OK);
+    }
+    CHECK(host->served_count("test.add", "default.composite") == 3);
+}

@@ -1,0 +1,136 @@
+// Real forks. A child reports by its exit status; the parent waits at most as long as the test runner lets it.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "made_host.hpp"
+
+using namespace opdock;
+using namespace opdock::test;
+
+namespace {
+
+// The exit status of a child that ran `work`, which returns whether all was well.
+template<class Work>
+int in_child(Work work) {
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(60); // a child that hangs dies, and the test fails
+        _exit(work() ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status;
+}
+
+} // namespace
+
+TEST_CASE("a forked child calls, resolves anew and changes policy, and the parent does not notice") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+    Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+    CHECK(in_child([&] {
+              if (rows.added(host.op()) != 1) {
+                  return false;
+              }
+              host->set_program_policy(host.policy("prefer", "vendor"));
+              return rows.added(host.op()) == 2;
+          }) == 0);
+    CHECK(rows.added(host.op()) == 1);
+}
+
+TEST_CASE("a forked child of a thread inside a scope keeps the scope") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+    host->push_scope(host.policy("prefer", "vendor"));
+    Rows rows;
+    CHECK(rows.added(host.op()) == 2);
+    CHECK(in_child([&] { return rows.added(host.op()) == 2; }) == 0);
+    host->pop_scope();
+}
+
+TEST_CASE("forking while other threads call and change policy never leaves a child hanging") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+    std::atomic<bool> done{false};
+    std::thread calling([&] {
+        Rows rows;
+        while (!done) {
+            rows.call(host.op());
+        }
+    });
+    std::thread flipping([&] {
+        const core::PolicyPtr vendor = host.policy("prefer", "vendor");
+        for (int i = 0; !done; ++i) {
+            host->set_program_policy(i % 2 == 0 ? vendor : nullptr);
+        }
+    });
+    int failed = 0;
+    for (int i = 0; i < 40; ++i) {
+        failed += in_child([&] {
+                      Rows rows;
+                      const float added = rows.added(host.op());
+                      return added == 1 || added == 2;
+                  }) != 0;
+    }
+    done = true;
+    calling.join();
+    flipping.join();
+    CHECK(failed == 0);
+}
+
+TEST_CASE("a forked child asks availability and makes device state anew, and finishes only its own") {
+    static std::atomic<int> asked{0}, initialized{0}, finished{0};
+    asked = initialized = finished = 0;
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    made->adjust = [](opdock_impl &impl) {
+        impl.available = [](const opdock_host *, void *, DLDevice) -> opdock_status {
+            ++asked;
+            return OPDOCK_OK;
+        };
+        impl.device_init = [](const opdock_host *, void *, DLDevice, void **) -> opdock_status {
+            ++initialized;
+            return OPDOCK_OK;
+        };
+        impl.device_fini = [](const opdock_host *, void *, DLDevice, void *) { ++finished; };
+    };
+    host.add(std::move(made));
+    Rows rows;
+    rows.call(host.op());
+    CHECK(in_child([&] {
+              rows.call(host.op());
+              const bool anew = asked == 2 && initialized == 2;
+              host.close();
+              return anew && finished == 1;
+          }) == 0);
+    CHECK(in_child([&] {
+              host.close(); // without a call of its own
+              return finished == 0;
+          }) == 0);
+    CHECK(asked == 1);
+}
+
+TEST_CASE("a forked child does not run the shutdown functions of its parent's plugins") {
+    static std::atomic<int> shutdowns{0};
+    shutdowns = 0;
+    MadeHost host;
+    host.module("with-shutdown", [](opdock_registry *registry) {
+        return registry->register_shutdown(
+            registry, [](void *) { ++shutdowns; }, nullptr);
+    });
+    CHECK(in_child([&] {
+              host.close();
+              return shutdowns == 0;
+          }) == 0);
+    host.close();
+    CHECK(shutdowns == 1);
+}

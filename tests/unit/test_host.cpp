@@ -1,0 +1,304 @@
+#include "host.hpp"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "made_host.hpp"
+#include "temporary_directory.hpp"
+#include "thrown_error.hpp"
+
+using namespace opdock;
+using namespace opdock::test;
+using core::RawEnvironment;
+
+namespace {
+
+std::string fixture(const std::string &name) {
+    return std::string(OPDOCK_FIXTURES) + "/lib" + name + ".so";
+}
+
+nlohmann::json plugin_row(MadeHost &host, const std::string &path) {
+    const nlohmann::json described = host->describe();
+    for (const auto &row : described["plugins"]) {
+        if (row["path"] == path) {
+            return row;
+        }
+    }
+    return {};
+}
+
+} // namespace
+
+TEST_CASE("a host without plugins opens, and says of every op that nobody declares it") {
+    MadeHost host;
+    CHECK(thrown_by([&] { host->op("rmsnorm_fwd"); }).status() == OPDOCK_UNKNOWN_OP);
+}
+
+TEST_CASE("a vendor's shared object named in PLUGIN_MODULES serves a call") {
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good")}});
+    Rows a, b;
+    const Op add = host.op("fixture.add");
+    CHECK(add.try_call({a.x, b.x}, {a.y}) == OPDOCK_OK);
+    CHECK(a.out[1] == 2 + 2 + 100);
+    CHECK(host.logged("Registered impl_ids: ['vendor.acme']") == 1);
+}
+
+TEST_CASE("a module given by the program is searched before the environment's") {
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("same_id")}}, "/nonexistent", {fixture("good")});
+    CHECK(plugin_row(host, fixture("good"))["status"] == "loaded");
+    CHECK(plugin_row(host, fixture("same_id"))["status"] == "skipped");
+}
+
+TEST_CASE("a rejected plugin leaves nothing and the others load") {
+    for (const char *name : {"returns_error", "throws", "duplicate", "null_kernel", "bad_name", "bad_signature",
+                             "undeclared_op", "bad_kind", "bad_dtypes", "small_struct", "no_entry", "no_note",
+                             "other_abi", "missing_library", "unresolved_symbol", "needs_cpu"}) {
+        CAPTURE(name);
+        MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture(name) + "," + fixture("second_vendor")}});
+        const nlohmann::json row = plugin_row(host, fixture(name));
+        CHECK(row["status"] == "rejected");
+        CHECK(row["code"].get<std::string>().starts_with("OPDOCK-E0"));
+        CHECK_FALSE(row["reason"].get<std::string>().empty());
+        CHECK(plugin_row(host, fixture("second_vendor"))["status"] == "loaded");
+        CHECK(host->describe()["ops"].size() == 1);
+        CHECK(host->describe()["ops"][0]["implementations"].size() == 1);
+    }
+}
+
+TEST_CASE("strict: a module that was asked for and does not load keeps the host from opening") {
+    for (const char *name : {"returns_error", "no_note", "other_abi", "does_not_exist"}) {
+        CAPTURE(name);
+        const core::Error error = thrown_by([&] {
+            MadeHost(RawEnvironment{{"PLUGIN_STRICT", "1"}, {"PLUGIN_MODULES", fixture(name)}});
+        });
+        CHECK(error.status() == OPDOCK_LOAD_FAILED);
+        CHECK(contains(error.what(), name));
+    }
+}
+
+TEST_CASE("a plugin with several faults has all of them reported") {
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("many_faults")}});
+    const std::string reason = plugin_row(host, fixture("many_faults"))["reason"];
+    CHECK(contains(reason, "kernel is null"));
+    CHECK(contains(reason, "signature"));
+    CHECK(contains(reason, "errors:"));
+}
+
+TEST_CASE("the same impl_id for one op from two plugins: the later is rejected and both are named") {
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("same_impl_id")}});
+    const std::string reason = plugin_row(host, fixture("same_impl_id"))["reason"];
+    CHECK(contains(reason, "'acme-copy'"));
+    CHECK(contains(reason, "'acme'"));
+    CHECK(plugin_row(host, fixture("good"))["status"] == "loaded");
+}
+
+TEST_CASE("a signature that contradicts another plugin's is rejected and both are named") {
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("other_signature")}});
+    const std::string reason = plugin_row(host, fixture("other_signature"))["reason"];
+    CHECK(contains(reason, "'acme-other'"));
+    CHECK(contains(reason, "'acme'"));
+}
+
+TEST_CASE("an implementation that needs a newer host is left out alone") {
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("unknown_flag")}});
+    CHECK(plugin_row(host, fixture("unknown_flag"))["status"] == "loaded");
+    CHECK(host.logged("required_flags") == 1);
+}
+
+TEST_CASE("PLUGIN_SKIP_CUDA skips plugins for CUDA") {
+    MadeHost skipping(RawEnvironment{{"PLUGIN_MODULES", fixture("for_cuda")}, {"PLUGIN_SKIP_CUDA", "1"}});
+    CHECK(plugin_row(skipping, fixture("for_cuda"))["status"] == "skipped");
+    MadeHost loading(RawEnvironment{{"PLUGIN_MODULES", fixture("for_cuda")}});
+    CHECK(plugin_row(loading, fixture("for_cuda"))["status"] == "loaded");
+}
+
+TEST_CASE("a plugin loaded late joins the chains of later calls") {
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good")}});
+    Rows a, b;
+    const Op add = host.op("fixture.add");
+    add({a.x, b.x}, {a.y});
+    CHECK(a.out[0] == 102);
+    host->load(fixture("default_adder"));
+    add({a.x, b.x}, {a.y});
+    CHECK(a.out[0] == 302);
+    CHECK(thrown_by([&] { host->load(fixture("no_entry")); }).status() == OPDOCK_LOAD_FAILED);
+    CHECK(thrown_by([&] { host->load("/nonexistent/libx.so"); }).status() == OPDOCK_LOAD_FAILED);
+}
+
+TEST_CASE("a module of the program whose entry fails leaves nothing") {
+    MadeHost host;
+    const core::Error error = thrown_by([&] {
+        host.module("half", [](opdock_registry *registry) {
+            declare(registry, "test.half(x: T[n]) -> (y: T[n])");
+            return registry->fail(registry, OPDOCK_FAILED, "the second half is missing");
+        });
+    });
+    CHECK(error.status() == OPDOCK_LOAD_FAILED);
+    CHECK(contains(error.what(), "the second half is missing"));
+    CHECK(host->find_op("test.half") == nullptr);
+}
+
+TEST_CASE("a module id can be used once") {
+    MadeHost host;
+    host.module("mine", [](opdock_registry *) { return OPDOCK_OK; });
+    CHECK_THROWS_AS(host.module("mine", [](opdock_registry *) { return OPDOCK_OK; }), core::Error);
+}
+
+TEST_CASE("an entry cannot open a host or load plugins") {
+    MadeHost host;
+    host.module("curious", [&](opdock_registry *) {
+        opdock_runtime *runtime = nullptr;
+        CHECK(opdock_open(nullptr, &runtime) == OPDOCK_INVALID_ARGUMENT);
+        CHECK(runtime == nullptr);
+        CHECK_THROWS_AS(host->load(fixture("good")), core::Error);
+        return OPDOCK_OK;
+    });
+}
+
+TEST_CASE("a registry used after its entry returned answers with an error") {
+    MadeHost host;
+    opdock_registry *kept = nullptr;
+    host.module("keeper", [&](opdock_registry *registry) {
+        kept = registry;
+        return OPDOCK_OK;
+    });
+    CHECK(declare(kept, "test.late(x: T[n]) -> (y: T[n])") == OPDOCK_INVALID_ARGUMENT);
+    CHECK(host->find_op("test.late") == nullptr);
+}
+
+TEST_CASE("shutdown functions run when the host closes, newest first") {
+    static std::vector<int> order;
+    order.clear();
+    static int one = 1, two = 2, three = 3;
+    {
+        MadeHost host;
+        const auto remember = [](void *which) { order.push_back(*static_cast<int *>(which)); };
+        host.module("a", [&](opdock_registry *registry) {
+            registry->register_shutdown(registry, remember, &one);
+            return registry->register_shutdown(registry, remember, &two);
+        });
+        host.module("b",
+                    [&](opdock_registry *registry) { return registry->register_shutdown(registry, remember, &three); });
+    }
+    CHECK(order == std::vector<int>{3, 2, 1});
+}
+
+TEST_CASE("a longer form of a signature serves old implementations with calls that do not use it") {
+    MadeHost host;
+    auto old = std::make_unique<Made>("default.old", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    Made &made_old = *old;
+    host.module("old", [&](opdock_registry *registry) {
+        declare(registry, "test.grow(input: T[..., n]) -> (output: T[..., n])");
+        made_old.op = "test.grow";
+        register_made(registry, made_old);
+        return OPDOCK_OK;
+    });
+    auto grown = std::make_unique<Made>("reference.new", OPDOCK_KIND_REFERENCE, "", 2.0f);
+    Made &made_new = *grown;
+    host.module("new", [&](opdock_registry *registry) {
+        declare(registry, "test.grow(input: T[..., n], mask: u8[n]?, *, scale: float = 1.0) -> (output: T[..., n])");
+        made_new.op = "test.grow";
+        register_made(registry, made_new);
+        return OPDOCK_OK;
+    });
+    Rows rows;
+    std::vector<uint8_t> mask(3);
+    const Op grow = host.op("test.grow");
+    for (int i = 0; i < 2; ++i) {
+        grow({rows.x}, {rows.y});
+        CHECK(rows.out[0] - rows.in[0] == 1);
+        grow({rows.x}, {rows.y}, {{"scale", 1.0}});
+        CHECK(rows.out[0] - rows.in[0] == 1);
+        grow({rows.x}, {rows.y}, {{"scale", 2.0}});
+        CHECK(rows.out[0] - rows.in[0] == 2);
+        grow({rows.x, Tensor(mask.data(), u8, {3})}, {rows.y});
+        CHECK(rows.out[0] - rows.in[0] == 2);
+    }
+}
+
+TEST_CASE("a wrong policy keeps the host from opening, with the variable named") {
+    const core::Error error = thrown_by([&] { MadeHost(RawEnvironment{{"PLUGIN_PREFER", "quickest"}}); });
+    CHECK(error.status() == OPDOCK_INVALID_POLICY);
+    CHECK(contains(error.what(), "PLUGIN_PREFER"));
+}
+
+TEST_CASE("an op or vendor nobody knows is a warning, and an error when strict") {
+    const RawEnvironment lenient = {{"PLUGIN_PER_OP", "nosuchop=default"}, {"PLUGIN_DENY_VENDORS", "nobody"}};
+    MadeHost host(lenient);
+    CHECK(host.logged("nosuchop") == 1);
+    CHECK(host.logged("nobody") == 1);
+    RawEnvironment strict = lenient;
+    strict["PLUGIN_STRICT"] = "1";
+    CHECK(thrown_by([&] { MadeHost made(strict); }).status() == OPDOCK_INVALID_POLICY);
+}
+
+TEST_CASE("a reload that fails leaves the old policy in force") {
+    const TemporaryDirectory folder;
+    const std::string file = folder.write("policy.yaml", "prefer: vendor\n").string();
+    MadeHost host(RawEnvironment{}, file);
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+    Rows rows;
+    CHECK(rows.added(host.op()) == 2);
+    folder.write("policy.yaml", "prefer: [nonsense\n");
+    CHECK_THROWS_AS(host->reload_policy(), core::Error);
+    CHECK(rows.added(host.op()) == 2);
+    folder.write("policy.yaml", "prefer: default\n");
+    host->reload_policy();
+    CHECK(rows.added(host.op()) == 1);
+}
+
+TEST_CASE("describe follows its schema and says the same twice") {
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("default_adder")}});
+    const nlohmann::json one = host->describe();
+    CHECK(one == host->describe());
+    CHECK(one["schema"] == "opdock.plugin-ls/1");
+    const nlohmann::json &op = one["ops"][0];
+    CHECK(op["op"] == "fixture.add");
+    CHECK(op["chains"] == nlohmann::json::parse(
+                              R"([{"device": "cpu", "dtypes": ["f32"], "chain": ["default.adder", "vendor.acme"]}])"));
+    CHECK(op["implementations"][0]["available"] == "yes");
+}
+
+TEST_CASE("explain gives every implementation with the rule that kept or dropped it") {
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("default_adder")},
+                                 {"PLUGIN_DENY_VENDORS", "acme"}});
+    const nlohmann::json why = host->explain("fixture.add", "cpu", "f32", nullptr);
+    CHECK(why["chain"] == nlohmann::json::parse(R"(["default.adder"])"));
+    CHECK(why["dropped"][0]["impl_id"] == "vendor.acme");
+    CHECK(why["dropped"][0]["rule"] == "deny_vendors");
+    CHECK(contains(why["dropped"][0]["reason"], "PLUGIN_DENY_VENDORS"));
+    CHECK_THROWS_AS(host->explain("fixture.add", "toaster", nullptr, nullptr), core::Error);
+    CHECK_THROWS_AS(host->explain("fixture.add", nullptr, "f99", nullptr), core::Error);
+}
+
+TEST_CASE("two hosts in one process are independent") {
+    MadeHost one, two(RawEnvironment{{"PLUGIN_PREFER", "vendor"}});
+    for (MadeHost *host : {&one, &two}) {
+        host->add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+        host->add("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+    }
+    Rows rows;
+    for (int i = 0; i < 3; ++i) {
+        CHECK(rows.added(one.op()) == 1);
+        CHECK(rows.added(two.op()) == 2);
+    }
+    one->set_program_policy(one.policy("per_op", "test.add=vendor"));
+    CHECK(rows.added(one.op()) == 2);
+    two->set_program_policy(two.policy("prefer", "default"));
+    CHECK(rows.added(two.op()) == 1);
+    one.close();
+    CHECK(rows.added(two.op()) == 1);
+}
+
+TEST_CASE("hosts opened one after the other do not remember each other's calls") {
+    for (int round = 0; round < 20; ++round) {
+        MadeHost host;
+        host.add("default.one", OPDOCK_KIND_DEFAULT, {}, static_cast<float>(round));
+        Rows rows;
+        CHECK(rows.added(host.op()) == static_cast<float>(round));
+        CHECK(rows.added(host.op()) == static_cast<float>(round));
+    }
+}

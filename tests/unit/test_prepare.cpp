@@ -1,0 +1,170 @@
+#include "prepare.hpp"
+
+#include <array>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "layout.hpp"
+#include "made_host.hpp"
+
+using namespace opdock;
+using namespace opdock::test;
+
+TEST_CASE("a prepared call runs with new pointers and without counting") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    Rows rows;
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    std::vector<float> in = {10, 20, 30, 40, 50, 60}, out(6);
+    CHECK(call.run({in.data(), out.data()}) == OPDOCK_OK);
+    CHECK(out == std::vector<float>{11, 21, 31, 41, 51, 61});
+    CHECK(call.impl() == "default.one");
+    CHECK(host->served_count("test.add", "default.one") == 0);
+}
+
+TEST_CASE("a call can be prepared before there is data") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    const Prepared call = host.op().prepare({Tensor(nullptr, f32, {1, 3})}, {Tensor(nullptr, f32, {1, 3})});
+    std::vector<float> in = {1, 2, 3}, out(3);
+    CHECK(call.run({in.data(), out.data()}) == OPDOCK_OK);
+    CHECK(out[2] == 4);
+}
+
+TEST_CASE("preparing passes over what declines, and what supports() declines") {
+    MadeHost host;
+    auto picky = std::make_unique<Made>("default.picky", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    picky->adjust = [](opdock_impl &impl) {
+        impl.supports = [](const opdock_problem *problem) -> opdock_status {
+            return problem->tensors[0]->shape[0] == 1
+                       ? OPDOCK_OK
+                       : problem->host->fail(problem->host, OPDOCK_UNSUPPORTED, "one row only");
+        };
+    };
+    host.add(std::move(picky));
+    Rows rows;
+    CHECK(host.op().prepare({Tensor(nullptr, f32, {1, 3})}, {Tensor(nullptr, f32, {1, 3})}).impl() == "default.picky");
+    CHECK_THROWS_WITH_AS(host.op().prepare({rows.x}, {rows.y}), doctest::Contains("one row only"), Error);
+    host.add("reference.any", OPDOCK_KIND_REFERENCE, {}, 3);
+    CHECK(host.op().prepare({rows.x}, {rows.y}).impl() == "reference.any");
+}
+
+TEST_CASE("strict preparing takes the first of the chain or fails") {
+    MadeHost host(core::RawEnvironment{{"PLUGIN_STRICT", "on"}});
+    auto picky = std::make_unique<Made>("default.picky", OPDOCK_KIND_DEFAULT);
+    picky->required_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS;
+    host.add(std::move(picky));
+    host.add("reference.any", OPDOCK_KIND_REFERENCE, {}, 3);
+    Rows rows;
+    std::vector<float> wide(12);
+    CHECK_THROWS_WITH_AS(host.op().prepare({Tensor(wide.data(), f32, {2, 3}, cpu, {6, 1})}, {rows.y}),
+                         doctest::Contains("contiguous"), Error);
+}
+
+TEST_CASE("a prepared call keeps its implementation through changes of policy and health, and knows it is stale") {
+    MadeHost host;
+    Made &one = host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+    Rows rows;
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    CHECK_FALSE(call.stale());
+    host->set_program_policy(host.policy("prefer", "vendor"));
+    CHECK(call.stale());
+    CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_OK);
+    CHECK(rows.out[0] == 2);
+
+    const Prepared second = host.op().prepare({rows.x}, {rows.y});
+    CHECK(second.impl() == "vendor.acme");
+    CHECK_FALSE(second.stale());
+    host->set_program_policy(nullptr);
+    one.status = OPDOCK_FAILED_CLEAN;
+    const Prepared third = host.op().prepare({rows.x}, {rows.y});
+    for (int i = 0; i < 3; ++i) {
+        rows.call(host.op());
+    }
+    CHECK(third.stale());
+    CHECK(third.run({rows.in.data(), rows.out.data()}) == OPDOCK_FAILED_CLEAN); // as it is, and no fallback
+}
+
+TEST_CASE("a policy given to prepare counts for that call alone") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+    Rows rows;
+    const std::array<TensorArg, 1> in = {rows.x}, out = {rows.y};
+    const opdock_args args = core::full_args(Args(in, out).c());
+    core::OpEntry &add = host->op("test.add");
+    CHECK(core::prepare(add, args, host.policy("prefer", "vendor"))->attempt->implementation.impl_id == "vendor.acme");
+    CHECK(core::prepare(add, args, nullptr)->attempt->implementation.impl_id == "default.one");
+}
+
+TEST_CASE("a prepared call says how much workspace it needs and is given it") {
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    void *seen = nullptr;
+    made->work = [&](const opdock_problem &, const opdock_call &call) {
+        seen = call.workspace;
+        return OPDOCK_OK;
+    };
+    made->adjust = [](opdock_impl &impl) {
+        impl.workspace_size = [](const opdock_problem *problem, uint64_t *bytes) -> opdock_status {
+            *bytes = static_cast<uint64_t>(problem->tensors[0]->shape[0]) * 100;
+            return OPDOCK_OK;
+        };
+    };
+    host.add(std::move(made));
+    Rows rows;
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    CHECK(call.workspace_size() == 200);
+    std::vector<char> memory(200);
+    call.run({rows.in.data(), rows.out.data()}, nullptr, memory.data());
+    CHECK(seen == memory.data());
+}
+
+TEST_CASE("attributes are fixed when a call is prepared") {
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    std::vector<std::string> seen;
+    made->work = [&](const opdock_problem &problem, const opdock_call &) {
+        seen.push_back(problem.attributes[1].as.s + std::to_string(problem.attributes[0].as.f));
+        return OPDOCK_OK;
+    };
+    host.add(std::move(made));
+    Rows rows;
+    std::string name = "first";
+    const Prepared call = host.op().prepare({rows.x}, {rows.y}, {{"name", name}, {"scale", 2}});
+    name = "other"; // what was given is the caller's again
+    call.run({rows.in.data(), rows.out.data()});
+    CHECK(seen == std::vector<std::string>{"first2.000000"});
+}
+
+TEST_CASE("one prepared call runs on several threads at once") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    Rows rows;
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&, t] {
+            const float base = static_cast<float>(t);
+            std::vector<float> in(6, base), out(6);
+            for (int i = 0; i < 2000; ++i) {
+                wrong += call.run({in.data(), out.data()}) != OPDOCK_OK || out[5] != base + 1;
+            }
+        });
+    }
+    for (std::thread &thread : threads) {
+        thread.join();
+    }
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("preparing validates like calling") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    Rows rows;
+    CHECK_THROWS_AS(host.op().prepare({rows.x}, {Tensor(nullptr, f32, {6})}), Error);
+    CHECK_THROWS_AS(host.op().prepare({rows.x}, {rows.y}, {{"nope", 1}}), Error);
+}
