@@ -1,0 +1,25 @@
+#include "cli/exit.hpp"
+
+#include <iostream>
+
+namespace opdock::cli {
+
+int run_tool(const std::string &tool, const std::function<int()> &body) {
+    try {
+        const int code = body();
+        std::cout.flush();
+        if (!std::cout) {
+            throw Failure("cannot write to standard output; is the disk full or the reader gone?");
+        }
+        return code;
+    } catch (const UsageError &error) {
+        std::cerr << tool << ": " << error.what() << "\nTry '" << tool << " --help'.\n";
+        return exit_usage;
+    } catch (const std::exception &error) {
+        std::cout.flush();
+        std::cerr << tool << ": " << error.what() << '\n';
+        return exit_absent;
+    }
+}
+
+} // namespace opdock::cli

@@ -1,0 +1,16 @@
+// Near misses: what somebody who typed this probably meant.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opdock::cli {
+
+// At most three of `known`, best first: those a typing mistake or two away, then those that contain `typed`.
+std::vector<std::string> near_misses(std::string_view typed, const std::vector<std::string> &known);
+
+// "; did you mean 'a', 'b' or 'c'?", or nothing when nothing is near.
+std::string did_you_mean(std::string_view typed, const std::vector<std::string> &known);
+
+} // namespace opdock::cli

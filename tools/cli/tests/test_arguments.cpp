@@ -1,0 +1,46 @@
+#include "cli/arguments.hpp"
+
+#include <doctest/doctest.h>
+
+#include "cli/exit.hpp"
+
+using namespace opdock::cli;
+namespace po = boost::program_options;
+
+static po::options_description options() {
+    po::options_description description;
+    description.add_options()("json", "")("op", po::value<std::string>(), "");
+    return description;
+}
+
+TEST_CASE("a misspelt option is an error that names the right one") {
+    CHECK_THROWS_WITH_AS(parse_arguments({"--jsno"}, options()), "unknown option '--jsno'; did you mean '--json'?",
+                         UsageError);
+}
+
+TEST_CASE("an abbreviated option is not guessed") {
+    CHECK_THROWS_AS(parse_arguments({"--js"}, options()), UsageError);
+}
+
+TEST_CASE("an option without its value is a usage error") {
+    CHECK_THROWS_AS(parse_arguments({"--op"}, options()), UsageError);
+}
+
+TEST_CASE("an option given twice is a usage error") {
+    CHECK_THROWS_AS(parse_arguments({"--op", "a", "--op", "b"}, options()), UsageError);
+}
+
+TEST_CASE("a stray argument is a usage error") {
+    CHECK_THROWS_AS(parse_arguments({"stray"}, options()), UsageError);
+}
+
+TEST_CASE("both spellings of a value are taken") {
+    CHECK(parse_arguments({"--op=gelu"}, options())["op"].as<std::string>() == "gelu");
+    CHECK(parse_arguments({"--op", "gelu"}, options())["op"].as<std::string>() == "gelu");
+}
+
+TEST_CASE("a path is made absolute and an empty one is a usage error") {
+    CHECK(absolute_path("/a/./b/../c.so") == "/a/c.so");
+    CHECK(absolute_path("c.so").front() == '/');
+    CHECK_THROWS_AS(absolute_path(""), UsageError);
+}
