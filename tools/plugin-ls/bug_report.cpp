@@ -1,0 +1,40 @@
+#include "bug_report.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/printable.hpp"
+#include "opdock/abi/version.h"
+#include "render.hpp"
+#include "table.hpp"
+
+namespace opdock::plugin_ls {
+
+using nlohmann::json;
+
+std::string version_text() {
+    return "plugin-ls (opdock) " OPDOCK_TOOL_VERSION ", ABI " + std::to_string(OPDOCK_ABI_MAJOR) + "." +
+           std::to_string(OPDOCK_ABI_MINOR);
+}
+
+std::string render_bug_report(const Machine &machine, const json &document, const std::string &error) {
+    const Paint plain(false);
+    Table facts;
+    facts.row({{"tool"}, {version_text()}});
+    facts.row({{"library"}, {machine.library}});
+    facts.row({{"system"}, {machine.system}});
+    facts.row({{"kernel"}, {machine.kernel}});
+    facts.row({{"processor"}, {machine.processor}});
+    std::string text = "opdock bug report\n\nMACHINE\n" + facts.text(plain) + "\nENVIRONMENT\n";
+    Table variables;
+    for (const auto &[name, value] : machine.variables) {
+        variables.row({{name}, {value}});
+    }
+    text += machine.variables.empty() ? "  no variable of opdock is set\n" : variables.text(plain);
+    if (document.is_null()) {
+        return text + "\nTHE HOST DID NOT OPEN\n  " + cli::indent_further_lines(cli::printable(error), 2) + "\n";
+    }
+    return text + "\nSEARCH PATHS\n" + render_paths(document.at("paths"), plain) + "\nPOLICY\n" +
+           render_policy(document.at("policy"), plain) + "\nHOST\n" + render_screen(document, true, plain);
+}
+
+} // namespace opdock::plugin_ls

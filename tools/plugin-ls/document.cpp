@@ -1,0 +1,82 @@
+#include "document.hpp"
+
+#include <set>
+#include <utility>
+
+#include "cli/exit.hpp"
+#include "cli/suggest.hpp"
+
+namespace opdock::plugin_ls {
+
+using nlohmann::json;
+
+std::string words(const json &value, const char *separator) {
+    if (value.is_null()) {
+        return "-";
+    }
+    if (value.is_boolean()) {
+        return value.get<bool>() ? "yes" : "no";
+    }
+    if (value.is_string()) {
+        const auto &text = value.get_ref<const std::string &>();
+        return text.empty() ? "-" : text;
+    }
+    if (!value.is_array()) {
+        return value.dump(-1, ' ', false, json::error_handler_t::replace);
+    }
+    std::string text;
+    for (const json &element : value) {
+        text += (text.empty() ? "" : separator) + words(element);
+    }
+    return text.empty() ? "-" : text;
+}
+
+std::string text_of(const json &object, const char *member) {
+    const auto found = object.find(member);
+    if (found == object.end() || found->is_null() || (found->is_string() && found->get<std::string>().empty())) {
+        return "";
+    }
+    return words(*found);
+}
+
+std::vector<std::string> op_names(const json &document) {
+    std::vector<std::string> names;
+    for (const json &op : document.at("ops")) {
+        names.push_back(op.at("op").get<std::string>());
+    }
+    return names;
+}
+
+const json &find_op(const json &document, const std::string &name) {
+    for (const json &op : document.at("ops")) {
+        if (op.at("op") == name) {
+            return op;
+        }
+    }
+    const std::vector<std::string> names = op_names(document);
+    throw cli::Failure(
+        "no plugin declares the op '" + name + "'" + cli::did_you_mean(name, names) +
+        (names.empty() ? "; no plugin was loaded at all, see 'plugin-ls --rejected' and '--paths'" : ""));
+}
+
+std::vector<std::string> impl_ids(const json &document) {
+    std::set<std::string> ids;
+    for (const json &op : document.at("ops")) {
+        for (const json &impl : op.at("implementations")) {
+            ids.insert(impl.at("impl_id").get<std::string>());
+        }
+    }
+    return {ids.begin(), ids.end()};
+}
+
+json rejected_plugins(const json &document) {
+    json plugins = json::array();
+    for (const json &plugin : document.at("plugins")) {
+        if (plugin.at("status") != "loaded") {
+            plugins.push_back(plugin);
+        }
+    }
+    return plugins;
+}
+
+} // namespace opdock::plugin_ls

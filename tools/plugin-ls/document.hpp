@@ -1,0 +1,29 @@
+// Looking things up in a document of schema opdock.plugin-ls/1.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace opdock::plugin_ls {
+
+// Any value on one line: strings as they are, lists with `separator`, "-" for null and for nothing.
+std::string words(const nlohmann::json &value, const char *separator = " ");
+
+// The member as words, or "" when it is missing, null or empty.
+std::string text_of(const nlohmann::json &object, const char *member);
+
+// Names of all ops, in the document's order.
+std::vector<std::string> op_names(const nlohmann::json &document);
+
+// Throws cli::Failure, with near misses, when no plugin declares it.
+const nlohmann::json &find_op(const nlohmann::json &document, const std::string &name);
+
+// Each id once, sorted.
+std::vector<std::string> impl_ids(const nlohmann::json &document);
+
+// The plugins that were not taken.
+nlohmann::json rejected_plugins(const nlohmann::json &document);
+
+} // namespace opdock::plugin_ls

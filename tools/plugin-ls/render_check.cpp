@@ -1,0 +1,39 @@
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "document.hpp"
+#include "render.hpp"
+#include "table.hpp"
+
+namespace opdock::plugin_ls {
+
+using nlohmann::json;
+
+std::string render_check(const json &verdict, const Paint &paint) {
+    const std::string status = verdict.at("status").get<std::string>();
+    Table table;
+    table.row({{"file"}, {words(verdict.at("path"))}});
+    table.row({{"status"}, {status, status == "ok" ? Tint::good : Tint::bad}});
+    for (const char *member : {"code", "reason"}) {
+        if (const std::string text = text_of(verdict, member); !text.empty()) {
+            table.row({{member}, {text}});
+        }
+    }
+    if (verdict.contains("note") && verdict.at("note").is_object()) {
+        for (const auto &[name, value] : verdict.at("note").items()) {
+            table.row({{"note." + name}, {words(value, name == "abi" || name == "oldest_host" ? "." : ", ")}});
+        }
+    } else {
+        table.row({{"note"}, {"none that could be read"}});
+    }
+    for (const auto &[name, value] : verdict.items()) {
+        static const std::vector<std::string> shown = {"path", "status", "code", "reason", "note", "schema"};
+        if (std::find(shown.begin(), shown.end(), name) == shown.end()) {
+            table.row({{name}, {words(value, ", ")}});
+        }
+    }
+    return table.text(paint);
+}
+
+} // namespace opdock::plugin_ls

@@ -1,0 +1,131 @@
+#include "request.hpp"
+
+#include <sstream>
+#include <utility>
+
+#include "cli/arguments.hpp"
+#include "cli/exit.hpp"
+
+namespace opdock::plugin_ls {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char *introduction =
+    R"(Usage: plugin-ls [OPTION...]
+
+Shows which plugins opdock finds and, for each op, which implementations would be tried and in which order.
+)";
+
+constexpr const char *examples = R"(
+Examples:
+  plugin-ls                                   plugins and ops on one screen
+  plugin-ls --why rmsnorm_fwd --dtype bf16    why these implementations, why not the others
+  plugin-ls --modules ./libacme.so --rejected whether this plugin is taken, and why not
+  plugin-ls --check ./libacme.so              judge one file, register nothing
+  plugin-ls --exists vendor.acme && echo yes  for scripts
+  PLUGIN_PREFER=vendor plugin-ls --policy     each setting and where it came from
+
+Exit codes: 0 fine; 1 what was asked for is absent or was rejected, or the host did not open; 2 wrong usage.
+Colour is used on terminals only, and never when NO_COLOR is set.
+)";
+
+const std::vector<std::pair<const char *, Show>> actions = {
+    {"op", Show::op},         {"why", Show::why},         {"rejected", Show::rejected},
+    {"paths", Show::paths},   {"policy", Show::policy},   {"check", Show::check},
+    {"exists", Show::exists}, {"version", Show::version}, {"bug-report", Show::bug_report},
+};
+
+po::options_description describe_options() {
+    po::options_description options("Options", 110, 60);
+    const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
+    options.add_options()                                                                                         //
+        ("op", text("NAME"), "one op: its signature, its implementations, its chains")                            //
+        ("why", text("NAME"), "one decision: every implementation of an op and the rule that kept or dropped it") //
+        ("device", text("D"), "with --why: on this device, \"cpu\" or \"cuda:1\"")                                //
+        ("dtype", text("T"), "with --why: \"bf16\" for all dtype variables, or one for each: \"bf16,f32\"")       //
+        ("rejected", "the plugins that were not taken, and why")                                                  //
+        ("paths", "where plugins are searched, in order, and what named each place")                              //
+        ("policy", "each setting in force and where it came from")                                                //
+        ("check", text("FILE"), "judge one plugin file without registering it")                                   //
+        ("exists", text("IMPL_ID"), "print nothing; exit 0 if there is such an implementation, else 1")           //
+        ("bug-report", "everything somebody needs who cannot see this machine")                                   //
+        ("modules", po::value<std::vector<std::string>>()->composing()->value_name("PATH"),
+         "search this plugin file or directory first; may be repeated") //
+        ("json", "as JSON, schema opdock.plugin-ls/1")                  //
+        ("verbose,v", "with details of every implementation")           //
+        ("version", "the version of this tool and its ABI")             //
+        ("help,h", "this text");
+    return options;
+}
+
+Show chosen_action(const po::variables_map &values) {
+    if (values.count("help") != 0) {
+        return Show::help;
+    }
+    const char *first = nullptr;
+    Show show = Show::everything;
+    for (const auto &[name, action] : actions) {
+        if (values.count(name) == 0) {
+            continue;
+        }
+        if (first != nullptr) {
+            throw cli::UsageError(std::string("--") + first + " and --" + name +
+                                  " are two questions; ask one at a time");
+        }
+        first = name;
+        show = action;
+    }
+    return show;
+}
+
+std::string text_of(const po::variables_map &values, const char *name) {
+    if (values.count(name) == 0) {
+        return "";
+    }
+    const auto &text = values[name].as<std::string>();
+    if (text.empty()) {
+        throw cli::UsageError(std::string("the value of --") + name + " is empty");
+    }
+    return text;
+}
+
+} // namespace
+
+Request parse_request(const std::vector<std::string> &arguments) {
+    const po::variables_map values = cli::parse_arguments(arguments, describe_options());
+    Request request;
+    request.show = chosen_action(values);
+    request.json = values.count("json") != 0;
+    request.verbose = values.count("verbose") != 0;
+    request.device = text_of(values, "device");
+    request.dtype = text_of(values, "dtype");
+    for (const char *name : {"op", "why", "check", "exists"}) {
+        request.subject += text_of(values, name); // one of them at most
+    }
+    if (request.show == Show::check) {
+        request.subject = cli::absolute_path(request.subject);
+    }
+    if (values.count("modules") != 0) {
+        for (const auto &path : values["modules"].as<std::vector<std::string>>()) {
+            request.modules.push_back(cli::absolute_path(path));
+        }
+    }
+    if (request.show != Show::why && request.show != Show::help &&
+        (!request.device.empty() || !request.dtype.empty())) {
+        throw cli::UsageError("--device and --dtype belong to --why");
+    }
+    if (request.json &&
+        (request.show == Show::exists || request.show == Show::bug_report || request.show == Show::version)) {
+        throw cli::UsageError("--json has no meaning with --exists, --bug-report and --version");
+    }
+    return request;
+}
+
+std::string help_text() {
+    std::ostringstream text;
+    text << introduction << '\n' << describe_options() << examples;
+    return text.str();
+}
+
+} // namespace opdock::plugin_ls

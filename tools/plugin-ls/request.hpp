@@ -1,0 +1,26 @@
+// What the command line of plugin-ls asks for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace opdock::plugin_ls {
+
+enum class Show { everything, op, why, rejected, paths, policy, check, exists, bug_report, version, help };
+
+struct Request {
+    Show show = Show::everything;
+    std::string subject; // what --op, --why, --check and --exists were given
+    std::string device;  // --why; "" is the host's choice
+    std::string dtype;   // --why; "" is any
+    bool json = false;
+    bool verbose = false;
+    std::vector<std::string> modules; // absolute
+};
+
+// `arguments` without the program's name. Throws cli::UsageError.
+Request parse_request(const std::vector<std::string> &arguments);
+
+std::string help_text();
+
+} // namespace opdock::plugin_ls

@@ -1,0 +1,54 @@
+#include "table.hpp"
+
+#include <algorithm>
+
+#include "cli/printable.hpp"
+
+namespace opdock::plugin_ls {
+namespace {
+
+std::string shown(const Cell &cell) {
+    std::string text = cli::printable(cell.text);
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+}
+
+} // namespace
+
+void Table::note(const std::string &text) {
+    if (!text.empty()) {
+        rows_.push_back({{}, text});
+    }
+}
+
+std::string Table::text(const Paint &paint) const {
+    std::vector<size_t> widths;
+    for (const Row &row : rows_) {
+        widths.resize(std::max(widths.size(), row.cells.size()));
+        for (size_t i = 0; i < row.cells.size(); ++i) {
+            widths[i] = std::max(widths[i], cli::columns(shown(row.cells[i])));
+        }
+    }
+    std::string result;
+    for (const Row &row : rows_) {
+        if (!row.note.empty()) {
+            result += "      " + cli::indent_further_lines(cli::printable(row.note), 6) + "\n";
+            continue;
+        }
+        std::string line;
+        size_t blanks = 2;
+        for (size_t i = 0; i < row.cells.size(); ++i) {
+            const std::string text = shown(row.cells[i]);
+            if (!text.empty()) {
+                line.append(blanks, ' ');
+                line += paint(row.cells[i].tint, text);
+                blanks = 0;
+            }
+            blanks += widths[i] - cli::columns(text) + 2;
+        }
+        result += line + "\n";
+    }
+    return result;
+}
+
+} // namespace opdock::plugin_ls

@@ -1,0 +1,37 @@
+// Rows of text in columns that are as wide as their widest cell, whatever the terminal: what scripts cut stays where it
+// is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "paint.hpp"
+
+namespace opdock::plugin_ls {
+
+struct Cell {
+    std::string text; // may come from a plugin; made printable when shown
+    Tint tint = Tint::plain;
+};
+
+class Table {
+  public:
+    // Cells past the widest row so far may be left out. An empty last cell leaves no blanks at the end of the line.
+    void row(std::vector<Cell> cells) { rows_.push_back({std::move(cells), ""}); }
+
+    // A paragraph below the last row, across the columns, indented twice. Empty text adds nothing.
+    void note(const std::string &text);
+
+    // Two blanks before each row and between columns.
+    std::string text(const Paint &paint) const;
+
+  private:
+    struct Row {
+        std::vector<Cell> cells;
+        std::string note;
+    };
+
+    std::vector<Row> rows_;
+};
+
+} // namespace opdock::plugin_ls

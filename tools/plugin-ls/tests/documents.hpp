@@ -1,0 +1,40 @@
+// Documents of schema opdock.plugin-ls/1, as the host would write them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+inline nlohmann::json small_document() {
+    return nlohmann::json::parse(R"json({
+        "schema": "opdock.plugin-ls/1",
+        "host": {"version": "0.1.0", "abi": {"major": 0, "minor": 1}},
+        "policy": {"prefer": "vendor", "strict": false, "allow_vendors": null, "deny_vendors": ["evil"],
+                   "per_op": {"gelu": ["reference"]},
+                   "sources": {"prefer": "PLUGIN_PREFER", "deny_vendors": "PLUGIN_DENY_VENDORS",
+                               "per_op.gelu": "/etc/opdock/policy.yaml"}},
+        "paths": [{"path": "/opt/acme/libacme.so", "origin": "PLUGIN_MODULES"},
+                  {"path": "/usr/lib/opdock/plugins", "origin": "system"}],
+        "plugins": [
+            {"id": "acme", "version": "1.2.0", "vendor": "acme", "path": "/opt/acme/libacme.so", "status": "loaded",
+             "code": "", "reason": ""},
+            {"id": null, "version": null, "vendor": null, "path": "/usr/lib/opdock/plugins/libold.so",
+             "status": "rejected", "code": "OPDOCK-E012",
+             "reason": "plugin 'libold.so' was built for ABI 7.0; this host supports 0.1.\nRebuild it."},
+            {"id": "gpu", "version": "0.1.0", "vendor": "opdock", "path": "/usr/lib/opdock/plugins/libgpu.so",
+             "status": "skipped", "code": "OPDOCK-E016", "reason": "PLUGIN_SKIP_CUDA is set"}],
+        "ops": [
+            {"op": "gelu", "signature": "gelu(input: T[...]) -> (output ~ input: T[...])",
+             "implementations": [
+                {"impl_id": "reference.cpp", "kind": "reference", "vendor": null, "priority": 0, "device": "cpu",
+                 "dtypes": ["f32", "bf16"], "available": "yes", "reason": "", "plugin": "reference"}],
+             "chains": [{"device": "cpu:0", "dtypes": ["f32", "bf16"], "chain": ["reference.cpp"]}]},
+            {"op": "rmsnorm_fwd", "signature": "rmsnorm_fwd(input: T[..., n], weight: U[n]) -> (output: T[..., n])",
+             "implementations": [
+                {"impl_id": "vendor.acme", "kind": "vendor", "vendor": "acme", "priority": 10, "device": "cpu",
+                 "dtypes": ["f32,f32"], "available": "unknown", "reason": "", "plugin": "acme"},
+                {"impl_id": "reference.cpp", "kind": "reference", "vendor": null, "priority": 0, "device": "cpu",
+                 "dtypes": ["f32,f32", "bf16,f32"], "available": "no", "reason": "no avx9", "plugin": "reference"}],
+             "chains": [{"device": "cpu:0", "dtypes": ["f32,f32"], "chain": ["vendor.acme", "reference.cpp"]},
+                        {"device": "cpu:0", "dtypes": ["bf16,f32"], "chain": []}]},
+            {"op": "unserved", "signature": "unserved(a: T[n]) -> (b: T[n])", "implementations": [], "chains": []}]
+})json");
+}

@@ -1,0 +1,32 @@
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "render.hpp"
+
+using namespace opdock::plugin_ls;
+using nlohmann::json;
+
+static const Paint plain(false);
+
+TEST_CASE("a file that would be taken shows its note") {
+    const json verdict = json::parse(R"({"path": "/x/libacme.so", "status": "ok", "code": "", "reason": "",
+        "note": {"id": "acme", "abi": [0, 1], "devices": ["cpu", "cuda"]}, "build_id": "ab12"})");
+    CHECK(render_check(verdict, plain) == R"(  file          /x/libacme.so
+  status        ok
+  note.abi      0.1
+  note.devices  cpu, cuda
+  note.id       acme
+  build_id      ab12
+)");
+}
+
+TEST_CASE("a rejected file shows code and reason") {
+    const json verdict = json::parse(R"({"path": "/x/a.txt", "status": "rejected", "code": "OPDOCK-E005",
+        "reason": "'a.txt' is not an ELF file", "note": null})");
+    CHECK(render_check(verdict, plain) == R"(  file    /x/a.txt
+  status  rejected
+  code    OPDOCK-E005
+  reason  'a.txt' is not an ELF file
+  note    none that could be read
+)");
+}

@@ -1,0 +1,79 @@
+#include <doctest/doctest.h>
+
+#include "documents.hpp"
+#include "render.hpp"
+
+using namespace opdock::plugin_ls;
+using nlohmann::json;
+
+static const Paint plain(false);
+
+TEST_CASE("one screen shows plugins, reasons and the order of every op") {
+    CHECK(render_screen(small_document(), false, plain) ==
+          R"(opdock 0.1.0, ABI 0.1
+
+PLUGINS
+  acme  1.2.0  acme    loaded    /opt/acme/libacme.so
+  -     -      -       rejected  /usr/lib/opdock/plugins/libold.so
+      OPDOCK-E012: plugin 'libold.so' was built for ABI 7.0; this host supports 0.1.
+      Rebuild it.
+  gpu   0.1.0  opdock  skipped   /usr/lib/opdock/plugins/libgpu.so
+      OPDOCK-E016: PLUGIN_SKIP_CUDA is set
+
+OPS and the implementations in the order they are tried
+  gelu         cpu:0  reference.cpp
+  rmsnorm_fwd  cpu:0  vendor.acme > reference.cpp  f32,f32
+               cpu:0  nothing would serve it       bf16,f32
+  unserved     -      no implementation
+)");
+}
+
+TEST_CASE("a host without plugins says where to look") {
+    json document = small_document();
+    document["plugins"] = json::array();
+    document["ops"] = json::array();
+    CHECK(render_screen(document, false, plain) ==
+          "opdock 0.1.0, ABI 0.1\n\nPLUGINS\n  none found; 'plugin-ls --paths' shows where was searched\n");
+}
+
+TEST_CASE("one op shows each implementation, why it is not available, and each chain") {
+    CHECK(render_op(small_document()["ops"][1], plain) ==
+          R"(rmsnorm_fwd
+  rmsnorm_fwd(input: T[..., n], weight: U[n]) -> (output: T[..., n])
+  vendor.acme    vendor     acme  priority 10  cpu  available: unknown  from acme       f32,f32
+  reference.cpp  reference  -     priority 0   cpu  available: no       from reference  f32,f32 bf16,f32
+      no avx9
+  on cpu:0  vendor.acme > reference.cpp  f32,f32
+  on cpu:0  nothing would serve it       bf16,f32
+)");
+}
+
+TEST_CASE("verbose shows every op as one op is shown") {
+    const json document = small_document();
+    const std::string text = render_screen(document, true, plain);
+    for (const json &op : document["ops"]) {
+        CHECK(text.find(render_op(op, plain)) != std::string::npos);
+    }
+}
+
+TEST_CASE("colour adds escape sequences and nothing else") {
+    const std::string coloured = render_screen(small_document(), true, Paint(true));
+    CHECK(coloured.find("\x1b[31mrejected\x1b[0m") != std::string::npos);
+    std::string stripped;
+    for (size_t i = 0; i < coloured.size(); ++i) {
+        if (coloured[i] == '\x1b') {
+            i = coloured.find('m', i);
+        } else {
+            stripped += coloured[i];
+        }
+    }
+    CHECK(stripped == render_screen(small_document(), true, plain));
+}
+
+TEST_CASE("what a plugin calls itself cannot steer the terminal or break a row") {
+    json document = small_document();
+    document["plugins"][0]["version"] = "1\x1b[2J\n2";
+    const std::string text = render_plugins(document["plugins"], plain);
+    CHECK(text.find("  acme  1\\x1b[2J 2  acme") == 0);
+    CHECK(text.find('\x1b') == std::string::npos);
+}

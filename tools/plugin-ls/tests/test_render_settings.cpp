@@ -1,0 +1,29 @@
+#include <doctest/doctest.h>
+
+#include "documents.hpp"
+#include "render.hpp"
+
+using namespace opdock::plugin_ls;
+using nlohmann::json;
+
+static const Paint plain(false);
+
+TEST_CASE("every setting names its source") {
+    CHECK(render_policy(small_document()["policy"], plain) == R"(  prefer         vendor     from PLUGIN_PREFER
+  strict         no         from default
+  allow_vendors  everybody  from default
+  deny_vendors   evil       from PLUGIN_DENY_VENDORS
+  per_op.gelu    reference  from /etc/opdock/policy.yaml
+)");
+}
+
+TEST_CASE("an empty allow list reads differently from none") {
+    json policy = small_document()["policy"];
+    policy["allow_vendors"] = json::array();
+    CHECK(render_policy(policy, plain).find("allow_vendors  nobody") != std::string::npos);
+}
+
+TEST_CASE("search paths name what brought them, in order") {
+    CHECK(render_paths(small_document()["paths"], plain) == "  /opt/acme/libacme.so     PLUGIN_MODULES\n"
+                                                            "  /usr/lib/opdock/plugins  system\n");
+}

@@ -1,0 +1,67 @@
+#include "request.hpp"
+
+#include <doctest/doctest.h>
+
+#include "cli/exit.hpp"
+
+using namespace opdock::plugin_ls;
+using opdock::cli::UsageError;
+
+TEST_CASE("no arguments ask for everything") {
+    const Request request = parse_request({});
+    CHECK(request.show == Show::everything);
+    CHECK_FALSE(request.json);
+    CHECK_FALSE(request.verbose);
+    CHECK(request.modules.empty());
+}
+
+TEST_CASE("every question carries its subject") {
+    CHECK(parse_request({"--op", "gelu"}).show == Show::op);
+    CHECK(parse_request({"--op", "gelu"}).subject == "gelu");
+    CHECK(parse_request({"--exists=vendor.acme"}).subject == "vendor.acme");
+    CHECK(parse_request({"--check", "/x/../y.so"}).subject == "/y.so");
+    const Request why = parse_request({"--why", "gelu", "--device", "cuda:1", "--dtype", "bf16,f32"});
+    CHECK(why.show == Show::why);
+    CHECK(why.device == "cuda:1");
+    CHECK(why.dtype == "bf16,f32");
+}
+
+TEST_CASE("modules keep the order they were given in and become absolute") {
+    const Request request = parse_request({"--modules", "/b.so", "--json", "--modules", "a"});
+    REQUIRE(request.modules.size() == 2);
+    CHECK(request.modules[0] == "/b.so");
+    CHECK(request.modules[1].front() == '/');
+    CHECK(request.json);
+}
+
+TEST_CASE("two questions at once are a usage error that names both") {
+    CHECK_THROWS_WITH_AS(parse_request({"--policy", "--op", "gelu"}),
+                         "--op and --policy are two questions; ask one at a time", UsageError);
+}
+
+TEST_CASE("device and dtype belong to why") {
+    CHECK_THROWS_AS(parse_request({"--device", "cpu"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--op", "gelu", "--dtype", "f32"}), UsageError);
+}
+
+TEST_CASE("json with an answer that has no document is a usage error") {
+    CHECK_THROWS_AS(parse_request({"--json", "--exists", "x"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--json", "--bug-report"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--json", "--version"}), UsageError);
+}
+
+TEST_CASE("an empty value is a usage error") {
+    CHECK_THROWS_AS(parse_request({"--op", ""}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--modules", ""}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--check", ""}), UsageError);
+}
+
+TEST_CASE("help wins over everything and names every option") {
+    CHECK(parse_request({"--op", "gelu", "--policy", "--help"}).show == Show::help);
+    const std::string text = help_text();
+    for (const char *option : {"--op", "--why", "--device", "--dtype", "--rejected", "--paths", "--policy", "--check",
+                               "--exists", "--bug-report", "--modules", "--json", "-v", "--version", "Examples:"}) {
+        INFO(option);
+        CHECK(text.find(option) != std::string::npos);
+    }
+}
