@@ -3,12 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/printable.hpp"
+#include "cli/table.hpp"
 #include "opdock/abi/version.h"
 #include "render.hpp"
-#include "table.hpp"
 
 namespace opdock::plugin_ls {
 
+using cli::Paint;
+using cli::Table;
 using nlohmann::json;
 
 std::string version_text() {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
@@ -7,11 +6,10 @@
 
 #include "bug_report.hpp"
 #include "cli/exit.hpp"
-#include "cli/printable.hpp"
+#include "cli/open_host.hpp"
 #include "cli/suggest.hpp"
 #include "document.hpp"
 #include "machine.hpp"
-#include "opdock/opdock.hpp"
 #include "render.hpp"
 #include "request.hpp"
 
@@ -21,16 +19,7 @@ namespace {
 using nlohmann::json;
 
 Host open_host(const Request &request) {
-    Options options;
-    options.modules = request.modules;
-    // What the host reports while it opens is what this tool shows; warnings beyond that are worth a line.
-    const bool everything = request.verbose || secure_getenv("PLUGIN_LOG_LEVEL") != nullptr;
-    options.log = [everything](int level, std::string_view line) {
-        if (everything || level >= OPDOCK_LOG_WARNING) {
-            std::cerr << cli::printable(line) << '\n';
-        }
-    };
-    return Host(options);
+    return cli::open_host(request.modules, request.verbose);
 }
 
 void print(const json &document) {
@@ -51,21 +40,9 @@ bool module_rejected(const Request &request, const json &document) {
     return false;
 }
 
-// "bf16" is every dtype variable of the op.
-std::string dtypes_for(Host &host, const Request &request) {
-    if (request.dtype.empty() || request.dtype.find(',') != std::string::npos) {
-        return request.dtype;
-    }
-    const json signature = json::parse(host.op(request.subject).signature_json());
-    std::string dtypes;
-    for (size_t i = 0; i < signature.at("dtype_variables").size(); ++i) {
-        dtypes += (i == 0 ? "" : ",") + request.dtype;
-    }
-    return dtypes.empty() ? request.dtype : dtypes;
-}
-
-int show_why(Host &host, const Request &request, const Paint &paint) {
-    const json decision = json::parse(host.explain(request.subject, request.device, dtypes_for(host, request)));
+int show_why(const Host &host, const Request &request, const Paint &paint) {
+    const std::string device = request.device.empty() ? "cpu" : request.device;
+    const json decision = json::parse(host.explain(request.subject, device, request.dtype));
     if (request.json) {
         print(decision);
     } else {
@@ -84,7 +61,9 @@ int show_exists(const Request &request, const json &document) {
 }
 
 int show_check(const Request &request, const Paint &paint) {
-    const json verdict = json::parse(check_file(request.subject));
+    char *text = nullptr;
+    detail::check(opdock_check_file(request.subject.c_str(), &text));
+    const json verdict = json::parse(detail::take(text));
     if (request.json) {
         print(verdict);
     } else {
@@ -132,7 +111,7 @@ std::string as_text(const Request &request, const json &document, const Paint &p
 }
 
 int show(const Request &request) {
-    const Paint paint(colour_is_welcome());
+    const Paint paint(cli::colour_is_welcome());
     switch (request.show) {
     case Show::help:
         std::cout << help_text();

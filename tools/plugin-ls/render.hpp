@@ -6,9 +6,11 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "paint.hpp"
+#include "cli/paint.hpp"
 
 namespace opdock::plugin_ls {
+
+using cli::Paint;
 
 // Plugins and chains on one screen; `verbose` shows every op as render_op does.
 std::string render_screen(const nlohmann::json &document, bool verbose, const Paint &paint);

@@ -2,12 +2,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/table.hpp"
 #include "document.hpp"
 #include "render.hpp"
-#include "table.hpp"
 
 namespace opdock::plugin_ls {
 
+using cli::Table;
+using cli::Tint;
 using nlohmann::json;
 
 std::string render_check(const json &verdict, const Paint &paint) {

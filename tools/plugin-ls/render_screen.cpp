@@ -1,12 +1,15 @@
 #include <nlohmann/json.hpp>
 
+#include "cli/table.hpp"
 #include "document.hpp"
 #include "render.hpp"
-#include "table.hpp"
 
 namespace opdock::plugin_ls {
 namespace {
 
+using cli::Cell;
+using cli::Table;
+using cli::Tint;
 using nlohmann::json;
 
 std::string in_order(const json &chain) {

@@ -1,12 +1,14 @@
 #include <nlohmann/json.hpp>
 
+#include "cli/table.hpp"
 #include "document.hpp"
 #include "render.hpp"
-#include "table.hpp"
 
 namespace opdock::plugin_ls {
 namespace {
 
+using cli::Table;
+using cli::Tint;
 using nlohmann::json;
 
 // An allow list that was set and is empty allows nobody; no allow list allows everybody.
@@ -24,6 +26,20 @@ std::string source_of(const json &policy, const std::string &setting) {
     return found == sources.end() ? "default" : words(*found);
 }
 
+// `where` is "" for all devices.
+void add_settings(Table &table, const json &section, const std::string &where) {
+    const auto row = [&](const std::string &setting, const std::string &value) {
+        table.row({{where + setting}, {value}, {"from " + source_of(section, setting), Tint::quiet}});
+    };
+    row("prefer", words(section.at("prefer")));
+    row("strict", words(section.at("strict")));
+    row("allow_vendors", list_of_vendors(section.at("allow_vendors"), "everybody"));
+    row("deny_vendors", list_of_vendors(section.at("deny_vendors"), "nobody"));
+    for (const auto &[op, order] : section.at("per_op").items()) {
+        row("per_op." + op, words(order, " > "));
+    }
+}
+
 } // namespace
 
 std::string render_paths(const json &paths, const Paint &paint) {
@@ -36,15 +52,11 @@ std::string render_paths(const json &paths, const Paint &paint) {
 
 std::string render_policy(const json &policy, const Paint &paint) {
     Table table;
-    const auto row = [&](const std::string &setting, const std::string &value) {
-        table.row({{setting}, {value}, {"from " + source_of(policy, setting), Tint::quiet}});
-    };
-    row("prefer", words(policy.at("prefer")));
-    row("strict", words(policy.at("strict")));
-    row("allow_vendors", list_of_vendors(policy.at("allow_vendors"), "everybody"));
-    row("deny_vendors", list_of_vendors(policy.at("deny_vendors"), "nobody"));
-    for (const auto &[op, order] : policy.at("per_op").items()) {
-        row("per_op." + op, words(order, " > "));
+    add_settings(table, policy, "");
+    if (const auto devices = policy.find("devices"); devices != policy.end()) {
+        for (const auto &[device, section] : devices->items()) {
+            add_settings(table, section, device + " ");
+        }
     }
     return table.text(paint);
 }

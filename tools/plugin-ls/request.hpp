@@ -11,7 +11,7 @@ enum class Show { everything, op, why, rejected, paths, policy, check, exists, b
 struct Request {
     Show show = Show::everything;
     std::string subject; // what --op, --why, --check and --exists were given
-    std::string device;  // --why; "" is the host's choice
+    std::string device;  // --why; "" is cpu
     std::string dtype;   // --why; "" is any
     bool json = false;
     bool verbose = false;

@@ -5,6 +5,7 @@
 
 using namespace opdock::plugin_ls;
 using nlohmann::json;
+using opdock::cli::Paint;
 
 static const Paint plain(false);
 
@@ -26,4 +27,13 @@ TEST_CASE("an empty allow list reads differently from none") {
 TEST_CASE("search paths name what brought them, in order") {
     CHECK(render_paths(small_document()["paths"], plain) == "  /opt/acme/libacme.so     PLUGIN_MODULES\n"
                                                             "  /usr/lib/opdock/plugins  system\n");
+}
+
+TEST_CASE("a section for a device is shown with the device's name") {
+    json policy = small_document()["policy"];
+    json section = policy;
+    section["prefer"] = "reference";
+    policy["devices"]["cuda:0"] = section;
+    CHECK(render_policy(policy, plain).find("\n  cuda:0 prefer         reference  from PLUGIN_PREFER\n") !=
+          std::string::npos);
 }

@@ -5,6 +5,7 @@
 
 using namespace opdock::plugin_ls;
 using nlohmann::json;
+using opdock::cli::Paint;
 
 static const Paint plain(false);
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "paint.hpp"
+#include "cli/paint.hpp"
 
-namespace opdock::plugin_ls {
+namespace opdock::cli {
 
 struct Cell {
     std::string text; // may come from a plugin; made printable when shown
@@ -34,4 +34,4 @@ class Table {
     std::vector<Row> rows_;
 };
 
-} // namespace opdock::plugin_ls
+} // namespace opdock::cli

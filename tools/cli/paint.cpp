@@ -1,10 +1,10 @@
-#include "paint.hpp"
+#include "cli/paint.hpp"
 
 #include <cstdlib>
 
 #include <unistd.h>
 
-namespace opdock::plugin_ls {
+namespace opdock::cli {
 namespace {
 
 const char *code_of(Tint tint) {
@@ -43,4 +43,4 @@ bool colour_is_welcome() {
     return isatty(STDOUT_FILENO) == 1 && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
 }
 
-} // namespace opdock::plugin_ls
+} // namespace opdock::cli

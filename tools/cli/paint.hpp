@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace opdock::plugin_ls {
+namespace opdock::cli {
 
 enum class Tint { plain, heading, good, bad, doubtful, quiet };
 
@@ -21,4 +21,4 @@ class Paint {
 // Whether stdout is a terminal whose user did not ask for no colour (NO_COLOR, TERM=dumb).
 bool colour_is_welcome();
 
-} // namespace opdock::plugin_ls
+} // namespace opdock::cli

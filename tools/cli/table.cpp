@@ -1,14 +1,14 @@
-#include "table.hpp"
+#include "cli/table.hpp"
 
 #include <algorithm>
 
 #include "cli/printable.hpp"
 
-namespace opdock::plugin_ls {
+namespace opdock::cli {
 namespace {
 
 std::string shown(const Cell &cell) {
-    std::string text = cli::printable(cell.text);
+    std::string text = printable(cell.text);
     std::replace(text.begin(), text.end(), '\n', ' ');
     return text;
 }
@@ -26,13 +26,13 @@ std::string Table::text(const Paint &paint) const {
     for (const Row &row : rows_) {
         widths.resize(std::max(widths.size(), row.cells.size()));
         for (size_t i = 0; i < row.cells.size(); ++i) {
-            widths[i] = std::max(widths[i], cli::columns(shown(row.cells[i])));
+            widths[i] = std::max(widths[i], columns(shown(row.cells[i])));
         }
     }
     std::string result;
     for (const Row &row : rows_) {
         if (!row.note.empty()) {
-            result += "      " + cli::indent_further_lines(cli::printable(row.note), 6) + "\n";
+            result += "      " + indent_further_lines(printable(row.note), 6) + "\n";
             continue;
         }
         std::string line;
@@ -44,11 +44,11 @@ std::string Table::text(const Paint &paint) const {
                 line += paint(row.cells[i].tint, text);
                 blanks = 0;
             }
-            blanks += widths[i] - cli::columns(text) + 2;
+            blanks += widths[i] - columns(text) + 2;
         }
         result += line + "\n";
     }
     return result;
 }
 
-} // namespace opdock::plugin_ls
+} // namespace opdock::cli

@@ -1,0 +1,27 @@
+// A call's tensors and what became of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tensor.hpp"
+
+namespace opdock::plugin_run {
+
+// The tensors of one parameter: one, none where it is absent, or a list's.
+using Tensors = std::vector<HostTensor>;
+
+struct CallTensors {
+    std::vector<Tensors> inputs;  // one for each parameter
+    std::vector<Tensors> outputs; // one for each parameter
+};
+
+struct Outcome {
+    std::vector<std::pair<std::string, uint64_t>> served; // implementations and their calls
+    double first_microseconds = 0;                        // resolving and opening the plugin included
+    std::vector<double> microseconds;                     // of the repeated calls
+};
+
+} // namespace opdock::plugin_run

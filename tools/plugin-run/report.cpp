@@ -1,0 +1,226 @@
+#include "report.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "cli/exit.hpp"
+#include "cli/table.hpp"
+#include "summary.hpp"
+
+namespace opdock::plugin_run {
+namespace {
+
+using nlohmann::json;
+
+std::string result_name(const Parameter &parameter, size_t element) {
+    return parameter.name + (parameter.list ? "[" + std::to_string(element) + "]" : "");
+}
+
+void check_format(const Result &result) {
+    if (!result.file || result.file->format != FilePart::Format::npy) {
+        return;
+    }
+    const uint32_t dtype = result.tensor->dtype;
+    if (dtype == OPDOCK_BF16 || dtype == OPDOCK_E4M3 || dtype == OPDOCK_E5M2) {
+        throw cli::UsageError("--out " + result.name + "=" + result.file->path + ": .npy has no " +
+                              std::string(files::dtype_name(dtype)) + "; write to a .safetensors file instead");
+    }
+}
+
+void add_results(std::vector<Result> &results, const Parameter &parameter, const std::vector<Target> &targets,
+                 const Tensors &tensors) {
+    if (targets.size() > tensors.size()) {
+        throw cli::UsageError("--out " + parameter.name + " was given " + std::to_string(targets.size()) +
+                              " times, but there are only " + std::to_string(tensors.size()) + " tensors");
+    }
+    for (const Target &target : targets) {
+        results.push_back({result_name(parameter, target.element), &tensors[target.element], target.file});
+        check_format(results.back());
+    }
+}
+
+std::vector<Target> all_of(const Tensors &tensors) {
+    std::vector<Target> targets;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        targets.push_back({i, std::nullopt});
+    }
+    return targets;
+}
+
+std::string source_text(const Source &source) {
+    if (const auto *file = std::get_if<FilePart>(&source)) {
+        return file->path + (file->tensor.empty() ? "" : ":" + file->tensor);
+    }
+    switch (std::get<MadeUp>(source).kind) {
+    case MadeUp::Kind::random:
+        return "random";
+    case MadeUp::Kind::zeros:
+        return "zeros";
+    default:
+        return "ones";
+    }
+}
+
+bool anything_random(const Arguments &arguments) {
+    for (const auto &sources : arguments.inputs) {
+        for (const Source &source : sources) {
+            const auto *made_up = std::get_if<MadeUp>(&source);
+            if (made_up != nullptr && made_up->kind == MadeUp::Kind::random) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+double median_of(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const size_t middle = values.size() / 2;
+    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+std::string served_text(const Outcome &outcome) {
+    if (outcome.served.size() == 1) {
+        return outcome.served.front().first;
+    }
+    std::string text;
+    for (const auto &[impl, calls] : outcome.served) {
+        text += (text.empty() ? "" : ", ") + impl + " (" + std::to_string(calls) + " calls)";
+    }
+    return text;
+}
+
+std::string time_text(const Outcome &outcome) {
+    const std::string first = number_text(outcome.first_microseconds) + " us";
+    if (outcome.microseconds.empty()) {
+        return first + ", a first call: finding and opening the plugin included";
+    }
+    return "min " + number_text(*std::min_element(outcome.microseconds.begin(), outcome.microseconds.end())) +
+           " us, median " + number_text(median_of(outcome.microseconds)) + " us of " +
+           std::to_string(outcome.microseconds.size()) + " calls, after a first of " + first;
+}
+
+template<class T>
+json or_null(const std::optional<T> &value) {
+    return value ? json(*value) : json(nullptr);
+}
+
+json result_json(const Result &result) {
+    const Summary summary = summarize(*result.tensor);
+    return {{"name", result.name},
+            {"dtype", files::dtype_name(result.tensor->dtype)},
+            {"shape", result.tensor->shape},
+            {"min", or_null(summary.min)},
+            {"max", or_null(summary.max)},
+            {"mean", or_null(summary.mean)},
+            {"not_finite", summary.not_finite},
+            {"first", summary.first},
+            {"file", !result.file ? json(nullptr) : json(source_text(*result.file))}};
+}
+
+} // namespace
+
+std::vector<Result> results_of(const Signature &signature, const Arguments &arguments, const CallTensors &tensors) {
+    const auto any = [](const auto &lists) {
+        return std::any_of(lists.begin(), lists.end(), [](const auto &targets) { return !targets.empty(); });
+    };
+    const bool chosen = any(arguments.outputs) || any(arguments.written_inputs);
+    std::vector<Result> results;
+    for (size_t i = 0; i < signature.outputs.size(); ++i) {
+        add_results(results, signature.outputs[i], chosen ? arguments.outputs[i] : all_of(tensors.outputs[i]),
+                    tensors.outputs[i]);
+    }
+    for (size_t i = 0; i < signature.inputs.size(); ++i) {
+        if (signature.inputs[i].mut) {
+            add_results(results, signature.inputs[i], chosen ? arguments.written_inputs[i] : all_of(tensors.inputs[i]),
+                        tensors.inputs[i]);
+        }
+    }
+    return results;
+}
+
+void write_files(const std::vector<Result> &results) {
+    std::map<std::string, std::vector<files::TensorData>> together;
+    for (const Result &result : results) {
+        if (!result.file) {
+            continue;
+        }
+        if (result.file->format == FilePart::Format::npy) {
+            files::write_npy(result.file->path, to_file(*result.tensor, ""));
+        } else {
+            together[result.file->path].push_back(to_file(*result.tensor, result.file->tensor));
+        }
+    }
+    for (const auto &[path, tensors] : together) {
+        files::write_safetensors(path, tensors);
+    }
+}
+
+std::string render_text(const Request &request, const Signature &signature, const Arguments &arguments,
+                        const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results) {
+    const cli::Paint plain(false);
+    cli::Table facts;
+    facts.row({{"served by"}, {served_text(outcome)}});
+    facts.row({{"time"}, {time_text(outcome)}});
+    if (anything_random(arguments)) {
+        facts.row({{"seed"}, {std::to_string(request.seed)}});
+    }
+    cli::Table values;
+    for (size_t i = 0; i < signature.inputs.size(); ++i) {
+        for (size_t k = 0; k < tensors.inputs[i].size(); ++k) {
+            const HostTensor &tensor = tensors.inputs[i][k];
+            values.row({{"in"},
+                        {result_name(signature.inputs[i], k)},
+                        {type_text(tensor.dtype, tensor.shape)},
+                        {source_text(arguments.inputs[i][k])}});
+        }
+    }
+    for (const Result &result : results) {
+        values.row({{"out"},
+                    {result.name},
+                    {type_text(result.tensor->dtype, result.tensor->shape)},
+                    {to_text(summarize(*result.tensor))}});
+        if (result.file) {
+            values.note("written to " + source_text(*result.file));
+        }
+    }
+    return signature.op + " on " + request.device + "\n" + facts.text(plain) + values.text(plain);
+}
+
+json render_json(const Request &request, const Signature &signature, const Arguments &arguments,
+                 const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results) {
+    json served = json::array();
+    for (const auto &[impl, calls] : outcome.served) {
+        served.push_back({{"impl_id", impl}, {"calls", calls}});
+    }
+    json inputs = json::array();
+    for (size_t i = 0; i < signature.inputs.size(); ++i) {
+        for (size_t k = 0; k < tensors.inputs[i].size(); ++k) {
+            const HostTensor &tensor = tensors.inputs[i][k];
+            inputs.push_back({{"name", result_name(signature.inputs[i], k)},
+                              {"source", source_text(arguments.inputs[i][k])},
+                              {"dtype", files::dtype_name(tensor.dtype)},
+                              {"shape", tensor.shape}});
+        }
+    }
+    json outputs = json::array();
+    for (const Result &result : results) {
+        outputs.push_back(result_json(result));
+    }
+    const std::vector<double> &times = outcome.microseconds;
+    const json min = times.empty() ? json(nullptr) : json(*std::min_element(times.begin(), times.end()));
+    return {{"schema", "opdock.plugin-run/1"},
+            {"op", signature.op},
+            {"device", request.device},
+            {"served", std::move(served)},
+            {"seed", anything_random(arguments) ? json(request.seed) : json(nullptr)},
+            {"microseconds",
+             {{"first", outcome.first_microseconds},
+              {"repeat", times.size()},
+              {"min", min},
+              {"median", times.empty() ? json(nullptr) : json(median_of(times))}}},
+            {"inputs", std::move(inputs)},
+            {"outputs", std::move(outputs)}};
+}
+
+} // namespace opdock::plugin_run

@@ -1,0 +1,42 @@
+// What plugin-run says after the call, and the files it leaves.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "arguments.hpp"
+#include "outcome.hpp"
+#include "request.hpp"
+#include "signature.hpp"
+
+namespace opdock::plugin_run {
+
+// A tensor that is shown.
+struct Result {
+    std::string name; // "grads", or "grads[1]" of a list
+    const HostTensor *tensor;
+    std::optional<FilePart> file;
+};
+
+// What --out named; without any --out all outputs that are not optional and all inputs that the op writes. Throws
+// cli::UsageError when --out names more tensors of a list than there are, or .npy for a dtype it cannot hold: to be
+// asked before the call, which may take long.
+std::vector<Result> results_of(const Signature &signature, const Arguments &arguments, const CallTensors &tensors);
+
+// Throws files::Error.
+void write_files(const std::vector<Result> &results);
+
+std::string render_text(const Request &request, const Signature &signature, const Arguments &arguments,
+                        const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results);
+
+// {"schema": "opdock.plugin-run/1", "op", "device", "served": [{"impl_id", "calls"}], "seed": number or null when
+// nothing was random, "microseconds": {"first", "repeat", "min", "median"}, "inputs": [{"name", "source", "dtype",
+// "shape"}], "outputs": [{"name", "dtype", "shape", "min", "max", "mean", "not_finite", "first": [...], "file"}]}; what
+// does not apply is null.
+nlohmann::json render_json(const Request &request, const Signature &signature, const Arguments &arguments,
+                           const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results);
+
+} // namespace opdock::plugin_run

@@ -1,0 +1,147 @@
+#include "request.hpp"
+
+#include <charconv>
+#include <limits>
+#include <sstream>
+
+#include "cli/arguments.hpp"
+#include "cli/exit.hpp"
+
+namespace opdock::plugin_run {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char *introduction =
+    R"(Usage: plugin-run OP --in NAME=SOURCE... [--attr NAME=VALUE]... [--out NAME[=FILE]]... [OPTION...]
+
+Runs one op once (or often) and shows what served it, how long it took and what came out. Outputs are allocated from the
+op's signature; optional ones only when --out names them. 'plugin-run OP' alone shows what the op expects.
+
+A SOURCE is a file or made up:
+  x.npy                       NumPy's format; has no bf16
+  x.safetensors:weight        one tensor of a file; without ':NAME' the one called as the input
+  random:bf16[64,1024]        standard normal numbers
+  random:i64[8]:0..100        evenly spread, 0 to 99; integers need a range
+  random:f32[8]:-1..1         evenly spread, -1 to 1
+  zeros:f32[8]  ones:f32[]    all the same; [] is a scalar
+A list parameter takes --in (and --out) once for each tensor. A 'mut' input can be written with --out as well.
+)";
+
+constexpr const char *examples = R"(
+Examples:
+  plugin-run rmsnorm_fwd --in input=random:bf16[64,1024] --in weight=ones:bf16[1024]
+  plugin-run rmsnorm_fwd --in input=x.npy --in weight=w.npy --attr eps=1e-6 --out output=y.npy --out rsigma
+  plugin-run gelu --in input=random:f32[4096,4096] --impl reference.cpp --repeat 10
+  plugin-run multi_tensor_l2norm --in inputs=a.npy --in inputs=b.npy
+
+Exit codes: 0 fine; 1 the op, an implementation or a file is absent, or the call failed; 2 wrong usage.
+)";
+
+po::options_description describe_options() {
+    po::options_description options("Options", 110, 60);
+    const auto texts = [](const char *name) {
+        return po::value<std::vector<std::string>>()->composing()->value_name(name);
+    };
+    const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
+    options.add_options()                                                                                   //
+        ("in", texts("NAME=SOURCE"), "an input")                                                            //
+        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                       //
+        ("out", texts("NAME[=FILE]"), "summarize this output, and write it to .npy or .safetensors[:NAME]") //
+        ("device", text("D"), "where to run; \"cpu\" by default")                                           //
+        ("impl", text("IMPL_ID"), "this implementation or none")                                            //
+        ("repeat", text("N"), "after a first call N more, and their minimum and median time")               //
+        ("seed", text("N"), "of the random inputs; 0 by default")                                           //
+        ("modules", texts("PATH"), "search this plugin file or directory first")                            //
+        ("json", "print JSON, schema opdock.plugin-run/1")                                                  //
+        ("version", "the version of this tool and its ABI")                                                 //
+        ("help,h", "this text");
+    return options;
+}
+
+std::vector<Named> named(const po::variables_map &values, const char *option, bool text_required) {
+    std::vector<Named> result;
+    if (values.count(option) == 0) {
+        return result;
+    }
+    for (const auto &argument : values[option].as<std::vector<std::string>>()) {
+        const size_t equals = argument.find('=');
+        const bool has_text = equals != std::string::npos && equals + 1 < argument.size();
+        if (equals == 0 || argument.empty() || (!has_text && (text_required || equals != std::string::npos))) {
+            throw cli::UsageError(std::string("--") + option + " '" + argument + "': expected " +
+                                  (text_required ? "NAME=..." : "NAME or NAME=FILE"));
+        }
+        result.push_back({argument.substr(0, equals), has_text ? argument.substr(equals + 1) : ""});
+    }
+    return result;
+}
+
+// boost::lexical_cast takes "-1" for an unsigned number.
+uint64_t number(const po::variables_map &values, const char *option, uint64_t minimum, uint64_t maximum) {
+    const auto &text = values[option].as<std::string>();
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < minimum || value > maximum) {
+        throw cli::UsageError(std::string("--") + option + " '" + text + "': expected a whole number from " +
+                              std::to_string(minimum) + " to " + std::to_string(maximum));
+    }
+    return value;
+}
+
+} // namespace
+
+Request parse_request(const std::vector<std::string> &arguments) {
+    po::options_description all = describe_options();
+    all.add_options()("op", po::value<std::vector<std::string>>()); // the positional one
+    po::positional_options_description positional;
+    positional.add("op", -1);
+    const po::variables_map values = cli::parse_arguments(arguments, all, positional);
+
+    Request request;
+    request.help = values.count("help") != 0;
+    request.version = values.count("version") != 0;
+    request.json = values.count("json") != 0;
+    request.inputs = named(values, "in", true);
+    request.attributes = named(values, "attr", true);
+    request.outputs = named(values, "out", false);
+    if (values.count("device") != 0) {
+        request.device = values["device"].as<std::string>();
+    }
+    if (values.count("impl") != 0) {
+        request.impl = values["impl"].as<std::string>();
+        if (request.impl.empty()) {
+            throw cli::UsageError("the value of --impl is empty");
+        }
+    }
+    if (values.count("repeat") != 0) {
+        request.repeat = static_cast<uint32_t>(number(values, "repeat", 1, 1'000'000));
+    }
+    if (values.count("seed") != 0) {
+        request.seed = number(values, "seed", 0, std::numeric_limits<uint64_t>::max());
+    }
+    if (values.count("modules") != 0) {
+        for (const auto &path : values["modules"].as<std::vector<std::string>>()) {
+            request.modules.push_back(cli::absolute_path(path));
+        }
+    }
+    if (request.help || request.version) {
+        return request;
+    }
+    if (values.count("op") == 0) {
+        throw cli::UsageError("which op? 'plugin-ls' lists those there are");
+    }
+    const auto &ops = values["op"].as<std::vector<std::string>>();
+    if (ops.size() != 1) {
+        throw cli::UsageError("one op at a time; '" + ops[1] + "' is a second one");
+    }
+    request.op = ops.front();
+    return request;
+}
+
+std::string help_text() {
+    std::ostringstream text;
+    text << introduction << '\n' << describe_options() << examples;
+    return text.str();
+}
+
+} // namespace opdock::plugin_run

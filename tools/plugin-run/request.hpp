@@ -1,0 +1,36 @@
+// What the command line of plugin-run asks for, as text; whether it fits the op is the next question.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace opdock::plugin_run {
+
+// NAME=TEXT. The text of an --out may be missing, and is then "".
+struct Named {
+    std::string name;
+    std::string text;
+};
+
+struct Request {
+    bool help = false;
+    bool version = false;
+    std::string op;
+    std::vector<Named> inputs;
+    std::vector<Named> attributes;
+    std::vector<Named> outputs;
+    std::string device = "cpu";
+    std::string impl;    // "" leaves the choice to the policy
+    uint32_t repeat = 0; // timed calls after the first
+    uint64_t seed = 0;
+    bool json = false;
+    std::vector<std::string> modules; // absolute
+};
+
+// `arguments` without the program's name. Throws cli::UsageError.
+Request parse_request(const std::vector<std::string> &arguments);
+
+std::string help_text();
+
+} // namespace opdock::plugin_run

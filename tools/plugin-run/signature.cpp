@@ -1,0 +1,126 @@
+#include "signature.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace opdock::plugin_run {
+namespace {
+
+using nlohmann::json;
+
+std::vector<Parameter> read_parameters(const json &list, const std::string &text) {
+    std::vector<Parameter> parameters;
+    for (const json &one : list) {
+        const auto name = one.at("name").get<std::string>();
+        parameters.push_back({name, type_in(text, name), one.at("optional").get<bool>(), one.at("list").get<bool>(),
+                              one.at("mut").get<bool>()});
+    }
+    return parameters;
+}
+
+std::string upper(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    return text;
+}
+
+std::string_view trimmed(std::string_view text) {
+    const size_t begin = std::min(text.find_first_not_of(' '), text.size());
+    return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+}
+
+// Of "mut params: U[n]*" or "output ~ input: T[...]".
+std::string_view name_of(std::string_view parameter) {
+    parameter = trimmed(parameter);
+    if (parameter.rfind("mut ", 0) == 0) {
+        parameter = trimmed(parameter.substr(4));
+    }
+    return parameter.substr(0, parameter.find_first_of(" ~:"));
+}
+
+struct Line {
+    std::string option;
+    std::string remark;
+    bool missing = false;
+};
+
+std::string remark_of(const Parameter &parameter) {
+    return parameter.type + (parameter.list ? ", once for each tensor" : "") +
+           (parameter.optional ? ", optional" : "") + (parameter.mut ? ", written" : "");
+}
+
+std::string to_text(const std::vector<Line> &lines) {
+    size_t width = 0;
+    for (const Line &line : lines) {
+        width = std::max(width, line.option.size());
+    }
+    std::string text;
+    for (const Line &line : lines) {
+        text += (line.missing ? "  > " : "    ") + line.option + std::string(width - line.option.size() + 2, ' ') +
+                line.remark + (line.missing ? "  (missing)" : "") + "\n";
+    }
+    return text;
+}
+
+} // namespace
+
+std::string type_in(std::string_view parameters, std::string_view name) {
+    const size_t open = parameters.find('(');
+    size_t begin = open + 1;
+    int depth = 0;
+    for (size_t i = open; i < parameters.size() && open != std::string_view::npos; ++i) {
+        const char c = parameters[i];
+        depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
+        if (!(depth == 1 && c == ',') && depth != 0) {
+            continue;
+        }
+        const std::string_view one = parameters.substr(begin, i - begin); // "output ~ input: T[...]"
+        const size_t colon = one.find(':');
+        if (colon != std::string_view::npos && name_of(one) == name) {
+            return std::string(trimmed(one.substr(colon + 1)));
+        }
+        if (depth == 0) {
+            break;
+        }
+        begin = i + 1;
+    }
+    return "";
+}
+
+Signature read_signature(const json &json) {
+    Signature signature;
+    signature.op = json.at("op").get<std::string>();
+    signature.text = json.at("signature").get<std::string>();
+    const size_t arrow = signature.text.find("->");
+    const std::string before = signature.text.substr(0, arrow);
+    const std::string after = arrow == std::string::npos ? "" : signature.text.substr(arrow);
+    signature.inputs = read_parameters(json.at("inputs"), before);
+    signature.outputs = read_parameters(json.at("outputs"), after);
+    for (const auto &one : json.at("attributes")) {
+        signature.attributes.push_back(
+            {one.at("name").get<std::string>(), one.at("type").get<std::string>(), one.at("default")});
+    }
+    return signature;
+}
+
+std::string expected_arguments(const Signature &signature, const std::vector<std::string> &missing) {
+    const auto is_missing = [&](const std::string &name) {
+        return std::find(missing.begin(), missing.end(), name) != missing.end();
+    };
+    std::vector<Line> lines;
+    for (const Parameter &input : signature.inputs) {
+        lines.push_back({"--in " + input.name + "=SOURCE", remark_of(input), is_missing(input.name)});
+    }
+    for (const AttributeParameter &attribute : signature.attributes) {
+        lines.push_back({"--attr " + attribute.name + "=" + upper(attribute.type),
+                         attribute.by_default.is_null() ? "required" : "default " + attribute.by_default.dump(),
+                         is_missing(attribute.name)});
+    }
+    for (const Parameter &output : signature.outputs) {
+        lines.push_back({"--out " + output.name + "[=FILE]", remark_of(output)});
+    }
+    return "  " + signature.text + "\n" + to_text(lines);
+}
+
+} // namespace opdock::plugin_run

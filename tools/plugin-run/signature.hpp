@@ -1,0 +1,42 @@
+// An op's signature as opdock_signature_json gives it, and what it asks of a command line.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace opdock::plugin_run {
+
+struct Parameter {
+    std::string name;
+    std::string type; // "T[..., n]", from the text
+    bool optional = false;
+    bool list = false;
+    bool mut = false;
+};
+
+struct AttributeParameter {
+    std::string name;
+    std::string type;          // int, float, bool, string, dtype or int[]
+    nlohmann::json by_default; // null: required
+};
+
+struct Signature {
+    std::string op;
+    std::string text;
+    std::vector<Parameter> inputs;
+    std::vector<Parameter> outputs;
+    std::vector<AttributeParameter> attributes;
+};
+
+Signature read_signature(const nlohmann::json &json);
+
+// The signature and a line for each argument, those in `missing` marked.
+std::string expected_arguments(const Signature &signature, const std::vector<std::string> &missing);
+
+// The type of `name` in the first pair of parentheses; "" when it is not there.
+std::string type_in(std::string_view parameters, std::string_view name);
+
+} // namespace opdock::plugin_run

@@ -1,0 +1,173 @@
+#include "source.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "cli/exit.hpp"
+#include "cli/suggest.hpp"
+#include "tensor_files.hpp"
+
+namespace opdock::plugin_run {
+namespace {
+
+constexpr std::array<uint32_t, 9> dtypes = {OPDOCK_F32, OPDOCK_F16, OPDOCK_BF16, OPDOCK_E4M3, OPDOCK_E5M2,
+                                            OPDOCK_I64, OPDOCK_I32, OPDOCK_U8,   OPDOCK_BOOL};
+
+[[noreturn]] void malformed(std::string_view text, const std::string &expected) {
+    throw cli::UsageError("'" + std::string(text) + "': expected " + expected);
+}
+
+bool is_float(uint32_t dtype) {
+    const uint8_t code = opdock_dtype_unpack(dtype).code;
+    return code != kDLInt && code != kDLUInt && code != OPDOCK_DL_BOOL;
+}
+
+// The first integer of a dtype and the one past its last, as far as a double is exact.
+std::pair<double, double> integers_of(uint32_t dtype) {
+    switch (dtype) {
+    case OPDOCK_BOOL:
+        return {0, 2};
+    case OPDOCK_U8:
+        return {0, 0x1p8};
+    case OPDOCK_I32:
+        return {-0x1p31, 0x1p31};
+    default:
+        return {-0x1p53, 0x1p53};
+    }
+}
+
+template<class Number>
+bool parse_number(std::string_view text, Number &value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size();
+}
+
+// "64,1024" or "".
+std::vector<int64_t> parse_dims(std::string_view text, std::string_view whole) {
+    std::vector<int64_t> shape;
+    while (!text.empty()) {
+        const size_t comma = text.find(',');
+        int64_t dim = 0;
+        if (!parse_number(text.substr(0, comma), dim) || dim < 0 || comma + 1 == text.size()) {
+            malformed(whole, "dims such as [64,1024], none of them negative");
+        }
+        shape.push_back(dim);
+        text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+    }
+    return shape;
+}
+
+std::pair<double, double> parse_range(std::string_view text, uint32_t dtype, std::string_view whole) {
+    const size_t dots = text.find("..");
+    double low = 0;
+    double high = 0;
+    if (dots == std::string_view::npos || !parse_number(text.substr(0, dots), low) ||
+        !parse_number(text.substr(dots + 2), high)) {
+        malformed(whole, "a range such as 0..100 after the dims");
+    }
+    if (is_float(dtype)) {
+        if (!std::isfinite(low) || !std::isfinite(high) || low > high) {
+            malformed(whole, "a range of finite numbers whose end is not below its beginning");
+        }
+        return {low, high};
+    }
+    const auto [least, past] = integers_of(dtype);
+    if (!(low >= least && high <= past && low < high) || low != std::trunc(low) || high != std::trunc(high)) {
+        malformed(whole, "a range of whole numbers that " + std::string(files::dtype_name(dtype)) +
+                             " has (at most 2^53), the end above the beginning");
+    }
+    return {low, high};
+}
+
+std::optional<MadeUp::Kind> made_up_kind(std::string_view word) {
+    if (word == "random") {
+        return MadeUp::Kind::random;
+    }
+    if (word == "zeros") {
+        return MadeUp::Kind::zeros;
+    }
+    if (word == "ones") {
+        return MadeUp::Kind::ones;
+    }
+    return std::nullopt;
+}
+
+// `rest` is what follows "random:".
+MadeUp parse_made_up(MadeUp::Kind kind, std::string_view rest, std::string_view whole) {
+    const size_t open = rest.find('[');
+    const size_t close = rest.find(']');
+    if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
+        malformed(whole, "a dtype and dims, such as random:bf16[64,1024]");
+    }
+    MadeUp made_up{kind, parse_dtype(rest.substr(0, open)), parse_dims(rest.substr(open + 1, close - open - 1), whole)};
+    const std::string_view range = rest.substr(close + 1);
+    if (!range.empty()) {
+        if (kind != MadeUp::Kind::random || range.front() != ':') {
+            malformed(whole,
+                      kind == MadeUp::Kind::random ? "':' and a range after the dims" : "nothing after the dims");
+        }
+        made_up.range = parse_range(range.substr(1), made_up.dtype, whole);
+    } else if (kind == MadeUp::Kind::random && !is_float(made_up.dtype) && made_up.dtype != OPDOCK_BOOL) {
+        malformed(whole, "a range for random integers, such as " + std::string(whole) + ":0..100");
+    }
+    return made_up;
+}
+
+bool ends_with(std::string_view text, std::string_view end) {
+    return text.size() > end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+} // namespace
+
+uint32_t parse_dtype(std::string_view name) {
+    std::vector<std::string> names;
+    for (const uint32_t dtype : dtypes) {
+        if (files::dtype_name(dtype) == name) {
+            return dtype;
+        }
+        names.emplace_back(files::dtype_name(dtype));
+    }
+    throw cli::UsageError("'" + std::string(name) + "' is no dtype" + cli::did_you_mean(name, names) +
+                          " There are f32 f16 bf16 e4m3 e5m2 i64 i32 u8 bool.");
+}
+
+FilePart parse_file_part(std::string_view text) {
+    constexpr std::string_view safetensors = ".safetensors";
+    if (ends_with(text, ".npy")) {
+        return {FilePart::Format::npy, std::string(text), ""};
+    }
+    if (ends_with(text, safetensors)) {
+        return {FilePart::Format::safetensors, std::string(text), ""};
+    }
+    const size_t at = text.rfind(std::string(safetensors) + ":");
+    if (at == std::string_view::npos || at == 0 || at + safetensors.size() + 1 == text.size()) {
+        malformed(text, "FILE.npy, FILE.safetensors or FILE.safetensors:NAME");
+    }
+    return {FilePart::Format::safetensors, std::string(text.substr(0, at + safetensors.size())),
+            std::string(text.substr(at + safetensors.size() + 1))};
+}
+
+Source parse_source(std::string_view text) {
+    const size_t colon = text.find(':');
+    if (colon != std::string_view::npos) {
+        if (const auto kind = made_up_kind(text.substr(0, colon))) {
+            return parse_made_up(*kind, text.substr(colon + 1), text);
+        }
+    }
+    try {
+        return parse_file_part(text);
+    } catch (const cli::UsageError &) {
+        malformed(text, "FILE.npy, FILE.safetensors:NAME, random:bf16[64,1024], zeros:... or ones:...");
+    }
+}
+
+std::string type_text(uint32_t dtype, const std::vector<int64_t> &shape) {
+    std::string dims;
+    for (const int64_t dim : shape) {
+        dims += (dims.empty() ? "" : ",") + std::to_string(dim);
+    }
+    return std::string(files::dtype_name(dtype)) + "[" + dims + "]";
+}
+
+} // namespace opdock::plugin_run

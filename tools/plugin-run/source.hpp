@@ -1,0 +1,42 @@
+// Where a tensor comes from or goes to, as the command line spells it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace opdock::plugin_run {
+
+// "random:i64[8]:0..100"
+struct MadeUp {
+    enum class Kind { random, zeros, ones };
+    Kind kind = Kind::random;
+    uint32_t dtype = 0; // packed
+    std::vector<int64_t> shape;
+    // Of random: evenly spread from the first to the second, which integers do not reach.
+    std::optional<std::pair<double, double>> range = std::nullopt;
+};
+
+// "dir/file.safetensors:tensor"
+struct FilePart {
+    enum class Format { npy, safetensors };
+    Format format = Format::npy;
+    std::string path;
+    std::string tensor; // of .safetensors; "" takes the parameter's name
+};
+
+using Source = std::variant<MadeUp, FilePart>;
+
+// All throw cli::UsageError, whose message says what was expected.
+Source parse_source(std::string_view text);
+FilePart parse_file_part(std::string_view text);
+uint32_t parse_dtype(std::string_view name);
+
+// "bf16[64,1024]"
+std::string type_text(uint32_t dtype, const std::vector<int64_t> &shape);
+
+} // namespace opdock::plugin_run

@@ -1,0 +1,78 @@
+#include "tensor.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <random>
+
+#include "element.hpp"
+
+namespace opdock::plugin_run {
+namespace {
+
+// The standard library's distributions differ between implementations; these do not.
+class Random {
+  public:
+    explicit Random(uint64_t seed) : engine_(seed) {}
+
+    // [0, 1)
+    double even() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+
+    // Box and Muller's, one of each pair.
+    double normal() {
+        const double radius = std::sqrt(-2.0 * std::log(1.0 - even()));
+        return radius * std::cos(2.0 * std::numbers::pi * even());
+    }
+
+  private:
+    std::mt19937_64 engine_;
+};
+
+bool is_integer(uint32_t dtype) {
+    return dtype == OPDOCK_I64 || dtype == OPDOCK_I32 || dtype == OPDOCK_U8 || dtype == OPDOCK_BOOL;
+}
+
+double random_value(Random &random, const MadeUp &made_up) {
+    if (!made_up.range) {
+        return made_up.dtype == OPDOCK_BOOL ? std::floor(2.0 * random.even()) : random.normal();
+    }
+    const auto [low, high] = *made_up.range;
+    const double value = low + (high - low) * random.even();
+    return is_integer(made_up.dtype) ? std::min(std::floor(value), high - 1) : value;
+}
+
+} // namespace
+
+HostTensor::HostTensor(uint32_t type, std::vector<int64_t> dims)
+    : dtype(type), shape(std::move(dims)), bytes(files::byte_size(dtype, shape)),
+      elements(bytes / files::element_size(dtype)),
+      memory(static_cast<std::byte *>(::operator new(std::max<size_t>(bytes, 1), alignment))) {
+    std::memset(memory.get(), 0, bytes);
+}
+
+HostTensor make_up(const MadeUp &made_up, uint64_t seed) {
+    HostTensor tensor(made_up.dtype, made_up.shape);
+    Random random(seed);
+    for (size_t i = 0; i < tensor.elements && made_up.kind != MadeUp::Kind::zeros; ++i) {
+        store_element(tensor.dtype, tensor.memory.get(), i,
+                      made_up.kind == MadeUp::Kind::ones ? 1.0 : random_value(random, made_up));
+    }
+    return tensor;
+}
+
+HostTensor read_tensor(const FilePart &file, const std::string &parameter) {
+    const files::TensorData data =
+        file.format == FilePart::Format::npy
+            ? files::read_npy(file.path)
+            : files::read_safetensors(file.path, file.tensor.empty() ? parameter : file.tensor);
+    HostTensor tensor(data.dtype, data.shape);
+    std::copy(data.bytes.begin(), data.bytes.end(), tensor.memory.get());
+    return tensor;
+}
+
+files::TensorData to_file(const HostTensor &tensor, const std::string &name) {
+    return {name, tensor.dtype, tensor.shape, {tensor.memory.get(), tensor.memory.get() + tensor.bytes}};
+}
+
+} // namespace opdock::plugin_run

@@ -1,0 +1,42 @@
+// Tensors in memory, aligned as frameworks align theirs: a kernel that wants 64 bytes must not decline because of a
+// tool.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "source.hpp"
+#include "tensor_files.hpp"
+
+namespace opdock::plugin_run {
+
+struct HostTensor {
+    static constexpr std::align_val_t alignment{256};
+    struct Free {
+        void operator()(std::byte *memory) const { ::operator delete(memory, alignment); }
+    };
+
+    // Zeros.
+    HostTensor(uint32_t dtype, std::vector<int64_t> shape);
+
+    uint32_t dtype;
+    std::vector<int64_t> shape;
+    size_t bytes;
+    size_t elements;
+    std::unique_ptr<std::byte, Free> memory;
+};
+
+// Filled from the seed alone: the same numbers on every machine.
+HostTensor make_up(const MadeUp &made_up, uint64_t seed);
+
+// `parameter` names the tensor in a .safetensors file that the source does not name. Throws files::Error.
+HostTensor read_tensor(const FilePart &file, const std::string &parameter);
+
+// As the file libraries want it.
+files::TensorData to_file(const HostTensor &tensor, const std::string &name);
+
+} // namespace opdock::plugin_run

@@ -1,0 +1,124 @@
+#include "arguments.hpp"
+
+#include <doctest/doctest.h>
+
+#include "cli/exit.hpp"
+#include "opdock/abi/dtype.h"
+#include "signatures.hpp"
+
+using namespace opdock::plugin_run;
+using opdock::cli::UsageError;
+
+static Request rmsnorm_request() {
+    Request request;
+    request.op = "rmsnorm_fwd";
+    request.inputs = {{"weight", "ones:f32[8]"}, {"input", "random:f32[4,8]"}};
+    return request;
+}
+
+// The message of the UsageError, or "" when there is none.
+static std::string complaint(const Request &request, const Signature &signature) {
+    try {
+        match(request, signature);
+        return "";
+    } catch (const UsageError &error) {
+        return error.what();
+    }
+}
+
+TEST_CASE("inputs are put in the signature's order by their names") {
+    const Arguments arguments = match(rmsnorm_request(), rmsnorm());
+    REQUIRE(arguments.inputs.size() == 2);
+    CHECK(std::get<MadeUp>(arguments.inputs[0].at(0)).shape == std::vector<int64_t>{4, 8});
+    CHECK(std::get<MadeUp>(arguments.inputs[1].at(0)).shape == std::vector<int64_t>{8});
+}
+
+TEST_CASE("missing inputs are all named, with the signature") {
+    Request request;
+    request.inputs = {{"noop", "zeros:i32[1]"}};
+    const std::string text = complaint(request, sgd());
+    CHECK(text.find("sgd needs 'grads', 'params', 'momentum'\n  sgd(grads: ") == 0);
+    CHECK(text.find("  > --in grads=SOURCE") != std::string::npos);
+    CHECK(text.find("SOURCE is FILE.npy") != std::string::npos);
+}
+
+TEST_CASE("an argument that the op does not have is named, with near misses") {
+    Request request = rmsnorm_request();
+    request.inputs.push_back({"wieght", "ones:f32[8]"});
+    CHECK(
+        complaint(request, rmsnorm()).find("--in 'wieght': rmsnorm_fwd has no such argument; did you mean 'weight'?") ==
+        0);
+    request = rmsnorm_request();
+    request.attributes = {{"epsilon", "1"}};
+    CHECK(complaint(request, rmsnorm()).find("--attr 'epsilon': rmsnorm_fwd has no such argument") == 0);
+    request = rmsnorm_request();
+    request.outputs = {{"input", ""}};
+    CHECK(complaint(request, rmsnorm()).find("--out 'input': rmsnorm_fwd has no such argument") == 0);
+}
+
+TEST_CASE("only lists take an argument more than once") {
+    Request request = rmsnorm_request();
+    request.inputs.push_back({"input", "ones:f32[8]"});
+    CHECK(complaint(request, rmsnorm()) == "--in input was given twice, and is not a list");
+    request = rmsnorm_request();
+    request.attributes = {{"eps", "1"}, {"eps", "2"}};
+    CHECK(complaint(request, rmsnorm()) == "--attr eps was given twice");
+    request = rmsnorm_request();
+    request.outputs = {{"output", ""}, {"output", ""}};
+    CHECK(complaint(request, rmsnorm()) == "--out output was given twice, and is not a list");
+
+    Request list;
+    list.inputs = {
+        {"grads", "ones:f32[2]"}, {"params", "ones:f32[2]"}, {"grads", "ones:f32[3]"}, {"params", "ones:f32[3]"}};
+    list.attributes = {{"momentum", "0.9"}};
+    const Arguments arguments = match(list, sgd());
+    CHECK(arguments.inputs[0].size() == 2);
+    CHECK(std::get<MadeUp>(arguments.inputs[0][1]).shape == std::vector<int64_t>{3});
+    CHECK(arguments.inputs[2].empty());
+}
+
+TEST_CASE("an input that the op writes can be an output") {
+    Request list;
+    list.inputs = {{"grads", "ones:f32[2]"}, {"params", "ones:f32[2]"}};
+    list.attributes = {{"momentum", "0.9"}};
+    list.outputs = {{"params", "p.safetensors"}, {"params", "p.safetensors"}};
+    const Arguments arguments = match(list, sgd());
+    REQUIRE(arguments.written_inputs[1].size() == 2);
+    CHECK(arguments.written_inputs[1][0].file->tensor == "params");
+    CHECK(arguments.written_inputs[1][1].file->tensor == "params.1");
+    CHECK(arguments.written_inputs[1][1].element == 1);
+}
+
+TEST_CASE("two outputs never go to one place") {
+    Request request = rmsnorm_request();
+    request.outputs = {{"output", "y.npy"}, {"rsigma", "y.npy"}};
+    CHECK(complaint(request, rmsnorm()) == "two outputs would be written to 'y.npy'");
+    request.outputs = {{"output", "y.safetensors:a"}, {"rsigma", "y.safetensors:a"}};
+    CHECK(complaint(request, rmsnorm()) == "two outputs would be written to 'y.safetensors:a'");
+    request.outputs = {{"output", "y.safetensors"}, {"rsigma", "y.safetensors"}};
+    CHECK(complaint(request, rmsnorm()).empty());
+}
+
+TEST_CASE("attributes take the type of their parameter") {
+    const auto value = [](const char *type, const char *text) {
+        return parse_attribute({"a", type, nullptr}, text).value;
+    };
+    CHECK(std::get<int64_t>(value("int", "-7")) == -7);
+    CHECK(std::get<double>(value("float", "1e-6")) == 1e-6);
+    CHECK(std::get<double>(value("float", "2")) == 2.0);
+    CHECK(std::get<bool>(value("bool", "yes")));
+    CHECK_FALSE(std::get<bool>(value("bool", "0")));
+    CHECK(std::get<std::string>(value("string", "a b")) == "a b");
+    CHECK(opdock_dtype_pack(std::get<DLDataType>(value("dtype", "e4m3"))) == OPDOCK_E4M3);
+    CHECK(std::get<std::vector<int64_t>>(value("int[]", "[1,-2]")) == std::vector<int64_t>{1, -2});
+    CHECK(std::get<std::vector<int64_t>>(value("int[]", "3")) == std::vector<int64_t>{3});
+}
+
+TEST_CASE("a value of another type is a usage error") {
+    const auto parse = [](const char *type, const char *text) { return parse_attribute({"a", type, nullptr}, text); };
+    CHECK_THROWS_WITH_AS(parse("int", "1.5"), "--attr a: '1.5' is not of type int", UsageError);
+    CHECK_THROWS_AS(parse("float", "1e-6x"), UsageError);
+    CHECK_THROWS_AS(parse("bool", "maybe"), UsageError);
+    CHECK_THROWS_AS(parse("dtype", "f8"), UsageError);
+    CHECK_THROWS_AS(parse("int[]", "1,,2"), UsageError);
+}

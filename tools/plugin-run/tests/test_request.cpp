@@ -1,0 +1,61 @@
+#include "request.hpp"
+
+#include <doctest/doctest.h>
+
+#include "cli/exit.hpp"
+
+using namespace opdock::plugin_run;
+using opdock::cli::UsageError;
+
+TEST_CASE("the command line of the manual is understood") {
+    const Request request = parse_request({"rmsnorm_fwd", "--in", "input=x.npy", "--in", "weight=w.npy", "--attr",
+                                           "eps=1e-6", "--out", "output=y.npy", "--out", "rsigma"});
+    CHECK(request.op == "rmsnorm_fwd");
+    REQUIRE(request.inputs.size() == 2);
+    CHECK(request.inputs[1].name == "weight");
+    CHECK(request.inputs[1].text == "w.npy");
+    CHECK(request.attributes[0].text == "1e-6");
+    CHECK(request.outputs[0].text == "y.npy");
+    CHECK(request.outputs[1].text.empty());
+    CHECK(request.device == "cpu");
+    CHECK(request.repeat == 0);
+}
+
+TEST_CASE("only the first equals sign separates") {
+    CHECK(parse_request({"op", "--in", "a=dir=x/a.npy"}).inputs[0].text == "dir=x/a.npy");
+}
+
+TEST_CASE("an argument without its name or value is a usage error") {
+    CHECK_THROWS_AS(parse_request({"op", "--in", "x.npy"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"op", "--in", "=x.npy"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"op", "--attr", "eps="}), UsageError);
+    CHECK_THROWS_AS(parse_request({"op", "--out", "y="}), UsageError);
+}
+
+TEST_CASE("one op is needed, and one only") {
+    CHECK_THROWS_AS(parse_request({}), UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"gelu", "relu"}), "one op at a time; 'relu' is a second one", UsageError);
+    CHECK(parse_request({"--help"}).help);
+    CHECK(parse_request({"--version"}).version);
+}
+
+TEST_CASE("repeat and seed are whole numbers in range") {
+    CHECK(parse_request({"op", "--repeat", "10"}).repeat == 10);
+    CHECK(parse_request({"op", "--seed", "18446744073709551615"}).seed == 18446744073709551615u);
+    for (const char *wrong : {"0", "-1", "1.5", "many", "1000001"}) {
+        INFO(wrong);
+        CHECK_THROWS_AS(parse_request({"op", std::string("--repeat=") + wrong}), UsageError);
+    }
+    for (const char *wrong : {"-1", "0x10", "18446744073709551616"}) {
+        INFO(wrong);
+        CHECK_THROWS_AS(parse_request({"op", std::string("--seed=") + wrong}), UsageError);
+    }
+}
+
+TEST_CASE("the help names every option") {
+    for (const char *option : {"--in", "--attr", "--out", "--device", "--impl", "--repeat", "--seed", "--modules",
+                               "--json", "--version", "--help", "Examples:"}) {
+        INFO(option);
+        CHECK(help_text().find(option) != std::string::npos);
+    }
+}

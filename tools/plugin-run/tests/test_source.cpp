@@ -1,0 +1,94 @@
+#include "source.hpp"
+
+#include <doctest/doctest.h>
+
+#include "cli/exit.hpp"
+#include "opdock/abi/dtype.h"
+
+using namespace opdock::plugin_run;
+using opdock::cli::UsageError;
+
+TEST_CASE("made-up tensors name their dtype and dims") {
+    const auto random = std::get<MadeUp>(parse_source("random:bf16[64,1024]"));
+    CHECK(random.kind == MadeUp::Kind::random);
+    CHECK(random.dtype == OPDOCK_BF16);
+    CHECK(random.shape == std::vector<int64_t>{64, 1024});
+    CHECK_FALSE(random.range);
+    CHECK(std::get<MadeUp>(parse_source("zeros:u8[0]")).shape == std::vector<int64_t>{0});
+    CHECK(std::get<MadeUp>(parse_source("ones:e4m3[]")).shape.empty());
+}
+
+TEST_CASE("a range follows the dims") {
+    const auto targets = std::get<MadeUp>(parse_source("random:i64[8]:0..100"));
+    REQUIRE(targets.range);
+    CHECK(targets.range->first == 0.0);
+    CHECK(targets.range->second == 100.0);
+    const auto values = std::get<MadeUp>(parse_source("random:f32[8]:-1.5..2e3"));
+    REQUIRE(values.range);
+    CHECK(values.range->first == -1.5);
+    CHECK(values.range->second == 2000.0);
+}
+
+TEST_CASE("random integers without a range are a usage error that shows one") {
+    CHECK_THROWS_WITH_AS(parse_source("random:i64[8]"),
+                         "'random:i64[8]': expected a range for random integers, such as random:i64[8]:0..100",
+                         UsageError);
+    CHECK_NOTHROW(parse_source("random:bool[8]"));
+}
+
+TEST_CASE("malformed sources are usage errors") {
+    for (const char *wrong : {"random:bf16",
+                              "random:bf16[64",
+                              "random:bf16]64[",
+                              "random:bf16[64,]",
+                              "random:bf16[,64]",
+                              "random:bf16[-1]",
+                              "random:bf16[6 4]",
+                              "random:bf17[64]",
+                              "random:[64]",
+                              "random:f32[4]x",
+                              "random:f32[4]:",
+                              "random:f32[4]:1",
+                              "random:f32[4]:2..1",
+                              "random:f32[4]:nan..1",
+                              "random:f32[4]:0..inf",
+                              "random:i64[4]:5..5",
+                              "random:i64[4]:0..1.5",
+                              "random:u8[4]:0..257",
+                              "random:u8[4]:-1..4",
+                              "random:i32[4]:0..3000000000",
+                              "random:i64[4]:0..1e300",
+                              "zeros:f32[4]:0..1",
+                              "x.txt",
+                              "",
+                              ".npy",
+                              "x.npy:part",
+                              "x.safetensors:",
+                              ".safetensors:x"}) {
+        INFO(wrong);
+        CHECK_THROWS_AS(parse_source(wrong), UsageError);
+    }
+}
+
+TEST_CASE("files are told by their ends, and a tensor follows the last one") {
+    const auto npy = std::get<FilePart>(parse_source("dir/x.npy"));
+    CHECK(npy.format == FilePart::Format::npy);
+    CHECK(npy.path == "dir/x.npy");
+    const auto named = std::get<FilePart>(parse_source("a.safetensors:b/c.safetensors:layer.0:weight"));
+    CHECK(named.format == FilePart::Format::safetensors);
+    CHECK(named.path == "a.safetensors:b/c.safetensors");
+    CHECK(named.tensor == "layer.0:weight");
+    CHECK(std::get<FilePart>(parse_source("c.safetensors")).tensor.empty());
+    CHECK(std::get<FilePart>(parse_source("./random:f32[4].npy")).path == "./random:f32[4].npy");
+}
+
+TEST_CASE("a misspelt dtype is answered with the right one") {
+    CHECK_THROWS_WITH_AS(parse_dtype("bf61"),
+                         "'bf61' is no dtype; did you mean 'bf16'? There are f32 f16 bf16 e4m3 e5m2 i64 i32 u8 bool.",
+                         UsageError);
+}
+
+TEST_CASE("a type reads as it is written") {
+    CHECK(type_text(OPDOCK_BF16, {64, 1024}) == "bf16[64,1024]");
+    CHECK(type_text(OPDOCK_F32, {}) == "f32[]");
+}
