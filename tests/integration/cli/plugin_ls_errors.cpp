@@ -1,0 +1,149 @@
+// What plugin-ls says when something is wrong: on stderr, after its name, with the exit code for it.
+#include <doctest/doctest.h>
+
+#include "tools.hpp"
+
+using namespace opdock::test;
+
+TEST_CASE("wrong usage exits with 2, says what is wrong on stderr and prints nothing else") {
+    const PluginLs tool({fixture("good")});
+    const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes = {
+        {{"--jsno"}, "unknown option '--jsno'; did you mean '--json'?"},
+        {{"--o", "x"}, "unknown option '--o'"},
+        {{"stray"}, "unexpected argument"},
+        {{"--op"}, "--op"},
+        {{"--op", ""}, "--op"},
+        {{"--op", "a", "--why", "b"}, "--op and --why are two questions"},
+        {{"--device", "cpu"}, "--device and --dtype belong to --why"},
+        {{"--json", "--exists", "x"}, "--json has no meaning"},
+        {{"--modules", ""}, "a path is empty"},
+    };
+    for (const auto &[arguments, message] : mistakes) {
+        const Finished finished = tool.run(arguments);
+        INFO(message);
+        CHECK(finished.code == 2);
+        CHECK(finished.out.empty());
+        CHECK(finished.err.rfind("plugin-ls: ", 0) == 0);
+        CHECK(contains(finished.err, message));
+        CHECK(contains(finished.err, "\nTry 'plugin-ls --help'.\n"));
+    }
+}
+
+TEST_CASE("an unknown op exits with 1 and suggests the one that was meant") {
+    const PluginLs tool({fixture("good")});
+    for (const char *option : {"--op", "--why"}) {
+        const Finished finished = tool.run({option, "fixture.ad"});
+        INFO(option);
+        CHECK(finished.code == 1);
+        CHECK(finished.out.empty());
+        CHECK(finished.err == "plugin-ls: no plugin declares the op 'fixture.ad'; did you mean 'fixture.add'?\n");
+    }
+}
+
+TEST_CASE("a decision that leaves nobody is shown, and exits with 1") {
+    PluginLs tool({fixture("good")});
+    tool.with("PLUGIN_DENY_VENDORS", "acme");
+    const Finished finished = tool.run({"--why", "fixture.add"});
+    CHECK(finished.code == 1);
+    CHECK(contains(finished.out, "nothing would serve it"));
+    CHECK(contains(finished.out, "denied by PLUGIN_DENY_VENDORS"));
+}
+
+TEST_CASE("why refuses dtypes and devices that make no sense") {
+    const PluginLs tool({fixture("good")});
+    const Finished dtype = tool.run({"--why", "fixture.add", "--dtype", "f31"});
+    CHECK(dtype.code == 1);
+    CHECK(contains(dtype.err, "plugin-ls: "));
+    CHECK(contains(dtype.err, "f31"));
+    const Finished tuple = tool.run({"--why", "fixture.add", "--dtype", "f32,f32"});
+    CHECK(tuple.code == 1);
+    CHECK(contains(tuple.err, "f32,f32"));
+    const Finished device = tool.run({"--why", "fixture.add", "--device", "abacus:x"});
+    CHECK(device.code == 1);
+    CHECK(contains(device.err, "abacus"));
+}
+
+TEST_CASE("a rejected plugin is listed with its code and reason, and the rest works") {
+    const PluginLs tool({fixture("good"), fixture("other_abi")});
+    const Finished all = tool.run({});
+    CHECK(all.code == 0);
+    CHECK(contains(all.out, "rejected"));
+    CHECK(contains(all.out, "vendor.acme"));
+    const Finished rejected = tool.run({"--rejected"});
+    CHECK(rejected.code == 0);
+    CHECK(contains(rejected.out, fixture("other_abi")));
+    CHECK(contains(rejected.out, "OPDOCK-E012: "));
+    CHECK(contains(rejected.out, "ABI 2.0"));
+    CHECK_FALSE(contains(rejected.out, fixture("good")));
+}
+
+TEST_CASE("nothing rejected is said in words") {
+    CHECK(PluginLs({fixture("good")}).run({"--rejected"}).out == "no plugin was rejected or skipped\n");
+}
+
+TEST_CASE("a module named on the command line that is not taken makes the exit code 1") {
+    const Finished finished = PluginLs({fixture("good")}).run({"--modules", fixture("other_abi")});
+    CHECK(finished.code == 1);
+    CHECK(contains(finished.out, "OPDOCK-E012"));
+}
+
+TEST_CASE("in strict mode a module that was asked for and does not load is an error") {
+    PluginLs tool({fixture("good"), fixture("other_abi")});
+    tool.with("PLUGIN_STRICT", "1");
+    const Finished finished = tool.run({});
+    CHECK(finished.code == 1);
+    CHECK(finished.out.empty());
+    CHECK(contains(finished.err, "plugin-ls: "));
+    CHECK(contains(finished.err, "libother_abi.so"));
+}
+
+TEST_CASE("a wrong setting is an error that names its variable") {
+    PluginLs tool({fixture("good")});
+    tool.with("PLUGIN_PREFER", "fastest");
+    const Finished finished = tool.run({"--policy"});
+    CHECK(finished.code == 1);
+    CHECK(finished.out.empty());
+    CHECK(contains(finished.err, "plugin-ls: "));
+    CHECK(contains(finished.err, "PLUGIN_PREFER"));
+    CHECK(contains(finished.err, "fastest"));
+}
+
+TEST_CASE("a bug report is written even when the host does not open") {
+    PluginLs tool({fixture("good")});
+    tool.with("PLUGIN_STRICT", "perhaps");
+    const Finished finished = tool.run({"--bug-report"});
+    CHECK(finished.code == 1);
+    CHECK(contains(finished.out, "THE HOST DID NOT OPEN"));
+    CHECK(contains(finished.out, "PLUGIN_STRICT"));
+}
+
+TEST_CASE("check judges one file without registering it") {
+    const PluginLs tool({});
+    const Finished good = tool.run({"--check", fixture("good")});
+    CHECK(good.code == 0);
+    CHECK(contains(good.out, "status             ok\n"));
+    CHECK(contains(good.out, "note.id            acme\n"));
+
+    const Finished other = tool.run({"--check", fixture("other_abi")});
+    CHECK(other.code == 1);
+    CHECK(contains(other.out, "OPDOCK-E012"));
+    CHECK(contains(other.out, "note.abi           2.0\n"));
+
+    const Finished no_entry = tool.run({"--check", fixture("no_entry")});
+    CHECK(no_entry.code == 1);
+    CHECK(contains(no_entry.out, "OPDOCK-E025"));
+
+    const auto text = tool.home().write("notes.so", "this is no library");
+    const Finished no_library = tool.run({"--check", text.string()});
+    CHECK(no_library.code == 1);
+    CHECK(contains(no_library.out, "note      none that could be read\n"));
+
+    const Finished absent = tool.run({"--check", "/nonexistent/libacme.so"});
+    CHECK(absent.code == 1);
+    CHECK(contains(absent.out, "OPDOCK-E001"));
+}
+
+TEST_CASE("check takes a registration that fails, since it runs none") {
+    CHECK(PluginLs({}).run({"--check", fixture("returns_error")}).code == 0);
+    CHECK(PluginLs({}).run({"--modules", fixture("returns_error")}).code == 1);
+}

@@ -1,0 +1,223 @@
+// The schema opdock.plugin-ls/1, key by key: what scripts rely on.
+#include <map>
+#include <set>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tools.hpp"
+
+using namespace opdock::test;
+using nlohmann::json;
+
+namespace {
+
+enum class Is { text, text_or_null, number, boolean, object, list, list_or_null };
+
+bool has_type(const json &value, Is type) {
+    switch (type) {
+    case Is::text:
+        return value.is_string();
+    case Is::text_or_null:
+        return value.is_string() || value.is_null();
+    case Is::number:
+        return value.is_number_integer();
+    case Is::boolean:
+        return value.is_boolean();
+    case Is::object:
+        return value.is_object();
+    case Is::list:
+        return value.is_array();
+    case Is::list_or_null:
+        return value.is_array() || value.is_null();
+    }
+    return false;
+}
+
+// Exactly these members, each of its type.
+void check_members(const json &object, const std::map<std::string, Is> &members) {
+    REQUIRE(object.is_object());
+    for (const auto &[name, type] : members) {
+        INFO(name << " in " << object.dump());
+        REQUIRE(object.contains(name));
+        CHECK(has_type(object[name], type));
+    }
+    for (const auto &[name, value] : object.items()) {
+        INFO("unexpected " << name << " in " << object.dump());
+        CHECK(members.count(name) == 1);
+    }
+}
+
+void check_texts(const json &list) {
+    for (const json &element : list) {
+        CHECK(element.is_string());
+    }
+}
+
+void check_one_of(const json &value, const std::set<std::string> &allowed) {
+    INFO(value.dump());
+    CHECK(allowed.count(value.get<std::string>()) == 1);
+}
+
+void check_policy(const json &policy) {
+    check_members(policy, {{"prefer", Is::text},
+                           {"strict", Is::boolean},
+                           {"allow_vendors", Is::list_or_null},
+                           {"deny_vendors", Is::list_or_null},
+                           {"per_op", Is::object},
+                           {"sources", Is::object}});
+    for (const auto &[op, order] : policy["per_op"].items()) {
+        CHECK(order.is_array());
+        check_texts(order);
+    }
+    for (const auto &[setting, source] : policy["sources"].items()) {
+        CHECK(source.is_string());
+    }
+}
+
+void check_plugin(const json &plugin) {
+    check_members(plugin, {{"id", Is::text},
+                           {"version", Is::text},
+                           {"vendor", Is::text},
+                           {"path", Is::text},
+                           {"status", Is::text},
+                           {"code", Is::text},
+                           {"reason", Is::text}});
+    check_one_of(plugin["status"], {"loaded", "rejected", "skipped"});
+    CHECK(plugin["code"].get<std::string>().empty() == (plugin["status"] == "loaded"));
+    CHECK(plugin["reason"].get<std::string>().empty() == (plugin["status"] == "loaded"));
+}
+
+void check_op(const json &op) {
+    check_members(op, {{"op", Is::text}, {"signature", Is::text}, {"implementations", Is::list}, {"chains", Is::list}});
+    std::set<std::string> ids;
+    for (const json &implementation : op["implementations"]) {
+        check_members(implementation, {{"impl_id", Is::text},
+                                       {"kind", Is::text},
+                                       {"vendor", Is::text},
+                                       {"priority", Is::number},
+                                       {"device", Is::text},
+                                       {"dtypes", Is::list},
+                                       {"available", Is::text},
+                                       {"reason", Is::text},
+                                       {"plugin", Is::text}});
+        check_texts(implementation["dtypes"]);
+        check_one_of(implementation["available"], {"yes", "no", "unknown"});
+        check_one_of(implementation["kind"], {"default", "vendor", "reference"});
+        ids.insert(implementation["impl_id"].get<std::string>());
+    }
+    for (const json &chain : op["chains"]) {
+        check_members(chain, {{"device", Is::text}, {"dtypes", Is::list}, {"chain", Is::list}});
+        check_texts(chain["dtypes"]);
+        for (const json &id : chain["chain"]) {
+            check_one_of(id, ids);
+        }
+    }
+}
+
+void check_document(const json &document) {
+    check_members(document, {{"schema", Is::text},
+                             {"host", Is::object},
+                             {"policy", Is::object},
+                             {"paths", Is::list},
+                             {"plugins", Is::list},
+                             {"ops", Is::list}});
+    CHECK(document["schema"] == "opdock.plugin-ls/1");
+    check_members(document["host"], {{"version", Is::text}, {"abi", Is::object}});
+    check_members(document["host"]["abi"], {{"major", Is::number}, {"minor", Is::number}});
+    CHECK(document["host"]["version"] == OPDOCK_VERSION);
+    check_policy(document["policy"]);
+    for (const json &path : document["paths"]) {
+        check_members(path, {{"path", Is::text}, {"origin", Is::text}});
+    }
+    for (const json &plugin : document["plugins"]) {
+        check_plugin(plugin);
+    }
+    for (const json &op : document["ops"]) {
+        check_op(op);
+    }
+}
+
+} // namespace
+
+TEST_CASE("the document has every key of its schema, of the right type, and no other") {
+    PluginLs tool({fixture("good"), fixture("default_adder"), fixture("reference_adder"), fixture("other_abi"),
+                   fixture("same_id"), fixture("for_cuda"), REFERENCE_PLUGIN});
+    tool.with("PLUGIN_PER_OP", "fixture.add=vendor:acme|default").with("PLUGIN_SKIP_CUDA", "1");
+    tool.with("PLUGIN_ALLOW_VENDORS", "acme").with("PLUGIN_DENY_VENDORS", "globex");
+    const Finished finished = tool.run({"--json"});
+    CHECK(finished.code == 0);
+    const json document = json::parse(finished.out);
+    check_document(document);
+    std::map<std::string, int> count;
+    for (const json &plugin : document["plugins"]) {
+        ++count[plugin["status"].get<std::string>()];
+    }
+    CHECK(count["loaded"] == 4);
+    CHECK(count["rejected"] >= 1);
+    CHECK(count["skipped"] >= 1);
+    CHECK(document["ops"].size() > 10);
+    CHECK(document["policy"]["sources"]["per_op.fixture.add"] == "PLUGIN_PER_OP");
+    CHECK(document["policy"]["allow_vendors"] == json{"acme"});
+}
+
+TEST_CASE("an empty host is a valid document too") {
+    const json document = json::parse(PluginLs({}).run({"--json"}).out);
+    check_document(document);
+    CHECK(document["plugins"].empty());
+    CHECK(document["ops"].empty());
+    CHECK(document["policy"]["allow_vendors"].is_null());
+}
+
+TEST_CASE("op and rejected narrow the document") {
+    const PluginLs tool({fixture("good"), fixture("other_abi"), REFERENCE_PLUGIN});
+    const json op = json::parse(tool.run({"--json", "--op", "fixture.add"}).out);
+    check_document(op);
+    REQUIRE(op["ops"].size() == 1);
+    CHECK(op["ops"][0]["op"] == "fixture.add");
+    const json rejected = json::parse(tool.run({"--json", "--rejected"}).out);
+    check_document(rejected);
+    REQUIRE(rejected["plugins"].size() == 1);
+    CHECK(rejected["plugins"][0]["code"] == "OPDOCK-E012");
+}
+
+TEST_CASE("why as JSON accounts for every implementation once") {
+    PluginLs tool({fixture("good"), fixture("second_vendor"), fixture("default_adder"), fixture("for_cuda")});
+    tool.with("PLUGIN_DENY_VENDORS", "globex");
+    const json decision = json::parse(tool.run({"--json", "--why", "fixture.add", "--dtype", "f32"}).out);
+    check_members(decision, {{"op", Is::text},
+                             {"device", Is::text},
+                             {"dtypes", Is::text_or_null},
+                             {"strict", Is::boolean},
+                             {"order", Is::text},
+                             {"order_source", Is::text},
+                             {"chain", Is::list},
+                             {"kept", Is::list},
+                             {"dropped", Is::list}});
+    CHECK(decision["chain"] == json{"default.adder", "vendor.acme"});
+    for (const json &kept : decision["kept"]) {
+        check_members(kept, {{"impl_id", Is::text}, {"rule", Is::text}});
+    }
+    std::set<std::string> dropped;
+    for (const json &one : decision["dropped"]) {
+        check_members(one, {{"impl_id", Is::text}, {"rule", Is::text}, {"reason", Is::text}});
+        dropped.insert(one["impl_id"].get<std::string>());
+    }
+    CHECK(dropped == std::set<std::string>{"vendor.acme-cuda", "vendor.globex"});
+}
+
+TEST_CASE("check as JSON has the verdict and the note") {
+    const json good = json::parse(PluginLs({}).run({"--json", "--check", fixture("good")}).out);
+    check_members(good, {{"path", Is::text},
+                         {"status", Is::text},
+                         {"code", Is::text},
+                         {"reason", Is::text},
+                         {"note", Is::object},
+                         {"build_id", Is::text}});
+    CHECK(good["status"] == "ok");
+    CHECK(good["note"]["id"] == "acme");
+    const Finished rejected = PluginLs({}).run({"--json", "--check", fixture("other_abi")});
+    CHECK(rejected.code == 1);
+    CHECK(json::parse(rejected.out)["code"] == "OPDOCK-E012");
+}

@@ -1,0 +1,149 @@
+// What plugin-ls shows when nothing is wrong.
+#include <doctest/doctest.h>
+
+#include "tools.hpp"
+
+using namespace opdock::test;
+
+TEST_CASE("one screen shows every plugin and the order in which implementations are tried") {
+    const PluginLs tool({fixture("good"), fixture("default_adder"), fixture("reference_adder")});
+    const Finished finished = tool.run({});
+    CHECK(finished.code == 0);
+    CHECK(finished.err.empty());
+    CHECK(contains(finished.out, "opdock " OPDOCK_VERSION ", ABI "));
+    CHECK(contains(finished.out, "acme        1.0.0  acme    loaded  " + fixture("good") + "\n"));
+    CHECK(contains(finished.out, "fixture.add  cpu  default.adder > vendor.acme > reference.adder\n"));
+}
+
+TEST_CASE("a preference changes the order that is shown") {
+    PluginLs tool({fixture("good"), fixture("default_adder"), fixture("reference_adder")});
+    tool.with("PLUGIN_PREFER", "vendor");
+    CHECK(contains(tool.run({}).out, "fixture.add  cpu  vendor.acme > default.adder > reference.adder\n"));
+}
+
+TEST_CASE("the in-tree reference plugin is listed with its ops") {
+    const Finished finished = PluginLs({REFERENCE_PLUGIN}).run({});
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "\n  rmsnorm_fwd"));
+    CHECK(contains(finished.out, "reference.cpp"));
+}
+
+TEST_CASE("without any plugin the screen says where to look") {
+    const Finished finished = PluginLs({}).run({});
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "none found; 'plugin-ls --paths' shows where was searched"));
+}
+
+TEST_CASE("verbose shows the details of every implementation") {
+    const Finished finished = PluginLs({fixture("good")}).run({"-v"});
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "fixture.add(a: T[...], b: T[...], *, statuses: string = \"\") -> (output: T[...])"));
+    CHECK(contains(finished.out, "vendor.acme  vendor  acme  priority 0  cpu  available: yes  from acme  f32"));
+}
+
+TEST_CASE("modules of the command line are searched before those of the environment") {
+    const PluginLs tool({fixture("good")});
+    const Finished paths = tool.run({"--paths", "--modules", fixture("second_vendor")});
+    CHECK(paths.code == 0);
+    const size_t first = paths.out.find(fixture("second_vendor"));
+    const size_t second = paths.out.find(fixture("good"));
+    CHECK(first < second);
+    CHECK(second != std::string::npos);
+    CHECK(contains(paths.out, "PLUGIN_MODULES\n"));
+    CHECK(contains(tool.run({"--modules", fixture("second_vendor")}).out, "vendor.acme > vendor.globex"));
+}
+
+TEST_CASE("policy shows each setting and the variable it came from") {
+    PluginLs tool({fixture("good")});
+    tool.with("PLUGIN_PREFER", "vendor").with("PLUGIN_DENY_VENDORS", "globex");
+    tool.with("PLUGIN_PER_OP", "fixture.add=vendor:acme|default");
+    const Finished finished = tool.run({"--policy"});
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "  prefer               vendor                 from PLUGIN_PREFER\n"));
+    CHECK(contains(finished.out, "  deny_vendors         globex                 from PLUGIN_DENY_VENDORS\n"));
+    CHECK(contains(finished.out, "  per_op.fixture.add   vendor:acme > default  from PLUGIN_PER_OP\n"));
+    CHECK(contains(finished.out, "  allow_vendors        everybody "));
+}
+
+TEST_CASE("why names the rule for every implementation") {
+    PluginLs tool({fixture("good"), fixture("second_vendor"), fixture("default_adder"), fixture("for_cuda")});
+    tool.with("PLUGIN_DENY_VENDORS", "globex");
+    const Finished finished = tool.run({"--why", "fixture.add", "--dtype", "f32"});
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "fixture.add on cpu:0, dtypes f32\n"));
+    CHECK(contains(finished.out, "  1  default.adder  "));
+    CHECK(contains(finished.out, "  2  vendor.acme    "));
+    CHECK(contains(finished.out,
+                   "  vendor.globex     deny_vendors\n      vendor 'globex' is denied by PLUGIN_DENY_VENDORS\n"));
+    CHECK(contains(finished.out, "  vendor.acme-cuda  device\n"));
+}
+
+TEST_CASE("one dtype stands for all variables of the signature") {
+    const PluginLs tool({REFERENCE_PLUGIN});
+    CHECK(contains(tool.run({"--why", "rmsnorm_fwd", "--dtype", "f32"}).out, "rmsnorm_fwd on cpu:0, dtypes f32,f32\n"));
+    CHECK(contains(tool.run({"--why", "rmsnorm_fwd", "--dtype", "bf16,f32"}).out,
+                   "rmsnorm_fwd on cpu:0, dtypes bf16,f32\n"));
+}
+
+TEST_CASE("exists answers with its exit code alone") {
+    const PluginLs tool({fixture("good")});
+    const Finished there = tool.run({"--exists", "vendor.acme"});
+    CHECK(there.code == 0);
+    CHECK(there.out.empty());
+    CHECK(there.err.empty());
+    const Finished absent = tool.run({"--exists", "vendor.acmee"});
+    CHECK(absent.code == 1);
+    CHECK(absent.out.empty());
+    CHECK(absent.err == "plugin-ls: no plugin brings an implementation 'vendor.acmee'; did you mean 'vendor.acme'?\n");
+}
+
+TEST_CASE("a bug report has everything, and no value of a variable that is not opdock's") {
+    PluginLs tool({fixture("good"), fixture("other_abi")});
+    tool.with("PLUGIN_PASSWORD", "hunter2").with("PLUGIN_PREFER", "vendor");
+    const Finished finished = tool.run({"--bug-report"});
+    CHECK(finished.code == 0);
+    for (const char *part : {"plugin-ls (opdock) " OPDOCK_VERSION, "libopdock.so", "Linux", "PLUGIN_PREFER",
+                             "PLUGIN_PASSWORD", "SEARCH PATHS", "POLICY", "PLUGINS", "vendor.acme", "OPDOCK-E012"}) {
+        INFO(part);
+        CHECK(contains(finished.out, part));
+    }
+    CHECK_FALSE(contains(finished.out, "hunter2"));
+}
+
+TEST_CASE("version and help go to stdout") {
+    const PluginLs tool({});
+    CHECK(tool.run({"--version"}).out.rfind("plugin-ls (opdock) " OPDOCK_VERSION ", ABI ", 0) == 0);
+    const Finished help = tool.run({"--help"});
+    CHECK(help.code == 0);
+    CHECK(help.err.empty());
+    CHECK(contains(help.out, "Examples:"));
+}
+
+TEST_CASE("colour is for terminals whose user does not mind") {
+    PluginLs tool({fixture("good")});
+    tool.with("TERM", "xterm");
+    CHECK_FALSE(contains(tool.run({}).out, "\x1b["));
+    const Finished coloured = tool.run_on_terminal({});
+    CHECK(coloured.code == 0);
+    CHECK(contains(coloured.out, "\x1b[32mloaded\x1b[0m"));
+    tool.with("NO_COLOR", "1");
+    const Finished plain = tool.run_on_terminal({});
+    CHECK(contains(plain.out, "loaded"));
+    CHECK_FALSE(contains(plain.out, "\x1b["));
+}
+
+TEST_CASE("every answer is the same twice") {
+    const PluginLs tool({fixture("good"), fixture("default_adder"), fixture("other_abi"), REFERENCE_PLUGIN});
+    const std::vector<std::vector<std::string>> questions = {
+        {},          {"-v"},       {"--json"},     {"--op", "fixture.add"},      {"--why", "fixture.add"},
+        {"--paths"}, {"--policy"}, {"--rejected"}, {"--check", fixture("good")}, {"--bug-report"}};
+    for (const auto &question : questions) {
+        const Finished first = tool.run(question);
+        const Finished second = tool.run(question);
+        INFO((question.empty() ? "" : question[0]));
+        CHECK(first.code == 0);
+        CHECK_FALSE(first.out.empty());
+        CHECK(first.out == second.out);
+        CHECK(first.err == second.err);
+    }
+}

@@ -1,0 +1,119 @@
+// plugin-run when something is wrong: nothing is called, nothing is written.
+#include <filesystem>
+
+#include <doctest/doctest.h>
+
+#include "tools.hpp"
+
+using namespace opdock::test;
+
+namespace {
+
+const std::vector<std::string> rmsnorm = {"rmsnorm_fwd", "--in", "input=ones:f32[2,4]", "--in", "weight=ones:f32[4]"};
+
+std::vector<std::string> rmsnorm_and(const std::vector<std::string> &more) {
+    std::vector<std::string> arguments = rmsnorm;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+}
+
+void check_error(const Finished &finished, int code, const std::string &message) {
+    INFO(finished.err);
+    CHECK(finished.code == code);
+    CHECK(finished.out.empty());
+    CHECK(contains(finished.err, "plugin-run: "));
+    CHECK(contains(finished.err, message));
+}
+
+} // namespace
+
+TEST_CASE("an op alone is answered with its signature and each argument") {
+    const Finished finished = PluginRun({REFERENCE_PLUGIN}).run({"rmsnorm_fwd", "--in", "input=ones:f32[2,4]"});
+    check_error(finished, 2, "rmsnorm_fwd needs 'weight'\n  rmsnorm_fwd(input: T[..., n], weight: U[n]");
+    CHECK(contains(finished.err, "    --in input=SOURCE "));
+    CHECK(contains(finished.err, "  > --in weight=SOURCE "));
+    CHECK(contains(finished.err, "--attr eps=FLOAT "));
+    CHECK(contains(finished.err, "--out rsigma[=FILE] "));
+    CHECK(contains(finished.err, "\nTry 'plugin-run --help'.\n"));
+}
+
+TEST_CASE("a required attribute that is missing is named") {
+    check_error(PluginRun({fixture("scaler")}).run({"fixture.scale", "--in", "tensors=ones:f32[4]"}), 2,
+                "fixture.scale needs 'factor'");
+}
+
+TEST_CASE("wrong usage exits with 2") {
+    const PluginRun tool({REFERENCE_PLUGIN});
+    check_error(tool.run({}), 2, "which op?");
+    check_error(tool.run({"gelu", "relu"}), 2, "one op at a time");
+    check_error(tool.run({"gelu", "--imp", "x"}), 2, "did you mean '--impl'");
+    check_error(tool.run({"gelu", "--in", "x.npy"}), 2, "NAME=");
+    check_error(tool.run(rmsnorm_and({"--in", "wieght=ones:f32[4]"})), 2, "did you mean 'weight'");
+    check_error(tool.run(rmsnorm_and({"--attr", "eps=small"})), 2, "'small' is not of type float");
+    check_error(tool.run(rmsnorm_and({"--out", "rsgima"})), 2, "did you mean 'rsigma'");
+    check_error(tool.run(rmsnorm_and({"--repeat", "0"})), 2, "--repeat '0'");
+    check_error(tool.run({"cross_entropy_fwd", "--in", "logits=ones:f32[2,4]", "--in", "target=random:i64[2]"}), 2,
+                "a range for random integers, such as random:i64[2]:0..100");
+}
+
+TEST_CASE("bf16 for a .npy file is refused before the call") {
+    const PluginRun tool({REFERENCE_PLUGIN});
+    const std::string file = tool.home().path().string() + "/y.npy";
+    check_error(tool.run({"gelu", "--in", "input=ones:bf16[4]", "--out", "output=" + file}), 2, ".safetensors");
+    CHECK_FALSE(std::filesystem::exists(file));
+}
+
+TEST_CASE("an unknown op exits with 1 and suggests the one that was meant") {
+    check_error(PluginRun({REFERENCE_PLUGIN}).run({"rmsnorm_fdw"}), 1, "did you mean 'rmsnorm_fwd'");
+}
+
+TEST_CASE("an unknown implementation exits with 1 and suggests the one that was meant") {
+    check_error(PluginRun({REFERENCE_PLUGIN}).run(rmsnorm_and({"--impl", "reference.cp"})), 1,
+                "did you mean 'reference.cpp'");
+}
+
+TEST_CASE("shapes that do not fit are the host's error, with nothing written") {
+    const PluginRun tool({REFERENCE_PLUGIN});
+    const std::string file = tool.home().path().string() + "/y.npy";
+    check_error(tool.run({"rmsnorm_fwd", "--in", "input=ones:f32[2,4]", "--in", "weight=ones:f32[5]", "--out",
+                          "output=" + file}),
+                1, "weight");
+    CHECK_FALSE(std::filesystem::exists(file));
+}
+
+TEST_CASE("a file that is not there, is no tensor file or lacks the tensor exits with 1") {
+    const PluginRun tool({REFERENCE_PLUGIN});
+    check_error(tool.run({"gelu", "--in", "input=/nonexistent/x.npy"}), 1, "/nonexistent/x.npy");
+    const auto text = tool.home().write("x.npy", "this is no array");
+    check_error(tool.run({"gelu", "--in", "input=" + text.string()}), 1, text.string());
+}
+
+TEST_CASE("an output that cannot be written exits with 1") {
+    check_error(
+        PluginRun({REFERENCE_PLUGIN}).run({"gelu", "--in", "input=ones:f32[4]", "--out", "output=/nonexistent/y.npy"}),
+        1, "/nonexistent/y.npy");
+}
+
+TEST_CASE("a device that nobody can copy to is an error") {
+    check_error(PluginRun({REFERENCE_PLUGIN}).run(rmsnorm_and({"--device", "cuda:0"})), 1, "--device cuda:0");
+}
+
+TEST_CASE("in strict mode the first implementation serves or the call fails with its reason") {
+    PluginRun tool({fixture("good"), fixture("default_adder")});
+    tool.with("PLUGIN_PREFER", "vendor").with("PLUGIN_STRICT", "1").with("FIXTURE_STATUSES", "vendor.acme=1");
+    check_error(tool.run({"fixture.add", "--in", "a=ones:f32[3]", "--in", "b=ones:f32[3]"}), 1,
+                "vendor.acme was told to return this");
+}
+
+TEST_CASE("a forced implementation that fails is not replaced") {
+    PluginRun tool({fixture("good"), fixture("default_adder")});
+    tool.with("FIXTURE_STATUSES", "vendor.acme=4");
+    check_error(tool.run({"fixture.add", "--in", "a=ones:f32[3]", "--in", "b=ones:f32[3]", "--impl", "vendor.acme"}), 1,
+                "vendor.acme was told to return this");
+}
+
+TEST_CASE("a wrong setting is an error that names its variable") {
+    PluginRun tool({REFERENCE_PLUGIN});
+    tool.with("PLUGIN_STRICT", "perhaps");
+    check_error(tool.run(rmsnorm), 1, "PLUGIN_STRICT");
+}

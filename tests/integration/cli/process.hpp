@@ -1,0 +1,37 @@
+// A process of a test: started without a shell, with exactly the environment it is given, and waited for.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace opdock::test {
+
+struct Finished {
+    int code; // 128 + N when signal N ended it
+    std::string out;
+    std::string err;
+};
+
+class Command {
+  public:
+    explicit Command(std::string program);
+
+    Command &with(const std::string &name, const std::string &value) {
+        environment_[name] = value;
+        return *this;
+    }
+
+    Finished run(const std::vector<std::string> &arguments) const;
+    // With a terminal as its output; `out` is what appeared there, `err` stays empty.
+    Finished run_on_terminal(const std::vector<std::string> &arguments) const;
+
+  private:
+    int start_and_wait(const std::vector<std::string> &arguments, int out, int err) const;
+
+    std::string program_;
+    std::map<std::string, std::string> environment_;
+};
+
+} // namespace opdock::test
