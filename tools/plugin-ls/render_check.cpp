@@ -27,7 +27,7 @@ std::string render_check(const json &verdict, const Paint &paint) {
             table.row({{"note." + name}, {words(value, name == "abi" || name == "oldest_host" ? "." : ", ")}});
         }
     } else {
-        table.row({{"note"}, {"none that could be read"}});
+        table.row({{"note"}, {"none that this host can read"}});
     }
     for (const auto &[name, value] : verdict.items()) {
         static const std::vector<std::string> shown = {"path", "status", "code", "reason", "note", "schema"};

@@ -129,7 +129,8 @@ double microseconds_of(const Op &op, const Args &args) {
 
 std::vector<std::string> implementations_of(const Host &host, const std::string &op) {
     std::vector<std::string> ids;
-    for (const json &one : json::parse(host.describe()).at("ops")) {
+    const json document = json::parse(host.describe());
+    for (const json &one : document.at("ops")) {
         if (one.at("op") == op) {
             for (const json &implementation : one.at("implementations")) {
                 ids.push_back(implementation.at("impl_id").get<std::string>());

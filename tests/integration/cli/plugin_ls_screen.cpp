@@ -59,10 +59,10 @@ TEST_CASE("policy shows each setting and the variable it came from") {
     tool.with("PLUGIN_PER_OP", "fixture.add=vendor:acme|default");
     const Finished finished = tool.run({"--policy"});
     CHECK(finished.code == 0);
-    CHECK(contains(finished.out, "  prefer               vendor                 from PLUGIN_PREFER\n"));
-    CHECK(contains(finished.out, "  deny_vendors         globex                 from PLUGIN_DENY_VENDORS\n"));
-    CHECK(contains(finished.out, "  per_op.fixture.add   vendor:acme > default  from PLUGIN_PER_OP\n"));
-    CHECK(contains(finished.out, "  allow_vendors        everybody "));
+    CHECK(contains(finished.out, "  prefer              vendor                 from PLUGIN_PREFER\n"));
+    CHECK(contains(finished.out, "  deny_vendors        globex                 from PLUGIN_DENY_VENDORS\n"));
+    CHECK(contains(finished.out, "  per_op.fixture.add  vendor:acme > default  from PLUGIN_PER_OP\n"));
+    CHECK(contains(finished.out, "  allow_vendors       everybody "));
 }
 
 TEST_CASE("why names the rule for every implementation") {

@@ -28,6 +28,6 @@ TEST_CASE("a rejected file shows code and reason") {
   status  rejected
   code    OPDOCK-E005
   reason  'a.txt' is not an ELF file
-  note    none that could be read
+  note    none that this host can read
 )");
 }
