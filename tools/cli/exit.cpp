@@ -2,6 +2,8 @@
 
 #include <iostream>
 
+#include "cli/printable.hpp"
+
 namespace opdock::cli {
 
 int run_tool(const std::string &tool, const std::function<int()> &body) {
@@ -13,11 +15,11 @@ int run_tool(const std::string &tool, const std::function<int()> &body) {
         }
         return code;
     } catch (const UsageError &error) {
-        std::cerr << tool << ": " << error.what() << "\nTry '" << tool << " --help'.\n";
+        std::cerr << tool << ": " << printable(error.what()) << "\nTry '" << tool << " --help'.\n";
         return exit_usage;
     } catch (const std::exception &error) {
         std::cout.flush();
-        std::cerr << tool << ": " << error.what() << '\n';
+        std::cerr << tool << ": " << printable(error.what()) << '\n';
         return exit_absent;
     }
 }

@@ -21,8 +21,8 @@ struct Failure : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// Runs `body` and returns the exit code. What it throws goes to stderr as "TOOL: message"; output that could not be
-// written (a full disk, a closed pipe) is a failure too.
+// Runs `body` and returns the exit code. What it throws goes to stderr as "TOOL: message", made printable; output that
+// could not be written (a full disk, a closed pipe) is a failure too.
 int run_tool(const std::string &tool, const std::function<int()> &body);
 
 } // namespace opdock::cli

@@ -39,6 +39,10 @@ std::string text_of(const json &object, const char *member) {
     return words(*found);
 }
 
+std::string source_text(const std::string &source) {
+    return source == "default" ? "built-in" : "from " + source;
+}
+
 std::vector<std::string> op_names(const json &document) {
     std::vector<std::string> names;
     for (const json &op : document.at("ops")) {

@@ -23,13 +23,13 @@ std::string list_of_vendors(const json &list, const char *when_null) {
 std::string source_of(const json &policy, const std::string &setting) {
     const json &sources = policy.at("sources");
     const auto found = sources.find(setting);
-    return found == sources.end() ? "default" : words(*found);
+    return source_text(found == sources.end() ? "default" : words(*found));
 }
 
 // `where` is "" for all devices.
 void add_settings(Table &table, const json &section, const std::string &where) {
     const auto row = [&](const std::string &setting, const std::string &value) {
-        table.row({{where + setting}, {value}, {"from " + source_of(section, setting), Tint::quiet}});
+        table.row({{where + setting}, {value}, {source_of(section, setting), Tint::quiet}});
     };
     row("prefer", words(section.at("prefer")));
     row("strict", words(section.at("strict")));

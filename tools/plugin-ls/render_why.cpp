@@ -18,7 +18,7 @@ std::string render_why(const json &decision, const Paint &paint) {
                        (dtypes.empty() ? ", any dtypes" : ", dtypes " + dtypes) + "\n";
 
     Table key;
-    key.row({{"order"}, {words(decision.at("order"), " > ") + ", from " + words(decision.at("order_source"))}});
+    key.row({{"order"}, {words(decision.at("order"), " > ") + ", " + source_text(words(decision.at("order_source")))}});
     key.row({{"strict"},
              {decision.at("strict").get<bool>() ? "yes: the first serves the call, or the call fails"
                                                 : "no: the next is tried when one declines or fails"}});

@@ -19,12 +19,12 @@ Shows which plugins opdock finds and, for each op, which implementations would b
 
 constexpr const char *examples = R"(
 Examples:
-  plugin-ls                                   plugins and ops on one screen
-  plugin-ls --why rmsnorm_fwd --dtype bf16    why these implementations, why not the others
-  plugin-ls --modules ./libacme.so --rejected whether this plugin is taken, and why not
-  plugin-ls --check ./libacme.so              judge one file, register nothing
-  plugin-ls --exists vendor.acme && echo yes  for scripts
-  PLUGIN_PREFER=vendor plugin-ls --policy     each setting and where it came from
+  plugin-ls                                    plugins and ops on one screen
+  plugin-ls --why rmsnorm_fwd --dtype bf16     why these implementations, why not the others
+  plugin-ls --modules ./libacme.so --rejected  whether this plugin is taken, and why not
+  plugin-ls --check ./libacme.so               judge one file, register nothing
+  plugin-ls --exists vendor.acme && echo yes   for scripts
+  PLUGIN_PREFER=vendor plugin-ls --policy      each setting and where it came from
 
 Exit codes: 0 fine; 1 what was asked for is absent or was rejected, or the host did not open; 2 wrong usage.
 Colour is used on terminals only, and never when NO_COLOR is set.

@@ -87,6 +87,13 @@ TEST_CASE("a module named on the command line that is not taken makes the exit c
     CHECK(contains(finished.out, "OPDOCK-E012"));
 }
 
+TEST_CASE("a module of the command line that is not there is an error") {
+    const Finished finished = PluginLs({fixture("good")}).run({"--modules", "/nonexistent/libacme.so"});
+    CHECK(finished.code == 1);
+    CHECK(finished.out.empty());
+    CHECK(finished.err == "plugin-ls: --modules /nonexistent/libacme.so: there is no such file or directory\n");
+}
+
 TEST_CASE("in strict mode a module that was asked for and does not load is an error") {
     PluginLs tool({fixture("good"), fixture("other_abi")});
     tool.with("PLUGIN_STRICT", "1");

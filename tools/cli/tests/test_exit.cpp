@@ -53,3 +53,9 @@ TEST_CASE("output that cannot be written is a failure") {
     CHECK(code == 1);
     CHECK(caught.text().find("standard output") != std::string::npos);
 }
+
+TEST_CASE("a plugin's message cannot steer the terminal") {
+    const CaughtStderr caught;
+    CHECK(run_tool("tool", []() -> int { throw Failure("\x1b[2J"); }) == 1);
+    CHECK(caught.text() == "tool: \\x1b[2J\n");
+}

@@ -18,6 +18,11 @@ TEST_CASE("values of every type become words") {
     CHECK(words(json{"a", "b"}, " > ") == "a > b");
 }
 
+TEST_CASE("a source reads as what it is") {
+    CHECK(source_text("PLUGIN_PREFER") == "from PLUGIN_PREFER");
+    CHECK(source_text("default") == "built-in");
+}
+
 TEST_CASE("an op that nobody declares is a failure with near misses") {
     CHECK_THROWS_WITH_AS(find_op(small_document(), "rmsnorm_fdw"),
                          "no plugin declares the op 'rmsnorm_fdw'; did you mean 'rmsnorm_fwd'?", opdock::cli::Failure);

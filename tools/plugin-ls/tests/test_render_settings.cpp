@@ -11,8 +11,8 @@ static const Paint plain(false);
 
 TEST_CASE("every setting names its source") {
     CHECK(render_policy(small_document()["policy"], plain) == R"(  prefer         vendor     from PLUGIN_PREFER
-  strict         no         from default
-  allow_vendors  everybody  from default
+  strict         no         built-in
+  allow_vendors  everybody  built-in
   deny_vendors   evil       from PLUGIN_DENY_VENDORS
   per_op.gelu    reference  from /etc/opdock/policy.yaml
 )");
