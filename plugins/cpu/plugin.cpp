@@ -57,6 +57,8 @@ void register_all(opdock::Registry &registry) {
     serve(ops::add, cpu::add, cpu::any_float);
     serve(ops::mul, cpu::mul, cpu::any_float);
 
+    serve(ops::linear_fwd, cpu::linear_fwd, cpu::any_float);
+
     serve(ops::cross_entropy_fwd, cpu::cross_entropy_fwd, cpu::any_float);
     serve(ops::cross_entropy_bwd, cpu::cross_entropy_bwd, cpu::any_float);
 }

@@ -89,18 +89,6 @@ void rmsnorm_fwd_rows(const RmsnormForward &a, int64_t begin, int64_t end) {
     });
 }
 
-// A row of one element has next to no gradient, rsigma g grad (1 - x^2) with x near 1, and f32 loses what is left.
-template<class T, class U>
-void rmsnorm_backward_single(const RmsnormBackward &a, int64_t r, float *weight_sum) {
-    const double grad = static_cast<double>(float(*a.grad.row<const T>(r)));
-    const double rsigma = static_cast<double>(*a.rsigma.row<const float>(r));
-    const double x = static_cast<double>(float(*a.input.row<const T>(r))) * rsigma;
-    const double gain = static_cast<double>(float(*a.weight.row<const U>(0)) + a.centre);
-    *a.grad_input.row<T>(r) = T(static_cast<float>(rsigma * gain * grad * (1 - x * x)));
-    if (weight_sum != nullptr)
-        *weight_sum += static_cast<float>(grad * x);
-}
-
 // One block of rows, into its row of weight_sums.
 template<class T, class U>
 void rmsnorm_backward(const RmsnormBackward &a, int64_t block) {
@@ -111,10 +99,6 @@ void rmsnorm_backward(const RmsnormBackward &a, int64_t block) {
     if (sums != nullptr && n > 0)
         std::memset(sums, 0, n * sizeof(float));
     for (int64_t r = a.blocks.begin(block); r < a.blocks.end(block); ++r) {
-        if (n == 1) {
-            rmsnorm_backward_single<T, U>(a, r, sums);
-            continue;
-        }
         const T *grad = a.grad.row<const T>(r);
         const T *input = a.input.row<const T>(r);
         const float rsigma = *a.rsigma.row<const float>(r);

@@ -91,14 +91,21 @@ HWY_INLINE void rotate_halves(const T *input, T *output, size_t half, const floa
     });
 }
 
-// A vector holds whole pairs: lanes and the number of rotated dims are even.
 template<class T>
 HWY_INLINE void rotate_pairs(const T *input, T *output, size_t n, const float *cosine, const float *cross) {
+#if HWY_TARGET == HWY_SCALAR // its vectors are too short for a pair
+    for (size_t i = 0; i < n; i += 2) {
+        const float first(input[i]), second(input[i + 1]);
+        output[i] = T(first * cosine[i] + second * cross[i]);
+        output[i + 1] = T(second * cosine[i + 1] + first * cross[i + 1]);
+    }
+#else // a vector holds whole pairs: its lanes and the number of rotated dims are even
     along(n, [=](size_t i, auto extent) HWY_ATTR {
         const VF x = load(input + i, extent);
         const VF a = hn::Mul(hn::Reverse2(f32, x), load(cross + i, extent));
         store(hn::MulAdd(x, load(cosine + i, extent), a), output + i, extent);
     });
+#endif
 }
 
 template<class T>
