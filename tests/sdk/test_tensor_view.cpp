@@ -133,6 +133,8 @@ TEST_CASE("a tensor without elements is there, has rows of nothing or no rows, a
     CHECK(a.rows() == 0);
     CHECK(b.rows() == 3);
     CHECK(b.numel() == 0);
+    CHECK(b.row(2).data() == nullptr);
+    CHECK(b.row(2).size() == 0);
     CHECK(a.is_contiguous());
     CHECK(b.is_contiguous());
 }

@@ -82,8 +82,10 @@ class TensorView {
     }
 
     // Row `index` in row-major order of the leading dimensions. Up to rank 2 this is one multiplication; each further
-    // dimension costs a division.
-    Row<T> row(std::int64_t index) const noexcept { return {data_ + offset(index, ndim() - 1), size(-1), stride(-1)}; }
+    // dimension costs a division. A tensor of rows without elements has them at null.
+    Row<T> row(std::int64_t index) const noexcept {
+        return {data_ == nullptr ? nullptr : data_ + offset(index, ndim() - 1), size(-1), stride(-1)};
+    }
 
     // The element at a row-major position, whatever the strides: statistics[r] belongs to row r of its tensor.
     T &operator[](std::int64_t index) const noexcept { return data_[offset(index, ndim())]; }
