@@ -56,6 +56,14 @@ TEST_CASE("an unknown field is a warning with its position and the nearest known
     CHECK(manifest.warnings[1] == path + ":4:9: unknown field 'notes'");
 }
 
+TEST_CASE("fields inside an unknown field are no fields of the manifest") {
+    const Manifest manifest = parse_manifest(
+        R"({"notes": {"library": "x", "tune": ["y", {"library": "z"}]}, "library": "libacme.so"})", path);
+    CHECK(manifest.library == "/opt/acme/libacme.so");
+    CHECK(manifest.tune.empty());
+    CHECK(manifest.warnings.size() == 1);
+}
+
 TEST_CASE("every malformed manifest is an error with line and column") {
     const struct {
         const char *text, *message;

@@ -88,6 +88,19 @@ TEST_CASE("a system policy that is there but cannot be read stops the host: it m
     const TemporaryDirectory directory;
     CHECK(message_of([&] { load_policy(make_environment("PLUGIN_", {}, false), directory.path().string()); }) ==
           directory.path().string() + ": expected a regular file");
+    const std::string loop = (directory.path() / "loop").string();
+    std::filesystem::create_symlink(loop, loop);
+    CHECK(message_of([&] { load_policy(make_environment("PLUGIN_", {}, false), loop); }) ==
+          loop + ": cannot open: Too many levels of symbolic links");
+}
+
+TEST_CASE("a system policy that is certainly not there is passed over") {
+    const TemporaryDirectory directory;
+    const std::string file = directory.write("file", "").string();
+    for (const std::string &path : {(directory.path() / "none").string(), file + "/policy.yaml"}) {
+        CAPTURE(path);
+        CHECK(load_policy(make_environment("PLUGIN_", {}, false), path).stack.system == nullptr);
+    }
 }
 
 TEST_CASE("with raised privileges only the system's policy counts") {

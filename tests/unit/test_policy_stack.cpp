@@ -303,6 +303,23 @@ TEST_CASE("sections that say nothing new are left out of the effective policy") 
     CHECK(stack.flattened().devices.empty());
 }
 
+TEST_CASE("a device that goes back to what holds everywhere keeps its section in the effective policy") {
+    Policy policy;
+    set(policy.everywhere, strict, true, "file");
+    set(policy.devices["cuda"], strict, false, "file");
+    set(policy.devices["cuda:0"], strict, true, "file");
+    set(policy.devices["cuda:1"], strict, false, "file");
+    PolicyStack stack;
+    put(stack, config, std::make_shared<const Policy>(policy));
+    const Policy flattened = stack.flattened();
+    CHECK(flattened.devices.contains("cuda:0"));
+    CHECK_FALSE(flattened.devices.contains("cuda:1")); // says what "cuda" says
+    PolicyStack worker;
+    worker.scopes = {std::make_shared<const Policy>(flattened)};
+    CHECK(worker.effective("gelu", "cuda", 0).strict);
+    CHECK_FALSE(worker.effective("gelu", "cuda", 1).strict);
+}
+
 TEST_CASE("the policy prints every item with its source") {
     PolicyStack stack;
     Policy variables;
