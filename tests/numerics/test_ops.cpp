@@ -126,15 +126,17 @@ TEST_CASE("an implementation agrees with float64 on every case of its op") {
     CHECK_MESSAGE(found > 0, "the host has no such implementation");
 }
 
-TEST_CASE("every op with cases has a reference implementation") {
+TEST_CASE("every op with cases is implemented by the reference and by default") {
     const auto host = open_host(settings().modules);
     const std::vector<Implementation> known = implementations(*host);
     const std::vector<std::string> ops = ops_with_cases(settings().cases);
     CHECK_FALSE(ops.empty());
-    for (const std::string &op : ops) {
-        CAPTURE(op);
-        CHECK(std::any_of(known.begin(), known.end(), [&](const Implementation &implementation) {
-            return implementation.op == op && implementation.kind == "reference";
-        }));
-    }
+    for (const std::string &op : ops)
+        for (const std::string kind : {"reference", "default"}) {
+            CAPTURE(op);
+            CAPTURE(kind);
+            CHECK(std::any_of(known.begin(), known.end(), [&](const Implementation &implementation) {
+                return implementation.op == op && implementation.kind == kind;
+            }));
+        }
 }
