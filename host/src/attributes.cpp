@@ -117,7 +117,7 @@ size_t find(const Signature &signature, const char *name, size_t guess) {
         return guess;
     }
     // Most callers name them in the signature's order.
-    if (guess < specs.size() && specs[guess].name == name) {
+    if (guess < specs.size() && std::strcmp(specs[guess].name.c_str(), name) == 0) {
         return guess;
     }
     const auto found =

@@ -59,7 +59,7 @@ class Binder {
         bound_.used_inputs = layout_.used_inputs;
         bound_.used_outputs = layout_.used_outputs;
         bound_.writes_inputs = false;
-        bound_.extents.assign(bound_.tensors.size(), Extent{});
+        bound_.extents.resize(bound_.tensors.size()); // bind_tensor sets every one
         const auto n_inputs = static_cast<uint32_t>(signature_.inputs.size());
         const auto n_params = static_cast<uint32_t>(signature_.n_params());
 
@@ -106,15 +106,17 @@ class Binder {
     void bind_tensor(ArgumentPlace place) {
         const uint32_t at = bound_.first[place.parameter] + place.element;
         const DLTensor *tensor = bound_.tensors[at];
+        Extent &extent = bound_.extents[at];
         if (tensor == nullptr) {
+            extent = {nullptr, place, false, 0, 0};
             return;
         }
         const Parameter &parameter = signature_.parameter(place.parameter);
         solver_.match(place, *tensor);
         check_device(place, parameter, *tensor);
-        const bool is_output = place.parameter >= signature_.inputs.size();
-        Extent &extent = bound_.extents[at];
-        extent = measure(signature_, place, *tensor, is_output || parameter.mut);
+        const bool written = parameter.mut || place.parameter >= signature_.inputs.size();
+        extent = {tensor, place, written, 0, 0};
+        measure(signature_, extent);
         if (tensor->data == nullptr && pointing_ == Pointing::required && has_elements(*tensor)) {
             fail(signature_, place, "has elements and no data (DLTensor.data is null)");
         }

@@ -68,36 +68,63 @@ void check_self_overlap(const Signature &signature, ArgumentPlace place, const D
     }
 }
 
-// The bytes below and above the first element that the strides reach. False when they do not fit into 64 bits.
+// The bytes that the strides reach below and above the first element. False when they do not fit into 64 bits.
 bool reach(const DLTensor &tensor, int64_t *below, int64_t *above) {
     *below = *above = 0;
     const auto item = static_cast<int64_t>(item_bytes(tensor));
     bool overflow = false;
-    int64_t contiguous = 1;
+    int64_t elements = 1;
     for (int32_t axis = tensor.ndim - 1; axis >= 0; --axis) {
-        const int64_t size = tensor.shape[axis];
-        const int64_t stride = tensor.strides == nullptr ? contiguous : tensor.strides[axis];
-        overflow |= __builtin_mul_overflow(contiguous, size, &contiguous);
+        const int64_t stride = tensor.strides == nullptr ? elements : tensor.strides[axis];
+        overflow |= __builtin_mul_overflow(elements, tensor.shape[axis], &elements);
         int64_t bytes = 0;
-        overflow |= __builtin_mul_overflow(size - 1, stride, &bytes);
+        overflow |= __builtin_mul_overflow(tensor.shape[axis] - 1, stride, &bytes);
         overflow |= __builtin_mul_overflow(bytes, item, &bytes);
-        int64_t *const side = bytes < 0 ? below : above;
-        overflow |= __builtin_add_overflow(*side, bytes, side);
+        int64_t &side = *(bytes < 0 ? below : above);
+        overflow |= __builtin_add_overflow(side, bytes, &side);
     }
-    int64_t elements = 0;
-    overflow |= __builtin_mul_overflow(contiguous, item, &elements);
+    overflow |= __builtin_mul_overflow(elements, item, &elements);
     return !overflow;
 }
 
-bool is_contiguous(const DLTensor &tensor) {
-    int64_t expected = 1;
+// Of a contiguous tensor with elements, the usual case; 0 for every other.
+uint64_t contiguous_bytes(const DLTensor &tensor) {
+    int64_t elements = 1;
+    bool usual = true;
     for (int32_t axis = tensor.ndim - 1; axis >= 0; --axis) {
-        if (tensor.shape[axis] != 1 && tensor.strides[axis] != expected) {
-            return false;
-        }
-        expected *= tensor.shape[axis];
+        const int64_t size = tensor.shape[axis];
+        usual &= tensor.strides == nullptr || size == 1 || tensor.strides[axis] == elements;
+        usual &= !__builtin_mul_overflow(elements, size, &elements);
     }
-    return true;
+    usual &= !__builtin_mul_overflow(elements, static_cast<int64_t>(item_bytes(tensor)), &elements);
+    return usual ? static_cast<uint64_t>(elements) : 0;
+}
+
+[[noreturn, gnu::cold]] void fail_size(const Signature &signature, const Extent &extent) {
+    const DLTensor &tensor = *extent.tensor;
+    fail(signature, extent.place,
+         fmt::format("of shape [{}] at {:#x} + {} is larger than 64 bits can address",
+                     fmt::join(tensor.shape, tensor.shape + tensor.ndim, ", "),
+                     reinterpret_cast<uintptr_t>(tensor.data), tensor.byte_offset));
+}
+
+// Not inlined: the registers that it needs would cost the usual case.
+[[gnu::noinline]] void measure_unusual(const Signature &signature, Extent &extent, uint64_t *below, uint64_t *bytes) {
+    const DLTensor &tensor = *extent.tensor;
+    *below = *bytes = 0;
+    if (!has_elements(tensor)) {
+        return;
+    }
+    int64_t lowest = 0;
+    int64_t highest = 0;
+    if (!reach(tensor, &lowest, &highest)) {
+        fail_size(signature, extent);
+    }
+    if (extent.written) {
+        check_self_overlap(signature, extent.place, tensor);
+    }
+    *below = magnitude(lowest);
+    *bytes = static_cast<uint64_t>(highest) + *below + item_bytes(tensor);
 }
 
 bool same_device(const Extent &a, const Extent &b) {
@@ -172,36 +199,27 @@ void sweep(const Signature &signature, std::vector<Extent> &extents) {
 } // namespace
 
 bool has_elements(const DLTensor &tensor) {
-    return std::all_of(tensor.shape, tensor.shape + tensor.ndim, [](int64_t size) { return size != 0; });
+    return std::find(tensor.shape, tensor.shape + tensor.ndim, 0) == tensor.shape + tensor.ndim;
 }
 
-Extent measure(const Signature &signature, ArgumentPlace place, const DLTensor &tensor, bool written) {
-    Extent extent{&tensor, 0, 0, place, written};
-    if (!has_elements(tensor)) {
-        return extent;
+void measure(const Signature &signature, Extent &extent) {
+    const DLTensor &tensor = *extent.tensor;
+    uint64_t below = 0;
+    uint64_t bytes = contiguous_bytes(tensor);
+    if (bytes == 0) {
+        measure_unusual(signature, extent, &below, &bytes);
     }
-    int64_t below = 0;
-    int64_t above = 0;
-    if (!reach(tensor, &below, &above)) {
-        fail(signature, place,
-             fmt::format("of shape [{}] is larger than 64 bits can count",
-                         fmt::join(tensor.shape, tensor.shape + tensor.ndim, ", ")));
-    }
-    if (written && tensor.strides != nullptr && !is_contiguous(tensor)) {
-        check_self_overlap(signature, place, tensor);
-    }
-    if (tensor.data == nullptr) {
-        return extent;
+    extent.begin = extent.end = 0;
+    if (tensor.data == nullptr || bytes == 0) {
+        return;
     }
     const auto data = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(tensor.data));
-    uint64_t first = 0;
-    const bool wraps = __builtin_add_overflow(data, tensor.byte_offset, &first) ||
-                       __builtin_sub_overflow(first, magnitude(below), &extent.begin) ||
-                       __builtin_add_overflow(first, static_cast<uint64_t>(above) + item_bytes(tensor), &extent.end);
+    const bool wraps = __builtin_add_overflow(data, tensor.byte_offset, &extent.begin) ||
+                       __builtin_sub_overflow(extent.begin, below, &extent.begin) ||
+                       __builtin_add_overflow(extent.begin, bytes, &extent.end);
     if (wraps) {
-        fail(signature, place, fmt::format("at {:#x} + {} reaches past the end of memory", data, tensor.byte_offset));
+        fail_size(signature, extent);
     }
-    return extent;
 }
 
 bool overlap(const Extent &a, const Extent &b) {
@@ -228,9 +246,9 @@ bool identical(const Extent &a, const Extent &b) {
 }
 
 void check_overlaps(const Signature &signature, std::vector<Extent> &extents) {
-    constexpr size_t few = 24; // below, comparing all pairs is cheaper than sorting
-    std::erase_if(extents, [](const Extent &extent) { return extent.empty(); });
+    constexpr size_t few = 24; // up to here comparing all pairs is cheaper than sorting
     if (extents.size() > few) {
+        std::erase_if(extents, [](const Extent &extent) { return extent.empty(); });
         sweep(signature, extents);
         return;
     }

@@ -11,20 +11,20 @@ namespace opdock::core {
 
 // The bytes from a tensor's first to its last element, gaps of its strides included.
 struct Extent {
-    const DLTensor *tensor = nullptr;
-    uint64_t begin = 0; // an address; begin == end when there are no elements or no pointer
-    uint64_t end = 0;
-    ArgumentPlace place{};
-    bool written = false;
+    const DLTensor *tensor;
+    ArgumentPlace place;
+    bool written;
+    uint64_t begin; // an address; begin == end when there are no elements or no pointer
+    uint64_t end;
 
     bool empty() const { return begin == end; }
 };
 
 bool has_elements(const DLTensor &tensor);
 
-// Throws when the tensor's size does not fit into 64 bits, or when it is written and two of its indices name the same
-// element.
-Extent measure(const Signature &signature, ArgumentPlace place, const DLTensor &tensor, bool written);
+// Fills in begin and end from the rest. Throws when the tensor's size does not fit into 64 bits, or when it is written
+// and two of its indices name the same element.
+void measure(const Signature &signature, Extent &extent);
 
 // Throws when something written shares memory with anything else. The test is by ranges of bytes; views that interleave
 // without touching (two halves of each row of a buffer) are told apart where their strides have a common period.

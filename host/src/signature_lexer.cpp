@@ -54,12 +54,13 @@ Token SignatureLexer::take(Token::Kind kind, size_t length) {
 
 Token SignatureLexer::op_name() {
     skip_space();
-    const size_t length = length_while(text_.substr(offset_), continues_op_name);
-    const std::string_view name = text_.substr(offset_, length);
+    const size_t start = offset_;
+    const size_t length = length_while(text_.substr(start), continues_op_name);
+    const std::string_view name = text_.substr(start, length);
     if (length == 0 || !is_lower(name.front()) || name.back() == '.' || name.find("..") != std::string_view::npos) {
-        fail(offset_,
-             fmt::format("expected the op's name (a-z, 0-9, _ and single dots inside, a letter first), found {}",
-                         length == 0 ? describe(next()) : fmt::format("'{}'", name.substr(0, 64))));
+        const std::string found = length == 0 ? describe(next()) : fmt::format("'{}'", name.substr(0, max_name_bytes));
+        fail(start, fmt::format("expected the op's name (a-z, 0-9, _ and single dots inside, a letter first), found {}",
+                                found));
     }
     return take(Token::Kind::word, length);
 }

@@ -58,6 +58,22 @@ std::string describe(const Signature &signature, ArgumentPlace place) {
                        parameter.list ? fmt::format("[{}]", place.element) : "");
 }
 
+void Solver::bind_dim(uint8_t index, int64_t size, ArgumentPlace place) {
+    bound_dims_ |= 1u << index;
+    dims_[index] = size;
+    dim_sources_[index] = {false, place};
+}
+
+inline void Solver::match_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis) {
+    if (dim.kind != Dim::Kind::name) {
+        match_computed_dim(place, dim, tensor, axis);
+    } else if ((bound_dims_ >> dim.index & 1u) == 0) {
+        bind_dim(dim.index, tensor.shape[axis], place);
+    } else if (tensor.shape[axis] != dims_[dim.index]) {
+        fail_dim(place, dim, tensor, axis);
+    }
+}
+
 void Solver::match(ArgumentPlace place, const DLTensor &tensor) {
     const Parameter &parameter = signature_.parameter(place.parameter);
     if (tensor.ndim < 0 || tensor.ndim > OPDOCK_MAX_RANK) {
@@ -66,10 +82,12 @@ void Solver::match(ArgumentPlace place, const DLTensor &tensor) {
     if (tensor.shape == nullptr && tensor.ndim != 0) {
         fail(signature_, place, fmt::format("has {} dims and no shape (DLTensor.shape is null)", tensor.ndim));
     }
+    int64_t signs = 0;
     for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
-        if (tensor.shape[axis] < 0) {
-            fail(signature_, place, fmt::format("of shape {}: dim {} is negative", print_shape_of(tensor), axis));
-        }
+        signs |= tensor.shape[axis];
+    }
+    if (signs < 0) {
+        fail_negative(place, tensor);
     }
     match_dtype(place, parameter, tensor);
 
@@ -124,20 +142,15 @@ bool Solver::unify(size_t variable, uint32_t dtype, Source source) {
     return true;
 }
 
-void Solver::match_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis) {
+void Solver::match_computed_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis) {
     const int64_t size = tensor.shape[axis];
-    const bool binds =
-        (dim.kind == Dim::Kind::name || dim.kind == Dim::Kind::scaled) && (bound_dims_ >> dim.index & 1u) == 0;
-    if (binds) {
-        const int64_t factor = dim.kind == Dim::Kind::scaled ? dim.number : 1;
-        if (factor != 1 && size % factor != 0) {
+    if (dim.kind == Dim::Kind::scaled && (bound_dims_ >> dim.index & 1u) == 0) {
+        if (size % dim.number != 0) {
             fail(signature_, place,
                  fmt::format("of shape {}: dim {} is {}, expected a multiple of {} ({})", print_shape_of(tensor), axis,
-                             size, factor, print_dim(signature_, dim)));
+                             size, dim.number, print_dim(signature_, dim)));
         }
-        bound_dims_ |= 1u << dim.index;
-        dims_[dim.index] = factor == 1 ? size : size / factor;
-        dim_sources_[dim.index] = {false, place};
+        bind_dim(dim.index, size / dim.number, place);
         return;
     }
     int64_t expected = 0;
@@ -280,6 +293,12 @@ bool Solver::spec_of(ArgumentPlace place, opdock_tensor_spec *spec) const {
         push(size);
     }
     return true;
+}
+
+void Solver::fail_negative(ArgumentPlace place, const DLTensor &tensor) const {
+    const int64_t *axis = std::find_if(tensor.shape, tensor.shape + tensor.ndim, [](int64_t size) { return size < 0; });
+    fail(signature_, place,
+         fmt::format("of shape {}: dim {} is negative", print_shape_of(tensor), axis - tensor.shape));
 }
 
 void Solver::fail_rank(ArgumentPlace place, const DLTensor &tensor) const {

@@ -18,8 +18,8 @@ struct ArgumentPlace {
 };
 
 std::string describe(const Signature &signature, ArgumentPlace place); // "input 'weight'", "output 'params'[3]"
-[[noreturn]] void fail(const Signature &signature, const std::string &message);
-[[noreturn]] void fail(const Signature &signature, ArgumentPlace place, const std::string &message);
+[[noreturn, gnu::cold]] void fail(const Signature &signature, const std::string &message);
+[[noreturn, gnu::cold]] void fail(const Signature &signature, ArgumentPlace place, const std::string &message);
 
 class Solver {
   public:
@@ -48,6 +48,8 @@ class Solver {
 
     void match_dtype(ArgumentPlace place, const Parameter &parameter, const DLTensor &tensor);
     void match_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis);
+    void match_computed_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis);
+    void bind_dim(uint8_t index, int64_t size, ArgumentPlace place);
     void match_ellipsis(ArgumentPlace place, const DLTensor &tensor, int32_t begin, int32_t rank);
     // Whether the variable may stand for `dtype` now; binds it when nothing did before.
     bool unify(size_t variable, uint32_t dtype, Source source);
@@ -57,10 +59,13 @@ class Solver {
     bool value_of(const Dim &dim, int64_t *value) const;
     bool holds(const Constraint &constraint) const;
 
-    [[noreturn]] void fail_rank(ArgumentPlace place, const DLTensor &tensor) const;
-    [[noreturn]] void fail_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis) const;
-    [[noreturn]] void fail_ellipsis(ArgumentPlace place, const DLTensor &tensor, int32_t begin, int32_t rank) const;
-    [[noreturn]] void fail_dtype(ArgumentPlace place, const Parameter &parameter, uint32_t found) const;
+    [[noreturn, gnu::cold]] void fail_negative(ArgumentPlace place, const DLTensor &tensor) const;
+    [[noreturn, gnu::cold]] void fail_rank(ArgumentPlace place, const DLTensor &tensor) const;
+    [[noreturn, gnu::cold]] void fail_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor,
+                                          int32_t axis) const;
+    [[noreturn, gnu::cold]] void fail_ellipsis(ArgumentPlace place, const DLTensor &tensor, int32_t begin,
+                                               int32_t rank) const;
+    [[noreturn, gnu::cold]] void fail_dtype(ArgumentPlace place, const Parameter &parameter, uint32_t found) const;
     std::string describe(const Source &source) const;
     std::string expected_dtypes(size_t variable) const;
     std::string values_of(uint32_t dims) const;

@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "call_arguments.hpp"
 #include "signature.hpp"
@@ -8,6 +11,42 @@
 
 using namespace opdock;
 using namespace opdock::core;
+using opdock::test::error_of;
+
+namespace {
+
+std::string parse_error(std::string_view text) {
+    return error_of([text] { parse_signature(text); });
+}
+
+// Without the excerpt below it.
+std::string first_line(std::string_view text) {
+    const std::string error = parse_error(text);
+    return error.substr(0, error.find('\n'));
+}
+
+std::string canonical(std::string_view text) {
+    return parse_signature(text).text;
+}
+
+std::string repeat(size_t times, std::string_view text) {
+    std::string all;
+    for (size_t i = 0; i < times; ++i) {
+        all += text;
+    }
+    return all;
+}
+
+// x0: f32[1], x1: f32[1], ...
+std::string parameters(size_t count) {
+    std::string all;
+    for (size_t i = 0; i < count; ++i) {
+        all += (i == 0 ? "x" : ", x") + std::to_string(i) + ": f32[1]";
+    }
+    return all;
+}
+
+} // namespace
 
 TEST_CASE("every standard signature parses, and its canonical text is the one it was written in") {
     for (const OpDeclaration &op : test::standard_ops) {
@@ -23,5 +62,313 @@ TEST_CASE("parsing the printed form gives the same signature") {
         CAPTURE(std::string(op.signature));
         const Signature once = parse_signature(op.signature);
         CHECK(parse_signature(print_signature(once)) == once);
+    }
+}
+
+TEST_CASE("spaces and line breaks make no difference") {
+    CHECK(parse_signature("f ( x:T[...,n],\n\t* , eps:float=1e-5 )->( y : T [ ... , n ] )") ==
+          parse_signature("f(x: T[..., n], *, eps: float = 1e-5) -> (y: T[..., n])"));
+}
+
+TEST_CASE("an op may take nothing and give nothing") {
+    CHECK(canonical("sync() -> ()") == "sync() -> ()");
+    CHECK(canonical("seed(*, value: int) -> ()") == "seed(*, value: int) -> ()");
+}
+
+TEST_CASE("dtype variables are numbered by first appearance, attributes between inputs and outputs") {
+    CHECK(parse_signature("f(a: U[n], b: T[n], *, to: F) -> (y: F[n])").dtype_variables ==
+          std::vector<std::string>{"U", "T", "F"});
+    CHECK(parse_signature(OPDOCK_OP_DEQUANTIZE).dtype_variables == std::vector<std::string>{"F", "T"});
+}
+
+TEST_CASE("a dtype variable stands for f32, f16 and bf16 unless a clause says otherwise") {
+    CHECK(parse_signature("f(x: T[n]) -> ()").allowed_dtypes.at(0) ==
+          std::vector<uint32_t>{OPDOCK_F32, OPDOCK_F16, OPDOCK_BF16});
+    CHECK(parse_signature("f(x: T[n]) -> () where T in e5m2|e4m3").allowed_dtypes.at(0) ==
+          std::vector<uint32_t>{OPDOCK_E4M3, OPDOCK_E5M2});
+    CHECK(canonical("f(x: T[n]) -> () where T in bf16|f16|f32") == "f(x: T[n]) -> ()");
+}
+
+TEST_CASE("every fixed dtype can be named") {
+    for (const char *dtype : {"f32", "f16", "bf16", "e4m3", "e5m2", "i64", "i32", "u8", "bool"}) {
+        const std::string text = std::string("f(x: ") + dtype + "[n]) -> ()";
+        CHECK(canonical(text) == text);
+    }
+}
+
+TEST_CASE("markers say which inputs are written, on the host, lists and optional") {
+    const Signature signature =
+        parse_signature("f(host mut a: f32[1], b: T[n]*, c: T[n]*?, d: U[1]?) -> (host y: i32[1])");
+    CHECK(signature.inputs[0].mut);
+    CHECK(signature.inputs[0].host);
+    CHECK(signature.inputs[1].list);
+    CHECK_FALSE(signature.inputs[1].optional);
+    CHECK(signature.inputs[2].list);
+    CHECK(signature.inputs[2].optional);
+    CHECK(signature.inputs[3].optional);
+    CHECK(signature.outputs[0].host);
+    CHECK(signature.writes_inputs());
+    CHECK(signature.has_lists());
+    CHECK(signature.n_params() == 5);
+    CHECK(signature.text == "f(mut host a: f32[1], b: T[n]*, c: T[n]*?, d: U[1]?) -> (host y: i32[1])");
+}
+
+TEST_CASE("the ellipsis may stand anywhere in a shape, and a shape may be empty") {
+    for (const char *text :
+         {"f(x: T[...]) -> ()", "f(x: T[b, ..., n]) -> ()", "f(x: T[b, ...]) -> ()", "f(x: T[]) -> ()"}) {
+        CHECK(canonical(text) == text);
+    }
+}
+
+TEST_CASE("n*2 is 2*n, and parentheses that change nothing go away") {
+    CHECK(canonical("f(x: T[n*2, (m)]) -> ()") == "f(x: T[2*n, m]) -> ()");
+    CHECK(canonical("f(x: T[a, b]) -> (y: T[(a)+(b*2), ((a+b)+1)])") == "f(x: T[a, b]) -> (y: T[a+b*2, a+b+1])");
+}
+
+TEST_CASE("parentheses that matter stay") {
+    for (const char *dim : {"(n+7)/8", "a-(b-n)", "a*(b/2)", "(a+b)*(n-1)", "a/2*2", "8*((n+7)/8)"}) {
+        const std::string text = std::string("f(x: T[a, b, n]) -> (y: T[") + dim + "])";
+        CHECK(canonical(text) == text);
+    }
+}
+
+TEST_CASE("an input may have a computed dim when its names are bound before it") {
+    CHECK(canonical("f(x: T[n], scale: f32[(n+127)/128]) -> ()") == "f(x: T[n], scale: f32[(n+127)/128]) -> ()");
+    CHECK(canonical("f(x: T[n, (n+7)/8]) -> ()") == "f(x: T[n, (n+7)/8]) -> ()");
+    CHECK(first_line("f(scale: f32[(n+127)/128], x: T[n]) -> ()") ==
+          "signature, column 14: 'n' is not bound here: a required input before it must have a dim 'n' or '2*n'");
+    CHECK(first_line("f(x: T[n]?, scale: f32[n+1]) -> ()") ==
+          "signature, column 24: 'n' is not bound here: a required input before it must have a dim 'n' or '2*n'");
+}
+
+TEST_CASE("attributes of every type print back with their defaults") {
+    for (const char *attribute :
+         {"a: int", "a: int = -100", "a: int = -9223372036854775808", "a: float", "a: float = 1e-5", "a: float = 7.0",
+          "a: float = -inf", "a: float = 1.5e300", "a: float = 0.1", "a: bool = true", "a: string = \"tanh\"",
+          "a: string = \"say \\\"no\\\" \\\\ \"", "a: dtype = bf16", "a: T = f16", "a: int[]", "a: int[] = [1, -2]",
+          "a: int[] = []"}) {
+        const std::string text = std::string("f(*, ") + attribute + ") -> ()";
+        CHECK(canonical(text) == text);
+    }
+    CHECK(canonical("f(*, a: float = 1) -> ()") == "f(*, a: float = 1.0) -> ()");
+    CHECK(canonical("f(*, a: float = 0.00001) -> ()") == "f(*, a: float = 1e-5) -> ()");
+}
+
+TEST_CASE("where clauses compare dims, dims with choices, and expressions") {
+    for (const char *clause : {"m >= s", "m <= s", "m > s", "m < s", "m == s", "m != s", "m in 1|s", "2*m in s|s+1|4",
+                               "m == 16*(m/16)", "m >= s, m in 1|s"}) {
+        const std::string text = std::string("f(x: T[m, s]) -> () where ") + clause;
+        CHECK(canonical(text) == text);
+    }
+}
+
+TEST_CASE("an error shows the column, what was expected, what stands there, and the place") {
+    CHECK(parse_error("rmsnorm_fwd(input T[..., n]) -> ()") ==
+          "signature, column 19: expected ':' after 'input', found 'T'\n"
+          "    rmsnorm_fwd(input T[..., n]) -> ()\n"
+          "                      ^");
+    CHECK(parse_error("f(" + parameters(10) + "; x: f32[1]) -> ()") ==
+          "signature, column 121: expected ')' or ',' in the list of inputs and attributes, found ';'\n"
+          "    2[1], x7: f32[1], x8: f32[1], x9: f32[1]; x: f32[1]) -> ()\n"
+          "                                            ^");
+}
+
+TEST_CASE("bytes that a terminal would act on do not reach the message") {
+    CHECK(parse_error("f(x: T[n]\x1b[31m) -> ()") ==
+          "signature, column 10: expected ')' or ',' in the list of inputs and attributes, found byte 0x1b\n"
+          "    f(x: T[n]?[31m) -> ()\n"
+          "             ^");
+    CHECK(first_line("f(x: T[\xc3\xa9]) -> ()") == "signature, column 8: expected a dim: a name in lower case, a "
+                                                   "number, an expression, or '...', found byte 0xc3");
+}
+
+TEST_CASE("op names are lower case, digits, underscores and single dots") {
+    CHECK(parse_signature("acme.gelu_2() -> ()").name == "acme.gelu_2");
+    for (const std::string name : {"Gelu", "_gelu", "2gelu", ".gelu", "acme.", "acme..gelu"}) {
+        CAPTURE(name);
+        CHECK(first_line(name + "() -> ()") ==
+              "signature, column 1: expected the op's name (a-z, 0-9, _ and single dots "
+              "inside, a letter first), found '" +
+                  name + "'");
+    }
+    CHECK(first_line("") == "signature, column 1: expected the op's name (a-z, 0-9, _ and single dots inside, a letter "
+                            "first), found the end");
+    CHECK(first_line("a-b() -> ()") == "signature, column 2: expected '(' after the op's name, found '-'");
+    CHECK(first_line("gel\xc3\xbc() -> ()") ==
+          "signature, column 4: expected '(' after the op's name, found byte 0xc3");
+}
+
+TEST_CASE("names have at most 128 bytes") {
+    CHECK(parse_error(repeat(128, "a") + "() -> ()") == "no error");
+    CHECK(first_line(repeat(129, "a") + "() -> ()") ==
+          "signature, column 1: this name has 129 bytes; names have at most 128");
+    CHECK(first_line("f(" + repeat(129, "x") + ": T[n]) -> ()") ==
+          "signature, column 3: this name has 129 bytes; names have at most 128");
+}
+
+TEST_CASE("limits on size are errors, not truncation") {
+    CHECK(parse_error("f() -> ()" + repeat(4096 - 9, " ")) == "no error");
+    CHECK(first_line("f() -> ()" + repeat(4096 - 8, " ")) ==
+          "this signature has 4097 bytes; signatures have at most 4096");
+    CHECK(parse_error("f(" + parameters(64) + ") -> ()") == "no error");
+    CHECK(first_line("f(" + parameters(65) + ") -> ()").ends_with("an op has at most 64 inputs and outputs"));
+    CHECK(first_line("f(x: T[1, 2, 3, 4, 5, 6, 7, 8, 9]) -> ()").ends_with("a tensor has at most 8 dims"));
+    CHECK(first_line("f(a: A[1], b: B[1], c: C[1], d: D[1], e: E[1], f: F[1], g: G[1], h: H[1], i: I[1]) -> ()")
+              .ends_with("a signature has at most 8 dtype variables"));
+    CHECK(first_line("f(x: T[n]) -> (y: T[" + repeat(16, "n+") + "n])")
+              .ends_with("an expression has at most 31 numbers, names and operators"));
+    CHECK(first_line("f(x: T[n]) -> (y: T[" + repeat(20, "(") + "n" + repeat(20, ")") + "])")
+              .ends_with("more than 16 nested parentheses"));
+    std::string dims;
+    for (size_t i = 0; i < 33; ++i) {
+        dims += (i == 0 ? "x" : ", x") + std::to_string(i) + ": f32[d" + std::to_string(i) + "]";
+    }
+    CHECK(first_line("f(" + dims + ") -> ()").ends_with("a signature has at most 32 different dims"));
+}
+
+TEST_CASE("a name is used once among inputs, attributes and outputs") {
+    const std::string expected = "the name 'x' is taken; inputs, attributes and outputs share their names";
+    CHECK(first_line("f(x: T[n], x: T[n]) -> ()") == "signature, column 12: " + expected);
+    CHECK(first_line("f(x: T[n], *, x: int) -> ()") == "signature, column 15: " + expected);
+    CHECK(first_line("f(x: T[n]) -> (x: T[n])") == "signature, column 16: " + expected);
+}
+
+TEST_CASE("an attribute cannot have the name of a dim") {
+    CHECK(first_line("topk(x: T[k], *, k: int) -> ()") ==
+          "signature, column 18: attribute 'k' has the name of a dim; rename one of them");
+}
+
+TEST_CASE("an output needs dims and dtypes that inputs tell") {
+    CHECK(first_line("f(x: T[n]) -> (y: T[m])") == "signature, column 21: no input has a dim 'm'");
+    CHECK(first_line("f(x: T[n]) -> (y: U[n])") ==
+          "signature, column 16: 'U' of output 'y' is bound by no required input or dtype attribute");
+    CHECK(first_line("f(x: T[n]) -> (y: T[..., n])") ==
+          "signature, column 16: '...' of output 'y' is bound by no required input");
+    CHECK(first_line("f(x: T[n], b: T[m]?) -> (y: T[m])") ==
+          "signature, column 26: 'm' of output 'y' is bound by no required input");
+    CHECK(parse_error("f(x: T[n], b: U[m]?) -> (y: U[m]?)") == "no error");
+    CHECK(parse_error("f(x: T[n], *, to: U) -> (y: U[n])") == "no error");
+}
+
+TEST_CASE("a dim that first appears in a list belongs to its elements") {
+    const Signature signature = parse_signature("f(w: T[k], xs: T[n, k]*) -> (ys: T[n]*)");
+    CHECK(signature.element_dims == 1u << 1u);
+    CHECK(first_line("f(xs: T[n]*) -> (y: T[n])") ==
+          "signature, column 18: 'n' is another one in each element of a list; 'y' is not a list");
+    CHECK(first_line("f(xs: T[...]*, y: T[...]) -> ()") ==
+          "signature, column 16: '...' is another one in each element of a list; 'y' is not a list");
+    CHECK(first_line("f(x: T[n]) -> (ys: T[n]*)") ==
+          "signature, column 16: a list of outputs takes its length from a list of inputs; there is none");
+}
+
+TEST_CASE("'output ~ input' names an input of the same dtype and dims") {
+    CHECK(parse_signature("f(a: T[n], b: T[n]) -> (y ~ b: T[n])").outputs[0].alias == 1);
+    CHECK(first_line("f(a: T[n]) -> (y ~ z: T[n])") ==
+          "signature, column 20: expected the name of an input after '~', found 'z'");
+    const std::string expected = "'y ~ a' share memory, so they need the same dtype, dims and markers";
+    CHECK(first_line("f(a: T[n, m]) -> (y ~ a: T[m, n])") == "signature, column 19: " + expected);
+    CHECK(first_line("f(a: T[n]) -> (y ~ a: f32[n])") == "signature, column 16: " + expected);
+    CHECK(first_line("f(host a: T[n]) -> (y ~ a: T[n])") == "signature, column 21: " + expected);
+}
+
+TEST_CASE("markers that make no sense are errors") {
+    CHECK(first_line("f(x: T[n]) -> (mut y: T[n])") ==
+          "signature, column 16: 'mut' marks inputs that the op writes; outputs are always written");
+    CHECK(first_line("f(mut mut x: T[n]) -> ()") == "signature, column 7: 'mut' twice");
+    CHECK(first_line("f(x: T[..., ...]) -> ()") == "signature, column 13: '...' stands at most once in a shape");
+}
+
+TEST_CASE("an unknown dtype lists those that exist") {
+    CHECK(first_line("f(x: f64[n]) -> ()") ==
+          "signature, column 6: expected a dtype (f32 f16 bf16 e4m3 e5m2 i64 i32 u8 bool or one upper-case letter as a "
+          "variable), found 'f64'");
+}
+
+TEST_CASE("a default must be one of its type") {
+    CHECK(first_line("f(*, a: int = 1.5) -> ()") == "signature, column 15: expected a whole number, found '1.5'");
+    CHECK(first_line("f(*, a: int = 9223372036854775808) -> ()") ==
+          "signature, column 15: 9223372036854775808 does not fit into 64 bits");
+    CHECK(first_line("f(*, a: float = 1e999) -> ()") == "signature, column 17: 1e999 does not fit into a double");
+    CHECK(first_line("f(*, a: float = nan) -> ()") == "signature, column 17: expected a number, found 'nan'");
+    CHECK(first_line("f(*, a: bool = 1) -> ()") == "signature, column 16: expected true or false, found '1'");
+    CHECK(first_line("f(*, a: string = tanh) -> ()") ==
+          "signature, column 18: expected a string in double quotes, found 'tanh'");
+    CHECK(first_line("f(*, a: string = \"tanh) -> ()") ==
+          "signature, column 18: this string has no closing '\"' before the end or a control character");
+    CHECK(first_line("f(*, a: int[] = 1) -> ()") ==
+          "signature, column 17: expected '[' to begin a list of whole numbers, found '1'");
+    CHECK(first_line("f(*, a: real) -> ()") ==
+          "signature, column 9: expected int, float, bool, string, dtype, int[] or a dtype variable, found 'real'");
+    CHECK(first_line("f(*, a: F = f32) -> () where F in e4m3|e5m2")
+              .ends_with("the default f32 of attribute 'a' is not among the dtypes of F: e4m3|e5m2"));
+}
+
+TEST_CASE("a where clause speaks of what the signature has, once for each variable") {
+    CHECK(first_line("f(x: T[n]) -> () where m >= n") == "signature, column 24: no input has a dim 'm'");
+    CHECK(first_line("f(x: T[n]) -> () where F in e4m3") ==
+          "signature, column 24: no parameter has the dtype variable 'F'");
+    CHECK(first_line("f(x: T[n]) -> () where T in f32, T in f16") == "signature, column 34: 'T' has two clauses");
+    CHECK(first_line("f(x: T[n]) -> () where T in f32|f32") == "signature, column 33: 'f32' twice");
+    CHECK(first_line("f(x: T[n]) -> () where n ~ 2") ==
+          "signature, column 26: expected <, <=, >, >=, ==, != or 'in', found '~'");
+}
+
+TEST_CASE("dims are divided by positive numbers only") {
+    for (const char *dim : {"n/0", "n/m", "n/(2)"}) {
+        CAPTURE(dim);
+        CHECK(first_line(std::string("f(x: T[n, m]) -> (y: T[") + dim + "])") ==
+              "signature, column 26: dims are divided by a number of at least 1 only");
+    }
+}
+
+TEST_CASE("what comes after the end is an error") {
+    CHECK(first_line("f() -> () -> ()") == "signature, column 11: expected 'where' or the end, found '->'");
+    CHECK(first_line("f(x: T[n],) -> ()") == "signature, column 11: expected the name of an input, found ')'");
+    CHECK(first_line("f(x: T[n], *) -> ()") ==
+          "signature, column 13: expected ',' after '*', which separates attributes from inputs, found ')'");
+    CHECK(first_line("f(x: T[2n]) -> ()") == "signature, column 8: expected a number or a name, found '2n'");
+}
+
+TEST_CASE("no prefix of a standard signature is taken for a signature") {
+    for (const OpDeclaration &op : test::standard_ops) {
+        const size_t complete = op.signature.find(')', op.signature.find("->"));
+        for (size_t length = 0; length <= complete; ++length) {
+            CAPTURE(std::string(op.signature.substr(0, length)));
+            REQUIRE(parse_error(op.signature.substr(0, length)).starts_with("signature, column "));
+        }
+    }
+}
+
+TEST_CASE("whatever is done to a signature, it parses to something that prints back, or it is an error") {
+    constexpr uint32_t seed = 20240611;
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const std::string alphabet = " ()[],:?*=~|+-/<>!.\"\\09anTU_\x01\xff";
+    const auto below = [&random](size_t limit) { return static_cast<size_t>(random() % limit); };
+    for (int round = 0; round < 20000; ++round) {
+        std::string text(test::standard_ops[below(test::standard_ops.size())].signature);
+        for (size_t changes = 1 + below(3); changes > 0; --changes) {
+            const size_t at = below(text.size());
+            const char c = alphabet[below(alphabet.size())];
+            switch (below(3)) {
+            case 0:
+                text[at] = c;
+                break;
+            case 1:
+                text.insert(at, 1, c);
+                break;
+            default:
+                text.erase(at, 1 + below(4));
+                break;
+            }
+        }
+        CAPTURE(text);
+        const std::string error = parse_error(text);
+        if (error == "no error") {
+            const Signature parsed = parse_signature(text);
+            REQUIRE(parse_signature(parsed.text) == parsed);
+        } else {
+            REQUIRE(error.starts_with("signature, column "));
+        }
     }
 }

@@ -1,0 +1,112 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "signature.hpp"
+#include "standard_signatures.hpp"
+
+using namespace opdock;
+using namespace opdock::core;
+
+namespace {
+
+Compatibility compare_texts(std::string_view a, std::string_view b, std::string *why = nullptr) {
+    return compare(parse_signature(a), parse_signature(b), why);
+}
+
+std::string conflict(std::string_view a, std::string_view b) {
+    std::string why = "no conflict";
+    const bool conflicts = compare_texts(a, b, &why) == Compatibility::conflict;
+    CHECK((why != "no conflict") == conflicts);
+    // Which of the two came first makes no difference.
+    CHECK((compare_texts(b, a) == Compatibility::conflict) == conflicts);
+    return why;
+}
+
+} // namespace
+
+TEST_CASE("a declaration is compatible with itself, and standard ops conflict with each other") {
+    for (const OpDeclaration &a : test::standard_ops) {
+        for (const OpDeclaration &b : test::standard_ops) {
+            CAPTURE(std::string(a.signature));
+            CAPTURE(std::string(b.signature));
+            CHECK(compare_texts(a.signature, b.signature) ==
+                  (a.name == b.name ? Compatibility::same : Compatibility::conflict));
+        }
+    }
+}
+
+TEST_CASE("spelling, names of dims and names of dtype variables make no difference") {
+    CHECK(compare_texts("f(x: T[n, m]) -> (y: T[2*n]) where m >= n, m in 1|n",
+                        "f( x:U[a,b] )->( y:U[a*2] ) where b in 1|a, b >= a") == Compatibility::same);
+    CHECK(compare_texts("f(x: T[n]) -> () where T in e4m3|e5m2", "f(x: T[n]) -> () where T in e5m2|e4m3") ==
+          Compatibility::same);
+}
+
+TEST_CASE("appending attributes with defaults extends a signature") {
+    const char *shorter = "f(x: T[n], *, eps: float = 1e-5) -> (y: T[n])";
+    const char *longer = "f(x: T[n], *, eps: float = 1e-5, exact: bool = false) -> (y: T[n])";
+    CHECK(compare_texts(longer, shorter) == Compatibility::extends);
+    CHECK(compare_texts(shorter, longer) == Compatibility::extended_by);
+    CHECK(compare_texts("f(x: T[n], *, eps: float = 1e-5) -> ()", "f(x: T[n]) -> ()") == Compatibility::extends);
+}
+
+TEST_CASE("appending optional inputs and outputs extends a signature") {
+    CHECK(compare_texts("f(x: T[n], b: U[n]?) -> (y: T[n], s: f32[n]?)", "f(x: T[n]) -> (y: T[n])") ==
+          Compatibility::extends);
+    CHECK(compare_texts("f(xs: T[n]*) -> ()", "f(xs: T[n]*, ys: T[n]*?) -> ()") == Compatibility::extended_by);
+}
+
+TEST_CASE("appending what a call must give is a conflict") {
+    CHECK(conflict("f(x: T[n]) -> ()", "f(x: T[n], b: T[n]) -> ()") ==
+          "input 'b: T[n]' is only in one of them and not optional");
+    CHECK(conflict("f(x: T[n]) -> ()", "f(x: T[n]) -> (y: T[n])") ==
+          "output 'y: T[n]' is only in one of them and not optional");
+    CHECK(conflict("f(x: T[n]) -> ()", "f(x: T[n], *, p: float) -> ()") ==
+          "attribute 'p: float' is only in one of them and has no default");
+}
+
+TEST_CASE("two declarations that each append something conflict") {
+    CHECK(conflict("f(x: T[n], b: T[n]?) -> ()", "f(x: T[n], *, p: float = 0.0) -> ()") ==
+          "each has a parameter or an attribute that the other lacks");
+}
+
+TEST_CASE("any difference in a shared parameter is a conflict that shows both") {
+    const char *plain = "f(x: T[n], b: T[n]) -> ()";
+    for (const char *other : {"b: U[n]", "b: f32[n]", "b: T[n]?", "b: T[n]*", "b: T[n, 1]", "b: T[..., n]", "b: T[m]",
+                              "b: T[2*n]", "mut b: T[n]", "host b: T[n]", "c: T[n]"}) {
+        CAPTURE(other);
+        CHECK(conflict(plain, std::string("f(x: T[n], ") + other + ") -> ()") ==
+              std::string("input 2 is 'b: T[n]' in one and '") + other + "' in the other");
+    }
+    CHECK(conflict("f(x: T[n]) -> (y ~ x: T[n])", "f(x: T[n]) -> (y: T[n])") ==
+          "output 1 is 'y ~ x: T[n]' in one and 'y: T[n]' in the other");
+}
+
+TEST_CASE("any difference in a shared attribute is a conflict that shows both") {
+    for (const char *other : {"eps: float = 1e-6", "eps: float", "epsilon: float = 1e-5", "eps: int = 1"}) {
+        CAPTURE(other);
+        CHECK(conflict("f(*, eps: float = 1e-5) -> ()", std::string("f(*, ") + other + ") -> ()") ==
+              std::string("attribute 1 is 'eps: float = 1e-5' in one and '") + other + "' in the other");
+    }
+}
+
+TEST_CASE("dtype sets and where clauses of the shared part must agree") {
+    CHECK(conflict("f(x: T[n]) -> ()", "f(x: T[n]) -> () where T in f32|f16") ==
+          "T stands for f32|f16|bf16 in one and f32|f16 in the other");
+    CHECK(conflict("f(x: T[m, s]) -> ()", "f(x: T[m, s]) -> () where m >= s") ==
+          "'where m >= s' is only in one of them");
+    CHECK(conflict("f(x: T[m, s]) -> () where m > s", "f(x: T[m, s]) -> () where m >= s") ==
+          "'where m >= s' is only in one of them");
+}
+
+TEST_CASE("a clause about appended dims takes nothing from the shorter form") {
+    CHECK(compare_texts("f(x: T[n], r: f32[m]?) -> () where m >= n", "f(x: T[n]) -> ()") == Compatibility::extends);
+    CHECK(conflict("f(x: T[n], r: f32[m]?) -> () where n > 1", "f(x: T[n]) -> ()") ==
+          "'where n > 1' is only in one of them");
+}
+
+TEST_CASE("an appended input may not move a dtype variable, because implementations list dtypes in order") {
+    CHECK(conflict("f(x: F[n], b: U[n]?, *, to: T) -> ()", "f(x: F[n], *, to: T) -> ()") ==
+          "the dtype variable of attribute 'to: T' is not at the same place in the order of first appearance");
+}
