@@ -1,0 +1,26 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "dtype.hpp"
+
+using namespace opdock::core;
+
+TEST_CASE("the names of signatures' dtypes read back") {
+    for (const NamedDtype &known : named_dtypes) {
+        CAPTURE(std::string(known.name));
+        CHECK(dtype_name(known.packed) == known.name);
+        CHECK(parse_dtype(known.name) == known.packed);
+    }
+    CHECK(parse_dtype("f64") == std::nullopt);
+    CHECK(parse_dtype("") == std::nullopt);
+}
+
+TEST_CASE("a dtype that signatures lack is described") {
+    CHECK(dtype_name(OPDOCK_DTYPE(kDLFloat, 64)) == "f64");
+    CHECK(dtype_name(OPDOCK_DTYPE(kDLInt, 8)) == "i8");
+    CHECK(dtype_name(OPDOCK_DTYPE(kDLUInt, 16)) == "u16");
+    CHECK(dtype_name(OPDOCK_DTYPE(kDLComplex, 64)) == "complex64");
+    CHECK(dtype_name(OPDOCK_DTYPE(99, 3)) == "dtype code 99 of 3 bits");
+    CHECK(dtype_name(DLDataType{kDLFloat, 32, 4}) == "f32x4");
+}
