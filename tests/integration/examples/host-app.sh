@@ -3,6 +3,6 @@
 . "$(dirname "$0")/../example.bash"
 
 expect 0 "rmsnorm of a row of 2 with weight 0.5: 0.5" "prepared: default.cpu" \
-    "Op 'rmsnorm_fwd' using 'default.cpu'" "switched from 'default.cpu' to 'reference.cpp'" '"chain"' -- "$build/host-app"
+    "Op 'rmsnorm_fwd' using 'default.cpu'" "Op 'rmsnorm_fwd' using 'reference.cpp'" '"chain"' -- "$build/host-app"
 PLUGIN_PREFER=reference expect 0 "prepared: reference.cpp" -- "$build/host-app"
 PLUGIN_PREFER=fastest expect 1 "PLUGIN_PREFER" "fastest" -- "$build/host-app"
