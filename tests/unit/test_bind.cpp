@@ -861,6 +861,16 @@ TEST_CASE("dims bound outside of lists hold for every element") {
           "op 'f': output 'ys'[1] of shape [9]: dim 0 is 9, expected n = 5 as in input 'xs'[1]");
 }
 
+TEST_CASE("each element has an ellipsis of its own") {
+    const char *signature = "f(xs: T[..., n]*) -> (sums: f32[...]*)";
+    CallArguments call;
+    call.in(OPDOCK_F32, {2, 8}).in(OPDOCK_F32, {4, 5, 8}).out(OPDOCK_F32, {2}).out(OPDOCK_F32, {4, 5}).lists({2, 2});
+    CHECK(bind_error(signature, call) == "no error");
+    call.output(1).shape = {2};
+    CHECK(bind_error(signature, call) ==
+          "op 'f': output 'sums'[1] of shape [2]: its '...' is [2], expected [4, 5] as in input 'xs'[1]");
+}
+
 TEST_CASE("'~' of lists goes element by element") {
     const Signature signature = parse_signature("f(xs: T[n]*) -> (ys ~ xs: T[n]*)");
     CallArguments call;
