@@ -184,16 +184,17 @@ class Binder {
     }
 
     void check_alias(const Extent &output, Extent &input) {
-        if (output.empty() || input.empty() || !overlap(output, input)) {
+        if (output.empty() || input.empty()) {
             return;
         }
-        if (!identical(output, input)) {
+        if (identical(output, input)) {
+            bound_.writes_inputs = true;
+            input.end = input.begin;
+        } else if (overlap(output, input)) {
             fail(signature_, output.place,
                  fmt::format("overlaps {} without being the same view: data, shape and strides must be equal",
                              describe(signature_, input.place)));
         }
-        bound_.writes_inputs = true;
-        input.end = input.begin;
     }
 
     const Signature &signature_;
