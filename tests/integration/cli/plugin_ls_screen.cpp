@@ -28,6 +28,15 @@ TEST_CASE("the in-tree reference plugin is listed with its ops") {
     CHECK(contains(finished.out, "reference.cpp"));
 }
 
+TEST_CASE("the in-tree CPU plugin goes before the reference, and the policy can turn them round") {
+    PluginLs tool({REFERENCE_PLUGIN, CPU_PLUGIN});
+    const Finished finished = tool.run({"--op", "rmsnorm_fwd"});
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "  on cpu  default.cpu > reference.cpp  "));
+    tool.with("PLUGIN_PREFER", "reference");
+    CHECK(contains(tool.run({"--op", "rmsnorm_fwd"}).out, "  on cpu  reference.cpp > default.cpu  "));
+}
+
 TEST_CASE("without any plugin the screen says where to look") {
     const Finished finished = PluginLs({}).run({});
     CHECK(finished.code == 0);

@@ -92,6 +92,22 @@ TEST_CASE("rmsnorm_fwd on .npy files gives what its formula says") {
     }
 }
 
+TEST_CASE("both in-tree plugins give the same result for the same seed") {
+    const PluginRun tool({REFERENCE_PLUGIN, CPU_PLUGIN});
+    const auto output_of = [&](const std::string &impl) {
+        const json report = report_of(tool.run({"silu_and_mul", "--in", "gate=random:f32[33,65]", "--in",
+                                                "up=random:f32[33,65]", "--impl", impl, "--json"}));
+        CHECK(report["served"][0]["impl_id"] == impl);
+        return report["outputs"][0];
+    };
+    const json cpu = output_of("default.cpu");
+    const json reference = output_of("reference.cpp");
+    for (size_t i = 0; i < 5; ++i) {
+        CHECK(cpu["first"][i].get<double>() == doctest::Approx(reference["first"][i].get<double>()).epsilon(1e-5));
+    }
+    CHECK(cpu["max"].get<double>() == doctest::Approx(reference["max"].get<double>()).epsilon(1e-5));
+}
+
 TEST_CASE("tensors of .safetensors files are named, and outputs share a file") {
     const PluginRun tool({REFERENCE_PLUGIN});
     const std::string folder = tool.home().path().string() + "/";
