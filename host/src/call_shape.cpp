@@ -5,28 +5,25 @@
 namespace opdock::core {
 namespace {
 
-void copy_tensor(TensorShape &copy, const DLTensor *given) {
-    if (given == nullptr) {
-        copy.absent = true;
-        return;
-    }
-    copy.tensor = *given;
+void copy_tensor(TensorShape &copy, const DLTensor &given) {
+    copy.tensor = given;
     copy.tensor.data = nullptr;
     copy.tensor.byte_offset = 0;
     copy.tensor.shape = copy.shape.data();
     copy.tensor.strides = copy.strides.data();
-    copy.given_strides = given->strides != nullptr;
-    const int64_t item = (given->dtype.bits + 7) / 8;
+    const int64_t *strides = given.strides;
+    copy.given_strides = strides != nullptr;
+    const int64_t item = (given.dtype.bits + 7) / 8;
     copy.alignment_mask = static_cast<uint64_t>(item) - 1;
     bool empty = false;
     copy.contiguous = true;
     int64_t packed = 1; // the stride that leaves no gap
     int64_t last = 0;   // elements from the first to the last one
-    for (int d = given->ndim - 1; d >= 0; --d) {
+    for (int d = given.ndim - 1; d >= 0; --d) {
         const auto i = static_cast<size_t>(d);
-        const int64_t size = given->shape[d];
+        const int64_t size = given.shape[d];
         copy.shape.at(i) = size;
-        copy.strides.at(i) = copy.given_strides ? given->strides[d] : packed;
+        copy.strides.at(i) = strides != nullptr ? strides[d] : packed;
         if (size != 1 && copy.strides.at(i) != packed) {
             copy.contiguous = false;
         }
@@ -48,7 +45,10 @@ CallShape::CallShape(const Signature &of, const Bound &bound)
       writes_inputs(bound.writes_inputs) {
     pointers.reserve(n_tensors);
     for (uint32_t i = 0; i < n_tensors; ++i) {
-        copy_tensor(tensors[i], bound.tensors[i]);
+        tensors[i].absent = bound.tensors[i] == nullptr;
+        if (!tensors[i].absent) {
+            copy_tensor(tensors[i], *bound.tensors[i]);
+        }
         pointers.push_back(tensors[i].absent ? nullptr : &tensors[i].tensor);
     }
     for (opdock_value &value : attributes) {

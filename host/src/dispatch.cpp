@@ -75,7 +75,7 @@ opdock_status continue_after_head(ThreadState &thread, Memo &memo, const Pointer
 }
 
 opdock_status call_target(const opdock_target *given, opdock_handle *handle, const opdock_args *args) {
-    const Target *target = static_cast<const Target *>(given);
+    const auto *target = static_cast<const Target *>(given);
     ThreadState *thread = opdock_thread_state;
     if (thread == nullptr || thread->flags != 0) [[unlikely]] {
         return call_in_context(*static_cast<OpEntry *>(handle), *args);

@@ -30,7 +30,7 @@ struct Hosts {
 };
 
 Hosts *&hosts_pointer() {
-    static Hosts *hosts = new Hosts; // never freed: threads may end after main returned
+    static auto *hosts = new Hosts; // never freed: threads may end after main returned
     return hosts;
 }
 
@@ -100,7 +100,7 @@ std::string install_directory() {
 void host_log(const opdock_host *host, int32_t level, const char *message) {
     static_cast<const Host *>(host->host_data)
         ->log()
-        .write(level, message != nullptr ? message : "", std::source_location::current());
+        .write(level, message != nullptr ? message : "", __builtin_FILE(), __builtin_LINE());
 }
 
 opdock_status host_fail(const opdock_host * /*host*/, opdock_status status, const char *message) {
@@ -384,7 +384,7 @@ OpEntry &Host::op(std::string_view name) const {
 
 void Host::start_over_in_child() {
     forks_.fetch_add(1, std::memory_order_relaxed);
-    Ledger *fresh = new Ledger;
+    auto *fresh = new Ledger;
     ledger_.store(fresh, std::memory_order_release);
     publish(*fresh, true);
 }

@@ -71,10 +71,10 @@ void Log::set_level(int32_t level) {
     logger_->set_level(spdlog_levels.at(static_cast<size_t>(level)));
 }
 
-void Log::write(int32_t level, std::string_view message, std::source_location where) const {
-    const size_t index = static_cast<size_t>(std::clamp(level, OPDOCK_LOG_DEBUG, OPDOCK_LOG_ERROR));
-    logger_->log(spdlog::source_loc{where.file_name(), static_cast<int>(where.line()), where.function_name()},
-                 spdlog_levels.at(index), spdlog::string_view_t(message.data(), message.size()));
+void Log::write(int32_t level, std::string_view message, const char *file, int line) const {
+    const auto index = static_cast<size_t>(std::clamp(level, OPDOCK_LOG_DEBUG, OPDOCK_LOG_ERROR));
+    logger_->log(spdlog::source_loc{file, line, ""}, spdlog_levels.at(index),
+                 spdlog::string_view_t(message.data(), message.size()));
 }
 
 } // namespace opdock::core

@@ -6,8 +6,8 @@
 // and lines of two threads do not mix.
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -17,6 +17,7 @@
 
 namespace opdock::core {
 
+// Takes the caller's file and line by builtins: clang 14 has no std::source_location.
 class Log {
   public:
     using Callback = void (*)(void *user_data, int32_t level, const char *line);
@@ -28,19 +29,19 @@ class Log {
     // `level` is an OPDOCK_LOG_ value; lines below it are dropped.
     void set_level(int32_t level);
 
-    void debug(std::string_view message, std::source_location where = std::source_location::current()) const {
-        write(OPDOCK_LOG_DEBUG, message, where);
+    void debug(std::string_view message, const char *file = __builtin_FILE(), int line = __builtin_LINE()) const {
+        write(OPDOCK_LOG_DEBUG, message, file, line);
     }
-    void info(std::string_view message, std::source_location where = std::source_location::current()) const {
-        write(OPDOCK_LOG_INFO, message, where);
+    void info(std::string_view message, const char *file = __builtin_FILE(), int line = __builtin_LINE()) const {
+        write(OPDOCK_LOG_INFO, message, file, line);
     }
-    void warning(std::string_view message, std::source_location where = std::source_location::current()) const {
-        write(OPDOCK_LOG_WARNING, message, where);
+    void warning(std::string_view message, const char *file = __builtin_FILE(), int line = __builtin_LINE()) const {
+        write(OPDOCK_LOG_WARNING, message, file, line);
     }
-    void error(std::string_view message, std::source_location where = std::source_location::current()) const {
-        write(OPDOCK_LOG_ERROR, message, where);
+    void error(std::string_view message, const char *file = __builtin_FILE(), int line = __builtin_LINE()) const {
+        write(OPDOCK_LOG_ERROR, message, file, line);
     }
-    void write(int32_t level, std::string_view message, std::source_location where) const;
+    void write(int32_t level, std::string_view message, const char *file, int line) const;
 
   private:
     std::shared_ptr<spdlog::logger> logger_;

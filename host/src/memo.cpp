@@ -1,6 +1,7 @@
 #include "memo.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "host.hpp"
@@ -36,7 +37,7 @@ bool same_attribute_value(const opdock_value &expected, const opdock_value &give
         return given.count == expected.count &&
                std::equal(given.as.ints, given.as.ints + given.count, expected.as.ints);
     case OPDOCK_VALUE_FLOAT:
-        return std::memcmp(&given.as, &expected.as, sizeof given.as) == 0;
+        return std::bit_cast<uint64_t>(given.as.f) == std::bit_cast<uint64_t>(expected.as.f); // a NaN is itself
     default: // an int may have been taken for a float
         return expected.type == OPDOCK_VALUE_FLOAT ? expected.as.f == static_cast<double>(given.as.i)
                                                    : expected.as.i == given.as.i;
@@ -172,18 +173,23 @@ void Memo::expect_tensors() {
 }
 
 void Memo::forbid_overlaps(const Signature &signature) {
-    for (size_t p = 0; p < signature.outputs.size(); ++p) {
-        const uint32_t b = shape.first[signature.inputs.size() + p];
-        const int alias = signature.outputs[p].alias;
-        for (uint32_t a = 0; a < b; ++a) {
-            if (shape.tensors[a].absent || shape.tensors[b].absent) {
-                continue;
-            }
-            const bool may_alias = alias >= 0 && a < shape.n_input_tensors &&
-                                   a == shape.first[static_cast<size_t>(alias)] &&
-                                   same_shape(shape.tensors[a], &shape.tensors[b].tensor);
+    const auto forbid = [&](uint32_t a, uint32_t b, bool may_alias) {
+        if (!shape.tensors[a].absent && !shape.tensors[b].absent) {
             pairs.push_back({a, b, static_cast<uint64_t>(shape.tensors[a].extent),
                              static_cast<uint64_t>(shape.tensors[b].extent), may_alias});
+        }
+    };
+    // No lists here, so that a parameter's number is its tensor's.
+    const auto n_inputs = static_cast<uint32_t>(signature.inputs.size());
+    for (uint32_t b = 0; b < shape.n_tensors; ++b) {
+        for (uint32_t a = 0; a < b; ++a) {
+            if (b >= n_inputs) {
+                const bool may_alias = signature.outputs[b - n_inputs].alias == static_cast<int>(a) &&
+                                       same_shape(shape.tensors[a], &shape.tensors[b].tensor);
+                forbid(a, b, may_alias);
+            } else if (signature.inputs[a].mut || signature.inputs[b].mut) {
+                forbid(a, b, false);
+            }
         }
     }
 }

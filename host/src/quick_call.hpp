@@ -75,10 +75,11 @@ template<uint32_t rank>
             return false;
         }
         compare_tensor<rank>(*tensor, expected[i], match.differs);
-        const uint64_t address = base + tensor->byte_offset;
+        void *const first = static_cast<char *>(tensor->data) + tensor->byte_offset;
+        const auto address = reinterpret_cast<uint64_t>(first);
         match.wrong |= address & expected[i].alignment_mask;
         match.bits |= address;
-        data[i] = reinterpret_cast<void *>(address);
+        data[i] = first;
     }
     return true;
 }

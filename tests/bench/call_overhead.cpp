@@ -2,9 +2,9 @@
 //
 //     build/release/tests/bench/call-overhead
 //
-// Rounds of all benchmarks are interleaved in random order and the median over rounds counts. The kernel does nothing but
-// return, so that only the way to it is timed. Ratios of other systems were recorded on another machine and are printed
-// beside ours to compare with; they are not measured here.
+// Rounds of all benchmarks are interleaved in random order and the median over rounds counts. The kernel does nothing
+// but return, so that only the way to it is timed. Ratios of other systems were recorded on another machine and are
+// printed beside ours to compare with; they are not measured here.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -25,7 +25,9 @@ namespace {
 
 constexpr opdock::OpDeclaration bench_op("bench.op(input: T[..., n], *, eps: float = 1e-5) -> (output: T[..., n])");
 
-opdock_status nothing(const opdock_problem * /*problem*/, const opdock_call * /*call*/) { return OPDOCK_OK; }
+opdock_status nothing(const opdock_problem * /*problem*/, const opdock_call * /*call*/) {
+    return OPDOCK_OK;
+}
 
 opdock_status register_nothing(opdock_registry *registry) {
     return opdock::register_plugin(registry, [](opdock::Registry &wrapped) {
@@ -180,9 +182,9 @@ class RatioReporter : public benchmark::BenchmarkReporter {
             }
             const auto calls = run.counters.find("calls");
             // With several threads this is the wall's time over the iterations of all of them: per call of one thread.
-            const double per_iteration =
-                run.threads == 1 ? run.GetAdjustedCPUTime() // what other processes take does not count
-                                 : run.GetAdjustedRealTime() * static_cast<double>(run.threads);
+            const double per_iteration = run.threads == 1
+                                             ? run.GetAdjustedCPUTime() // what other processes take does not count
+                                             : run.GetAdjustedRealTime() * static_cast<double>(run.threads);
             rounds_[run.benchmark_name()].push_back(per_iteration /
                                                     (calls != run.counters.end() ? calls->second.value : 1));
         }
@@ -207,9 +209,10 @@ class RatioReporter : public benchmark::BenchmarkReporter {
         row("mutex + lookup", "mutex_and_lookup");
         row("a shared fetch_add counter", "shared_counter");
         row("  the same on each of two threads", "shared_counter/real_time/threads:2");
-        std::printf("\nRecorded elsewhere, as ratios to a bare call there: Vulkan loader trampoline 1.1; tvm-ffi raw C call\n"
-                    "1.1, packed Function 2.1, typed tensors 8.7; FlexiBLAS wrapper 2.3; libtorch 1.13 typed 8.3, boxed 26;\n"
-                    "TE-FL OpManager.call 13,000.\n");
+        std::printf(
+            "\nRecorded elsewhere, as ratios to a bare call there: Vulkan loader trampoline 1.1; tvm-ffi raw C call\n"
+            "1.1, packed Function 2.1, typed tensors 8.7; FlexiBLAS wrapper 2.3; libtorch 1.13 typed 8.3, boxed 26;\n"
+            "TE-FL OpManager.call 13,000.\n");
     }
 
   private:

@@ -184,6 +184,20 @@ TEST_CASE("an op that writes an input goes on after a clean failure and stops af
     CHECK(acme.calls == 2);
 }
 
+TEST_CASE("an input that is written must not overlap another, also when the call looks like the one before") {
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    made->op = "test.update";
+    host.add(std::move(made));
+    std::vector<float> state(3), in(3), out(3);
+    const Tensor s(state.data(), f32, {3}), x(in.data(), f32, {3}), y(out.data(), f32, {3});
+    const Op update = host.op("test.update");
+    for (int i = 0; i < 2; ++i) {
+        CHECK(update.try_call({s, x}, {y}) == OPDOCK_OK);
+        CHECK(update.try_call({s, s}, {y}) == OPDOCK_INVALID_ARGUMENT);
+    }
+}
+
 TEST_CASE("an output that is its input makes the op one that writes an input") {
     ThreeKinds t;
     CHECK(t.host.op().try_call({t.rows.x}, {t.rows.x}) == OPDOCK_OK);

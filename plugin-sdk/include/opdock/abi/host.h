@@ -36,8 +36,8 @@ typedef struct opdock_host {
 
     /* [any thread, inside a kernel] Calls another op by name on behalf of `from`, the problem the kernel was given,
      * under the policy in force. Resolves to no (op, implementation) that is already running on this thread or is
-     * `from`'s own, so that a composite never calls itself. Returns a plugin status: OPDOCK_UNSUPPORTED when nothing can
-     * serve the op. The message is left as if by `fail`, so that a kernel may return the status as it is. */
+     * `from`'s own, so that a composite never calls itself. Returns a plugin status: OPDOCK_UNSUPPORTED when nothing
+     * can serve the op. The message is left as if by `fail`, so that a kernel may return the status as it is. */
     opdock_status (*call_op)(const opdock_problem *from, const char *op, const opdock_args *args);
 } opdock_host;
 
