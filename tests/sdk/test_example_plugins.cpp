@@ -44,7 +44,7 @@ struct Filled {
     }
     opdock::TensorView<T> view() { return {memory.data(), tensor.c()}; }
     double operator()(std::int64_t row, std::int64_t i) {
-        return static_cast<double>(static_cast<float>(view().row(row)[i]));
+        return static_cast<double>(static_cast<float>(view()[row * view().size(-1) + i]));
     }
 
     FakeTensor tensor;
