@@ -21,25 +21,40 @@ namespace {
 
 [[gnu::noinline]] opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) noexcept;
 
-// The call is not like the last one of this thread: it may be like one before that.
-[[gnu::noinline]] opdock_status call_like_an_earlier_one(ThreadState &thread, const Target *target, OpEntry &op,
-                                                         const opdock_args &args) {
+// The calls of this thread, newest first.
+[[gnu::noinline]] opdock_status look_back(const Target &target, OpEntry &op, const opdock_args &args) {
+    ThreadState &thread = *opdock_thread_state;
+    Way &latest = thread.latest[op.index % ThreadState::n_latest];
     if (op.index < thread.n_slots && thread.slots[op.index] != nullptr) {
-        Slot &slot = *thread.slots[op.index];
-        for (size_t i = 0; i < Slot::n_ways; ++i) {
+        for (const Way way : thread.slots[op.index]->ways) { // a copy: the kernel may make calls of its own
             opdock_status status = OPDOCK_OK;
-            Way &latest = thread.latest[op.index % ThreadState::n_latest];
-            const Way before = latest;
-            if (slot.ways[i].target_id == target->id) {
-                latest = slot.ways[i];
-                if (call_quickly(thread, *latest.memo, args, &status)) {
-                    return status;
-                }
-                latest = before;
+            if (way.target_id == target.id && way.memo != latest.memo &&
+                way.memo->quick.attempt(*way.memo, args, &status)) {
+                latest = way;
+                return status;
             }
         }
     }
-    return call_slowly(target, op, args);
+    return call_slowly(&target, op, args);
+}
+
+template<class Matching>
+opdock_status call_or_look_back(const Target &target, OpEntry &op, const opdock_args &args, Memo &memo) {
+    opdock_status status = OPDOCK_OK;
+    if (call_quickly<Matching>(memo, args, &status)) [[likely]] {
+        return status;
+    }
+    return look_back(target, op, args);
+}
+
+template<class Matching>
+bool attempt(Memo &memo, const opdock_args &args, opdock_status *status) {
+    return call_quickly<Matching>(memo, args, status);
+}
+
+template<class Matching>
+constexpr QuickWay quick_way_of() {
+    return {call_or_look_back<Matching>, attempt<Matching>};
 }
 
 // A thread without a state yet, with scopes, or inside a kernel that calls another op.
@@ -51,11 +66,8 @@ namespace {
     try {
         const Target &target = op.host->target_of(op, *thread);
         const Way &latest = thread->latest[op.index % ThreadState::n_latest];
-        opdock_status status = OPDOCK_OK;
-        if (latest.target_id == target.id && call_quickly(*thread, *latest.memo, args, &status)) {
-            return status;
-        }
-        return call_like_an_earlier_one(*thread, &target, op, args);
+        return latest.target_id == target.id ? latest.memo->quick.call(target, op, args, *latest.memo)
+                                             : look_back(target, op, args);
     } catch (...) {
         return leave_current_exception();
     }
@@ -63,11 +75,41 @@ namespace {
 
 } // namespace
 
-opdock_status continue_after_head(ThreadState &thread, Memo &memo, const Pointers &pointers, const opdock_args &given,
-                                  opdock_status status) noexcept {
+QuickWay quick_way(const Memo &memo) {
+    static constexpr uint32_t most_inputs = 4, most_outputs = 3;
+    static constexpr QuickWay usual_ways[most_outputs][most_inputs] = {
+        {quick_way_of<UsualCall<1, 1>>(), quick_way_of<UsualCall<2, 1>>(), quick_way_of<UsualCall<3, 1>>(),
+         quick_way_of<UsualCall<4, 1>>()},
+        {quick_way_of<UsualCall<1, 2>>(), quick_way_of<UsualCall<2, 2>>(), quick_way_of<UsualCall<3, 2>>(),
+         quick_way_of<UsualCall<4, 2>>()},
+        {quick_way_of<UsualCall<1, 3>>(), quick_way_of<UsualCall<2, 3>>(), quick_way_of<UsualCall<3, 3>>(),
+         quick_way_of<UsualCall<4, 3>>()},
+    };
+    const uint32_t n_outputs = memo.shape.n_tensors - memo.n_inputs;
+    const bool usual = memo.n_inputs >= 1 && memo.n_inputs <= most_inputs && n_outputs >= 1 &&
+                       n_outputs <= most_outputs && !memo.shape.signature->writes_inputs() &&
+                       std::none_of(memo.given.begin(), memo.given.end(), [](const auto &one) { return one.special; });
+    return usual ? usual_ways[n_outputs - 1][memo.n_inputs - 1] : quick_way_of<AnyCall>();
+}
+
+QuickWay no_quick_way() {
+    return {[](const Target &target, OpEntry &op, const opdock_args &args, Memo & /*memo*/) {
+                return look_back(target, op, args);
+            },
+            [](Memo & /*memo*/, const opdock_args & /*args*/, opdock_status * /*status*/) { return false; }};
+}
+
+opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_status status) noexcept {
     try {
+        Pointers pointers{memo.data.data(), memo.attributes};
+        void *const *data = memo.data.data();
+        for (uint32_t i = 0; i < memo.shape.n_tensors; ++i) {
+            const uint32_t alias = memo.quick_tensors.at(i).alias;
+            pointers.aliased |= alias != i && data[i] != nullptr && data[i] == data[alias];
+            pointers.bits |= reinterpret_cast<uint64_t>(data[i]);
+        }
         const opdock_args args = full_args(given);
-        Run run{memo.attempts.front()->host, thread, memo, args, pointers};
+        Run run{memo.head->host, thread_state(), memo, args, pointers};
         return run_chain(run, &status);
     } catch (...) {
         return leave_current_exception();
@@ -75,17 +117,15 @@ opdock_status continue_after_head(ThreadState &thread, Memo &memo, const Pointer
 }
 
 opdock_status call_target(const opdock_target *given, opdock_handle *handle, const opdock_args *args) {
-    const auto *target = static_cast<const Target *>(given);
+    const auto &target = static_cast<const Target &>(*given);
+    auto &op = static_cast<OpEntry &>(*handle);
     ThreadState *thread = opdock_thread_state;
     if (thread == nullptr || thread->flags != 0) [[unlikely]] {
-        return call_in_context(*static_cast<OpEntry *>(handle), *args);
+        return call_in_context(op, *args);
     }
     const Way &latest = thread->latest[handle->index % ThreadState::n_latest];
-    opdock_status status = OPDOCK_OK;
-    if (latest.target_id == target->id && call_quickly(*thread, *latest.memo, *args, &status)) [[likely]] {
-        return status;
-    }
-    return call_like_an_earlier_one(*thread, target, *static_cast<OpEntry *>(handle), *args);
+    return latest.target_id == target.id ? latest.memo->quick.call(target, op, *args, *latest.memo)
+                                         : look_back(target, op, *args);
 }
 
 opdock_status leave_error(opdock_status status, std::string message) {

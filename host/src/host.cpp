@@ -20,11 +20,14 @@
 namespace opdock::core {
 namespace {
 
-// The hosts of this process and the handle indices they use. Replaced in a forked child, like a ledger.
+// The hosts of this process and the handle indices they use. Both locks are held while the process forks, so that the
+// child copies what is whole. The first is taken before a ledger's, the second after.
 struct Hosts {
     std::mutex mutex;
     std::map<uint64_t, Host *> open;
     uint64_t next_id = 1;
+
+    std::mutex index_mutex;
     uint32_t next_index = 0;
     std::vector<uint32_t> free_indices;
 };
@@ -38,9 +41,19 @@ Hosts &hosts() {
     return *hosts_pointer();
 }
 
+void before_fork() {
+    hosts().mutex.lock();
+    hosts().index_mutex.lock();
+}
+
+void after_fork_in_parent() {
+    hosts().index_mutex.unlock();
+    hosts().mutex.unlock();
+}
+
 void start_over_in_child() {
-    // Only this thread is left. Whatever another thread was changing under a lock is abandoned, half changed or not;
-    // what is kept was published whole.
+    // Only this thread is left. What another thread was changing under a ledger's lock is abandoned, half changed or
+    // not; what is kept was published whole.
     auto fresh = std::make_unique<Hosts>();
     Hosts &old = hosts();
     fresh->open = old.open;
@@ -66,7 +79,7 @@ void start_over_in_child() {
 }
 
 void handle_forks() {
-    static const int once = pthread_atfork(nullptr, nullptr, start_over_in_child);
+    static const int once = pthread_atfork(before_fork, after_fork_in_parent, start_over_in_child);
     (void)once;
 }
 
@@ -77,7 +90,7 @@ uint64_t next_host_id() {
 
 uint32_t take_index() {
     Hosts &all = hosts();
-    const std::lock_guard lock(all.mutex);
+    const std::lock_guard lock(all.index_mutex);
     if (all.free_indices.empty()) {
         return all.next_index++;
     }
@@ -183,7 +196,7 @@ void Host::close() {
             });
         }
     }
-    const std::lock_guard lock(all.mutex);
+    const std::lock_guard lock(all.index_mutex);
     if (const auto *ops = ops_.load()) {
         for (const OpEntry *op : *ops) {
             all.free_indices.push_back(op->index);

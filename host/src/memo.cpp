@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "dispatch.hpp"
 #include "host.hpp"
 
 namespace opdock::core {
@@ -44,18 +45,32 @@ bool same_attribute_value(const opdock_value &expected, const opdock_value &give
     }
 }
 
-bool take_special_attribute(const Memo &memo, const Memo::GivenAttribute &given, const opdock_attribute &attribute,
-                            opdock_value &into) {
-    if ((attribute.name != nullptr) != given.named || (given.named && given.name != attribute.name)) {
+namespace {
+
+// In line: names are short, and a program that uses them compares them at each call.
+inline bool same_text(const char *a, const char *b) {
+    while (*a == *b && *a != '\0') {
+        ++a;
+        ++b;
+    }
+    return *a == *b;
+}
+
+} // namespace
+
+bool take_attribute(const Memo::GivenAttribute &expected, const std::vector<opdock_value> &values,
+                    const opdock_attribute &given, opdock_value &into) {
+    if (given.value.type != expected.type || (given.name != nullptr) != expected.named ||
+        (expected.named && !same_text(expected.name.c_str(), given.name))) {
         return false;
     }
-    if (given.same_value) {
-        return same_attribute_value(memo.shape.attributes[given.position], attribute.value);
+    if (expected.same_value) {
+        return same_attribute_value(values[expected.position], given.value);
     }
-    if (given.promoted) {
-        into.as.f = static_cast<double>(attribute.value.as.i);
+    if (expected.promoted) {
+        into.as.f = static_cast<double>(given.value.as.i);
     } else {
-        into.as = attribute.value.as;
+        into.as = given.value.as;
     }
     return true;
 }
@@ -78,7 +93,7 @@ bool same_shape(const TensorShape &expected, const DLTensor *given) {
 } // namespace
 
 bool matches(const Memo &memo, const opdock_args &args, Pointers &pointers) {
-    if (std::memcmp(&args, &memo.counts, sizeof memo.counts) != 0) {
+    if (std::memcmp(&args, memo.counts.data(), sizeof memo.counts) != 0) {
         return false;
     }
     for (uint32_t i = 0; i < args.n_lists; ++i) {
@@ -101,8 +116,7 @@ bool matches(const Memo &memo, const opdock_args &args, Pointers &pointers) {
     }
     for (uint32_t i = 0; i < args.n_attributes; ++i) {
         const Memo::GivenAttribute &given = memo.given[i];
-        if (args.attributes[i].value.type != given.type ||
-            !take_special_attribute(memo, given, args.attributes[i], pointers.attributes[given.position])) {
+        if (!take_attribute(given, memo.shape.attributes, args.attributes[i], pointers.attributes[given.position])) {
             return false;
         }
     }
@@ -110,8 +124,10 @@ bool matches(const Memo &memo, const opdock_args &args, Pointers &pointers) {
 }
 
 Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_t struct_size, Host &host)
-    : chain(of), counts{struct_size, args.flags, args.n_inputs, args.n_outputs, args.n_attributes, args.n_lists},
-      shape(*of.op->signature, bound) {
+    : quick(no_quick_way()), chain(of), n_inputs(args.n_inputs), shape(*of.op->signature, bound) {
+    static_assert(offsetof(opdock_args, inputs) == sizeof counts);
+    std::memcpy(counts.data(), &args, sizeof counts);
+    std::memcpy(counts.data(), &struct_size, sizeof struct_size);
     const Signature &signature = *of.op->signature;
     bool every_value_matters = false;
     for (const Link &link : chain.links) {
@@ -133,7 +149,7 @@ Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_
         const uint32_t wanted = signature.attributes[attribute.position].type;
         attribute.promoted = attribute.type == OPDOCK_VALUE_INT && wanted == OPDOCK_VALUE_FLOAT;
         attribute.special = attribute.named || attribute.same_value || attribute.promoted;
-        quick &= attribute.same_value || attribute.type == wanted || attribute.promoted;
+        repeats &= attribute.same_value || attribute.type == wanted || attribute.promoted;
         given.push_back(std::move(attribute));
     }
     if (args.n_lists > 0) {
@@ -141,57 +157,59 @@ Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_
     }
     reads_device = std::all_of(shape.pointers.begin(), shape.pointers.end(),
                                [](const DLTensor *tensor) { return tensor == nullptr; });
-    n_given = static_cast<uint32_t>(given.size());
     // Trailing optional parameters that the caller left out would be holes between what it gave.
-    quick &= shape.n_tensors <= max_tensors && args.n_lists == 0 && !reads_device &&
-             args.n_inputs == shape.n_input_tensors && args.n_inputs + args.n_outputs == shape.n_tensors;
+    repeats &= shape.n_tensors <= max_tensors && args.n_lists == 0 && !reads_device &&
+               args.n_inputs == shape.n_input_tensors && args.n_inputs + args.n_outputs == shape.n_tensors;
     for (uint32_t t = 0; t < shape.n_tensors; ++t) {
         const TensorShape &tensor = shape.tensors[t];
-        quick &= tensor.absent || (!tensor.backwards && tensor.extent > 0 && tensor.given_strides);
+        repeats &= tensor.absent || (!tensor.backwards && tensor.extent > 0 && tensor.given_strides);
     }
-    if (quick) {
+    if (repeats) {
         expect_tensors();
-        forbid_overlaps(signature);
     }
 }
 
 void Memo::expect_tensors() {
-    uint32_t lowest = OPDOCK_MAX_RANK;
-    uint32_t highest = 0;
+    const Signature &signature = *shape.signature;
     for (uint32_t t = 0; t < shape.n_tensors; ++t) {
         const TensorShape &tensor = shape.tensors[t];
-        Expected &one = expected.emplace_back();
-        one = {{~uint64_t{0}, ~uint64_t{0}}, tensor.shape, tensor.strides, tensor.alignment_mask, 0};
-        if (!tensor.absent) {
-            std::memcpy(one.head, &tensor.tensor.device, sizeof one.head);
-            one.rank = static_cast<uint32_t>(tensor.tensor.ndim);
-            lowest = std::min(lowest, one.rank);
-            highest = std::max(highest, one.rank);
-        }
-    }
-    rank = lowest == highest && highest <= 4 ? highest : 0;
-}
-
-void Memo::forbid_overlaps(const Signature &signature) {
-    const auto forbid = [&](uint32_t a, uint32_t b, bool may_alias) {
-        if (!shape.tensors[a].absent && !shape.tensors[b].absent) {
-            pairs.push_back({a, b, static_cast<uint64_t>(shape.tensors[a].extent),
-                             static_cast<uint64_t>(shape.tensors[b].extent), may_alias});
-        }
-    };
-    // No lists here, so that a parameter's number is its tensor's.
-    const auto n_inputs = static_cast<uint32_t>(signature.inputs.size());
-    for (uint32_t b = 0; b < shape.n_tensors; ++b) {
-        for (uint32_t a = 0; a < b; ++a) {
-            if (b >= n_inputs) {
-                const bool may_alias = signature.outputs[b - n_inputs].alias == static_cast<int>(a) &&
-                                       same_shape(shape.tensors[a], &shape.tensors[b].tensor);
-                forbid(a, b, may_alias);
-            } else if (signature.inputs[a].mut || signature.inputs[b].mut) {
-                forbid(a, b, false);
+        QuickTensor &one = quick_tensors.at(t);
+        one = {};
+        one.alias = t;
+        // No lists here, so that a parameter's number is its tensor's.
+        const size_t first_output = signature.inputs.size();
+        if (t < first_output) {
+            one.written = signature.inputs[t].mut;
+        } else {
+            one.written = true;
+            const int alias = signature.outputs[t - first_output].alias;
+            if (alias >= 0 && same_shape(shape.tensors[alias], &tensor.tensor)) {
+                one.alias = static_cast<uint32_t>(alias);
             }
         }
+        one.absent = tensor.absent;
+        if (!tensor.absent) {
+            std::memcpy(one.head, &tensor.tensor.device, sizeof one.head);
+            one.rank = tensor.tensor.ndim;
+            one.shape = tensor.shape;
+            one.strides = tensor.strides;
+            one.misaligned = tensor.alignment_mask;
+            one.extent = static_cast<uint64_t>(tensor.extent);
+        }
     }
+}
+
+void Memo::take_quickly(Attempt &first) {
+    for (uint32_t t = 0; t < shape.n_tensors; ++t) {
+        if (!shape.tensors[t].absent) {
+            quick_tensors.at(t).misaligned |= first.alignment_mask;
+        }
+    }
+    call.struct_size = OPDOCK_STRUCT_SIZE(opdock_call, workspace_size);
+    call.data = data.data();
+    attributes = first.attributes.data();
+    head = &first;
+    quick = quick_way(*this);
 }
 
 } // namespace opdock::core

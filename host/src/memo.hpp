@@ -15,66 +15,76 @@
 #include "attempt.hpp"
 #include "call_shape.hpp"
 #include "chain.hpp"
+#include "thread_state.hpp"
 
 namespace opdock::core {
 
+// A tensor as quick_call.hpp compares it.
+struct QuickTensor {
+    alignas(16) uint64_t head[2]; // device, ndim and dtype as they lie in a DLTensor
+    std::array<int64_t, OPDOCK_MAX_RANK> shape;
+    std::array<int64_t, OPDOCK_MAX_RANK> strides;
+    uint64_t misaligned; // bits that must be 0 in the address
+    uint64_t extent;     // bytes
+    int32_t rank;
+    uint32_t alias; // the tensor it may be the same as; its own number when there is none
+    bool absent;
+    bool written;
+};
+
+struct Memo;
+
+// How a call is compared with a memo and made, see quick_call.hpp.
+struct QuickWay {
+    // Makes the call when it matches, and goes on looking when not. In this order because the first three are in these
+    // registers already.
+    opdock_status (*call)(const Target &target, OpEntry &op, const opdock_args &args, Memo &memo);
+    // False when it does not match.
+    bool (*attempt)(Memo &memo, const opdock_args &args, opdock_status *status);
+};
+
 struct Memo {
     // Calls with more tensors take the long way each time.
-    static constexpr size_t max_tensors = 32;
+    static constexpr size_t max_tensors = 12;
 
     // `struct_size` is the one the caller gave; `args` has all fields.
     Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_t struct_size, Host &host);
 
-    // The first fields of opdock_args, which say what else there is.
-    struct Counts {
-        uint32_t struct_size, flags, inputs, outputs, attributes, lists;
-    };
     struct GivenAttribute {
         uint32_t type;     // the tag the caller used
         uint32_t position; // in the signature
         bool same_value;   // the memo holds for this value only
         bool named;
         bool promoted; // an int where a float is expected
-        bool special;  // any of the three
+        bool special;  // any of the three: more than a value is to be looked at
         std::string name;
     };
-    // Two tensors that must not overlap, or may only be the same (`output ~ input`).
-    struct Pair {
-        uint32_t a;
-        uint32_t b;
-        uint64_t extent_a;
-        uint64_t extent_b;
-        bool may_alias;
-    };
-    // A tensor as quick_call.hpp compares it.
-    struct Expected {
-        uint64_t head[2]; // device, ndim and dtype as they lie in a DLTensor; all ones for an absent tensor
-        std::array<int64_t, OPDOCK_MAX_RANK> shape;
-        std::array<int64_t, OPDOCK_MAX_RANK> strides;
-        uint64_t alignment_mask;
-        uint32_t rank;
-    };
+    // What a quick call reads, and where it puts what the kernel is given. Nothing but its kernel has to be called for
+    // the head of the chain, once there is a head.
+
+    QuickWay quick;
+    // The fields of opdock_args before `inputs`, which say what else there is.
+    std::array<uint64_t, 3> counts;
+    Attempt *head = nullptr;
+    opdock_call call = {};
+    opdock_value *attributes = nullptr; // the head's
+    std::array<void *, max_tensors> data;
+    std::array<QuickTensor, max_tensors> quick_tensors; // inside, to be a load nearer
 
     const Chain &chain;
-    Counts counts;
-    // May be matched without validating: small enough, strides given, every tensor has elements.
-    bool quick = true;
-    // The rank of all tensors, 1 to 4; 0 when they differ or it is larger.
-    uint32_t rank = 0;
+    uint32_t n_inputs;         // as the caller gave them
+    bool repeats = true;       // may be matched without validating
     bool reads_device = false; // no tensor tells the device
-    uint32_t n_given = 0;
-    // The first attempt once the quick path may take it: ready, and nothing but its kernel has to be called.
-    Attempt *head = nullptr;
     CallShape shape;
     std::vector<GivenAttribute> given;
     std::vector<uint32_t> list_sizes;
-    std::vector<Pair> pairs;
-    std::vector<Expected> expected;                 // one for each tensor, when quick
     std::vector<std::unique_ptr<Attempt>> attempts; // one for each link of the chain, made ready when first tried
+
+    // The first attempt is ready and plain: from now on quick calls go to it.
+    void take_quickly(Attempt &first);
 
   private:
     void expect_tensors();
-    void forbid_overlaps(const Signature &signature);
 };
 
 // What a matching call has that the memo does not.
@@ -87,9 +97,10 @@ struct Pointers {
 
 bool same_attribute_value(const opdock_value &expected, const opdock_value &given);
 
-// Takes a value that has a name, or that the memo holds for only when it is the same, or that changes its type.
-bool take_special_attribute(const Memo &memo, const Memo::GivenAttribute &given, const opdock_attribute &attribute,
-                            opdock_value &into);
+// Takes a value that may have a name, or change its type, or be one that the memo (with these `values`) holds for only
+// when it is the same.
+bool take_attribute(const Memo::GivenAttribute &expected, const std::vector<opdock_value> &values,
+                    const opdock_attribute &given, opdock_value &into);
 
 // Whether `args` look like the memo's call; fills `pointers` when they do. For a call that was validated: pointers are
 // not looked at.

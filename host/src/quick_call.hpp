@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "memo.hpp"
 #include "plugin_call.hpp"
@@ -21,137 +22,177 @@ using Words = long long __attribute__((vector_size(16)));
     return words;
 }
 
-template<uint32_t rank>
-[[gnu::always_inline]] inline void compare_dims(const int64_t *given, const int64_t *expected, Words &differs) {
-    uint32_t d = 0;
-    for (; d + 1 < rank; d += 2) {
-        differs |= load_words(given + d) ^ load_words(expected + d);
-    }
-    if constexpr (rank % 2 != 0) {
-        differs |= Words{given[d] ^ expected[d], 0};
-    }
+// From what is aligned.
+template<class T>
+[[gnu::always_inline]] inline Words load_expected(const T &from) {
+    return load_words(__builtin_assume_aligned(&from, sizeof(Words)));
 }
 
-// Rank 0: as the tensor says.
-template<uint32_t rank>
-[[gnu::always_inline]] inline void compare_tensor(const DLTensor &given, const Memo::Expected &expected,
-                                                  Words &differs) {
-    if constexpr (rank != 0) {
-        compare_dims<rank>(given.shape, expected.shape.data(), differs);
-        compare_dims<rank>(given.strides, expected.strides.data(), differs);
-    } else {
-        for (uint32_t d = 0; d < expected.rank; ++d) {
-            differs |= Words{given.shape[d] ^ expected.shape[d], given.strides[d] ^ expected.strides[d]};
-        }
+// False when the tensors differ in what a branch tells; in `differs` when in something else. *data is where the kernel
+// finds the first element.
+[[gnu::always_inline]] inline bool match_tensor(const DLTensor *given, const QuickTensor &expected, void **data,
+                                                Words &differs) {
+    if (given == nullptr) [[unlikely]] {
+        *data = nullptr;
+        return expected.absent;
     }
-}
-
-struct QuickMatch {
-    void **data;
-    uint64_t bits = 0;  // all data pointers or'ed
-    uint64_t wrong = 0; // misaligned bits
-    Words differs = {};
-};
-
-template<uint32_t rank>
-[[gnu::always_inline]] inline bool match_tensors(const DLTensor *const *given, const Memo::Expected *expected,
-                                                 uint32_t count, void **data, QuickMatch &match) {
+    const int64_t *const shape = given->shape;
+    const int64_t *const strides = given->strides;
+    if (strides == nullptr || given->data == nullptr) [[unlikely]] {
+        return false;
+    }
     // device, ndim and dtype lie side by side.
     static_assert(offsetof(DLTensor, device) == 8 && offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20);
-    for (uint32_t i = 0; i < count; ++i) {
-        const DLTensor *tensor = given[i];
-        if (tensor == nullptr) [[unlikely]] {
-            if (expected[i].head[0] != ~uint64_t{0}) {
-                return false;
-            }
-            data[i] = nullptr;
-            continue;
-        }
-        uint64_t head[2];
-        std::memcpy(head, &tensor->device, sizeof head);
-        const auto base = reinterpret_cast<uint64_t>(tensor->data);
-        if (head[0] != expected[i].head[0] || head[1] != expected[i].head[1] || tensor->strides == nullptr || base == 0)
-            [[unlikely]] {
+    differs |= load_words(&given->device) ^ load_expected(expected.head);
+    if (given->ndim == 2) [[likely]] { // without a loop, because most are
+        differs |= load_words(shape) ^ load_expected(expected.shape);
+        differs |= load_words(strides) ^ load_expected(expected.strides);
+    } else {
+        if (given->ndim != expected.rank) [[unlikely]] {
             return false;
         }
-        compare_tensor<rank>(*tensor, expected[i], match.differs);
-        void *const first = static_cast<char *>(tensor->data) + tensor->byte_offset;
-        const auto address = reinterpret_cast<uint64_t>(first);
-        match.wrong |= address & expected[i].alignment_mask;
-        match.bits |= address;
-        data[i] = first;
+        int64_t other = 0;
+        for (int32_t d = 0; d < expected.rank; ++d) {
+            other |= (shape[d] ^ expected.shape[d]) | (strides[d] ^ expected.strides[d]);
+        }
+        differs |= Words{other, 0};
+    }
+    void *const first = static_cast<char *>(given->data) + given->byte_offset;
+    *data = first;
+    if ((reinterpret_cast<uint64_t>(first) & expected.misaligned) != 0) [[unlikely]] {
+        return false;
     }
     return true;
 }
 
-// True when an output overlaps something it must not overlap; such calls are for validation to judge.
-[[gnu::always_inline]] inline bool overlaps(const Memo &memo, void *const *data, bool *aliased) {
-    for (const Memo::Pair &pair : memo.pairs) {
-        const auto a = reinterpret_cast<uint64_t>(data[pair.a]);
-        const auto b = reinterpret_cast<uint64_t>(data[pair.b]);
-        if (a < b + pair.extent_b && b < a + pair.extent_a) [[unlikely]] {
-            if (a != b || !pair.may_alias) {
-                return true;
-            }
-            *aliased = true;
-        }
-    }
-    return false;
+[[gnu::always_inline]] inline bool overlap(const QuickTensor *expected, void *const *data, uint32_t a, uint32_t b) {
+    const auto distance = reinterpret_cast<uint64_t>(data[b]) - reinterpret_cast<uint64_t>(data[a]);
+    return ((distance < expected[a].extent) | (uint64_t{0} - distance < expected[b].extent)) != 0;
 }
 
-// Takes the values of attributes; false when one is not what the memo holds for.
-[[gnu::always_inline]] inline bool take_attributes(const Memo &memo, const opdock_args &args,
-                                                   opdock_value *attributes) {
-    for (uint32_t i = 0; i < memo.n_given; ++i) {
-        const opdock_attribute &attribute = args.attributes[i];
-        const Memo::GivenAttribute &given = memo.given[i];
-        if (attribute.value.type != given.type) [[unlikely]] {
-            return false;
-        }
-        if (attribute.name != nullptr || given.special) [[unlikely]] {
-            if (!take_special_attribute(memo, given, attribute, attributes[given.position])) {
+// Whether tensor `b`, which is written, shares memory with one of the `a`s before it in a way that it must not.
+[[gnu::always_inline]] inline bool clashes(const QuickTensor *expected, void *const *data, uint32_t a, uint32_t b) {
+    if (!overlap(expected, data, a, b)) [[likely]] {
+        return false;
+    }
+    return expected[b].alias != a || data[a] != data[b];
+}
+
+// As many tensors and attributes as the memo says, whatever they are.
+struct AnyCall {
+    [[gnu::always_inline]] static bool match(Memo &memo, const opdock_args &args) {
+        const QuickTensor *expected = memo.quick_tensors.data();
+        void **data = memo.data.data();
+        const uint32_t count = memo.shape.n_tensors;
+        Words differs = {};
+        for (uint32_t i = 0; i < count; ++i) {
+            const DLTensor *given = i < memo.n_inputs ? args.inputs[i] : args.outputs[i - memo.n_inputs];
+            if (!match_tensor(given, expected[i], data + i, differs)) {
                 return false;
             }
-        } else {
-            attributes[given.position].as = attribute.value.as;
+        }
+        if ((differs[0] | differs[1]) != 0) {
+            return false;
+        }
+        for (uint32_t b = 0; b < count; ++b) {
+            if (!expected[b].written) {
+                continue;
+            }
+            for (uint32_t a = 0; a < count; ++a) {
+                if ((a < b || (a > b && !expected[a].written)) && clashes(expected, data, a, b)) {
+                    return false;
+                }
+            }
+        }
+        for (uint32_t i = 0; i < args.n_attributes; ++i) {
+            const Memo::GivenAttribute &attribute = memo.given[i];
+            if (!take_attribute(attribute, memo.shape.attributes, args.attributes[i],
+                                memo.attributes[attribute.position])) {
+                return false;
+            }
+        }
+        return true;
+    }
+};
+
+// These numbers of tensors, so that there is no loop over them and every index is a constant; no input is written and
+// no attribute is special.
+template<uint32_t n_inputs, uint32_t n_outputs>
+struct UsualCall {
+    static constexpr uint32_t count = n_inputs + n_outputs;
+
+    [[gnu::always_inline]] static bool match(Memo &memo, const opdock_args &args) {
+        const QuickTensor *expected = memo.quick_tensors.data();
+        void **data = memo.data.data();
+        Words differs = {};
+        const bool same = [&]<uint32_t... i>(std::integer_sequence<uint32_t, i...>) __attribute__((always_inline)) {
+            return (match_tensor(i < n_inputs ? args.inputs[i] : args.outputs[i - n_inputs], expected[i], data + i,
+                                 differs) &&
+                    ...);
+        }
+        (std::make_integer_sequence<uint32_t, count>());
+        if (!same || (differs[0] | differs[1]) != 0) [[unlikely]] {
+            return false;
+        }
+        if (any_clash(expected, data, std::make_integer_sequence<uint32_t, count * n_outputs>())) [[unlikely]] {
+            return false;
+        }
+        return take_attributes(memo.attributes, args);
+    }
+
+  private:
+    // Each output with every tensor before it.
+    template<uint32_t... pair>
+    [[gnu::always_inline]] static bool any_clash(const QuickTensor *expected, void *const *data,
+                                                 std::integer_sequence<uint32_t, pair...>) {
+        return ((pair % count < n_inputs + pair / count &&
+                 clashes(expected, data, pair % count, n_inputs + pair / count)) ||
+                ...);
+    }
+
+    // By position, and of the type in the signature.
+    [[gnu::always_inline]] static bool take_attributes(opdock_value *into, const opdock_args &args) {
+        const opdock_attribute *given = args.attributes;
+        for (uint32_t left = args.n_attributes; left != 0; --left, ++given, ++into) {
+            if (given->value.type != into->type || given->name != nullptr) [[unlikely]] {
+                return false;
+            }
+            into->as = given->value.as;
+        }
+        return true;
+    }
+};
+
+// Wide, although callers may have stored the fields one by one: compilers join stores of constants.
+[[gnu::always_inline]] inline bool same_counts(const Memo &memo, const opdock_args &args) {
+    uint64_t given;
+    const char *from = reinterpret_cast<const char *>(&args);
+    for (size_t i = 0; i < memo.counts.size(); ++i) {
+        std::memcpy(&given, from + i * sizeof given, sizeof given);
+        if (given != memo.counts[i]) [[unlikely]] {
+            return false;
         }
     }
     return true;
 }
 
 // The head of the chain returned `status`, or served and something is to be noted.
-opdock_status continue_after_head(ThreadState &thread, Memo &memo, const Pointers &pointers, const opdock_args &given,
-                                  opdock_status status) noexcept;
-
-// Field by field: the caller has just stored them one by one, and a load wider than the store it depends on waits for
-// the store to leave the pipeline, which takes longer than all the rest.
-[[gnu::always_inline]] inline bool same_counts(const Memo::Counts &expected, const opdock_args &args) {
-    return ((args.struct_size ^ expected.struct_size) | (args.flags ^ expected.flags) |
-            (args.n_inputs ^ expected.inputs) | (args.n_outputs ^ expected.outputs) |
-            (args.n_attributes ^ expected.attributes) | (args.n_lists ^ expected.lists)) == 0;
-}
+opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_status status) noexcept;
 
 // Calls the head of the memo's chain if `args` match; false when the call has to take another way.
-template<uint32_t rank>
-[[gnu::always_inline]] inline bool call_quickly(ThreadState &thread, Memo &memo, const opdock_args &args,
-                                                opdock_status *result) {
-    void *data[Memo::max_tensors];
-    QuickMatch match{data};
-    const Memo::Expected *expected = memo.expected.data();
-    const uint32_t n_inputs = memo.counts.inputs;
-    Attempt &head = *memo.head;
-    bool aliased = false;
-    if (!same_counts(memo.counts, args) || !match_tensors<rank>(args.inputs, expected, n_inputs, data, match) ||
-        !match_tensors<rank>(args.outputs, expected + n_inputs, memo.counts.outputs, data + n_inputs, match) ||
-        ((match.differs[0] | match.differs[1]) |
-         static_cast<long long>(match.wrong | (match.bits & head.alignment_mask))) != 0 ||
-        overlaps(memo, data, &aliased) || !take_attributes(memo, args, head.attributes.data())) [[unlikely]] {
+template<class Matching>
+[[gnu::always_inline]] inline bool call_quickly(Memo &memo, const opdock_args &args, opdock_status *result) {
+    if (!same_counts(memo, args)) [[unlikely]] {
         return false;
     }
-    const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size), 0, data, args.stream, nullptr, 0};
+    if (!Matching::match(memo, args)) [[unlikely]] {
+        return false;
+    }
+    Attempt &head = *memo.head;
+    memo.call.stream = args.stream;
     opdock_status status;
     try {
-        status = head.implementation.kernel(&head.problem, &call);
+        status = head.implementation.kernel(&head.problem, &memo.call);
     } catch (...) {
         status = status_of_exception();
     }
@@ -159,28 +200,9 @@ template<uint32_t rank>
         count_served(head);
         *result = OPDOCK_OK;
     } else {
-        *result = continue_after_head(thread, memo, {data, head.attributes.data(), match.bits, aliased}, args, status);
+        *result = continue_after_head(memo, args, status);
     }
     return true;
-}
-
-[[gnu::always_inline]] inline bool call_quickly(ThreadState &thread, Memo &memo, const opdock_args &args,
-                                                opdock_status *result) {
-    if (memo.head == nullptr) [[unlikely]] {
-        return false;
-    }
-    switch (memo.rank) {
-    case 1:
-        return call_quickly<1>(thread, memo, args, result);
-    case 2:
-        return call_quickly<2>(thread, memo, args, result);
-    case 3:
-        return call_quickly<3>(thread, memo, args, result);
-    case 4:
-        return call_quickly<4>(thread, memo, args, result);
-    default:
-        return call_quickly<0>(thread, memo, args, result);
-    }
 }
 
 } // namespace opdock::core

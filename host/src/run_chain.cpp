@@ -145,8 +145,8 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
             if (!attempt.ready) {
                 status = attempt.prepare(memo.shape, false);
                 reason = attempt.reason;
-                if (i == 0 && status == OPDOCK_OK && attempt.plain && memo.quick) {
-                    memo.head = &attempt;
+                if (i == 0 && status == OPDOCK_OK && attempt.plain && memo.repeats) {
+                    memo.take_quickly(attempt);
                 }
             }
             if (status == OPDOCK_OK) {

@@ -1,5 +1,6 @@
 // What one call costs, as ratios to a bare indirect call measured in the same process.
 //
+//     cmake --preset release -DOPDOCK_BUILD_BENCHMARKS=ON && cmake --build build/release --target call-overhead
 //     build/release/tests/bench/call-overhead
 //
 // Rounds of all benchmarks are interleaved in random order and the median over rounds counts. The kernel does nothing
@@ -157,6 +158,7 @@ void shared_counter(benchmark::State &state) {
 }
 
 BENCHMARK(bare);
+BENCHMARK(bare)->Threads(2)->UseRealTime();
 BENCHMARK(prepared_kept_call);
 BENCHMARK(prepared_pointers);
 BENCHMARK(validated);
@@ -197,6 +199,7 @@ class RatioReporter : public benchmark::BenchmarkReporter {
             std::printf("%-58s %8.2f %8.2f\n", what, median(name), median(name) / base);
         };
         row("bare indirect call through an atomic pointer", "bare");
+        row("  the same on each of two threads", "bare/real_time/threads:2");
         row("prepared call, arguments kept by the program", "prepared_kept_call");
         row("prepared call, pointers given each time", "prepared_pointers");
         row("validated call: 2 tensors, 1 attribute", "validated");
