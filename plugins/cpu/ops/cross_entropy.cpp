@@ -12,6 +12,7 @@
 // After foreach_target.h, which includes this file again for each target.
 #include "hwy/highway.h"
 #include "simd/logsumexp-inl.h"
+#include "simd/memory-inl.h"
 
 #ifndef CPU_CROSS_ENTROPY_ARGUMENTS
 #define CPU_CROSS_ENTROPY_ARGUMENTS
@@ -47,7 +48,7 @@ void cross_entropy_forward(const CrossEntropy &a, int64_t begin, int64_t end) {
             continue;
         }
         const T *logits = a.logits.row<const T>(r);
-        const ExpSum total = exp_sum(logits, n, 1);
+        const ExpSum total = exp_sum(logits, n, 1, a.logits.row<const T>(r + 1 < end ? r + 1 : r));
         const double lse = static_cast<double>(total.pivot) + std::log(total.sum);
         if (a.lse)
             *a.lse.row<float>(r) = static_cast<float>(lse);

@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 #include "simd/activation-inl.h"
 #include "simd/map-inl.h"
+#include "simd/memory-inl.h"
 
 #ifndef CPU_GATED_ARGUMENTS
 #define CPU_GATED_ARGUMENTS
@@ -52,12 +53,17 @@ void gated_backward(const Gated &a, int64_t begin, int64_t end) {
         const T *second = first + n;
         const Sink<T> grad_first(a.output.row<T>(r), a.stream);
         const Sink<T> grad_second(a.output.row<T>(r) + n, a.stream);
-        along(n, [=](size_t i, auto extent) HWY_ATTR {
-            const VF g = load(grad + i, extent);
-            const VF x = load(first + i, extent);
-            grad_first.store(hn::Mul(hn::Mul(g, load(second + i, extent)), Activation::slope(x)), i, extent);
-            grad_second.store(hn::Mul(g, Activation::value(x)), i, extent);
-        });
+        for (size_t begin_part = 0; begin_part < n; begin_part += Stage<T>::size) {
+            const size_t end_part = HWY_MIN(begin_part + Stage<T>::size, n);
+            Stage<T> stage;
+            along(begin_part, end_part, [=, &stage](size_t i, auto extent) HWY_ATTR {
+                const VF g = load(grad + i, extent);
+                const VF x = load(first + i, extent);
+                grad_first.store(hn::Mul(hn::Mul(g, load(second + i, extent)), Activation::slope(x)), i, extent);
+                stage.store(hn::Mul(g, Activation::value(x)), i - begin_part, extent);
+            });
+            grad_second.copy(stage.elements(), begin_part, end_part);
+        }
     }
     if (a.stream)
         hwy::FlushStream();

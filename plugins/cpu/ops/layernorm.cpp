@@ -13,6 +13,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which includes this file again for each target.
 #include "hwy/highway.h"
+#include "simd/memory-inl.h"
 #include "simd/rows-inl.h"
 
 #ifndef CPU_LAYERNORM_ARGUMENTS
@@ -75,10 +76,12 @@ void layernorm_forward(const LayernormForward &a, int64_t begin, int64_t end) {
         if (a.rsigma)
             *a.rsigma.row<float>(r) = rsigma;
 
+        const NextRow<T> next(a.input, r, end, n);
         const Sink<T> output(a.output.row<T>(r), a.stream);
         const VF rest = hn::Set(f32, static_cast<float>(correction));
         const VF scale = hn::Set(f32, rsigma);
         along(n, [=](size_t i, auto extent) HWY_ATTR {
+            next.fetch(i);
             const VF x = hn::Mul(hn::Sub(hn::Sub(load(input + i, extent), rough), rest), scale);
             const VF gain = hn::Add(load(weight + i, extent), centre);
             output.store(hn::MulAdd(x, gain, load(bias + i, extent)), i, extent);
@@ -125,8 +128,12 @@ void layernorm_backward(const LayernormBackward &a, int64_t block) {
         });
         const VF mean = hn::Set(f32, static_cast<float>(totals.first / count));
         const VF projection = hn::Set(f32, static_cast<float>(totals.second / count));
+        const NextRow<T> next_grad(a.grad, r, a.blocks.end(block), n);
+        const NextRow<T> next_input(a.input, r, a.blocks.end(block), n);
         const Sink<T> out(a.grad_input.row<T>(r), a.stream);
         along(n, [=](size_t i, auto extent) HWY_ATTR {
+            next_grad.fetch(i);
+            next_input.fetch(i);
             const VF g = load(grad + i, extent);
             const VF x = normalized(i, extent);
             const VF d = hn::Sub(gained(g, i, extent), mean);

@@ -15,6 +15,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h, which includes this file again for each target.
 #include "hwy/highway.h"
+#include "simd/memory-inl.h"
 #include "simd/rows-inl.h"
 
 #ifndef CPU_RMSNORM_ARGUMENTS
@@ -55,28 +56,28 @@ void rmsnorm_forward(const RmsnormForward &a, int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
         const T *input = a.input.row<const T>(r);
         const T *residual = a.residual.row<const T>(r);
-        // What is normalized; with a residual, the sum as it is stored, which is what the backward pass will see.
-        const auto x = [=](size_t i, auto extent) HWY_ATTR {
-            const VF v = load(input + i, extent);
-            return residual == nullptr ? v : rounded<T>(hn::Add(v, load(residual + i, extent)));
-        };
+        T *added = a.sum.row<T>(r);
         const double squares = sum(n, [=](size_t i, auto extent, VF total) HWY_ATTR {
-            const VF v = x(i, extent);
-            return hn::MulAdd(v, v, total);
+            VF x = load(input + i, extent);
+            // What is normalized is the sum as it is stored: that is what the backward pass will see.
+            if (residual != nullptr)
+                x = store_rounded(hn::Add(x, load(residual + i, extent)), added + i, extent);
+            return hn::MulAdd(x, x, total);
         });
         const auto rsigma = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(a.n) + a.eps));
         if (a.rsigma)
             *a.rsigma.row<float>(r) = rsigma;
 
+        const T *normalized = residual == nullptr ? input : added;
+        const NextRow<T> next_input(a.input, r, end, n);
+        const NextRow<T> next_residual(residual == nullptr ? a.input : a.residual, r, end, n);
         const Sink<T> output(a.output.row<T>(r), a.stream);
-        const Sink<T> stored(a.sum.row<T>(r), a.stream);
         const VF scale = hn::Set(f32, rsigma);
         along(n, [=](size_t i, auto extent) HWY_ATTR {
-            const VF v = x(i, extent);
-            if (residual != nullptr)
-                stored.store(v, i, extent);
+            next_input.fetch(i);
+            next_residual.fetch(i);
             const VF gain = hn::Add(load(weight + i, extent), centre);
-            output.store(hn::Mul(hn::Mul(v, scale), gain), i, extent);
+            output.store(hn::Mul(hn::Mul(load(normalized + i, extent), scale), gain), i, extent);
         });
     }
     if (a.stream)
@@ -111,8 +112,12 @@ void rmsnorm_backward(const RmsnormBackward &a, int64_t block) {
         // mean(g grad x) with x = input rsigma
         const VF mean =
             hn::Set(f32, static_cast<float>(projection * static_cast<double>(rsigma) / static_cast<double>(a.n)));
+        const NextRow<T> next_grad(a.grad, r, a.blocks.end(block), n);
+        const NextRow<T> next_input(a.input, r, a.blocks.end(block), n);
         const Sink<T> out(a.grad_input.row<T>(r), a.stream);
         along(n, [=](size_t i, auto extent) HWY_ATTR {
+            next_grad.fetch(i);
+            next_input.fetch(i);
             const VF g = load(grad + i, extent);
             const VF x = hn::Mul(load(input + i, extent), scale);
             out.store(hn::Mul(scale, hn::NegMulAdd(x, mean, gained(g, i, extent))), i, extent);

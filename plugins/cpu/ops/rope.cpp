@@ -16,6 +16,7 @@
 // After foreach_target.h, which includes this file again for each target.
 #include "hwy/highway.h"
 #include "simd/math-inl.h"
+#include "simd/memory-inl.h"
 #include "simd/rows-inl.h"
 
 #ifndef CPU_ROPE_ARGUMENTS
@@ -80,30 +81,40 @@ void sines_to_cross(float *sines, size_t n, bool interleaved, bool transposed) {
 }
 
 template<class T>
-HWY_INLINE void rotate_halves(const T *input, T *output, size_t half, const float *cosine, const float *cross) {
-    along(half, [=](size_t i, auto extent) HWY_ATTR {
-        const VF first = load(input + i, extent);
-        const VF second = load(input + half + i, extent);
-        const VF a = hn::Mul(second, load(cross + i, extent));
-        const VF b = hn::Mul(first, load(cross + half + i, extent));
-        store(hn::MulAdd(first, load(cosine + i, extent), a), output + i, extent);
-        store(hn::MulAdd(second, load(cosine + half + i, extent), b), output + half + i, extent);
-    });
+HWY_INLINE void rotate_halves(const T *input, T *output, bool stream, size_t half, const float *cosine,
+                              const float *cross) {
+    const Sink<T> low(output, stream), high(output + half, stream);
+    for (size_t begin = 0; begin < half; begin += Stage<T>::size) {
+        const size_t end = HWY_MIN(begin + Stage<T>::size, half);
+        Stage<T> stage;
+        along(begin, end, [=, &stage](size_t i, auto extent) HWY_ATTR {
+            const VF first = load(input + i, extent);
+            const VF second = load(input + half + i, extent);
+            const VF a = hn::Mul(second, load(cross + i, extent));
+            const VF b = hn::Mul(first, load(cross + half + i, extent));
+            low.store(hn::MulAdd(first, load(cosine + i, extent), a), i, extent);
+            stage.store(hn::MulAdd(second, load(cosine + half + i, extent), b), i - begin, extent);
+        });
+        high.copy(stage.elements(), begin, end);
+    }
 }
 
 template<class T>
-HWY_INLINE void rotate_pairs(const T *input, T *output, size_t n, const float *cosine, const float *cross) {
+HWY_INLINE void rotate_pairs(const T *input, T *output, bool stream, size_t n, const float *cosine,
+                             const float *cross) {
 #if HWY_TARGET == HWY_SCALAR // its vectors are too short for a pair
+    (void)stream;
     for (size_t i = 0; i < n; i += 2) {
         const float first(input[i]), second(input[i + 1]);
         output[i] = T(first * cosine[i] + second * cross[i]);
         output[i + 1] = T(second * cosine[i + 1] + first * cross[i + 1]);
     }
 #else // a vector holds whole pairs: its lanes and the number of rotated dims are even
+    const Sink<T> rotated(output, stream);
     along(n, [=](size_t i, auto extent) HWY_ATTR {
         const VF x = load(input + i, extent);
         const VF a = hn::Mul(hn::Reverse2(f32, x), load(cross + i, extent));
-        store(hn::MulAdd(x, load(cosine + i, extent), a), output + i, extent);
+        rotated.store(hn::MulAdd(x, load(cosine + i, extent), a), i, extent);
     });
 #endif
 }
@@ -125,12 +136,14 @@ void rope(const Rope &a, int64_t begin, int64_t end) {
         const T *input = a.input.row<const T>(r);
         T *output = a.output.row<T>(r);
         if (a.interleaved)
-            rotate_pairs(input, output, rotated, cosine, cross);
+            rotate_pairs(input, output, a.stream, rotated, cosine, cross);
         else
-            rotate_halves(input, output, rotated / 2, cosine, cross);
+            rotate_halves(input, output, a.stream, rotated / 2, cosine, cross);
         if (output != input && rest != 0)
             std::memcpy(output + rotated, input + rotated, rest);
     }
+    if (a.stream)
+        hwy::FlushStream();
 }
 
 void rope_rows(const Rope &a, int64_t begin, int64_t end) {

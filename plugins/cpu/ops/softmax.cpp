@@ -12,6 +12,7 @@
 // After foreach_target.h, which includes this file again for each target.
 #include "hwy/highway.h"
 #include "simd/logsumexp-inl.h"
+#include "simd/memory-inl.h"
 
 #ifndef CPU_SOFTMAX_ARGUMENTS
 #define CPU_SOFTMAX_ARGUMENTS
@@ -32,21 +33,47 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
+// A row that is one block: its exponentials are computed once and kept.
+template<class T>
+HWY_INLINE void softmax_short_row(const T *input, size_t n, float scale, const Sink<T> &output,
+                                  const NextRow<T> &next) {
+    HWY_ALIGN float kept[block_size];
+    float *exponentials = kept;
+    const VF pivot = hn::Set(f32, pivot_of(input, 0, n, scale));
+    const VF by = hn::Set(f32, scale);
+    const float total = block_sum(0, n, [=](size_t i, auto extent, VF s) HWY_ATTR {
+        next.fetch(i);
+        const VF e = exp(hn::Mul(hn::Sub(load(input + i, extent), pivot), by));
+        store(e, exponentials + i, extent);
+        return hn::Add(s, e);
+    });
+    const VF inverse = hn::Set(f32, 1 / total);
+    along(n, [=](size_t i, auto extent)
+                 HWY_ATTR { output.store(hn::Mul(load(exponentials + i, extent), inverse), i, extent); });
+}
+
+template<class T>
+HWY_INLINE void softmax_long_row(const T *input, size_t n, float scale, const Sink<T> &output) {
+    const ExpSum total = exp_sum(input, n, scale, input);
+    const VF pivot = hn::Set(f32, total.pivot);
+    const VF by = hn::Set(f32, scale);
+    const VF inverse = hn::Set(f32, static_cast<float>(1 / total.sum));
+    along(n, [=](size_t i, auto extent) HWY_ATTR {
+        const VF e = exp(hn::Mul(hn::Sub(load(input + i, extent), pivot), by));
+        output.store(hn::Mul(e, inverse), i, extent);
+    });
+}
+
 template<class T>
 void softmax_forward(const Softmax &a, int64_t begin, int64_t end) {
     const auto n = static_cast<size_t>(a.n);
     for (int64_t r = begin; r < end; ++r) {
         const T *input = a.input.row<const T>(r);
-        const ExpSum total = exp_sum(input, n, a.scale);
-        const auto inverse = static_cast<float>(1 / total.sum);
-        const VF pivot = hn::Set(f32, total.pivot);
         const Sink<T> output(a.output.row<T>(r), a.stream);
-        const VF scale = hn::Set(f32, a.scale);
-        const VF weight = hn::Set(f32, inverse);
-        along(n, [=](size_t i, auto extent) HWY_ATTR {
-            const VF distance = hn::Sub(load(input + i, extent), pivot);
-            output.store(hn::Mul(exp(hn::Mul(distance, scale)), weight), i, extent);
-        });
+        if (n <= block_size)
+            softmax_short_row(input, n, a.scale, output, NextRow<T>(a.input, r, end, n));
+        else
+            softmax_long_row(input, n, a.scale, output);
     }
     if (a.stream)
         hwy::FlushStream();
@@ -62,8 +89,12 @@ void softmax_backward(const Softmax &a, int64_t begin, int64_t end) {
                                           return hn::MulAdd(load(grad + i, extent), load(probability + i, extent), s);
                                       })));
         const Sink<T> output(a.output.row<T>(r), a.stream);
+        const NextRow<T> next_grad(a.grad, r, end, n);
+        const NextRow<T> next_probability(a.input, r, end, n);
         const VF scale = hn::Set(f32, a.scale);
         along(n, [=](size_t i, auto extent) HWY_ATTR {
+            next_grad.fetch(i);
+            next_probability.fetch(i);
             const VF centred = hn::Sub(load(grad + i, extent), projection);
             output.store(hn::Mul(hn::Mul(load(probability + i, extent), scale), centred), i, extent);
         });

@@ -36,8 +36,8 @@ struct Gelu {
     static constexpr float cubic = 0.044715f;
 
     static HWY_INLINE VF gate(VF x) {
-        const VF inner = hn::MulAdd(hn::Mul(x, x), hn::Set(f32, two_root * cubic), hn::Set(f32, two_root));
-        return sigmoid(hn::Mul(x, inner));
+        const VF inner = hn::MulAdd(hn::Mul(x, x), hn::Set(f32, -two_root * cubic), hn::Set(f32, -two_root));
+        return sigmoid_of_negative(hn::Mul(x, inner));
     }
     static HWY_INLINE VF value(VF x) { return hn::Mul(x, gate(x)); }
     static HWY_INLINE VF slope(VF x) {

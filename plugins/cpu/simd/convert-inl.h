@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "opdock/plugin.hpp"
 
@@ -56,6 +55,21 @@ struct Part {
 #define CPU_SIMD_HAS_F16C 0
 #endif
 
+// 16 bits that become the upper half of each lane.
+HWY_INLINE VF load_bf16(const uint16_t *p) {
+#if HWY_TARGET == HWY_AVX2
+    // Widening and shifting would be two operations; this is one.
+    const hn::Repartition<uint8_t, F32> bytes;
+    HWY_ALIGN static constexpr uint8_t spread[32] = {128, 128, 0,   1,   128, 128, 2,   3,   128, 128, 4,
+                                                     5,   128, 128, 6,   7,   128, 128, 8,   9,   128, 128,
+                                                     10,  11,  128, 128, 12,  13,  128, 128, 14,  15};
+    const auto twice = hn::LoadDup128(bytes, reinterpret_cast<const uint8_t *>(p));
+    return hn::BitCast(f32, hn::TableLookupBytesOr0(twice, hn::Load(bytes, spread)));
+#else
+    return hn::BitCast(f32, hn::ShiftLeft<16>(hn::PromoteTo(u32, hn::LoadU(u16, p))));
+#endif
+}
+
 HWY_INLINE VF f32_from_bf16(VU16 bits) {
     return hn::BitCast(f32, hn::ShiftLeft<16>(hn::PromoteTo(u32, bits)));
 }
@@ -66,10 +80,14 @@ HWY_INLINE VU16 low_halves(VU32 v) {
 
 HWY_INLINE VU16 bf16_from_f32(VF v) {
     const VU32 bits = hn::BitCast(u32, v);
-    const VU32 odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1));
-    const VU32 rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(u32, 0x7fff))));
-    const VU32 quiet_nan = hn::Or(hn::ShiftRight<16>(bits), hn::Set(u32, 0x40));
-    return low_halves(hn::IfThenElse(hn::RebindMask(u32, hn::IsNaN(v)), quiet_nan, rounded));
+    const VU32 upper = hn::ShiftRight<16>(bits);
+    const VU32 odd = hn::And(upper, hn::Set(u32, 1));
+    VU32 rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(u32, 0x7fff))));
+    // Rounding could carry a NaN into infinity or zero. A branch is cheaper than a select in every call.
+    const auto nan = hn::IsNaN(v);
+    if (HWY_UNLIKELY(!hn::AllFalse(f32, nan)))
+        rounded = hn::IfThenElse(hn::RebindMask(u32, nan), hn::Or(upper, hn::Set(u32, 0x40)), rounded);
+    return low_halves(rounded);
 }
 
 #if CPU_SIMD_HAS_F16C
@@ -122,13 +140,14 @@ HWY_INLINE VU16 f16_from_f32(VF v) {
 
 #endif
 
-// The vector of a dtype's own bits that holds as many elements as a VF.
+// A dtype's own bits, as many elements as a VF holds.
 template<class T>
 struct Storage;
 template<>
 struct Storage<float> {
     using Bits = float;
     static constexpr F32 tag{};
+    static HWY_INLINE VF load(const float *p) { return hn::LoadU(f32, p); }
     static HWY_INLINE VF to_f32(VF v) { return v; }
     static HWY_INLINE VF from_f32(VF v) { return v; }
 };
@@ -136,6 +155,7 @@ template<>
 struct Storage<opdock::half_t> {
     using Bits = uint16_t;
     static constexpr U16 tag{};
+    static HWY_INLINE VF load(const uint16_t *p) { return f32_from_f16(hn::LoadU(u16, p)); }
     static HWY_INLINE VF to_f32(VU16 v) { return f32_from_f16(v); }
     static HWY_INLINE VU16 from_f32(VF v) { return f16_from_f32(v); }
 };
@@ -143,6 +163,7 @@ template<>
 struct Storage<opdock::bfloat16_t> {
     using Bits = uint16_t;
     static constexpr U16 tag{};
+    static HWY_INLINE VF load(const uint16_t *p) { return load_bf16(p); }
     static HWY_INLINE VF to_f32(VU16 v) { return f32_from_bf16(v); }
     static HWY_INLINE VU16 from_f32(VF v) { return bf16_from_f32(v); }
 };
@@ -160,7 +181,7 @@ HWY_INLINE typename Storage<T>::Bits *bits_of(T *p) {
 
 template<class T>
 HWY_INLINE VF load(const T *p, Whole) {
-    return Storage<T>::to_f32(hn::LoadU(Storage<T>::tag, bits_of(p)));
+    return Storage<T>::load(bits_of(p));
 }
 
 // Lanes past the end are zero.
@@ -168,52 +189,33 @@ template<class T>
 HWY_INLINE VF load(const T *p, Part part) {
     HWY_ALIGN typename Storage<T>::Bits buffer[hn::MaxLanes(f32)] = {};
     std::memcpy(buffer, p, part.count * sizeof(T));
-    return Storage<T>::to_f32(hn::Load(Storage<T>::tag, buffer));
+    return Storage<T>::load(buffer);
 }
 
-template<class T>
-HWY_INLINE void store(VF v, T *p, Whole) {
-    hn::StoreU(Storage<T>::from_f32(v), Storage<T>::tag, bits_of(p));
+template<class T, class V>
+HWY_INLINE void store_bits(V bits, T *p, Whole) {
+    hn::StoreU(bits, Storage<T>::tag, bits_of(p));
 }
 
-template<class T>
-HWY_INLINE void store(VF v, T *p, Part part) {
+template<class T, class V>
+HWY_INLINE void store_bits(V bits, T *p, Part part) {
     HWY_ALIGN typename Storage<T>::Bits buffer[hn::MaxLanes(f32)];
-    hn::Store(Storage<T>::from_f32(v), Storage<T>::tag, buffer);
+    hn::Store(bits, Storage<T>::tag, buffer);
     std::memcpy(p, buffer, part.count * sizeof(T));
 }
 
-// What v becomes when it is stored as T.
-template<class T>
-HWY_INLINE VF rounded(VF v) {
-    return Storage<T>::to_f32(Storage<T>::from_f32(v));
+template<class T, class Extent>
+HWY_INLINE void store(VF v, T *p, Extent extent) {
+    store_bits(Storage<T>::from_f32(v), p, extent);
 }
 
-// A row to write. A large tensor is written past the caches when asked to (`bypass`): a plain store first reads the
-// line it is about to overwrite, a third of the traffic of a copy. That takes vectors of 16 bytes or more on aligned
-// rows; others are stored plainly. Call hwy::FlushStream() after the last row.
-template<class T>
-class Sink {
-  public:
-    Sink(T *row, bool bypass)
-        : row_(row),
-          bypass_(bypass && vector_bytes >= 16 && reinterpret_cast<uintptr_t>(row) % HWY_MIN(vector_bytes, 64) == 0) {}
-
-    HWY_INLINE void store(VF v, size_t i, Whole whole) const {
-        if (bypass_)
-            hn::Stream(Storage<T>::from_f32(v), Storage<T>::tag, bits_of(row_ + i));
-        else
-            HWY_NAMESPACE::store(v, row_ + i, whole);
-    }
-
-    HWY_INLINE void store(VF v, size_t i, Part part) const { HWY_NAMESPACE::store(v, row_ + i, part); }
-
-  private:
-    static constexpr size_t vector_bytes = hn::MaxLanes(f32) * sizeof(T);
-
-    T *row_;
-    bool bypass_;
-};
+// Stores v and returns what it became.
+template<class T, class Extent>
+HWY_INLINE VF store_rounded(VF v, T *p, Extent extent) {
+    const auto bits = Storage<T>::from_f32(v);
+    store_bits(bits, p, extent);
+    return Storage<T>::to_f32(bits);
+}
 
 // The lanes that exist; what lies past the end becomes `fill`.
 HWY_INLINE VF keep(VF v, VF, Whole) {

@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "hwy/cache_control.h"
 #include "simd/math-inl.h"
 #include "simd/rows-inl.h"
 
@@ -17,34 +18,44 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// sum(exp(scale * x)) = sum * exp(scale * pivot). The pivot is the element with the largest scale * x.
+// The element of [begin, end), at most a block, with the largest scale * x: the smallest one for a negative scale.
+template<class T>
+HWY_INLINE float pivot_of(const T *row, size_t begin, size_t end, float scale) {
+    const VF flip = hn::Set(f32, scale < 0 ? -0.0f : 0.0f);
+    const float largest =
+        block_max(begin, end, [=](size_t i, auto extent) HWY_ATTR { return hn::Xor(load(row + i, extent), flip); });
+    return scale < 0 ? -largest : largest;
+}
+
+// sum(exp(scale * x)) = sum * exp(scale * pivot), for the pivot of the row.
 struct ExpSum {
     float pivot;
     double sum;
 };
 
+// The row is followed in memory by `next` as far as fetching ahead is concerned.
+//
 // Block by block: the block's pivot, then, from L1, its exponentials; what was summed before is rescaled when the pivot
 // moves. Differences are taken before the scale is applied, so that they are exact near the pivot.
 template<class T>
-HWY_INLINE ExpSum exp_sum(const T *row, size_t n, float scale) {
+HWY_INLINE ExpSum exp_sum(const T *row, size_t n, float scale, const T *next) {
     const VF by = hn::Set(f32, scale);
-    // With a negative scale the pivot is the smallest element.
-    const VF flip = scale < 0 ? hn::Set(f32, -0.0f) : hn::Zero(f32);
     const float sign = scale < 0 ? -1.0f : 1.0f;
     ExpSum total{sign * -HUGE_VALF, 0};
     for (size_t begin = 0; begin < n; begin += block_size) {
         const size_t end = HWY_MIN(begin + block_size, n);
-        const float largest =
-            block_max(begin, end, [=](size_t i, auto extent) HWY_ATTR { return hn::Xor(load(row + i, extent), flip); });
-        if (largest > sign * total.pivot) {
+        const float best = pivot_of(row, begin, end, scale);
+        if (sign * best > sign * total.pivot) {
             if (total.sum != 0)
                 total.sum *= std::exp(static_cast<double>(scale) *
-                                      (static_cast<double>(total.pivot) - static_cast<double>(sign * largest)));
-            total.pivot = sign * largest;
+                                      (static_cast<double>(total.pivot) - static_cast<double>(best)));
+            total.pivot = best;
         }
         // Without a finite pivot so far: exponentials of minus infinity are 0 from anywhere.
         const VF pivot = hn::Set(f32, std::isinf(total.pivot) ? 0.0f : total.pivot);
+        const T *ahead = end < n ? row + end : next;
         total.sum += static_cast<double>(block_sum(begin, end, [=](size_t i, auto extent, VF s) HWY_ATTR {
+            hwy::Prefetch(ahead + (i - begin));
             return hn::Add(s, exp(hn::Mul(hn::Sub(load(row + i, extent), pivot), by)));
         }));
     }

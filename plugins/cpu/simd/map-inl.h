@@ -9,6 +9,7 @@
 #endif
 
 #include "elementwise.hpp"
+#include "simd/memory-inl.h"
 #include "simd/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();

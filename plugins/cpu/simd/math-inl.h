@@ -14,36 +14,48 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// `v` limited to [low, high]; NaN stays NaN, which Min and Max do not promise.
+// `v` limited to [low, high]; NaN stays NaN. Min and Max do not promise that, but with the limit first x86 takes the
+// second operand and Arm takes the NaN; the targets without vectors take the other one.
 HWY_INLINE VF clamp(VF v, float low, float high) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
     v = hn::IfThenElse(hn::Lt(v, hn::Set(f32, low)), hn::Set(f32, low), v);
     return hn::IfThenElse(hn::Gt(v, hn::Set(f32, high)), hn::Set(f32, high), v);
+#else
+    return hn::Min(hn::Set(f32, high), hn::Max(hn::Set(f32, low), v));
+#endif
 }
 
-// e^x within 1 ulp or so where the result is a normal f32 below 2^127.5 (x < 88.37); 0 below that range, infinity above
-// it, NaN for NaN. x = k ln 2 + r with |r| <= ln 2 / 2, and e^r by a polynomial whose coefficients minimize the largest
-// relative error (3e-9).
+// e^x within 3 units in the last place where the result is a normal f32 below 2^127.5 (x < 88.37); 0 below that range,
+// infinity above it, NaN for NaN. x = k ln 2 + r with |r| <= ln 2 / 2, and e^r by a polynomial whose coefficients
+// minimize the largest relative error (1.1e-7). Loops over it wait for its chain of operations rather than for their
+// number, so the polynomial is short, and evaluated in pairs.
 HWY_INLINE VF exp(VF x) {
     // At the bounds the exponent field of 2^k becomes 0 and 255: the scale itself is 0 and infinity.
     x = clamp(x, -88.0f, 88.6f);
-    const auto k = hn::NearestInt(hn::Mul(x, hn::Set(f32, 1.44269504f)));
-    const VF kf = hn::ConvertTo(f32, k);
+    // Adding 1.5 * 2^23 rounds to an integer, which is then found in the low bits, and the bias of exponents with it.
+    const VF rounder = hn::Set(f32, 0x1.8p23f + 127.0f);
+    const VF shifted = hn::MulAdd(x, hn::Set(f32, 1.44269504f), rounder);
+    const VF power = hn::BitCast(f32, hn::ShiftLeft<23>(hn::BitCast(u32, shifted)));
+    const VF k = hn::Sub(shifted, rounder);
     // ln 2 in two parts; the first has so few bits that its products are exact.
-    VF r = hn::NegMulAdd(kf, hn::Set(f32, 0.693359375f), x);
-    r = hn::NegMulAdd(kf, hn::Set(f32, -2.12194440e-4f), r);
-    VF p = hn::Set(f32, 1.38142915e-3f);
-    p = hn::MulAdd(p, r, hn::Set(f32, 8.36885418e-3f));
-    p = hn::MulAdd(p, r, hn::Set(f32, 4.16683932e-2f));
-    p = hn::MulAdd(p, r, hn::Set(f32, 1.66665196e-1f));
-    p = hn::MulAdd(p, r, hn::Set(f32, 4.99999934e-1f));
-    p = hn::MulAdd(hn::Mul(r, r), p, r);
-    const VF power = hn::BitCast(f32, hn::ShiftLeft<23>(hn::Add(k, hn::Set(i32, 127))));
-    return hn::Mul(hn::Add(p, hn::Set(f32, 1.0f)), power);
+    VF r = hn::NegMulAdd(k, hn::Set(f32, 0.693359375f), x);
+    r = hn::NegMulAdd(k, hn::Set(f32, -2.12194440e-4f), r);
+    const VF square = hn::Mul(r, r);
+    const VF one = hn::Add(hn::Set(f32, 1.0f), r);
+    const VF low = hn::MulAdd(hn::Set(f32, 0x1.5557b3543d83bp-3f), r, hn::Set(f32, 0x1.fffdf87a222e8p-2f));
+    const VF high = hn::MulAdd(hn::Set(f32, 0x1.1061b849c28b1p-7f), r, hn::Set(f32, 0x1.572bc48d65dccp-5f));
+    const VF p = hn::MulAdd(hn::MulAdd(high, square, low), square, one);
+    return hn::Mul(p, power);
+}
+
+// sigmoid(-x) = 1 / (1 + e^x)
+HWY_INLINE VF sigmoid_of_negative(VF x) {
+    const VF one = hn::Set(f32, 1.0f);
+    return hn::Div(one, hn::Add(one, exp(x)));
 }
 
 HWY_INLINE VF sigmoid(VF x) {
-    const VF one = hn::Set(f32, 1.0f);
-    return hn::Div(one, hn::Add(one, exp(hn::Neg(x))));
+    return sigmoid_of_negative(hn::Neg(x));
 }
 
 // Sine and cosine of |angle| <= 2^30, in f64 so that large angles keep their accuracy. Taylor polynomials on

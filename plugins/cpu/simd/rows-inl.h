@@ -26,14 +26,14 @@ template<class Body>
 HWY_INLINE void along(size_t begin, size_t end, Body body) {
     const size_t lanes = hn::Lanes(f32);
     size_t i = begin;
-    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+    for (; i + 4 * lanes <= end; i += 4 * lanes) {
         body(i, Whole{});
         body(i + lanes, Whole{});
+        body(i + 2 * lanes, Whole{});
+        body(i + 3 * lanes, Whole{});
     }
-    if (i + lanes <= end) {
+    for (; i + lanes <= end; i += lanes)
         body(i, Whole{});
-        i += lanes;
-    }
     if (i < end)
         body(i, Part{end - i});
 }

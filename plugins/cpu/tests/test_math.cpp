@@ -86,11 +86,11 @@ double largest_relative_error(const std::vector<float> &x, const std::vector<flo
 
 } // namespace
 
-TEST_CASE("exp is right to 2 units in the last place wherever its result is a normal number") {
+TEST_CASE("exp is right to 3 units in the last place wherever its result is a normal number") {
     const std::vector<float> x = from_to(-87.3f, 88.3f, 200'001);
     for_each_target([&] {
         const auto y = applied(x, [](auto... a) { HWY_DYNAMIC_DISPATCH(exp_of)(a...); });
-        CHECK(largest_relative_error(x, y, [](double v) { return std::exp(v); }) < 2.4e-7);
+        CHECK(largest_relative_error(x, y, [](double v) { return std::exp(v); }) < 3 * 1.2e-7);
     });
 }
 

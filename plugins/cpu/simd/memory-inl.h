@@ -1,0 +1,96 @@
+// Rows on their way to and from memory, where there is more of it than the caches hold.
+//
+// Included once per target; see hwy/foreach_target.h.
+#if defined(CPU_SIMD_MEMORY_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CPU_SIMD_MEMORY_INL_H
+#undef CPU_SIMD_MEMORY_INL_H
+#else
+#define CPU_SIMD_MEMORY_INL_H
+#endif
+
+#include "hwy/cache_control.h"
+#include "rows.hpp"
+#include "simd/convert-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cpu {
+namespace HWY_NAMESPACE {
+
+// A row to write. A large tensor is written past the caches when asked to (`bypass`): a plain store first reads the
+// line it is about to overwrite, a third of the traffic of a copy. That takes vectors of 16 bytes or more on aligned
+// rows; others are stored plainly. Call hwy::FlushStream() after the last row.
+//
+// One row at a time: stores past the caches that change from line to line before one is full are many times slower (16
+// bytes in turn into two rows: a quarter of the speed of plain stores on Zen 3). A loop with two rows to write keeps
+// the second in a Stage.
+template<class T>
+class Sink {
+  public:
+    Sink(T *row, bool bypass)
+        : row_(row),
+          bypass_(bypass && vector_bytes >= 16 && reinterpret_cast<uintptr_t>(row) % HWY_MIN(vector_bytes, 64) == 0) {}
+
+    HWY_INLINE void store(VF v, size_t i, Whole whole) const { store_bits(Storage<T>::from_f32(v), i, whole); }
+    HWY_INLINE void store(VF v, size_t i, Part part) const { HWY_NAMESPACE::store(v, row_ + i, part); }
+
+    // Elements [begin, end) from memory in cache.
+    HWY_INLINE void copy(const T *from, size_t begin, size_t end) const {
+        constexpr size_t lanes = hn::MaxLanes(f32);
+        for (; begin + lanes <= end; begin += lanes, from += lanes)
+            store_bits(hn::LoadU(Storage<T>::tag, bits_of(from)), begin, Whole{});
+        if (begin < end)
+            std::memcpy(row_ + begin, from, (end - begin) * sizeof(T));
+    }
+
+  private:
+    static constexpr size_t vector_bytes = hn::MaxLanes(f32) * sizeof(T);
+
+    template<class V>
+    HWY_INLINE void store_bits(V bits, size_t i, Whole whole) const {
+        if (bypass_)
+            hn::Stream(bits, Storage<T>::tag, bits_of(row_ + i));
+        else
+            HWY_NAMESPACE::store_bits(bits, row_ + i, whole);
+    }
+
+    T *row_;
+    bool bypass_;
+};
+
+// A stretch of a row that waits in L1 until it can be written in one go.
+template<class T>
+class Stage {
+  public:
+    static constexpr size_t size = 512;
+
+    HWY_INLINE void store(VF v, size_t i, Whole whole) { HWY_NAMESPACE::store(v, elements_ + i, whole); }
+    HWY_INLINE void store(VF v, size_t i, Part part) { HWY_NAMESPACE::store(v, elements_ + i, part); }
+    const T *elements() const { return elements_; }
+
+  private:
+    HWY_ALIGN T elements_[size];
+};
+
+// The row after the one in work, to be fetched while the second pass over that one leaves memory idle. Rows too long to
+// wait in L2 beside it are not.
+template<class T>
+class NextRow {
+  public:
+    NextRow(const Rows &rows, int64_t row, int64_t end, size_t n)
+        : row_(rows.row<const T>(row + 1 < end && n * sizeof(T) <= longest ? row + 1 : row)) {}
+
+    // To be called for every vector.
+    HWY_INLINE void fetch(size_t i) const { hwy::Prefetch(row_ + i); }
+    const T *data() const { return row_; }
+
+  private:
+    static constexpr size_t longest = 64 << 10;
+
+    const T *row_; // the row in work where there is no next one: fetching it again does no harm
+};
+
+} // namespace HWY_NAMESPACE
+} // namespace cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

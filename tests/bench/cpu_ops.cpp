@@ -1,0 +1,240 @@
+// How fast the kernels of the CPU plugin move memory, as a fraction of a copy by all threads measured between their
+// runs.
+//
+//     build/release/tests/bench/cpu-ops
+//     build/release/tests/bench/cpu-ops --benchmark_filter=rmsnorm
+//
+// `copy` is the median over rounds of (bytes per second of the op) / (bytes per second of the copy before it), where
+// bytes are those that the op must at least read and write: 1 is what memory allows, more is possible where the op
+// writes past the caches and the copy does not. Calls named `small` are of 8 rows of 64; their time is all that counts.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/parallel_for.h>
+
+#include "opdock/opdock.hpp"
+
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+// One tensor of a call. Inputs hold small positive numbers, or, as i64, classes.
+struct Operand {
+    Shape shape;
+    std::optional<DLDataType> dtype = {}; // none: that of the run
+    bool absent = false;
+};
+
+struct Case {
+    std::string op;
+    std::vector<Operand> inputs, outputs;
+    std::vector<opdock::Attribute> attributes = {};
+};
+
+int64_t elements(const Shape &shape) {
+    int64_t product = 1;
+    for (const int64_t size : shape)
+        product *= size;
+    return product;
+}
+
+opdock::Host &host() {
+    static opdock::Host opened(
+        {.modules = {CPU_PLUGIN}, .prefix = "OPDOCK_BENCH_", .log = [](int32_t, std::string_view) {}});
+    return opened;
+}
+
+// The tensors of a call and the call, prepared.
+class Subject {
+  public:
+    Subject(const Case &of, DLDataType dtype) {
+        for (const auto *operands : {&of.inputs, &of.outputs}) {
+            for (const Operand &operand : *operands)
+                add(operand, operand.dtype.value_or(dtype), operands == &of.inputs);
+        }
+        std::vector<opdock::TensorArg> arguments;
+        for (const auto &tensor : tensors_)
+            arguments.push_back(tensor.get());
+        const std::span<const opdock::TensorArg> all(arguments);
+        const opdock::Policy policy = host().policy({{"prefer", "default"}, {"strict", "1"}});
+        prepared_.emplace(host().op(of.op).prepare(
+            opdock::Args(all.first(of.inputs.size()), all.subspan(of.inputs.size()), of.attributes), policy));
+        workspace_.resize(prepared_->workspace_size() + 256);
+    }
+
+    int64_t bytes() const { return bytes_; }
+
+    opdock_status run() {
+        void *workspace = workspace_.data();
+        size_t space = workspace_.size();
+        std::align(256, prepared_->workspace_size(), workspace, space);
+        return prepared_->run(pointers_, nullptr, workspace);
+    }
+
+  private:
+    void add(const Operand &operand, DLDataType dtype, bool is_input) {
+        if (operand.absent) {
+            tensors_.push_back(nullptr);
+            pointers_.push_back(nullptr);
+            return;
+        }
+        const int64_t size = elements(operand.shape) * dtype.bits / 8;
+        bytes_ += size;
+        const auto padded = static_cast<size_t>((size + 4095) / 4096 * 4096);
+        memory_.emplace_back(static_cast<std::byte *>(std::aligned_alloc(4096, padded)), &std::free);
+        // 0x3c3c is 1.06 in f16 and 0.0115 in bf16 and f32; classes are 0.
+        std::memset(memory_.back().get(), is_input && dtype.code != kDLInt ? 0x3c : 0, padded);
+        tensors_.push_back(std::make_unique<opdock::Tensor>(memory_.back().get(), dtype, operand.shape));
+        pointers_.push_back(memory_.back().get());
+    }
+
+    std::vector<std::unique_ptr<std::byte, void (*)(void *)>> memory_;
+    std::vector<std::unique_ptr<opdock::Tensor>> tensors_; // null where absent
+    std::vector<void *> pointers_;
+    std::vector<std::byte> workspace_;
+    std::optional<opdock::Prepared> prepared_;
+    int64_t bytes_ = 0;
+};
+
+// Reads and writes as many bytes as told, on all threads.
+class Copy {
+  public:
+    explicit Copy(int64_t bytes)
+        : half_(bytes / 2), from_(static_cast<size_t>(half_), std::byte(1)), to_(static_cast<size_t>(half_)) {}
+
+    void run() {
+        constexpr int64_t chunk = 256 << 10;
+        oneapi::tbb::parallel_for(oneapi::tbb::blocked_range<int64_t>(0, half_, chunk),
+                                  [&](const oneapi::tbb::blocked_range<int64_t> &range) {
+                                      std::memcpy(to_.data() + range.begin(), from_.data() + range.begin(),
+                                                  static_cast<size_t>(range.end() - range.begin()));
+                                  });
+    }
+
+  private:
+    int64_t half_;
+    std::vector<std::byte> from_, to_;
+};
+
+// What something took: by the clock, and of all processors together. On a busy machine the second is the steadier one.
+struct Cost {
+    double wall, cpu;
+};
+
+double now(clockid_t clock) {
+    timespec time;
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+template<class Function>
+Cost cost_of(Function function) {
+    const double wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+    function();
+    return {now(CLOCK_MONOTONIC) - wall, now(CLOCK_PROCESS_CPUTIME_ID) - cpu};
+}
+
+double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+void compare_with_copy(benchmark::State &state, const Case &of, DLDataType dtype) {
+    Subject subject(of, dtype);
+    Copy copy(subject.bytes());
+    std::vector<double> wall_ratios, cpu_ratios, times;
+    copy.run();
+    for (auto _ : state) {
+        const Cost copied = cost_of([&] { copy.run(); });
+        const Cost worked = cost_of([&] {
+            if (subject.run() != OPDOCK_OK)
+                state.SkipWithError("the kernel failed");
+        });
+        state.SetIterationTime(worked.wall);
+        wall_ratios.push_back(copied.wall / worked.wall);
+        cpu_ratios.push_back(copied.cpu / worked.cpu);
+        times.push_back(worked.wall);
+    }
+    state.counters["copy"] = median(wall_ratios);
+    state.counters["copy_cpu"] = median(cpu_ratios);
+    state.counters["GB/s"] = static_cast<double>(subject.bytes()) / median(times) * 1e-9;
+}
+
+void call_small(benchmark::State &state, const Case &of, DLDataType dtype) {
+    Subject subject(of, dtype);
+    for (auto _ : state) {
+        if (subject.run() != OPDOCK_OK)
+            state.SkipWithError("the kernel failed");
+    }
+}
+
+// Every op, on rows x n elements.
+std::vector<Case> cases(int64_t rows, int64_t n) {
+    const Operand matrix{{rows, n}}, twice{{rows, 2 * n}}, row{{n}}, column{{rows}, opdock::f32},
+        classes{{rows}, opdock::i64};
+    const int64_t heads = 8, positions = rows / heads;
+    const Operand sequence{{positions, 1, heads, n}}, angles{{positions, 1, 1, n}, opdock::f32};
+    return {
+        {"rmsnorm_fwd", {matrix, row}, {matrix, column}},
+        {"rmsnorm_bwd", {matrix, matrix, column, row}, {matrix, row}},
+        {"fused_add_rmsnorm_fwd", {matrix, matrix, row}, {matrix, matrix, column}},
+        {"layernorm_fwd", {matrix, row, row}, {matrix, column, column}},
+        {"layernorm_bwd", {matrix, matrix, column, column, row}, {matrix, row, row}},
+        {"gelu", {matrix}, {matrix}},
+        {"silu", {matrix}, {matrix}},
+        {"relu", {matrix}, {matrix}},
+        {"dgelu", {matrix, matrix}, {matrix}},
+        {"dsilu", {matrix, matrix}, {matrix}},
+        {"drelu", {matrix, matrix}, {matrix}},
+        {"swiglu", {twice}, {matrix}},
+        {"dswiglu", {matrix, twice}, {twice}},
+        {"silu_and_mul", {matrix, matrix}, {matrix}},
+        {"scaled_softmax_forward", {matrix}, {matrix}},
+        {"scaled_softmax_backward", {matrix, matrix}, {matrix}},
+        {"fused_rope_forward", {sequence, angles}, {sequence}},
+        {"fused_rope_backward", {sequence, angles}, {sequence}},
+        {"add", {matrix, matrix}, {matrix}},
+        {"mul", {matrix, matrix}, {matrix}},
+        {"cross_entropy_fwd", {matrix, classes}, {column, column}},
+        {"cross_entropy_bwd", {column, matrix, classes, column}, {matrix}},
+    };
+}
+
+void register_all() {
+    const std::pair<const char *, DLDataType> dtypes[] = {
+        {"f32", opdock::f32}, {"f16", opdock::f16}, {"bf16", opdock::bf16}};
+    for (const auto &[dtype_name, dtype] : dtypes) {
+        for (const Case &of : cases(4096, 4096)) {
+            benchmark::RegisterBenchmark(
+                (of.op + "/" + dtype_name).c_str(),
+                [of, dtype = dtype](benchmark::State &state) { compare_with_copy(state, of, dtype); })
+                ->UseManualTime()
+                ->Iterations(15)
+                ->Unit(benchmark::kMillisecond);
+        }
+    }
+    for (const Case &of : cases(8, 64)) {
+        benchmark::RegisterBenchmark(("small " + of.op + "/f32").c_str(),
+                                     [of](benchmark::State &state) { call_small(state, of, opdock::f32); });
+    }
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    benchmark::Initialize(&argc, argv);
+    if (benchmark::ReportUnrecognizedArguments(argc, argv))
+        return 2;
+    register_all();
+    benchmark::RunSpecifiedBenchmarks();
+    return 0;
+}
