@@ -25,11 +25,11 @@ namespace {
 [[gnu::noinline]] opdock_status look_back(const Target &target, OpEntry &op, const opdock_args &args) {
     ThreadState &thread = *opdock_thread_state;
     Way &latest = thread.latest[op.index % ThreadState::n_latest];
+    const Memo *const tried = latest.target_id == target.id ? latest.memo : nullptr;
     if (op.index < thread.n_slots && thread.slots[op.index] != nullptr) {
         for (const Way way : thread.slots[op.index]->ways) { // a copy: the kernel may make calls of its own
             opdock_status status = OPDOCK_OK;
-            if (way.target_id == target.id && way.memo != latest.memo &&
-                way.memo->quick.attempt(*way.memo, args, &status)) {
+            if (way.target_id == target.id && way.memo != tried && way.memo->quick.attempt(*way.memo, args, &status)) {
                 latest = way;
                 return status;
             }
@@ -167,6 +167,7 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
         if (way.target_id == target.id && matches(*way.memo, given, pointers)) {
             std::rotate(slot.ways.begin(), slot.ways.begin() + static_cast<std::ptrdiff_t>(i),
                         slot.ways.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+            thread.latest[op.index % ThreadState::n_latest] = slot.ways.front();
             return *slot.ways.front().memo;
         }
         pointers.bits = 0;
