@@ -1,26 +1,17 @@
 #include "elf.hpp"
 
+#include <array>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 
-#include <elf.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "opdock/abi/note.h"
 #include "reject.hpp"
 
 namespace opdock::core {
 namespace {
 
-constexpr std::uint64_t largest_file = std::uint64_t{4} << 30; // code is addressed with 32 bits; the rest is room
-constexpr std::uint16_t most_segments = 256;                   // linkers write about a dozen
-constexpr std::uint64_t largest_notes = 64 << 10;
-constexpr std::uint32_t largest_payload = 4096;
+constexpr std::uint16_t most_segments = 256; // linkers write about a dozen
 
 #if defined(__x86_64__)
 constexpr std::uint16_t this_machine = EM_X86_64;
@@ -57,10 +48,6 @@ std::string machine_name(std::uint16_t machine) {
     default:
         return fmt::format("ELF machine {}", machine);
     }
-}
-
-std::string system_message(int code) {
-    return std::generic_category().message(code);
 }
 
 template<typename T>
@@ -160,116 +147,27 @@ void check_whole(const PluginFile &file, const Elf64_Ehdr &header, const std::ve
     }
 }
 
-std::string hexadecimal(std::string_view bytes) {
-    std::string text;
-    for (const char byte : bytes) {
-        text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-    }
-    return text;
-}
-
-std::size_t round_up(std::size_t value, std::size_t alignment) {
-    return (value + alignment - 1) / alignment * alignment;
-}
-
-// A note segment is a sequence of: name size, payload size, type, name, payload; the last two padded.
-void collect_notes(const PluginFile &file, std::string_view segment, std::size_t alignment, ElfNotes &notes) {
-    while (segment.size() >= sizeof(Elf64_Nhdr)) {
-        Elf64_Nhdr header;
-        std::memcpy(&header, segment.data(), sizeof header);
-        const std::size_t payload_at = round_up(sizeof header + std::size_t{header.n_namesz}, alignment);
-        const std::size_t end = payload_at + header.n_descsz;
-        if (end > segment.size()) {
-            reject_malformed(file, "a note is longer than the segment that holds it");
-        }
-        const std::string_view name = segment.substr(sizeof header, header.n_namesz);
-        const std::string_view payload = segment.substr(payload_at, header.n_descsz);
-        if (name == std::string_view(OPDOCK_NOTE_OWNER, sizeof OPDOCK_NOTE_OWNER) &&
-            header.n_type == OPDOCK_NOTE_TYPE) {
-            if (payload.size() > largest_payload) {
-                throw Rejected(RejectCode::malformed_note, fmt::format("the note of '{}' has {} bytes, more than {}.\n"
-                                                                       "Write it with OPDOCK_NOTE of the plugin SDK.",
-                                                                       file.name(), payload.size(), largest_payload));
-            }
-            notes.opdock.emplace_back(payload.substr(0, payload.find('\0')));
-        } else if (name == std::string_view(ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) && header.n_type == NT_GNU_BUILD_ID) {
-            notes.build_id = hexadecimal(payload.substr(0, 64));
-        }
-        segment.remove_prefix(std::min(round_up(end, alignment), segment.size()));
-    }
-}
-
 } // namespace
 
-PluginFile::PluginFile(const std::filesystem::path &path) : name_(path.filename().string()) {
-    // O_NONBLOCK: opening a FIFO that nobody writes to would block.
-    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (descriptor_ < 0) {
-        const int code = errno;
-        throw Rejected(code == ENOENT || code == ENOTDIR ? RejectCode::not_found : RejectCode::unreadable,
-                       fmt::format("'{}' cannot be opened: {}.\nCheck the path and its permissions.", name_,
-                                   system_message(code)));
-    }
-    struct stat status {};
-    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-        ::close(descriptor_);
-        throw Rejected(RejectCode::not_regular_file, fmt::format("'{}' is not a regular file.\n"
-                                                                 "Name a shared object, or a folder that holds some.",
-                                                                 name_));
-    }
-    size_ = static_cast<std::uint64_t>(status.st_size);
-    if (size_ > largest_file) {
-        ::close(descriptor_);
-        throw Rejected(RejectCode::too_large, fmt::format("'{}' has {} bytes, more than the {} a plugin may have.\n"
-                                                          "Move data that is not code into files beside the plugin.",
-                                                          name_, size_, largest_file));
-    }
-}
-
-PluginFile::~PluginFile() {
-    ::close(descriptor_);
-}
-
-void PluginFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
-    while (!bytes.empty()) {
-        const ssize_t got = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            throw Rejected(RejectCode::unreadable, fmt::format("'{}' cannot be read: {}.\nCopy or install it again.",
-                                                               name_, system_message(errno)));
-        }
-        if (got == 0) {
-            throw Rejected(RejectCode::truncated,
-                           fmt::format("'{}' became shorter while it was read.\nInstall plugins by renaming them into "
-                                       "place.",
-                                       name_));
-        }
-        bytes = bytes.subspan(static_cast<std::size_t>(got));
-        offset += static_cast<std::uint64_t>(got);
-    }
-}
-
-ElfNotes read_elf_notes(const PluginFile &file) {
+ElfImage::ElfImage(const PluginFile &file) : file_(file) {
     const Elf64_Ehdr header = read_header(file);
-    const std::vector<Elf64_Phdr> segments = read_segments(file, header);
-    check_whole(file, header, segments);
+    segments_ = read_segments(file, header);
+    check_whole(file, header, segments_);
+}
 
-    ElfNotes notes;
-    for (const Elf64_Phdr &segment : segments) {
-        if (segment.p_type != PT_NOTE) {
-            continue;
+void ElfImage::read(std::uint64_t address, std::span<std::byte> bytes) const {
+    for (const Elf64_Phdr &segment : segments_) {
+        if (segment.p_type == PT_LOAD && address >= segment.p_vaddr && address - segment.p_vaddr <= segment.p_filesz &&
+            bytes.size() <= segment.p_filesz - (address - segment.p_vaddr)) {
+            file_.read(segment.p_offset + (address - segment.p_vaddr), bytes);
+            return;
         }
-        if (segment.p_filesz > largest_notes) {
-            reject_malformed(file,
-                             fmt::format("its notes have {} bytes, more than {}", segment.p_filesz, largest_notes));
-        }
-        std::string bytes(segment.p_filesz, '\0');
-        file.read(segment.p_offset, std::as_writable_bytes(std::span(bytes)));
-        collect_notes(file, bytes, segment.p_align == 8 ? 8 : 4, notes);
     }
-    return notes;
+    reject(fmt::format("it refers to {} bytes at {:#x}, which no segment holds", bytes.size(), address));
+}
+
+void ElfImage::reject(const std::string &what) const {
+    reject_malformed(file_, what);
 }
 
 } // namespace opdock::core

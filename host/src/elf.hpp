@@ -1,46 +1,42 @@
-// Reads what opdock needs from an ELF file: that it is whole and for this machine, and its notes.
-//
-// The file is read with pread through one descriptor and never mapped, so that a file that shrinks meanwhile is an
-// error and not a SIGBUS. Every number in it is hostile until checked.
+// An ELF shared object as far as its headers tell. Every number in it is hostile until checked.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <elf.h>
+
+#include "plugin_file.hpp"
+
 namespace opdock::core {
 
-// A regular file, open for reading. Throws Rejected when it is none or cannot be read.
-class PluginFile {
+class ElfImage {
   public:
-    explicit PluginFile(const std::filesystem::path &path);
-    ~PluginFile();
-    PluginFile(const PluginFile &) = delete;
-    PluginFile &operator=(const PluginFile &) = delete;
+    // Throws Rejected unless the file is a whole shared object for this machine. Keeps a reference.
+    explicit ElfImage(const PluginFile &file);
 
-    // Without its folders, as messages name it.
-    const std::string &name() const { return name_; }
-    std::uint64_t size() const { return size_; }
+    const PluginFile &file() const { return file_; }
+    // All within the file.
+    const std::vector<Elf64_Phdr> &segments() const { return segments_; }
 
-    // Fills all of `bytes`.
-    void read(std::uint64_t offset, std::span<std::byte> bytes) const;
+    // Fills all of `bytes` with what the file puts at an address. Throws Rejected when no segment holds that.
+    void read(std::uint64_t address, std::span<std::byte> bytes) const;
+    template<class T>
+    T read(std::uint64_t address) const {
+        T value;
+        read(address, std::as_writable_bytes(std::span(&value, 1)));
+        return value;
+    }
+
+    // Throws Rejected: "'libacme.so' is not a sound ELF file: {what}."
+    [[noreturn]] void reject(const std::string &what) const;
 
   private:
-    std::string name_;
-    int descriptor_ = -1;
-    std::uint64_t size_ = 0;
+    const PluginFile &file_;
+    std::vector<Elf64_Phdr> segments_;
 };
-
-struct ElfNotes {
-    // Payloads of opdock's notes, without the NULs at their ends. A plugin has exactly one.
-    std::vector<std::string> opdock;
-    // Hexadecimal; empty when there is none.
-    std::string build_id;
-};
-
-// Throws Rejected unless the file is a whole shared object for this machine.
-ElfNotes read_elf_notes(const PluginFile &file);
 
 } // namespace opdock::core

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "elf.hpp"
+#include "elf_notes.hpp"
 
 namespace opdock::core {
 namespace {
@@ -29,7 +30,8 @@ Inspection inspect(const std::filesystem::path &path) {
     Inspection result;
     try {
         const PluginFile file(path);
-        const ElfNotes notes = read_elf_notes(file);
+        const ElfImage image(file);
+        const ElfNotes notes = read_notes(image);
         result.build_id = notes.build_id;
         result.note = parse_note(file.name(), the_note(file, notes), host_abi);
         if (const auto reason = judge_cpu_features(file.name(), result.note->cpu_features, machine_cpu_features())) {
