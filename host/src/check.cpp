@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "dependencies.hpp"
 #include "inspect.hpp"
-#include "load.hpp"
 
 namespace opdock::core {
 namespace {
@@ -23,18 +23,17 @@ json as_json(const Note &note) {
 } // namespace
 
 json check_file(const std::filesystem::path &path) {
-    Inspection inspection = inspect(path);
+    LibraryVersions versions;
+    Inspection inspection = inspect(path, versions);
     if (!inspection.rejection) {
-        auto loaded = load(path);
-        if (auto *rejection = std::get_if<Rejection>(&loaded)) {
-            inspection.rejection = std::move(*rejection);
-        }
+        inspection.rejection = judge_dependencies(path);
     }
     json result = {{"path", path.string()},
                    {"status", inspection.rejection ? "rejected" : "ok"},
                    {"code", inspection.rejection ? code_text(inspection.rejection->code) : ""},
                    {"reason", inspection.rejection ? inspection.rejection->message : ""},
                    {"note", inspection.note ? as_json(*inspection.note) : json(nullptr)},
+                   {"warnings", inspection.weaknesses},
                    {"build_id", inspection.build_id}};
     return result;
 }

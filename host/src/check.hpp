@@ -7,8 +7,9 @@
 
 namespace opdock::core {
 
-// Inspects the file, opens it and looks for its entry, which is not called; nothing stays mapped. {"path", "status":
-// "ok" or "rejected", "code", "reason", "note": {...} or null, "build_id"}; code and reason are "" for ok.
+// Judges the file, and whether the libraries and symbols it uses are there, without running any of its code. {"path",
+// "status": "ok" or "rejected", "code", "reason", "note": {...} or null, "warnings": [...], "build_id"}; code and
+// reason are "" for ok.
 nlohmann::json check_file(const std::filesystem::path &path);
 
 } // namespace opdock::core

@@ -254,7 +254,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into) {
         record.reason = reason;
         return record;
     };
-    const Inspection inspection = inspect(candidate.path);
+    const Inspection inspection = inspect(candidate.path, ledger().library_versions);
     if (inspection.note) {
         record.id = inspection.note->id;
         record.version = inspection.note->version;
@@ -262,6 +262,12 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into) {
     }
     if (inspection.rejection) {
         return refuse(inspection.rejection->code, inspection.rejection->message);
+    }
+    for (const std::string &weakness : inspection.weaknesses) {
+        if (process_policy().strict()) {
+            return refuse(RejectCode::unsafe_memory, weakness + " Strict mode refuses it.");
+        }
+        log_.warning(fmt::format("Plugin {}", weakness));
     }
     const std::vector<std::string> &devices = inspection.note->devices;
     if (environment_.is_on(Variable::skip_cuda) && !devices.empty() &&

@@ -1,11 +1,14 @@
-// Judges a file before any of its code runs: is it a whole ELF shared object for this machine, and does its note say
-// that it is a plugin this host can take?
+// Judges a file before any of its code runs: is it a whole ELF shared object for this machine, does its note say that
+// it is a plugin this host can take, does it export the entry, and would the dynamic loader take it as far as can be
+// told from outside? Libraries and symbols that are missing only the loader finds.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "library_versions.hpp"
 #include "note.hpp"
 #include "reject.hpp"
 
@@ -17,8 +20,11 @@ struct Inspection {
     // Hexadecimal; empty when the linker left none.
     std::string build_id;
     std::optional<Rejection> rejection;
+    // What a careful operator does not want in a process, and strict mode refuses: writable code, an executable stack,
+    // text relocations. One message each.
+    std::vector<std::string> weaknesses;
 };
 
-Inspection inspect(const std::filesystem::path &path);
+Inspection inspect(const std::filesystem::path &path, LibraryVersions &versions);
 
 } // namespace opdock::core

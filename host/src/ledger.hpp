@@ -13,6 +13,7 @@
 
 #include "chain.hpp"
 #include "deployment.hpp"
+#include "library_versions.hpp"
 #include "memo.hpp"
 #include "register.hpp"
 
@@ -24,6 +25,7 @@ using NameTable = std::unordered_map<std::string_view, OpEntry *>;
 struct Ledger {
     // Taken first, by whoever loads plugins late; held while their entries run.
     std::mutex loading;
+    LibraryVersions library_versions; // guarded by `loading`, and by nothing while the host opens
     // Guards everything below. Never held while a plugin's code runs.
     std::mutex mutex;
 

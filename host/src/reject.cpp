@@ -21,6 +21,7 @@ constexpr std::array rows{
     Row{RejectCode::wrong_machine, "built for another kind of machine"},
     Row{RejectCode::truncated, "the file ends too early"},
     Row{RejectCode::malformed_elf, "the ELF headers contradict themselves"},
+    Row{RejectCode::unsafe_memory, "asks for memory that makes attacks easier"},
     Row{RejectCode::no_note, "a shared object without opdock's note"},
     Row{RejectCode::malformed_note, "opdock's note cannot be understood"},
     Row{RejectCode::abi_mismatch, "built for an ABI this host does not have"},

@@ -21,6 +21,7 @@ enum class RejectCode {
     wrong_machine = 6,
     truncated = 7,
     malformed_elf = 8,
+    unsafe_memory = 9,
     // What its note says.
     no_note = 10,
     malformed_note = 11,

@@ -1,5 +1,6 @@
 #include "inspect.hpp"
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -20,6 +21,12 @@ using namespace opdock::test;
 namespace {
 
 const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+
+// As a host without a history would.
+Inspection inspect(const std::filesystem::path &path) {
+    LibraryVersions versions;
+    return opdock::core::inspect(path, versions);
+}
 
 std::string content_of(const std::filesystem::path &path) {
     std::ifstream file(path, std::ios::binary);
@@ -254,7 +261,8 @@ TEST_CASE("our note is found behind others, in segments of either alignment") {
         ElfFile file(note_segment(notes, alignment));
         file.notes.p_align = alignment;
         const Inspection inspection = inspect_bytes(file.bytes());
-        CHECK_FALSE(inspection.rejection);
+        REQUIRE(inspection.note);
+        CHECK(inspection.note->id == "acme");
         CHECK(inspection.build_id == "abcd01");
     }
 }
@@ -296,4 +304,144 @@ TEST_CASE("inspecting leaves no file open") {
         inspect(fixtures / name);
     }
     CHECK(open_files() == before);
+}
+
+namespace {
+
+// A plugin as a vendor built it, of which a few bytes were changed.
+class ChangedPlugin {
+  public:
+    ChangedPlugin() : bytes_(content_of(fixtures / "libgood.so")) {}
+
+    Elf64_Phdr &segment(std::uint32_t type, std::uint32_t flags = 0) {
+        const auto *header = reinterpret_cast<const Elf64_Ehdr *>(bytes_.data());
+        auto *segments = reinterpret_cast<Elf64_Phdr *>(bytes_.data() + header->e_phoff);
+        for (Elf64_Half i = 0; i < header->e_phnum; ++i) {
+            if (segments[i].p_type == type && (segments[i].p_flags & flags) == flags) {
+                return segments[i];
+            }
+        }
+        FAIL("no such segment");
+        std::abort();
+    }
+    Elf64_Dyn &dynamic(std::int64_t tag) {
+        auto *entry = reinterpret_cast<Elf64_Dyn *>(bytes_.data() + segment(PT_DYNAMIC).p_offset);
+        for (; entry->d_tag != DT_NULL; ++entry) {
+            if (entry->d_tag == tag) {
+                return *entry;
+            }
+        }
+        FAIL("no such entry");
+        std::abort();
+    }
+    void replace(std::string_view text, std::string_view by) {
+        REQUIRE(text.size() == by.size());
+        std::size_t count = 0;
+        for (std::size_t at = bytes_.find(text); at != std::string::npos; at = bytes_.find(text, at + 1)) {
+            bytes_.replace(at, text.size(), by);
+            ++count;
+        }
+        REQUIRE(count > 0);
+    }
+    std::string &bytes() { return bytes_; }
+    Inspection inspect() const { return inspect_bytes(bytes_); }
+
+  private:
+    std::string bytes_;
+};
+
+} // namespace
+
+TEST_CASE("a plugin without the entry is told before it is opened") {
+    CHECK(rejection_of(fixtures / "libno_entry.so").code == RejectCode::entry_missing);
+    ChangedPlugin plugin;
+    plugin.replace("opdock_register", "opdock_registes");
+    CHECK(plugin.inspect().rejection->code == RejectCode::entry_missing);
+}
+
+TEST_CASE("the entry is found in the older kind of symbol table too") {
+    CHECK_FALSE(inspect(fixtures / "libold_hash_table.so").rejection);
+}
+
+TEST_CASE("a plugin that needs a newer C library is told which version, and which is here") {
+    ChangedPlugin plugin;
+    plugin.replace("GLIBC_2.", "GLIBC_9.");
+    const Inspection inspection = plugin.inspect();
+    REQUIRE(inspection.rejection);
+    CHECK(inspection.rejection->code == RejectCode::version_missing);
+    CHECK(contains(inspection.rejection->message, "needs GLIBC_9."));
+    CHECK(contains(inspection.rejection->message, "of libc.so.6; the newest here is GLIBC_2."));
+}
+
+TEST_CASE("memory that makes attacks easier is a weakness") {
+    CHECK(inspect(fixtures / "libgood.so").weaknesses.empty());
+    ChangedPlugin plugin;
+    std::string_view expected;
+    SUBCASE("writable code") {
+        plugin.segment(PT_LOAD, PF_X).p_flags |= PF_W;
+        expected = "both writable and executable";
+    }
+    SUBCASE("an executable stack") {
+        plugin.segment(PT_GNU_STACK).p_flags |= PF_X;
+        expected = "stacks of all threads executable";
+    }
+    SUBCASE("text relocations") {
+        plugin.dynamic(DT_RELACOUNT).d_tag = DT_TEXTREL;
+        expected = "text relocations";
+    }
+    const Inspection inspection = plugin.inspect();
+    CHECK_FALSE(inspection.rejection);
+    REQUIRE(inspection.weaknesses.size() == 1);
+    CHECK(contains(inspection.weaknesses.front(), expected));
+}
+
+TEST_CASE("a dynamic section that leads nowhere is malformed") {
+    ChangedPlugin plugin;
+    SUBCASE("none") {
+        plugin.segment(PT_DYNAMIC).p_type = PT_NULL;
+    }
+    SUBCASE("outside of all segments") {
+        plugin.segment(PT_DYNAMIC).p_vaddr = ~std::uint64_t{0} - 8;
+    }
+    SUBCASE("without an end") {
+        plugin.segment(PT_DYNAMIC).p_filesz = 3 * sizeof(Elf64_Dyn);
+    }
+    SUBCASE("strings elsewhere") {
+        plugin.dynamic(DT_STRTAB).d_un.d_val = std::uint64_t{1} << 40;
+    }
+    SUBCASE("no room for strings") {
+        plugin.dynamic(DT_STRSZ).d_un.d_val = 4;
+    }
+    SUBCASE("symbols elsewhere") {
+        plugin.dynamic(DT_SYMTAB).d_un.d_val = std::uint64_t{1} << 40;
+    }
+    SUBCASE("no table of symbols") {
+        plugin.dynamic(DT_GNU_HASH).d_tag = DT_RELACOUNT;
+    }
+    SUBCASE("a library's name without an end") {
+        plugin.dynamic(DT_NEEDED).d_un.d_val = 1 << 30;
+    }
+    SUBCASE("versions elsewhere") {
+        plugin.dynamic(DT_VERNEED).d_un.d_val = 1 << 30;
+    }
+    const Inspection inspection = plugin.inspect();
+    REQUIRE(inspection.rejection);
+    CHECK(inspection.rejection->code == RejectCode::malformed_elf);
+}
+
+TEST_CASE("no change of bytes in a real plugin does more than change the verdict") {
+    const std::uint32_t seed = std::random_device{}();
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const std::string sound = content_of(fixtures / "libgood.so");
+    const TemporaryDirectory directory;
+    for (int round = 0; round < 2000; ++round) {
+        std::string bytes = sound;
+        for (int change = 0; change < 1 + round % 8; ++change) {
+            // What inspection reads lies at the beginning, for the most part.
+            bytes[random() % (round % 2 == 0 ? bytes.size() : 4096)] = static_cast<char>(random());
+        }
+        const Inspection inspection = inspect(directory.write("libacme.so", bytes));
+        CHECK((inspection.rejection.has_value() || inspection.note.has_value()));
+    }
 }
