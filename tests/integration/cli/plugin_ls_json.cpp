@@ -214,7 +214,7 @@ TEST_CASE("check as JSON has the verdict and the note") {
                          {"code", Is::text},
                          {"reason", Is::text},
                          {"note", Is::object},
-                         {"warnings", Is::array},
+                         {"warnings", Is::list},
                          {"build_id", Is::text}});
     CHECK(good["status"] == "ok");
     CHECK(good["note"]["id"] == "acme");
