@@ -119,7 +119,8 @@ void host_log(const opdock_host *host, int32_t level, const char *message) {
 opdock_status host_fail(const opdock_host * /*host*/, opdock_status status, const char *message) {
     try {
         thread_state().message = message != nullptr ? message : "";
-    } catch (...) { // the status has to do
+        thread_state().error = thread_state().message; // nobody comes after the kernel of a prepared call
+    } catch (...) {                                    // the status has to do
     }
     return status;
 }
@@ -319,6 +320,12 @@ void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &int
 
 void Host::load(const std::string &path) {
     refuse_while_registering("load a plugin");
+    if (!path.starts_with('/')) {
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    fmt::format("expected the absolute path of a plugin, found '{}'; the working directory is never "
+                                "searched",
+                                path));
+    }
     Ledger &book = ledger();
     const std::lock_guard loading(book.loading);
     Catalog next = catalog();

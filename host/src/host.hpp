@@ -57,6 +57,7 @@ class Host {
     // Throws Error(OPDOCK_UNKNOWN_OP) naming the nearest one.
     OpEntry &op(std::string_view name) const;
 
+    // Warns of names that nothing loaded answers to; in strict mode they are errors.
     Policy make_policy(std::span<const Setting> settings) const;
     void set_program_policy(PolicyPtr policy); // null takes it away
     void reload_policy();
@@ -120,6 +121,8 @@ class Host {
     nlohmann::json describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const;
     Availability known_availability(const Catalog &now, const Implementation &implementation) const;
     void check_names(const PolicyStack &policy, const Catalog &catalog) const;
+    // Warns of each, or throws Error(OPDOCK_INVALID_POLICY).
+    void complain(const std::vector<std::string> &problems, bool strict) const;
 
     // The ledger is locked in all of these.
     void publish(Ledger &ledger, bool new_epoch);

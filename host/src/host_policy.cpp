@@ -8,11 +8,9 @@
 
 namespace opdock::core {
 
-Policy Host::make_policy(std::span<const Setting> settings) const {
-    return policy_from_settings(settings);
-}
+namespace {
 
-void Host::check_names(const PolicyStack &policy, const Catalog &of) const {
+KnownNames names_in(const Catalog &of) {
     KnownNames known;
     for (const auto &[name, op] : of.ops) {
         auto &impl_ids = known.impl_ids[name];
@@ -24,8 +22,18 @@ void Host::check_names(const PolicyStack &policy, const Catalog &of) const {
     for (const Vendor &vendor : of.vendors) {
         known.vendors.insert(folded(vendor.name));
     }
-    const std::vector<std::string> problems = unknown_names(policy.flattened(), known);
-    if (!problems.empty() && policy.strict()) {
+    for (const PluginRecord &plugin : of.plugins) {
+        if (!plugin.vendor.empty() && !known.vendors.contains(folded(plugin.vendor))) {
+            known.other_vendors.insert(folded(plugin.vendor));
+        }
+    }
+    return known;
+}
+
+} // namespace
+
+void Host::complain(const std::vector<std::string> &problems, bool strict) const {
+    if (!problems.empty() && strict) {
         throw Error(OPDOCK_INVALID_POLICY, problems.front());
     }
     for (const std::string &problem : problems) {
@@ -33,12 +41,26 @@ void Host::check_names(const PolicyStack &policy, const Catalog &of) const {
     }
 }
 
+void Host::check_names(const PolicyStack &policy, const Catalog &of) const {
+    complain(unknown_names(policy.flattened(), names_in(of)), policy.strict());
+}
+
+Policy Host::make_policy(std::span<const Setting> settings) const {
+    Policy policy = policy_from_settings(settings);
+    // Only what it says itself: what lies below it was checked before.
+    const bool strict = policy.everywhere.strict ? policy.everywhere.strict->value : process_policy().strict();
+    complain(unknown_names(policy, names_in(catalog())), strict);
+    return policy;
+}
+
 void Host::set_program_policy(PolicyPtr policy) {
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
     auto next = std::make_unique<PolicyStack>(process_policy());
     next->program = std::move(policy);
-    check_names(*next, catalog());
+    if (next->strict()) { // otherwise whoever made it was warned then
+        check_names(*next, catalog());
+    }
     policy_.store(next.get(), std::memory_order_release);
     book.policies.push_back(std::move(next));
     publish(book, false);

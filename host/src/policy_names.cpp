@@ -60,7 +60,11 @@ class Check {
     }
 
     void vendor(const std::string &name, const std::string &where) {
-        if (!contains(vendors_, name)) {
+        if (contains(views(known_.other_vendors), name)) {
+            add(where + ": vendor " + quote(name) +
+                " has plugins, but none of their implementations is of kind vendor, and those of other kinds are not "
+                "chosen by vendor");
+        } else if (!contains(vendors_, name)) {
             add(where + ": no plugin is of vendor " + quote(name) + did_you_mean(name, vendors_));
         }
     }

@@ -13,7 +13,9 @@ namespace opdock::core {
 
 struct KnownNames {
     std::map<std::string, std::set<std::string, std::less<>>, std::less<>> impl_ids; // of each op that is declared
-    std::set<std::string, std::less<>> vendors;
+    std::set<std::string, std::less<>> vendors; // of implementations of kind vendor, and registered ones
+    // Of plugins that bring no such implementation: lists of vendors do not concern them.
+    std::set<std::string, std::less<>> other_vendors;
 };
 
 // One sentence for each, in a stable order, naming where it was written and the nearest known name.

@@ -21,6 +21,15 @@ bool is_absent(const std::string &path) {
     return stat(path.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
+// The file's own errors name the file; whoever set the variable long ago must be reminded of it.
+PolicyFile read_named_file(const std::string &path, const std::string &variable) {
+    try {
+        return read_policy_file(path, Enforce::refuse);
+    } catch (const Error &error) {
+        throw Error(error.status(), variable + ": " + error.what());
+    }
+}
+
 } // namespace
 
 LoadedPolicy load_policy(const Environment &environment, const std::string &system_file) {
@@ -32,7 +41,7 @@ LoadedPolicy load_policy(const Environment &environment, const std::string &syst
             reject(environment.place(Variable::config), 0,
                    "expected the absolute path of a policy file, found " + quote(*path));
         }
-        PolicyFile file = read_policy_file(*path, Enforce::refuse);
+        PolicyFile file = read_named_file(*path, environment.name(Variable::config));
         loaded.stack.config = shared(std::move(file.policy));
         warnings.insert(warnings.end(), file.unknown_keys.begin(), file.unknown_keys.end());
     }

@@ -163,7 +163,8 @@ SearchResult search_plugins(const SearchInput &input, const Environment &environ
         for (const Piece &piece : split(*value, ",:")) {
             if (!piece.text.starts_with('/')) {
                 reject(environment.place(Variable::modules), piece.offset,
-                       "expected absolute paths separated by commas or colons, found " + quote(piece.text) + remedy);
+                       "expected absolute paths separated by commas or colons, found " + quote(piece.text) +
+                           (piece.text.empty() ? "; is there a separator too many?" : remedy));
             }
             search.module(std::string(piece.text), environment.name(Variable::modules));
         }

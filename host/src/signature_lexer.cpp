@@ -151,6 +151,14 @@ void SignatureLexer::fail(size_t offset, const std::string &message) const {
     constexpr size_t after = 32;
     const size_t start = offset > before ? offset - before : 0;
     std::string excerpt(text_.substr(start, offset - start + after));
+    if (offset + after < text_.size()) {
+        excerpt += "...";
+    }
+    size_t caret = offset - start;
+    if (start > 0) {
+        excerpt.insert(0, "...");
+        caret += 3;
+    }
     for (char &c : excerpt) {
         // One byte, one column, and nothing that a terminal would act on.
         if (c == '\t' || c == '\n') {
@@ -160,7 +168,7 @@ void SignatureLexer::fail(size_t offset, const std::string &message) const {
         }
     }
     throw Error(OPDOCK_INVALID_ARGUMENT, fmt::format("signature, column {}: {}\n    {}\n    {:>{}}", offset + 1,
-                                                     message, excerpt, '^', offset - start + 1));
+                                                     message, excerpt, '^', caret + 1));
 }
 
 } // namespace opdock::core

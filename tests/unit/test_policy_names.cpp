@@ -7,7 +7,7 @@ using namespace opdock::core;
 namespace {
 
 KnownNames machine() {
-    return {{{"gelu", {"default.cpu", "vendor.acme"}}, {"rmsnorm_fwd", {"default.cpu"}}}, {"acme", "beta"}};
+    return {{{"gelu", {"default.cpu", "vendor.acme"}}, {"rmsnorm_fwd", {"default.cpu"}}}, {"acme", "beta"}, {"gadget"}};
 }
 
 std::vector<std::string> problems(const std::vector<Setting> &settings) {
@@ -51,4 +51,10 @@ TEST_CASE("a name is reported with the variable or the line that has it, and onc
     policy.devices["cuda:0"].deny_vendors = Item<Vendors>{{"gamma"}, "/p.yaml:3:5"};
     CHECK(unknown_names(policy, machine()) == Problems{"PLUGIN_DENY_VENDORS: no plugin is of vendor 'gamma'",
                                                        "/p.yaml:3:5: no plugin is of vendor 'gamma'"});
+}
+
+TEST_CASE("a vendor whose plugins bring nothing of kind vendor is told apart from one that nobody has") {
+    CHECK(problems({{"deny_vendors", "Gadget"}}) ==
+          Problems{"setting 'deny_vendors': vendor 'gadget' has plugins, but none of their implementations is of kind "
+                   "vendor, and those of other kinds are not chosen by vendor"});
 }

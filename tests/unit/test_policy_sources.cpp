@@ -81,7 +81,7 @@ TEST_CASE("PLUGIN_CONFIG is an absolute path of a file that can be read") {
           }) == "PLUGIN_CONFIG, column 1: expected the absolute path of a policy file, found ''");
     CHECK(message_of([&] {
               machine.load({{"PLUGIN_CONFIG", "/none/p.yaml"}});
-          }) == "/none/p.yaml: cannot open: No such file or directory");
+          }) == "PLUGIN_CONFIG: /none/p.yaml: cannot open: No such file or directory");
 }
 
 TEST_CASE("a system policy that is there but cannot be read stops the host: it may enforce something") {
@@ -128,4 +128,11 @@ TEST_CASE("a wrong policy at reload throws before anything is changed, and reads
     machine.system("prefer: reference\n");
     in_force = machine.load({}).stack;
     CHECK(in_force.effective("gelu", "cpu", 0).order.front() == Token::of_kind(Kind::reference));
+}
+
+TEST_CASE("what is wrong with a file that PLUGIN_CONFIG names is told with the variable") {
+    Machine machine;
+    const std::string wrong = machine.config("prefer: [");
+    CHECK_THROWS_WITH_AS(machine.load({{"PLUGIN_CONFIG", wrong}}),
+                         doctest::Contains(("PLUGIN_CONFIG: " + wrong + ":1:").c_str()), Error);
 }

@@ -118,7 +118,7 @@ TEST_CASE("a prepared call says how much workspace it needs and is given it") {
     const Prepared call = host.op().prepare({rows.x}, {rows.y});
     CHECK(call.workspace_size() == 200);
     std::vector<char> memory(200);
-    call.run({rows.in.data(), rows.out.data()}, nullptr, memory.data());
+    CHECK(call.run({rows.in.data(), rows.out.data()}, nullptr, memory.data()) == OPDOCK_OK);
     CHECK(seen == memory.data());
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("attributes are fixed when a call is prepared") {
     std::string name = "first";
     const Prepared call = host.op().prepare({rows.x}, {rows.y}, {{"name", name}, {"scale", 2}});
     name = "other"; // what was given is the caller's again
-    call.run({rows.in.data(), rows.out.data()});
+    CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_OK);
     CHECK(seen == std::vector<std::string>{"first2.000000"});
 }
 
@@ -167,4 +167,28 @@ TEST_CASE("preparing validates like calling") {
     Rows rows;
     CHECK_THROWS_AS(host.op().prepare({rows.x}, {Tensor(nullptr, f32, {6})}), Error);
     CHECK_THROWS_AS(host.op().prepare({rows.x}, {rows.y}, {{"nope", 1}}), Error);
+}
+
+TEST_CASE("what the kernel of a prepared call says of its failure is the last error") {
+    MadeHost host;
+    auto failing = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    failing->work = [](const opdock_problem &problem, const opdock_call &) {
+        return problem.host->fail(problem.host, OPDOCK_FAILED, "the tile is too small");
+    };
+    host.add(std::move(failing));
+    Rows rows;
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    std::vector<float> in(6), out(6);
+    CHECK(call.run({in.data(), out.data()}) == OPDOCK_FAILED);
+    CHECK(std::string(opdock_last_error()) == "the tile is too small");
+}
+
+TEST_CASE("a prepared call with too few pointers is an error and not a crash") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT);
+    Rows rows;
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    std::vector<float> in(6);
+    CHECK(call.run({in.data()}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(call.n_tensors() == 2);
 }

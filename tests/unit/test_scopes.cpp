@@ -131,3 +131,15 @@ TEST_CASE("a failure inside a scope takes the implementation out of the chain ev
     }
     CHECK(flaky.calls == 3);
 }
+
+TEST_CASE("a policy that names what nobody has is told when it is made, and refused in strict mode") {
+    MadeHost host;
+    host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme");
+    host.policy("deny_vendors", "amce");
+    CHECK(host.logged("setting 'deny_vendors': no plugin is of vendor 'amce'; did you mean 'acme'?") == 1);
+    host.policy("per_op", "test.addd=default");
+    CHECK(host.logged("no plugin declares op 'test.addd'") == 1);
+    MadeHost strict(core::RawEnvironment{{"PLUGIN_STRICT", "1"}});
+    strict.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme");
+    CHECK_THROWS_WITH_AS(strict.policy("deny_vendors", "amce"), doctest::Contains("'amce'"), core::Error);
+}

@@ -167,6 +167,13 @@ TEST_CASE("relative and empty modules are errors, and the working directory is n
     }
 }
 
+TEST_CASE("a separator too many is told as such") {
+    const Tree tree;
+    const std::string plugin = tree.file("liba.so");
+    CHECK_THROWS_WITH_AS(tree.search({}, {{"PLUGIN_MODULES", plugin + ":"}}),
+                         doctest::Contains("found ''; is there a separator too many?"), Error);
+}
+
 TEST_CASE("a module that is not there is a problem of what was asked for") {
     const Tree tree;
     const SearchResult result = tree.search({tree.path("none.so")}, {{"PLUGIN_MODULES", tree.path("nowhere")}});

@@ -169,8 +169,12 @@ TEST_CASE("an error shows the column, what was expected, what stands there, and 
           "                      ^");
     CHECK(parse_error("f(" + parameters(10) + "; x: f32[1]) -> ()") ==
           "signature, column 121: expected ')' or ',' in the list of inputs and attributes, found ';'\n"
-          "    2[1], x7: f32[1], x8: f32[1], x9: f32[1]; x: f32[1]) -> ()\n"
-          "                                            ^");
+          "    ...2[1], x7: f32[1], x8: f32[1], x9: f32[1]; x: f32[1]) -> ()\n"
+          "                                               ^");
+    CHECK(parse_error("f(x; " + parameters(10) + ") -> ()") ==
+          "signature, column 4: expected ':' after 'x', found ';'\n"
+          "    f(x; x0: f32[1], x1: f32[1], x2: f3...\n"
+          "       ^");
 }
 
 TEST_CASE("bytes that a terminal would act on do not reach the message") {

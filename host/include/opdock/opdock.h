@@ -77,7 +77,7 @@ OPDOCK_API opdock_status opdock_open(const opdock_options *options, opdock_runti
  * flight and no prepared call may be used afterwards. Plugins stay mapped. Null is ignored. */
 OPDOCK_API void opdock_close(opdock_runtime *runtime);
 
-/* Loads one more plugin file; its implementations join the chains of later calls. */
+/* Loads one more plugin file, by its absolute path; its implementations join the chains of later calls. */
 OPDOCK_API opdock_status opdock_load(opdock_runtime *runtime, const char *path);
 
 /* Registers implementations of the program itself, as a plugin with this id would: `entry` is what a shared object
@@ -189,7 +189,7 @@ OPDOCK_API int32_t opdock_prepared_stale(const opdock_prepared *prepared);
 OPDOCK_API const char *opdock_prepared_impl(const opdock_prepared *prepared);
 
 /* Runs it with new pointers: call->data has problem->n_tensors of them. No validation, no fallback, no counting; the
- * kernel's status comes back as it is. Any number of threads at once. The device must be current. */
+ * kernel's status comes back as it is, and opdock_last_error() is what it said. Any number of threads at once. The device must be current. */
 static inline opdock_status opdock_prepared_run(const opdock_prepared *prepared, const opdock_call *call) {
     return prepared->kernel(prepared->problem, call);
 }

@@ -53,9 +53,14 @@ class Prepared {
   public:
     explicit Prepared(opdock_prepared *owned) : prepared_(owned, opdock_prepared_destroy) {}
 
-    // One pointer for each tensor of the problem, inputs and then outputs, null for what was absent; `workspace` has
-    // workspace_size() bytes. Returns the kernel's status; never falls back. Any number of threads at once.
-    opdock_status run(std::span<void *const> data, void *stream = nullptr, void *workspace = nullptr) const noexcept {
+    // n_tensors() pointers: one for each tensor of the op, inputs and then outputs, null for those that were absent;
+    // `workspace` has workspace_size() bytes, aligned to 256. Returns the kernel's status, and opdock_last_error() is
+    // what it said; never falls back. Any number of threads at once.
+    [[nodiscard]] opdock_status run(std::span<void *const> data, void *stream = nullptr,
+                                    void *workspace = nullptr) const noexcept {
+        if (data.size() < n_tensors()) [[unlikely]] {
+            return OPDOCK_INVALID_ARGUMENT;
+        }
         const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),
                                0,
                                data.data(),
@@ -64,13 +69,17 @@ class Prepared {
                                prepared_->workspace_size};
         return opdock_prepared_run(prepared_.get(), &call);
     }
-    opdock_status run(std::initializer_list<void *> data, void *stream = nullptr,
-                      void *workspace = nullptr) const noexcept {
+    [[nodiscard]] opdock_status run(std::initializer_list<void *> data, void *stream = nullptr,
+                                    void *workspace = nullptr) const noexcept {
         return run(std::span<void *const>(data.begin(), data.size()), stream, workspace);
     }
     // With a call that the program keeps and changes in place.
-    opdock_status run(const opdock_call &call) const noexcept { return opdock_prepared_run(prepared_.get(), &call); }
+    [[nodiscard]] opdock_status run(const opdock_call &call) const noexcept {
+        return opdock_prepared_run(prepared_.get(), &call);
+    }
 
+    // Tensors of the op, optional ones that were left out included.
+    uint32_t n_tensors() const noexcept { return prepared_->problem->n_tensors; }
     // Whether preparing again might choose differently.
     bool stale() const noexcept { return opdock_prepared_stale(prepared_.get()) != 0; }
     std::string impl() const { return opdock_prepared_impl(prepared_.get()); }
