@@ -11,6 +11,7 @@ namespace opdock::core {
 
 Attempt::~Attempt() {
     if (problem.plan != nullptr) {
+        host.make_current(deployment.device()); // where that fails, what the plan holds of the host is still given back
         call_plugin([&] {
             implementation.plan_destroy(&host.api(), implementation.user_data, deployment.device(), problem.plan);
             return OPDOCK_OK;
@@ -114,14 +115,10 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports) {
     tensors_.clear();
     fill_problem(shape);
     provider = host.provider_to_enter(shape.device);
-    if (provider != nullptr) {
-        status = call_plugin([&] {
-            return provider->table.make_current(&host.api(), provider->table.user_data, shape.device.device_id);
-        });
-        if (status != OPDOCK_OK) {
-            reason = "make_current: " + take_message(status);
-            return status;
-        }
+    status = host.make_current(shape.device);
+    if (status != OPDOCK_OK) {
+        reason = take_message(status);
+        return status;
     }
     if (ask_supports && implementation.supports != nullptr) {
         status = call_plugin([&] { return implementation.supports(&problem); });

@@ -4,7 +4,25 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "spelling.hpp"
+
 namespace opdock::core {
+namespace {
+
+// Several plugins may provide one kind, but then all of them mean the same by it.
+bool contradict(const DeviceProvider &a, const DeviceProvider &b) {
+    const bool same_kind = same_name(a.kind, b.kind);
+    const bool same_type = a.table.dl_device_type == b.table.dl_device_type;
+    return (same_kind || same_type) && !(same_kind && same_type && a.stream_type == b.stream_type);
+}
+
+std::string summary(const DeviceProvider &provider) {
+    return fmt::format("'{}' of {} (type {}, stream '{}')", provider.kind,
+                       provider.plugin.empty() ? "the host" : "plugin '" + provider.plugin + "'",
+                       provider.table.dl_device_type, provider.stream_type);
+}
+
+} // namespace
 
 std::vector<RegistrationError> conflicts(const Catalog &catalog, const Registration &registration,
                                          const std::string &id) {
@@ -26,7 +44,7 @@ std::vector<RegistrationError> conflicts(const Catalog &catalog, const Registrat
             continue;
         }
         for (const auto &other : op->implementations) {
-            if (other->impl_id == implementation->impl_id) {
+            if (same_name(other->impl_id, implementation->impl_id)) {
                 found.push_back(
                     {RejectCode::conflict,
                      fmt::format("op '{}': plugin '{}' registers impl_id '{}', which plugin '{}' already has. "
@@ -36,12 +54,13 @@ std::vector<RegistrationError> conflicts(const Catalog &catalog, const Registrat
         }
     }
     for (const auto &provider : registration.devices) {
-        const DeviceProvider *other = find_provider(catalog.providers, provider->table.dl_device_type);
-        if (other != nullptr && other->kind != provider->kind) {
-            found.push_back(
-                {RejectCode::conflict,
-                 fmt::format("device kind '{}' of plugin '{}' has DLPack device type {}, which is '{}' here",
-                             provider->kind, id, provider->table.dl_device_type, other->kind)});
+        for (const auto &other : catalog.providers) {
+            if (contradict(*provider, *other)) {
+                found.push_back({RejectCode::conflict,
+                                 fmt::format("a device kind has one DLPack device type and one type of stream: {} "
+                                             "contradicts {}",
+                                             summary(*provider), summary(*other))});
+            }
         }
     }
     return found;

@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "host.hpp"
 #include "plugin_call.hpp"
 
 namespace opdock::core {
@@ -21,10 +22,17 @@ Availability Deployment::ask_availability() {
     const std::lock_guard asking(asking_);
     Availability answer = known_availability();
     if (answer.answer == Availability::unknown) {
-        const opdock_status status =
-            call_plugin([&] { return implementation_.available(&host_, implementation_.user_data, device_); });
-        answer.answer = status == OPDOCK_OK ? Availability::yes : Availability::no;
-        answer.reason = take_message(status);
+        answer.reason = host_.missing_device(device_);
+        answer.answer = Availability::no;
+        if (answer.reason.empty()) {
+            opdock_status status = host_.make_current(device_);
+            if (status == OPDOCK_OK) {
+                status = call_plugin(
+                    [&] { return implementation_.available(&host_.api(), implementation_.user_data, device_); });
+            }
+            answer.answer = status == OPDOCK_OK ? Availability::yes : Availability::no;
+            answer.reason = take_message(status);
+        }
         const std::lock_guard lock(mutex_);
         availability_ = answer;
     }
@@ -44,7 +52,7 @@ opdock_status Deployment::device_state(void **state, std::string *reason) {
     const std::lock_guard asking(asking_);
     if (!initialized_) {
         const opdock_status status = call_plugin(
-            [&] { return implementation_.device_init(&host_, implementation_.user_data, device_, &state_); });
+            [&] { return implementation_.device_init(&host_.api(), implementation_.user_data, device_, &state_); });
         if (status != OPDOCK_OK) {
             *reason = "device_init: " + take_message(status);
             return status;
@@ -59,8 +67,9 @@ void Deployment::finish() {
     const std::lock_guard asking(asking_);
     if (initialized_) {
         initialized_ = false;
+        host_.make_current(device_); // where that fails, what the state holds of the host is still given back
         call_plugin([&] {
-            implementation_.device_fini(&host_, implementation_.user_data, device_, state_);
+            implementation_.device_fini(&host_.api(), implementation_.user_data, device_, state_);
             return OPDOCK_OK;
         });
     }

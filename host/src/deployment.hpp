@@ -11,12 +11,14 @@
 
 namespace opdock::core {
 
+class Host;
+
 class Deployment {
   public:
     // After so many failures in a row an implementation leaves its op's chain on the device.
     static constexpr int32_t failure_limit = 3;
 
-    Deployment(const Implementation &implementation, DLDevice device, const opdock_host &host)
+    Deployment(const Implementation &implementation, DLDevice device, const Host &host)
         : implementation_(implementation), device_(device), host_(host) {}
 
     const Implementation &implementation() const { return implementation_; }
@@ -48,7 +50,7 @@ class Deployment {
   private:
     const Implementation &implementation_;
     const DLDevice device_;
-    const opdock_host &host_;
+    const Host &host_;
 
     std::mutex asking_; // held while the plugin is asked; nothing else waits for it
     bool initialized_ = false;

@@ -10,6 +10,7 @@
 #include "error.hpp"
 #include "host.hpp"
 #include "opdock_version.hpp"
+#include "spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -129,10 +130,10 @@ json Host::describe() const {
 
 json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const {
     std::vector<const Implementation *> sorted;
-    std::set<std::string> kinds;
+    std::set<std::string> kinds; // folded
     for (const auto &implementation : op.implementations) {
         sorted.push_back(implementation.get());
-        kinds.insert(implementation->device);
+        kinds.insert(folded(implementation->device));
     }
     std::sort(sorted.begin(), sorted.end(), [](const auto *a, const auto *b) { return a->impl_id < b->impl_id; });
     json implementations = json::array();
@@ -150,7 +151,11 @@ json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStac
     }
     json chains = json::array();
     for (const std::string &kind : kinds) {
-        const DLDevice device = parse_device(now.providers, kind);
+        const std::optional<DLDevice> first = find_device(now.providers, kind);
+        if (!first) {
+            continue; // of a kind that nobody provides there is no device, and so no chain
+        }
+        const DLDevice device = *first;
         // Tuples with the same chain share a row.
         std::vector<std::pair<std::vector<std::string>, json>> rows;
         for (const std::vector<uint32_t> &tuple : all_tuples(*op.signature)) {
@@ -186,7 +191,8 @@ Availability Host::known_availability(const Catalog &now, const Implementation &
     const std::lock_guard lock(book.mutex);
     Availability answer;
     for (const auto &[key, deployment] : book.deployments) {
-        if (key.first == &implementation && device_kind(now.providers, key.second.first) == implementation.device) {
+        if (key.first == &implementation &&
+            same_name(device_kind(now.providers, key.second.first), implementation.device)) {
             const Availability here = deployment->known_availability();
             if (here.answer == Availability::yes || answer.answer == Availability::unknown) {
                 answer = here;
@@ -212,7 +218,7 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
     }
     const Key key = key_for(now, device, tuple ? &*tuple : nullptr);
     for (const auto &implementation : declared.implementations) {
-        if (implementation->device == key.device_kind) {
+        if (same_name(implementation->device, key.device_kind)) {
             Deployment *here = nullptr;
             {
                 Ledger &book = ledger();

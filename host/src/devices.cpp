@@ -13,6 +13,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "error.hpp"
+#include "spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -174,7 +175,7 @@ std::string device_text(const DeviceProviders &providers, DLDevice device) {
     return fmt::format("{}:{}", device_kind(providers, device.device_type), device.device_id);
 }
 
-DLDevice parse_device(const DeviceProviders &providers, std::string_view text) {
+std::optional<DLDevice> find_device(const DeviceProviders &providers, std::string_view text) {
     const size_t colon = text.find(':');
     const std::string_view kind = text.substr(0, colon);
     int32_t index = 0;
@@ -184,17 +185,25 @@ DLDevice parse_device(const DeviceProviders &providers, std::string_view text) {
         const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, index);
         good = error == std::errc() && stop == end && index >= 0;
     }
-    if (good) {
-        for (const auto &provider : providers) {
-            if (provider->kind == kind) {
-                return DLDevice{static_cast<DLDeviceType>(provider->table.dl_device_type), index};
-            }
+    if (!good) {
+        return std::nullopt;
+    }
+    for (const auto &provider : providers) {
+        if (same_name(provider->kind, kind)) {
+            return DLDevice{static_cast<DLDeviceType>(provider->table.dl_device_type), index};
         }
-        for (const auto &[type, name] : dlpack_kinds) {
-            if (kind == name) {
-                return DLDevice{static_cast<DLDeviceType>(type), index};
-            }
+    }
+    for (const auto &[type, name] : dlpack_kinds) {
+        if (same_name(kind, name)) {
+            return DLDevice{static_cast<DLDeviceType>(type), index};
         }
+    }
+    return std::nullopt;
+}
+
+DLDevice parse_device(const DeviceProviders &providers, std::string_view text) {
+    if (const std::optional<DLDevice> found = find_device(providers, text)) {
+        return *found;
     }
     std::string kinds;
     for (const auto &provider : providers) {

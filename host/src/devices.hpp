@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,7 +30,10 @@ std::string device_kind(const DeviceProviders &providers, int32_t dl_device_type
 // "cuda:1"
 std::string device_text(const DeviceProviders &providers, DLDevice device);
 
-// "cuda" or "cuda:1"; throws Error(OPDOCK_INVALID_ARGUMENT) for anything else.
+// "cuda" or "cuda:1", in any case; nothing for anything else.
+std::optional<DLDevice> find_device(const DeviceProviders &providers, std::string_view text);
+
+// The same; throws Error(OPDOCK_INVALID_ARGUMENT) for anything else.
 DLDevice parse_device(const DeviceProviders &providers, std::string_view text);
 
 } // namespace opdock::core

@@ -215,8 +215,8 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
         }
         const CatalogOp &declared = *target->view->catalog.find(op.name);
         const Bound bound = bind(*declared.signature, args);
-        host.check_not_lost(bound.device);
-        if (host.is_capturing(bound.device, args.stream) && target->find(bound.device, bound.dtypes) == nullptr) {
+        host.check_device(bound.device);
+        if (target->find(bound.device, bound.dtypes) == nullptr && host.is_capturing(bound.device, args.stream)) {
             throw Error(OPDOCK_NOT_PREPARED,
                         fmt::format("op '{}': the stream is being captured and the op was never "
                                     "resolved for these dtypes; prepare the call before the capture",

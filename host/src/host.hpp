@@ -84,6 +84,8 @@ class Host {
     uint64_t forks() const { return forks_.load(std::memory_order_relaxed); }
     // The provider whose make_current a call on this device needs; null for the CPU and kinds nobody provides.
     const DeviceProvider *provider_to_enter(DLDevice device) const;
+    // Makes the device current for this thread, where that means anything. On failure the message is left as by fail().
+    opdock_status make_current(DLDevice device) const;
     bool is_capturing(DLDevice device, void *stream) const;
 
     // The op's target under the policy of the process, or of the thread's scope.
@@ -103,8 +105,11 @@ class Host {
     // An implementation left its chain.
     void drop_failed(const Chain &chain, const Deployment &deployment);
     void lose_device(DLDevice device, const std::string &message);
-    // Throws Error(OPDOCK_DEVICE_LOST) if it is.
-    void check_not_lost(DLDevice device) const;
+    // "there is no device cuda:7: ..." for one that its provider does not have; empty for every other, also when nobody
+    // provides its kind.
+    std::string missing_device(DLDevice device) const;
+    // Throws Error: OPDOCK_INVALID_ARGUMENT for a missing device, OPDOCK_DEVICE_LOST for one that was lost.
+    void check_device(DLDevice device) const;
 
     // In a forked child: abandons what threads of the parent may have been changing.
     void start_over_in_child();
@@ -131,7 +136,9 @@ class Host {
     const Target &make_target(Ledger &ledger, const View &view, OpEntry &op, std::vector<const Chain *> chains);
     Deployment &deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const;
 
-    const std::string &architecture(DLDevice device) const;
+    std::string architecture(DLDevice device) const;
+    // Asked once, as availability is.
+    DeviceCount device_count(const DeviceProvider &provider) const;
     PolicyStack process_policy() const { return *policy_.load(std::memory_order_acquire); }
     Ledger &ledger() const { return *ledger_.load(std::memory_order_acquire); }
 

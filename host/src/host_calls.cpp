@@ -12,6 +12,38 @@ const DeviceProvider *Host::provider_to_enter(DLDevice device) const {
     return device.device_type == kDLCPU ? nullptr : find_provider(catalog().providers, device.device_type);
 }
 
+DeviceCount Host::device_count(const DeviceProvider &provider) const {
+    Ledger &book = ledger();
+    {
+        const std::lock_guard lock(book.mutex);
+        const auto known = book.device_counts.find(&provider);
+        if (known != book.device_counts.end()) {
+            return known->second;
+        }
+    }
+    DeviceCount found;
+    const opdock_status status =
+        call_plugin([&] { return provider.table.count(&api_, provider.table.user_data, &found.count); });
+    if (status != OPDOCK_OK) {
+        found = {0, fmt::format(" ({})", take_message(status))};
+    }
+    const std::lock_guard lock(book.mutex);
+    return book.device_counts.try_emplace(&provider, std::move(found)).first->second;
+}
+
+opdock_status Host::make_current(DLDevice device) const {
+    const DeviceProvider *provider = provider_to_enter(device);
+    if (provider == nullptr) {
+        return OPDOCK_OK;
+    }
+    const opdock_status status =
+        call_plugin([&] { return provider->table.make_current(&api_, provider->table.user_data, device.device_id); });
+    if (status != OPDOCK_OK) {
+        thread_state().message = "make_current: " + take_message(status);
+    }
+    return status;
+}
+
 bool Host::is_capturing(DLDevice device, void *stream) const {
     const DeviceProvider *provider = provider_to_enter(device);
     if (provider == nullptr) {
@@ -104,7 +136,24 @@ void Host::lose_device(DLDevice device, const std::string &message) {
                            device_text(catalog().providers, device), message));
 }
 
-void Host::check_not_lost(DLDevice device) const {
+std::string Host::missing_device(DLDevice device) const {
+    const DeviceProvider *provider = provider_to_enter(device);
+    if (provider == nullptr) {
+        return {};
+    }
+    const DeviceCount known = device_count(*provider);
+    if (device.device_id >= 0 && device.device_id < known.count) {
+        return {};
+    }
+    return fmt::format("there is no device {}: plugin '{}' counts {} devices{}",
+                       device_text(catalog().providers, device), provider->plugin, known.count, known.reason);
+}
+
+void Host::check_device(DLDevice device) const {
+    const std::string missing = missing_device(device);
+    if (!missing.empty()) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, missing);
+    }
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
     const auto lost = book.lost_devices.find(device_key(device));
@@ -155,6 +204,7 @@ void Host::refresh_availability() {
     for (const auto &[key, deployment] : book.deployments) {
         deployment->forget_availability();
     }
+    book.device_counts.clear();
     book.architectures.clear();
     publish(book, true);
 }

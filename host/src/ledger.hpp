@@ -22,6 +22,12 @@ namespace opdock::core {
 // Ops by name. Immutable.
 using NameTable = std::unordered_map<std::string_view, OpEntry *>;
 
+// How many devices a provider has.
+struct DeviceCount {
+    int32_t count = 0;
+    std::string reason; // why it could not say
+};
+
 struct Ledger {
     // Taken first, by whoever loads plugins late; held while their entries run.
     std::mutex loading;
@@ -43,6 +49,7 @@ struct Ledger {
     // policy.
     std::map<std::pair<std::string, bool>, std::string> serving;
     std::map<std::pair<int32_t, int32_t>, std::string> lost_devices; // device -> what is known of its end
+    std::map<const DeviceProvider *, DeviceCount> device_counts;
     std::map<std::pair<int32_t, int32_t>, std::string> architectures;
     std::vector<std::unique_ptr<Registrar>> registrars; // plugins may have kept their registries
 };

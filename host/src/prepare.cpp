@@ -23,7 +23,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
         policy != nullptr ? host.target_under(op, std::move(stack)) : host.target_of(op, thread_state());
     const CatalogOp &declared = *target.view->catalog.find(op.name);
     const Bound bound = bind(*declared.signature, args, Pointing::optional);
-    host.check_not_lost(bound.device);
+    host.check_device(bound.device);
     const Chain &chain = host.chain_for(target, bound.device, bound.dtypes);
     uint64_t bits = 0;
     for (const DLTensor *tensor : bound.tensors) {
@@ -54,6 +54,10 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
         }
         const std::string outcome = fmt::format("'{}' returned {}: {}", link.implementation->impl_id,
                                                 opdock_status_name(status), attempt->reason);
+        if (status == OPDOCK_DEVICE_LOST) {
+            host.lose_device(bound.device, outcome);
+            throw Error(status, fmt::format("op '{}': {}", op.name, outcome));
+        }
         if (strict) {
             throw Error(status, fmt::format("op '{}': {}\nNothing else is tried because strict is set ({}).", op.name,
                                             outcome, chain.decision.policy.strict_source));

@@ -9,6 +9,7 @@
 #include "host.hpp"
 #include "plugin_call.hpp"
 #include "resolve_error.hpp"
+#include "spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -36,7 +37,7 @@ Candidate candidate_of(const Implementation &implementation, uint32_t id) {
 Deployment &Host::deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const {
     auto &slot = ledger.deployments[{&implementation, device_key(device)}];
     if (!slot) {
-        slot = std::make_unique<Deployment>(implementation, device, api_);
+        slot = std::make_unique<Deployment>(implementation, device, *this);
     }
     return *slot;
 }
@@ -117,7 +118,11 @@ const Target &Host::target_under(const OpEntry &op, PolicyStack policy) {
     return target_in(locked, view_for(locked, std::move(policy)), op);
 }
 
-const std::string &Host::architecture(DLDevice device) const {
+std::string Host::architecture(DLDevice device) const {
+    const DeviceProvider *provider = find_provider(catalog().providers, device.device_type);
+    if (provider == nullptr || !missing_device(device).empty()) {
+        return {}; // and not remembered: a plugin that is loaded later may tell
+    }
     Ledger &book = ledger();
     {
         const std::lock_guard lock(book.mutex);
@@ -127,16 +132,13 @@ const std::string &Host::architecture(DLDevice device) const {
         }
     }
     std::string found;
-    if (const DeviceProvider *provider = find_provider(catalog().providers, device.device_type)) {
-        opdock_device_properties properties = {};
-        properties.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_properties, driver);
-        const opdock_status status = call_plugin([&] {
-            return provider->table.properties(&api_, provider->table.user_data, device.device_id, &properties);
-        });
-        if (status == OPDOCK_OK) {
-            properties.architecture[sizeof properties.architecture - 1] = '\0';
-            found = properties.architecture;
-        }
+    opdock_device_properties properties = {};
+    properties.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_properties, driver);
+    const opdock_status status = call_plugin(
+        [&] { return provider->table.properties(&api_, provider->table.user_data, device.device_id, &properties); });
+    if (status == OPDOCK_OK) {
+        properties.architecture[sizeof properties.architecture - 1] = '\0';
+        found = properties.architecture;
     }
     const std::lock_guard lock(book.mutex);
     return book.architectures.try_emplace(device_key(device), std::move(found)).first->second;
@@ -167,7 +169,7 @@ Decision Host::decide(const CatalogOp &op, const PolicyStack &policy, const Key 
         candidates[i] = candidate_of(implementation, i);
         contenders[i].candidate = &candidates[i];
         // One that the device kind drops anyway is not on this device: there is nothing to know about it there.
-        if (implementation.device == key.device_kind) {
+        if (same_name(implementation.device, key.device_kind)) {
             const Deployment &here = deployment(book, implementation, device);
             contenders[i].availability = here.known_availability();
             contenders[i].health = {!here.is_out(), here.out_reason()};

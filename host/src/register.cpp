@@ -12,6 +12,7 @@
 #include "architecture.hpp"
 #include "dtype.hpp"
 #include "error.hpp"
+#include "spelling.hpp"
 #include "thread_state.hpp"
 
 namespace opdock::core {
@@ -340,6 +341,18 @@ void Registrar::add_device(const opdock_device &given) {
         throw Rejected(RejectCode::bad_field,
                        fmt::format("device '{}': a function is null; all are required", provider->kind));
     }
+    if (device.dl_device_type <= 0) {
+        throw Rejected(RejectCode::bad_field, fmt::format("device '{}': dl_device_type is {}; expected a DLDeviceType",
+                                                          provider->kind, device.dl_device_type));
+    }
+    for (const auto &other : registration_.devices) {
+        if (same_name(other->kind, provider->kind) || other->table.dl_device_type == device.dl_device_type) {
+            throw Rejected(RejectCode::duplicate,
+                           fmt::format("device '{}' (type {}) is provided twice by this plugin: '{}' has type {}",
+                                       provider->kind, device.dl_device_type, other->kind,
+                                       other->table.dl_device_type));
+        }
+    }
     registration_.devices.push_back(std::move(provider));
 }
 
@@ -415,8 +428,12 @@ void Registrar::add_impl(const opdock_impl &given) {
     if (impl.n_knobs > 0 && impl.knobs == nullptr) {
         throw Rejected(RejectCode::bad_field, fmt::format("{}: n_knobs is {} but knobs is null", what, impl.n_knobs));
     }
+    if (impl.n_knobs > max_registrations) {
+        throw Rejected(RejectCode::too_many_registrations,
+                       fmt::format("{}: n_knobs is {}; at most {} are kept", what, impl.n_knobs, max_registrations));
+    }
     std::set<std::string> knob_names;
-    for (uint32_t i = 0; i < std::min<uint32_t>(impl.n_knobs, max_registrations); ++i) {
+    for (uint32_t i = 0; i < impl.n_knobs; ++i) {
         copy->knobs.push_back(copy_knob(impl.knobs[i]));
         if (!knob_names.insert(copy->knobs.back().name).second) {
             throw Rejected(RejectCode::duplicate,
@@ -456,7 +473,7 @@ void Registrar::finish() {
                              what));
             continue;
         }
-        if (!seen.emplace(implementation->op, implementation->impl_id).second) {
+        if (!seen.emplace(implementation->op, folded(implementation->impl_id)).second) { // as policies compare them
             keep(RejectCode::duplicate, fmt::format("{} is registered twice by this plugin", what));
             continue;
         }

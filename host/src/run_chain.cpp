@@ -26,18 +26,18 @@ bool is_active(const ThreadState &thread, const Implementation &implementation) 
 }
 
 void remember_launch(ThreadState &thread, const Attempt &attempt) {
-    thread.launches.at(thread.n_launches % thread.launches.size()) = {&attempt.implementation,
+    thread.launches.at(thread.n_launches % thread.launches.size()) = {attempt.host.id(), &attempt.implementation,
                                                                       attempt.deployment.device()};
     ++thread.n_launches;
 }
 
 // "rmsnorm_fwd (vendor.acme), gelu (vendor.acme)", the latest first.
-std::string recent_launches(const ThreadState &thread, DLDevice device) {
+std::string recent_launches(const ThreadState &thread, const Host &host, DLDevice device) {
     std::string text;
     const size_t kept = std::min<size_t>(thread.n_launches, thread.launches.size());
     for (size_t back = 1; back <= kept; ++back) {
         const Launch &launch = thread.launches.at((thread.n_launches - back) % thread.launches.size());
-        if (same_device(launch.device, device)) {
+        if (launch.host_id == host.id() && same_device(launch.device, device)) {
             text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", launch.implementation->op,
                                 launch.implementation->impl_id);
         }
@@ -58,16 +58,20 @@ opdock_status invoke(Run &run, Attempt &attempt, std::string *reason) {
         mapped.push_back(run.pointers.data[tensor]);
     }
     if (attempt.provider != nullptr) {
-        const opdock_device &table = attempt.provider->table;
-        const opdock_status status = call_plugin(
-            [&] { return table.make_current(&run.host.api(), table.user_data, run.memo.shape.device.device_id); });
-        if (status != OPDOCK_OK) {
-            *reason = "make_current: " + take_message(status);
-            return status;
+        const opdock_status current = run.host.make_current(run.memo.shape.device);
+        if (current != OPDOCK_OK) {
+            *reason = take_message(current);
+            return current;
         }
+    }
+    Workspace workspace(attempt, run.args);
+    const opdock_status has_workspace = workspace.provide(reason);
+    if (has_workspace != OPDOCK_OK) {
+        return has_workspace;
+    }
+    if (attempt.provider != nullptr) {
         remember_launch(run.thread, attempt);
     }
-    const Workspace workspace(attempt, run.args);
     const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),
                            0,
                            attempt.map.empty() ? run.pointers.data : mapped.data(),
@@ -90,8 +94,8 @@ opdock_status fail_call(const Run &run, opdock_status status, const Attempt &att
 
 // What an implementation that did not serve leaves behind; true when the next one may be tried.
 bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, const std::string &reason, opdock_status *result) {
-    const bool counts =
-        status != OPDOCK_UNSUPPORTED && status != OPDOCK_INVALID_ARGUMENT && status != OPDOCK_OUT_OF_MEMORY;
+    // A lost device is nobody's failure: it is noticed late, by whoever comes next.
+    const bool counts = status == OPDOCK_FAILED || status == OPDOCK_FAILED_CLEAN;
     if (counts && attempt.deployment.count_failure(reason)) {
         run.host.drop_failed(run.memo.chain, attempt.deployment);
     }
@@ -100,7 +104,7 @@ bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, const std::
         return false;
     }
     if (status == OPDOCK_DEVICE_LOST) {
-        const std::string launches = recent_launches(run.thread, run.memo.shape.device);
+        const std::string launches = recent_launches(run.thread, run.host, run.memo.shape.device);
         const std::string remark =
             launches.empty() ? "" : "Launched last, on this thread, any of which may be the cause: " + launches;
         *result = fail_call(run, status, attempt, reason, remark);

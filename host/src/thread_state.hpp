@@ -50,6 +50,7 @@ struct Scope {
 };
 
 struct Launch {
+    uint64_t host_id; // the implementation is gone when the host is
     const Implementation *implementation;
     DLDevice device;
 };

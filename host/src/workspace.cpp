@@ -2,63 +2,91 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "error.hpp"
 #include "host.hpp"
 #include "plugin_call.hpp"
 
 namespace opdock::core {
+namespace {
+
+constexpr uint64_t alignment = 256;
+
+} // namespace
 
 Workspace::Workspace(const Attempt &attempt, const opdock_args &args)
-    : host_(attempt.host), device_(attempt.deployment.device()), stream_(args.stream) {
-    if (attempt.workspace_size == 0) {
-        return;
-    }
-    const std::string &impl_id = attempt.implementation.impl_id;
-    if (args.workspace != nullptr) {
-        if (args.workspace_size < attempt.workspace_size) {
-            throw Error(OPDOCK_INVALID_ARGUMENT, fmt::format("the workspace given has {} bytes; '{}' needs {}",
-                                                             args.workspace_size, impl_id, attempt.workspace_size));
-        }
-        memory_ = args.workspace;
-        return;
-    }
-    memory_ = allocate(attempt.workspace_size);
-    if (memory_ == nullptr) {
-        throw Error(OPDOCK_OUT_OF_MEMORY,
-                    fmt::format("no memory for a workspace of {} bytes for '{}'", attempt.workspace_size, impl_id));
-    }
-    owned_ = true;
-}
+    : host_(attempt.host), attempt_(attempt), args_(args) {}
 
 Workspace::~Workspace() {
     if (!owned_) {
         return;
     }
+    const DLDevice device = attempt_.deployment.device();
     const WorkspaceAllocator &allocator = host_.workspace();
     if (allocator.free != nullptr) {
-        allocator.free(allocator.user_data, device_, stream_, memory_);
+        allocator.free(allocator.user_data, device, args_.stream, memory_);
     } else {
         call_plugin([&] {
-            return provider_->table.free(&host_.api(), provider_->table.user_data, device_.device_id, stream_, memory_);
+            const opdock_device &table = provider_->table;
+            return table.free(&host_.api(), table.user_data, device.device_id, args_.stream, memory_);
         });
     }
 }
 
-void *Workspace::allocate(uint64_t bytes) {
+opdock_status Workspace::provide(std::string *reason) {
+    const uint64_t needed = attempt_.workspace_size;
+    if (needed == 0) {
+        return OPDOCK_OK;
+    }
+    if (args_.workspace == nullptr) {
+        return allocate(reason);
+    }
+    const std::string &impl_id = attempt_.implementation.impl_id;
+    if (args_.workspace_size < needed) {
+        *reason = fmt::format("the workspace given has {} bytes; '{}' needs {}", args_.workspace_size, impl_id, needed);
+        return OPDOCK_INVALID_ARGUMENT;
+    }
+    if (reinterpret_cast<uintptr_t>(args_.workspace) % alignment != 0) {
+        *reason =
+            fmt::format("the workspace given is at {}; it has to be aligned to {} bytes", args_.workspace, alignment);
+        return OPDOCK_INVALID_ARGUMENT;
+    }
+    memory_ = args_.workspace;
+    return OPDOCK_OK;
+}
+
+opdock_status Workspace::allocate(std::string *reason) {
+    const DLDevice device = attempt_.deployment.device();
+    const uint64_t bytes = attempt_.workspace_size;
     const WorkspaceAllocator &allocator = host_.workspace();
+    opdock_status status = OPDOCK_OUT_OF_MEMORY;
+    std::string why;
     if (allocator.allocate != nullptr) {
-        return allocator.allocate(allocator.user_data, device_, stream_, bytes);
+        memory_ = allocator.allocate(allocator.user_data, device, args_.stream, bytes);
+        why = "the program's allocator gave none";
+    } else if (host_.is_capturing(device, args_.stream)) {
+        // The graph would write to memory that went back to the provider when it was captured.
+        *reason = fmt::format("it needs a workspace of {} bytes, and the stream is being captured: the caller has to "
+                              "give one that lives as long as the graph (opdock_args.workspace)",
+                              bytes);
+        return OPDOCK_INVALID_ARGUMENT;
+    } else if ((provider_ = find_provider(host_.catalog().providers, device.device_type)) != nullptr) {
+        const opdock_device &table = provider_->table;
+        const opdock_status returned = call_plugin([&] {
+            return table.allocate(&host_.api(), table.user_data, device.device_id, args_.stream, bytes, &memory_);
+        });
+        if (returned != OPDOCK_OK) {
+            memory_ = nullptr;
+            status = returned;
+        }
+        why = take_message(returned);
+    } else {
+        why = "no plugin provides memory of this kind of device";
     }
-    provider_ = find_provider(host_.catalog().providers, device_.device_type);
-    if (provider_ == nullptr) {
-        return nullptr;
+    if (memory_ == nullptr) {
+        *reason = fmt::format("no memory for a workspace of {} bytes: {}", bytes, why);
+        return status;
     }
-    void *memory = nullptr;
-    const opdock_status status = call_plugin([&] {
-        return provider_->table.allocate(&host_.api(), provider_->table.user_data, device_.device_id, stream_, bytes,
-                                         &memory);
-    });
-    return status == OPDOCK_OK ? memory : nullptr;
+    owned_ = true;
+    return OPDOCK_OK;
 }
 
 } // namespace opdock::core

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "attempt.hpp"
 #include "opdock/opdock.h"
@@ -10,21 +11,24 @@ namespace opdock::core {
 
 class Workspace {
   public:
-    // Throws Error: OPDOCK_INVALID_ARGUMENT when the caller gave too little, OPDOCK_OUT_OF_MEMORY when there is none.
     Workspace(const Attempt &attempt, const opdock_args &args);
     Workspace(const Workspace &) = delete;
     Workspace &operator=(const Workspace &) = delete;
     ~Workspace();
 
+    // Finds the memory, the device being current. A status other than OPDOCK_OK comes with *reason:
+    // OPDOCK_INVALID_ARGUMENT when the caller has to give some or gave too little, else what the provider returned.
+    opdock_status provide(std::string *reason);
+
     // Null when the attempt needs none.
     void *memory() const { return memory_; }
 
   private:
-    void *allocate(uint64_t bytes);
+    opdock_status allocate(std::string *reason);
 
     Host &host_;
-    DLDevice device_;
-    void *stream_;
+    const Attempt &attempt_;
+    const opdock_args &args_;
     void *memory_ = nullptr;
     const DeviceProvider *provider_ = nullptr;
     bool owned_ = false;

@@ -106,8 +106,8 @@ inline opdock_status declare(opdock_registry *registry, const char *signature) {
 class MadeHost {
   public:
     explicit MadeHost(const core::RawEnvironment &environment = {}, const std::string &system_policy = "/nonexistent",
-                      std::vector<std::string> modules = {})
-        : host_(std::make_unique<core::Host>(options(environment, system_policy, std::move(modules)))) {}
+                      std::vector<std::string> modules = {}, core::WorkspaceAllocator workspace = {})
+        : host_(std::make_unique<core::Host>(options(environment, system_policy, std::move(modules), workspace))) {}
 
     core::Host &operator*() { return *host_; }
     core::Host *operator->() { return host_.get(); }
@@ -153,8 +153,9 @@ class MadeHost {
 
   private:
     core::HostOptions options(const core::RawEnvironment &environment, const std::string &system_policy,
-                              std::vector<std::string> modules) {
+                              std::vector<std::string> modules, core::WorkspaceAllocator workspace) {
         core::HostOptions made;
+        made.workspace = workspace;
         made.modules = std::move(modules);
         made.environment = core::make_environment("PLUGIN_", environment, false);
         made.system_policy_file = system_policy;

@@ -64,7 +64,8 @@ typedef struct opdock_options {
     void (*log)(void *user_data, int32_t level, const char *line);
     void *log_user_data;
     /* Memory for workspaces, aligned to 256; both null take the device provider's. `free_workspace` comes right after
-     * the kernel returned, with the same stream: the memory must stay usable for what is queued there. */
+     * the kernel returned, with the same stream: the memory must stay usable for what is queued there. Asked also while
+     * the stream is being captured; the provider is not. */
     void *(*allocate_workspace)(void *user_data, DLDevice device, void *stream, uint64_t bytes);
     void (*free_workspace)(void *user_data, DLDevice device, void *stream, void *memory);
     void *workspace_user_data;

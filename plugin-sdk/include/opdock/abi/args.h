@@ -34,7 +34,8 @@ typedef struct opdock_args {
     const uint32_t *list_sizes;
     /* Read only when no tensor tells the device; device_type 0 otherwise. */
     DLDevice device;
-    /* Memory for the kernel; null lets the host allocate what the implementation asks for. */
+    /* Memory for the kernel, aligned to 256; null lets the host allocate what the implementation asks for, which it
+     * cannot while `stream` is being captured, unless the program brought an allocator. Too little is an error. */
     void *workspace;
     uint64_t workspace_size;
 } opdock_args;

@@ -1,0 +1,172 @@
+// A device kind for tests. Its memory is the host's, so that kernels can run; its provider writes down what it is
+// asked.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "made_host.hpp"
+
+namespace opdock::test {
+
+struct FakeKind {
+    std::string kind = "fake";
+    std::string stream_type = "FakeStream";
+    int32_t type = kDLExtDev;
+    uint32_t flags = 0;
+    std::vector<std::string> architectures = {"fk_10", "fk_20"}; // of each device
+
+    int32_t current = -1;
+    const void *captured = nullptr; // the stream that is being captured
+    opdock_status make_current_status = OPDOCK_OK;
+    int make_current_failures = 1000; // so often it returns that, then it works again
+    opdock_status allocate_status = OPDOCK_OK;
+    opdock_status count_status = OPDOCK_OK;
+    std::vector<std::string> events;       // "make_current 1", in order
+    std::vector<int32_t> indices;          // of every function that has one
+    std::vector<const void *> streams;     // of allocate and free
+    std::vector<uint32_t> property_sizes;  // struct_size as properties found it
+    std::vector<const void *> outstanding; // allocated and not yet freed
+
+    int64_t count(const std::string &event) const { return std::count(events.begin(), events.end(), event); }
+    opdock_device table();
+    opdock_status provide(opdock_registry *registry) {
+        const opdock_device device = table();
+        return registry->register_device(registry, &device);
+    }
+};
+
+inline FakeKind &fake_of(void *user_data, int32_t index, const char *function) {
+    FakeKind &fake = *static_cast<FakeKind *>(user_data);
+    fake.events.push_back(function + (" " + std::to_string(index)));
+    fake.indices.push_back(index);
+    return fake;
+}
+
+inline opdock_status fake_stream(const opdock_host *, void *user_data, int32_t index, void *) {
+    fake_of(user_data, index, "stream");
+    return OPDOCK_OK;
+}
+
+inline opdock_device FakeKind::table() {
+    opdock_device table = {};
+    table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device, event_elapsed);
+    table.flags = flags;
+    table.dl_device_type = type;
+    table.kind = kind.c_str();
+    table.stream_type = stream_type.c_str();
+    table.user_data = this;
+    table.count = [](const opdock_host *host, void *user_data, int32_t *count) {
+        FakeKind &fake = *static_cast<FakeKind *>(user_data);
+        fake.events.emplace_back("count");
+        *count = static_cast<int32_t>(fake.architectures.size());
+        return fake.count_status == OPDOCK_OK ? OPDOCK_OK : host->fail(host, fake.count_status, "no driver here");
+    };
+    table.properties = [](const opdock_host *, void *user_data, int32_t index, opdock_device_properties *properties) {
+        FakeKind &fake = fake_of(user_data, index, "properties");
+        fake.property_sizes.push_back(properties->struct_size);
+        const std::string &architecture = fake.architectures.at(static_cast<size_t>(index));
+        std::memcpy(properties->architecture, architecture.c_str(), architecture.size() + 1);
+        return OPDOCK_OK;
+    };
+    table.make_current = [](const opdock_host *host, void *user_data, int32_t index) {
+        FakeKind &fake = fake_of(user_data, index, "make_current");
+        if (fake.make_current_status != OPDOCK_OK && fake.make_current_failures-- > 0) {
+            return host->fail(host, fake.make_current_status, "the fake does not answer");
+        }
+        fake.current = index;
+        return OPDOCK_OK;
+    };
+    table.allocate = [](const opdock_host *host, void *user_data, int32_t index, void *stream, uint64_t bytes,
+                        void **memory) {
+        FakeKind &fake = fake_of(user_data, index, "allocate");
+        fake.streams.push_back(stream);
+        if (fake.allocate_status != OPDOCK_OK) {
+            return host->fail(host, fake.allocate_status, "the fake has no memory to give");
+        }
+        *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+        fake.outstanding.push_back(*memory);
+        return OPDOCK_OK;
+    };
+    table.free = [](const opdock_host *, void *user_data, int32_t index, void *stream, void *memory) -> opdock_status {
+        FakeKind &fake = fake_of(user_data, index, "free");
+        fake.streams.push_back(stream);
+        std::erase(fake.outstanding, memory);
+        std::free(memory);
+        return OPDOCK_OK;
+    };
+    table.copy = [](const opdock_host *, void *, void *, DLDevice, const void *, DLDevice, uint64_t,
+                    void *) -> opdock_status { return OPDOCK_OK; };
+    table.stream_create = [](const opdock_host *, void *, int32_t, void **) -> opdock_status { return OPDOCK_OK; };
+    table.stream_destroy = fake_stream;
+    table.stream_synchronize = fake_stream;
+    table.stream_is_capturing = [](const opdock_host *, void *user_data, int32_t index, void *stream,
+                                   int32_t *capturing) -> opdock_status {
+        const FakeKind &fake = fake_of(user_data, index, "is_capturing");
+        *capturing = stream != nullptr && stream == fake.captured ? 1 : 0;
+        return OPDOCK_OK;
+    };
+    table.event_create = [](const opdock_host *, void *, int32_t, void **) -> opdock_status { return OPDOCK_OK; };
+    table.event_destroy = [](const opdock_host *, void *, int32_t, void *) -> opdock_status { return OPDOCK_OK; };
+    table.event_record = [](const opdock_host *, void *, int32_t, void *, void *) -> opdock_status {
+        return OPDOCK_OK;
+    };
+    table.event_elapsed = [](const opdock_host *, void *, int32_t, void *, void *, float *) -> opdock_status {
+        return OPDOCK_OK;
+    };
+    return table;
+}
+
+inline DLDevice fake_device(int32_t index) {
+    return {kDLExtDev, index};
+}
+
+// Two rows of three f32 on a device of the fake kind, and the call that adds to them.
+struct FakeRows {
+    explicit FakeRows(int32_t index = 0)
+        : x(in.data(), f32, {2, 3}, fake_device(index)), y(out.data(), f32, {2, 3}, fake_device(index)) {}
+    FakeRows(const FakeRows &) = delete;
+    FakeRows &operator=(const FakeRows &) = delete;
+
+    std::vector<float> in = {1, 2, 3, 4, 5, 6};
+    std::vector<float> out = std::vector<float>(6, -1);
+    Tensor x;
+    Tensor y;
+
+    opdock_status call(Op op, void *stream = nullptr) { return op.try_call({x}, {y}, {}, stream); }
+    // What was added, or -1000 when the call failed.
+    float added(Op op, void *stream = nullptr) { return call(op, stream) == OPDOCK_OK ? out[0] - in[0] : -1000; }
+    opdock_status call_with(Op op, void *workspace, uint64_t bytes) {
+        const std::array<TensorArg, 1> inputs = {x}, outputs = {y};
+        return op.try_call(Args(inputs, outputs).workspace(workspace, bytes));
+    }
+};
+
+// A host with the fake kind's provider.
+struct HostWithFake {
+    explicit HostWithFake(const core::RawEnvironment &environment = {}, core::WorkspaceAllocator workspace = {})
+        : host(environment, "/nonexistent", {}, workspace) {
+        provide();
+    }
+    HostWithFake(const HostWithFake &) = delete;
+    HostWithFake &operator=(const HostWithFake &) = delete;
+
+    void provide() {
+        host.module("fake-devices", [this](opdock_registry *registry) { return fake.provide(registry); });
+    }
+    // An implementation of test.add on the fake kind.
+    Made &add(std::string impl_id, float bias, std::function<void(opdock_impl &)> adjust = nullptr,
+              uint32_t kind = OPDOCK_KIND_DEFAULT) {
+        auto made = std::make_unique<Made>(std::move(impl_id), kind, kind == OPDOCK_KIND_VENDOR ? "acme" : "", bias);
+        made->device = fake.kind;
+        made->adjust = std::move(adjust);
+        return host.add(std::move(made));
+    }
+
+    FakeKind fake; // outlives the host
+    MadeHost host;
+};
+
+} // namespace opdock::test
