@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
+#include <thread>
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
@@ -26,6 +28,9 @@ struct Hosts {
     std::mutex mutex;
     std::map<uint64_t, Host *> open;
     uint64_t next_id = 1;
+    // What plugins of closed hosts may still have pointers to.
+    std::vector<std::unique_ptr<PluginTable>> tables;
+    std::vector<std::unique_ptr<Registrar>> registrars;
 
     std::mutex index_mutex;
     uint32_t next_index = 0;
@@ -58,6 +63,8 @@ void start_over_in_child() {
     Hosts &old = hosts();
     fresh->open = old.open;
     fresh->next_id = old.next_id;
+    fresh->tables = std::move(old.tables);
+    fresh->registrars = std::move(old.registrars);
     fresh->next_index = old.next_index;
     fresh->free_indices = old.free_indices;
     hosts_pointer() = fresh.release();
@@ -110,10 +117,18 @@ std::string install_directory() {
     return ignored ? std::string() : (library.parent_path() / "opdock" / "plugins").string();
 }
 
-void host_log(const opdock_host *host, int32_t level, const char *message) {
-    static_cast<const Host *>(host->host_data)
-        ->log()
-        .write(level, message != nullptr ? message : "", __builtin_FILE(), __builtin_LINE());
+PluginTable &new_plugin_table() {
+    const std::lock_guard lock(hosts().mutex);
+    return *hosts().tables.emplace_back(std::make_unique<PluginTable>());
+}
+
+void host_log(const opdock_host *api, int32_t level, const char *message) {
+    PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
+    table.users.fetch_add(1);
+    if (const Host *host = table.host.load()) {
+        host->log().write(level, message != nullptr ? message : "", __builtin_FILE(), __builtin_LINE());
+    }
+    table.users.fetch_sub(1);
 }
 
 opdock_status host_fail(const opdock_host * /*host*/, opdock_status status, const char *message) {
@@ -134,7 +149,8 @@ const void *host_get_extension(const opdock_host * /*host*/, const char * /*name
 Host::Host(HostOptions options)
     : id_(next_host_id()), log_(options.log), environment_given_(options.environment.has_value()),
       environment_(environment_given_ ? *options.environment : capture_environment(options.prefix)),
-      system_policy_file_(options.system_policy_file), workspace_(options.workspace), ledger_(new Ledger) {
+      system_policy_file_(options.system_policy_file), workspace_(options.workspace), table_(new_plugin_table()),
+      ledger_(new Ledger) {
     try {
         open(options);
     } catch (...) {
@@ -148,14 +164,15 @@ Host::~Host() {
 }
 
 void Host::open(const HostOptions &options) {
-    api_.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, call_op);
-    api_.abi_major = OPDOCK_ABI_MAJOR;
-    api_.abi_minor = OPDOCK_ABI_MINOR;
-    api_.host_data = this;
-    api_.log = host_log;
-    api_.fail = host_fail;
-    api_.get_extension = host_get_extension;
-    api_.call_op = call_from_kernel;
+    table_.api.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, call_op);
+    table_.api.abi_major = OPDOCK_ABI_MAJOR;
+    table_.api.abi_minor = OPDOCK_ABI_MINOR;
+    table_.api.host_data = &table_;
+    table_.api.log = host_log;
+    table_.api.fail = host_fail;
+    table_.api.get_extension = host_get_extension;
+    table_.api.call_op = call_from_kernel;
+    table_.host = this;
     handle_forks();
     log_.set_level(environment_.log_level(OPDOCK_LOG_INFO));
     for (const std::string &warning : environment_.warnings) {
@@ -196,6 +213,14 @@ void Host::close() {
                 return OPDOCK_OK;
             });
         }
+    }
+    table_.host = nullptr;
+    while (table_.users != 0) {
+        std::this_thread::yield(); // a thread of a plugin is writing a line
+    }
+    {
+        const std::lock_guard lock(all.mutex);
+        std::move(book->registrars.begin(), book->registrars.end(), std::back_inserter(all.registrars));
     }
     const std::lock_guard lock(all.index_mutex);
     if (const auto *ops = ops_.load()) {
@@ -297,7 +322,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into) {
 
 void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into) {
     // Kept whatever comes of it: the plugin may have kept the registry.
-    Registrar &registrar = *ledger().registrars.emplace_back(std::make_unique<Registrar>(identity, &api_));
+    Registrar &registrar = *ledger().registrars.emplace_back(std::make_unique<Registrar>(identity, &table_.api));
     registrar.run(entry);
     std::vector<RegistrationError> errors = registrar.errors();
     const Registration registration = registrar.take();
@@ -410,6 +435,7 @@ OpEntry &Host::op(std::string_view name) const {
 
 void Host::start_over_in_child() {
     forks_.fetch_add(1, std::memory_order_relaxed);
+    table_.users = 0; // those of the parent's other threads
     auto *fresh = new Ledger;
     ledger_.store(fresh, std::memory_order_release);
     publish(*fresh, true);

@@ -24,6 +24,8 @@
 
 namespace opdock::core {
 
+class Host;
+
 struct WorkspaceAllocator {
     decltype(opdock_options::allocate_workspace) allocate = nullptr;
     decltype(opdock_options::free_workspace) free = nullptr;
@@ -39,6 +41,13 @@ struct HostOptions {
     std::optional<Environment> environment; // none: the process's own
     std::string system_policy_file = core::system_policy_file;
     std::optional<std::vector<SearchDirectory>> standard_directories; // none: beside the library, /usr/local, /usr
+};
+
+// What plugins know of a host. They may use it as long as the process, so it outlives the host and is never freed.
+struct PluginTable {
+    opdock_host api = {};
+    std::atomic<const Host *> host{nullptr}; // null when it was closed
+    std::atomic<uint32_t> users{0};          // threads of plugins that are using `host`
 };
 
 class Host {
@@ -75,7 +84,7 @@ class Host {
     // --- for the stages of a call ---------------------------------------------------------------------------------
     uint64_t id() const { return id_; }
     const Log &log() const { return log_; }
-    const opdock_host &api() const { return api_; }
+    const opdock_host &api() const { return table_.api; }
     const Catalog &catalog() const { return *catalog_.load(std::memory_order_acquire); }
     const WorkspaceAllocator &workspace() const { return workspace_; }
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
@@ -148,7 +157,7 @@ class Host {
     Environment environment_;
     std::string system_policy_file_;
     WorkspaceAllocator workspace_;
-    opdock_host api_ = {};
+    PluginTable &table_;
     std::vector<SearchPath> paths_;
 
     // Published: replaced whole, the old ones kept for those who still read them.

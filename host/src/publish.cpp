@@ -134,8 +134,9 @@ std::string Host::architecture(DLDevice device) const {
     std::string found;
     opdock_device_properties properties = {};
     properties.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_properties, driver);
-    const opdock_status status = call_plugin(
-        [&] { return provider->table.properties(&api_, provider->table.user_data, device.device_id, &properties); });
+    const opdock_status status = call_plugin([&] {
+        return provider->table.properties(&table_.api, provider->table.user_data, device.device_id, &properties);
+    });
     if (status == OPDOCK_OK) {
         properties.architecture[sizeof properties.architecture - 1] = '\0';
         found = properties.architecture;

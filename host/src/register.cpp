@@ -132,7 +132,7 @@ std::vector<std::vector<uint32_t>> parse_dtypes(const std::string &text, const S
     return tuples;
 }
 
-Kind kind_of(uint32_t kind) {
+Kind kind_of(const std::string &what, uint32_t kind) {
     switch (kind) {
     case OPDOCK_KIND_DEFAULT:
         return Kind::default_;
@@ -141,8 +141,9 @@ Kind kind_of(uint32_t kind) {
     case OPDOCK_KIND_REFERENCE:
         return Kind::reference;
     default:
-        throw Rejected(RejectCode::bad_field,
-                       fmt::format("kind is {}; expected OPDOCK_KIND_DEFAULT, _VENDOR or _REFERENCE (1, 2, 3)", kind));
+        throw Rejected(
+            RejectCode::bad_field,
+            fmt::format("{}: kind is {}; expected OPDOCK_KIND_DEFAULT, _VENDOR or _REFERENCE (1, 2, 3)", what, kind));
     }
 }
 
@@ -395,7 +396,7 @@ void Registrar::add_impl(const opdock_impl &given) {
     if (impl.kernel == nullptr) {
         throw Rejected(RejectCode::null_kernel, fmt::format("{}: kernel is null", what));
     }
-    copy->kind = kind_of(impl.kind);
+    copy->kind = kind_of(what, impl.kind);
     copy->vendor = impl.vendor != nullptr ? copy_identifier("vendor", impl.vendor)
                                           : (copy->kind == Kind::vendor ? identity_.vendor : std::string());
     if (copy->kind == Kind::vendor && copy->vendor.empty()) {

@@ -168,6 +168,42 @@ TEST_CASE("a registry used after its entry returned answers with an error") {
     CHECK(host->find_op("test.late") == nullptr);
 }
 
+TEST_CASE("what plugins may have kept of a closed host answers instead of crashing") {
+    opdock_registry *registry = nullptr;
+    const opdock_host *table = nullptr;
+    MadeHost host;
+    host.module("keeper", [&](opdock_registry *given) {
+        registry = given;
+        table = given->host;
+        return OPDOCK_OK;
+    });
+    table->log(table, OPDOCK_LOG_WARNING, "a line of the keeper's");
+    CHECK(host.logged("a line of the keeper's") == 1);
+    host.close();
+    CHECK(declare(registry, "test.late(x: T[n]) -> (y: T[n])") == OPDOCK_INVALID_ARGUMENT);
+    CHECK(registry->fail(registry, OPDOCK_FAILED, "too late") == OPDOCK_FAILED);
+    table->log(table, OPDOCK_LOG_WARNING, "a line for nobody");
+    CHECK(host.logged("a line for nobody") == 0);
+    CHECK(table->fail(table, OPDOCK_UNSUPPORTED, "as ever") == OPDOCK_UNSUPPORTED);
+    CHECK(table->get_extension(table, "none") == nullptr);
+}
+
+TEST_CASE("what a plugin logs is copied") {
+    MadeHost host;
+    const opdock_host *table = nullptr;
+    host.module("talker", [&](opdock_registry *given) {
+        table = given->host;
+        return OPDOCK_OK;
+    });
+    std::string line = "first words";
+    table->log(table, OPDOCK_LOG_INFO, line.c_str());
+    line = "other words";
+    CHECK(host.logged("first words") == 1);
+    table->log(table, 1000, nullptr); // a level that is none, and no line
+    table->log(table, -1000, "below every level");
+    CHECK(host.logged("other words") == 0);
+}
+
 TEST_CASE("shutdown functions run when the host closes, newest first") {
     static std::vector<int> order;
     order.clear();

@@ -1,0 +1,654 @@
+// What a plugin may not register. Each plugin here also registers something sound of every sort, none of which may
+// stay. Providers of devices are in test_device_provider.cpp.
+#include "register.hpp"
+
+#include <climits>
+#include <functional>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "fake_device.hpp"
+#include "thrown_error.hpp"
+
+using namespace opdock;
+using namespace opdock::test;
+
+namespace {
+
+constexpr const char *sound_op = "sound.op(input: T[n]) -> (output: T[n])";
+
+opdock_status nothing(const opdock_problem *, const opdock_call *) {
+    return OPDOCK_OK;
+}
+
+opdock_impl sound_impl(const char *impl_id = "default.sound") {
+    opdock_impl impl = {};
+    impl.struct_size = OPDOCK_STRUCT_SIZE(opdock_impl, workspace_size);
+    impl.kind = OPDOCK_KIND_DEFAULT;
+    impl.op = "sound.op";
+    impl.impl_id = impl_id;
+    impl.device = "cpu";
+    impl.kernel = nothing;
+    return impl;
+}
+
+opdock_knob sound_knob(const char *name = "block") {
+    return {OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_INT, name, 1, 64, 8, nullptr};
+}
+
+opdock_vendor sound_vendor(const char *name = "soundvendor") {
+    opdock_vendor vendor = {};
+    vendor.struct_size = OPDOCK_STRUCT_SIZE(opdock_vendor, device_query_command);
+    vendor.name = name;
+    return vendor;
+}
+
+int shutdowns = 0;
+
+opdock_status register_sound_things(opdock_registry *registry, FakeKind &fake) {
+    const opdock_vendor vendor = sound_vendor();
+    const opdock_impl impl = sound_impl();
+    registry->register_vendor(registry, &vendor);
+    fake.provide(registry);
+    registry->register_shutdown(
+        registry, [](void *) { ++shutdowns; }, nullptr);
+    declare(registry, sound_op);
+    return registry->register_impl(registry, &impl);
+}
+
+using Register = std::function<opdock_status(opdock_registry *)>;
+
+// What the host says of a plugin that registers sound things and then does `fault`. Fails when anything of it stays.
+std::string rejection_of(const Register &fault) {
+    shutdowns = 0;
+    FakeKind fake;
+    MadeHost host;
+    host.add("default.other", OPDOCK_KIND_DEFAULT, {}, 1);
+    const nlohmann::json before = host->describe();
+    const core::Error error = thrown_by([&] {
+        host.module("faulty", [&](opdock_registry *registry) {
+            CHECK(register_sound_things(registry, fake) == OPDOCK_OK);
+            return fault(registry);
+        });
+    });
+    CHECK(error.status() == OPDOCK_LOAD_FAILED);
+    CHECK(host->describe() == before);
+    CHECK(host->find_op("sound.op") == nullptr);
+    CHECK_THROWS_AS(host->explain("test.add", "fake", nullptr, nullptr), core::Error);
+    host->set_program_policy(host.policy("deny_vendors", "soundvendor"));
+    CHECK(host.logged("soundvendor") == 1); // nobody knows that vendor
+    Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+    host.close();
+    CHECK(shutdowns == 0);
+    return error.what();
+}
+
+std::string impl_rejection(const std::function<void(opdock_impl &)> &adjust) {
+    return rejection_of([&](opdock_registry *registry) {
+        opdock_impl impl = sound_impl("default.faulty");
+        adjust(impl);
+        CHECK(registry->register_impl(registry, &impl) == OPDOCK_INVALID_ARGUMENT);
+        return OPDOCK_OK;
+    });
+}
+
+std::string knob_rejection(const std::function<void(opdock_knob &)> &adjust) {
+    return impl_rejection([&](opdock_impl &impl) {
+        static opdock_knob knob;
+        static const opdock_knob *const knobs[] = {&knob};
+        knob = sound_knob();
+        adjust(knob);
+        impl.n_knobs = 1;
+        impl.knobs = knobs;
+    });
+}
+
+void check_says(const std::string &why, std::initializer_list<const char *> parts) {
+    for (const char *part : parts) {
+        CAPTURE(part);
+        CAPTURE(why);
+        CHECK(contains(why, part));
+    }
+}
+
+} // namespace
+
+TEST_CASE("what is sound is taken") {
+    FakeKind fake;
+    MadeHost host;
+    host.module("sound", [&](opdock_registry *registry) { return register_sound_things(registry, fake); });
+    CHECK(host->explain("sound.op", "cpu", nullptr, nullptr)["chain"].size() == 1);
+    CHECK(host->explain("sound.op", "fake", nullptr, nullptr)["chain"].empty());
+    host->set_program_policy(host.policy("deny_vendors", "SoundVendor"));
+    CHECK(host.logged("oundvendor") == 0);
+}
+
+// --- knobs
+// --------------------------------------------------------------------------------------------------------------
+
+TEST_CASE("a knob whose range is empty or does not hold its default is rejected") {
+    const auto ranged = [](int64_t minimum, int64_t maximum, int64_t default_value) {
+        return knob_rejection([&](opdock_knob &knob) {
+            knob.minimum = minimum;
+            knob.maximum = maximum;
+            knob.default_value = default_value;
+        });
+    };
+    check_says(ranged(64, 1, 8), {"OPDOCK-E039", "knob 'block'", "range 64 to 1"});
+    check_says(ranged(1, 64, 65), {"OPDOCK-E039", "default 65 outside its range 1 to 64"});
+    check_says(ranged(1, 64, 0), {"OPDOCK-E039", "default 0 outside its range 1 to 64"});
+    check_says(ranged(0, INT64_MAX, -1), {"OPDOCK-E039", "default -1"});
+}
+
+TEST_CASE("a range may be as wide as the type and as narrow as one value") {
+    MadeHost host;
+    host.module("wide", [](opdock_registry *registry) {
+        opdock_knob widest = sound_knob("widest"), one = sound_knob("one");
+        widest.minimum = INT64_MIN;
+        widest.maximum = INT64_MAX;
+        one.minimum = one.maximum = one.default_value = 7;
+        const opdock_knob *const knobs[] = {&widest, &one};
+        opdock_impl impl = sound_impl();
+        impl.n_knobs = 2;
+        impl.knobs = knobs;
+        declare(registry, sound_op);
+        return registry->register_impl(registry, &impl);
+    });
+    CHECK(host->find_op("sound.op") != nullptr);
+}
+
+TEST_CASE("a knob of an unknown type is rejected, and a bool that is more than 0 and 1") {
+    check_says(knob_rejection([](opdock_knob &knob) { knob.type = 0; }), {"OPDOCK-E039", "knob 'block' has type 0"});
+    check_says(knob_rejection([](opdock_knob &knob) { knob.type = 3; }), {"OPDOCK-E039", "OPDOCK_KNOB_INT or _BOOL"});
+    check_says(knob_rejection([](opdock_knob &knob) {
+                   knob.type = OPDOCK_KNOB_BOOL;
+                   knob.minimum = 0;
+                   knob.maximum = 2;
+                   knob.default_value = 1;
+               }),
+               {"OPDOCK-E039", "is a bool but ranges from 0 to 2"});
+}
+
+TEST_CASE("two knobs of one implementation have two names") {
+    const std::string why = impl_rejection([](opdock_impl &impl) {
+        static const opdock_knob one = sound_knob(), two = sound_knob();
+        static const opdock_knob *const knobs[] = {&one, &two};
+        impl.n_knobs = 2;
+        impl.knobs = knobs;
+    });
+    check_says(why, {"OPDOCK-E032", "knob 'block' is declared twice", "default.faulty"});
+}
+
+TEST_CASE("a knob has a name that tune files can spell") {
+    check_says(knob_rejection([](opdock_knob &knob) { knob.name = nullptr; }), {"OPDOCK-E035", "knob's name is null"});
+    check_says(knob_rejection([](opdock_knob &knob) { knob.name = ""; }), {"OPDOCK-E035", "knob's name is empty"});
+    check_says(knob_rejection([](opdock_knob &knob) { knob.name = "block size"; }), {"OPDOCK-E035", "'block size'"});
+    check_says(knob_rejection([](opdock_knob &knob) { knob.name = "block=8"; }), {"OPDOCK-E035", "'block=8'"});
+}
+
+TEST_CASE("knobs are there when they are counted") {
+    check_says(impl_rejection([](opdock_impl &impl) { impl.n_knobs = 3; }), {"OPDOCK-E039", "n_knobs is 3"});
+    static const opdock_knob *const knobs[] = {nullptr};
+    check_says(impl_rejection([](opdock_impl &impl) {
+                   impl.n_knobs = 1;
+                   impl.knobs = knobs;
+               }),
+               {"OPDOCK-E039", "a knob is null"});
+    check_says(impl_rejection([](opdock_impl &impl) {
+                   impl.n_knobs = 65537;
+                   impl.knobs = knobs;
+               }),
+               {"OPDOCK-E041", "65537"});
+}
+
+// --- names
+// --------------------------------------------------------------------------------------------------------------
+
+TEST_CASE("names that policies spell are printable, short and free of separators") {
+    const std::string long_name(129, 'a');
+    const std::vector<std::string> bad = {"",
+                                          "two words",
+                                          "a,b",
+                                          "a;b",
+                                          "a:b",
+                                          "a|b",
+                                          "a=b",
+                                          "a'b",
+                                          "a\"b",
+                                          "a\tb",
+                                          "a\nb",
+                                          "a\x7f"
+                                          "b",
+                                          "\xff\xfe",
+                                          "\xc3",
+                                          "\xed\xa0\x80",
+                                          "\xc2\x80",
+                                          long_name};
+    using Set = void (*)(opdock_impl &, const char *);
+    const Set fields[] = {
+        [](opdock_impl &impl, const char *name) { impl.impl_id = name; },
+        [](opdock_impl &impl, const char *name) { impl.vendor = name; },
+        [](opdock_impl &impl, const char *name) { impl.device = name; },
+    };
+    for (const Set set : fields) {
+        for (const std::string &name : bad) {
+            CAPTURE(name.size());
+            CAPTURE(&name - bad.data());
+            check_says(impl_rejection([&](opdock_impl &impl) { set(impl, name.c_str()); }), {"OPDOCK-E035"});
+        }
+    }
+    check_says(impl_rejection([](opdock_impl &impl) { impl.impl_id = nullptr; }), {"OPDOCK-E035", "impl_id is null"});
+    check_says(impl_rejection([](opdock_impl &impl) { impl.device = nullptr; }), {"OPDOCK-E035", "device is null"});
+    check_says(impl_rejection([](opdock_impl &impl) { impl.op = nullptr; }), {"OPDOCK-E035", "op is null"});
+    check_says(impl_rejection([&](opdock_impl &impl) { impl.op = long_name.c_str(); }), {"OPDOCK-E035", "129 bytes"});
+    const std::string endless(10000, 'x');
+    check_says(impl_rejection([&](opdock_impl &impl) { impl.impl_id = endless.c_str(); }), {"OPDOCK-E035"});
+}
+
+TEST_CASE("a name may have 128 bytes, and letters of any language") {
+    const std::string longest(128, 'a');
+    MadeHost host;
+    host.module("names", [&](opdock_registry *registry) {
+        declare(registry, sound_op);
+        const opdock_impl one = sound_impl(longest.c_str()), two = sound_impl("vendor.Straße\u4e2d\U0001f680");
+        registry->register_impl(registry, &one);
+        return registry->register_impl(registry, &two);
+    });
+    CHECK(host->explain("sound.op", "cpu", nullptr, nullptr)["chain"].size() == 2);
+}
+
+TEST_CASE("an op that is declared under a name no signature may have is rejected") {
+    for (const char *signature : {"(input: T[n]) -> (output: T[n])", "Add(input: T[n]) -> (output: T[n])",
+                                  "two words(input: T[n]) -> (output: T[n])", "a..b(input: T[n]) -> (output: T[n])",
+                                  ".a(input: T[n]) -> (output: T[n])", "a.(input: T[n]) -> (output: T[n])",
+                                  "9a(input: T[n]) -> (output: T[n])", "a=b(input: T[n]) -> (output: T[n])", ""}) {
+        CAPTURE(signature);
+        const std::string why = rejection_of([&](opdock_registry *registry) {
+            CHECK(declare(registry, signature) == OPDOCK_INVALID_ARGUMENT);
+            return OPDOCK_OK;
+        });
+        check_says(why, {"OPDOCK-E036", "register_op"});
+    }
+    check_says(rejection_of([](opdock_registry *registry) { return declare(registry, nullptr); }), {"OPDOCK-E036"});
+}
+
+TEST_CASE("one op has one implementation of a name, in whatever case it is written") {
+    for (const char *impl_id : {"default.sound", "default.SOUND"}) {
+        const std::string why = rejection_of([&](opdock_registry *registry) {
+            const opdock_impl impl = sound_impl(impl_id);
+            return registry->register_impl(registry, &impl);
+        });
+        check_says(why, {"OPDOCK-E032", impl_id, "twice"});
+    }
+    MadeHost host;
+    host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme");
+    const std::string why = message_of([&] { host.add("Vendor.Acme", OPDOCK_KIND_VENDOR, "acme"); });
+    check_says(why, {"OPDOCK-E033", "'Vendor.Acme'", "'module-1'", "'module-2'"});
+}
+
+TEST_CASE("two ops may have implementations of one name") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT);
+    auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    made->op = "test.update";
+    host.add(std::move(made));
+    CHECK(host->explain("test.update", "cpu", nullptr, nullptr)["chain"].size() == 1);
+}
+
+TEST_CASE("an op is declared once by a plugin, and by the plugin that implements it") {
+    check_says(rejection_of([](opdock_registry *registry) { return declare(registry, sound_op); }),
+               {"OPDOCK-E032", "op 'sound.op' is declared twice"});
+    check_says(rejection_of([](opdock_registry *registry) {
+                   opdock_impl impl = sound_impl();
+                   impl.op = "test.add"; // declared by another plugin
+                   registry->register_impl(registry, &impl);
+                   return OPDOCK_OK;
+               }),
+               {"OPDOCK-E038", "'default.sound' for op 'test.add'", "register_op"});
+}
+
+// --- vendors, kinds, priorities and other fields
+// ------------------------------------------------------------------------
+
+TEST_CASE("a vendor's name obeys the rules of names") {
+    for (const char *name : {"", "two words", "a,b", "a|b", "vendor:a", "a\tb"}) {
+        CAPTURE(name);
+        const std::string why = rejection_of([&](opdock_registry *registry) {
+            const opdock_vendor vendor = sound_vendor(name);
+            return registry->register_vendor(registry, &vendor);
+        });
+        check_says(why, {"OPDOCK-E035", "register_vendor"});
+    }
+    check_says(rejection_of([](opdock_registry *registry) {
+                   const opdock_vendor vendor = sound_vendor(nullptr);
+                   return registry->register_vendor(registry, &vendor);
+               }),
+               {"OPDOCK-E035", "name is null"});
+}
+
+TEST_CASE("an implementation of kind vendor takes the plugin's vendor, and has to have one") {
+    const auto entry = [](opdock_registry *registry) {
+        declare(registry, sound_op);
+        opdock_impl impl = sound_impl("vendor.one");
+        impl.kind = OPDOCK_KIND_VENDOR;
+        return registry->register_impl(registry, &impl);
+    };
+    MadeHost host;
+    host.module("of-acme", entry, "Acme");
+    const nlohmann::json described = host->describe();
+    CHECK(described["ops"][0]["implementations"][0]["vendor"] == "Acme");
+    host->set_program_policy(host.policy("deny_vendors", "ACME"));
+    CHECK(host->explain("sound.op", "cpu", nullptr, nullptr)["dropped"][0]["rule"] == "deny_vendors");
+
+    MadeHost other;
+    check_says(message_of([&] { other.module("of-nobody", entry, ""); }), {"OPDOCK-E039", "kind vendor without a"});
+}
+
+TEST_CASE("a kind is one of three") {
+    for (const uint32_t kind : {0u, 4u, ~0u}) {
+        CAPTURE(kind);
+        check_says(impl_rejection([&](opdock_impl &impl) { impl.kind = kind; }),
+                   {"OPDOCK-E039", "expected OPDOCK_KIND_DEFAULT, _VENDOR or _REFERENCE"});
+    }
+}
+
+TEST_CASE("priorities are compared over their whole range") {
+    MadeHost host;
+    const auto add = [&](const char *impl_id, int32_t priority, float adds) {
+        auto made = std::make_unique<Made>(impl_id, OPDOCK_KIND_DEFAULT, "", adds);
+        made->priority = priority;
+        host.add(std::move(made));
+    };
+    add("default.lowest", INT32_MIN, 1);
+    add("default.below", -1, 2);
+    add("default.b", 0, 3);
+    add("default.a", 0, 4);
+    add("default.highest", INT32_MAX, 5);
+    CHECK(host->explain("test.add", "cpu", nullptr, nullptr)["chain"] ==
+          nlohmann::json::parse(R"(["default.highest", "default.a", "default.b", "default.below", "default.lowest"])"));
+    Rows rows;
+    CHECK(rows.added(host.op()) == 5);
+}
+
+TEST_CASE("an implementation has a kernel, pairs of functions and an alignment that is a power of two") {
+    check_says(impl_rejection([](opdock_impl &impl) { impl.kernel = nullptr; }), {"OPDOCK-E034", "default.faulty"});
+    for (const uint32_t alignment : {3u, 12u, ~0u}) {
+        check_says(impl_rejection([&](opdock_impl &impl) { impl.alignment = alignment; }),
+                   {"OPDOCK-E039", "no power of two"});
+    }
+    using Adjust = void (*)(opdock_impl &);
+    const Adjust halves[] = {
+        [](opdock_impl &impl) {
+            impl.device_init = [](const opdock_host *, void *, DLDevice, void **) -> opdock_status { return 0; };
+        },
+        [](opdock_impl &impl) { impl.device_fini = [](const opdock_host *, void *, DLDevice, void *) {}; },
+        [](opdock_impl &impl) {
+            impl.plan_create = [](const opdock_problem *, void **) -> opdock_status { return 0; };
+        },
+        [](opdock_impl &impl) { impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) {}; },
+    };
+    for (const Adjust half : halves) {
+        check_says(impl_rejection(half), {"OPDOCK-E039", "one of a pair is null"});
+    }
+}
+
+TEST_CASE("dtypes are tuples of the signature's variables") {
+    for (const char *dtypes : {"f31", "f32,f32", "f32|", "|f32", "f32, f16", "F32"}) {
+        CAPTURE(dtypes);
+        const std::string why = rejection_of([&](opdock_registry *registry) {
+            opdock_impl impl = sound_impl("default.faulty");
+            impl.dtypes = dtypes;
+            registry->register_impl(registry, &impl);
+            return OPDOCK_OK;
+        });
+        check_says(why, {"OPDOCK-E039", "default.faulty"});
+    }
+}
+
+TEST_CASE("a null where a registration is expected is an error, not a crash") {
+    const Register nulls[] = {
+        [](opdock_registry *registry) { return registry->register_vendor(registry, nullptr); },
+        [](opdock_registry *registry) { return registry->register_device(registry, nullptr); },
+        [](opdock_registry *registry) { return registry->register_op(registry, nullptr); },
+        [](opdock_registry *registry) { return registry->register_impl(registry, nullptr); },
+        [](opdock_registry *registry) { return registry->register_shutdown(registry, nullptr, nullptr); },
+    };
+    for (const Register &null : nulls) {
+        const std::string why = rejection_of([&](opdock_registry *registry) {
+            CHECK(null(registry) == OPDOCK_INVALID_ARGUMENT);
+            return OPDOCK_OK;
+        });
+        check_says(why, {"OPDOCK-E039", "null"});
+    }
+}
+
+// --- sizes and flags
+// ----------------------------------------------------------------------------------------------------
+
+TEST_CASE("a struct that is too small for this ABI is rejected, and the message has both sizes") {
+    check_says(impl_rejection([](opdock_impl &impl) { impl.struct_size = OPDOCK_STRUCT_SIZE(opdock_impl, user_data); }),
+               {"OPDOCK-E039", "opdock_impl.struct_size is", "OPDOCK_STRUCT_SIZE"});
+    check_says(impl_rejection([](opdock_impl &impl) { impl.struct_size = 0; }), {"OPDOCK-E039", "struct_size is 0"});
+    check_says(knob_rejection([](opdock_knob &knob) { knob.struct_size = OPDOCK_STRUCT_SIZE(opdock_knob, maximum); }),
+               {"OPDOCK-E039", "opdock_knob.struct_size"});
+    check_says(rejection_of([](opdock_registry *registry) {
+                   opdock_vendor vendor = sound_vendor();
+                   vendor.struct_size = OPDOCK_STRUCT_SIZE(opdock_vendor, flags);
+                   return registry->register_vendor(registry, &vendor);
+               }),
+               {"OPDOCK-E039", "opdock_vendor.struct_size"});
+    check_says(rejection_of([](opdock_registry *registry) {
+                   opdock_op op = {};
+                   op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, reserved);
+                   op.signature = "sound.other(input: T[n]) -> (output: T[n])";
+                   return registry->register_op(registry, &op);
+               }),
+               {"OPDOCK-E039", "opdock_op.struct_size"});
+}
+
+TEST_CASE("fields past a struct's size are not read") {
+    MadeHost host;
+    host.module("short", [](opdock_registry *registry) {
+        opdock_vendor vendor = sound_vendor();
+        vendor.struct_size = OPDOCK_STRUCT_SIZE(opdock_vendor, name);
+        vendor.device_name = reinterpret_cast<const char *>(8); // would crash
+        opdock_op op = {};
+        op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, signature);
+        op.signature = sound_op;
+        op.doc = reinterpret_cast<const char *>(8);
+        opdock_knob knob = sound_knob();
+        knob.struct_size = OPDOCK_STRUCT_SIZE(opdock_knob, default_value);
+        knob.doc = reinterpret_cast<const char *>(8);
+        const opdock_knob *const knobs[] = {&knob};
+        opdock_impl impl = sound_impl();
+        impl.struct_size = OPDOCK_STRUCT_SIZE(opdock_impl, kernel);
+        impl.n_knobs = 1;
+        impl.knobs = knobs;
+        impl.available = reinterpret_cast<decltype(impl.available)>(8);
+        impl.device_init = reinterpret_cast<decltype(impl.device_init)>(8); // without its pair
+        CHECK(registry->register_vendor(registry, &vendor) == OPDOCK_OK);
+        CHECK(registry->register_op(registry, &op) == OPDOCK_OK);
+        return registry->register_impl(registry, &impl);
+    });
+    std::vector<float> in(3), out(3);
+    CHECK(host.op("sound.op").try_call({Tensor(in.data(), f32, {3})}, {Tensor(out.data(), f32, {3})}) == OPDOCK_OK);
+}
+
+TEST_CASE("structs of a newer minor are longer, and what this host does not know of them is ignored") {
+    struct LongerVendor {
+        opdock_vendor known = sound_vendor();
+        uint64_t more[4] = {~0ull, ~0ull, ~0ull, ~0ull};
+    } vendor;
+    struct LongerDevice {
+        opdock_device known = {};
+        uint64_t more[4] = {~0ull, ~0ull, ~0ull, ~0ull};
+    } device;
+    struct LongerOp {
+        opdock_op known = {};
+        uint64_t more[4] = {~0ull, ~0ull, ~0ull, ~0ull};
+    } op;
+    struct LongerKnob {
+        opdock_knob known = sound_knob();
+        uint64_t more[4] = {~0ull, ~0ull, ~0ull, ~0ull};
+    } knob;
+    struct LongerImpl {
+        opdock_impl known = sound_impl();
+        uint64_t more[4] = {~0ull, ~0ull, ~0ull, ~0ull};
+    } impl;
+    FakeKind fake;
+    device.known = fake.table();
+    op.known.signature = sound_op;
+    const opdock_knob *const knobs[] = {&knob.known};
+    impl.known.n_knobs = 1;
+    impl.known.knobs = knobs;
+    vendor.known.struct_size = sizeof vendor;
+    device.known.struct_size = sizeof device;
+    op.known.struct_size = sizeof op;
+    knob.known.struct_size = sizeof knob;
+    impl.known.struct_size = sizeof impl;
+    MadeHost host;
+    host.module("newer", [&](opdock_registry *registry) {
+        CHECK(registry->register_vendor(registry, &vendor.known) == OPDOCK_OK);
+        CHECK(registry->register_device(registry, &device.known) == OPDOCK_OK);
+        CHECK(registry->register_op(registry, &op.known) == OPDOCK_OK);
+        return registry->register_impl(registry, &impl.known);
+    });
+    CHECK(host->explain("sound.op", "cpu", nullptr, nullptr)["chain"].size() == 1);
+}
+
+TEST_CASE("unknown flags are ignored, and unknown required ones are not") {
+    MadeHost host;
+    host.module("flags", [](opdock_registry *registry) {
+        opdock_vendor vendor = sound_vendor();
+        vendor.flags = ~0u;
+        opdock_op op = {};
+        op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+        op.flags = ~0u;
+        op.signature = sound_op;
+        opdock_impl impl = sound_impl("default.flags"), newer = sound_impl("default.newer");
+        impl.flags = ~0u;
+        newer.required_flags = 1u << 30;
+        CHECK(registry->register_vendor(registry, &vendor) == OPDOCK_OK);
+        CHECK(registry->register_op(registry, &op) == OPDOCK_OK);
+        CHECK(registry->register_impl(registry, &impl) == OPDOCK_OK);
+        return registry->register_impl(registry, &newer);
+    });
+    CHECK(host->explain("sound.op", "cpu", nullptr, nullptr)["chain"] == nlohmann::json::parse(R"(["default.flags"])"));
+    CHECK(host.logged("'default.newer'") == 1);
+    check_says(rejection_of([](opdock_registry *registry) {
+                   opdock_op op = {};
+                   op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+                   op.required_flags = 2;
+                   op.signature = "sound.other(input: T[n]) -> (output: T[n])";
+                   return registry->register_op(registry, &op);
+               }),
+               {"OPDOCK-E040", "0x2"});
+}
+
+// --- the transaction
+// ----------------------------------------------------------------------------------------------------
+
+TEST_CASE("after an error the registry goes on looking, and every error is reported") {
+    const std::string why = rejection_of([](opdock_registry *registry) {
+        opdock_impl no_kernel = sound_impl("default.without-kernel"), bad_kind = sound_impl("default.bad-kind");
+        no_kernel.kernel = nullptr;
+        bad_kind.kind = 9;
+        opdock_impl undeclared = sound_impl();
+        undeclared.op = "sound.never";
+        registry->register_impl(registry, &no_kernel);
+        registry->register_impl(registry, &bad_kind);
+        CHECK(declare(registry, "sound.later(input: T[n]) -> (output: T[n])") == OPDOCK_OK);
+        CHECK(declare(registry, "sound.broken(") == OPDOCK_INVALID_ARGUMENT);
+        CHECK(registry->register_impl(registry, &undeclared) == OPDOCK_OK); // it may yet be declared
+        return registry->fail(registry, OPDOCK_FAILED, "and the weather is bad");
+    });
+    check_says(why, {"OPDOCK-E034", "5 errors", "default.without-kernel", "default.bad-kind", "sound.broken",
+                     "sound.never", "returned FAILED: and the weather is bad"});
+}
+
+TEST_CASE("a status of the entry keeps out what was sound") {
+    check_says(rejection_of([](opdock_registry *) { return OPDOCK_UNSUPPORTED; }),
+               {"OPDOCK-E030", "returned UNSUPPORTED: it gave no reason"});
+    check_says(rejection_of([](opdock_registry *) -> opdock_status { throw std::runtime_error("oh no"); }),
+               {"OPDOCK-E031", "oh no"});
+    check_says(rejection_of([](opdock_registry *) -> opdock_status { throw 42; }), {"OPDOCK-E031"});
+}
+
+TEST_CASE("an entry that returns OK has not failed, whatever sentence it left") {
+    MadeHost host;
+    host.module("undecided", [](opdock_registry *registry) {
+        declare(registry, sound_op);
+        registry->fail(registry, OPDOCK_FAILED, "never mind");
+        return OPDOCK_OK;
+    });
+    CHECK(host->find_op("sound.op") != nullptr);
+}
+
+TEST_CASE("an op may be declared after its implementations") {
+    MadeHost host;
+    host.module("backwards", [](opdock_registry *registry) {
+        const opdock_impl impl = sound_impl();
+        registry->register_impl(registry, &impl);
+        return declare(registry, sound_op);
+    });
+    CHECK(host->explain("sound.op", "cpu", nullptr, nullptr)["chain"].size() == 1);
+}
+
+TEST_CASE("a plugin that registers without end is rejected") {
+    const std::string why = rejection_of([](opdock_registry *registry) {
+        const opdock_vendor vendor = sound_vendor();
+        for (size_t i = 0; i <= core::max_registrations; ++i) {
+            registry->register_vendor(registry, &vendor);
+        }
+        CHECK(registry->register_vendor(registry, &vendor) == OPDOCK_INVALID_ARGUMENT);
+        return OPDOCK_OK;
+    });
+    check_says(why, {"OPDOCK-E041", "65536"});
+}
+
+TEST_CASE("everything but functions and user_data is copied") {
+    std::string signature = sound_op, doc = "What it does.", impl_id = "default.sound", device = "cpu", dtypes = "f32",
+                vendor_name = "soundvendor", knob_name = "block";
+    opdock_knob knob = sound_knob(knob_name.c_str());
+    const opdock_knob *knobs[] = {&knob};
+    opdock_impl impl = sound_impl(impl_id.c_str());
+    MadeHost host;
+    host.module("copied", [&](opdock_registry *registry) {
+        opdock_op op = {};
+        op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+        op.signature = signature.c_str();
+        op.doc = doc.c_str();
+        const opdock_vendor vendor = sound_vendor(vendor_name.c_str());
+        impl.device = device.c_str();
+        impl.dtypes = dtypes.c_str();
+        impl.n_knobs = 1;
+        impl.knobs = knobs;
+        registry->register_vendor(registry, &vendor);
+        registry->register_op(registry, &op);
+        return registry->register_impl(registry, &impl);
+    });
+    const nlohmann::json before = host->describe();
+    for (std::string *text : {&signature, &doc, &impl_id, &device, &dtypes, &vendor_name, &knob_name}) {
+        std::fill(text->begin(), text->end(), '?');
+    }
+    knob = {};
+    knobs[0] = nullptr;
+    impl = {};
+    CHECK(host->describe() == before);
+    std::vector<float> in(3), out(3);
+    CHECK(host.op("sound.op").try_call({Tensor(in.data(), f32, {3})}, {Tensor(out.data(), f32, {3})}) == OPDOCK_OK);
+}
+
+TEST_CASE("the registry tells the ABI of the host and has its table") {
+    MadeHost host;
+    host.module("curious", [](opdock_registry *registry) {
+        CHECK(registry->struct_size >= OPDOCK_STRUCT_SIZE(opdock_registry, fail));
+        CHECK(registry->abi_major == OPDOCK_ABI_MAJOR);
+        CHECK(registry->abi_minor == OPDOCK_ABI_MINOR);
+        CHECK(registry->host->struct_size >= OPDOCK_STRUCT_SIZE(opdock_host, call_op));
+        CHECK(registry->host->abi_minor == OPDOCK_ABI_MINOR);
+        return OPDOCK_OK;
+    });
+}
