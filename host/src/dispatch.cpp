@@ -57,10 +57,17 @@ constexpr QuickWay quick_way_of() {
     return {call_or_look_back<Matching>, attempt<Matching>};
 }
 
-// A thread without a state yet, with scopes, or inside a kernel that calls another op.
+// A thread without a state yet, with scopes, inside a kernel that calls another op, or with a message of an earlier
+// kernel's that is not about this call.
 [[gnu::noinline]] opdock_status call_in_context(OpEntry &op, const opdock_args &args) {
     ThreadState *thread = opdock_thread_state;
-    if (thread == nullptr || thread->flags != ThreadState::scoped) {
+    if (thread == nullptr) {
+        return call_slowly(nullptr, op, args);
+    }
+    if ((thread->flags & ThreadState::spoken_to) != 0) {
+        thread->forget_message();
+    }
+    if ((thread->flags & ~ThreadState::scoped) != 0) {
         return call_slowly(nullptr, op, args);
     }
     try {
@@ -129,6 +136,7 @@ opdock_status call_target(const opdock_target *given, opdock_handle *handle, con
 }
 
 opdock_status leave_error(opdock_status status, std::string message) {
+    thread_state().forget_message();
     thread_state().error = std::move(message);
     return status;
 }
@@ -274,7 +282,7 @@ opdock_status call_from_kernel(const opdock_problem *from, const char *op, const
         status = leave_current_exception();
     }
     if (status != OPDOCK_OK) {
-        thread_state().message = thread_state().error; // so that the kernel may return the status as it is
+        thread_state().leave_message(thread_state().error); // so that the kernel may return the status as it is
     }
     switch (status) { // the host's own statuses mean nothing to the caller of the kernel
     case OPDOCK_UNKNOWN_OP:

@@ -133,9 +133,10 @@ void host_log(const opdock_host *api, int32_t level, const char *message) {
 
 opdock_status host_fail(const opdock_host * /*host*/, opdock_status status, const char *message) {
     try {
-        thread_state().message = message != nullptr ? message : "";
-        thread_state().error = thread_state().message; // nobody comes after the kernel of a prepared call
-    } catch (...) {                                    // the status has to do
+        ThreadState &thread = thread_state();
+        thread.leave_message(message != nullptr ? message : "");
+        thread.error = thread.message; // nobody comes after the kernel of a prepared call
+    } catch (...) {                    // the status has to do
     }
     return status;
 }

@@ -39,7 +39,7 @@ opdock_status Host::make_current(DLDevice device) const {
     const opdock_status status = call_plugin(
         [&] { return provider->table.make_current(&table_.api, provider->table.user_data, device.device_id); });
     if (status != OPDOCK_OK) {
-        thread_state().message = "make_current: " + take_message(status);
+        thread_state().leave_message("make_current: " + take_message(status));
     }
     return status;
 }

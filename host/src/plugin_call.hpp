@@ -37,7 +37,7 @@ inline opdock_status status_of_exception() noexcept {
 
 template<typename Function>
 opdock_status call_plugin(Function function) noexcept {
-    thread_state().message.clear();
+    thread_state().forget_message();
     try {
         return function();
     } catch (...) {

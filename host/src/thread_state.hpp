@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "opdock/opdock.h"
@@ -59,6 +60,7 @@ struct ThreadState {
     static constexpr uint32_t scoped = 1;      // `scopes` is not empty
     static constexpr uint32_t nested = 2;      // `active` is not null
     static constexpr uint32_t registering = 4; // inside a plugin's entry
+    static constexpr uint32_t spoken_to = 8;   // a plugin left a message since the host last called one
 
     // Any of the above: the call takes the long way.
     uint32_t flags = 0;
@@ -71,12 +73,21 @@ struct ThreadState {
     std::vector<std::unique_ptr<Slot>> slot_storage;
     std::vector<Scope> scopes;
     std::string error;   // opdock_last_error
-    std::string message; // what a plugin left with fail() since the last clear
+    std::string message; // what a plugin left with fail() since it was last taken or cleared
     // The last launches on devices other than the CPU, for the message of a lost device.
     std::array<Launch, 8> launches = {};
     uint32_t n_launches = 0;
 
     Slot &slot(uint32_t index);
+    // As fail() leaves it. The next call takes the long way once, because the short one does not clear messages.
+    void leave_message(std::string text) {
+        message = std::move(text);
+        flags |= spoken_to;
+    }
+    void forget_message() {
+        message.clear();
+        flags &= ~spoken_to;
+    }
 };
 
 // The state of the calling thread, made on first use.

@@ -146,6 +146,24 @@ TEST_CASE("when everything fails the error lists every reason") {
     }
 }
 
+TEST_CASE("a kernel that gives no reason is reported by its status, not by what somebody said before") {
+    ThreeKinds t;
+    bool failing = false;
+    t.standard.work = [&](const opdock_problem &problem, const opdock_call &) -> opdock_status {
+        if (failing) {
+            return OPDOCK_INVALID_ARGUMENT;
+        }
+        problem.host->fail(problem.host, OPDOCK_FAILED, "a sentence about nothing");
+        return OPDOCK_OK;
+    };
+    CHECK(t.rows.call(t.host.op()) == OPDOCK_OK);
+    CHECK(t.rows.call(t.host.op()) == OPDOCK_OK);
+    failing = true;
+    CHECK(t.rows.call(t.host.op()) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(contains(last_error(), "it gave no reason"));
+    CHECK_FALSE(contains(last_error(), "about nothing"));
+}
+
 TEST_CASE("a kernel that throws has failed") {
     ThreeKinds t;
     t.standard.work = [](const auto &, const auto &) -> opdock_status { throw std::runtime_error("boom"); };
