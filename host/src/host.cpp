@@ -7,12 +7,10 @@
 #include <filesystem>
 #include <iterator>
 #include <set>
-#include <thread>
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
 
-#include "dispatch.hpp"
 #include "error.hpp"
 #include "inspect.hpp"
 #include "load.hpp"
@@ -28,9 +26,7 @@ struct Hosts {
     std::mutex mutex;
     std::map<uint64_t, Host *> open;
     uint64_t next_id = 1;
-    // What plugins of closed hosts may still have pointers to.
-    std::vector<std::unique_ptr<PluginTable>> tables;
-    std::vector<std::unique_ptr<Registrar>> registrars;
+    std::vector<std::unique_ptr<Registrar>> registrars; // of closed hosts: plugins may have kept their registries
 
     std::mutex index_mutex;
     uint32_t next_index = 0;
@@ -63,7 +59,6 @@ void start_over_in_child() {
     Hosts &old = hosts();
     fresh->open = old.open;
     fresh->next_id = old.next_id;
-    fresh->tables = std::move(old.tables);
     fresh->registrars = std::move(old.registrars);
     fresh->next_index = old.next_index;
     fresh->free_indices = old.free_indices;
@@ -117,34 +112,6 @@ std::string install_directory() {
     return ignored ? std::string() : (library.parent_path() / "opdock" / "plugins").string();
 }
 
-PluginTable &new_plugin_table() {
-    const std::lock_guard lock(hosts().mutex);
-    return *hosts().tables.emplace_back(std::make_unique<PluginTable>());
-}
-
-void host_log(const opdock_host *api, int32_t level, const char *message) {
-    PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
-    table.users.fetch_add(1);
-    if (const Host *host = table.host.load()) {
-        host->log().write(level, message != nullptr ? message : "", __builtin_FILE(), __builtin_LINE());
-    }
-    table.users.fetch_sub(1);
-}
-
-opdock_status host_fail(const opdock_host * /*host*/, opdock_status status, const char *message) {
-    try {
-        ThreadState &thread = thread_state();
-        thread.leave_message(message != nullptr ? message : "");
-        thread.error = thread.message; // nobody comes after the kernel of a prepared call
-    } catch (...) {                    // the status has to do
-    }
-    return status;
-}
-
-const void *host_get_extension(const opdock_host * /*host*/, const char * /*name*/) {
-    return nullptr;
-}
-
 } // namespace
 
 Host::Host(HostOptions options)
@@ -165,14 +132,6 @@ Host::~Host() {
 }
 
 void Host::open(const HostOptions &options) {
-    table_.api.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, call_op);
-    table_.api.abi_major = OPDOCK_ABI_MAJOR;
-    table_.api.abi_minor = OPDOCK_ABI_MINOR;
-    table_.api.host_data = &table_;
-    table_.api.log = host_log;
-    table_.api.fail = host_fail;
-    table_.api.get_extension = host_get_extension;
-    table_.api.call_op = call_from_kernel;
     table_.host = this;
     handle_forks();
     log_.set_level(environment_.log_level(OPDOCK_LOG_INFO));
@@ -215,10 +174,7 @@ void Host::close() {
             });
         }
     }
-    table_.host = nullptr;
-    while (table_.users != 0) {
-        std::this_thread::yield(); // a thread of a plugin is writing a line
-    }
+    table_.close();
     {
         const std::lock_guard lock(all.mutex);
         std::move(book->registrars.begin(), book->registrars.end(), std::back_inserter(all.registrars));

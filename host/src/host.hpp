@@ -17,14 +17,13 @@
 #include "ledger.hpp"
 #include "log.hpp"
 #include "opdock/opdock.h"
+#include "plugin_table.hpp"
 #include "policy_sources.hpp"
 #include "resolve_error.hpp"
 #include "search.hpp"
 #include "thread_state.hpp"
 
 namespace opdock::core {
-
-class Host;
 
 struct WorkspaceAllocator {
     decltype(opdock_options::allocate_workspace) allocate = nullptr;
@@ -41,13 +40,6 @@ struct HostOptions {
     std::optional<Environment> environment; // none: the process's own
     std::string system_policy_file = core::system_policy_file;
     std::optional<std::vector<SearchDirectory>> standard_directories; // none: beside the library, /usr/local, /usr
-};
-
-// What plugins know of a host. They may use it as long as the process, so it outlives the host and is never freed.
-struct PluginTable {
-    opdock_host api = {};
-    std::atomic<const Host *> host{nullptr}; // null when it was closed
-    std::atomic<uint32_t> users{0};          // threads of plugins that are using `host`
 };
 
 class Host {

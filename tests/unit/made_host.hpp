@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -109,6 +108,16 @@ class MadeHost {
                       std::vector<std::string> modules = {}, core::WorkspaceAllocator workspace = {})
         : host_(std::make_unique<core::Host>(options(environment, system_policy, std::move(modules), workspace))) {}
 
+    MadeHost(const MadeHost &) = delete;
+    MadeHost &operator=(const MadeHost &) = delete;
+    ~MadeHost() {
+        host_.reset(); // which may write lines
+        for (const Line *line = newest_; line != nullptr;) {
+            const std::unique_ptr<const Line> owned(line);
+            line = line->older;
+        }
+    }
+
     core::Host &operator*() { return *host_; }
     core::Host *operator->() { return host_.get(); }
     void close() { host_.reset(); }
@@ -141,8 +150,12 @@ class MadeHost {
     }
 
     std::vector<std::string> log() const {
-        const std::lock_guard lock(*mutex_);
-        return *lines_;
+        std::vector<std::string> texts;
+        for (const Line *line = newest_.load(); line != nullptr; line = line->older) {
+            texts.push_back(line->text);
+        }
+        std::reverse(texts.begin(), texts.end());
+        return texts;
     }
     // How many lines of the log hold `text`.
     int64_t logged(const std::string &text) const {
@@ -152,6 +165,12 @@ class MadeHost {
     }
 
   private:
+    // Without a lock, which a forked child could find held for good.
+    struct Line {
+        std::string text;
+        Line *older;
+    };
+
     core::HostOptions options(const core::RawEnvironment &environment, const std::string &system_policy,
                               std::vector<std::string> modules, core::WorkspaceAllocator workspace) {
         core::HostOptions made;
@@ -162,16 +181,16 @@ class MadeHost {
         made.standard_directories = std::vector<core::SearchDirectory>{};
         made.log = core::Log(
             [](void *self, int32_t, const char *line) {
-                const auto &host = *static_cast<const MadeHost *>(self);
-                const std::lock_guard lock(*host.mutex_);
-                host.lines_->push_back(line);
+                std::atomic<Line *> &newest = static_cast<const MadeHost *>(self)->newest_;
+                Line *added = new Line{line, newest.load()};
+                while (!newest.compare_exchange_weak(added->older, added)) {
+                }
             },
             this);
         return made;
     }
 
-    std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
-    std::unique_ptr<std::vector<std::string>> lines_ = std::make_unique<std::vector<std::string>>();
+    mutable std::atomic<Line *> newest_{nullptr};
     std::deque<std::unique_ptr<Made>> made_;
     std::unique_ptr<core::Host> host_;
 };

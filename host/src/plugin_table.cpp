@@ -1,0 +1,65 @@
+#include "plugin_table.hpp"
+
+#include <memory>
+#include <thread>
+
+#include "dispatch.hpp"
+#include "host.hpp"
+#include "thread_state.hpp"
+
+namespace opdock::core {
+namespace {
+
+// All that were made. A list without a lock, which a forked child could inherit.
+std::atomic<PluginTable *> newest{nullptr};
+
+void host_log(const opdock_host *api, int32_t level, const char *message) {
+    PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
+    table.users.fetch_add(1);
+    if (const Host *host = table.host.load()) {
+        host->log().write(level, message != nullptr ? message : "", __builtin_FILE(), __builtin_LINE());
+    }
+    table.users.fetch_sub(1);
+}
+
+opdock_status host_fail(const opdock_host * /*api*/, opdock_status status, const char *message) {
+    try {
+        ThreadState &thread = thread_state();
+        thread.leave_message(message != nullptr ? message : "");
+        thread.error = thread.message; // nobody comes after the kernel of a prepared call
+    } catch (...) {                    // the status has to do
+    }
+    return status;
+}
+
+const void *host_get_extension(const opdock_host * /*api*/, const char * /*name*/) {
+    return nullptr;
+}
+
+} // namespace
+
+void PluginTable::close() {
+    host = nullptr;
+    while (users != 0) {
+        std::this_thread::yield(); // a thread of a plugin is writing a line
+    }
+}
+
+PluginTable &new_plugin_table() {
+    auto made = std::make_unique<PluginTable>();
+    opdock_host &api = made->api;
+    api.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, call_op);
+    api.abi_major = OPDOCK_ABI_MAJOR;
+    api.abi_minor = OPDOCK_ABI_MINOR;
+    api.host_data = made.get();
+    api.log = host_log;
+    api.fail = host_fail;
+    api.get_extension = host_get_extension;
+    api.call_op = call_from_kernel;
+    made->older = newest.load();
+    while (!newest.compare_exchange_weak(made->older, made.get())) {
+    }
+    return *made.release();
+}
+
+} // namespace opdock::core
