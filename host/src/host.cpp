@@ -268,7 +268,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into) {
         return refuse(rejection->code, rejection->message);
     }
     try {
-        take({record.id, record.vendor, record.path}, std::get<Loaded>(loaded).entry, into);
+        take({record.id, record.vendor, record.path, true}, std::get<Loaded>(loaded).entry, into);
     } catch (const Rejected &rejected) {
         return refuse(rejected.code(), rejected.what());
     }
@@ -294,8 +294,8 @@ void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &int
         }
         throw Rejected(errors.front().code, message);
     }
-    for (const std::string &left_out : registrar.left_out()) {
-        log_.warning(fmt::format("Plugin '{}': {}", identity.id, left_out));
+    for (const std::string &warning : registrar.warnings()) {
+        log_.warning(fmt::format("Plugin '{}': {}", identity.id, warning));
     }
     extend(into, registration);
 }

@@ -13,6 +13,7 @@
 #include "dtype.hpp"
 #include "error.hpp"
 #include "spelling.hpp"
+#include "standard_ops.hpp"
 #include "thread_state.hpp"
 
 namespace opdock::core {
@@ -127,6 +128,15 @@ std::vector<std::vector<uint32_t>> parse_dtypes(const std::string &text, const S
                            fmt::format("dtypes '{}': '{}' has {} dtypes, but the signature has {} dtype variables",
                                        text, tuple_text, tuple.size(), signature.dtype_variables.size()));
         }
+        for (size_t i = 0; i < tuple.size(); ++i) {
+            const std::vector<uint32_t> &allowed = signature.allowed_dtypes[i];
+            if (std::find(allowed.begin(), allowed.end(), tuple[i]) == allowed.end()) {
+                throw Rejected(RejectCode::bad_field,
+                               fmt::format("dtypes '{}': {} of '{}' is never {}, so '{}' would never be chosen", text,
+                                           signature.dtype_variables[i], signature.name, dtype_name(tuple[i]),
+                                           tuple_text));
+            }
+        }
         tuples.push_back(std::move(tuple));
     }
     return tuples;
@@ -222,6 +232,9 @@ void Registrar::run(opdock_entry entry) {
     }
     open_ = false;
     thread.flags &= ~ThreadState::registering;
+    if (n_registered_ == 0 && status == OPDOCK_OK && errors_.empty()) {
+        warnings_.emplace_back("it registers nothing");
+    }
     if (status != OPDOCK_OK) {
         const std::string &reason = !fail_message_.empty() ? fail_message_ : thread.message;
         keep(RejectCode::entry_failed, fmt::format("opdock_register returned {}: {}", opdock_status_name(status),
@@ -368,9 +381,25 @@ void Registrar::add_op(const opdock_op &given) {
     try {
         declaration.signature = std::make_shared<const Signature>(parse_signature(text));
     } catch (const Error &error) {
+        misdeclared_.insert(text.substr(0, text.find('(')));
         throw Rejected(RejectCode::bad_signature, error.what());
     }
     const std::string &name = declaration.signature->name;
+    const std::string_view standard = standard_signature(name);
+    if (std::string why; !standard.empty() && declaration.signature->text != standard &&
+                         compare(*declaration.signature, parse_signature(standard), &why) == Compatibility::conflict) {
+        misdeclared_.insert(name);
+        throw Rejected(RejectCode::signature_conflict,
+                       fmt::format("op '{}' is a standard op, and this declaration contradicts the standard's: {}\n"
+                                   "  declared: {}\n  standard: {}\nDeclare it with the text of "
+                                   "opdock/standard_ops.h, or give an op of your own a name like 'vendor.{}'.",
+                                   name, why, declaration.signature->text, standard, name));
+    }
+    if (standard.empty() && name.find('.') == std::string::npos) {
+        warnings_.push_back(fmt::format("op '{}' has no prefix, and such names belong to the standard ops; name it "
+                                        "'vendor.{}' lest another plugin means something else by it",
+                                        name, name));
+    }
     if (std::any_of(registration_.ops.begin(), registration_.ops.end(),
                     [&](const OpDeclaration &known) { return known.signature->name == name; })) {
         throw Rejected(RejectCode::duplicate, fmt::format("op '{}' is declared twice by this plugin", name));
@@ -388,7 +417,7 @@ void Registrar::add_impl(const opdock_impl &given) {
     const std::string what = fmt::format("'{}' for op '{}'", copy->impl_id, copy->op);
     copy->required_flags = impl.required_flags;
     if ((impl.required_flags & ~known_required_impl_flags) != 0) {
-        left_out_.push_back(fmt::format("implementation {} is left out: its required_flags {:#x} are not known to this "
+        warnings_.push_back(fmt::format("implementation {} is left out: its required_flags {:#x} are not known to this "
                                         "host; install a newer opdock",
                                         what, impl.required_flags));
         return;
@@ -401,6 +430,11 @@ void Registrar::add_impl(const opdock_impl &given) {
                                           : (copy->kind == Kind::vendor ? identity_.vendor : std::string());
     if (copy->kind == Kind::vendor && copy->vendor.empty()) {
         throw Rejected(RejectCode::bad_field, fmt::format("{}: kind vendor without a vendor", what));
+    }
+    if (copy->kind == Kind::vendor && identity_.one_vendor && !same_name(copy->vendor, identity_.vendor)) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("{}: vendor is '{}', but the plugin is of vendor '{}'; leave it null", what,
+                                   copy->vendor, identity_.vendor));
     }
     copy->device = copy_identifier("device", impl.device);
     copy->plugin = identity_.id;
@@ -467,6 +501,9 @@ void Registrar::finish() {
             });
         const std::string what =
             fmt::format("register_impl: '{}' for op '{}'", implementation->impl_id, implementation->op);
+        if (declaration == registration_.ops.end() && misdeclared_.contains(implementation->op)) {
+            continue; // said already
+        }
         if (declaration == registration_.ops.end()) {
             keep(RejectCode::op_undeclared,
                  fmt::format("{}: this plugin does not declare the op. Call register_op with its signature "

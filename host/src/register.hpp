@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct PluginIdentity {
     std::string id;
     std::string vendor;
     std::string path; // for messages: the file, or the id of a module of the program itself
+    // Whether its implementations are of that vendor too. A program may register those of several.
+    bool one_vendor = false;
 };
 
 struct RegistrationError {
@@ -37,8 +40,8 @@ class Registrar {
     void run(opdock_entry entry);
 
     const std::vector<RegistrationError> &errors() const { return errors_; }
-    // Implementations left out without an error: they need a newer host.
-    const std::vector<std::string> &left_out() const { return left_out_; }
+    // What is no error: implementations left out because they need a newer host, names that are asking for trouble.
+    const std::vector<std::string> &warnings() const { return warnings_; }
     Registration take() { return std::move(registration_); }
 
   private:
@@ -68,7 +71,8 @@ class Registrar {
     Registration registration_;
     std::vector<std::shared_ptr<Implementation>> implementations_; // until finish()
     std::vector<RegistrationError> errors_;
-    std::vector<std::string> left_out_;
+    std::vector<std::string> warnings_;
+    std::set<std::string, std::less<>> misdeclared_; // ops whose declarations were rejected
     std::string fail_message_;
     size_t n_registered_ = 0;
     bool open_ = false;

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "fake_device.hpp"
+#include "standard_ops.hpp"
+#include "standard_signatures.hpp"
 #include "thrown_error.hpp"
 
 using namespace opdock;
@@ -651,4 +653,71 @@ TEST_CASE("the registry tells the ABI of the host and has its table") {
         CHECK(registry->host->abi_minor == OPDOCK_ABI_MINOR);
         return OPDOCK_OK;
     });
+}
+
+// --- standard ops and names of one's own
+
+TEST_CASE("a standard op is declared as the standard says, whoever comes first") {
+    const std::string why =
+        rejection_of([](opdock_registry *registry) { return declare(registry, "relu(inp: T[n]) -> (output: T[n])"); });
+    check_says(why, {"OPDOCK-E037", "op 'relu' is a standard op", "opdock/standard_ops.h", "vendor.relu"});
+    MadeHost host;
+    host.module("longer", [](opdock_registry *registry) {
+        return declare(registry, "relu(input: T[...], *, slope: float = 0.0) -> (output ~ input: T[...])");
+    });
+}
+
+TEST_CASE("every standard op of the SDK is known to the host") {
+    for (const OpDeclaration &op : test::standard_ops) {
+        CHECK(core::standard_signature(op.name) == op.signature);
+    }
+    CHECK(core::standard_signature("rel").empty());
+    CHECK(core::standard_signature("").empty());
+}
+
+TEST_CASE("an implementation of an op whose declaration is wrong is not blamed as well") {
+    const std::string why = rejection_of([](opdock_registry *registry) {
+        declare(registry, "typo.op(a T[n]) -> (b: T[n])");
+        opdock_impl impl = sound_impl("default.typo");
+        impl.op = "typo.op";
+        registry->register_impl(registry, &impl);
+        return OPDOCK_OK;
+    });
+    check_says(why, {"OPDOCK-E036", "an error: register_op"});
+    CHECK_FALSE(contains(why, "does not declare"));
+}
+
+TEST_CASE("dtypes that no call can have are rejected") {
+    const std::string why = rejection_of([](opdock_registry *registry) {
+        opdock_impl impl = sound_impl("default.faulty");
+        impl.dtypes = "f32|i64";
+        return registry->register_impl(registry, &impl);
+    });
+    check_says(why, {"OPDOCK-E039", "T of 'sound.op' is never i64"});
+}
+
+TEST_CASE("an op without a prefix that is not standard is a warning, and so is registering nothing") {
+    MadeHost host;
+    host.module("short", [](opdock_registry *registry) { return declare(registry, "fastop(a: T[n]) -> (b: T[n])"); });
+    CHECK(host.logged("name it 'vendor.fastop'") == 1);
+    host.module("empty", [](opdock_registry *) { return OPDOCK_OK; });
+    CHECK(host.logged("Plugin 'empty': it registers nothing") == 1);
+}
+
+TEST_CASE("the implementations of a plugin file are of the vendor that its note names") {
+    const auto entry = [](opdock_registry *registry) -> opdock_status {
+        declare(registry, sound_op);
+        opdock_impl impl = sound_impl("vendor.other");
+        impl.kind = OPDOCK_KIND_VENDOR;
+        impl.vendor = "other";
+        return registry->register_impl(registry, &impl);
+    };
+    core::Registrar strict({"acme", "acme", "/opt/libacme.so", true}, nullptr);
+    strict.run(entry);
+    REQUIRE(strict.errors().size() == 2); // the entry handed the first one on
+    CHECK(strict.errors().front().code == core::RejectCode::bad_field);
+    CHECK(contains(strict.errors().front().message, "vendor is 'other', but the plugin is of vendor 'acme'"));
+    core::Registrar program({"acme", "acme", "acme"}, nullptr);
+    program.run(entry);
+    CHECK(program.errors().empty());
 }
