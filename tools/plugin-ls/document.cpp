@@ -40,7 +40,7 @@ std::string text_of(const json &object, const char *member) {
 }
 
 std::string source_text(const std::string &source) {
-    return source == "default" ? "built-in" : "from " + source;
+    return source == "built-in" ? source : "from " + source;
 }
 
 std::vector<std::string> op_names(const json &document) {

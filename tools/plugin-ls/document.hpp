@@ -14,7 +14,7 @@ std::string words(const nlohmann::json &value, const char *separator = " ");
 // The member as words, or "" when it is missing, null or empty.
 std::string text_of(const nlohmann::json &object, const char *member);
 
-// "from PLUGIN_PREFER"; "built-in" for the host's "default", which is the name of a kind as well.
+// "from PLUGIN_PREFER"; "built-in" as it is.
 std::string source_text(const std::string &source);
 
 // Names of all ops, in the document's order.

@@ -23,7 +23,7 @@ std::string list_of_vendors(const json &list, const char *when_null) {
 std::string source_of(const json &policy, const std::string &setting) {
     const json &sources = policy.at("sources");
     const auto found = sources.find(setting);
-    return source_text(found == sources.end() ? "default" : words(*found));
+    return source_text(found == sources.end() ? "built-in" : words(*found));
 }
 
 // `where` is "" for all devices.

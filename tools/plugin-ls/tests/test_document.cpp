@@ -20,7 +20,7 @@ TEST_CASE("values of every type become words") {
 
 TEST_CASE("a source reads as what it is") {
     CHECK(source_text("PLUGIN_PREFER") == "from PLUGIN_PREFER");
-    CHECK(source_text("default") == "built-in");
+    CHECK(source_text("built-in") == "built-in");
 }
 
 TEST_CASE("an op that nobody declares is a failure with near misses") {
