@@ -29,4 +29,10 @@ std::vector<std::string> impl_ids(const nlohmann::json &document);
 // The plugins that were not taken.
 nlohmann::json rejected_plugins(const nlohmann::json &document);
 
+// Whether something that was asked for by name was not taken: a module, a manifest, a plugin of a folder.
+bool lacks_requested(const nlohmann::json &document);
+
+// Whether a line of the host's log says what the document's plugins and problems say as well.
+bool repeats(const std::string &line, const nlohmann::json &document);
+
 } // namespace opdock::plugin_ls

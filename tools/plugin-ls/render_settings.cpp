@@ -42,15 +42,15 @@ void add_settings(Table &table, const json &section, const std::string &where) {
 
 } // namespace
 
-std::string render_paths(const json &paths, const Paint &paint) {
+std::string render_paths(const json &paths, const Page &page) {
     Table table;
     for (const json &path : paths) {
         table.row({{words(path.at("path"))}, {words(path.at("origin")), Tint::quiet}});
     }
-    return table.text(paint);
+    return table.text(page);
 }
 
-std::string render_policy(const json &policy, const Paint &paint) {
+std::string render_policy(const json &policy, const Page &page) {
     Table table;
     add_settings(table, policy, "");
     if (const auto devices = policy.find("devices"); devices != policy.end()) {
@@ -58,7 +58,7 @@ std::string render_policy(const json &policy, const Paint &paint) {
             add_settings(table, section, device + " ");
         }
     }
-    return table.text(paint);
+    return table.text(page);
 }
 
 } // namespace opdock::plugin_ls

@@ -158,7 +158,7 @@ void write_files(const std::vector<Result> &results) {
 
 std::string render_text(const Request &request, const Signature &signature, const Arguments &arguments,
                         const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results) {
-    const cli::Paint plain(false);
+    const cli::Page plain(false);
     cli::Table facts;
     facts.row({{"served by"}, {served_text(outcome)}});
     facts.row({{"time"}, {time_text(outcome)}});
