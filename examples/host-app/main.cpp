@@ -21,10 +21,14 @@ int main() {
         rmsnorm({&input, &weight}, {&output, nullptr}, {{"eps", 1e-6}});
         std::cout << "rmsnorm of a row of 2 with weight 0.5: " << y[0] << "\n";
 
-        // In a loop: everything is checked and chosen once, and each run only takes the pointers.
+        // In a loop: everything is checked and chosen once, and each run only takes the pointers. Nothing is tried in
+        // place of a kernel that fails: the status is for the program to look at.
         opdock::Prepared prepared = rmsnorm.prepare({&input, &weight}, {&output, nullptr}, {{"eps", 1e-6}});
         for (int step = 0; step < 1000; ++step) {
-            prepared.run({x.data(), w.data(), y.data(), nullptr});
+            const opdock_status status = prepared.run({x.data(), w.data(), y.data(), nullptr});
+            if (status != OPDOCK_OK) {
+                throw opdock::Error(status, prepared.impl() + " failed: " + opdock_status_name(status));
+            }
         }
         std::cout << "prepared: " << prepared.impl() << "\n";
 

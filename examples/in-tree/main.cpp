@@ -11,13 +11,23 @@
 namespace {
 
 // 1. Define. The same code could be a plugin.
+//
+// What this leaves to others is said before it is chosen: a prepared call has nobody to fall back to.
+opdock::Status plain_only(const opdock::Problem &problem) {
+    if (problem.get_bool(1) || problem.has_output(1)) {
+        return opdock::unsupported("zero_centered_gamma and rsigma are left to others");
+    }
+    return {};
+}
+
 opdock::Status my_rmsnorm(const opdock::Call &call) {
     const auto input = call.input<const float>(0);
     const auto weight = call.input<const float>(1);
     const auto output = call.output<float>(0);
     const double eps = call.get_float(0);
-    if (call.get_bool(1) || call.has_output(1)) {
-        return opdock::unsupported("zero_centered_gamma and rsigma are left to others");
+    // Calls that were not prepared come here without asking plain_only.
+    if (opdock::Status status = plain_only(call); !status.ok()) {
+        return status;
     }
     for (std::int64_t r = 0; r < input.rows(); ++r) {
         const auto row = input.row(r);
@@ -36,9 +46,11 @@ opdock::Status my_rmsnorm(const opdock::Call &call) {
 // 2. Register: the function that a plugin exports as opdock_register.
 opdock_status register_mine(opdock_registry *registry) {
     return opdock::register_plugin(registry, [](opdock::Registry &mine) {
-        mine.implement(
-            opdock::ops::rmsnorm_fwd,
-            opdock::Impl("vendor.mine").kind(OPDOCK_KIND_VENDOR).dtypes("f32,f32").kernel(opdock::kernel<&my_rmsnorm>));
+        mine.implement(opdock::ops::rmsnorm_fwd, opdock::Impl("vendor.mine")
+                                                     .kind(OPDOCK_KIND_VENDOR)
+                                                     .dtypes("f32,f32")
+                                                     .supports(opdock::supports<&plain_only>)
+                                                     .kernel(opdock::kernel<&my_rmsnorm>));
     });
 }
 
@@ -63,6 +75,13 @@ int main() {
             std::cout << ' ' << value;
         }
         std::cout << "\n";
+
+        // What it does not support, a prepared call is not bound to.
+        std::vector<float> r(1);
+        const opdock::Tensor rsigma(r.data(), opdock::f32, {});
+        const opdock::Prepared prepared =
+            host.op("rmsnorm_fwd").prepare({&input, &weight}, {&output, &rsigma}, {{"eps", 1e-6}});
+        std::cout << "prepared with rsigma: " << prepared.impl() << "\n";
     } catch (const opdock::Error &error) {
         std::cerr << error.what() << "\n";
         return 1;

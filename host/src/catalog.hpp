@@ -19,7 +19,8 @@ struct PluginRecord {
     std::string version;
     std::string vendor;
     std::string path;
-    std::string origin; // where the search found it
+    std::string origin;     // where the search found it
+    bool requested = false; // asked for by name
     Status status = Status::loaded;
     std::string code; // "OPDOCK-E012", empty when loaded
     std::string reason;

@@ -107,6 +107,7 @@ json Host::describe() const {
                            {"version", plugin.version},
                            {"vendor", plugin.vendor},
                            {"path", plugin.path},
+                           {"requested", plugin.requested},
                            {"status", status_text(plugin.status)},
                            {"code", plugin.code},
                            {"reason", plugin.reason}});
@@ -114,6 +115,10 @@ json Host::describe() const {
     json paths = json::array();
     for (const SearchPath &path : paths_) {
         paths.push_back({{"path", path.path}, {"origin", path.origin}});
+    }
+    json problems = json::array();
+    for (const SearchProblem &problem : problems_) {
+        problems.push_back({{"message", problem.message}, {"requested", problem.requested}, {"taken", problem.taken}});
     }
     const PolicyStack policy = effective_policy();
     json ops = json::array();
@@ -124,6 +129,7 @@ json Host::describe() const {
             {"host", {{"version", version}, {"abi", {{"major", OPDOCK_ABI_MAJOR}, {"minor", OPDOCK_ABI_MINOR}}}}},
             {"policy", policy_json(policy.flattened())},
             {"paths", std::move(paths)},
+            {"problems", std::move(problems)},
             {"plugins", std::move(plugins)},
             {"ops", std::move(ops)}};
 }

@@ -195,7 +195,8 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
     SearchResult found = search_plugins(input, environment_);
     paths_ = std::move(found.paths);
     std::string refused; // of what was asked for by name
-    for (const SearchProblem &problem : found.problems) {
+    problems_ = std::move(found.problems);
+    for (const SearchProblem &problem : problems_) {
         log_.warning(problem.message);
         if (problem.requested) {
             refused += "\n  " + problem.message;
@@ -231,6 +232,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into) {
     PluginRecord record;
     record.path = candidate.path;
     record.origin = candidate.origin;
+    record.requested = candidate.requested;
     const auto refuse = [&](RejectCode code, const std::string &reason) {
         record.status = is_skip(code) ? PluginRecord::Status::skipped : PluginRecord::Status::rejected;
         record.code = code_text(code);

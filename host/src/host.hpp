@@ -151,6 +151,7 @@ class Host {
     WorkspaceAllocator workspace_;
     PluginTable &table_;
     std::vector<SearchPath> paths_;
+    std::vector<SearchProblem> problems_;
 
     // Published: replaced whole, the old ones kept for those who still read them.
     std::atomic<const Catalog *> catalog_{nullptr};

@@ -14,11 +14,14 @@
 
 namespace opdock::core {
 
+// The source of what nobody set. Not "default", which is a kind.
+inline constexpr const char *built_in_source = "built-in";
+
 template<class T>
 struct Item {
     T value;
-    // "PLUGIN_PREFER", "/etc/opdock/policy.yaml:3:9", "default". Empty for a setting of the program: the layer that the
-    // policy is put into ("program", "scope") names it.
+    // "PLUGIN_PREFER", "/etc/opdock/policy.yaml:3:9", "built-in". Empty for a setting of the program: the layer that
+    // the policy is put into ("program", "scope") names it.
     std::string source;
 
     bool operator==(const Item &) const = default;

@@ -9,8 +9,6 @@
 namespace opdock::core {
 namespace {
 
-constexpr const char *default_source = "default";
-
 struct Layer {
     const Policy *policy;
     const char *name; // the source of items that have none of their own
@@ -112,17 +110,17 @@ PolicySection section_in_force(const std::vector<Layer> &layers, const SectionKe
         }
     }
     if (!section.prefer) {
-        section.prefer = Item<Kind>{Kind::default_, default_source};
+        section.prefer = Item<Kind>{Kind::default_, built_in_source};
     }
     if (!section.strict) {
-        section.strict = Item<bool>{false, default_source};
+        section.strict = Item<bool>{false, built_in_source};
     }
     return section;
 }
 
 template<class T>
 void put(nlohmann::json &json, const char *name, const std::optional<Item<T>> &item) {
-    json["sources"][name] = item ? item->source : default_source;
+    json["sources"][name] = item ? item->source : built_in_source;
     if constexpr (std::is_same_v<T, Kind>) {
         json[name] = kind_name(item ? item->value : Kind::default_);
     } else if constexpr (std::is_same_v<T, bool>) {
@@ -161,12 +159,12 @@ OpPolicy PolicyStack::effective(std::string_view op, std::string_view device_kin
     } else {
         const auto prefer = find_item(layers, keys, &PolicySection::prefer);
         result.order = preferred_order(prefer ? prefer->value : Kind::default_);
-        result.order_source = prefer ? prefer->source : default_source;
+        result.order_source = prefer ? prefer->source : built_in_source;
     }
     const auto strict = find_item(layers, keys, &PolicySection::strict);
     result.strict = strict && strict->value;
-    result.strict_source = strict ? strict->source : default_source;
-    result.allow_source = result.deny_source = default_source;
+    result.strict_source = strict ? strict->source : built_in_source;
+    result.allow_source = result.deny_source = built_in_source;
     if (auto allow = find_item(layers, keys, &PolicySection::allow_vendors)) {
         result.allow = std::move(allow->value);
         result.allow_source = std::move(allow->source);

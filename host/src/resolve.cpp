@@ -36,6 +36,10 @@ bool contains(const Vendors &vendors, std::string_view vendor) {
                        [&](const std::string &name) { return same_name(name, vendor); });
 }
 
+std::string order_of(const std::string &source) {
+    return source == built_in_source ? "the built-in order" : "the order of " + source;
+}
+
 // The rules in their order; each leaves `dropped` alone or fills it in.
 class Rules {
   public:
@@ -168,7 +172,7 @@ Decision resolve(std::span<const Contender> contenders, const Key &key, OpPolicy
         places.push_back(
             {rules.token, candidate.priority,
              Kept{candidate.id, candidate.impl_id, candidate.kind, candidate.vendor, token,
-                  quote(token.text()) + " in the order of " + policy.order_source, contender.availability.answer}});
+                  quote(token.text()) + " in " + order_of(policy.order_source), contender.availability.answer}});
     }
     // Wider than 32 bits, so that the lowest priority can be negated.
     const auto rank = [](const Ranked &place) {

@@ -92,7 +92,7 @@ std::string key_text(const Key &key);
 
 // For people, several lines:
 //
-//     rmsnorm_fwd on cpu:0, dtypes f32,f32, order vendor|default|reference (PLUGIN_PREFER), not strict (default)
+//     rmsnorm_fwd on cpu:0, dtypes f32,f32, order vendor|default|reference (PLUGIN_PREFER), not strict (built-in)
 //       1  vendor.acme     'vendor' in the order of PLUGIN_PREFER
 //       2  default.cpu     'default' in the order of PLUGIN_PREFER
 //       -  vendor.beta     deny_vendors: vendor 'beta' is denied by PLUGIN_DENY_VENDORS

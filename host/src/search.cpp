@@ -95,12 +95,12 @@ class Search {
         try {
             Manifest manifest = read_manifest(path);
             for (const std::string &warning : manifest.warnings) {
-                result_.problems.push_back({warning, requested});
+                result_.problems.push_back({warning, requested, true});
             }
             found.push_back({std::move(manifest.library), origin, requested, path, std::move(manifest.tune),
                              std::move(manifest.signature)});
         } catch (const Error &error) {
-            result_.problems.push_back({std::string(error.what()) + " (" + origin + ")", requested});
+            result_.problems.push_back({std::string(error.what()) + " (" + origin + ")", requested, false});
         }
     }
 
@@ -129,7 +129,7 @@ class Search {
     }
 
     void problem(const std::string &path, const std::string &origin, const std::string &reason, bool requested) {
-        result_.problems.push_back({origin + ": " + quote(path) + ": " + reason, requested});
+        result_.problems.push_back({origin + ": " + quote(path) + ": " + reason, requested, false});
     }
 
     SearchResult result_;

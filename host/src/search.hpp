@@ -45,6 +45,7 @@ struct PluginCandidate {
 struct SearchProblem {
     std::string message;
     bool requested = false; // in strict mode an error of opening the host
+    bool taken = false;     // a warning: what it is about was found all the same
 };
 
 struct SearchResult {

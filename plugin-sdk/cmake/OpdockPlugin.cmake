@@ -3,14 +3,16 @@
 # Builds the plugin libNAME.so from C, C++, CUDA or other sources that the project has enabled.
 #
 #   SOURCES      One of them holds OPDOCK_NOTE and opdock_register (opdock/abi/note.h, opdock/abi/entry.h).
-#   TUNE         The tune file; lies beside the library as NAME.tune.yaml, where hosts look for it.
+#   TUNE         The tune file; lies beside the library as NAME.tune.yaml, where hosts will look for it. Hosts of this
+#                version do not read tune files yet.
 #   DESTINATION  Where it is installed; relative to CMAKE_INSTALL_PREFIX. Default: lib/opdock/plugins (with the lib of
 #                GNUInstallDirs), which hosts search below /usr, /usr/local and their own prefix.
 #   NO_INSTALL   Leave it in the build tree.
 #
-# The calling folder is on the include path. The target NAME is a normal CMake target: link libraries to it and set properties as on any other. Only
-# opdock_register is exported, and every symbol is bound when the library is opened, so that a plugin that cannot work
-# says so then and not in a call. A check after linking makes sure of what a host would otherwise reject it for.
+# The calling folder is on the include path. The target NAME is a normal CMake target: link libraries to it and set
+# properties as on any other. Only opdock_register is exported, and every symbol is bound when the library is opened, so
+# that a plugin that cannot work says so then and not in a call. A check after linking makes sure of the entry, of the
+# exported symbols and of the note, which a host would otherwise reject it for; plugin-ls --check judges all of the file.
 
 cmake_policy(VERSION 3.22)
 

@@ -1,7 +1,7 @@
 # Run after linking a plugin: cmake -DPLUGIN=libacme.so -DREADELF=readelf -P check-plugin.cmake
 #
 # Fails, and removes the library so that the next build links it again, when a host would reject it for its symbols or
-# for its note.
+# for its note. What only the machine decides (libraries, CPU features) and the registration are left to hosts.
 
 cmake_minimum_required(VERSION 3.22)
 
@@ -48,8 +48,67 @@ if(exported)
            "--export-dynamic or a second version script.")
 endif()
 
-read_elf(lines --sections)
-if(NOT lines MATCHES " \\.note\\.opdock ")
+# The payload of each note as bytes in hexadecimal, on the line that names the owner (GNU) or on the next (LLVM).
+read_elf(lines --notes)
+set(payloads)
+set(ours FALSE)
+foreach(line IN LISTS lines)
+    if(line MATCHES "^ +([^ ]+)[ \t]+0x[0-9a-f]+[ \t]")
+        string(COMPARE EQUAL "${CMAKE_MATCH_1}" opdock ours)
+    endif()
+    if(ours AND line MATCHES "description data: ([0-9a-f ]+)")
+        list(APPEND payloads "${CMAKE_MATCH_1}")
+        set(ours FALSE)
+    endif()
+endforeach()
+list(LENGTH payloads count)
+if(count EQUAL 0)
     reject("has no note, by which hosts know it before running its code.\n"
            "Put OPDOCK_NOTE(id, version, vendor, devices, cpu_features) at file scope into one of its sources (opdock/abi/note.h).")
+elseif(count GREATER 1)
+    reject("has ${count} notes, which would make it several plugins.\n"
+           "Put OPDOCK_NOTE into one of its sources only.")
 endif()
+
+# From here on, the rules of hosts for what OPDOCK_NOTE was given.
+function(malformed what)
+    reject("has a note that hosts do not understand: ${what}.\nCorrect what OPDOCK_NOTE is given (opdock/abi/note.h).")
+endfunction()
+
+string(REGEX MATCHALL "[0-9a-f][0-9a-f]" bytes "${payloads}")
+set(codes)
+foreach(byte IN LISTS bytes)
+    if(byte STREQUAL "00") # ends the text; zeros fill it up to a multiple of four
+        break()
+    elseif(byte MATCHES "^[01]|7f")
+        malformed("it contains a control character")
+    endif()
+    math(EXPR code "0x${byte}")
+    list(APPEND codes ${code})
+endforeach()
+list(LENGTH codes length)
+if(length GREATER_EQUAL 4096)
+    malformed("it has ${length} bytes, more than 4095")
+endif()
+string(ASCII ${codes} payload)
+
+foreach(field id version vendor devices cpu_features)
+    string(JSON ${field} ERROR_VARIABLE error GET "${payload}" ${field})
+    if(error)
+        malformed("it is no JSON object with a text '${field}', perhaps because of a quote or backslash: ${payload}")
+    endif()
+    string(LENGTH "${${field}}" length)
+    if(length GREATER 128)
+        malformed("the ${field} is ${length} bytes long, more than 128")
+    elseif(length EQUAL 0 AND NOT "${field}" STREQUAL "cpu_features")
+        malformed("the ${field} is empty")
+    endif()
+endforeach()
+if(NOT id MATCHES "^[a-z0-9_.-]+$")
+    malformed("the id '${id}' has characters other than a-z, 0-9, '_', '.' and '-'")
+endif()
+foreach(field devices cpu_features)
+    if(NOT "${${field}}" MATCHES "^([^, ]+(,[^, ]+)*)?$")
+        malformed("${field} must be names separated by commas, without spaces, not '${${field}}'")
+    endif()
+endforeach()

@@ -85,7 +85,7 @@ TEST_CASE("without any source, default is preferred and nothing is strict") {
     CHECK_FALSE(policy.deny);
     for (const std::string &source :
          {policy.order_source, policy.strict_source, policy.allow_source, policy.deny_source}) {
-        CHECK(source == "default");
+        CHECK(source == "built-in");
     }
 }
 
@@ -337,9 +337,9 @@ TEST_CASE("the policy prints every item with its source") {
         {"per_op", {{"gelu", {"vendor"}}}},
         {"sources",
          {{"prefer", "PLUGIN_PREFER"},
-          {"strict", "default"},
+          {"strict", "built-in"},
           {"allow_vendors", "PLUGIN_ALLOW_VENDORS"},
-          {"deny_vendors", "default"},
+          {"deny_vendors", "built-in"},
           {"per_op.gelu", "PLUGIN_PER_OP"}}},
     };
     nlohmann::json section = expected;

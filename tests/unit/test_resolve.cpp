@@ -148,6 +148,12 @@ TEST_CASE("an implementation named by two tokens is kept once, at its first plac
     CHECK(decision.chain[1].rule == "'vendor' in the order of PLUGIN_PER_OP");
 }
 
+TEST_CASE("a rule calls the order that nobody set built-in") {
+    OpPolicy policy = with_order("default");
+    policy.order_source = built_in_source;
+    CHECK(decide(everything(), policy).chain.at(0).rule == "'default' in the built-in order");
+}
+
 TEST_CASE("inside a token, high priority goes first, then impl_id ascending") {
     const std::vector<Candidate> candidates = {candidate("d", Kind::default_, "", 0),
                                                candidate("b", Kind::default_, "", 10),

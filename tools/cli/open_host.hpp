@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -14,9 +15,19 @@
 
 namespace opdock::cli {
 
+inline void write_log_line(const std::string &line) {
+    std::cerr << line + "\n";
+}
+
+// Whether the user asked for the log as it is.
+inline bool log_is_wanted() {
+    return secure_getenv("PLUGIN_LOG_LEVEL") != nullptr;
+}
+
 // Throws Failure when a module is not there: whoever names one on the command line wants that one. Warnings and errors
-// go to stderr; so does all else if `whole_log` is set or PLUGIN_LOG_LEVEL asks for it.
-inline Host open_host(const std::vector<std::string> &modules, bool whole_log) {
+// go to `write`, made printable; so does all else if `whole_log` is set or PLUGIN_LOG_LEVEL asks for it.
+inline Host open_host(const std::vector<std::string> &modules, bool whole_log,
+                      const std::function<void(const std::string &)> &write = write_log_line) {
     for (const std::string &module : modules) {
         if (!std::filesystem::exists(module)) {
             throw Failure("--modules " + module + ": there is no such file or directory");
@@ -24,10 +35,10 @@ inline Host open_host(const std::vector<std::string> &modules, bool whole_log) {
     }
     Options options;
     options.modules = modules;
-    const bool all = whole_log || secure_getenv("PLUGIN_LOG_LEVEL") != nullptr;
-    options.log = [all](int32_t level, std::string_view line) {
+    const bool all = whole_log || log_is_wanted();
+    options.log = [all, write](int32_t level, std::string_view line) {
         if (all || level >= OPDOCK_LOG_WARNING) {
-            std::cerr << printable(line) + "\n";
+            write(printable(line));
         }
     };
     return Host(options);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/fill.hpp"
 #include "cli/printable.hpp"
 
 namespace opdock::cli {
@@ -13,6 +14,12 @@ std::string shown(const Cell &cell) {
     return text;
 }
 
+// The last cell of a row, which begins in `column`. Without room for a word or two it goes on near the margin instead.
+std::string broken(const std::string &cell, size_t column, size_t width) {
+    constexpr size_t least_room = 16;
+    return fill(words_of(cell), column, column + least_room > width ? 6 : column, width);
+}
+
 } // namespace
 
 void Table::note(const std::string &text) {
@@ -21,7 +28,7 @@ void Table::note(const std::string &text) {
     }
 }
 
-std::string Table::text(const Paint &paint) const {
+std::string Table::text(const Page &page) const {
     std::vector<size_t> widths;
     for (const Row &row : rows_) {
         widths.resize(std::max(widths.size(), row.cells.size()));
@@ -37,14 +44,17 @@ std::string Table::text(const Paint &paint) const {
         }
         std::string line;
         size_t blanks = 2;
+        size_t column = 2;
         for (size_t i = 0; i < row.cells.size(); ++i) {
             const std::string text = shown(row.cells[i]);
             if (!text.empty()) {
+                const bool last = i + 1 == row.cells.size();
                 line.append(blanks, ' ');
-                line += paint(row.cells[i].tint, text);
+                line += page.paint(row.cells[i].tint, last ? broken(text, column, page.width()) : text);
                 blanks = 0;
             }
             blanks += widths[i] - columns(text) + 2;
+            column += widths[i] + 2;
         }
         result += line + "\n";
     }

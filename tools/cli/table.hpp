@@ -1,11 +1,11 @@
-// Rows of text in columns that are as wide as their widest cell, whatever the terminal: what scripts cut stays where it
-// is.
+// Rows of text in columns that are as wide as their widest cell. Where a row is wider than the page, its last cell goes
+// on below itself.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "cli/paint.hpp"
+#include "cli/page.hpp"
 
 namespace opdock::cli {
 
@@ -23,7 +23,7 @@ class Table {
     void note(const std::string &text);
 
     // Two blanks before each row and between columns.
-    std::string text(const Paint &paint) const;
+    std::string text(const Page &page) const;
 
   private:
     struct Row {

@@ -9,7 +9,7 @@
 
 namespace opdock::plugin_ls {
 
-using cli::Paint;
+using cli::Page;
 using cli::Table;
 using nlohmann::json;
 
@@ -19,7 +19,7 @@ std::string version_text() {
 }
 
 std::string render_bug_report(const Machine &machine, const json &document, const std::string &error) {
-    const Paint plain(false);
+    const Page plain(false);
     Table facts;
     facts.row({{"tool"}, {version_text()}});
     facts.row({{"library"}, {machine.library}});

@@ -1,9 +1,11 @@
 #include "document.hpp"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "cli/exit.hpp"
+#include "cli/printable.hpp"
 #include "cli/suggest.hpp"
 
 namespace opdock::plugin_ls {
@@ -40,7 +42,7 @@ std::string text_of(const json &object, const char *member) {
 }
 
 std::string source_text(const std::string &source) {
-    return source == "default" ? "built-in" : "from " + source;
+    return source == "built-in" ? source : "from " + source;
 }
 
 std::vector<std::string> op_names(const json &document) {
@@ -81,6 +83,26 @@ json rejected_plugins(const json &document) {
         }
     }
     return plugins;
+}
+
+bool lacks_requested(const json &document) {
+    const json &plugins = document.at("plugins");
+    const json &problems = document.at("problems");
+    return std::any_of(plugins.begin(), plugins.end(),
+                       [](const json &plugin) { return plugin.at("requested") && plugin.at("status") != "loaded"; }) ||
+           std::any_of(problems.begin(), problems.end(),
+                       [](const json &problem) { return problem.at("requested") && !problem.at("taken"); });
+}
+
+bool repeats(const std::string &line, const json &document) {
+    const auto ends_in = [&](const json &text) { return line.ends_with(cli::printable(text.get<std::string>())); };
+    const auto names = [&](const json &text) { return line.find(text.get<std::string>()) != std::string::npos; };
+    const json plugins = rejected_plugins(document);
+    const json &problems = document.at("problems");
+    return std::any_of(plugins.begin(), plugins.end(),
+                       [&](const json &plugin) { return names(plugin.at("code")) && ends_in(plugin.at("reason")); }) ||
+           std::any_of(problems.begin(), problems.end(),
+                       [&](const json &problem) { return ends_in(problem.at("message")); });
 }
 
 } // namespace opdock::plugin_ls

@@ -14,7 +14,7 @@ std::string words(const nlohmann::json &value, const char *separator = " ");
 // The member as words, or "" when it is missing, null or empty.
 std::string text_of(const nlohmann::json &object, const char *member);
 
-// "from PLUGIN_PREFER"; "built-in" for the host's "default", which is the name of a kind as well.
+// "from PLUGIN_PREFER"; "built-in" as it is.
 std::string source_text(const std::string &source);
 
 // Names of all ops, in the document's order.
@@ -28,5 +28,11 @@ std::vector<std::string> impl_ids(const nlohmann::json &document);
 
 // The plugins that were not taken.
 nlohmann::json rejected_plugins(const nlohmann::json &document);
+
+// Whether something that was asked for by name was not taken: a module, a manifest, a plugin of a folder.
+bool lacks_requested(const nlohmann::json &document);
+
+// Whether a line of the host's log says what the document's plugins and problems say as well.
+bool repeats(const std::string &line, const nlohmann::json &document);
 
 } // namespace opdock::plugin_ls

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 
 #include <nlohmann/json.hpp>
@@ -18,35 +17,61 @@ namespace {
 
 using nlohmann::json;
 
-Host open_host(const Request &request) {
-    return cli::open_host(request.modules, request.verbose);
-}
+// What a host says while it opens. An answer that shows which plugins were not taken need not say so twice, so the log
+// waits for it; it is written when the answer is there or is not going to come.
+class OpeningLog {
+  public:
+    explicit OpeningLog(bool waits) : waits_(waits) {}
+    ~OpeningLog() { write(); }
+    OpeningLog(const OpeningLog &) = delete;
+    OpeningLog &operator=(const OpeningLog &) = delete;
 
-void print(const json &document) {
-    std::cout << document.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
-}
-
-// Whether a plugin file named by --modules was not taken.
-bool module_rejected(const Request &request, const json &document) {
-    for (const json &plugin : rejected_plugins(document)) {
-        for (const std::string &module : request.modules) {
-            std::error_code ignored;
-            if (plugin.at("status") == "rejected" &&
-                std::filesystem::equivalent(module, plugin.at("path").get<std::string>(), ignored)) {
-                return true;
+    Host open_host(const Request &request) {
+        return cli::open_host(request.modules, request.verbose, [this](const std::string &line) {
+            if (waits_) {
+                lines_.push_back(line);
+            } else {
+                cli::write_log_line(line);
             }
-        }
+        });
     }
-    return false;
+
+    void leave_out_what(const json &document) {
+        std::erase_if(lines_, [&](const std::string &line) { return repeats(line, document); });
+        write();
+    }
+
+  private:
+    void write() {
+        for (const std::string &line : lines_) {
+            cli::write_log_line(line);
+        }
+        lines_.clear();
+        waits_ = false;
+    }
+
+    bool waits_;
+    std::vector<std::string> lines_;
+};
+
+// The schema first, for those who look at the beginning only; else as nlohmann sorts them.
+void print(const json &document) {
+    nlohmann::ordered_json shown;
+    shown["schema"] = document.at("schema");
+    for (const auto &[name, value] : document.items()) {
+        shown[name] = value;
+    }
+    std::cout << shown.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
 }
 
-int show_why(const Host &host, const Request &request, const Paint &paint) {
+int show_why(const Host &host, const Request &request, const Page &page) {
     const std::string device = request.device.empty() ? "cpu" : request.device;
-    const json decision = json::parse(host.explain(request.subject, device, request.dtype));
+    json decision = json::parse(host.explain(request.subject, device, request.dtype));
+    decision["schema"] = "opdock.plugin-ls.why/1";
     if (request.json) {
         print(decision);
     } else {
-        std::cout << render_why(decision, paint);
+        std::cout << render_why(decision, page);
     }
     return decision.at("chain").empty() ? cli::exit_absent : cli::exit_fine;
 }
@@ -60,14 +85,15 @@ int show_exists(const Request &request, const json &document) {
     return cli::exit_fine;
 }
 
-int show_check(const Request &request, const Paint &paint) {
+int show_check(const Request &request, const Page &page) {
     char *text = nullptr;
     detail::check(opdock_check_file(request.subject.c_str(), &text));
-    const json verdict = json::parse(detail::take(text));
+    json verdict = json::parse(detail::take(text));
+    verdict["schema"] = "opdock.plugin-ls.check/1";
     if (request.json) {
         print(verdict);
     } else {
-        std::cout << render_check(verdict, paint);
+        std::cout << render_check(verdict, page);
     }
     return verdict.at("status") == "ok" ? cli::exit_fine : cli::exit_absent;
 }
@@ -75,9 +101,12 @@ int show_check(const Request &request, const Paint &paint) {
 int show_bug_report(const Request &request) {
     const Machine machine = look_at_machine(reinterpret_cast<const void *>(&opdock_open));
     try {
-        Host host = open_host(request);
-        std::cout << render_bug_report(machine, json::parse(host.describe()), "");
-        return cli::exit_fine;
+        OpeningLog log(!request.verbose && !cli::log_is_wanted());
+        const Host host = log.open_host(request);
+        const json document = json::parse(host.describe());
+        std::cout << render_bug_report(machine, document, "");
+        log.leave_out_what(document);
+        return lacks_requested(document) ? cli::exit_absent : cli::exit_fine;
     } catch (const Error &error) {
         std::cout << render_bug_report(machine, nullptr, error.what());
         return cli::exit_absent;
@@ -94,24 +123,49 @@ json narrowed(const Request &request, json document) {
     return document;
 }
 
-std::string as_text(const Request &request, const json &document, const Paint &paint) {
+std::string as_text(const Request &request, const json &document, const Page &page) {
     switch (request.show) {
     case Show::op:
-        return render_op(document.at("ops").front(), paint);
+        return render_op(document.at("ops").front(), page);
     case Show::rejected:
-        return document.at("plugins").empty() ? "no plugin was rejected or skipped\n"
-                                              : render_plugins(document.at("plugins"), paint);
+        return document.at("plugins").empty() && document.at("problems").empty()
+                   ? "no plugin was rejected or skipped\n"
+                   : render_plugins(document.at("plugins"), page) + render_problems(document.at("problems"));
     case Show::paths:
-        return render_paths(document.at("paths"), paint);
+        return render_paths(document.at("paths"), page);
     case Show::policy:
-        return render_policy(document.at("policy"), paint);
+        return render_policy(document.at("policy"), page);
     default:
-        return render_screen(document, request.verbose, paint);
+        return render_screen(document, request.verbose, page);
     }
 }
 
+// Answers that list the plugins, to people; everybody else learns from the log what was not taken.
+bool lists_plugins(const Request &request) {
+    return !request.json && (request.show == Show::everything || request.show == Show::rejected);
+}
+
+int show_of_host(const Request &request, const Page &page) {
+    OpeningLog log(lists_plugins(request) && !request.verbose && !cli::log_is_wanted());
+    const Host host = log.open_host(request);
+    const json document = json::parse(host.describe());
+    int code = cli::exit_fine;
+    if (request.show == Show::exists) {
+        code = show_exists(request, document);
+    } else if (request.show == Show::why) {
+        find_op(document, request.subject);
+        code = show_why(host, request, page);
+    } else if (const json shown = narrowed(request, document); request.json) {
+        print(shown);
+    } else {
+        std::cout << as_text(request, shown, page);
+    }
+    log.leave_out_what(document);
+    return lacks_requested(document) ? cli::exit_absent : code;
+}
+
 int show(const Request &request) {
-    const Paint paint(cli::colour_is_welcome());
+    const Page page = cli::page_of_stdout();
     switch (request.show) {
     case Show::help:
         std::cout << help_text();
@@ -120,28 +174,13 @@ int show(const Request &request) {
         std::cout << version_text() << '\n';
         return cli::exit_fine;
     case Show::check:
-        return show_check(request, paint);
+        return show_check(request, page);
     case Show::bug_report:
         return show_bug_report(request);
     default:
         break;
     }
-    Host host = open_host(request);
-    const json document = json::parse(host.describe());
-    if (request.show == Show::exists) {
-        return show_exists(request, document);
-    }
-    if (request.show == Show::why) {
-        find_op(document, request.subject);
-        return show_why(host, request, paint);
-    }
-    const json shown = narrowed(request, document);
-    if (request.json) {
-        print(shown);
-    } else {
-        std::cout << as_text(request, shown, paint);
-    }
-    return module_rejected(request, document) ? cli::exit_absent : cli::exit_fine;
+    return show_of_host(request, page);
 }
 
 } // namespace

@@ -6,27 +6,30 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "cli/paint.hpp"
+#include "cli/page.hpp"
 
 namespace opdock::plugin_ls {
 
-using cli::Paint;
+using cli::Page;
 
 // Plugins and chains on one screen; `verbose` shows every op as render_op does.
-std::string render_screen(const nlohmann::json &document, bool verbose, const Paint &paint);
+std::string render_screen(const nlohmann::json &document, bool verbose, const Page &page);
 
-std::string render_plugins(const nlohmann::json &plugins, const Paint &paint);
+std::string render_plugins(const nlohmann::json &plugins, const Page &page);
+
+// What went wrong while plugins were searched, a paragraph each; "" when nothing did.
+std::string render_problems(const nlohmann::json &problems);
 
 // One element of "ops": signature, implementations, chains.
-std::string render_op(const nlohmann::json &op, const Paint &paint);
+std::string render_op(const nlohmann::json &op, const Page &page);
 
 // What opdock_explain returned.
-std::string render_why(const nlohmann::json &decision, const Paint &paint);
+std::string render_why(const nlohmann::json &decision, const Page &page);
 
-std::string render_paths(const nlohmann::json &paths, const Paint &paint);
-std::string render_policy(const nlohmann::json &policy, const Paint &paint);
+std::string render_paths(const nlohmann::json &paths, const Page &page);
+std::string render_policy(const nlohmann::json &policy, const Page &page);
 
 // What opdock_check_file returned.
-std::string render_check(const nlohmann::json &verdict, const Paint &paint);
+std::string render_check(const nlohmann::json &verdict, const Page &page);
 
 } // namespace opdock::plugin_ls

@@ -12,7 +12,7 @@ using cli::Table;
 using cli::Tint;
 using nlohmann::json;
 
-std::string render_check(const json &verdict, const Paint &paint) {
+std::string render_check(const json &verdict, const Page &page) {
     const std::string status = verdict.at("status").get<std::string>();
     Table table;
     table.row({{"file"}, {words(verdict.at("path"))}});
@@ -21,6 +21,9 @@ std::string render_check(const json &verdict, const Paint &paint) {
         if (const std::string text = text_of(verdict, member); !text.empty()) {
             table.row({{member}, {text}});
         }
+    }
+    if (status == "ok") {
+        table.row({{"registration"}, {"not checked: that would run the plugin's code"}});
     }
     if (verdict.contains("note") && verdict.at("note").is_object()) {
         for (const auto &[name, value] : verdict.at("note").items()) {
@@ -35,7 +38,7 @@ std::string render_check(const json &verdict, const Paint &paint) {
             table.row({{name}, {words(value, ", ")}});
         }
     }
-    return table.text(paint);
+    return table.text(page);
 }
 
 } // namespace opdock::plugin_ls

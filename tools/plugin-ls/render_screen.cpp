@@ -1,5 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include "cli/fill.hpp"
+#include "cli/printable.hpp"
 #include "cli/table.hpp"
 #include "document.hpp"
 #include "render.hpp"
@@ -47,13 +49,32 @@ void add_chains(Table &table, const json &op) {
     }
 }
 
-Tint tint_of_available(const std::string &available) {
-    return available == "yes" ? Tint::good : available == "no" ? Tint::bad : Tint::doubtful;
+// As an order names it: "default" or "vendor:acme".
+std::string kind_text(const json &impl) {
+    const std::string kind = words(impl.at("kind"));
+    return kind == "vendor" ? kind + ":" + words(impl.at("vendor")) : kind;
+}
+
+// What is not so of most implementations; "" for most of them.
+std::string remark_on(const json &impl) {
+    std::string text;
+    const auto add = [&](const std::string &what) { text += (text.empty() ? "" : "; ") + what; };
+    if (impl.at("priority") != 0) {
+        add("priority " + words(impl.at("priority")));
+    }
+    const std::string available = impl.at("available").get<std::string>();
+    const std::string reason = text_of(impl, "reason");
+    if (available == "no") {
+        add("not available" + (reason.empty() ? "" : ": " + reason));
+    } else if (available == "unknown") {
+        add("whether it is available is asked when it is needed");
+    }
+    return text;
 }
 
 } // namespace
 
-std::string render_plugins(const json &plugins, const Paint &paint) {
+std::string render_plugins(const json &plugins, const Page &page) {
     Table table;
     for (const json &plugin : plugins) {
         const std::string status = plugin.at("status").get<std::string>();
@@ -65,25 +86,39 @@ std::string render_plugins(const json &plugins, const Paint &paint) {
         const std::string code = text_of(plugin, "code");
         table.note(code + (code.empty() ? "" : ": ") + text_of(plugin, "reason"));
     }
-    return table.text(paint);
+    return table.text(page);
 }
 
-std::string render_op(const json &op, const Paint &paint) {
-    std::string text = paint(Tint::heading, op.at("op").get<std::string>()) + "\n  " + words(op.at("signature")) + "\n";
-    Table table;
-    for (const json &impl : op.at("implementations")) {
-        const std::string available = impl.at("available").get<std::string>();
-        table.row({{words(impl.at("impl_id"))},
-                   {words(impl.at("kind"))},
-                   {words(impl.at("vendor"))},
-                   {"priority " + words(impl.at("priority"))},
-                   {words(impl.at("device"))},
-                   {"available: " + available, tint_of_available(available)},
-                   {"from " + words(impl.at("plugin"))},
-                   {words(impl.at("dtypes")), Tint::quiet}});
-        table.note(text_of(impl, "reason"));
+std::string render_problems(const json &problems) {
+    std::string text;
+    for (const json &problem : problems) {
+        text += "  " + cli::indent_further_lines(cli::printable(words(problem.at("message"))), 2) + "\n";
     }
-    text += table.text(paint);
+    return text;
+}
+
+std::string render_op(const json &op, const Page &page) {
+    std::string text = page.paint(Tint::heading, op.at("op").get<std::string>()) + "\n  " +
+                       cli::fill(cli::parameters_of(cli::printable(words(op.at("signature")))), 2, 6, page.width()) +
+                       "\n";
+    Table table;
+    if (!op.at("implementations").empty()) {
+        table.row({{"implementation", Tint::quiet},
+                   {"kind", Tint::quiet},
+                   {"device", Tint::quiet},
+                   {"plugin", Tint::quiet},
+                   {"dtypes", Tint::quiet}});
+    }
+    for (const json &impl : op.at("implementations")) {
+        const bool unavailable = impl.at("available") == "no";
+        table.row({{words(impl.at("impl_id")), unavailable ? Tint::bad : Tint::plain},
+                   {kind_text(impl)},
+                   {words(impl.at("device"))},
+                   {words(impl.at("plugin"))},
+                   {words(impl.at("dtypes")), Tint::quiet}});
+        table.note(remark_on(impl));
+    }
+    text += table.text(page);
     Table chains;
     for (const json &chain : op.at("chains")) {
         chains.row(
@@ -91,22 +126,26 @@ std::string render_op(const json &op, const Paint &paint) {
              chain.at("chain").empty() ? Cell{"nothing would serve it", Tint::bad} : Cell{in_order(chain.at("chain"))},
              {words(chain.at("dtypes")), Tint::quiet}});
     }
-    return text + chains.text(paint);
+    return text + chains.text(page);
 }
 
-std::string render_screen(const json &document, bool verbose, const Paint &paint) {
+std::string render_screen(const json &document, bool verbose, const Page &page) {
     const json &host = document.at("host");
     std::string text = "opdock " + words(host.at("version")) + ", ABI " + words(host.at("abi").at("major")) + "." +
-                       words(host.at("abi").at("minor")) + "\n\n" + paint(Tint::heading, "PLUGINS") + "\n";
+                       words(host.at("abi").at("minor")) + "\n\n" + page.paint(Tint::heading, "PLUGINS") + "\n";
     text += document.at("plugins").empty() ? "  none found; 'plugin-ls --paths' shows where was searched\n"
-                                           : render_plugins(document.at("plugins"), paint);
+                                           : render_plugins(document.at("plugins"), page);
+    if (!document.at("problems").empty()) {
+        text += "\n" + page.paint(Tint::heading, "PROBLEMS") + " of the search for plugins\n" +
+                render_problems(document.at("problems"));
+    }
     if (document.at("ops").empty()) {
         return text;
     }
-    text += "\n" + paint(Tint::heading, "OPS") + " and the implementations in the order they are tried\n";
+    text += "\n" + page.paint(Tint::heading, "OPS") + " and the implementations in the order they are tried\n";
     if (verbose) {
         for (const json &op : document.at("ops")) {
-            text += "\n" + render_op(op, paint);
+            text += "\n" + render_op(op, page);
         }
         return text;
     }
@@ -114,7 +153,7 @@ std::string render_screen(const json &document, bool verbose, const Paint &paint
     for (const json &op : document.at("ops")) {
         add_chains(table, op);
     }
-    return text + table.text(paint);
+    return text + table.text(page);
 }
 
 } // namespace opdock::plugin_ls

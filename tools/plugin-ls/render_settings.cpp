@@ -23,7 +23,7 @@ std::string list_of_vendors(const json &list, const char *when_null) {
 std::string source_of(const json &policy, const std::string &setting) {
     const json &sources = policy.at("sources");
     const auto found = sources.find(setting);
-    return source_text(found == sources.end() ? "default" : words(*found));
+    return source_text(found == sources.end() ? "built-in" : words(*found));
 }
 
 // `where` is "" for all devices.
@@ -42,15 +42,15 @@ void add_settings(Table &table, const json &section, const std::string &where) {
 
 } // namespace
 
-std::string render_paths(const json &paths, const Paint &paint) {
+std::string render_paths(const json &paths, const Page &page) {
     Table table;
     for (const json &path : paths) {
         table.row({{words(path.at("path"))}, {words(path.at("origin")), Tint::quiet}});
     }
-    return table.text(paint);
+    return table.text(page);
 }
 
-std::string render_policy(const json &policy, const Paint &paint) {
+std::string render_policy(const json &policy, const Page &page) {
     Table table;
     add_settings(table, policy, "");
     if (const auto devices = policy.find("devices"); devices != policy.end()) {
@@ -58,7 +58,7 @@ std::string render_policy(const json &policy, const Paint &paint) {
             add_settings(table, section, device + " ");
         }
     }
-    return table.text(paint);
+    return table.text(page);
 }
 
 } // namespace opdock::plugin_ls

@@ -14,19 +14,21 @@ namespace po = boost::program_options;
 constexpr const char *introduction =
     R"(Usage: plugin-ls [OPTION...]
 
-Shows which plugins opdock finds and, for each op, which implementations would be tried and in which order.
+Shows which plugins opdock finds and, for each op, which implementations would
+be tried and in which order.
 )";
 
 constexpr const char *examples = R"(
 Examples:
   plugin-ls                                    plugins and ops on one screen
-  plugin-ls --why rmsnorm_fwd --dtype bf16     why these implementations, why not the others
-  plugin-ls --modules ./libacme.so --rejected  whether this plugin is taken, and why not
-  plugin-ls --check ./libacme.so               judge one file, register nothing
+  plugin-ls --why rmsnorm_fwd --dtype bf16     why these, why not the others
+  plugin-ls --modules ./libacme.so --rejected  whether it is taken, why not
+  plugin-ls --check ./libacme.so               judge one file, run none of it
   plugin-ls --exists vendor.acme && echo yes   for scripts
-  PLUGIN_PREFER=vendor plugin-ls --policy      each setting and where it came from
+  PLUGIN_PREFER=vendor plugin-ls --policy      settings, where they came from
 
-Exit codes: 0 fine; 1 what was asked for is absent or was rejected, or the host did not open; 2 wrong usage.
+Exit codes: 0 fine; 1 what was asked for is absent or was not taken, or the
+host did not open; 2 wrong usage.
 Colour is used on terminals only, and never when NO_COLOR is set.
 )";
 
@@ -37,22 +39,22 @@ const std::vector<std::pair<const char *, Show>> actions = {
 };
 
 po::options_description describe_options() {
-    po::options_description options("Options", 110, 60);
+    po::options_description options("Options", 80, 56);
     const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    options.add_options()                                                                                         //
-        ("op", text("NAME"), "one op: its signature, its implementations, its chains")                            //
-        ("why", text("NAME"), "one decision: every implementation of an op and the rule that kept or dropped it") //
-        ("device", text("D"), "with --why: on this device, \"cpu\" or \"cuda:1\"")                                //
-        ("dtype", text("T"), "with --why: \"bf16\" for all dtype variables, or one for each: \"bf16,f32\"")       //
-        ("rejected", "the plugins that were not taken, and why")                                                  //
-        ("paths", "where plugins are searched, in order, and what named each place")                              //
-        ("policy", "each setting in force and where it came from")                                                //
-        ("check", text("FILE"), "judge one plugin file without registering it")                                   //
-        ("exists", text("IMPL_ID"), "print nothing; exit 0 if there is such an implementation, else 1")           //
-        ("bug-report", "everything somebody needs who cannot see this machine")                                   //
+    options.add_options()                                                                                //
+        ("op", text("NAME"), "one op: its signature, its implementations, its chains")                   //
+        ("why", text("NAME"), "one decision: each implementation, and the rule that kept or dropped it") //
+        ("device", text("D"), "with --why: on this device, \"cpu\" or \"cuda:1\"")                       //
+        ("dtype", text("T"), "with --why: \"bf16\" for all dtype variables, or \"bf16,f32\" for each")   //
+        ("rejected", "the plugins that were not taken, and why")                                         //
+        ("paths", "where plugins are searched, in order, and what named each place")                     //
+        ("policy", "each setting in force and where it came from")                                       //
+        ("check", text("FILE"), "judge one plugin file without running its code")                        //
+        ("exists", text("IMPL_ID"), "print nothing; exit 0 if there is one, else 1")                     //
+        ("bug-report", "everything somebody needs who cannot see this machine")                          //
         ("modules", po::value<std::vector<std::string>>()->composing()->value_name("PATH"),
          "search this plugin file or directory first; may be repeated") //
-        ("json", "as JSON, schema opdock.plugin-ls/1")                  //
+        ("json", "as JSON; docs/plugin-ls-json.md has the keys")        //
         ("verbose,v", "with details of every implementation")           //
         ("version", "the version of this tool and its ABI")             //
         ("help,h", "this text");

@@ -126,9 +126,8 @@ void check_nothing_missing(const Signature &signature, const Arguments &argument
     for (const std::string &name : missing) {
         names += (names.empty() ? "'" : ", '") + name + "'";
     }
-    throw cli::UsageError(signature.op + " needs " + names + "\n" + expected_arguments(signature, missing) +
-                          "  SOURCE is FILE.npy, FILE.safetensors:NAME, random:bf16[64,1024], random:i64[8]:0..100, "
-                          "zeros:... or ones:...");
+    throw cli::UsageError(signature.op + " needs " + names + "\n" + expected_arguments(signature, missing) + "\n  " +
+                          source_forms);
 }
 
 // Two tensors in one place would overwrite each other.

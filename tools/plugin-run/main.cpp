@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 
 #include <nlohmann/json.hpp>
@@ -5,6 +6,8 @@
 #include "arguments.hpp"
 #include "cli/exit.hpp"
 #include "cli/open_host.hpp"
+#include "cli/page.hpp"
+#include "cli/printable.hpp"
 #include "report.hpp"
 #include "request.hpp"
 #include "run.hpp"
@@ -14,6 +17,28 @@ namespace opdock::plugin_run {
 namespace {
 
 using nlohmann::json;
+
+// The schema first, for those who look at the beginning only.
+void print(const json &document) {
+    nlohmann::ordered_json shown;
+    shown["schema"] = document.at("schema");
+    for (const auto &[name, value] : document.items()) {
+        shown[name] = value;
+    }
+    std::cout << shown.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
+}
+
+void show_expected(const Request &request, const Signature &signature, const Op &op) {
+    if (request.json) {
+        json document = json::parse(op.signature_json());
+        document["schema"] = "opdock.plugin-run.signature/1";
+        print(document);
+        return;
+    }
+    std::cout << signature.op << '\n'
+              << cli::printable(expected_arguments(signature, {}, cli::page_of_stdout().width())) << "\n  "
+              << source_forms << '\n';
+}
 
 int execute(const Request &request) {
     if (request.help) {
@@ -30,26 +55,48 @@ int execute(const Request &request) {
     const Host host = cli::open_host(request.modules, true);
     const Op op = host.op(request.op);
     const Signature signature = read_signature(json::parse(op.signature_json()));
+    if (asks_what_is_expected(request)) {
+        show_expected(request, signature, op);
+        return cli::exit_fine;
+    }
     const Arguments arguments = match(request, signature);
     CallTensors tensors = make_tensors(op, request, signature, arguments);
     const std::vector<Result> results = results_of(signature, arguments, tensors);
     const Outcome outcome = call(host, request, signature, arguments, tensors);
     write_files(results);
     if (request.json) {
-        std::cout << render_json(request, signature, arguments, tensors, outcome, results)
-                         .dump(2, ' ', false, json::error_handler_t::replace)
-                  << '\n';
+        print(render_json(request, signature, arguments, tensors, outcome, results));
     } else {
-        std::cout << render_text(request, signature, arguments, tensors, outcome, results);
+        std::cout << render_text(request, signature, arguments, tensors, outcome, results, cli::page_of_stdout());
     }
     return cli::exit_fine;
+}
+
+// What went wrong, by the name of the host's status; what the tool itself found wrong has names of its own.
+std::string status_of(const std::exception &error) {
+    if (const auto *of_host = dynamic_cast<const Error *>(&error)) {
+        return opdock_status_name(of_host->status());
+    }
+    return dynamic_cast<const cli::UsageError *>(&error) != nullptr ? "WRONG_USAGE" : "TOOL_FAILED";
+}
+
+// Who asked for JSON gets JSON, whatever happens; the sentence goes to stderr as always.
+int run_or_report(const std::vector<std::string> &arguments) {
+    try {
+        return execute(parse_request(arguments));
+    } catch (const std::exception &error) {
+        // The command line itself may be what is wrong.
+        if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
+            print(error_json(status_of(error), error.what()));
+        }
+        throw;
+    }
 }
 
 } // namespace
 } // namespace opdock::plugin_run
 
 int main(int argc, char **argv) {
-    return opdock::cli::run_tool("plugin-run", [&] {
-        return opdock::plugin_run::execute(opdock::plugin_run::parse_request({argv + 1, argv + argc}));
-    });
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    return opdock::cli::run_tool("plugin-run", [&] { return opdock::plugin_run::run_or_report(arguments); });
 }

@@ -20,7 +20,7 @@ struct CallTensors {
 
 struct Outcome {
     std::vector<std::pair<std::string, uint64_t>> served; // implementations and their calls
-    double first_microseconds = 0;                        // resolving and opening the plugin included
+    double first_microseconds = 0;                        // resolving and preparing included
     std::vector<double> microseconds;                     // of the repeated calls
 };
 

@@ -93,7 +93,7 @@ std::string served_text(const Outcome &outcome) {
 std::string time_text(const Outcome &outcome) {
     const std::string first = number_text(outcome.first_microseconds) + " us";
     if (outcome.microseconds.empty()) {
-        return first + ", a first call: finding and opening the plugin included";
+        return first + ", a first call: resolving and preparing included";
     }
     return "min " + number_text(*std::min_element(outcome.microseconds.begin(), outcome.microseconds.end())) +
            " us, median " + number_text(median_of(outcome.microseconds)) + " us of " +
@@ -157,8 +157,8 @@ void write_files(const std::vector<Result> &results) {
 }
 
 std::string render_text(const Request &request, const Signature &signature, const Arguments &arguments,
-                        const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results) {
-    const cli::Paint plain(false);
+                        const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results,
+                        const cli::Page &page) {
     cli::Table facts;
     facts.row({{"served by"}, {served_text(outcome)}});
     facts.row({{"time"}, {time_text(outcome)}});
@@ -184,7 +184,7 @@ std::string render_text(const Request &request, const Signature &signature, cons
             values.note("written to " + source_text(*result.file));
         }
     }
-    return signature.op + " on " + request.device + "\n" + facts.text(plain) + values.text(plain);
+    return signature.op + " on " + request.device + "\n" + facts.text(page) + values.text(page);
 }
 
 json render_json(const Request &request, const Signature &signature, const Arguments &arguments,
@@ -221,6 +221,10 @@ json render_json(const Request &request, const Signature &signature, const Argum
               {"median", times.empty() ? json(nullptr) : json(median_of(times))}}},
             {"inputs", std::move(inputs)},
             {"outputs", std::move(outputs)}};
+}
+
+json error_json(const std::string &status, const std::string &message) {
+    return {{"schema", "opdock.plugin-run.error/1"}, {"error", {{"status", status}, {"message", message}}}};
 }
 
 } // namespace opdock::plugin_run

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "arguments.hpp"
+#include "cli/page.hpp"
 #include "outcome.hpp"
 #include "request.hpp"
 #include "signature.hpp"
@@ -30,7 +31,8 @@ std::vector<Result> results_of(const Signature &signature, const Arguments &argu
 void write_files(const std::vector<Result> &results);
 
 std::string render_text(const Request &request, const Signature &signature, const Arguments &arguments,
-                        const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results);
+                        const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results,
+                        const cli::Page &page);
 
 // {"schema": "opdock.plugin-run/1", "op", "device", "served": [{"impl_id", "calls"}], "seed": number or null when
 // nothing was random, "microseconds": {"first", "repeat", "min", "median"}, "inputs": [{"name", "source", "dtype",
@@ -38,5 +40,8 @@ std::string render_text(const Request &request, const Signature &signature, cons
 // does not apply is null.
 nlohmann::json render_json(const Request &request, const Signature &signature, const Arguments &arguments,
                            const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results);
+
+// {"schema": "opdock.plugin-run.error/1", "error": {"status", "message"}}
+nlohmann::json error_json(const std::string &status, const std::string &message);
 
 } // namespace opdock::plugin_run

@@ -6,6 +6,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
+#include "source.hpp"
 
 namespace opdock::plugin_run {
 namespace {
@@ -13,53 +14,64 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr const char *introduction =
-    R"(Usage: plugin-run OP --in NAME=SOURCE... [--attr NAME=VALUE]... [--out NAME[=FILE]]... [OPTION...]
+    R"(Usage: plugin-run OP --in NAME=SOURCE... [--attr NAME=VALUE]...
+                  [--out NAME[=FILE]]... [OPTION...]
+       plugin-run OP
 
-Runs one op once (or often) and shows what served it, how long it took and what came out. Outputs are allocated from the
-op's signature; optional ones only when --out names them. 'plugin-run OP' alone shows what the op expects.
+Runs one op once (or often) and shows what served it, how long it took and what
+came out. Outputs are allocated from the op's signature; optional ones only when
+--out names them. 'plugin-run OP' alone shows what the op expects.
 
 A SOURCE is a file or made up:
   x.npy                       NumPy's format; has no bf16
-  x.safetensors:weight        one tensor of a file; without ':NAME' the one called as the input
+  x.safetensors:weight        one tensor of a file; without ':NAME' the one
+                              called as the input
   random:bf16[64,1024]        standard normal numbers
   random:i64[8]:0..100        evenly spread, 0 to 99; integers need a range
   random:f32[8]:-1..1         evenly spread, -1 to 1
   zeros:f32[8]  ones:f32[]    all the same; [] is a scalar
-A list parameter takes --in (and --out) once for each tensor. A 'mut' input can be written with --out as well.
+A list parameter takes --in (and --out) once for each tensor. A 'mut' input can
+be written with --out as well.
 )";
 
 constexpr const char *examples = R"(
 Examples:
-  plugin-run rmsnorm_fwd --in input=random:bf16[64,1024] --in weight=ones:bf16[1024]
-  plugin-run rmsnorm_fwd --in input=x.npy --in weight=w.npy --attr eps=1e-6 --out output=y.npy --out rsigma
-  plugin-run gelu --in input=random:f32[4096,4096] --impl reference.cpp --repeat 10
-  plugin-run multi_tensor_l2norm --in inputs=a.npy --in inputs=b.npy
+  plugin-run rmsnorm_fwd
+  plugin-run rmsnorm_fwd --in input=random:bf16[64,1024] \
+                         --in weight=ones:bf16[1024]
+  plugin-run rmsnorm_fwd --in input=x.npy --in weight=w.npy --attr eps=1e-6 \
+                         --out output=y.npy --out rsigma
+  plugin-run gelu --in input=random:f32[64,64] --impl reference.cpp --repeat 10
+  plugin-run cross_entropy_fwd --in logits=random:f32[8,100] \
+                               --in target=random:i64[8]:0..100
 
-Exit codes: 0 fine; 1 the op, an implementation or a file is absent, or the call failed; 2 wrong usage.
+Exit codes: 0 fine; 1 the op, an implementation or a file is absent, or the call
+failed; 2 wrong usage.
 )";
 
 po::options_description describe_options() {
-    po::options_description options("Options", 110, 60);
+    po::options_description options("Options", 80, 54);
     const auto texts = [](const char *name) {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
     const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    options.add_options()                                                                                   //
-        ("in", texts("NAME=SOURCE"), "an input")                                                            //
-        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                       //
-        ("out", texts("NAME[=FILE]"), "summarize this output, and write it to .npy or .safetensors[:NAME]") //
-        ("device", text("D"), "where to run; \"cpu\" by default")                                           //
-        ("impl", text("IMPL_ID"), "this implementation or none")                                            //
-        ("repeat", text("N"), "after a first call N more, and their minimum and median time")               //
-        ("seed", text("N"), "of the random inputs; 0 by default")                                           //
-        ("modules", texts("PATH"), "search this plugin file or directory first")                            //
-        ("json", "print JSON, schema opdock.plugin-run/1")                                                  //
-        ("version", "the version of this tool and its ABI")                                                 //
+    options.add_options()                                                                               //
+        ("in", texts("NAME=SOURCE"), "an input")                                                        //
+        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                   //
+        ("out", texts("NAME[=FILE]"), "summarize this output; write it to .npy or .safetensors[:NAME]") //
+        ("device", text("D"), "where to run; \"cpu\" by default")                                       //
+        ("impl", text("IMPL_ID"), "this implementation or none")                                        //
+        ("repeat", text("N"), "after a first call N more, and their minimum and median time")           //
+        ("seed", text("N"), "of the random inputs; 0 by default")                                       //
+        ("modules", texts("PATH"), "search this plugin file or directory first")                        //
+        ("json", "print JSON, schema opdock.plugin-run/1")                                              //
+        ("version", "the version of this tool and its ABI")                                             //
         ("help,h", "this text");
     return options;
 }
 
-std::vector<Named> named(const po::variables_map &values, const char *option, bool text_required) {
+std::vector<Named> named(const po::variables_map &values, const char *option, const std::string &form,
+                         bool text_required) {
     std::vector<Named> result;
     if (values.count(option) == 0) {
         return result;
@@ -68,8 +80,7 @@ std::vector<Named> named(const po::variables_map &values, const char *option, bo
         const size_t equals = argument.find('=');
         const bool has_text = equals != std::string::npos && equals + 1 < argument.size();
         if (equals == 0 || argument.empty() || (!has_text && (text_required || equals != std::string::npos))) {
-            throw cli::UsageError(std::string("--") + option + " '" + argument + "': expected " +
-                                  (text_required ? "NAME=..." : "NAME or NAME=FILE"));
+            throw cli::UsageError(std::string("--") + option + " '" + argument + "': expected " + form);
         }
         result.push_back({argument.substr(0, equals), has_text ? argument.substr(equals + 1) : ""});
     }
@@ -101,9 +112,9 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.help = values.count("help") != 0;
     request.version = values.count("version") != 0;
     request.json = values.count("json") != 0;
-    request.inputs = named(values, "in", true);
-    request.attributes = named(values, "attr", true);
-    request.outputs = named(values, "out", false);
+    request.inputs = named(values, "in", std::string("NAME=SOURCE\n  ") + source_forms, true);
+    request.attributes = named(values, "attr", "NAME=VALUE", true);
+    request.outputs = named(values, "out", "NAME or NAME=FILE", false);
     if (values.count("device") != 0) {
         request.device = values["device"].as<std::string>();
     }
@@ -136,6 +147,11 @@ Request parse_request(const std::vector<std::string> &arguments) {
     }
     request.op = ops.front();
     return request;
+}
+
+bool asks_what_is_expected(const Request &request) {
+    return request.inputs.empty() && request.attributes.empty() && request.outputs.empty() && request.impl.empty() &&
+           request.repeat == 0;
 }
 
 std::string help_text() {

@@ -28,6 +28,9 @@ struct Request {
     std::vector<std::string> modules; // absolute
 };
 
+// Whether it only names an op, to learn what that expects.
+bool asks_what_is_expected(const Request &request);
+
 // `arguments` without the program's name. Throws cli::UsageError.
 Request parse_request(const std::vector<std::string> &arguments);
 

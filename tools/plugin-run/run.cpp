@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <sstream>
 
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
@@ -17,6 +18,16 @@ uint64_t seed_of(uint64_t seed, uint64_t tensor) {
     return seed * 0x9e3779b97f4a7c15u + tensor;
 }
 
+// Says of which argument there is too much.
+template<class Function>
+void with_name(const std::string &argument, Function make) {
+    try {
+        make();
+    } catch (const NoMemory &error) {
+        throw cli::Failure(argument + ": " + error.what());
+    }
+}
+
 std::vector<Tensors> make_inputs(const Request &request, const Signature &signature, const Arguments &arguments) {
     std::vector<Tensors> inputs;
     uint64_t count = 0;
@@ -24,11 +35,13 @@ std::vector<Tensors> make_inputs(const Request &request, const Signature &signat
         Tensors &tensors = inputs.emplace_back();
         for (const Source &source : arguments.inputs[i]) {
             ++count;
-            if (const auto *made_up = std::get_if<MadeUp>(&source)) {
-                tensors.push_back(make_up(*made_up, seed_of(request.seed, count)));
-            } else {
-                tensors.push_back(read_tensor(std::get<FilePart>(source), signature.inputs[i].name));
-            }
+            with_name("--in " + signature.inputs[i].name, [&] {
+                if (const auto *made_up = std::get_if<MadeUp>(&source)) {
+                    tensors.push_back(make_up(*made_up, seed_of(request.seed, count)));
+                } else {
+                    tensors.push_back(read_tensor(std::get<FilePart>(source), signature.inputs[i].name));
+                }
+            });
         }
     }
     return inputs;
@@ -87,7 +100,8 @@ std::vector<Tensors> allocate_outputs(const Op &op, const Signature &signature, 
     for (const TensorSpec &spec : op.infer_outputs(args)) {
         const bool wanted = !signature.outputs[spec.parameter].optional || !arguments.outputs[spec.parameter].empty();
         if (wanted) {
-            outputs[spec.parameter].emplace_back(opdock_dtype_pack(spec.dtype), spec.shape);
+            with_name("output " + spec.name,
+                      [&] { outputs[spec.parameter].emplace_back(opdock_dtype_pack(spec.dtype), spec.shape); });
         }
     }
     return outputs;
@@ -145,9 +159,22 @@ Policy only(const Host &host, const std::string &op, const std::string &impl) {
     const std::vector<std::string> ids = implementations_of(host, op);
     if (std::find(ids.begin(), ids.end(), impl) == ids.end()) {
         throw cli::Failure("--impl " + impl + ": op '" + op + "' has no such implementation" +
-                           cli::did_you_mean(impl, ids) + "; 'plugin-ls --op " + op + "' lists those there are");
+                           cli::did_you_mean(impl, ids) + "\n'plugin-ls --op " + op + "' lists those there are.");
     }
     return host.policy({{"per_op", op + "=impl:" + impl}});
+}
+
+// The host's words for a call under the policy of only(), without what they say of that policy: the user wrote --impl,
+// and no order.
+std::string in_words_of_impl(const std::string &message, const std::string &impl) {
+    std::istringstream lines(message);
+    std::string text;
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.ends_with(" (order)") && !line.starts_with("The order is ") && line != "Not tried:") {
+            text += line + "\n";
+        }
+    }
+    return text + "Nothing else is tried because of --impl " + impl + ".";
 }
 
 } // namespace
@@ -183,10 +210,17 @@ Outcome call(const Host &host, const Request &request, const Signature &signatur
     }
     const Op op = host.op(request.op);
     Outcome outcome;
-    outcome.first_microseconds = microseconds_of(op, args);
-    for (uint32_t i = 0; i < request.repeat; ++i) {
-        originals->put_back();
-        outcome.microseconds.push_back(microseconds_of(op, args));
+    try {
+        outcome.first_microseconds = microseconds_of(op, args);
+        for (uint32_t i = 0; i < request.repeat; ++i) {
+            originals->put_back();
+            outcome.microseconds.push_back(microseconds_of(op, args));
+        }
+    } catch (const Error &error) {
+        if (request.impl.empty()) {
+            throw;
+        }
+        throw Error(error.status(), in_words_of_impl(error.what(), request.impl));
     }
     for (const std::string &impl : implementations_of(host, request.op)) {
         if (const uint64_t calls = host.served(request.op, impl); calls != 0) {

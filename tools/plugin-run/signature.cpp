@@ -4,6 +4,8 @@
 #include <cctype>
 #include <string_view>
 
+#include "cli/fill.hpp"
+
 namespace opdock::plugin_run {
 namespace {
 
@@ -57,8 +59,8 @@ std::string to_text(const std::vector<Line> &lines) {
     }
     std::string text;
     for (const Line &line : lines) {
-        text += (line.missing ? "  > " : "    ") + line.option + std::string(width - line.option.size() + 2, ' ') +
-                line.remark + (line.missing ? "  (missing)" : "") + "\n";
+        text += (line.missing ? "\n  > " : "\n    ") + line.option + std::string(width - line.option.size() + 2, ' ') +
+                line.remark + (line.missing ? "  (missing)" : "");
     }
     return text;
 }
@@ -104,7 +106,7 @@ Signature read_signature(const json &json) {
     return signature;
 }
 
-std::string expected_arguments(const Signature &signature, const std::vector<std::string> &missing) {
+std::string expected_arguments(const Signature &signature, const std::vector<std::string> &missing, size_t width) {
     const auto is_missing = [&](const std::string &name) {
         return std::find(missing.begin(), missing.end(), name) != missing.end();
     };
@@ -120,7 +122,7 @@ std::string expected_arguments(const Signature &signature, const std::vector<std
     for (const Parameter &output : signature.outputs) {
         lines.push_back({"--out " + output.name + "[=FILE]", remark_of(output)});
     }
-    return "  " + signature.text + "\n" + to_text(lines);
+    return "  " + cli::fill(cli::parameters_of(signature.text), 2, 6, width) + to_text(lines);
 }
 
 } // namespace opdock::plugin_run

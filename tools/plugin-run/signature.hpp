@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/page.hpp"
+
 namespace opdock::plugin_run {
 
 struct Parameter {
@@ -33,8 +35,10 @@ struct Signature {
 
 Signature read_signature(const nlohmann::json &json);
 
-// The signature and a line for each argument, those in `missing` marked.
-std::string expected_arguments(const Signature &signature, const std::vector<std::string> &missing);
+// The signature, in lines of `width`, and a line for each argument, those in `missing` marked. Does not end in a new
+// line.
+std::string expected_arguments(const Signature &signature, const std::vector<std::string> &missing,
+                               size_t width = cli::Page::usual_width);
 
 // The type of `name` in the first pair of parentheses; "" when it is not there.
 std::string type_in(std::string_view parameters, std::string_view name);

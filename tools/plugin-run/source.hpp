@@ -29,6 +29,10 @@ struct FilePart {
     std::string tensor; // of .safetensors; "" takes the parameter's name
 };
 
+// What a SOURCE may be, for messages; continues after an indentation of two.
+inline constexpr const char *source_forms = "SOURCE is FILE.npy, FILE.safetensors:NAME, random:bf16[64,1024],\n"
+                                            "  random:i64[8]:0..100, zeros:DTYPE[DIMS] or ones:DTYPE[DIMS]";
+
 using Source = std::variant<MadeUp, FilePart>;
 
 // All throw cli::UsageError, whose message says what was expected.

@@ -6,6 +6,8 @@
 #include <numbers>
 #include <random>
 
+#include <unistd.h>
+
 #include "element.hpp"
 
 namespace opdock::plugin_run {
@@ -42,12 +44,23 @@ double random_value(Random &random, const MadeUp &made_up) {
     return is_integer(made_up.dtype) ? std::min(std::floor(value), high - 1) : value;
 }
 
+std::byte *allocate(size_t bytes, const std::string &type) {
+    // Linux grants more than it has, and ends the process when that is used.
+    const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+    try {
+        if (static_cast<double>(bytes) < machine) {
+            return static_cast<std::byte *>(::operator new(std::max<size_t>(bytes, 1), HostTensor::alignment));
+        }
+    } catch (const std::bad_alloc &) { // said below
+    }
+    throw NoMemory("there is no memory for " + type + ", which takes " + std::to_string(bytes) + " bytes");
+}
+
 } // namespace
 
 HostTensor::HostTensor(uint32_t type, std::vector<int64_t> dims)
     : dtype(type), shape(std::move(dims)), bytes(files::byte_size(dtype, shape)),
-      elements(bytes / files::element_size(dtype)),
-      memory(static_cast<std::byte *>(::operator new(std::max<size_t>(bytes, 1), alignment))) {
+      elements(bytes / files::element_size(dtype)), memory(allocate(bytes, type_text(dtype, shape))) {
     std::memset(memory.get(), 0, bytes);
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -14,13 +15,18 @@
 
 namespace opdock::plugin_run {
 
+// A tensor is larger than the memory there is.
+struct NoMemory : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
 struct HostTensor {
     static constexpr std::align_val_t alignment{256};
     struct Free {
         void operator()(std::byte *memory) const { ::operator delete(memory, alignment); }
     };
 
-    // Zeros.
+    // Zeros. Throws NoMemory.
     HostTensor(uint32_t dtype, std::vector<int64_t> shape);
 
     uint32_t dtype;

@@ -199,7 +199,8 @@ static inline opdock_status opdock_prepared_run(const opdock_prepared *prepared,
  */
 
 /* Everything a person or a tool wants to know, as JSON of schema opdock.plugin-ls/1: host, policy with sources, search
- * paths, plugins with the reasons of those rejected, ops with implementations and chains. */
+ * paths and what went wrong there, plugins with the reasons of those rejected, ops with implementations and chains.
+ * docs/plugin-ls-json.md has every key. */
 OPDOCK_API opdock_status opdock_describe(opdock_runtime *runtime, char **json);
 
 /* The decision for one key, as JSON: {"op", "device", "dtypes", "strict", "order", "order_source", "chain": [impl_id],

@@ -1,4 +1,6 @@
 // What plugin-ls says when something is wrong: on stderr, after its name, with the exit code for it.
+#include <filesystem>
+
 #include <doctest/doctest.h>
 
 #include "tools.hpp"
@@ -66,11 +68,11 @@ TEST_CASE("why refuses dtypes and devices that make no sense") {
 TEST_CASE("a rejected plugin is listed with its code and reason, and the rest works") {
     const PluginLs tool({fixture("good"), fixture("other_abi")});
     const Finished all = tool.run({});
-    CHECK(all.code == 0);
+    CHECK(all.code == 1); // it was asked for
     CHECK(contains(all.out, "rejected"));
     CHECK(contains(all.out, "vendor.acme"));
     const Finished rejected = tool.run({"--rejected"});
-    CHECK(rejected.code == 0);
+    CHECK(rejected.code == 1);
     CHECK(contains(rejected.out, fixture("other_abi")));
     CHECK(contains(rejected.out, "OPDOCK-E012: "));
     CHECK(contains(rejected.out, "ABI 2.0"));
@@ -85,6 +87,85 @@ TEST_CASE("a module named on the command line that is not taken makes the exit c
     const Finished finished = PluginLs({fixture("good")}).run({"--modules", fixture("other_abi")});
     CHECK(finished.code == 1);
     CHECK(contains(finished.out, "OPDOCK-E012"));
+}
+
+TEST_CASE("whatever is asked, a module that was asked for and not taken makes the exit code 1") {
+    PluginLs tool({fixture("good")});
+    const auto broken = tool.home().write("broken/plugin.json", R"({"library": 3})");
+    const auto leads_nowhere = tool.home().write("nowhere/plugin.json", R"({"library": "libabsent.so"})");
+    std::filesystem::create_directory(tool.home().path() / "empty");
+    const std::vector<std::pair<std::string, std::string>> modules = {
+        {fixture("other_abi"), "OPDOCK-E012"},
+        {fixture("same_id"), "OPDOCK-E015"},
+        {broken.string(), "expected the path of a file for 'library'"},
+        {(tool.home().path() / "broken").string(), "expected the path of a file for 'library'"},
+        {leads_nowhere.string(), "libabsent.so"},
+        {(tool.home().path() / "empty").string(), "the directory holds no plugin"},
+    };
+    const std::vector<std::vector<std::string>> questions = {{},
+                                                             {"-v"},
+                                                             {"--json"},
+                                                             {"--op", "fixture.add"},
+                                                             {"--why", "fixture.add"},
+                                                             {"--paths"},
+                                                             {"--policy"},
+                                                             {"--json", "--paths"},
+                                                             {"--exists", "vendor.acme"},
+                                                             {"--bug-report"},
+                                                             {"--rejected"}};
+    for (const auto &[module, reason] : modules) {
+        for (const auto &question : questions) {
+            std::vector<std::string> arguments = {"--modules", fixture("good"), "--modules", module};
+            arguments.insert(arguments.end(), question.begin(), question.end());
+            const Finished finished = tool.run(arguments);
+            INFO(module, " ", question.empty() ? "" : question[0]);
+            CHECK(finished.code == 1);
+            // A plugin of an id that is taken is nobody's mistake, and no warning.
+            if (module != fixture("same_id")) {
+                CHECK(contains(finished.out + finished.err, reason));
+            }
+        }
+        CHECK(contains(tool.run({"--rejected", "--modules", fixture("good"), "--modules", module}).out, reason));
+    }
+    // Asked for by the environment is asked for by name as well.
+    tool.with("PLUGIN_MODULES", fixture("good") + "," + broken.string());
+    CHECK(tool.run({"--op", "fixture.add"}).code == 1);
+}
+
+TEST_CASE("a plugin merely found, and a manifest that says too much, leave the exit code alone") {
+    PluginLs tool({});
+    tool.with("PLUGIN_MODULES_ONLY", "0");
+    std::filesystem::create_directories(tool.home().path() / "opdock/plugins");
+    std::filesystem::copy(fixture("other_abi"), tool.home().path() / "opdock/plugins");
+    const auto talkative =
+        tool.home().write("talkative/plugin.json", R"({"library": ")" + fixture("good") + R"(", "colour": "red"})");
+    const Finished finished = tool.run({"--modules", talkative.string()});
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "OPDOCK-E012"));
+    CHECK(contains(finished.out, "'colour'"));
+}
+
+TEST_CASE("what the screen shows is not logged as well") {
+    PluginLs tool({fixture("good"), fixture("other_abi")});
+    const auto broken = tool.home().write("plugin.json", R"({"library": 3})");
+    for (const char *question : {"--rejected", "--bug-report"}) {
+        const Finished finished = tool.run({question, "--modules", broken.string()});
+        CHECK(contains(finished.out, "OPDOCK-E012"));
+        CHECK(contains(finished.out, "for 'library'"));
+        CHECK(finished.err.empty());
+    }
+    CHECK(tool.run({}).err.empty());
+    // Other warnings are, and all of them where the answer is about something else or the log was asked for.
+    CHECK(contains(tool.run({"--paths"}).err, "OPDOCK-E012"));
+    CHECK(contains(tool.run({"-v"}).err, "OPDOCK-E012"));
+    CHECK(contains(tool.with("PLUGIN_LOG_LEVEL", "WARNING").run({}).err, "OPDOCK-E012"));
+    PluginLs misspelt({fixture("good"), fixture("other_abi")});
+    const Finished warned = misspelt.with("PLUGIN_PREFRE", "vendor").run({});
+    CHECK(contains(warned.err, "PLUGIN_PREFRE"));
+    CHECK_FALSE(contains(warned.err, "OPDOCK-E012"));
+    // An answer that does not come takes no warning with it.
+    const Finished strict = misspelt.with("PLUGIN_STRICT", "1").run({});
+    CHECK(contains(strict.err, "PLUGIN_PREFRE"));
 }
 
 TEST_CASE("a module of the command line that is not there is an error") {
@@ -130,6 +211,7 @@ TEST_CASE("check judges one file without registering it") {
     CHECK(good.code == 0);
     CHECK(contains(good.out, "status             ok\n"));
     CHECK(contains(good.out, "note.id            acme\n"));
+    CHECK(contains(good.out, "registration       not checked: that would run the plugin's code\n"));
 
     const Finished other = tool.run({"--check", fixture("other_abi")});
     CHECK(other.code == 1);

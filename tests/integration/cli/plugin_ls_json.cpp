@@ -81,6 +81,7 @@ void check_plugin(const json &plugin) {
                            {"version", Is::text},
                            {"vendor", Is::text},
                            {"path", Is::text},
+                           {"requested", Is::boolean},
                            {"status", Is::text},
                            {"code", Is::text},
                            {"reason", Is::text}});
@@ -121,6 +122,7 @@ void check_document(const json &document) {
                              {"host", Is::object},
                              {"policy", Is::object},
                              {"paths", Is::list},
+                             {"problems", Is::list},
                              {"plugins", Is::list},
                              {"ops", Is::list}});
     CHECK(document["schema"] == "opdock.plugin-ls/1");
@@ -130,6 +132,9 @@ void check_document(const json &document) {
     check_policy(document["policy"]);
     for (const json &path : document["paths"]) {
         check_members(path, {{"path", Is::text}, {"origin", Is::text}});
+    }
+    for (const json &problem : document["problems"]) {
+        check_members(problem, {{"message", Is::text}, {"requested", Is::boolean}, {"taken", Is::boolean}});
     }
     for (const json &plugin : document["plugins"]) {
         check_plugin(plugin);
@@ -146,10 +151,14 @@ TEST_CASE("the document has every key of its schema, of the right type, and no o
                    fixture("same_id"), fixture("for_cuda"), REFERENCE_PLUGIN});
     tool.with("PLUGIN_PER_OP", "fixture.add=vendor:acme|default").with("PLUGIN_SKIP_CUDA", "1");
     tool.with("PLUGIN_ALLOW_VENDORS", "acme").with("PLUGIN_DENY_VENDORS", "globex");
-    const Finished finished = tool.run({"--json"});
-    CHECK(finished.code == 0);
+    const auto broken = tool.home().write("plugin.json", R"({"library": 3})");
+    const Finished finished = tool.run({"--json", "--modules", broken.string()});
+    CHECK(finished.code == 1); // not all that was asked for was taken
     const json document = json::parse(finished.out);
     check_document(document);
+    REQUIRE(document["problems"].size() == 1);
+    CHECK(document["problems"][0]["requested"] == true);
+    CHECK(document["problems"][0]["taken"] == false);
     std::map<std::string, int> count;
     for (const json &plugin : document["plugins"]) {
         ++count[plugin["status"].get<std::string>()];
@@ -186,7 +195,9 @@ TEST_CASE("why as JSON accounts for every implementation once") {
     PluginLs tool({fixture("good"), fixture("second_vendor"), fixture("default_adder"), fixture("for_cuda")});
     tool.with("PLUGIN_DENY_VENDORS", "globex");
     const json decision = json::parse(tool.run({"--json", "--why", "fixture.add", "--dtype", "f32"}).out);
-    check_members(decision, {{"op", Is::text},
+    CHECK(decision["schema"] == "opdock.plugin-ls.why/1");
+    check_members(decision, {{"schema", Is::text},
+                             {"op", Is::text},
                              {"device", Is::text},
                              {"dtypes", Is::text_or_null},
                              {"strict", Is::boolean},
@@ -207,9 +218,22 @@ TEST_CASE("why as JSON accounts for every implementation once") {
     CHECK(dropped == std::set<std::string>{"vendor.acme-cuda", "vendor.globex"});
 }
 
+TEST_CASE("every document begins with its schema") {
+    const PluginLs tool({fixture("good")});
+    const std::vector<std::pair<std::vector<std::string>, std::string>> questions = {
+        {{"--json"}, "opdock.plugin-ls/1"},
+        {{"--json", "--why", "fixture.add"}, "opdock.plugin-ls.why/1"},
+        {{"--json", "--check", fixture("good")}, "opdock.plugin-ls.check/1"}};
+    for (const auto &[question, schema] : questions) {
+        CHECK(tool.run(question).out.rfind("{\n  \"schema\": \"" + schema + "\",\n", 0) == 0);
+    }
+}
+
 TEST_CASE("check as JSON has the verdict and the note") {
     const json good = json::parse(PluginLs({}).run({"--json", "--check", fixture("good")}).out);
-    check_members(good, {{"path", Is::text},
+    CHECK(good["schema"] == "opdock.plugin-ls.check/1");
+    check_members(good, {{"schema", Is::text},
+                         {"path", Is::text},
                          {"status", Is::text},
                          {"code", Is::text},
                          {"reason", Is::text},

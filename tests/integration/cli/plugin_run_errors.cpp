@@ -2,10 +2,12 @@
 #include <filesystem>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "tools.hpp"
 
 using namespace opdock::test;
+using nlohmann::json;
 
 namespace {
 
@@ -28,6 +30,20 @@ void check_error(const Finished &finished, int code, const std::string &message)
 } // namespace
 
 TEST_CASE("an op alone is answered with its signature and each argument") {
+    const PluginRun tool({REFERENCE_PLUGIN});
+    const Finished finished = tool.run({"rmsnorm_fwd"});
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "rmsnorm_fwd\n  rmsnorm_fwd(input: T[..., n], weight: U[n]"));
+    CHECK(contains(finished.out, "    --in weight=SOURCE "));
+    CHECK(contains(finished.out, "SOURCE is FILE.npy"));
+    CHECK_FALSE(contains(finished.out, "missing"));
+    CHECK_FALSE(contains(finished.err, "plugin-run: "));
+    const json document = json::parse(tool.run({"rmsnorm_fwd", "--json"}).out);
+    CHECK(document["schema"] == "opdock.plugin-run.signature/1");
+    CHECK(document["inputs"].size() == 2);
+}
+
+TEST_CASE("what is missing for a call is named, with the signature") {
     const Finished finished = PluginRun({REFERENCE_PLUGIN}).run({"rmsnorm_fwd", "--in", "input=ones:f32[2,4]"});
     check_error(finished, 2, "rmsnorm_fwd needs 'weight'\n  rmsnorm_fwd(input: T[..., n], weight: U[n]");
     CHECK(contains(finished.err, "    --in input=SOURCE "));
@@ -35,6 +51,40 @@ TEST_CASE("an op alone is answered with its signature and each argument") {
     CHECK(contains(finished.err, "--attr eps=FLOAT "));
     CHECK(contains(finished.err, "--out rsigma[=FILE] "));
     CHECK(contains(finished.err, "\nTry 'plugin-run --help'.\n"));
+    CHECK_FALSE(contains(finished.err, "\n\n"));
+    check_error(PluginRun({REFERENCE_PLUGIN}).run({"rmsnorm_fwd", "--impl", "reference.cpp"}), 2,
+                "rmsnorm_fwd needs 'input', 'weight'\n");
+}
+
+TEST_CASE("no such argument leaves no empty line") {
+    const Finished finished = PluginRun({REFERENCE_PLUGIN}).run(rmsnorm_and({"--in", "wieght=ones:f32[4]"}));
+    CHECK(contains(finished.err, "\nTry 'plugin-run --help'.\n"));
+    CHECK_FALSE(contains(finished.err, "\n\n"));
+}
+
+TEST_CASE("a tensor that is too large is named, with its bytes") {
+    const PluginRun tool({REFERENCE_PLUGIN});
+    check_error(tool.run({"silu", "--in", "input=random:f32[10000000,10000000]"}), 1,
+                "--in input: there is no memory for f32[10000000,10000000], which takes 400000000000000 bytes");
+}
+
+TEST_CASE("a failure is JSON for who asked for JSON") {
+    PluginRun tool({fixture("good"), fixture("default_adder")});
+    const auto error_of = [&](const std::vector<std::string> &arguments, int code) {
+        const Finished finished = tool.run(arguments);
+        CHECK(finished.code == code);
+        CHECK(contains(finished.err, "plugin-run: "));
+        const json document = json::parse(finished.out);
+        CHECK(document["schema"] == "opdock.plugin-run.error/1");
+        CHECK_FALSE(document["error"]["message"].get<std::string>().empty());
+        return document["error"]["status"].get<std::string>();
+    };
+    CHECK(error_of({"fixture.add", "--json", "--in", "a=ones:f32[3]"}, 2) == "WRONG_USAGE");
+    CHECK(error_of({"--json"}, 2) == "WRONG_USAGE");
+    CHECK(error_of({"fixture.ad", "--json"}, 1) == "UNKNOWN_OP");
+    CHECK(error_of({"fixture.add", "--json", "--in", "a=/nonexistent.npy", "--in", "b=ones:f32[3]"}, 1) ==
+          "TOOL_FAILED");
+    CHECK(error_of({"fixture.add", "--json", "--in", "a=ones:bf16[3]", "--in", "b=ones:bf16[3]"}, 1) == "ALL_DROPPED");
 }
 
 TEST_CASE("a required attribute that is missing is named") {
@@ -110,6 +160,20 @@ TEST_CASE("a forced implementation that fails is not replaced") {
     tool.with("FIXTURE_STATUSES", "vendor.acme=4");
     check_error(tool.run({"fixture.add", "--in", "a=ones:f32[3]", "--in", "b=ones:f32[3]", "--impl", "vendor.acme"}), 1,
                 "vendor.acme was told to return this");
+}
+
+TEST_CASE("why a forced implementation cannot serve is told in words of --impl, not of orders and scopes") {
+    PluginRun tool({fixture("good"), fixture("default_adder")});
+    for (const char *status : {"vendor.acme=0", "vendor.acme=1", "vendor.acme=4"}) {
+        tool.with("FIXTURE_STATUSES", status);
+        const std::string dtype = std::string(status).back() == '0' ? "bf16" : "f32";
+        const Finished finished = tool.run({"fixture.add", "--in", "a=ones:" + dtype + "[3]", "--in",
+                                            "b=ones:" + dtype + "[3]", "--impl", "vendor.acme"});
+        check_error(finished, 1, "\n  vendor.acme: ");
+        CHECK(contains(finished.err, "\nNothing else is tried because of --impl vendor.acme.\n"));
+        CHECK_FALSE(contains(finished.err, "order"));
+        CHECK_FALSE(contains(finished.err, "scope"));
+    }
 }
 
 TEST_CASE("a wrong setting is an error that names its variable") {

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,11 +108,13 @@ Finished Command::run(const std::vector<std::string> &arguments) const {
     return {code, content(out), content(err)};
 }
 
-Finished Command::run_on_terminal(const std::vector<std::string> &arguments) const {
+Finished Command::run_on_terminal(const std::vector<std::string> &arguments, unsigned short columns) const {
     const Descriptor terminal(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), "posix_openpt");
     check(grantpt(terminal.number()) == 0 ? 0 : errno, "grantpt");
     check(unlockpt(terminal.number()) == 0 ? 0 : errno, "unlockpt");
     const Descriptor end(open(ptsname(terminal.number()), O_RDWR | O_NOCTTY | O_CLOEXEC), "the terminal's other end");
+    const winsize size{24, columns, 0, 0};
+    check(ioctl(terminal.number(), TIOCSWINSZ, &size) == 0 ? 0 : errno, "TIOCSWINSZ");
     Finished finished{start_and_wait(arguments, end.number(), end.number()), "", ""};
     // What fits a terminal's buffer (4 KiB); enough for what is asked here.
     check(fcntl(terminal.number(), F_SETFL, O_NONBLOCK) == 0 ? 0 : errno, "O_NONBLOCK");

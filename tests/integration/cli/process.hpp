@@ -24,8 +24,8 @@ class Command {
     }
 
     Finished run(const std::vector<std::string> &arguments) const;
-    // With a terminal as its output; `out` is what appeared there, `err` stays empty.
-    Finished run_on_terminal(const std::vector<std::string> &arguments) const;
+    // With a terminal as its output; `out` is what appeared there, `err` stays empty. 0 columns: it does not know.
+    Finished run_on_terminal(const std::vector<std::string> &arguments, unsigned short columns = 0) const;
 
   private:
     int start_and_wait(const std::vector<std::string> &arguments, int out, int err) const;

@@ -2,6 +2,7 @@
 # shellcheck source-path=SCRIPTDIR source=../example.bash
 . "$(dirname "$0")/../example.bash"
 
-expect 0 "vendor.mine served 1 call: 0.365148 0.730297 1.09545 1.46059" -- "$build/in-tree"
-PLUGIN_MODULES_ONLY=1 expect 0 "vendor.mine served 1 call" -- "$build/in-tree"
+expect 0 "vendor.mine served 1 call: 0.365148 0.730297 1.09545 1.46059" "prepared with rsigma: default.cpu" -- "$build/in-tree"
+# Without opdock's own plugins nobody is left for what it does not support.
+PLUGIN_MODULES_ONLY=1 expect 1 "vendor.mine served 1 call" "rsigma are left to others" -- "$build/in-tree"
 PLUGIN_DENY_VENDORS=mine expect 0 "vendor.mine served 0 call" -- "$build/in-tree"

@@ -24,6 +24,11 @@ function(must_not_configure fault)
 endfunction()
 
 must_not_build(NO_NOTE "'libfaulty.so' has no note" "Put OPDOCK_NOTE(id, version, vendor, devices, cpu_features)")
+must_not_build(TWO_NOTES "'libfaulty.so' has 2 notes" "into one of its sources only")
+must_not_build(BAD_ID "the id 'Faulty Plugin' has characters other than a-z, 0-9, '_', '.' and '-'")
+must_not_build(NO_VENDOR "the vendor is empty")
+must_not_build(TAB_IN_VERSION "it contains a control character")
+must_not_build(BLANK_IN_DEVICES "devices must be names separated by commas, without spaces, not 'cpu, cuda'")
 must_not_build(NO_ENTRY "'libfaulty.so' does not export opdock_register" "OPDOCK_ENTRY gives it C linkage")
 must_not_build(UNDEFINED "nobody_defines_this")
 

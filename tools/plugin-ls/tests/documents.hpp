@@ -13,14 +13,15 @@ inline nlohmann::json small_document() {
                                "per_op.gelu": "/etc/opdock/policy.yaml"}},
         "paths": [{"path": "/opt/acme/libacme.so", "origin": "PLUGIN_MODULES"},
                   {"path": "/usr/lib/opdock/plugins", "origin": "system"}],
+        "problems": [],
         "plugins": [
-            {"id": "acme", "version": "1.2.0", "vendor": "acme", "path": "/opt/acme/libacme.so", "status": "loaded",
-             "code": "", "reason": ""},
+            {"id": "acme", "version": "1.2.0", "vendor": "acme", "path": "/opt/acme/libacme.so", "requested": true,
+             "status": "loaded", "code": "", "reason": ""},
             {"id": null, "version": null, "vendor": null, "path": "/usr/lib/opdock/plugins/libold.so",
-             "status": "rejected", "code": "OPDOCK-E012",
+             "requested": false, "status": "rejected", "code": "OPDOCK-E012",
              "reason": "plugin 'libold.so' was built for ABI 7.0; this host supports 0.1.\nRebuild it."},
             {"id": "gpu", "version": "0.1.0", "vendor": "opdock", "path": "/usr/lib/opdock/plugins/libgpu.so",
-             "status": "skipped", "code": "OPDOCK-E016", "reason": "PLUGIN_SKIP_CUDA is set"}],
+             "requested": false, "status": "skipped", "code": "OPDOCK-E016", "reason": "PLUGIN_SKIP_CUDA is set"}],
         "ops": [
             {"op": "gelu", "signature": "gelu(input: T[...]) -> (output ~ input: T[...])",
              "implementations": [

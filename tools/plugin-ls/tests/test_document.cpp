@@ -20,7 +20,7 @@ TEST_CASE("values of every type become words") {
 
 TEST_CASE("a source reads as what it is") {
     CHECK(source_text("PLUGIN_PREFER") == "from PLUGIN_PREFER");
-    CHECK(source_text("default") == "built-in");
+    CHECK(source_text("built-in") == "built-in");
 }
 
 TEST_CASE("an op that nobody declares is a failure with near misses") {
@@ -38,6 +38,32 @@ TEST_CASE("an op is looked for in vain when there is no plugin at all") {
 
 TEST_CASE("each implementation id is listed once") {
     CHECK(impl_ids(small_document()) == std::vector<std::string>{"reference.cpp", "vendor.acme"});
+}
+
+TEST_CASE("what was asked for is lacking when a plugin or a place is, not when a manifest was only warned about") {
+    json document = small_document();
+    CHECK_FALSE(lacks_requested(document)); // the rejected one was merely found
+    document["problems"] = {{{"message", "unknown field"}, {"requested", true}, {"taken", true}},
+                            {{"message", "gone"}, {"requested", false}, {"taken", false}}};
+    CHECK_FALSE(lacks_requested(document));
+    document["problems"][1]["requested"] = true;
+    CHECK(lacks_requested(document));
+    for (const char *status : {"rejected", "skipped"}) {
+        json other = small_document();
+        other["plugins"][0]["status"] = status;
+        CHECK(lacks_requested(other));
+    }
+}
+
+TEST_CASE("a line of the log repeats what the document says of a plugin or a problem") {
+    json document = small_document();
+    document["problems"] = {{{"message", "/x/plugin.json: broken"}, {"requested", true}, {"taken", false}}};
+    CHECK(
+        repeats("[opdock host.cpp:1 WARNING] Plugin '/usr/lib/opdock/plugins/libold.so' rejected (OPDOCK-E012): plugin "
+                "'libold.so' was built for ABI 7.0; this host supports 0.1.\nRebuild it.",
+                document));
+    CHECK(repeats("[opdock host.cpp:1 WARNING] /x/plugin.json: broken", document));
+    CHECK_FALSE(repeats("[opdock host.cpp:1 WARNING] PLUGIN_PREFRE: did you mean PLUGIN_PREFER?", document));
 }
 
 TEST_CASE("rejected and skipped plugins are those that are not loaded") {

@@ -5,15 +5,16 @@
 
 using namespace opdock::plugin_ls;
 using nlohmann::json;
-using opdock::cli::Paint;
+using opdock::cli::Page;
 
-static const Paint plain(false);
+static const Page plain(false);
 
 TEST_CASE("a file that would be taken shows its note") {
     const json verdict = json::parse(R"({"path": "/x/libacme.so", "status": "ok", "code": "", "reason": "",
         "note": {"id": "acme", "abi": [0, 1], "devices": ["cpu", "cuda"]}, "build_id": "ab12"})");
     CHECK(render_check(verdict, plain) == R"(  file          /x/libacme.so
   status        ok
+  registration  not checked: that would run the plugin's code
   note.abi      0.1
   note.devices  cpu, cuda
   note.id       acme

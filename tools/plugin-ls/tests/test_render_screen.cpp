@@ -5,9 +5,9 @@
 
 using namespace opdock::plugin_ls;
 using nlohmann::json;
-using opdock::cli::Paint;
+using opdock::cli::Page;
 
-static const Paint plain(false);
+static const Page plain(false);
 
 TEST_CASE("one screen shows plugins, reasons and the order of every op") {
     CHECK(render_screen(small_document(), false, plain) ==
@@ -41,12 +41,35 @@ TEST_CASE("one op shows each implementation, why it is not available, and each c
     CHECK(render_op(small_document()["ops"][1], plain) ==
           R"(rmsnorm_fwd
   rmsnorm_fwd(input: T[..., n], weight: U[n]) -> (output: T[..., n])
-  vendor.acme    vendor     acme  priority 10  cpu  available: unknown  from acme       f32,f32
-  reference.cpp  reference  -     priority 0   cpu  available: no       from reference  f32,f32 bf16,f32
-      no avx9
+  implementation  kind         device  plugin     dtypes
+  vendor.acme     vendor:acme  cpu     acme       f32,f32
+      priority 10; whether it is available is asked when it is needed
+  reference.cpp   reference    cpu     reference  f32,f32 bf16,f32
+      not available: no avx9
   on cpu:0  vendor.acme > reference.cpp  f32,f32
   on cpu:0  nothing would serve it       bf16,f32
 )");
+}
+
+TEST_CASE("a long signature and many dtypes go on in further lines") {
+    json op = small_document()["ops"][1];
+    op["signature"] = "rmsnorm_fwd(input: T[..., n], weight: U[n], *, eps: float = 1e-5) -> (output: T[..., n])";
+    op["implementations"][1]["dtypes"] = {"f32,f32", "f16,f16", "f16,f32", "bf16,bf16", "bf16,f32"};
+    const std::string text = render_op(op, plain);
+    CHECK(text.find("\n  rmsnorm_fwd(input: T[..., n], weight: U[n], *, eps: float = 1e-5)\n"
+                    "      -> (output: T[..., n])\n") != std::string::npos);
+    CHECK(text.find("  reference.cpp   reference    cpu     reference  f32,f32 f16,f16 f16,f32\n"
+                    "                                                  bf16,bf16 bf16,f32\n") != std::string::npos);
+    CHECK(render_op(op, Page(false, 200)).find("f16,f32 bf16,bf16 bf16,f32\n") != std::string::npos);
+}
+
+TEST_CASE("what went wrong in the search is a section of its own") {
+    json document = small_document();
+    document["problems"] = {
+        {{"message", "/x/plugin.json:1:2: not JSON\nat all"}, {"requested", true}, {"taken", false}}};
+    CHECK(render_screen(document, false, plain)
+              .find("\n\nPROBLEMS of the search for plugins\n  /x/plugin.json:1:2: not JSON\n  at all\n\nOPS") !=
+          std::string::npos);
 }
 
 TEST_CASE("verbose shows every op as one op is shown") {
@@ -58,7 +81,7 @@ TEST_CASE("verbose shows every op as one op is shown") {
 }
 
 TEST_CASE("colour adds escape sequences and nothing else") {
-    const std::string coloured = render_screen(small_document(), true, Paint(true));
+    const std::string coloured = render_screen(small_document(), true, Page(true));
     CHECK(coloured.find("\x1b[31mrejected\x1b[0m") != std::string::npos);
     std::string stripped;
     for (size_t i = 0; i < coloured.size(); ++i) {

@@ -5,9 +5,9 @@
 
 using namespace opdock::plugin_ls;
 using nlohmann::json;
-using opdock::cli::Paint;
+using opdock::cli::Page;
 
-static const Paint plain(false);
+static const Page plain(false);
 
 TEST_CASE("every setting names its source") {
     CHECK(render_policy(small_document()["policy"], plain) == R"(  prefer         vendor     from PLUGIN_PREFER

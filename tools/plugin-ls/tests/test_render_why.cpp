@@ -5,9 +5,9 @@
 
 using namespace opdock::plugin_ls;
 using nlohmann::json;
-using opdock::cli::Paint;
+using opdock::cli::Page;
 
-static const Paint plain(false);
+static const Page plain(false);
 
 static json decision() {
     return json::parse(R"({"op": "rmsnorm_fwd", "device": "cpu:0", "dtypes": "bf16,f32", "strict": false,

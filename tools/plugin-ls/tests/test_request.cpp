@@ -1,5 +1,7 @@
 #include "request.hpp"
 
+#include <sstream>
+
 #include <doctest/doctest.h>
 
 #include "cli/exit.hpp"
@@ -54,6 +56,14 @@ TEST_CASE("an empty value is a usage error") {
     CHECK_THROWS_AS(parse_request({"--op", ""}), UsageError);
     CHECK_THROWS_AS(parse_request({"--modules", ""}), UsageError);
     CHECK_THROWS_AS(parse_request({"--check", ""}), UsageError);
+}
+
+TEST_CASE("help fits a terminal of 80 columns") {
+    std::istringstream lines(help_text());
+    for (std::string line; std::getline(lines, line);) {
+        INFO(line);
+        CHECK(line.size() <= 80);
+    }
 }
 
 TEST_CASE("help wins over everything and names every option") {

@@ -48,6 +48,7 @@ TEST_CASE("an argument that the op does not have is named, with near misses") {
     CHECK(
         complaint(request, rmsnorm()).find("--in 'wieght': rmsnorm_fwd has no such argument; did you mean 'weight'?") ==
         0);
+    CHECK(complaint(request, rmsnorm()).back() != '\n');
     request = rmsnorm_request();
     request.attributes = {{"epsilon", "1"}};
     CHECK(complaint(request, rmsnorm()).find("--attr 'epsilon': rmsnorm_fwd has no such argument") == 0);

@@ -10,6 +10,8 @@ using nlohmann::json;
 
 namespace {
 
+const opdock::cli::Page plain(false);
+
 // A call of rmsnorm_fwd that was served, with or without --out.
 struct Call {
     explicit Call(std::vector<Named> outputs, uint32_t dtype = OPDOCK_F32) {
@@ -39,10 +41,11 @@ struct Call {
 
 TEST_CASE("the report names what served, the time, the seed and every tensor") {
     const Call call(std::vector<Named>{{"output", "dir/y.npy"}});
-    CHECK(render_text(call.request, call.signature, call.arguments, call.tensors, call.outcome, call.results()) ==
-          R"(rmsnorm_fwd on cpu
+    CHECK(
+        render_text(call.request, call.signature, call.arguments, call.tensors, call.outcome, call.results(), plain) ==
+        R"(rmsnorm_fwd on cpu
   served by  vendor.acme
-  time       12.5 us, a first call: finding and opening the plugin included
+  time       12.5 us, a first call: resolving and preparing included
   seed       0
   in   input   f32[2,2]  random
   in   weight  f32[2]    ones
@@ -55,7 +58,7 @@ TEST_CASE("repeated calls show their minimum and median") {
     Call call({});
     call.outcome.microseconds = {4, 1, 3, 2};
     const std::string text =
-        render_text(call.request, call.signature, call.arguments, call.tensors, call.outcome, call.results());
+        render_text(call.request, call.signature, call.arguments, call.tensors, call.outcome, call.results(), plain);
     CHECK(text.find("min 1 us, median 2.5 us of 4 calls, after a first of 12.5 us") != std::string::npos);
 }
 
@@ -63,7 +66,7 @@ TEST_CASE("calls that fell back name both implementations") {
     Call call({});
     call.outcome.served = {{"default.cpu", 3}, {"vendor.acme", 1}};
     const std::string text =
-        render_text(call.request, call.signature, call.arguments, call.tensors, call.outcome, call.results());
+        render_text(call.request, call.signature, call.arguments, call.tensors, call.outcome, call.results(), plain);
     CHECK(text.find("served by  default.cpu (3 calls), vendor.acme (1 calls)\n") != std::string::npos);
 }
 
@@ -81,6 +84,11 @@ TEST_CASE("bf16 for a .npy file is refused with a pointer to .safetensors") {
     CHECK_THROWS_WITH_AS(call.results(), "--out output=y.npy: .npy has no bf16; write to a .safetensors file instead",
                          opdock::cli::UsageError);
     CHECK(Call({{"output", "y.safetensors"}}, OPDOCK_BF16).results().size() == 1);
+}
+
+TEST_CASE("a failure as JSON has its status and its message") {
+    CHECK(error_json("ALL_DROPPED", "nobody serves it") == json::parse(R"({"schema": "opdock.plugin-run.error/1",
+                          "error": {"status": "ALL_DROPPED", "message": "nobody serves it"}})"));
 }
 
 TEST_CASE("the same report is JSON") {

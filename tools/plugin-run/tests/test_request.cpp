@@ -1,5 +1,7 @@
 #include "request.hpp"
 
+#include <sstream>
+
 #include <doctest/doctest.h>
 
 #include "cli/exit.hpp"
@@ -49,6 +51,31 @@ TEST_CASE("repeat and seed are whole numbers in range") {
     for (const char *wrong : {"-1", "0x10", "18446744073709551616"}) {
         INFO(wrong);
         CHECK_THROWS_AS(parse_request({"op", std::string("--seed=") + wrong}), UsageError);
+    }
+}
+
+TEST_CASE("an op alone asks what it expects, and so it does with options that call nothing") {
+    CHECK(asks_what_is_expected(parse_request({"op"})));
+    CHECK(asks_what_is_expected(parse_request({"op", "--json", "--modules", "/x.so", "--device", "cpu"})));
+    CHECK_FALSE(asks_what_is_expected(parse_request({"op", "--in", "a=x.npy"})));
+    CHECK_FALSE(asks_what_is_expected(parse_request({"op", "--out", "y"})));
+    CHECK_FALSE(asks_what_is_expected(parse_request({"op", "--impl", "vendor.acme"})));
+    CHECK_FALSE(asks_what_is_expected(parse_request({"op", "--repeat", "3"})));
+}
+
+TEST_CASE("an argument without a source is told which there are") {
+    CHECK_THROWS_WITH_AS(parse_request({"op", "--in", "a="}),
+                         "--in 'a=': expected NAME=SOURCE\n"
+                         "  SOURCE is FILE.npy, FILE.safetensors:NAME, random:bf16[64,1024],\n"
+                         "  random:i64[8]:0..100, zeros:DTYPE[DIMS] or ones:DTYPE[DIMS]",
+                         UsageError);
+}
+
+TEST_CASE("help fits a terminal of 80 columns") {
+    std::istringstream lines(help_text());
+    for (std::string line; std::getline(lines, line);) {
+        INFO(line);
+        CHECK(line.size() <= 80);
     }
 }
 

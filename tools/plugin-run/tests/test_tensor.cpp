@@ -67,6 +67,11 @@ TEST_CASE("tensors are aligned, also without elements") {
     CHECK(made("zeros:f32[4,0]").elements == 0);
 }
 
+TEST_CASE("a tensor larger than the memory there is says how large") {
+    CHECK_THROWS_WITH_AS(made("zeros:f32[10000000,10000000]"),
+                         "there is no memory for f32[10000000,10000000], which takes 400000000000000 bytes", NoMemory);
+}
+
 TEST_CASE("a size that does not fit is an error, not an allocation") {
     CHECK_THROWS_AS(made("zeros:f32[4611686018427387904,16]"), opdock::files::Error);
 }

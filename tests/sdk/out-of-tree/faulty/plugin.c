@@ -1,7 +1,28 @@
 #include "opdock/plugin.h"
 
+#ifdef BAD_ID
+#define ID "Faulty Plugin"
+#else
+#define ID "faulty"
+#endif
+#ifdef NO_VENDOR
+#define VENDOR ""
+#else
+#define VENDOR "faulty"
+#endif
+#ifdef TAB_IN_VERSION
+#define VERSION "1.0.0\t"
+#else
+#define VERSION "1.0.0"
+#endif
+#ifdef BLANK_IN_DEVICES
+#define DEVICES "cpu, cuda"
+#else
+#define DEVICES "cpu"
+#endif
+
 #ifndef NO_NOTE
-OPDOCK_NOTE("faulty", "1.0.0", "faulty", "cpu", "")
+OPDOCK_NOTE(ID, VERSION, VENDOR, DEVICES, "")
 #endif
 
 #ifdef UNDEFINED

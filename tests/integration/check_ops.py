@@ -1,0 +1,55 @@
+"""Checks that docs/ops.md lists every standard op of the SDK, and who implements it.
+
+    check_ops.py ROOT PLUGIN_LS CPU_PLUGIN REFERENCE_PLUGIN
+
+A row for each header of opdock/ops: what both plugins implement (else the name of the one that does), and what has only
+a signature. What the table should be is printed when it is not.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+
+def ops_of(header):
+    """The names, in the order in which the header has them."""
+    return re.findall(r'#define OPDOCK_OP_\w+\s*\\?\s*"([\w.]+)\(', header.read_text(encoding="utf-8"))
+
+
+def implementers(plugin_ls, plugins):
+    """Of each op that somebody implements, the ids of the plugins that do."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PLUGIN_")}
+    environment.update(PLUGIN_MODULES=":".join(plugins), PLUGIN_MODULES_ONLY="1")
+    done = subprocess.run([plugin_ls, "--json"], env=environment, check=True, capture_output=True, text=True)
+    return {op["op"]: {one["plugin"] for one in op["implementations"]} for op in json.loads(done.stdout)["ops"]}
+
+
+def row(header, by_op):
+    done, missing = [], []
+    for op in ops_of(header):
+        plugins = by_op.get(op, set())
+        if not plugins:
+            missing.append(f"`{op}`")
+        else:
+            done.append(f"`{op}`" + ("" if plugins == {"cpu", "reference"} else f" ({', '.join(sorted(plugins))} only)"))
+    return f"| {header.name} | {', '.join(done)} | {', '.join(missing)} |"
+
+
+def main():
+    root, plugin_ls = pathlib.Path(sys.argv[1]), sys.argv[2]
+    by_op = implementers(plugin_ls, sys.argv[3:])
+    headers = sorted((root / "plugin-sdk/include/opdock/ops").glob("*.h"))
+    expected = [row(header, by_op) for header in headers]
+    found = (root / "docs/ops.md").read_text(encoding="utf-8").splitlines()
+    if [line for line in found if line.startswith("| ") and ".h |" in line] != expected:
+        print("docs/ops.md should have these rows:\n" + "\n".join(expected), file=sys.stderr)
+        return 1
+    print(f"{len(expected)} rows, {len(by_op)} ops with implementations")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

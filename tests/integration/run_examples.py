@@ -1,0 +1,77 @@
+"""Runs the examples that the tools print and their manuals show, as they stand there.
+
+    run_examples.py PLUGIN_LS PLUGIN_RUN MANUALS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN
+
+In a folder with the files that they name: x.npy, w.npy and libacme.so, which is ACME_PLUGIN. Each must exit with 0.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*plugin-(?:ls|run)(?: |$)")
+
+
+def of_help(text):
+    """The commands after "Examples:". What follows two blanks explains one; a backslash continues one."""
+    text = re.sub(r" *\\\n +", " ", text.partition("\nExamples:\n")[2])
+    for line in text.splitlines():
+        command = re.split(r" {2,}", line.strip())[0]
+        if line.startswith("  ") and COMMAND.match(command):
+            yield command
+
+
+def of_manual(text):
+    """The commands of the section EXAMPLES, each on a line of its own."""
+    for line in text.partition(".SH EXAMPLES\n")[2].partition(".SH ")[0].splitlines():
+        if COMMAND.match(line):
+            yield line.replace("\\-", "-").replace("\\e", "\\")
+
+
+def prepare(folder, environment, acme):
+    shutil.copy(acme, folder / "libacme.so")
+    for file, dims in {"x.npy": "3,4", "w.npy": "4"}.items():
+        subprocess.run(["plugin-run", "relu", "--in", f"input=random:f32[{dims}]", "--out", f"output={file}"],
+                       cwd=folder, env=environment, check=True, capture_output=True)
+    if shutil.which("jq") is None:  # at least what it is given has to be JSON
+        stand_in = folder / "jq"
+        stand_in.write_text("#!/bin/sh\nexec python3 -m json.tool >/dev/null\n", encoding="utf-8")
+        stand_in.chmod(0o755)
+
+
+def main():
+    plugin_ls, plugin_run, manuals, cpu, reference, acme = map(pathlib.Path, sys.argv[1:])
+    examples = []
+    for tool in (plugin_ls, plugin_run):
+        text = subprocess.run([tool, "--help"], check=True, capture_output=True, text=True).stdout
+        manual = (manuals / tool.name / f"{tool.name}.1").read_text(encoding="utf-8")
+        for found in (list(of_help(text)), list(of_manual(manual))):
+            if len(found) < 3:
+                print(f"found only {len(found)} examples of {tool.name}: {found}", file=sys.stderr)
+                return 1
+            examples += found
+    wrong = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("PLUGIN_")}
+        environment["PATH"] = f"{plugin_ls.parent}:{plugin_run.parent}:{environment['PATH']}:{folder}"
+        environment["PLUGIN_MODULES"] = f"{cpu}:{reference}:{folder}/libacme.so"
+        environment["PLUGIN_MODULES_ONLY"] = "1"
+        prepare(folder, environment, acme)
+        for example in examples:
+            # A pipe must not hide that its beginning fails.
+            done = subprocess.run(["bash", "-o", "pipefail", "-c", example], cwd=folder, env=environment,
+                                  capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                wrong += 1
+                print(f"'{example}' exits with {done.returncode}:\n{done.stdout}{done.stderr}", file=sys.stderr)
+    print(f"{len(examples)} examples, {wrong} faults")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

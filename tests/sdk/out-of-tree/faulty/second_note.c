@@ -1,0 +1,3 @@
+#include "opdock/plugin.h"
+
+OPDOCK_NOTE("second", "1.0.0", "faulty", "cpu", "")
