@@ -190,7 +190,8 @@ OPDOCK_API int32_t opdock_prepared_stale(const opdock_prepared *prepared);
 OPDOCK_API const char *opdock_prepared_impl(const opdock_prepared *prepared);
 
 /* Runs it with new pointers: call->data has problem->n_tensors of them. No validation, no fallback, no counting; the
- * kernel's status comes back as it is, and opdock_last_error() is what it said. Any number of threads at once. The device must be current. */
+ * kernel's status comes back as it is, and opdock_last_error() is what it said. Any number of threads at once. The
+ * device must be current. */
 static inline opdock_status opdock_prepared_run(const opdock_prepared *prepared, const opdock_call *call) {
     return prepared->kernel(prepared->problem, call);
 }
