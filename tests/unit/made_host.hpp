@@ -102,6 +102,41 @@ inline opdock_status declare(opdock_registry *registry, const char *signature) {
     return registry->register_op(registry, &op);
 }
 
+// Lines of a log. Without a lock, which a forked child could find held for good.
+class Lines {
+  public:
+    Lines() = default;
+    Lines(const Lines &) = delete;
+    Lines &operator=(const Lines &) = delete;
+    ~Lines() {
+        for (const Line *line = newest_; line != nullptr;) {
+            const std::unique_ptr<const Line> owned(line);
+            line = line->older;
+        }
+    }
+
+    void add(const char *text) {
+        Line *added = new Line{text, newest_.load()};
+        while (!newest_.compare_exchange_weak(added->older, added)) {
+        }
+    }
+    std::vector<std::string> texts() const {
+        std::vector<std::string> texts;
+        for (const Line *line = newest_.load(); line != nullptr; line = line->older) {
+            texts.push_back(line->text);
+        }
+        std::reverse(texts.begin(), texts.end());
+        return texts;
+    }
+
+  private:
+    struct Line {
+        std::string text;
+        Line *older;
+    };
+    std::atomic<Line *> newest_{nullptr};
+};
+
 class MadeHost {
   public:
     explicit MadeHost(const core::RawEnvironment &environment = {}, const std::string &system_policy = "/nonexistent",
@@ -110,14 +145,6 @@ class MadeHost {
 
     MadeHost(const MadeHost &) = delete;
     MadeHost &operator=(const MadeHost &) = delete;
-    ~MadeHost() {
-        host_.reset(); // which may write lines
-        for (const Line *line = newest_; line != nullptr;) {
-            const std::unique_ptr<const Line> owned(line);
-            line = line->older;
-        }
-    }
-
     core::Host &operator*() { return *host_; }
     core::Host *operator->() { return host_.get(); }
     void close() { host_.reset(); }
@@ -149,14 +176,7 @@ class MadeHost {
         return std::make_shared<const core::Policy>(host_->make_policy(std::span(&setting, 1)));
     }
 
-    std::vector<std::string> log() const {
-        std::vector<std::string> texts;
-        for (const Line *line = newest_.load(); line != nullptr; line = line->older) {
-            texts.push_back(line->text);
-        }
-        std::reverse(texts.begin(), texts.end());
-        return texts;
-    }
+    std::vector<std::string> log() const { return lines_.texts(); }
     // How many lines of the log hold `text`.
     int64_t logged(const std::string &text) const {
         const std::vector<std::string> lines = log();
@@ -165,12 +185,6 @@ class MadeHost {
     }
 
   private:
-    // Without a lock, which a forked child could find held for good.
-    struct Line {
-        std::string text;
-        Line *older;
-    };
-
     core::HostOptions options(const core::RawEnvironment &environment, const std::string &system_policy,
                               std::vector<std::string> modules, core::WorkspaceAllocator workspace) {
         core::HostOptions made;
@@ -180,17 +194,11 @@ class MadeHost {
         made.system_policy_file = system_policy;
         made.standard_directories = std::vector<core::SearchDirectory>{};
         made.log = core::Log(
-            [](void *self, int32_t, const char *line) {
-                std::atomic<Line *> &newest = static_cast<const MadeHost *>(self)->newest_;
-                Line *added = new Line{line, newest.load()};
-                while (!newest.compare_exchange_weak(added->older, added)) {
-                }
-            },
-            this);
+            [](void *self, int32_t, const char *line) { static_cast<MadeHost *>(self)->lines_.add(line); }, this);
         return made;
     }
 
-    mutable std::atomic<Line *> newest_{nullptr};
+    Lines lines_; // outlives the host, which writes some when it closes
     std::deque<std::unique_ptr<Made>> made_;
     std::unique_ptr<core::Host> host_;
 };

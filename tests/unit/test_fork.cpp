@@ -56,6 +56,9 @@ TEST_CASE("a forked child of a thread inside a scope keeps the scope") {
     host->pop_scope();
 }
 
+// AddressSanitizer of GCC 12 does not hold its allocator's locks while forking, so that a child can hang in its first
+// `new` when another thread was allocating. ThreadSanitizer and glibc do.
+#ifndef __SANITIZE_ADDRESS__
 TEST_CASE("forking while other threads call and change policy never leaves a child hanging") {
     MadeHost host;
     host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
@@ -84,6 +87,7 @@ TEST_CASE("forking while other threads call and change policy never leaves a chi
     calling.join();
     flipping.join();
 }
+#endif
 
 TEST_CASE("a forked child asks availability and makes device state anew, and finishes only its own") {
     static std::atomic<int> asked{0}, initialized{0}, finished{0};
