@@ -227,7 +227,6 @@ class Symbols {
             }
             index = image_.read<std::uint32_t>(next + std::uint64_t{index} * 4);
         }
-        return;
     }
 
     const ElfImage &image_;
@@ -264,8 +263,13 @@ ElfDynamic read_dynamic(const ElfImage &image) {
 bool exports_function(const ElfImage &image, std::string_view name) {
     const Tags tags = read_tags(image);
     const Strings strings(image, tags);
-    const std::optional<unsigned> type = Symbols(image, tags, strings).type_of(name);
-    return type == STT_FUNC || type == STT_GNU_IFUNC;
+    switch (Symbols(image, tags, strings).type_of(name).value_or(STT_NOTYPE)) {
+    case STT_FUNC:
+    case STT_GNU_IFUNC:
+        return true;
+    default:
+        return false;
+    }
 }
 
 std::vector<std::string> undefined_symbols(const ElfImage &image) {

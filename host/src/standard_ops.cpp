@@ -5,6 +5,7 @@
 namespace opdock::core {
 namespace {
 
+// NOLINTBEGIN(bugprone-suspicious-missing-comma): each macro is several literals
 constexpr std::string_view texts[] = {
     OPDOCK_OP_GELU,
     OPDOCK_OP_QGELU,
@@ -71,6 +72,7 @@ constexpr std::string_view texts[] = {
     OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_FORWARD,
     OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_BACKWARD,
 };
+// NOLINTEND(bugprone-suspicious-missing-comma)
 
 } // namespace
 
