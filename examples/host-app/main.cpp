@@ -27,7 +27,7 @@ int main() {
         for (int step = 0; step < 1000; ++step) {
             const opdock_status status = prepared.run({x.data(), w.data(), y.data(), nullptr});
             if (status != OPDOCK_OK) {
-                throw opdock::Error(status, prepared.impl() + " failed: " + opdock_status_name(status));
+                throw opdock::Error(status, prepared.impl() + ": " + opdock_last_error());
             }
         }
         std::cout << "prepared: " << prepared.impl() << "\n";
