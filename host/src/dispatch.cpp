@@ -200,7 +200,7 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
     return memo;
 }
 
-// What the quick path takes from a matching memo, for a call that just made one or has too much for the stack.
+// What the quick path takes from a matching memo, for a call that just made one or that cannot be quick.
 void point_at(const Bound &bound, std::vector<void *> &data, Pointers &pointers) {
     for (size_t i = 0; i < bound.tensors.size(); ++i) {
         const DLTensor *tensor = bound.tensors[i];

@@ -1,7 +1,8 @@
 // The hot path: a call that looks like a remembered one goes straight to the kernel.
 //
-// Written for the number of instructions: what is compared lies side by side, dims are compared two at a time without
-// branches, and nothing that can be known when a memo is made is looked at here. tests/bench measures it.
+// Written for the number of instructions and for how many loads wait for one another: what is compared lies side by
+// side, the dims of a matrix are compared without a loop or a branch, and nothing that can be known when a memo is made
+// is looked at here. tests/bench measures it.
 #pragma once
 
 #include <cstddef>
