@@ -58,13 +58,12 @@ void Attempt::fill_problem(const CallShape &shape) {
             first_.push_back(static_cast<uint32_t>(map.size()));
         }
     }
-    attributes.assign(shape.attributes.begin(),
-                      shape.attributes.begin() + static_cast<std::ptrdiff_t>(form.attributes.size()));
+    attributes = shape.attributes;
     problem.struct_size = OPDOCK_STRUCT_SIZE(opdock_problem, host_data);
     problem.n_inputs = static_cast<uint32_t>(form.inputs.size());
     problem.n_outputs = static_cast<uint32_t>(form.outputs.size());
     problem.n_tensors = shorter ? static_cast<uint32_t>(map.size()) : shape.n_tensors;
-    problem.n_attributes = static_cast<uint32_t>(attributes.size());
+    problem.n_attributes = static_cast<uint32_t>(form.attributes.size());
     problem.n_knobs = 0;
     problem.tensors = shorter ? tensors_.data() : shape.pointers.data();
     problem.first = shorter ? first_.data() : shape.first.data();

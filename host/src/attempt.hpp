@@ -43,6 +43,7 @@ struct Attempt {
     const DeviceProvider *provider = nullptr; // null: no device to make current
     // For an implementation that knows a shorter form: which of the shape's tensors it is given, in order.
     std::vector<uint32_t> map;
+    // The call's, also those that a shorter form lacks: another implementation of the chain may know them.
     std::vector<opdock_value> attributes;
     std::string reason;
 

@@ -21,9 +21,22 @@ uint32_t position_of(const Signature &signature, const opdock_args &args, uint32
     return static_cast<uint32_t>(found - signature.attributes.begin());
 }
 
-bool has_content(uint32_t type) {
+// Whether validation looks at more of a value than its type. Of a bool too: it is 0 or 1.
+bool is_checked(uint32_t type) {
     return type == OPDOCK_VALUE_STRING || type == OPDOCK_VALUE_INTS || type == OPDOCK_VALUE_DTYPE ||
-           type == OPDOCK_VALUE_NONE;
+           type == OPDOCK_VALUE_BOOL || type == OPDOCK_VALUE_NONE;
+}
+
+// Tensors in host memory say nothing of the device.
+bool tells_device(const Signature &signature, const CallShape &shape) {
+    for (uint32_t p = 0; p < signature.n_params(); ++p) {
+        for (uint32_t t = shape.first[p]; t < shape.first[p + 1]; ++t) {
+            if (!signature.parameter(p).host && !shape.tensors[t].absent) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 } // namespace
@@ -33,10 +46,12 @@ bool same_attribute_value(const opdock_value &expected, const opdock_value &give
     case OPDOCK_VALUE_NONE:
         return true; // the default it was then
     case OPDOCK_VALUE_STRING:
-        return given.count == expected.count && std::memcmp(given.as.s, expected.as.s, given.count) == 0;
+        return given.count == expected.count && given.as.s != nullptr &&
+               std::strncmp(given.as.s, expected.as.s, size_t{given.count} + 1) == 0; // with the NUL at its end
     case OPDOCK_VALUE_INTS:
         return given.count == expected.count &&
-               std::equal(given.as.ints, given.as.ints + given.count, expected.as.ints);
+               (given.count == 0 ||
+                (given.as.ints != nullptr && std::equal(given.as.ints, given.as.ints + given.count, expected.as.ints)));
     case OPDOCK_VALUE_FLOAT:
         return std::bit_cast<uint64_t>(given.as.f) == std::bit_cast<uint64_t>(expected.as.f); // a NaN is itself
     default: // an int may have been taken for a float
@@ -143,7 +158,7 @@ Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_
         GivenAttribute attribute;
         attribute.type = args.attributes[i].value.type;
         attribute.position = position_of(signature, args, i);
-        attribute.same_value = every_value_matters || has_content(attribute.type);
+        attribute.same_value = every_value_matters || is_checked(attribute.type);
         attribute.named = args.attributes[i].name != nullptr;
         attribute.name = attribute.named ? args.attributes[i].name : "";
         const uint32_t wanted = signature.attributes[attribute.position].type;
@@ -155,8 +170,7 @@ Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_
     if (args.n_lists > 0) {
         list_sizes.assign(args.list_sizes, args.list_sizes + args.n_lists);
     }
-    reads_device = std::all_of(shape.pointers.begin(), shape.pointers.end(),
-                               [](const DLTensor *tensor) { return tensor == nullptr; });
+    reads_device = !tells_device(signature, shape);
     // Trailing optional parameters that the caller left out would be holes between what it gave.
     repeats &= shape.n_tensors <= max_tensors && args.n_lists == 0 && !reads_device &&
                args.n_inputs == shape.n_input_tensors && args.n_inputs + args.n_outputs == shape.n_tensors;
@@ -188,13 +202,15 @@ void Memo::expect_tensors() {
             }
         }
         one.absent = tensor.absent;
-        if (!tensor.absent) {
+        if (tensor.absent) {
+            std::memset(one.head, 0xff, sizeof one.head); // no tensor has such a head, a zeroed one neither
+        } else {
             std::memcpy(one.head, &tensor.tensor.device, sizeof one.head);
             one.rank = tensor.tensor.ndim;
             one.shape = tensor.shape;
             one.strides = tensor.strides;
             one.misaligned = tensor.alignment_mask;
-            one.extent = static_cast<uint64_t>(tensor.extent);
+            one.extent = tensor.extent;
         }
     }
 }

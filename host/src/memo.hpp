@@ -74,7 +74,7 @@ struct Memo {
     const Chain &chain;
     uint32_t n_inputs;         // as the caller gave them
     bool repeats = true;       // may be matched without validating
-    bool reads_device = false; // no tensor tells the device
+    bool reads_device = false; // no tensor tells the device: the arguments do
     CallShape shape;
     std::vector<GivenAttribute> given;
     std::vector<uint32_t> list_sizes;

@@ -58,9 +58,10 @@ template<class T>
         }
         differs |= Words{other, 0};
     }
-    void *const first = static_cast<char *>(given->data) + given->byte_offset;
-    *data = first;
-    if ((reinterpret_cast<uint64_t>(first) & expected.misaligned) != 0) [[unlikely]] {
+    uint64_t first;
+    const bool wraps = __builtin_add_overflow(reinterpret_cast<uint64_t>(given->data), given->byte_offset, &first);
+    *data = reinterpret_cast<void *>(first);
+    if (wraps || (first & expected.misaligned) != 0) [[unlikely]] {
         return false;
     }
     return true;

@@ -1,0 +1,375 @@
+// A remembered call is served as the long way would serve it, and refused where the long way refuses it.
+#include "quick_call.hpp"
+
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "call_arguments.hpp"
+#include "dtype.hpp"
+#include "made_host.hpp"
+
+using namespace opdock;
+using namespace opdock::test;
+
+namespace {
+
+// A host whose only module declares one op.
+struct OneOp {
+    explicit OneOp(const char *signature) : text(signature), name(text.substr(0, text.find('('))) {}
+
+    // `known`: the form of the signature that it knows, when that is another one.
+    Made &add(std::string impl_id, uint32_t kind, const char *known = nullptr) {
+        Made &added = *made.emplace_back(std::make_unique<Made>(std::move(impl_id), kind));
+        added.op = name;
+        added.work = [](const auto &, const auto &) { return OPDOCK_OK; };
+        host.module("module-" + std::to_string(made.size()), [&](opdock_registry *registry) {
+            declare(registry, known != nullptr ? known : text.c_str());
+            register_made(registry, added);
+            return OPDOCK_OK;
+        });
+        return added;
+    }
+    opdock_status call(const opdock_args &args) { return opdock_call_handle(&host->op(name), &args); }
+
+    std::string text;
+    std::string name;
+    std::deque<std::unique_ptr<Made>> made;
+    MadeHost host;
+};
+
+} // namespace
+
+TEST_CASE("a call whose tensors are all in host memory goes where its arguments say, each time") {
+    OneOp op("test.host(host input: T[n]) -> (host output: T[n])");
+    Made &made = op.add("default.one", OPDOCK_KIND_DEFAULT);
+    CallArguments call;
+    opdock_args &args = call.in(OPDOCK_F32, {3}, {1}).out(OPDOCK_F32, {3}, {1}).args();
+    args.device = test::cpu;
+    CHECK(op.call(args) == OPDOCK_OK);
+    CHECK(op.call(args) == OPDOCK_OK);
+    args.device = {kDLCUDA, 1};
+    CHECK(op.call(args) == OPDOCK_ALL_DROPPED);
+    args.device = {};
+    CHECK(op.call(args) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(made.calls == 2);
+}
+
+TEST_CASE("after an implementation that knows fewer attributes declined, the next one gets all of them") {
+    OneOp op("test.grow(input: T[n], *, k: int = 7, l: int = 8) -> (output: T[n])");
+    Made &shorter = op.add("default.shorter", OPDOCK_KIND_DEFAULT, "test.grow(input: T[n]) -> (output: T[n])");
+    Made &longer = op.add("reference.longer", OPDOCK_KIND_REFERENCE);
+    std::vector<int64_t> seen;
+    longer.work = [&](const opdock_problem &problem, const opdock_call &) {
+        for (uint32_t i = 0; i < problem.n_attributes; ++i) {
+            seen.push_back(problem.attributes[i].as.i);
+        }
+        return OPDOCK_OK;
+    };
+    CallArguments call;
+    call.in(OPDOCK_F32, {3}, {1}).out(OPDOCK_F32, {3}, {1}).attribute(value(7)).attribute(value(8));
+    CHECK(op.call(call.args()) == OPDOCK_OK);
+    CHECK(op.call(call.args()) == OPDOCK_OK);
+    CHECK(shorter.calls == 2);
+    shorter.work = [](const auto &, const auto &) { return OPDOCK_UNSUPPORTED; };
+    CHECK(op.call(call.args()) == OPDOCK_OK);
+    CHECK(seen == std::vector<int64_t>{7, 8});
+}
+
+TEST_CASE("an attribute that no call may have is refused also when the call looks like the one before") {
+    OneOp op("test.many(input: T[n], *, b: bool = true, s: string = \"ab\", l: int[] = [1]) -> (output: T[n])");
+    Made &made = op.add("default.one", OPDOCK_KIND_DEFAULT);
+    const std::vector<int64_t> numbers = {1, 2};
+    CallArguments call;
+    call.in(OPDOCK_F32, {3}, {1}).out(OPDOCK_F32, {3}, {1});
+    std::vector<opdock_attribute> attributes = {
+        {nullptr, value(true)}, {nullptr, value("")}, {nullptr, value(numbers)}};
+    opdock_args &args = call.args();
+    args.attributes = attributes.data();
+    args.n_attributes = 3;
+    const auto refused = [&](size_t which, opdock_value wrong) {
+        const opdock_value right = attributes[which].value;
+        const opdock_status before = op.call(args);
+        attributes[which].value = wrong;
+        const opdock_status status = op.call(args);
+        attributes[which].value = right;
+        return before == OPDOCK_OK && status == OPDOCK_INVALID_ARGUMENT;
+    };
+    for (int round = 0; round < 2; ++round) {
+        CHECK(refused(0, value(int64_t{7}, OPDOCK_VALUE_BOOL)));
+        opdock_value null = value("");
+        null.as.s = nullptr;
+        CHECK(refused(1, null));
+        null = value(numbers);
+        null.as.ints = nullptr;
+        CHECK(refused(2, null));
+    }
+    attributes[1].value = value("ab");
+    const char endless[] = {'a', 'b', 'c'};
+    opdock_value unended = value("ab");
+    unended.as.s = endless;
+    CHECK(refused(1, unended));
+    CHECK(made.calls == 7);
+}
+
+TEST_CASE("a bool that changes from call to call reaches the kernel") {
+    OneOp op("test.flag(input: T[n], *, b: bool = true) -> (output: T[n])");
+    std::vector<int64_t> seen;
+    op.add("default.one", OPDOCK_KIND_DEFAULT).work = [&](const opdock_problem &problem, const opdock_call &) {
+        seen.push_back(problem.attributes[0].as.i);
+        return OPDOCK_OK;
+    };
+    for (const bool flag : {true, false, true, true, false}) {
+        CallArguments call;
+        call.in(OPDOCK_F32, {3}, {1}).out(OPDOCK_F32, {3}, {1}).attribute(value(flag));
+        CHECK(op.call(call.args()) == OPDOCK_OK);
+    }
+    CHECK(seen == std::vector<int64_t>{1, 0, 1, 1, 0});
+}
+
+TEST_CASE("a zeroed descriptor does not pass for a tensor that was absent") {
+    OneOp op("test.pair(a: T[n], b: T[n]?) -> (output: T[n])");
+    Made &made = op.add("default.one", OPDOCK_KIND_DEFAULT);
+    CallArguments call;
+    opdock_args &args = call.in(OPDOCK_F32, {3}, {1}).in_absent().out(OPDOCK_F32, {3}, {1}).args();
+    CHECK(op.call(args) == OPDOCK_OK);
+    CHECK(op.call(args) == OPDOCK_OK);
+    int64_t something = 0;
+    DLTensor zeroed = {};
+    zeroed.data = &something;
+    zeroed.strides = &something;
+    const DLTensor *inputs[] = {args.inputs[0], &zeroed};
+    args.inputs = inputs;
+    CHECK(op.call(args) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(made.calls == 2);
+}
+
+TEST_CASE("a byte offset that leaves the address space is refused also when the call looks like the one before") {
+    OneOp op("test.copy(input: T[n]) -> (output: T[n])");
+    op.add("default.one", OPDOCK_KIND_DEFAULT);
+    CallArguments call;
+    opdock_args &args = call.in(OPDOCK_F32, {3}, {1}).out(OPDOCK_F32, {3}, {1}).args();
+    CHECK(op.call(args) == OPDOCK_OK);
+    DLTensor moved = *args.inputs[0];
+    moved.byte_offset = uint64_t{0} - 64;
+    const DLTensor *inputs[] = {&moved};
+    args.inputs = inputs;
+    CHECK(op.call(args) == OPDOCK_INVALID_ARGUMENT);
+}
+
+namespace {
+
+// One call that is changed in place, one thing at a time, as a program does that keeps its descriptors.
+class ChangingCall {
+  public:
+    static constexpr const char *signature =
+        "test.any(a: T[..., n], b: U[n]?, *, scale: float = 1.0, flag: bool = false, k: int = 3, name: string = \"\", "
+        "list: int[] = [1]) -> (o ~ a: T[..., n], p: U[n]?)";
+
+    explicit ChangingCall(uint64_t seed) : random_(seed) { reset(); }
+
+    const opdock_args &args() {
+        for (size_t t = 0; t < tensors_.size(); ++t) {
+            tensors_[t].tensor.shape = tensors_[t].shape.data();
+            tensors_[t].tensor.strides = tensors_[t].has_strides ? tensors_[t].strides.data() : nullptr;
+            pointers_[t] = tensors_[t].present ? &tensors_[t].tensor : nullptr;
+        }
+        args_.struct_size = OPDOCK_STRUCT_SIZE(opdock_args, workspace_size);
+        args_.inputs = pointers_.data();
+        args_.outputs = pointers_.data() + 2;
+        args_.attributes = attributes_.data();
+        return args_;
+    }
+
+    void change() {
+        if (one_of(8) == 0) {
+            reset();
+        }
+        Given &tensor = tensors_[one_of(4)];
+        switch (one_of(14)) {
+        case 0:
+            tensor.tensor.dtype = opdock_dtype_unpack(pick({OPDOCK_F32, OPDOCK_F16, OPDOCK_I32}));
+            break;
+        case 1:
+            tensor.tensor.device = pick<DLDevice>({test::cpu, {kDLCPU, 1}, {kDLCUDA, 0}});
+            break;
+        case 2:
+            tensor.strides[one_of(3)] = pick<int64_t>({0, 1, 3, 4, 12, -1, INT64_MAX, INT64_MIN});
+            break;
+        case 3:
+            tensor.shape[one_of(3)] = pick<int64_t>({0, 1, 2, 3, 4, -1, INT64_MAX});
+            break;
+        case 4:
+            tensor.tensor.ndim = pick({0, 1, 2, 3, -1, 9});
+            break;
+        case 5:
+            tensor.tensor.byte_offset = pick<uint64_t>({0, 4, 16, 2, 64, uint64_t{0} - 4});
+            break;
+        case 6:
+            tensor.tensor.data = pick<void *>({memory_, memory_ + 16, memory_ + 4096, memory_ + 8192, nullptr});
+            break;
+        case 7:
+            tensor.has_strides = !tensor.has_strides;
+            break;
+        case 8:
+            tensor.present = !tensor.present;
+            break;
+        case 9:
+            tensors_[2] = tensors_[0]; // in place
+            break;
+        case 10:
+            args_.n_inputs = pick<uint32_t>({1, 2});
+            break;
+        case 11:
+            args_.n_outputs = pick<uint32_t>({1, 2});
+            break;
+        case 12:
+            args_.n_attributes = static_cast<uint32_t>(one_of(attributes_.size() + 1));
+            break;
+        default:
+            change_attribute();
+            break;
+        }
+    }
+
+    uint64_t one_of(uint64_t count) { return random_() % count; }
+
+  private:
+    struct Given {
+        DLTensor tensor{};
+        std::array<int64_t, 9> shape{};
+        std::array<int64_t, 9> strides{};
+        bool has_strides = true;
+        bool present = true;
+    };
+
+    template<class T>
+    T pick(std::initializer_list<T> choices) {
+        return *(choices.begin() + one_of(choices.size()));
+    }
+
+    void change_attribute() {
+        static constexpr const char *names[] = {"scale", "flag", "k", "name", "list"};
+        static const std::vector<int64_t> numbers = {1, 2};
+        const size_t which = one_of(attributes_.size());
+        opdock_attribute &attribute = attributes_[which];
+        attribute.name = pick<const char *>({nullptr, nullptr, names[which], names[one_of(5)]});
+        attribute.value = pick<opdock_value>({value(1.5),
+                                              value(-0.0),
+                                              value(true),
+                                              value(int64_t{2}, OPDOCK_VALUE_BOOL),
+                                              value(4),
+                                              value(5),
+                                              value("x"),
+                                              value("yz"),
+                                              value(numbers),
+                                              {}});
+    }
+
+    void reset() {
+        static constexpr uint64_t offsets[] = {0, 4096, 8192, 12288};
+        for (size_t t = 0; t < tensors_.size(); ++t) {
+            Given &given = tensors_[t];
+            given = {};
+            given.shape = {3, 4, 1};
+            given.strides = {4, 1, 1};
+            given.tensor = {memory_ + offsets[t], test::cpu, 2, {kDLFloat, 32, 1}, nullptr, nullptr, 0};
+            if (t % 2 == 1) {
+                given.shape = {4, 1, 1};
+                given.strides = {1, 1, 1};
+                given.tensor.ndim = 1;
+                given.present = one_of(2) == 0;
+            }
+        }
+        args_ = {};
+        args_.n_inputs = args_.n_outputs = 2;
+        const opdock_value usual[] = {value(2.0), value(false), value(3), value("x"), {}};
+        for (size_t i = 0; i < attributes_.size(); ++i) {
+            attributes_[i] = {nullptr, usual[i]};
+        }
+        args_.n_attributes = static_cast<uint32_t>(one_of(6));
+    }
+
+    alignas(64) char memory_[16384] = {};
+    std::mt19937_64 random_;
+    std::array<Given, 4> tensors_;
+    std::array<const DLTensor *, 4> pointers_{};
+    std::array<opdock_attribute, 5> attributes_{};
+    opdock_args args_{};
+};
+
+// All that a kernel is told.
+std::string seen_by(const std::string &impl_id, const opdock_problem &problem, const opdock_call &call) {
+    std::string text = impl_id;
+    for (uint32_t t = 0; t < problem.n_tensors; ++t) {
+        text += fmt::format("\n{}", call.data[t]);
+        if (const DLTensor *tensor = problem.tensors[t]) {
+            text += " " + core::dtype_name(opdock_dtype_pack(tensor->dtype));
+            for (int32_t d = 0; d < tensor->ndim; ++d) {
+                text += fmt::format(" {}:{}", tensor->shape[d], tensor->strides[d]);
+            }
+        }
+    }
+    const opdock_value *values = problem.attributes;
+    text += fmt::format("\n{} {} {} '{}'", values[0].as.f, values[1].as.i, values[2].as.i, values[3].as.s);
+    for (uint32_t i = 0; i < values[4].count; ++i) {
+        text += fmt::format(" {}", values[4].as.ints[i]);
+    }
+    return text;
+}
+
+} // namespace
+
+TEST_CASE("calls on a thread that remembers come out as on a thread that remembers nothing") {
+    OneOp op(ChangingCall::signature);
+    std::string seen;
+    const auto add = [&](const char *impl_id, uint32_t kind, const std::function<void(Made &)> &adjust) {
+        Made &made = op.add(impl_id, kind);
+        made.work = [&seen, id = made.impl_id](const opdock_problem &problem, const opdock_call &call) {
+            seen += seen_by(id, problem, call);
+            const int64_t k = problem.attributes[2].as.i;
+            return k == 5 ? OPDOCK_UNSUPPORTED : k == 6 ? OPDOCK_INVALID_ARGUMENT : OPDOCK_OK;
+        };
+        adjust(made);
+    };
+    add("default.one", OPDOCK_KIND_DEFAULT, [](Made &) {});
+    add("reference.two", OPDOCK_KIND_REFERENCE, [](Made &) {});
+    const core::PolicyPtr other = op.host.policy("prefer", "reference");
+
+    const uint64_t seed = 20;
+    CAPTURE(seed);
+    ChangingCall call(seed);
+    int served = 0;
+    for (int step = 0; step < 4000; ++step) {
+        CAPTURE(step);
+        call.change();
+        const bool scoped = call.one_of(4) == 0;
+        if (call.one_of(64) == 0) {
+            op.host->set_program_policy(call.one_of(2) == 0 ? other : nullptr);
+        }
+        const auto outcome = [&] {
+            if (scoped) {
+                op.host->push_scope(other);
+            }
+            seen.clear();
+            const opdock_status status = op.call(call.args());
+            std::string text = fmt::format("{} ", status) + seen;
+            if (status != OPDOCK_OK) {
+                text += last_error();
+            }
+            if (scoped) {
+                op.host->pop_scope();
+            }
+            return text;
+        };
+        const std::string here = outcome();
+        std::string there;
+        std::thread([&] { there = outcome(); }).join();
+        REQUIRE(here == there);
+        REQUIRE(outcome() == there);
+        served += here.starts_with("0 ") ? 1 : 0;
+    }
+    CHECK(served > 400);
+}
