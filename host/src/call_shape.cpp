@@ -1,7 +1,5 @@
 #include "call_shape.hpp"
 
-#include <cstdlib>
-
 namespace opdock::core {
 namespace {
 
@@ -13,24 +11,27 @@ void copy_tensor(TensorShape &copy, const DLTensor &given) {
     copy.tensor.strides = copy.strides.data();
     const int64_t *strides = given.strides;
     copy.given_strides = strides != nullptr;
-    const int64_t item = (given.dtype.bits + 7) / 8;
-    copy.alignment_mask = static_cast<uint64_t>(item) - 1;
+    const uint64_t item = (uint64_t{given.dtype.bits} + 7) / 8;
+    copy.alignment_mask = item - 1;
     bool empty = false;
     copy.contiguous = true;
-    int64_t packed = 1; // the stride that leaves no gap
-    int64_t last = 0;   // elements from the first to the last one
+    // Unsigned, because what has no elements may have any other dims and strides.
+    uint64_t packed = 1; // the stride that leaves no gap
+    uint64_t last = 0;   // elements from the first to the last one
     for (int d = given.ndim - 1; d >= 0; --d) {
         const auto i = static_cast<size_t>(d);
         const int64_t size = given.shape[d];
         copy.shape.at(i) = size;
-        copy.strides.at(i) = strides != nullptr ? strides[d] : packed;
-        if (size != 1 && copy.strides.at(i) != packed) {
+        copy.strides.at(i) = strides != nullptr ? strides[d] : static_cast<int64_t>(packed);
+        const auto stride = static_cast<uint64_t>(copy.strides.at(i));
+        const bool backwards = copy.strides.at(i) < 0;
+        if (size != 1 && stride != packed) {
             copy.contiguous = false;
         }
-        copy.backwards |= size > 1 && copy.strides.at(i) < 0;
+        copy.backwards |= size > 1 && backwards;
         empty |= size == 0;
-        last += (size - 1) * std::abs(copy.strides.at(i));
-        packed *= size;
+        last += static_cast<uint64_t>(size - 1) * (backwards ? 0 - stride : stride);
+        packed *= static_cast<uint64_t>(size);
     }
     copy.contiguous |= empty;
     copy.extent = empty ? 0 : (last + 1) * item;

@@ -19,7 +19,7 @@ struct TensorShape {
     DLTensor tensor = {};
     std::array<int64_t, OPDOCK_MAX_RANK> shape = {};
     std::array<int64_t, OPDOCK_MAX_RANK> strides = {};
-    int64_t extent = 0;          // bytes from the first element to the end of the last; 0 without elements
+    uint64_t extent = 0;         // bytes from the first element to the end of the last; 0 without elements
     uint64_t alignment_mask = 0; // dtype's size - 1
     bool absent = false;
     bool given_strides = false; // the caller's strides were not null
