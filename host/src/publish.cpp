@@ -80,10 +80,15 @@ void Host::publish(Ledger &ledger, bool new_epoch) {
         epoch_.fetch_add(1, std::memory_order_relaxed);
     }
     const View &view = view_for(ledger, process_policy());
-    view_.store(&view, std::memory_order_release);
+    const bool other_view = view_.exchange(&view, std::memory_order_acq_rel) != &view;
     for (OpEntry *op : *ops_.load(std::memory_order_acquire)) {
-        const opdock_target *target = &target_in(ledger, view, *op);
-        __atomic_store_n(&op->target, target, __ATOMIC_RELEASE);
+        const Target &target = target_in(ledger, view, *op);
+        for (const Chain *chain : target.chains) {
+            if (other_view) { // one that was in force before: since then another implementation may have served
+                chain->serving.store(nullptr, std::memory_order_relaxed);
+            }
+        }
+        __atomic_store_n(&op->target, static_cast<const opdock_target *>(&target), __ATOMIC_RELEASE);
     }
     policy_generation_.fetch_add(1, std::memory_order_release);
     generation_.fetch_add(1, std::memory_order_release);
