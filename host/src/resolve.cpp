@@ -10,10 +10,11 @@
 namespace opdock::core {
 namespace {
 
+// "f32,-": "-" for what a call leaves unbound.
 std::string dtypes_text(const std::vector<std::uint32_t> &dtypes) {
     std::string result;
     for (const std::uint32_t dtype : dtypes) {
-        result += (result.empty() ? "" : ",") + dtype_name(dtype);
+        result += (result.empty() ? "" : ",") + (dtype == 0 ? "-" : dtype_name(dtype));
     }
     return result;
 }
@@ -51,8 +52,7 @@ class Rules {
         if (!same_name(candidate.device_kind, key_.device_kind)) {
             return because(Rule::device, "it runs on " + candidate.device_kind + ", not on " + key_.device_kind);
         }
-        if (!key_.any_dtypes && !candidate.dtypes.empty() &&
-            std::find(candidate.dtypes.begin(), candidate.dtypes.end(), key_.dtypes) == candidate.dtypes.end()) {
+        if (!takes_dtypes(candidate)) {
             return because(Rule::dtypes, "it takes dtypes " + alternatives(candidate.dtypes, dtypes_text) + ", not " +
                                              dtypes_text(key_.dtypes));
         }
@@ -106,6 +106,18 @@ class Rules {
                 (policy_.allow->empty() ? "nobody" : "only " + alternatives(*policy_.allow, [](const auto &name) {
                                                          return quote(name);
                                                      })));
+    }
+
+    bool takes_dtypes(const Candidate &candidate) const {
+        // What this call leaves unbound fits whatever is listed, and of a longer signature's variables an
+        // implementation that knows a shorter form lists the first.
+        const auto fits = [&](const std::vector<std::uint32_t> &tuple) {
+            return tuple.size() <= key_.dtypes.size() &&
+                   std::equal(tuple.begin(), tuple.end(), key_.dtypes.begin(),
+                              [](std::uint32_t listed, std::uint32_t asked) { return asked == 0 || asked == listed; });
+        };
+        return key_.any_dtypes || candidate.dtypes.empty() ||
+               std::any_of(candidate.dtypes.begin(), candidate.dtypes.end(), fits);
     }
 
     bool runs_on_architecture(const Candidate &candidate) const {

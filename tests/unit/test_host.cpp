@@ -221,6 +221,29 @@ TEST_CASE("shutdown functions run when the host closes, newest first") {
     CHECK(order == std::vector<int>{3, 2, 1});
 }
 
+TEST_CASE("a longer form with one more dtype variable leaves old implementations their dtypes") {
+    MadeHost host;
+    Made old("default.old", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    Made grown("reference.new", OPDOCK_KIND_REFERENCE, "", 2.0f);
+    old.op = grown.op = "test.grow";
+    old.dtypes = "f32|bf16";
+    const auto add = [&](const char *id, Made &made, const char *signature) {
+        host.module(id, [&, signature](opdock_registry *registry) {
+            declare(registry, signature);
+            register_made(registry, made);
+            return OPDOCK_OK;
+        });
+    };
+    add("old", old, "test.grow(input: T[..., n]) -> (output: T[..., n])");
+    add("new", grown, "test.grow(input: T[..., n], mask: U[n]?) -> (output: T[..., n])");
+    Rows rows;
+    std::vector<float> mask(3);
+    host.op("test.grow")({rows.x}, {rows.y});
+    CHECK(rows.out[0] - rows.in[0] == 1);
+    host.op("test.grow")({rows.x, Tensor(mask.data(), f32, {3})}, {rows.y});
+    CHECK(rows.out[0] - rows.in[0] == 2);
+}
+
 TEST_CASE("a longer form of a signature serves old implementations with calls that do not use it") {
     MadeHost host;
     auto old = std::make_unique<Made>("default.old", OPDOCK_KIND_DEFAULT, "", 1.0f);
