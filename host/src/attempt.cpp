@@ -101,6 +101,20 @@ opdock_status Attempt::choose_config() {
     return OPDOCK_OK;
 }
 
+std::string Attempt::misalignment(const CallShape &shape, void *const *data) const {
+    for (uint32_t p = 0; p < shape.signature->n_params(); ++p) {
+        for (uint32_t t = shape.first[p]; t < shape.first[p + 1]; ++t) {
+            const uint64_t mask =
+                implementation.alignment == 0 ? shape.tensors[t].alignment_mask : implementation.alignment - 1;
+            if (data[t] != nullptr && (reinterpret_cast<uint64_t>(data[t]) & mask) != 0) {
+                return fmt::format("it needs data aligned to {} bytes, and '{}' is not", mask + 1,
+                                   shape.signature->parameter(p).name);
+            }
+        }
+    }
+    return {};
+}
+
 opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports) {
     const Availability availability = deployment.ask_availability();
     if (availability.answer != Availability::yes) {

@@ -25,6 +25,9 @@ struct Attempt {
     // `ask_supports`, `supports` is asked too.
     opdock_status prepare(const CallShape &shape, bool ask_supports);
 
+    // Why it cannot take the tensors at these addresses; empty when it can.
+    std::string misalignment(const CallShape &shape, void *const *data) const;
+
     Host &host;
     Deployment &deployment;
     const Implementation &implementation;
@@ -37,7 +40,7 @@ struct Attempt {
     std::atomic<uint32_t> pins{0};
     // Calls served; written by one thread, read by any.
     std::atomic<uint64_t> served{0};
-    uint64_t alignment_mask = 0; // of every data pointer, beyond what the dtypes ask for
+    uint64_t alignment_mask = 0; // of every data pointer, where it asks for more than the dtypes do
     uint64_t workspace_size = 0;
     opdock_problem problem = {};
     const DeviceProvider *provider = nullptr; // null: no device to make current

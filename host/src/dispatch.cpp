@@ -113,7 +113,6 @@ opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_s
         for (uint32_t i = 0; i < memo.shape.n_tensors; ++i) {
             const uint32_t alias = memo.quick_tensors.at(i).alias;
             pointers.aliased |= alias != i && data[i] != nullptr && data[i] == data[alias];
-            pointers.bits |= reinterpret_cast<uint64_t>(data[i]);
         }
         const opdock_args args = full_args(given);
         Run run{memo.head->host, thread_state(), memo, args, pointers};
@@ -178,7 +177,6 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
             thread.latest[op.index % ThreadState::n_latest] = slot.ways.front();
             return *slot.ways.front().memo;
         }
-        pointers.bits = 0;
         pointers.aliased = false;
     }
     const Chain &chain = host.chain_for(target, bound.device, bound.dtypes);
@@ -198,19 +196,6 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
     slot.ways.front() = {current.find(bound.device, bound.dtypes) == &chain ? current.id : target.id, host.id(), &memo};
     thread.latest[op.index % ThreadState::n_latest] = slot.ways.front();
     return memo;
-}
-
-// What the quick path takes from a matching memo, for a call that just made one or that cannot be quick.
-void point_at(const Bound &bound, std::vector<void *> &data, Pointers &pointers) {
-    for (size_t i = 0; i < bound.tensors.size(); ++i) {
-        const DLTensor *tensor = bound.tensors[i];
-        bool empty = tensor == nullptr || tensor->data == nullptr;
-        for (int32_t d = 0; !empty && d < tensor->ndim; ++d) {
-            empty = tensor->shape[d] == 0;
-        }
-        data[i] = empty ? nullptr : static_cast<char *>(tensor->data) + tensor->byte_offset;
-        pointers.bits |= reinterpret_cast<uint64_t>(data[i]);
-    }
 }
 
 opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) noexcept {
@@ -234,8 +219,7 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
         std::vector<opdock_value> attributes = bound.attributes;
         Pointers pointers{data.data(), attributes.data()};
         Memo &memo = memo_for(host, thread, op, *target, bound, given, args, pointers);
-        pointers.bits = 0;
-        point_at(bound, data, pointers);
+        std::transform(bound.tensors.begin(), bound.tensors.end(), data.begin(), first_element);
         attributes = bound.attributes;
         pointers.aliased = bound.writes_inputs && !declared.signature->writes_inputs();
         Run run{host, thread, memo, args, pointers};

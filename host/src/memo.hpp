@@ -91,7 +91,6 @@ struct Memo {
 struct Pointers {
     void **data;              // shape.n_tensors of them
     opdock_value *attributes; // the signature's, defaults filled in
-    uint64_t bits = 0;        // all data pointers or'ed
     bool aliased = false;     // an output is its `~` input
 };
 

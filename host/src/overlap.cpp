@@ -202,6 +202,11 @@ bool has_elements(const DLTensor &tensor) {
     return std::find(tensor.shape, tensor.shape + tensor.ndim, 0) == tensor.shape + tensor.ndim;
 }
 
+void *first_element(const DLTensor *tensor) {
+    const bool any = tensor != nullptr && tensor->data != nullptr && has_elements(*tensor);
+    return any ? static_cast<char *>(tensor->data) + tensor->byte_offset : nullptr;
+}
+
 void measure(const Signature &signature, Extent &extent) {
     const DLTensor &tensor = *extent.tensor;
     uint64_t below = 0;

@@ -21,6 +21,8 @@ struct Extent {
 };
 
 bool has_elements(const DLTensor &tensor);
+// Null for a tensor that is absent, has no elements or points to none yet.
+void *first_element(const DLTensor *tensor);
 
 // Fills in begin and end from the rest. Throws when the tensor's size does not fit into 64 bits, or when it is written
 // and two of its indices name the same element.

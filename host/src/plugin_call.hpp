@@ -25,13 +25,23 @@ inline opdock_status status_of_exception() noexcept {
     try {
         throw;
     } catch (const std::bad_alloc &) {
-        thread_state().message = "it threw std::bad_alloc";
+        thread_state().leave_message("it threw std::bad_alloc");
         return OPDOCK_OUT_OF_MEMORY;
     } catch (const std::exception &exception) {
-        thread_state().message = std::string("it threw: ") + exception.what();
+        thread_state().leave_message(std::string("it threw: ") + exception.what());
     } catch (...) {
-        thread_state().message = "it threw something that is no std::exception";
+        thread_state().leave_message("it threw something that is no std::exception");
     }
+    return OPDOCK_FAILED;
+}
+
+// What a plugin returned, or OPDOCK_FAILED for a number that is none of its statuses: then nothing is known of what it
+// did.
+inline opdock_status known_status(opdock_status returned, std::string &reason) {
+    if (returned >= OPDOCK_OK && returned <= OPDOCK_DEVICE_LOST) {
+        return returned;
+    }
+    reason = "the unknown status " + std::to_string(returned) + ": " + reason;
     return OPDOCK_FAILED;
 }
 

@@ -5,6 +5,7 @@
 #include "bind.hpp"
 #include "error.hpp"
 #include "host.hpp"
+#include "plugin_call.hpp"
 
 namespace opdock::core {
 
@@ -25,11 +26,9 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     const Bound bound = bind(*declared.signature, args, Pointing::optional);
     host.check_device(bound.device);
     const Chain &chain = host.chain_for(target, bound.device, bound.dtypes);
-    uint64_t bits = 0;
+    std::vector<void *> data;
     for (const DLTensor *tensor : bound.tensors) {
-        if (tensor != nullptr && tensor->data != nullptr) {
-            bits |= reinterpret_cast<uint64_t>(tensor->data) + tensor->byte_offset;
-        }
+        data.push_back(first_element(tensor));
     }
     auto shape = std::make_unique<CallShape>(*declared.signature, bound);
     const bool strict = chain.decision.policy.strict;
@@ -37,15 +36,15 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     for (const Link &link : chain.links) {
         auto attempt = std::make_unique<Attempt>(host, *link.deployment);
         attempt->fits = fits_form(*link.implementation->form, *declared.signature, bound);
-        opdock_status status = attempt->prepare(*shape, true);
+        opdock_status status = known_status(attempt->prepare(*shape, true), attempt->reason);
         if (status == OPDOCK_OK && !attempt->map.empty()) {
             // run() hands the caller's pointers on as they are, in the order of the op's longest form.
             status = OPDOCK_UNSUPPORTED;
             attempt->reason = "it knows a shorter signature, which prepared calls do not translate";
         }
-        if (status == OPDOCK_OK && (bits & attempt->alignment_mask) != 0) {
+        if (std::string why = attempt->misalignment(*shape, data.data()); status == OPDOCK_OK && !why.empty()) {
             status = OPDOCK_UNSUPPORTED;
-            attempt->reason = fmt::format("it needs data aligned to {} bytes", attempt->alignment_mask + 1);
+            attempt->reason = std::move(why);
         }
         if (status == OPDOCK_OK) {
             auto prepared = std::make_unique<Prepared>(host, std::move(shape), std::move(attempt));

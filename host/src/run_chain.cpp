@@ -45,11 +45,11 @@ std::string recent_launches(const ThreadState &thread, const Host &host, DLDevic
     return text;
 }
 
-// Calls the kernel of an attempt that is ready. On failure *reason is its message.
-opdock_status invoke(Run &run, Attempt &attempt, std::string *reason) {
-    const uint64_t alignment = attempt.alignment_mask;
-    if ((run.pointers.bits & alignment) != 0) {
-        *reason = fmt::format("it needs data aligned to {} bytes", alignment + 1);
+// Calls the kernel of an attempt that is ready, unless something before it fails: *ran tells. On failure *reason is the
+// message.
+opdock_status invoke(Run &run, Attempt &attempt, std::string *reason, bool *ran) {
+    *reason = attempt.misalignment(run.memo.shape, run.pointers.data);
+    if (!reason->empty()) {
         return OPDOCK_UNSUPPORTED;
     }
     std::copy_n(run.pointers.attributes, attempt.attributes.size(), attempt.attributes.begin());
@@ -78,6 +78,7 @@ opdock_status invoke(Run &run, Attempt &attempt, std::string *reason) {
                            run.args.stream,
                            workspace.memory(),
                            workspace.memory() != nullptr ? attempt.workspace_size : 0};
+    *ran = true;
     const opdock_status status = call_plugin([&] { return attempt.implementation.kernel(&attempt.problem, &call); });
     if (status != OPDOCK_OK) {
         *reason = take_message(status);
@@ -92,8 +93,9 @@ opdock_status fail_call(const Run &run, opdock_status status, const Attempt &att
                                            remark.empty() ? "" : "\n", remark));
 }
 
-// What an implementation that did not serve leaves behind; true when the next one may be tried.
-bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, const std::string &reason, opdock_status *result) {
+// What an implementation that did not serve leaves behind; true when the next one may be tried. `ran`: its kernel did.
+bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, bool ran, const std::string &reason,
+                   opdock_status *result) {
     // A lost device is nobody's failure: it is noticed late, by whoever comes next.
     const bool counts = status == OPDOCK_FAILED || status == OPDOCK_FAILED_CLEAN;
     if (counts && attempt.deployment.count_failure(reason)) {
@@ -117,7 +119,7 @@ bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, const std::
                                 run.memo.chain.decision.policy.strict_source + ").");
         return false;
     }
-    if (status == OPDOCK_UNSUPPORTED || status == OPDOCK_FAILED_CLEAN) {
+    if (status == OPDOCK_UNSUPPORTED || status == OPDOCK_FAILED_CLEAN || !ran) {
         return true;
     }
     if (run.memo.shape.signature->writes_inputs() || run.pointers.aliased) {
@@ -136,6 +138,7 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
     for (size_t i = 0; i < memo.attempts.size(); ++i) {
         Attempt &attempt = *memo.attempts[i];
         std::string reason;
+        bool ran = true;
         opdock_status status = OPDOCK_OK;
         if (i == 0 && head_status != nullptr) {
             status = *head_status;
@@ -146,6 +149,7 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
                     {attempt.implementation.impl_id, "is running on this thread and must not call itself"});
                 continue;
             }
+            ran = false;
             if (!attempt.ready) {
                 status = attempt.prepare(memo.shape, false);
                 reason = attempt.reason;
@@ -154,9 +158,10 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
                 }
             }
             if (status == OPDOCK_OK) {
-                status = invoke(run, attempt, &reason);
+                status = invoke(run, attempt, &reason, &ran);
             }
         }
+        status = known_status(status, reason);
         if (status == OPDOCK_OK) {
             count_served(attempt);
             if (!serves_steadily(memo, attempt)) {
@@ -166,7 +171,7 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
             return OPDOCK_OK;
         }
         opdock_status result = status;
-        if (!may_fall_back(run, attempt, status, reason, &result)) {
+        if (!may_fall_back(run, attempt, status, ran, reason, &result)) {
             return result;
         }
         if (run.host.is_capturing(memo.shape.device, run.args.stream)) {

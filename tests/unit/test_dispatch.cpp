@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "call_arguments.hpp"
 #include "made_host.hpp"
 #include "thrown_error.hpp"
 
@@ -164,6 +165,28 @@ TEST_CASE("a kernel that gives no reason is reported by its status, not by what 
     CHECK_FALSE(contains(last_error(), "about nothing"));
 }
 
+TEST_CASE("what an ending host's plugin threw is not taken for what another host's kernel said") {
+    ThreeKinds t;
+    t.rows.call(t.host.op());
+    {
+        MadeHost ending;
+        auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+        made->adjust = [](opdock_impl &impl) {
+            impl.device_init = [](const opdock_host *, void *, DLDevice, void **) -> opdock_status {
+                return OPDOCK_OK;
+            };
+            impl.device_fini = [](const opdock_host *, void *, DLDevice, void *) {
+                throw std::runtime_error("an end");
+            };
+        };
+        ending.add(std::move(made));
+        t.rows.call(ending.op());
+    }
+    t.standard.work = [](const auto &, const auto &) { return OPDOCK_INVALID_ARGUMENT; };
+    CHECK(t.rows.call(t.host.op()) == OPDOCK_INVALID_ARGUMENT);
+    CHECK_FALSE(contains(last_error(), "an end"));
+}
+
 TEST_CASE("a kernel that throws has failed") {
     ThreeKinds t;
     t.standard.work = [](const auto &, const auto &) -> opdock_status { throw std::runtime_error("boom"); };
@@ -238,6 +261,62 @@ TEST_CASE("the log has one line when the implementation that serves an op change
     }
     CHECK(t.host.logged("Op 'test.add' switched from 'default.one' to 'vendor.acme' (kind=vendor, vendor=acme)") == 1);
     CHECK(t.host.logged("Op 'test.add'") == 3); // and one for leaving the chain
+}
+
+TEST_CASE("the log tells of each change of policy that changes who serves, also back to an earlier one") {
+    ThreeKinds t;
+    const core::PolicyPtr vendor = t.host.policy("prefer", "vendor");
+    for (int round = 0; round < 2; ++round) {
+        t.host->set_program_policy(nullptr);
+        CHECK(t.rows.added(t.host.op()) == 1);
+        CHECK(t.rows.added(t.host.op()) == 1);
+        t.host->set_program_policy(vendor);
+        CHECK(t.rows.added(t.host.op()) == 2);
+        CHECK(t.rows.added(t.host.op()) == 2);
+    }
+    CHECK(t.host.logged("Op 'test.add' using 'default.one'") == 1);
+    CHECK(t.host.logged("switched from 'default.one' to 'vendor.acme'") == 2);
+    CHECK(t.host.logged("switched from 'vendor.acme' to 'default.one'") == 1);
+}
+
+TEST_CASE("a status that means nothing is a failure like another") {
+    for (const opdock_status status : {-7, 42, OPDOCK_NOT_PREPARED}) {
+        CAPTURE(status);
+        ThreeKinds t;
+        t.standard.status = status;
+        for (int i = 0; i < 6; ++i) {
+            CHECK(t.rows.added(t.host.op()) == 2);
+        }
+        CHECK(t.standard.calls == 3);
+        CHECK(t.host.logged("'default.one' leaves the chain") == 1);
+        t.host->reset_health(nullptr, nullptr);
+        t.host->set_program_policy(t.host.policy("strict", "1"));
+        CHECK(t.rows.call(t.host.op()) == OPDOCK_FAILED);
+        CHECK(contains(last_error(), "the unknown status " + std::to_string(status)));
+        CHECK(contains(last_error(), "default.one was told to"));
+    }
+}
+
+TEST_CASE("an op that writes an input goes on after a failure before any kernel ran") {
+    MadeHost host;
+    auto first = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    first->op = "test.update";
+    first->adjust = [](opdock_impl &impl) {
+        impl.plan_create = [](const opdock_problem *, void **) -> opdock_status { return OPDOCK_FAILED; };
+        impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) {};
+    };
+    Made &one = host.add(std::move(first));
+    auto second = std::make_unique<Made>("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2.0f);
+    second->op = "test.update";
+    Made &acme = host.add(std::move(second));
+    std::vector<float> state(3), in(3), out(3);
+    const Tensor s(state.data(), f32, {3}), x(in.data(), f32, {3}), y(out.data(), f32, {3});
+    for (int i = 0; i < 4; ++i) {
+        CHECK(host.op("test.update").try_call({s, x}, {y}) == OPDOCK_OK);
+    }
+    CHECK(one.calls == 0);
+    CHECK(acme.calls == 4);
+    CHECK(host.logged("'default.one' leaves the chain") == 1);
 }
 
 TEST_CASE("every call is counted once, whoever serves it and however it got there") {
@@ -431,7 +510,7 @@ TEST_CASE("an implementation that needs contiguous tensors is passed over for vi
     Rows rows;
     CHECK(rows.added(host.op()) == 1);
     std::vector<float> wide(12);
-    const Tensor view(wide.data(), f32, {2, 3}, cpu, {6, 1});
+    const Tensor view(wide.data(), f32, {2, 3}, test::cpu, {6, 1});
     CHECK(host.op().try_call({view}, {rows.y}) == OPDOCK_OK);
     CHECK(host->served_count("test.add", "reference.any") == 1);
     CHECK(made.calls == 1);
@@ -455,6 +534,45 @@ TEST_CASE("an implementation that needs aligned data is passed over for data tha
     CHECK(added(16) == 1);
 }
 
+TEST_CASE("an implementation that asks for nothing else is given data aligned to its dtype") {
+    MadeHost host;
+    Made &usual = host.add("default.usual", OPDOCK_KIND_DEFAULT);
+    auto undemanding = std::make_unique<Made>("reference.any", OPDOCK_KIND_REFERENCE);
+    undemanding->alignment = 1;
+    Made &any = host.add(std::move(undemanding));
+    usual.work = any.work = [](const auto &, const auto &) { return OPDOCK_OK; };
+    Rows rows;
+    const Tensor odd(reinterpret_cast<char *>(rows.out.data()) + 1, f32, {1, 3});
+    const Tensor input(rows.in.data(), f32, {1, 3});
+    for (int i = 0; i < 2; ++i) {
+        host.op()({input}, {Tensor(rows.out.data(), f32, {1, 3})});
+        host.op()({input}, {odd});
+    }
+    CHECK(usual.calls == 2);
+    CHECK(any.calls == 2);
+    const core::Setting strict{"strict", "1"};
+    const auto policy = std::make_shared<const core::Policy>(host->make_policy(std::span(&strict, 1)));
+    host->set_program_policy(policy);
+    CHECK(host.op().try_call({input}, {odd}) == OPDOCK_UNSUPPORTED);
+    CHECK(contains(last_error(), "aligned to 4 bytes, and 'output' is not"));
+}
+
+TEST_CASE("tensors without elements may have any other dims and strides") {
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    made->work = [](const auto &, const auto &) { return OPDOCK_OK; };
+    Made &one = host.add(std::move(made));
+    constexpr int64_t huge = std::numeric_limits<int64_t>::max();
+    constexpr int64_t lowest = std::numeric_limits<int64_t>::min();
+    for (const std::vector<int64_t> &strides :
+         {std::vector<int64_t>{}, {lowest, 1, 1}, {1, huge, lowest}, {huge, huge, huge}}) {
+        CallArguments call;
+        call.in(OPDOCK_F32, {0, huge, huge}, strides).out(OPDOCK_F32, {0, huge, huge}, strides);
+        CHECK(opdock_call_handle(&host->op("test.add"), &call.args()) == OPDOCK_OK);
+    }
+    CHECK(one.calls == 4);
+}
+
 TEST_CASE("an implementation serves the dtypes it lists") {
     MadeHost host;
     auto half = std::make_unique<Made>("default.half", OPDOCK_KIND_DEFAULT);
@@ -467,6 +585,23 @@ TEST_CASE("an implementation serves the dtypes it lists") {
     std::vector<uint16_t> a(6), b(6);
     CHECK(host.op().try_call({Tensor(a.data(), bf16, {2, 3})}, {Tensor(b.data(), bf16, {2, 3})}) == OPDOCK_OK);
     CHECK(only_half.calls == 1);
+}
+
+TEST_CASE("dtypes that only absent tensors would tell do not keep an implementation from serving") {
+    MadeHost host;
+    auto listed = std::make_unique<Made>("default.listed", OPDOCK_KIND_DEFAULT);
+    listed->op = "test.pair";
+    listed->dtypes = "f32,f32|f32,bf16";
+    listed->work = [](const auto &, const auto &) { return OPDOCK_OK; };
+    Made &made = host.add(std::move(listed));
+    std::vector<float> a(3), b(3), c(3);
+    const Tensor ta(a.data(), f32, {3}), tb(b.data(), f16, {3}), tc(c.data(), f32, {3});
+    CHECK(host.op("test.pair").try_call({ta}, {tc}) == OPDOCK_OK);
+    CHECK(made.calls == 1);
+    CHECK(host.op("test.pair").try_call({ta, tb}, {tc}) == OPDOCK_ALL_DROPPED);
+    const Tensor half(a.data(), f16, {3}), half_out(c.data(), f16, {3});
+    CHECK(host.op("test.pair").try_call({half}, {half_out}) == OPDOCK_ALL_DROPPED);
+    CHECK(contains(last_error(), "it takes dtypes f32,f32 or f32,bf16, not f16,-"));
 }
 
 TEST_CASE("what is not available is dropped with its reason, and asked once") {
