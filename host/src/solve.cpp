@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -40,6 +39,18 @@ std::optional<int64_t> combine(Term::Kind kind, int64_t left, int64_t right) {
         break;
     }
     return overflow ? std::nullopt : std::optional(result);
+}
+
+// A bit for each that it names.
+uint32_t dims_of(const Dim &dim) {
+    if (dim.kind == Dim::Kind::number) {
+        return 0;
+    }
+    uint32_t dims = dim.kind == Dim::Kind::expression ? 0 : 1u << dim.index;
+    for (const Term &term : dim.expression) {
+        dims |= term.kind == Term::Kind::dim ? 1u << term.value : 0;
+    }
+    return dims;
 }
 
 } // namespace
@@ -153,8 +164,7 @@ void Solver::match_computed_dim(ArgumentPlace place, const Dim &dim, const DLTen
         bind_dim(dim.index, size / dim.number, place);
         return;
     }
-    int64_t expected = 0;
-    if (!value_of(dim, &expected) || size != expected) {
+    if (!is_bound(dim) || value_of(dim) != size) {
         fail_dim(place, dim, tensor, axis);
     }
 }
@@ -178,13 +188,7 @@ void Solver::begin_element() {
     }
 }
 
-bool Solver::is_bound(const Expression &expression) const {
-    return std::all_of(expression.begin(), expression.end(), [this](const Term &term) {
-        return term.kind != Term::Kind::dim || (bound_dims_ >> term.value & 1u) != 0;
-    });
-}
-
-int64_t Solver::evaluate(const Expression &expression) const {
+std::optional<int64_t> Solver::evaluate(const Expression &expression) const {
     std::array<int64_t, max_expression_terms> stack; // the parser limits an expression to what fits
     size_t depth = 0;
     for (const Term &term : expression) {
@@ -196,7 +200,7 @@ int64_t Solver::evaluate(const Expression &expression) const {
             --depth;
             const auto result = combine(term.kind, stack[depth - 1], stack[depth]);
             if (!result) {
-                fail(signature_, fmt::format("{} does not fit into 64 bits", print_expression(signature_, expression)));
+                return std::nullopt;
             }
             stack[depth - 1] = *result;
         }
@@ -204,29 +208,42 @@ int64_t Solver::evaluate(const Expression &expression) const {
     return stack[0];
 }
 
-bool Solver::value_of(const Dim &dim, int64_t *value) const {
+bool Solver::is_bound(const Dim &dim) const {
+    if (dim.kind == Dim::Kind::expression) {
+        return std::all_of(dim.expression.begin(), dim.expression.end(), [this](const Term &term) {
+            return term.kind != Term::Kind::dim || (bound_dims_ >> term.value & 1u) != 0;
+        });
+    }
+    return dim.kind == Dim::Kind::number || (bound_dims_ >> dim.index & 1u) != 0;
+}
+
+std::optional<int64_t> Solver::value_of(const Dim &dim) const {
     switch (dim.kind) {
     case Dim::Kind::number:
-        *value = dim.number;
-        return true;
+        return dim.number;
     case Dim::Kind::name:
-        *value = dims_[dim.index];
-        return (bound_dims_ >> dim.index & 1u) != 0;
+        return dims_[dim.index];
     case Dim::Kind::scaled:
-        return (bound_dims_ >> dim.index & 1u) != 0 && !__builtin_mul_overflow(dims_[dim.index], dim.number, value);
+        return combine(Term::Kind::multiply, dim.number, dims_[dim.index]);
     case Dim::Kind::expression:
-        if (!is_bound(dim.expression)) {
-            return false;
-        }
-        *value = evaluate(dim.expression);
-        return true;
+        break;
     }
-    return false;
+    return evaluate(dim.expression);
+}
+
+int64_t Solver::side_of(const Constraint &constraint, const Expression &side) const {
+    const auto value = evaluate(side);
+    if (!value) {
+        fail(signature_,
+             fmt::format("{} of 'where {}' does not fit into 64 bits, with {}", print_expression(signature_, side),
+                         print_constraint(signature_, constraint), values_of(constraint.dims)));
+    }
+    return *value;
 }
 
 bool Solver::holds(const Constraint &constraint) const {
-    const int64_t left = evaluate(constraint.left);
-    const int64_t right = evaluate(constraint.right.front());
+    const int64_t left = side_of(constraint, constraint.left);
+    const int64_t right = side_of(constraint, constraint.right.front());
     switch (constraint.kind) {
     case Constraint::Kind::less:
         return left < right;
@@ -242,7 +259,7 @@ bool Solver::holds(const Constraint &constraint) const {
         return left != right;
     case Constraint::Kind::in:
         return std::any_of(constraint.right.begin(), constraint.right.end(),
-                           [this, left](const Expression &choice) { return left == evaluate(choice); });
+                           [&](const Expression &choice) { return left == side_of(constraint, choice); });
     }
     return false;
 }
@@ -282,15 +299,21 @@ bool Solver::spec_of(ArgumentPlace place, opdock_tensor_spec *spec) const {
         if (i == output.dims.size()) {
             break;
         }
-        int64_t size = 0;
-        if (!value_of(output.dims[i], &size)) {
+        const Dim &dim = output.dims[i];
+        if (!is_bound(dim)) {
             return false;
         }
-        if (size < 0) {
+        const auto size = value_of(dim);
+        if (!size) {
             fail(signature_, place,
-                 fmt::format("would have the negative dim {} = {}", print_dim(signature_, output.dims[i]), size));
+                 fmt::format("would have the dim {}, which does not fit into 64 bits, with {}",
+                             print_dim(signature_, dim), values_of(dims_of(dim))));
         }
-        push(size);
+        if (*size < 0) {
+            fail(signature_, place,
+                 fmt::format("would have the negative dim {} = {}", print_dim(signature_, dim), *size));
+        }
+        push(*size);
     }
     return true;
 }
@@ -313,17 +336,10 @@ void Solver::fail_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tenso
     const std::string found =
         fmt::format("of shape {}: dim {} is {}", print_shape_of(tensor), axis, tensor.shape[axis]);
     const std::string text = print_dim(signature_, dim);
-    uint32_t names = 0;
     if (dim.kind == Dim::Kind::number) {
         fail(signature_, place, fmt::format("{}, expected {}", found, text));
     }
-    if (dim.kind == Dim::Kind::expression) {
-        for (const Term &term : dim.expression) {
-            names |= term.kind == Term::Kind::dim ? 1u << term.value : 0;
-        }
-    } else {
-        names = 1u << dim.index;
-    }
+    const uint32_t names = dims_of(dim);
     if (const uint32_t unbound = names & ~bound_dims_; unbound != 0) {
         fail(signature_, place,
              fmt::format("{}, expected {}, whose '{}' only an absent optional input would tell", found, text,
@@ -334,11 +350,10 @@ void Solver::fail_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tenso
              fmt::format("{}, expected {} = {} as in {}", found, text, dims_[dim.index],
                          describe(dim_sources_[dim.index])));
     }
-    int64_t expected = 0;
-    const bool fits = value_of(dim, &expected);
+    const auto expected = value_of(dim);
     fail(signature_, place,
          fmt::format("{}, expected {} = {}, with {}", found, text,
-                     fits ? fmt::format("{}", expected) : "more than 64 bits", values_of(names)));
+                     expected ? fmt::format("{}", *expected) : "more than 64 bits", values_of(names)));
 }
 
 void Solver::fail_ellipsis(ArgumentPlace place, const DLTensor &tensor, int32_t begin, int32_t rank) const {

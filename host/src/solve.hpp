@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "signature.hpp"
@@ -53,11 +54,12 @@ class Solver {
     void match_ellipsis(ArgumentPlace place, const DLTensor &tensor, int32_t begin, int32_t rank);
     // Whether the variable may stand for `dtype` now; binds it when nothing did before.
     bool unify(size_t variable, uint32_t dtype, Source source);
-    bool is_bound(const Expression &expression) const;
-    // Of bound names. Division rounds down.
-    int64_t evaluate(const Expression &expression) const;
-    bool value_of(const Dim &dim, int64_t *value) const;
+    // Of bound names; none when it does not fit into 64 bits. Division rounds down.
+    std::optional<int64_t> evaluate(const Expression &expression) const;
+    bool is_bound(const Dim &dim) const;
+    std::optional<int64_t> value_of(const Dim &dim) const; // likewise
     bool holds(const Constraint &constraint) const;
+    int64_t side_of(const Constraint &constraint, const Expression &side) const;
 
     [[noreturn, gnu::cold]] void fail_negative(ArgumentPlace place, const DLTensor &tensor) const;
     [[noreturn, gnu::cold]] void fail_rank(ArgumentPlace place, const DLTensor &tensor) const;

@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "call_arguments.hpp"
 #include "dtype.hpp"
@@ -98,6 +101,18 @@ TEST_CASE("computed dims follow the formula") {
     CHECK(inferred(signature, call) == "y u8[34, 3, 16, 24, 3]");
     call.input(0).shape = {2, 0};
     CHECK(infer_error(signature, call) == "op 'f': output 'y' would have the negative dim n-1 = -1");
+}
+
+TEST_CASE("an output with a dim beyond 64 bits is named, with what makes it so large") {
+    CallArguments call;
+    call.in(OPDOCK_F32, {std::numeric_limits<int64_t>::max()}, {0});
+    const std::string with = " does not fit into 64 bits, with n = 9223372036854775807 (input 'x')";
+    for (const char *dim : {"2*n", "n*n", "n+1"}) {
+        const std::string expected = fmt::format("op 'f': output 'y' would have the dim {}, which{}", dim, with);
+        CHECK(infer_error(fmt::format("f(x: T[n]) -> (y: T[{}])", dim), call) == expected);
+        CHECK(infer_error(fmt::format("f(x: T[n]) -> (y: T[{}]?)", dim), call) == expected);
+    }
+    CHECK(infer_error("f(x: T[n]) -> (y: T[n]) where n*n > 3", call) == "op 'f': n*n of 'where n*n > 3'" + with);
 }
 
 TEST_CASE("an ellipsis goes where the output has it, up to the highest rank") {
