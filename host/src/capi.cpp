@@ -47,6 +47,11 @@ char *copy_text(const std::string &text) {
     return copy;
 }
 
+// Paths and what plugins say need not be UTF-8, and JSON has to be.
+char *copy_text(const nlohmann::json &document) {
+    return copy_text(document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
 OpEntry &entry_of(opdock_handle *handle) {
     return *static_cast<OpEntry *>(handle);
 }
@@ -178,7 +183,7 @@ opdock_status opdock_infer_outputs(opdock_handle *handle, const opdock_args *arg
 }
 
 opdock_status opdock_signature_json(opdock_handle *handle, char **json) {
-    return guarded([&] { *json = copy_text(opdock::core::signature_json(signature_of(handle)).dump()); });
+    return guarded([&] { *json = copy_text(opdock::core::signature_json(signature_of(handle))); });
 }
 
 opdock_status opdock_policy_create(opdock_runtime *runtime, const opdock_setting *settings, uint32_t count,
@@ -244,18 +249,18 @@ const char *opdock_prepared_impl(const opdock_prepared *prepared) {
 
 opdock_status opdock_describe(opdock_runtime *runtime, char **json) {
     *json = nullptr;
-    return guarded([&] { *json = copy_text(runtime->describe().dump()); });
+    return guarded([&] { *json = copy_text(runtime->describe()); });
 }
 
 opdock_status opdock_explain(opdock_runtime *runtime, const char *op, const char *device, const char *dtypes,
                              const opdock_policy *policy, char **json) {
     *json = nullptr;
-    return guarded([&] { *json = copy_text(runtime->explain(op, device, dtypes, value_of(policy)).dump()); });
+    return guarded([&] { *json = copy_text(runtime->explain(op, device, dtypes, value_of(policy))); });
 }
 
 opdock_status opdock_check_file(const char *path, char **json) {
     *json = nullptr;
-    return guarded([&] { *json = copy_text(opdock::core::check_file(path).dump()); });
+    return guarded([&] { *json = copy_text(opdock::core::check_file(path)); });
 }
 
 opdock_status opdock_served_count(opdock_runtime *runtime, const char *op, const char *impl_id, uint64_t *count) {

@@ -179,6 +179,16 @@ TEST_CASE("an empty host is a valid document too") {
     CHECK(document["policy"]["allow_vendors"].is_null());
 }
 
+TEST_CASE("a path that is no UTF-8 leaves the document valid") {
+    const std::string path = "/nonexistent/caf\xe9";
+    const Finished finished = PluginLs({path}).run({"--json"});
+    CHECK(finished.code == 1);
+    check_document(json::parse(finished.out));
+    PluginLs tool({});
+    tool.with("PLUGIN_DENY_VENDORS", "\xe9");
+    CHECK(json::parse(tool.run({"--json"}).out)["policy"]["deny_vendors"].size() == 1);
+}
+
 TEST_CASE("op and rejected narrow the document") {
     const PluginLs tool({fixture("good"), fixture("other_abi"), REFERENCE_PLUGIN});
     const json op = json::parse(tool.run({"--json", "--op", "fixture.add"}).out);
