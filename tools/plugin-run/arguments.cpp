@@ -132,10 +132,9 @@ void check_nothing_missing(const Signature &signature, const Arguments &argument
 
 // Two tensors in one place would overwrite each other.
 void check_distinct(const FilePart &file, const std::string &tensor, std::set<std::string> &taken) {
-    const bool is_npy = file.format == FilePart::Format::npy;
-    const std::string place = is_npy ? file.path : file.path + ":" + tensor;
-    if (!taken.insert(place).second) {
-        throw cli::UsageError("two outputs would be written to '" + place + "'");
+    const std::string part = file.format == FilePart::Format::npy ? "" : ":" + tensor;
+    if (!taken.insert(place_of(file) + part).second) {
+        throw cli::UsageError("two outputs would be written to '" + file.path + part + "'");
     }
 }
 

@@ -148,7 +148,7 @@ void write_files(const std::vector<Result> &results) {
         if (result.file->format == FilePart::Format::npy) {
             files::write_npy(result.file->path, to_file(*result.tensor, ""));
         } else {
-            together[result.file->path].push_back(to_file(*result.tensor, result.file->tensor));
+            together[place_of(*result.file)].push_back(to_file(*result.tensor, result.file->tensor));
         }
     }
     for (const auto &[path, tensors] : together) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
@@ -146,6 +147,12 @@ FilePart parse_file_part(std::string_view text) {
     }
     return {FilePart::Format::safetensors, std::string(text.substr(0, at + safetensors.size())),
             std::string(text.substr(at + safetensors.size() + 1))};
+}
+
+std::string place_of(const FilePart &file) {
+    std::error_code error;
+    const std::filesystem::path place = std::filesystem::weakly_canonical(std::filesystem::absolute(file.path), error);
+    return error ? file.path : place.string();
 }
 
 Source parse_source(std::string_view text) {

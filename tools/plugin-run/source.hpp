@@ -38,6 +38,9 @@ using Source = std::variant<MadeUp, FilePart>;
 // All throw cli::UsageError, whose message says what was expected.
 Source parse_source(std::string_view text);
 FilePart parse_file_part(std::string_view text);
+
+// The same for every spelling of a file's path.
+std::string place_of(const FilePart &file);
 uint32_t parse_dtype(std::string_view name);
 
 // "bf16[64,1024]"

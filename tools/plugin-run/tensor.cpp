@@ -44,6 +44,14 @@ double random_value(Random &random, const MadeUp &made_up) {
     return is_integer(made_up.dtype) ? std::min(std::floor(value), high - 1) : value;
 }
 
+size_t bytes_of(uint32_t dtype, const std::vector<int64_t> &shape) {
+    try {
+        return files::byte_size(dtype, shape);
+    } catch (const files::Error &error) {
+        throw NoMemory("there is no memory for " + type_text(dtype, shape) + ": " + error.what());
+    }
+}
+
 std::byte *allocate(size_t bytes, const std::string &type) {
     // Linux grants more than it has, and ends the process when that is used.
     const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -59,8 +67,8 @@ std::byte *allocate(size_t bytes, const std::string &type) {
 } // namespace
 
 HostTensor::HostTensor(uint32_t type, std::vector<int64_t> dims)
-    : dtype(type), shape(std::move(dims)), bytes(files::byte_size(dtype, shape)),
-      elements(bytes / files::element_size(dtype)), memory(allocate(bytes, type_text(dtype, shape))) {
+    : dtype(type), shape(std::move(dims)), bytes(bytes_of(dtype, shape)), elements(bytes / files::element_size(dtype)),
+      memory(allocate(bytes, type_text(dtype, shape))) {
     std::memset(memory.get(), 0, bytes);
 }
 

@@ -117,7 +117,7 @@ TEST_CASE("tensors of .safetensors files are named, and outputs share a file") {
     const Finished finished =
         tool.run({"rmsnorm_fwd", "--in", "input=" + folder + "in.safetensors:layer.0.x", "--in",
                   "weight=" + folder + "in.safetensors", "--out", "output=" + folder + "out.safetensors:y", "--out",
-                  "rsigma=" + folder + "out.safetensors"});
+                  "rsigma=" + folder + "./out.safetensors"});
     INFO(finished.err);
     REQUIRE(finished.code == 0);
     CHECK(files::read_safetensors(folder + "out.safetensors", "y").shape == std::vector<int64_t>{2, 2});

@@ -66,6 +66,9 @@ TEST_CASE("a tensor that is too large is named, with its bytes") {
     const PluginRun tool({REFERENCE_PLUGIN});
     check_error(tool.run({"silu", "--in", "input=random:f32[10000000,10000000]"}), 1,
                 "--in input: there is no memory for f32[10000000,10000000], which takes 400000000000000 bytes");
+    check_error(tool.run({"silu", "--in", "input=random:f32[9223372036854775807,2]"}), 1,
+                "--in input: there is no memory for f32[9223372036854775807,2]: the shape has more elements than 63 "
+                "bits can count");
 }
 
 TEST_CASE("a failure is JSON for who asked for JSON") {

@@ -96,6 +96,10 @@ TEST_CASE("two outputs never go to one place") {
     CHECK(complaint(request, rmsnorm()) == "two outputs would be written to 'y.npy'");
     request.outputs = {{"output", "y.safetensors:a"}, {"rsigma", "y.safetensors:a"}};
     CHECK(complaint(request, rmsnorm()) == "two outputs would be written to 'y.safetensors:a'");
+    request.outputs = {{"output", "y.npy"}, {"rsigma", "./y.npy"}};
+    CHECK(complaint(request, rmsnorm()) == "two outputs would be written to './y.npy'");
+    request.outputs = {{"output", "y.safetensors:a"}, {"rsigma", "nowhere/../y.safetensors:a"}};
+    CHECK(complaint(request, rmsnorm()) == "two outputs would be written to 'nowhere/../y.safetensors:a'");
     request.outputs = {{"output", "y.safetensors"}, {"rsigma", "y.safetensors"}};
     CHECK(complaint(request, rmsnorm()).empty());
 }

@@ -73,5 +73,5 @@ TEST_CASE("a tensor larger than the memory there is says how large") {
 }
 
 TEST_CASE("a size that does not fit is an error, not an allocation") {
-    CHECK_THROWS_AS(made("zeros:f32[4611686018427387904,16]"), opdock::files::Error);
+    CHECK_THROWS_AS(made("zeros:f32[4611686018427387904,16]"), NoMemory);
 }
