@@ -247,6 +247,21 @@ const char *opdock_prepared_impl(const opdock_prepared *prepared) {
     return static_cast<const opdock::core::Prepared *>(prepared)->attempt->implementation.impl_id.c_str();
 }
 
+opdock_status opdock_prepared_failed(const opdock_prepared *prepared, opdock_status status) {
+    (void)guarded([&] {
+        const auto &snapshot = *static_cast<const opdock::core::Prepared *>(prepared);
+        opdock::core::leave_error(status, opdock::core::failed_run_text(snapshot, status));
+    });
+    return status;
+}
+
+opdock_status opdock_prepared_too_few(const opdock_prepared *prepared, uint64_t given) {
+    return guarded([&] {
+        const auto &snapshot = *static_cast<const opdock::core::Prepared *>(prepared);
+        throw Error(OPDOCK_INVALID_ARGUMENT, opdock::core::too_few_pointers_text(snapshot, given));
+    });
+}
+
 opdock_status opdock_describe(opdock_runtime *runtime, char **json) {
     *json = nullptr;
     return guarded([&] { *json = copy_text(runtime->describe()); });

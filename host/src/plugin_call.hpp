@@ -20,6 +20,12 @@ inline std::string take_message(opdock_status status) {
     return message;
 }
 
+// "FAILED", or "status 77, which is none of opdock's".
+inline std::string status_text(opdock_status status) {
+    const std::string name = opdock_status_name(status);
+    return name != "UNKNOWN" ? name : "status " + std::to_string(status) + ", which is none of opdock's";
+}
+
 // What an exception that escaped from a plugin counts as. Call it from a catch block.
 inline opdock_status status_of_exception() noexcept {
     try {

@@ -49,10 +49,11 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
         if (status == OPDOCK_OK) {
             auto prepared = std::make_unique<Prepared>(host, std::move(shape), std::move(attempt));
             prepared->generation = generation;
+            thread_state().forget_message(); // what was said so far is not about the runs to come
             return prepared;
         }
-        const std::string outcome = fmt::format("'{}' returned {}: {}", link.implementation->impl_id,
-                                                opdock_status_name(status), attempt->reason);
+        const std::string outcome =
+            fmt::format("'{}' returned {}: {}", link.implementation->impl_id, status_text(status), attempt->reason);
         if (status == OPDOCK_DEVICE_LOST) {
             host.lose_device(bound.device, outcome);
             throw Error(status, fmt::format("op '{}': {}", op.name, outcome));
@@ -68,6 +69,19 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     }
     throw Error(OPDOCK_ALL_FAILED, fmt::format("op '{}': no implementation can be prepared for this call on {}:{}",
                                                op.name, device_text(host.catalog().providers, bound.device), tried));
+}
+
+std::string failed_run_text(const Prepared &prepared, opdock_status status) {
+    std::string said;
+    said.swap(thread_state().message);
+    return !said.empty() ? said
+                         : fmt::format("op '{}': '{}' returned {}: it gave no reason", prepared.shape->signature->name,
+                                       prepared.attempt->implementation.impl_id, status_text(status));
+}
+
+std::string too_few_pointers_text(const Prepared &prepared, uint64_t given) {
+    return fmt::format("op '{}' has {} tensors, {} given", prepared.shape->signature->name, prepared.shape->n_tensors,
+                       given == 1 ? "1 pointer was" : fmt::format("{} pointers were", given));
 }
 
 } // namespace opdock::core

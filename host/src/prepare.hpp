@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "attempt.hpp"
 #include "call_shape.hpp"
@@ -26,5 +27,9 @@ struct Prepared : opdock_prepared {
 
 // Chooses as a call would, asking `supports` too. `policy` may be null. Throws Error.
 std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const PolicyPtr &policy);
+
+// What a run that returned `status` said of it, taken from the thread.
+std::string failed_run_text(const Prepared &prepared, opdock_status status);
+std::string too_few_pointers_text(const Prepared &prepared, uint64_t given);
 
 } // namespace opdock::core

@@ -11,6 +11,7 @@
 
 #include "architecture.hpp"
 #include "error.hpp"
+#include "plugin_call.hpp"
 #include "registration_fields.hpp"
 #include "spelling.hpp"
 #include "standard_ops.hpp"
@@ -62,7 +63,7 @@ void Registrar::run(opdock_entry entry) {
     }
     if (status != OPDOCK_OK) {
         const std::string &reason = !fail_message_.empty() ? fail_message_ : thread.message;
-        keep(RejectCode::entry_failed, fmt::format("opdock_register returned {}: {}", opdock_status_name(status),
+        keep(RejectCode::entry_failed, fmt::format("opdock_register returned {}: {}", status_text(status),
                                                    reason.empty() ? "it gave no reason" : reason));
     }
     finish();

@@ -89,7 +89,7 @@ opdock_status invoke(Run &run, Attempt &attempt, std::string *reason, bool *ran)
 opdock_status fail_call(const Run &run, opdock_status status, const Attempt &attempt, const std::string &reason,
                         const std::string &remark = {}) {
     return leave_error(status, fmt::format("op '{}': '{}' returned {}: {}{}{}", run.memo.chain.op->name,
-                                           attempt.implementation.impl_id, opdock_status_name(status), reason,
+                                           attempt.implementation.impl_id, status_text(status), reason,
                                            remark.empty() ? "" : "\n", remark));
 }
 
@@ -178,7 +178,7 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
             return fail_call(run, status, attempt, reason,
                              "Nothing else is tried because the stream is being captured; prepare the call before.");
         }
-        failures.push_back({attempt.implementation.impl_id, fmt::format("{}: {}", opdock_status_name(status), reason)});
+        failures.push_back({attempt.implementation.impl_id, fmt::format("{}: {}", status_text(status), reason)});
     }
     throw all_failed_error(memo.chain.op->name,
                            run.host.key_for(run.host.catalog(), memo.shape.device, &memo.shape.dtypes),

@@ -76,6 +76,37 @@ TEST_CASE("a failure falls back, and the third in a row takes the implementation
     }
 }
 
+TEST_CASE("a status that nobody defined counts as a failure, and is shown with its number") {
+    for (const opdock_status undefined : {77, -1}) {
+        MadeHost host;
+        Made &odd = host.add("default.odd", OPDOCK_KIND_DEFAULT);
+        Rows rows;
+        odd.status = undefined;
+        CHECK(rows.call(host.op()) == OPDOCK_ALL_FAILED);
+        CHECK(contains(last_error(),
+                       "status " + std::to_string(undefined) + ", which is none of opdock's: default.odd was told to"));
+        host.add("reference.any", OPDOCK_KIND_REFERENCE, {}, 3);
+        CHECK(rows.added(host.op()) == 3);
+        CHECK(rows.added(host.op()) == 3);
+        CHECK(rows.added(host.op()) == 3);
+        CHECK(odd.calls == 3);
+        CHECK(host.logged("'default.odd' leaves the chain") == 1);
+    }
+}
+
+TEST_CASE("an op that writes an input does not go on after a status that nobody defined") {
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.odd", OPDOCK_KIND_DEFAULT);
+    made->op = "test.update";
+    made->status = 77;
+    host.add(std::move(made));
+    std::vector<float> state(3), in(3), out(3);
+    CHECK(host.op("test.update")
+              .try_call({Tensor(state.data(), f32, {3}), Tensor(in.data(), f32, {3})},
+                        {Tensor(out.data(), f32, {3})}) == 77);
+    CHECK(contains(last_error(), "'default.odd' returned status 77, which is none of opdock's"));
+}
+
 TEST_CASE("a success in between starts the count of failures anew") {
     ThreeKinds t;
     for (int round = 0; round < 3; ++round) {

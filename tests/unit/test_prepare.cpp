@@ -183,6 +183,45 @@ TEST_CASE("what the kernel of a prepared call says of its failure is the last er
     CHECK(std::string(opdock_last_error()) == "the tile is too small");
 }
 
+TEST_CASE("a kernel of a prepared call that gives no reason is not blamed with what was said before") {
+    MadeHost host;
+    auto failing = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    bool speaks = true;
+    failing->work = [&](const opdock_problem &problem, const opdock_call &) -> opdock_status {
+        return speaks ? problem.host->fail(problem.host, OPDOCK_FAILED, "the tile is too small") : OPDOCK_FAILED;
+    };
+    host.add(std::move(failing));
+    Rows rows;
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_FAILED);
+    CHECK(last_error() == "the tile is too small");
+    speaks = false;
+    CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_FAILED);
+    CHECK(last_error() == "op 'test.add': 'default.one' returned FAILED: it gave no reason");
+    CHECK(host.op().try_call({rows.x}, {Tensor(nullptr, f32, {6})}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_FAILED);
+    CHECK(last_error() == "op 'test.add': 'default.one' returned FAILED: it gave no reason");
+}
+
+TEST_CASE("what was said before a call was prepared is not about its runs") {
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    made->status = OPDOCK_OK;
+    made->adjust = [](opdock_impl &impl) {
+        impl.supports = [](const opdock_problem *problem) -> opdock_status {
+            problem->host->fail(problem->host, OPDOCK_UNSUPPORTED, "thought better of");
+            return OPDOCK_OK;
+        };
+        impl.kernel = [](const opdock_problem *, const opdock_call *) -> opdock_status { return 77; };
+    };
+    host.add(std::move(made));
+    Rows rows;
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    CHECK(call.run({rows.in.data(), rows.out.data()}) == 77);
+    CHECK(last_error() ==
+          "op 'test.add': 'default.one' returned status 77, which is none of opdock's: it gave no reason");
+}
+
 TEST_CASE("a prepared call with too few pointers is an error and not a crash") {
     MadeHost host;
     host.add("default.one", OPDOCK_KIND_DEFAULT);
@@ -190,5 +229,6 @@ TEST_CASE("a prepared call with too few pointers is an error and not a crash") {
     const Prepared call = host.op().prepare({rows.x}, {rows.y});
     std::vector<float> in(6);
     CHECK(call.run({in.data()}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(last_error() == "op 'test.add' has 2 tensors, 1 pointer was given");
     CHECK(call.n_tensors() == 2);
 }

@@ -190,11 +190,19 @@ OPDOCK_API int32_t opdock_prepared_stale(const opdock_prepared *prepared);
 OPDOCK_API const char *opdock_prepared_impl(const opdock_prepared *prepared);
 
 /* Runs it with new pointers: call->data has problem->n_tensors of them. No validation, no fallback, no counting; the
- * kernel's status comes back as it is, and opdock_last_error() is what it said. Any number of threads at once. The
- * device must be current. */
+ * kernel's status comes back as it is. Any number of threads at once. The device must be current. */
 static inline opdock_status opdock_prepared_run(const opdock_prepared *prepared, const opdock_call *call) {
     return prepared->kernel(prepared->problem, call);
 }
+
+/* After a run of this thread returned `status`, which is not OPDOCK_OK: makes opdock_last_error() what the kernel said
+ * of it, or that it gave no reason. Without this call, opdock_last_error() after a run is whatever was last said on the
+ * thread, also by others when the kernel says nothing. Known to remain: a sentence that a kernel left before it
+ * returned OPDOCK_OK passes for that of the next failure that gives no reason. Returns `status`. */
+OPDOCK_API opdock_status opdock_prepared_failed(const opdock_prepared *prepared, opdock_status status);
+
+/* For layers that count the pointers: `given` are too few for a run. Returns OPDOCK_INVALID_ARGUMENT. */
+OPDOCK_API opdock_status opdock_prepared_too_few(const opdock_prepared *prepared, uint64_t given);
 
 /* --- looking --------------------------------------------------------------------------------------------------------
  */

@@ -59,7 +59,7 @@ class Prepared {
     [[nodiscard]] opdock_status run(std::span<void *const> data, void *stream = nullptr,
                                     void *workspace = nullptr) const noexcept {
         if (data.size() < n_tensors()) [[unlikely]] {
-            return OPDOCK_INVALID_ARGUMENT;
+            return opdock_prepared_too_few(prepared_.get(), data.size());
         }
         const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),
                                0,
@@ -67,13 +67,15 @@ class Prepared {
                                stream,
                                workspace,
                                prepared_->workspace_size};
-        return opdock_prepared_run(prepared_.get(), &call);
+        const opdock_status status = opdock_prepared_run(prepared_.get(), &call);
+        return status == OPDOCK_OK ? OPDOCK_OK : opdock_prepared_failed(prepared_.get(), status);
     }
     [[nodiscard]] opdock_status run(std::initializer_list<void *> data, void *stream = nullptr,
                                     void *workspace = nullptr) const noexcept {
         return run(std::span<void *const>(data.begin(), data.size()), stream, workspace);
     }
-    // With a call that the program keeps and changes in place.
+    // With a call that the program keeps and changes in place. Nothing but the kernel: after a status other than
+    // OPDOCK_OK, give it to opdock_prepared_failed before reading opdock_last_error().
     [[nodiscard]] opdock_status run(const opdock_call &call) const noexcept {
         return opdock_prepared_run(prepared_.get(), &call);
     }

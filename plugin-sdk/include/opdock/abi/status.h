@@ -25,5 +25,6 @@ typedef int32_t opdock_status;
 #define OPDOCK_FAILED_CLEAN 5
 /* The device is gone: nothing more is tried on it. */
 #define OPDOCK_DEVICE_LOST 6
+/* Any other number counts as OPDOCK_FAILED, and is shown as what it is. */
 
 #endif
