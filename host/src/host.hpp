@@ -18,6 +18,7 @@
 #include "log.hpp"
 #include "opdock/opdock.h"
 #include "plugin_table.hpp"
+#include "policy_names.hpp"
 #include "policy_sources.hpp"
 #include "resolve_error.hpp"
 #include "search.hpp"
@@ -128,7 +129,7 @@ class Host {
     Availability known_availability(const Catalog &now, const Implementation &implementation) const;
     void check_names(const PolicyStack &policy, const Catalog &catalog) const;
     // Warns of each, or throws Error(OPDOCK_INVALID_POLICY).
-    void complain(const std::vector<std::string> &problems, bool strict) const;
+    void complain(const std::vector<UnknownName> &names, bool strict) const;
 
     // The ledger is locked in all of these.
     void publish(Ledger &ledger, bool new_epoch);

@@ -32,12 +32,14 @@ KnownNames names_in(const Catalog &of) {
 
 } // namespace
 
-void Host::complain(const std::vector<std::string> &problems, bool strict) const {
-    if (!problems.empty() && strict) {
-        throw Error(OPDOCK_INVALID_POLICY, problems.front());
+void Host::complain(const std::vector<UnknownName> &names, bool strict) const {
+    for (const UnknownName &name : names) {
+        if (strict && !name.fulfilled) {
+            throw Error(OPDOCK_INVALID_POLICY, name.problem);
+        }
     }
-    for (const std::string &problem : problems) {
-        log_.warning(problem);
+    for (const UnknownName &name : names) {
+        log_.warning(name.problem);
     }
 }
 

@@ -30,8 +30,8 @@ class Check {
         : known_(known), vendors_(views(known.vendors)), ops_(views(known.impl_ids)) {}
 
     void section(const PolicySection &section) {
-        list(section.allow_vendors, "setting 'allow_vendors'");
-        list(section.deny_vendors, "setting 'deny_vendors'");
+        list(section.allow_vendors, "setting 'allow_vendors'", false);
+        list(section.deny_vendors, "setting 'deny_vendors'", true);
         for (const auto &[op, order] : section.per_op) {
             const std::string where = order.source.empty() ? "setting 'per_op'" : order.source;
             const auto found = known_.impl_ids.find(op);
@@ -48,24 +48,24 @@ class Check {
         }
     }
 
-    std::vector<std::string> take() { return std::move(problems_); }
+    std::vector<UnknownName> take() { return std::move(problems_); }
 
   private:
-    void list(const std::optional<Item<Vendors>> &item, const char *setting) {
+    void list(const std::optional<Item<Vendors>> &item, const char *setting, bool denied) {
         if (item) {
             for (const std::string &name : item->value) {
-                vendor(name, item->source.empty() ? setting : item->source);
+                vendor(name, item->source.empty() ? setting : item->source, denied);
             }
         }
     }
 
-    void vendor(const std::string &name, const std::string &where) {
+    void vendor(const std::string &name, const std::string &where, bool denied = false) {
         if (contains(views(known_.other_vendors), name)) {
             add(where + ": vendor " + quote(name) +
                 " has plugins, but none of their implementations is of kind vendor, and those of other kinds are not "
                 "chosen by vendor");
         } else if (!contains(vendors_, name)) {
-            add(where + ": no plugin is of vendor " + quote(name) + did_you_mean(name, vendors_));
+            add(where + ": no plugin is of vendor " + quote(name) + did_you_mean(name, vendors_), denied);
         }
     }
 
@@ -77,21 +77,22 @@ class Check {
     }
 
     // A flattened policy repeats items in its device sections.
-    void add(std::string problem) {
-        if (std::find(problems_.begin(), problems_.end(), problem) == problems_.end()) {
-            problems_.push_back(std::move(problem));
+    void add(std::string problem, bool fulfilled = false) {
+        if (std::none_of(problems_.begin(), problems_.end(),
+                         [&](const UnknownName &known) { return known.problem == problem; })) {
+            problems_.push_back({std::move(problem), fulfilled});
         }
     }
 
     const KnownNames &known_;
     std::vector<std::string_view> vendors_;
     std::vector<std::string_view> ops_;
-    std::vector<std::string> problems_;
+    std::vector<UnknownName> problems_;
 };
 
 } // namespace
 
-std::vector<std::string> unknown_names(const Policy &policy, const KnownNames &known) {
+std::vector<UnknownName> unknown_names(const Policy &policy, const KnownNames &known) {
     Check check(known);
     check.section(policy.everywhere);
     for (const auto &[device, section] : policy.devices) {

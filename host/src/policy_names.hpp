@@ -1,5 +1,5 @@
 // Names in a policy that nothing loaded answers to. Found once plugins are known: a warning each, or in strict mode an
-// error.
+// error, except where the policy is fulfilled all the same.
 #pragma once
 
 #include <map>
@@ -18,7 +18,12 @@ struct KnownNames {
     std::set<std::string, std::less<>> other_vendors;
 };
 
-// One sentence for each, in a stable order, naming where it was written and the nearest known name.
-std::vector<std::string> unknown_names(const Policy &policy, const KnownNames &known);
+struct UnknownName {
+    std::string problem;    // a sentence that names where it was written and the nearest known name
+    bool fulfilled = false; // who is denied and not there does not serve
+};
+
+// In a stable order.
+std::vector<UnknownName> unknown_names(const Policy &policy, const KnownNames &known);
 
 } // namespace opdock::core

@@ -290,7 +290,23 @@ TEST_CASE("an op or vendor nobody knows is a warning, and an error when strict")
     CHECK(host.logged("nobody") == 1);
     RawEnvironment strict = lenient;
     strict["PLUGIN_STRICT"] = "1";
-    CHECK(thrown_by([&] { MadeHost made(strict); }).status() == OPDOCK_INVALID_POLICY);
+    const core::Error error = thrown_by([&] { MadeHost made(strict); });
+    CHECK(error.status() == OPDOCK_INVALID_POLICY);
+    CHECK(contains(error.what(), "nosuchop"));
+}
+
+TEST_CASE("who is denied and not there is a warning, also when strict: the denial is fulfilled") {
+    const TemporaryDirectory folder;
+    const std::string file = folder.write("policy.yaml", "deny_vendors: [ghost]\n").string();
+    const std::string enforced = folder.write("enforced.yaml", "enforce: {deny_vendors: [spectre]}\n").string();
+    MadeHost by_variable(RawEnvironment{{"PLUGIN_STRICT", "1"}, {"PLUGIN_DENY_VENDORS", "nobody"}});
+    CHECK(by_variable.logged("PLUGIN_DENY_VENDORS: no plugin is of vendor 'nobody'") == 1);
+    MadeHost by_file(RawEnvironment{{"PLUGIN_STRICT", "1"}, {"PLUGIN_CONFIG", file}});
+    CHECK(by_file.logged("no plugin is of vendor 'ghost'") == 1);
+    MadeHost by_machine(RawEnvironment{{"PLUGIN_STRICT", "1"}}, enforced);
+    CHECK(by_machine.logged("no plugin is of vendor 'spectre'") == 1);
+    CHECK_NOTHROW(by_machine->set_program_policy(by_machine.policy("deny_vendors", "phantom")));
+    CHECK(by_machine.logged("setting 'deny_vendors': no plugin is of vendor 'phantom'") == 1);
 }
 
 TEST_CASE("a reload that fails leaves the old policy in force") {

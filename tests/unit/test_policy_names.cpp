@@ -10,8 +10,16 @@ KnownNames machine() {
     return {{{"gelu", {"default.cpu", "vendor.acme"}}, {"rmsnorm_fwd", {"default.cpu"}}}, {"acme", "beta"}, {"gadget"}};
 }
 
+std::vector<std::string> problems_of(const Policy &policy) {
+    std::vector<std::string> texts;
+    for (const UnknownName &name : unknown_names(policy, machine())) {
+        texts.push_back(name.problem);
+    }
+    return texts;
+}
+
 std::vector<std::string> problems(const std::vector<Setting> &settings) {
-    return unknown_names(policy_from_settings(settings), machine());
+    return problems_of(policy_from_settings(settings));
 }
 
 using Problems = std::vector<std::string>;
@@ -49,8 +57,8 @@ TEST_CASE("a name is reported with the variable or the line that has it, and onc
     policy.everywhere.deny_vendors = Item<Vendors>{{"gamma"}, "PLUGIN_DENY_VENDORS"};
     policy.devices["cuda"] = policy.everywhere;
     policy.devices["cuda:0"].deny_vendors = Item<Vendors>{{"gamma"}, "/p.yaml:3:5"};
-    CHECK(unknown_names(policy, machine()) == Problems{"PLUGIN_DENY_VENDORS: no plugin is of vendor 'gamma'",
-                                                       "/p.yaml:3:5: no plugin is of vendor 'gamma'"});
+    CHECK(problems_of(policy) == Problems{"PLUGIN_DENY_VENDORS: no plugin is of vendor 'gamma'",
+                                          "/p.yaml:3:5: no plugin is of vendor 'gamma'"});
 }
 
 TEST_CASE("a vendor whose plugins bring nothing of kind vendor is told apart from one that nobody has") {

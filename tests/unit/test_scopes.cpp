@@ -141,5 +141,5 @@ TEST_CASE("a policy that names what nobody has is told when it is made, and refu
     CHECK(host.logged("no plugin declares op 'test.addd'") == 1);
     MadeHost strict(core::RawEnvironment{{"PLUGIN_STRICT", "1"}});
     strict.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme");
-    CHECK_THROWS_WITH_AS(strict.policy("deny_vendors", "amce"), doctest::Contains("'amce'"), core::Error);
+    CHECK_THROWS_WITH_AS(strict.policy("allow_vendors", "amce"), doctest::Contains("'amce'"), core::Error);
 }
