@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "spelling.hpp"
+#include "standard_ops.hpp"
 
 namespace opdock::core {
 namespace {
@@ -36,7 +37,9 @@ class Check {
             const std::string where = order.source.empty() ? "setting 'per_op'" : order.source;
             const auto found = known_.impl_ids.find(op);
             if (found == known_.impl_ids.end()) {
-                add(where + ": no plugin declares op " + quote(op) + did_you_mean(op, ops_));
+                add(where + (standard_signature(op).empty()
+                                 ? ": no plugin declares op " + quote(op) + did_you_mean(op, ops_)
+                                 : ": " + quote(op) + " is a standard op that no loaded plugin implements"));
             }
             for (const Token &token : order.value) {
                 if (token.type == Token::Type::vendor) {

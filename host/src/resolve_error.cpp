@@ -1,6 +1,9 @@
 #include "resolve_error.hpp"
 
+#include <algorithm>
+
 #include "spelling.hpp"
+#include "standard_ops.hpp"
 
 namespace opdock::core {
 namespace {
@@ -29,10 +32,12 @@ std::string dropped_text(const Decision &decision) {
 
 Error unknown_op_error(std::string_view op, std::span<const std::string_view> known_ops,
                        std::span<const std::string> rejected) {
-    return {OPDOCK_UNKNOWN_OP, "no plugin declares op " + quote(op) + did_you_mean(op, known_ops) +
-                                   rejected_text(rejected) +
-                                   "\nInstall a plugin that declares it, or name one as a module; plugin-ls lists what "
-                                   "is there."};
+    const bool standard = !standard_signature(op).empty();
+    return {OPDOCK_UNKNOWN_OP, (standard ? quote(op) + " is a standard op that no loaded plugin implements"
+                                         : "no plugin declares op " + quote(op) + did_you_mean(op, known_ops)) +
+                                   rejected_text(rejected) + "\nInstall a plugin that " +
+                                   (standard ? "implements" : "declares") +
+                                   " it, or name one as a module; plugin-ls lists what is there."};
 }
 
 Error no_implementation_error(std::string_view op, std::span<const std::string> plugins,
@@ -47,10 +52,18 @@ Error no_implementation_error(std::string_view op, std::span<const std::string> 
 }
 
 Error all_dropped_error(std::string_view op, const Key &key, const Decision &decision) {
-    return {OPDOCK_ALL_DROPPED, "op " + quote(op) + " has no implementation left for " + key_text(key) + ":" +
-                                    dropped_text(decision) + "\nThe order is " + order_text(decision.policy.order) +
-                                    " (" + decision.policy.order_source + "). Change the policy named above, or " +
-                                    "install a plugin for this device and these dtypes."};
+    const auto for_health = [](const Dropped &dropped) { return dropped.rule == Rule::health; };
+    std::string text = "op " + quote(op) + " has no implementation left for " + key_text(key) + ":" +
+                       dropped_text(decision) + "\nThe order is " + order_text(decision.policy.order) + " (" +
+                       decision.policy.order_source + ").";
+    if (!std::all_of(decision.dropped.begin(), decision.dropped.end(), for_health)) {
+        text += " Change the policy named above, or install a plugin for this device and these dtypes.";
+    }
+    if (std::any_of(decision.dropped.begin(), decision.dropped.end(), for_health)) {
+        text += "\nWhat health dropped comes back with opdock_reset_health (C++: host.reset_health), once the cause of "
+                "the failures is gone.";
+    }
+    return {OPDOCK_ALL_DROPPED, text};
 }
 
 Error all_failed_error(std::string_view op, const Key &key, const Decision &decision,

@@ -40,6 +40,11 @@ TEST_CASE("an op that nobody declares is reported with the nearest one") {
           Problems{"setting 'per_op': no plugin declares op 'rmsnorm_fwdd'; did you mean 'rmsnorm_fwd'?"});
 }
 
+TEST_CASE("a standard op that nobody brings is not taken for another") {
+    CHECK(problems({{"per_op", "qgelu=default"}}) ==
+          Problems{"setting 'per_op': 'qgelu' is a standard op that no loaded plugin implements"});
+}
+
 TEST_CASE("a vendor that no plugin has is reported wherever it is named") {
     CHECK(problems({{"allow_vendors", "amce"}, {"deny_vendors", "gamma"}, {"per_op", "gelu=vendor:bata"}}) ==
           Problems{"setting 'allow_vendors': no plugin is of vendor 'amce'; did you mean 'acme'?",

@@ -42,6 +42,15 @@ TEST_CASE("an op nobody declares suggests the nearest and lists the plugins that
           "Install a plugin that declares it, or name one as a module; plugin-ls lists what is there.");
 }
 
+TEST_CASE("a standard op that nobody brings is no misspelling of one that somebody does") {
+    constexpr std::array<std::string_view, 2> known = {"gelu", "rmsnorm_fwd"};
+    const Error error = unknown_op_error("qgelu", known, {});
+    CHECK(error.status() == OPDOCK_UNKNOWN_OP);
+    CHECK(std::string(error.what()) ==
+          "'qgelu' is a standard op that no loaded plugin implements\n"
+          "Install a plugin that implements it, or name one as a module; plugin-ls lists what is there.");
+}
+
 TEST_CASE("an op that nobody implements names who declared it") {
     const std::array<std::string, 2> plugins = {"acme", "cpu"};
     const Error error = no_implementation_error("gelu", plugins, {});
@@ -59,6 +68,19 @@ TEST_CASE("an op whose implementations were all dropped lists each with its rule
         "  vendor.beta: vendor 'beta' is denied by PLUGIN_DENY_VENDORS (deny_vendors)\n"
         "The order is vendor|default|reference (PLUGIN_PREFER). Change the policy named above, or install a plugin for "
         "this device and these dtypes.");
+}
+
+TEST_CASE("what failures dropped comes back with reset_health, and the error says so") {
+    Decision unhealthy = decision({});
+    unhealthy.dropped.push_back({2, "vendor.gamma", Rule::health, "failed 3 times in a row, last with: no"});
+    const std::string both = all_dropped_error("gelu", on_cpu(), unhealthy).what();
+    CHECK(both.find("Change the policy named above") != std::string::npos);
+    CHECK(both.ends_with("\nWhat health dropped comes back with opdock_reset_health (C++: host.reset_health), once the "
+                         "cause of the failures is gone."));
+    unhealthy.dropped.erase(unhealthy.dropped.begin());
+    const std::string health_alone = all_dropped_error("gelu", on_cpu(), unhealthy).what();
+    CHECK(health_alone.find("Change the policy") == std::string::npos);
+    CHECK(health_alone.find("opdock_reset_health") != std::string::npos);
 }
 
 TEST_CASE("an op whose implementations all failed lists what each said, and what was not tried") {
