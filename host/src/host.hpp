@@ -68,7 +68,7 @@ class Host {
     // What is in force on the calling thread.
     PolicyStack effective_policy() const;
 
-    uint64_t served_count(std::string_view op, std::string_view impl_id) const;
+    uint64_t served_count(const char *op, const char *impl_id) const;
     void reset_health(const char *op, const char *impl_id);
     void refresh_availability();
     nlohmann::json describe() const;

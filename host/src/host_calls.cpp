@@ -1,4 +1,8 @@
 // What a running host is told by its calls: who served, who failed, which memory is whose.
+#include <algorithm>
+#include <set>
+#include <string_view>
+
 #include <spdlog/fmt/fmt.h>
 
 #include "error.hpp"
@@ -163,7 +167,34 @@ void Host::check_device(DLDevice device) const {
     }
 }
 
-uint64_t Host::served_count(std::string_view op, std::string_view impl_id) const {
+namespace {
+
+// Throws when no op of this name (any, when null) has an implementation of this id (any, when null).
+void expect_implementation(const Host &host, const char *op, const char *impl_id) {
+    if (op != nullptr) {
+        (void)host.op(op); // throws
+    }
+    std::set<std::string_view> ids;
+    for (const auto &[name, declared] : host.catalog().ops) {
+        for (const auto &implementation : declared->implementations) {
+            if (op == nullptr || name == op) {
+                ids.insert(implementation->impl_id);
+            }
+        }
+    }
+    if (impl_id != nullptr &&
+        std::none_of(ids.begin(), ids.end(), [&](std::string_view known) { return same_name(known, impl_id); })) {
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    fmt::format("{} implementation {}{}",
+                                op != nullptr ? "op " + quote(op) + " has no" : "no op has an", quote(impl_id),
+                                did_you_mean(impl_id, std::vector<std::string_view>(ids.begin(), ids.end()))));
+    }
+}
+
+} // namespace
+
+uint64_t Host::served_count(const char *op, const char *impl_id) const {
+    expect_implementation(*this, op, impl_id);
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
     uint64_t count = 0;
@@ -186,6 +217,7 @@ uint64_t Host::served_count(std::string_view op, std::string_view impl_id) const
 }
 
 void Host::reset_health(const char *op, const char *impl_id) {
+    expect_implementation(*this, op, impl_id);
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
     for (const auto &[key, deployment] : book.deployments) {

@@ -119,6 +119,24 @@ TEST_CASE("a success in between starts the count of failures anew") {
     CHECK(t.host.logged("leaves the chain") == 0);
 }
 
+TEST_CASE("counting and resetting an op or implementation that is not there is an error with the nearest name") {
+    MadeHost host;
+    host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme");
+    const auto status_of = [](auto &&work) { return thrown_by(work).status(); };
+    CHECK(status_of([&] { (void)host->served_count("test.addd", "vendor.acme"); }) == OPDOCK_UNKNOWN_OP);
+    CHECK(status_of([&] { host->reset_health("test.addd", nullptr); }) == OPDOCK_UNKNOWN_OP);
+    CHECK(status_of([&] { (void)host->served_count("test.add", "vendor.acmee"); }) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(message_of([&] { (void)host->served_count("test.add", "vendor.acmee"); }) ==
+          "op 'test.add' has no implementation 'vendor.acmee'; did you mean 'vendor.acme'?");
+    CHECK(status_of([&] { host->reset_health("test.update", "vendor.acme"); }) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(message_of([&] { host->reset_health(nullptr, "vendor.acmee"); }) ==
+          "no op has an implementation 'vendor.acmee'; did you mean 'vendor.acme'?");
+    CHECK(host->served_count("test.add", "Vendor.Acme") == 0);
+    CHECK_NOTHROW(host->reset_health(nullptr, nullptr));
+    CHECK_NOTHROW(host->reset_health(nullptr, "VENDOR.acme"));
+    CHECK_NOTHROW(host->reset_health("test.update", nullptr));
+}
+
 TEST_CASE("reset_health brings back the one implementation it names") {
     ThreeKinds t;
     t.standard.status = OPDOCK_FAILED_CLEAN;

@@ -223,11 +223,13 @@ OPDOCK_API opdock_status opdock_explain(opdock_runtime *runtime, const char *op,
  * "note": {...} or null, "warnings": [...], "build_id"}. Runs none of the file's code. Needs no open runtime. */
 OPDOCK_API opdock_status opdock_check_file(const char *path, char **json);
 
-/* How many calls an implementation served in this process, prepared calls not counted. */
+/* How many calls an implementation served in this process, prepared calls not counted. OPDOCK_UNKNOWN_OP or
+ * OPDOCK_INVALID_ARGUMENT when there is no such op or implementation of it. */
 OPDOCK_API opdock_status opdock_served_count(opdock_runtime *runtime, const char *op, const char *impl_id,
                                              uint64_t *count);
 
-/* Brings implementations back that left their chains after failures. Null `op` or `impl_id` means all. */
+/* Brings implementations back that left their chains after failures. Null `op` or `impl_id` means all;
+ * OPDOCK_UNKNOWN_OP or OPDOCK_INVALID_ARGUMENT when there is none of that name. */
 OPDOCK_API opdock_status opdock_reset_health(opdock_runtime *runtime, const char *op, const char *impl_id);
 
 /* Forgets what `available` answered; it is asked again when next needed. */
