@@ -41,5 +41,5 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
     impl.kernel = relu;
     registry->register_impl(registry, &impl);
 
-    return OPDOCK_OK; /* the host keeps every error of the two calls above and reports them all */
+    return OPDOCK_OK; /* the host keeps the first error of each call above and reports them all */
 }

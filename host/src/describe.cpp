@@ -79,9 +79,7 @@ std::vector<uint32_t> parse_tuple(std::string_view text, const Signature &signat
         const std::optional<uint32_t> dtype = parse_dtype(name);
         if (!dtype) {
             throw Error(OPDOCK_INVALID_ARGUMENT,
-                        fmt::format("'{}' is no dtype; expected f32, f16, bf16, e4m3, e5m2, i64, "
-                                    "i32, u8 or bool, separated by commas",
-                                    name));
+                        fmt::format("'{}' is no dtype; expected " OPDOCK_DTYPE_NAMES ", separated by commas", name));
         }
         tuple.push_back(*dtype);
         begin = end + 1;

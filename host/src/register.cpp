@@ -187,10 +187,11 @@ void Registrar::add_device(const opdock_device &given) {
     }
     for (const auto &other : registration_.devices) {
         if (same_name(other->kind, provider->kind) || other->table.dl_device_type == device.dl_device_type) {
-            throw Rejected(RejectCode::duplicate,
-                           fmt::format("device '{}' (type {}) is provided twice by this plugin: '{}' has type {}",
-                                       provider->kind, device.dl_device_type, other->kind,
-                                       other->table.dl_device_type));
+            throw Rejected(
+                RejectCode::duplicate,
+                fmt::format(
+                    "device '{}' (type {}) is provided twice by this plugin: '{}' has type {}; rename or remove one",
+                    provider->kind, device.dl_device_type, other->kind, other->table.dl_device_type));
         }
     }
     registration_.devices.push_back(std::move(provider));
@@ -228,7 +229,8 @@ void Registrar::add_op(const opdock_op &given) {
     }
     if (std::any_of(registration_.ops.begin(), registration_.ops.end(),
                     [&](const OpDeclaration &known) { return known.signature->name == name; })) {
-        throw Rejected(RejectCode::duplicate, fmt::format("op '{}' is declared twice by this plugin", name));
+        throw Rejected(RejectCode::duplicate,
+                       fmt::format("op '{}' is declared twice by this plugin; rename or remove one", name));
     }
     declaration.doc = copy_text("doc", op.doc);
     declaration.plugin = identity_.id;
@@ -249,7 +251,7 @@ void Registrar::add_impl(const opdock_impl &given) {
         return;
     }
     if (impl.kernel == nullptr) {
-        throw Rejected(RejectCode::null_kernel, fmt::format("{}: kernel is null", what));
+        throw Rejected(RejectCode::null_kernel, fmt::format("{}: kernel is null; set it", what));
     }
     copy->kind = kind_of(what, impl.kind);
     copy->vendor = impl.vendor != nullptr ? copy_identifier("vendor", impl.vendor)
@@ -297,8 +299,8 @@ void Registrar::add_impl(const opdock_impl &given) {
     for (uint32_t i = 0; i < impl.n_knobs; ++i) {
         copy->knobs.push_back(copy_knob(impl.knobs[i]));
         if (!knob_names.insert(copy->knobs.back().name).second) {
-            throw Rejected(RejectCode::duplicate,
-                           fmt::format("{}: knob '{}' is declared twice", what, copy->knobs.back().name));
+            throw Rejected(RejectCode::duplicate, fmt::format("{}: knob '{}' is declared twice; rename or remove one",
+                                                              what, copy->knobs.back().name));
         }
     }
     copy->priority = impl.priority;
@@ -338,7 +340,8 @@ void Registrar::finish() {
             continue;
         }
         if (!seen.emplace(implementation->op, folded(implementation->impl_id)).second) { // as policies compare them
-            keep(RejectCode::duplicate, fmt::format("{} is registered twice by this plugin", what));
+            keep(RejectCode::duplicate,
+                 fmt::format("{} is registered twice by this plugin; rename or remove one", what));
             continue;
         }
         implementation->form = declaration->signature;

@@ -97,26 +97,25 @@ std::vector<std::vector<uint32_t>> parse_dtypes(const std::string &text, const S
         for (const std::string &name : split(tuple_text, ',')) {
             const std::optional<uint32_t> dtype = parse_dtype(name);
             if (!dtype) {
-                throw Rejected(
-                    RejectCode::bad_field,
-                    fmt::format("dtypes '{}': '{}' is no dtype; expected f32, f16, bf16, e4m3, e5m2, i64, i32, "
-                                "u8 or bool",
-                                text, name));
+                throw Rejected(RejectCode::bad_field,
+                               fmt::format("dtypes '{}': '{}' is no dtype; expected " OPDOCK_DTYPE_NAMES, text, name));
             }
             tuple.push_back(*dtype);
         }
         if (tuple.size() != signature.dtype_variables.size()) {
-            throw Rejected(RejectCode::bad_field,
-                           fmt::format("dtypes '{}': '{}' has {} dtypes, but the signature has {} dtype variables",
-                                       text, tuple_text, tuple.size(), signature.dtype_variables.size()));
+            throw Rejected(
+                RejectCode::bad_field,
+                fmt::format("dtypes '{}': '{}' has {} dtypes, but the signature has {} dtype variables; give one "
+                            "dtype for each",
+                            text, tuple_text, tuple.size(), signature.dtype_variables.size()));
         }
         for (size_t i = 0; i < tuple.size(); ++i) {
             const std::vector<uint32_t> &allowed = signature.allowed_dtypes[i];
             if (std::find(allowed.begin(), allowed.end(), tuple[i]) == allowed.end()) {
-                throw Rejected(RejectCode::bad_field,
-                               fmt::format("dtypes '{}': {} of '{}' is never {}, so '{}' would never be chosen", text,
-                                           signature.dtype_variables[i], signature.name, dtype_name(tuple[i]),
-                                           tuple_text));
+                throw Rejected(
+                    RejectCode::bad_field,
+                    fmt::format("dtypes '{}': {} of '{}' is never {}, so '{}' would never be chosen; remove it", text,
+                                signature.dtype_variables[i], signature.name, dtype_name(tuple[i]), tuple_text));
             }
         }
         tuples.push_back(std::move(tuple));

@@ -180,7 +180,7 @@ TEST_CASE("two knobs of one implementation have two names") {
         impl.n_knobs = 2;
         impl.knobs = knobs;
     });
-    check_says(why, {"OPDOCK-E032", "knob 'block' is declared twice", "default.faulty"});
+    check_says(why, {"OPDOCK-E032", "knob 'block' is declared twice", "default.faulty", "; rename or remove one"});
 }
 
 TEST_CASE("a knob has a name that tune files can spell") {
@@ -282,7 +282,7 @@ TEST_CASE("one op has one implementation of a name, in whatever case it is writt
             const opdock_impl impl = sound_impl(impl_id);
             return registry->register_impl(registry, &impl);
         });
-        check_says(why, {"OPDOCK-E032", impl_id, "twice"});
+        check_says(why, {"OPDOCK-E032", impl_id, "twice", "; rename or remove one"});
     }
     MadeHost host;
     host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme");
@@ -301,7 +301,7 @@ TEST_CASE("two ops may have implementations of one name") {
 
 TEST_CASE("an op is declared once by a plugin, and by the plugin that implements it") {
     check_says(rejection_of([](opdock_registry *registry) { return declare(registry, sound_op); }),
-               {"OPDOCK-E032", "op 'sound.op' is declared twice"});
+               {"OPDOCK-E032", "op 'sound.op' is declared twice by this plugin; rename or remove one"});
     check_says(rejection_of([](opdock_registry *registry) {
                    opdock_impl impl = sound_impl();
                    impl.op = "test.add"; // declared by another plugin
@@ -375,7 +375,7 @@ TEST_CASE("priorities are compared over their whole range") {
 }
 
 TEST_CASE("an implementation has a kernel, pairs of functions and an alignment that is a power of two") {
-    check_says(impl_rejection([](opdock_impl &impl) { impl.kernel = nullptr; }), {"OPDOCK-E034", "default.faulty"});
+    check_says(impl_rejection([](opdock_impl &impl) { impl.kernel = nullptr; }), {"OPDOCK-E034", "default.faulty", "; set it"});
     for (const uint32_t alignment : {3u, 12u, ~0u}) {
         check_says(impl_rejection([&](opdock_impl &impl) { impl.alignment = alignment; }),
                    {"OPDOCK-E039", "no power of two"});

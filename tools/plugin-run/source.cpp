@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "cli/exit.hpp"
-#include "cli/suggest.hpp"
 #include "tensor_files.hpp"
 
 namespace opdock::plugin_run {
@@ -122,15 +121,12 @@ bool ends_with(std::string_view text, std::string_view end) {
 } // namespace
 
 uint32_t parse_dtype(std::string_view name) {
-    std::vector<std::string> names;
     for (const uint32_t dtype : dtypes) {
         if (files::dtype_name(dtype) == name) {
             return dtype;
         }
-        names.emplace_back(files::dtype_name(dtype));
     }
-    throw cli::UsageError("'" + std::string(name) + "' is no dtype" + cli::did_you_mean(name, names) +
-                          " There are f32 f16 bf16 e4m3 e5m2 i64 i32 u8 bool.");
+    throw cli::UsageError("'" + std::string(name) + "' is no dtype; expected " OPDOCK_DTYPE_NAMES);
 }
 
 FilePart parse_file_part(std::string_view text) {

@@ -11,6 +11,9 @@
 
 #include <dlpack/dlpack.h>
 
+/* Their names as messages list them. */
+#define OPDOCK_DTYPE_NAMES "f32, f16, bf16, e4m3, e5m2, i64, i32, u8 or bool"
+
 #define OPDOCK_DL_BOOL 6
 #define OPDOCK_DL_FLOAT8_E4M3FN 10
 #define OPDOCK_DL_FLOAT8_E5M2 12
