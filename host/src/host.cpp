@@ -270,7 +270,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into) {
         return refuse(rejection->code, rejection->message);
     }
     try {
-        take({record.id, record.vendor, record.path, true}, std::get<Loaded>(loaded).entry, into);
+        take({record.id, record.vendor, record.path, true, devices}, std::get<Loaded>(loaded).entry, into);
     } catch (const Rejected &rejected) {
         return refuse(rejected.code(), rejected.what());
     }

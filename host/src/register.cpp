@@ -265,6 +265,13 @@ void Registrar::add_impl(const opdock_impl &given) {
                                    copy->vendor, identity_.vendor));
     }
     copy->device = copy_identifier("device", impl.device);
+    if (!identity_.devices.empty() &&
+        std::none_of(identity_.devices.begin(), identity_.devices.end(),
+                     [&](const std::string &device) { return same_name(device, copy->device); })) {
+        warnings_.push_back(fmt::format("implementation {} is for device '{}', which the plugin's note does not name; "
+                                        "add it to the devices of OPDOCK_NOTE, from which hosts judge the file",
+                                        what, copy->device));
+    }
     copy->plugin = identity_.id;
     copy->dtypes_text = copy_text("dtypes", impl.dtypes);
     if (impl.architectures != nullptr) {

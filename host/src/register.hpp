@@ -21,6 +21,7 @@ struct PluginIdentity {
     std::string path; // for messages: the file, or the id of a module of the program itself
     // Whether its implementations are of that vendor too. A program may register those of several.
     bool one_vendor = false;
+    std::vector<std::string> devices = {}; // of the note; empty when there is none
 };
 
 struct RegistrationError {

@@ -67,6 +67,14 @@ TEST_CASE("a rejected plugin leaves nothing and the others load") {
     }
 }
 
+TEST_CASE("an implementation for a device that the note does not name is told, and taken") {
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("undeclared_device") + "," + fixture("good")}});
+    CHECK(host.logged("implementation 'vendor.acme-npu' for op 'fixture.add' is for device 'npu', which the plugin's "
+                      "note does not name") == 1);
+    CHECK(host.logged("does not name") == 1);
+    CHECK(plugin_row(host, fixture("undeclared_device"))["status"] == "loaded");
+}
+
 TEST_CASE("strict: a module that was asked for and does not load keeps the host from opening") {
     for (const char *name : {"returns_error", "no_note", "other_abi", "does_not_exist"}) {
         CAPTURE(name);
