@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -169,6 +170,14 @@ std::string device_kind(const DeviceProviders &providers, int32_t dl_device_type
         }
     }
     return fmt::format("device-type-{}", dl_device_type);
+}
+
+bool is_dlpack_kind(std::string_view name) {
+    static constexpr std::array others = {"rocm",         "rocm-host", "vpi",    "ext-dev",
+                                          "cuda-managed", "oneapi",    "webgpu", "hexagon"};
+    return std::any_of(dlpack_kinds.begin(), dlpack_kinds.end(),
+                       [&](const auto &known) { return same_name(name, known.second); }) ||
+           std::any_of(others.begin(), others.end(), [&](const char *known) { return same_name(name, known); });
 }
 
 std::string device_text(const DeviceProviders &providers, DLDevice device) {

@@ -27,6 +27,9 @@ const DeviceProvider *find_provider(const DeviceProviders &providers, int32_t dl
 // "cuda": the provider's name for the kind, else DLPack's ("cuda", "rocm", ...), else "device-type-99".
 std::string device_kind(const DeviceProviders &providers, int32_t dl_device_type);
 
+// A name that DLPack has for a device type, whether or not anything here serves such devices.
+bool is_dlpack_kind(std::string_view name);
+
 // "cuda:1"
 std::string device_text(const DeviceProviders &providers, DLDevice device);
 

@@ -17,7 +17,11 @@ KnownNames names_in(const Catalog &of) {
         for (const auto &implementation : op->implementations) {
             impl_ids.insert(implementation->impl_id);
             known.vendors.insert(folded(implementation->vendor));
+            known.device_kinds.insert(folded(implementation->device));
         }
+    }
+    for (const auto &provider : of.providers) {
+        known.device_kinds.insert(folded(provider->kind));
     }
     for (const Vendor &vendor : of.vendors) {
         known.vendors.insert(folded(vendor.name));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "devices.hpp"
 #include "spelling.hpp"
 #include "standard_ops.hpp"
 
@@ -51,6 +52,19 @@ class Check {
         }
     }
 
+    // `everywhere` is what the section would say if nobody had written it.
+    void device(const std::string &name, const PolicySection &section, const PolicySection &everywhere) {
+        const std::string kind = name.substr(0, name.find(':'));
+        if (known_.device_kinds.contains(kind) || is_dlpack_kind(kind)) {
+            return;
+        }
+        const std::string source = source_of(section, everywhere);
+        const std::vector<std::string_view> kinds = views(known_.device_kinds);
+        add((source.empty() ? "" : source + ": ") + "the section for " + quote(name) +
+                ": no loaded plugin is for device kind " + quote(kind) + did_you_mean(kind, kinds),
+            true);
+    }
+
     std::vector<UnknownName> take() { return std::move(problems_); }
 
   private:
@@ -60,6 +74,27 @@ class Check {
                 vendor(name, item->source.empty() ? setting : item->source, denied);
             }
         }
+    }
+
+    // Of the first item that the section has of its own.
+    static std::string source_of(const PolicySection &section, const PolicySection &everywhere) {
+        std::string source;
+        const auto look_at = [&](const auto &item, const auto &above) {
+            if (source.empty() && item && item != above) {
+                source = item->source;
+            }
+        };
+        look_at(section.prefer, everywhere.prefer);
+        look_at(section.strict, everywhere.strict);
+        look_at(section.allow_vendors, everywhere.allow_vendors);
+        look_at(section.deny_vendors, everywhere.deny_vendors);
+        for (const auto &[op, order] : section.per_op) {
+            const auto above = everywhere.per_op.find(op);
+            if (source.empty() && (above == everywhere.per_op.end() || above->second != order)) {
+                source = order.source;
+            }
+        }
+        return source;
     }
 
     void vendor(const std::string &name, const std::string &where, bool denied = false) {
@@ -100,6 +135,7 @@ std::vector<UnknownName> unknown_names(const Policy &policy, const KnownNames &k
     check.section(policy.everywhere);
     for (const auto &[device, section] : policy.devices) {
         check.section(section);
+        check.device(device, section, policy.everywhere);
     }
     return check.take();
 }

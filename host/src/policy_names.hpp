@@ -16,11 +16,12 @@ struct KnownNames {
     std::set<std::string, std::less<>> vendors; // of implementations of kind vendor, and registered ones
     // Of plugins that bring no such implementation: lists of vendors do not concern them.
     std::set<std::string, std::less<>> other_vendors;
+    std::set<std::string, std::less<>> device_kinds = {}; // folded; DLPack's names need not be among them
 };
 
 struct UnknownName {
     std::string problem;    // a sentence that names where it was written and the nearest known name
-    bool fulfilled = false; // who is denied and not there does not serve
+    bool fulfilled = false; // who is denied and not there does not serve; a device that is not there is not used
 };
 
 // In a stable order.

@@ -303,6 +303,15 @@ TEST_CASE("an op or vendor nobody knows is a warning, and an error when strict")
     CHECK(contains(error.what(), "nosuchop"));
 }
 
+TEST_CASE("a section of a policy file for a device kind that nothing knows is a warning, also when strict") {
+    const TemporaryDirectory folder;
+    const std::string file =
+        folder.write("policy.yaml", "devices:\n  cudda: {prefer: vendor}\n  cuda: {prefer: vendor}\n").string();
+    MadeHost host(RawEnvironment{{"PLUGIN_STRICT", "1"}, {"PLUGIN_CONFIG", file}});
+    CHECK(host.logged(file + ":2:11: the section for 'cudda': no loaded plugin is for device kind 'cudda'") == 1);
+    CHECK(host.logged("no loaded plugin is for device kind") == 1);
+}
+
 TEST_CASE("who is denied and not there is a warning, also when strict: the denial is fulfilled") {
     const TemporaryDirectory folder;
     const std::string file = folder.write("policy.yaml", "deny_vendors: [ghost]\n").string();

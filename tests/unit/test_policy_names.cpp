@@ -7,7 +7,10 @@ using namespace opdock::core;
 namespace {
 
 KnownNames machine() {
-    return {{{"gelu", {"default.cpu", "vendor.acme"}}, {"rmsnorm_fwd", {"default.cpu"}}}, {"acme", "beta"}, {"gadget"}};
+    return {{{"gelu", {"default.cpu", "vendor.acme"}}, {"rmsnorm_fwd", {"default.cpu"}}},
+            {"acme", "beta"},
+            {"gadget"},
+            {"cpu", "npu"}};
 }
 
 std::vector<std::string> problems_of(const Policy &policy) {
@@ -64,6 +67,20 @@ TEST_CASE("a name is reported with the variable or the line that has it, and onc
     policy.devices["cuda:0"].deny_vendors = Item<Vendors>{{"gamma"}, "/p.yaml:3:5"};
     CHECK(problems_of(policy) == Problems{"PLUGIN_DENY_VENDORS: no plugin is of vendor 'gamma'",
                                           "/p.yaml:3:5: no plugin is of vendor 'gamma'"});
+}
+
+TEST_CASE("a section for a device kind that nothing loaded and not DLPack knows is reported, and no error") {
+    Policy policy;
+    for (const char *device : {"npu", "npu:1", "cpu", "cuda", "rocm", "hip:0", "npuu:0", "oddity"}) {
+        policy.devices[device].strict = Item<bool>{true, "/p.yaml:3:5"};
+    }
+    CHECK(problems_of(policy) ==
+          Problems{"/p.yaml:3:5: the section for 'npuu:0': no loaded plugin is for device kind 'npuu'; did you mean "
+                   "'npu'?",
+                   "/p.yaml:3:5: the section for 'oddity': no loaded plugin is for device kind 'oddity'"});
+    for (const UnknownName &name : unknown_names(policy, machine())) {
+        CHECK(name.fulfilled);
+    }
 }
 
 TEST_CASE("a vendor whose plugins bring nothing of kind vendor is told apart from one that nobody has") {
