@@ -37,6 +37,10 @@ size_t typing_mistakes(std::string_view a, std::string_view b) {
 
 } // namespace
 
+bool same_name(std::string_view a, std::string_view b) {
+    return lower(a) == lower(b);
+}
+
 std::vector<std::string> near_misses(std::string_view typed, const std::vector<std::string> &known) {
     constexpr size_t contained = 100; // ranks after every typing mistake
     const std::string wanted = lower(typed);

@@ -7,6 +7,7 @@
 #include "cli/exit.hpp"
 #include "cli/printable.hpp"
 #include "cli/suggest.hpp"
+#include "standard_ops.hpp"
 
 namespace opdock::plugin_ls {
 
@@ -60,8 +61,10 @@ const json &find_op(const json &document, const std::string &name) {
         }
     }
     const std::vector<std::string> names = op_names(document);
+    const bool standard = !core::standard_signature(name).empty();
     throw cli::Failure(
-        "no plugin declares the op '" + name + "'" + cli::did_you_mean(name, names) +
+        (standard ? "'" + name + "' is a standard op that no loaded plugin implements"
+                  : "no plugin declares the op '" + name + "'" + cli::did_you_mean(name, names)) +
         (names.empty() ? "; no plugin was loaded at all, see 'plugin-ls --rejected' and '--paths'" : ""));
 }
 

@@ -66,7 +66,17 @@ void print(const json &document) {
 
 int show_why(const Host &host, const Request &request, const Page &page) {
     const std::string device = request.device.empty() ? "cpu" : request.device;
-    json decision = json::parse(host.explain(request.subject, device, request.dtype));
+    json decision = json::parse(host.explain(request.subject, device)); // what fails here is not the dtypes' fault
+    if (!request.dtype.empty()) {
+        try {
+            decision = json::parse(host.explain(request.subject, device, request.dtype));
+        } catch (const Error &error) {
+            if (error.status() == OPDOCK_INVALID_ARGUMENT) {
+                throw cli::UsageError(std::string("--dtype: ") + error.what());
+            }
+            throw;
+        }
+    }
     decision["schema"] = "opdock.plugin-ls.why/1";
     if (request.json) {
         print(decision);
@@ -78,7 +88,8 @@ int show_why(const Host &host, const Request &request, const Page &page) {
 
 int show_exists(const Request &request, const json &document) {
     const std::vector<std::string> ids = impl_ids(document);
-    if (std::find(ids.begin(), ids.end(), request.subject) == ids.end()) {
+    if (std::none_of(ids.begin(), ids.end(),
+                     [&](const std::string &id) { return cli::same_name(id, request.subject); })) {
         throw cli::Failure("no plugin brings an implementation '" + request.subject + "'" +
                            cli::did_you_mean(request.subject, ids));
     }

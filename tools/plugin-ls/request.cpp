@@ -1,6 +1,8 @@
 #include "request.hpp"
 
+#include <algorithm>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "cli/arguments.hpp"
@@ -81,6 +83,14 @@ Show chosen_action(const po::variables_map &values) {
     return show;
 }
 
+// KIND or KIND:INDEX, whatever kinds there are.
+bool is_device(const std::string &text) {
+    const size_t colon = std::min(text.find(':'), text.size());
+    const std::string_view index = std::string_view(text).substr(std::min(colon + 1, text.size()));
+    return colon != 0 && (colon == text.size() ||
+                          (!index.empty() && index.find_first_not_of("0123456789") == std::string_view::npos));
+}
+
 std::string text_of(const po::variables_map &values, const char *name) {
     if (values.count(name) == 0) {
         return "";
@@ -104,6 +114,10 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.dtype = text_of(values, "dtype");
     for (const char *name : {"op", "why", "check", "exists"}) {
         request.subject += text_of(values, name); // one of them at most
+    }
+    if (!request.device.empty() && !is_device(request.device)) {
+        throw cli::UsageError("--device '" + request.device +
+                              "': expected KIND or KIND:INDEX, such as \"cpu\" or \"cuda:1\"");
     }
     if (request.show == Show::check) {
         request.subject = cli::absolute_path(request.subject);

@@ -42,6 +42,15 @@ TEST_CASE("an unknown op exits with 1 and suggests the one that was meant") {
     }
 }
 
+TEST_CASE("a standard op that nobody brings is no misspelling of one that somebody does") {
+    const PluginLs tool({REFERENCE_PLUGIN});
+    for (const char *question : {"--op", "--why"}) {
+        const Finished finished = tool.run({question, "multi_tensor_scale"});
+        CHECK(finished.code == 1);
+        CHECK(finished.err == "plugin-ls: 'multi_tensor_scale' is a standard op that no loaded plugin implements\n");
+    }
+}
+
 TEST_CASE("a decision that leaves nobody is shown, and exits with 1") {
     PluginLs tool({fixture("good")});
     tool.with("PLUGIN_DENY_VENDORS", "acme");
@@ -54,15 +63,16 @@ TEST_CASE("a decision that leaves nobody is shown, and exits with 1") {
 TEST_CASE("why refuses dtypes and devices that make no sense") {
     const PluginLs tool({fixture("good")});
     const Finished dtype = tool.run({"--why", "fixture.add", "--dtype", "f31"});
-    CHECK(dtype.code == 1);
+    CHECK(dtype.code == 2);
     CHECK(contains(dtype.err, "plugin-ls: "));
     CHECK(contains(dtype.err, "f31"));
     const Finished tuple = tool.run({"--why", "fixture.add", "--dtype", "f32,f32"});
-    CHECK(tuple.code == 1);
+    CHECK(tuple.code == 2);
     CHECK(contains(tuple.err, "f32,f32"));
     const Finished device = tool.run({"--why", "fixture.add", "--device", "abacus:x"});
-    CHECK(device.code == 1);
+    CHECK(device.code == 2);
     CHECK(contains(device.err, "abacus"));
+    CHECK(tool.run({"--why", "fixture.add", "--device", "abacus"}).code == 1); // well said, and not there
 }
 
 TEST_CASE("a rejected plugin is listed with its code and reason, and the rest works") {

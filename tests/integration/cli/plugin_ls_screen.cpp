@@ -113,6 +113,7 @@ TEST_CASE("exists answers with its exit code alone") {
     CHECK(there.code == 0);
     CHECK(there.out.empty());
     CHECK(there.err.empty());
+    CHECK(tool.run({"--exists", "Vendor.ACME"}).code == 0); // as policies compare ids
     const Finished absent = tool.run({"--exists", "vendor.acmee"});
     CHECK(absent.code == 1);
     CHECK(absent.out.empty());

@@ -6,6 +6,11 @@ using namespace opdock::cli;
 
 static const std::vector<std::string> ops = {"dgelu", "gelu", "rmsnorm_bwd", "rmsnorm_bwd_add", "rmsnorm_fwd"};
 
+TEST_CASE("names are the same whatever the case of their letters") {
+    CHECK(opdock::cli::same_name("vendor.ACME", "Vendor.acme"));
+    CHECK_FALSE(opdock::cli::same_name("vendor.acme", "vendor.acm"));
+}
+
 TEST_CASE("a transposed letter finds the op that was meant") {
     CHECK(near_misses("rmsnrom_fwd", ops).front() == "rmsnorm_fwd");
 }

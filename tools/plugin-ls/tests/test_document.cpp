@@ -28,12 +28,18 @@ TEST_CASE("an op that nobody declares is a failure with near misses") {
                          "no plugin declares the op 'rmsnorm_fdw'; did you mean 'rmsnorm_fwd'?", opdock::cli::Failure);
 }
 
+TEST_CASE("a standard op that nobody brings is no misspelling of another") {
+    CHECK_THROWS_WITH_AS(find_op(small_document(), "rmsnorm_bwd"),
+                         "'rmsnorm_bwd' is a standard op that no loaded plugin implements", opdock::cli::Failure);
+}
+
 TEST_CASE("an op is looked for in vain when there is no plugin at all") {
     const json empty = {{"ops", json::array()}};
-    CHECK_THROWS_WITH_AS(find_op(empty, "gelu"),
-                         "no plugin declares the op 'gelu'; no plugin was loaded at all, see 'plugin-ls --rejected' "
-                         "and '--paths'",
-                         opdock::cli::Failure);
+    CHECK_THROWS_WITH_AS(
+        find_op(empty, "no_such_op"),
+        "no plugin declares the op 'no_such_op'; no plugin was loaded at all, see 'plugin-ls --rejected' "
+        "and '--paths'",
+        opdock::cli::Failure);
 }
 
 TEST_CASE("each implementation id is listed once") {
