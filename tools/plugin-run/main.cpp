@@ -53,6 +53,7 @@ int execute(const Request &request) {
     check_device(request.device);
     // Its own log is what a program that embeds the host would see: which implementation serves, and each fallback.
     const Host host = cli::open_host(request.modules, true);
+    check_modules(host, request);
     const Op op = host.op(request.op);
     const Signature signature = read_signature(json::parse(op.signature_json()));
     if (asks_what_is_expected(request)) {

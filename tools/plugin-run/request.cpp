@@ -45,8 +45,8 @@ Examples:
   plugin-run cross_entropy_fwd --in logits=random:f32[8,100] \
                                --in target=random:i64[8]:0..100
 
-Exit codes: 0 fine; 1 the op, an implementation or a file is absent, or the call
-failed; 2 wrong usage.
+Exit codes: 0 fine; 1 the op, an implementation or a file is absent, a file of
+--modules was not taken, or the call failed; 2 wrong usage.
 )";
 
 po::options_description describe_options() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <sstream>
 
 #include "cli/exit.hpp"
@@ -35,13 +36,20 @@ std::vector<Tensors> make_inputs(const Request &request, const Signature &signat
         Tensors &tensors = inputs.emplace_back();
         for (const Source &source : arguments.inputs[i]) {
             ++count;
-            with_name("--in " + signature.inputs[i].name, [&] {
+            const std::string argument = "--in " + signature.inputs[i].name;
+            with_name(argument, [&] {
                 if (const auto *made_up = std::get_if<MadeUp>(&source)) {
                     tensors.push_back(make_up(*made_up, seed_of(request.seed, count)));
                 } else {
                     tensors.push_back(read_tensor(std::get<FilePart>(source), signature.inputs[i].name));
                 }
             });
+            const HostTensor &tensor = tensors.back();
+            if (tensor.shape.size() > OPDOCK_MAX_RANK) {
+                throw cli::Failure(argument + ": " + type_text(tensor.dtype, tensor.shape) + " has " +
+                                   std::to_string(tensor.shape.size()) + " dims; a tensor has at most " +
+                                   std::to_string(OPDOCK_MAX_RANK));
+            }
         }
     }
     return inputs;
@@ -157,7 +165,7 @@ std::vector<std::string> implementations_of(const Host &host, const std::string 
 // Nothing but `impl` may serve the op.
 Policy only(const Host &host, const std::string &op, const std::string &impl) {
     const std::vector<std::string> ids = implementations_of(host, op);
-    if (std::find(ids.begin(), ids.end(), impl) == ids.end()) {
+    if (std::none_of(ids.begin(), ids.end(), [&](const std::string &id) { return cli::same_name(id, impl); })) {
         throw cli::Failure("--impl " + impl + ": op '" + op + "' has no such implementation" +
                            cli::did_you_mean(impl, ids) + "\n'plugin-ls --op " + op + "' lists those there are.");
     }
@@ -228,6 +236,30 @@ Outcome call(const Host &host, const Request &request, const Signature &signatur
         }
     }
     return outcome;
+}
+
+void check_modules(const Host &host, const Request &request) {
+    const json document = json::parse(host.describe());
+    for (const std::string &module : request.modules) {
+        if (!std::filesystem::is_regular_file(module)) {
+            continue; // of a folder, whatever is sound may serve
+        }
+        for (const json &plugin : document.at("plugins")) {
+            std::error_code not_there;
+            if (plugin.at("status") != "loaded" &&
+                std::filesystem::equivalent(plugin.at("path").get<std::string>(), module, not_there)) {
+                throw cli::Failure("--modules " + module + ": " + plugin.at("status").get<std::string>() + " (" +
+                                   plugin.at("code").get<std::string>() +
+                                   "): " + plugin.at("reason").get<std::string>());
+            }
+        }
+        for (const json &problem : document.at("problems")) {
+            const auto message = problem.at("message").get<std::string>();
+            if (!problem.at("taken") && message.find(module) != std::string::npos) {
+                throw cli::Failure("--modules " + module + " was not taken: " + message);
+            }
+        }
+    }
 }
 
 void check_device(const std::string &device) {

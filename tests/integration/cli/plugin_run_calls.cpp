@@ -208,6 +208,7 @@ TEST_CASE("impl forces an implementation against the policy") {
     PluginRun tool({fixture("good"), fixture("default_adder")});
     CHECK(contains(tool.run(add).out, "served by  default.adder\n"));
     CHECK(contains(tool.run(and_also(add, {"--impl", "vendor.acme"})).out, "served by  vendor.acme\n"));
+    CHECK(contains(tool.run(and_also(add, {"--impl", "Vendor.ACME"})).out, "served by  vendor.acme\n"));
 }
 
 TEST_CASE("a fallback shows who served in the end, and in the log why") {

@@ -125,6 +125,31 @@ TEST_CASE("an unknown implementation exits with 1 and suggests the one that was 
                 "did you mean 'reference.cpp'");
 }
 
+TEST_CASE("a standard op that nobody brings is no misspelling of one that somebody does") {
+    const Finished finished = PluginRun({REFERENCE_PLUGIN}).run({"multi_tensor_scale"});
+    check_error(finished, 1, "'multi_tensor_scale' is a standard op that no loaded plugin implements\n");
+    CHECK_FALSE(contains(finished.err, "did you mean"));
+}
+
+TEST_CASE("a file of --modules that is not taken fails the command with its reason, whoever else would serve") {
+    const PluginRun tool({REFERENCE_PLUGIN});
+    const auto broken = tool.home().write("broken/plugin.json", R"({"library": 3})");
+    check_error(tool.run(rmsnorm_and({"--modules", fixture("other_abi")})), 1, ": rejected (OPDOCK-E012): ");
+    check_error(tool.run({"rmsnorm_fwd", "--modules", fixture("no_note")}), 1, ": rejected (OPDOCK-E010): ");
+    check_error(tool.run(rmsnorm_and({"--modules", fixture("good"), "--modules", fixture("same_id")})), 1,
+                ": skipped (OPDOCK-E015): ");
+    check_error(tool.run(rmsnorm_and({"--modules", broken.string()})), 1, "expected the path of a file for 'library'");
+    CHECK(tool.run(rmsnorm_and({"--modules", fixture("good")})).code == 0);
+    CHECK(PluginRun({REFERENCE_PLUGIN, fixture("other_abi")}).run(rmsnorm).code == 0); // as any program would do
+}
+
+TEST_CASE("a tensor of more dims than there may be is named, with their number") {
+    const PluginRun tool({REFERENCE_PLUGIN});
+    check_error(tool.run({"silu", "--in", "input=ones:f32[1,1,1,1,1,1,1,1,2]"}), 1,
+                "--in input: f32[1,1,1,1,1,1,1,1,2] has 9 dims; a tensor has at most 8");
+    CHECK(tool.run({"silu", "--in", "input=ones:f32[1,1,1,1,1,1,1,2]"}).code == 0);
+}
+
 TEST_CASE("shapes that do not fit are the host's error, with nothing written") {
     const PluginRun tool({REFERENCE_PLUGIN});
     const std::string file = tool.home().path().string() + "/y.npy";
