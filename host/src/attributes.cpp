@@ -68,9 +68,8 @@ opdock_value check(const Signature &signature, const AttributeSpec &spec, opdock
         }
         break;
     case OPDOCK_VALUE_STRING:
-        if (value.as.s == nullptr || strnlen(value.as.s, value.count) != value.count ||
-            value.as.s[value.count] != '\0') {
-            fail_attribute(signature, spec, fmt::format("is not a NUL-terminated string of {} bytes", value.count));
+        if (value.as.s == nullptr || strnlen(value.as.s, value.count) != value.count) {
+            fail_attribute(signature, spec, fmt::format("is not a string of {} bytes, none of them NUL", value.count));
         }
         break;
     case OPDOCK_VALUE_INTS:

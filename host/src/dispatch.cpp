@@ -221,6 +221,11 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
         Memo &memo = memo_for(host, thread, op, *target, bound, given, args, pointers);
         std::transform(bound.tensors.begin(), bound.tensors.end(), data.begin(), first_element);
         attributes = bound.attributes;
+        for (size_t i = 0; i < attributes.size(); ++i) {
+            if (attributes[i].type == OPDOCK_VALUE_STRING || attributes[i].type == OPDOCK_VALUE_INTS) {
+                attributes[i] = memo.shape.attributes[i]; // the same, and there for as long as the problem
+            }
+        }
         pointers.aliased = bound.writes_inputs && !declared.signature->writes_inputs();
         Run run{host, thread, memo, args, pointers};
         return run_chain(run);

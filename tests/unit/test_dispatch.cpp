@@ -471,6 +471,61 @@ TEST_CASE("the kernel sees this call's attributes, by position and by name, give
     CHECK(names[14] == "bc");
 }
 
+TEST_CASE("a kernel's strings and lists are the host's, whatever became of the caller's") {
+    MadeHost host;
+    static constexpr const char *signature = "test.words(a: T[n], *, word: string, sizes: int[]) -> (b: T[n])";
+    std::vector<std::string> words;
+    std::vector<int64_t> sizes;
+    auto made = std::make_unique<Made>("default.words", OPDOCK_KIND_DEFAULT);
+    made->op = "test.words";
+    made->work = [&](const opdock_problem &problem, const opdock_call &) {
+        words.emplace_back(problem.attributes[0].as.s);
+        sizes.push_back(problem.attributes[1].as.ints[0]);
+        return OPDOCK_OK;
+    };
+    host.module("words", [&](opdock_registry *registry) {
+        declare(registry, signature);
+        register_made(registry, *made);
+        return OPDOCK_OK;
+    });
+    std::vector<float> in(3), out(3);
+    const Tensor a(in.data(), f32, {3}), b(out.data(), f32, {3});
+    const Op op = host.op("test.words");
+    std::string first = "abc", second = "abc";
+    std::vector<int64_t> list = {7}, other = {7};
+    op({a}, {b}, {first, list});
+    first = "xyz";
+    list = {8};
+    op({a}, {b}, {second, other});
+    const std::string_view longer = "abcdef";
+    op({a}, {b}, {longer.substr(0, 3), other});
+    CHECK(words == std::vector<std::string>{"abc", "abc", "abc"});
+    CHECK(sizes == std::vector<int64_t>{7, 7, 7});
+}
+
+TEST_CASE("attributes take any number and any text of C++") {
+    ThreeKinds t;
+    std::vector<double> scales;
+    std::vector<std::string> names;
+    t.standard.work = [&](const opdock_problem &problem, const opdock_call &) {
+        scales.push_back(problem.attributes[0].as.f);
+        names.emplace_back(problem.attributes[1].as.s);
+        return OPDOCK_OK;
+    };
+    const Op op = t.host.op();
+    const Rows &r = t.rows;
+    const std::vector<float> three(3);
+    op({r.x}, {r.y}, {three.size(), std::string_view("view")});
+    op({r.x}, {r.y}, {4LL, std::string("text")});
+    op({r.x}, {r.y}, {{"scale", 5u}, {"name", std::string_view("named view, cut").substr(0, 10)}});
+    op({r.x}, {r.y}, {int16_t{6}, "literal"});
+    op({r.x}, {r.y}, {7.5f});
+    CHECK(scales == std::vector<double>{3, 4, 5, 6, 7.5});
+    CHECK(names == std::vector<std::string>{"view", "text", "named view", "literal", ""});
+    CHECK(Attribute(true).c().value.type == OPDOCK_VALUE_BOOL);
+    CHECK(Attribute(size_t{1}).c().value.type == OPDOCK_VALUE_INT);
+}
+
 TEST_CASE("more shapes than a thread remembers are served right, in any order") {
     ThreeKinds t;
     std::vector<int64_t> seen;

@@ -5,6 +5,7 @@
 #define OPDOCK_ARGUMENTS_HPP
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -132,15 +133,17 @@ class Attribute {
     Attribute(const char *name, const T &value) noexcept : Attribute(value) {
         attribute_.name = name;
     }
-    Attribute(double value) noexcept : Attribute(OPDOCK_VALUE_FLOAT) { attribute_.value.as.f = value; }
-    Attribute(int64_t value) noexcept : Attribute(OPDOCK_VALUE_INT) { attribute_.value.as.i = value; }
-    Attribute(int value) noexcept : Attribute(static_cast<int64_t>(value)) {}
-    Attribute(bool value) noexcept : Attribute(OPDOCK_VALUE_BOOL) { attribute_.value.as.i = value ? 1 : 0; }
-    Attribute(const char *text) noexcept : Attribute(OPDOCK_VALUE_STRING, std::string_view(text).size()) {
-        attribute_.value.as.s = text;
+    Attribute(double value) noexcept : Attribute(OPDOCK_VALUE_FLOAT, 0) { attribute_.value.as.f = value; }
+    Attribute(int64_t value) noexcept : Attribute(OPDOCK_VALUE_INT, 0) { attribute_.value.as.i = value; }
+    template<std::integral T>
+    Attribute(T value) noexcept : Attribute(static_cast<int64_t>(value)) {}
+    Attribute(bool value) noexcept : Attribute(OPDOCK_VALUE_BOOL, 0) { attribute_.value.as.i = value ? 1 : 0; }
+    Attribute(std::string_view text) noexcept : Attribute(OPDOCK_VALUE_STRING, text.size()) {
+        attribute_.value.as.s = text.data() != nullptr ? text.data() : "";
     }
-    Attribute(const std::string &text) noexcept : Attribute(text.c_str()) {}
-    Attribute(DLDataType dtype) noexcept : Attribute(OPDOCK_VALUE_DTYPE) {
+    Attribute(const char *text) noexcept : Attribute(std::string_view(text)) {}
+    Attribute(const std::string &text) noexcept : Attribute(std::string_view(text)) {}
+    Attribute(DLDataType dtype) noexcept : Attribute(OPDOCK_VALUE_DTYPE, 0) {
         attribute_.value.as.i = opdock_dtype_pack(dtype);
     }
     Attribute(std::span<const int64_t> list) noexcept : Attribute(OPDOCK_VALUE_INTS, list.size()) {
@@ -151,8 +154,7 @@ class Attribute {
     const opdock_attribute &c() const noexcept { return attribute_; }
 
   private:
-    explicit Attribute(uint32_t type, size_t count = 0) noexcept
-        : attribute_{nullptr, {type, static_cast<uint32_t>(count), {}}} {}
+    Attribute(uint32_t type, size_t count) noexcept : attribute_{nullptr, {type, static_cast<uint32_t>(count), {}}} {}
 
     opdock_attribute attribute_;
 };

@@ -11,7 +11,7 @@
 #define OPDOCK_VALUE_INT 1u    /* i */
 #define OPDOCK_VALUE_FLOAT 2u  /* f */
 #define OPDOCK_VALUE_BOOL 3u   /* i, 0 or 1 */
-#define OPDOCK_VALUE_STRING 4u /* s, UTF-8, NUL-terminated; count is its length in bytes without the NUL */
+#define OPDOCK_VALUE_STRING 4u /* s, UTF-8; count is its length in bytes. For kernels, NUL-terminated besides */
 #define OPDOCK_VALUE_DTYPE 5u  /* i, as OPDOCK_DTYPE packs it */
 #define OPDOCK_VALUE_INTS 6u   /* ints[0 .. count) */
 
