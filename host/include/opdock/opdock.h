@@ -103,7 +103,7 @@ struct opdock_handle {
     const opdock_target *target;
 };
 
-/* OPDOCK_UNKNOWN_OP when no plugin declares `name`. The same handle each time. */
+/* OPDOCK_UNKNOWN_OP when no plugin declares `name`; *handle is then null. The same handle each time. */
 OPDOCK_API opdock_status opdock_find_op(opdock_runtime *runtime, const char *name, opdock_handle **handle);
 
 /* Validates and runs one call: the first implementation of the op's chain, or the next when it declines or fails and

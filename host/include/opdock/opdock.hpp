@@ -14,6 +14,10 @@
 #ifndef OPDOCK_OPDOCK_HPP
 #define OPDOCK_OPDOCK_HPP
 
+#if __cplusplus < 202002L
+#error "opdock/opdock.hpp needs C++20 (-std=c++20); opdock/opdock.h is for C and for older C++"
+#endif
+
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
