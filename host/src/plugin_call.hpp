@@ -20,10 +20,10 @@ inline std::string take_message(opdock_status status) {
     return message;
 }
 
-// "FAILED", or "status 77, which is none of opdock's".
+// "FAILED", or "status 77, which is none of a plugin's".
 inline std::string status_text(opdock_status status) {
-    const std::string name = opdock_status_name(status);
-    return name != "UNKNOWN" ? name : "status " + std::to_string(status) + ", which is none of opdock's";
+    const bool known = status >= OPDOCK_OK && status <= OPDOCK_DEVICE_LOST;
+    return known ? opdock_status_name(status) : "status " + std::to_string(status) + ", which is none of a plugin's";
 }
 
 // What an exception that escaped from a plugin counts as. Call it from a catch block.
@@ -47,7 +47,7 @@ inline opdock_status known_status(opdock_status returned, std::string &reason) {
     if (returned >= OPDOCK_OK && returned <= OPDOCK_DEVICE_LOST) {
         return returned;
     }
-    reason = "the unknown status " + std::to_string(returned) + ": " + reason;
+    reason = status_text(returned) + ": " + reason;
     return OPDOCK_FAILED;
 }
 

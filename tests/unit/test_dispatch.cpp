@@ -83,8 +83,8 @@ TEST_CASE("a status that nobody defined counts as a failure, and is shown with i
         Rows rows;
         odd.status = undefined;
         CHECK(rows.call(host.op()) == OPDOCK_ALL_FAILED);
-        CHECK(contains(last_error(),
-                       "status " + std::to_string(undefined) + ", which is none of opdock's: default.odd was told to"));
+        CHECK(contains(last_error(), "status " + std::to_string(undefined) +
+                                         ", which is none of a plugin's: default.odd was told to"));
         host.add("reference.any", OPDOCK_KIND_REFERENCE, {}, 3);
         CHECK(rows.added(host.op()) == 3);
         CHECK(rows.added(host.op()) == 3);
@@ -103,8 +103,8 @@ TEST_CASE("an op that writes an input does not go on after a status that nobody 
     std::vector<float> state(3), in(3), out(3);
     CHECK(host.op("test.update")
               .try_call({Tensor(state.data(), f32, {3}), Tensor(in.data(), f32, {3})},
-                        {Tensor(out.data(), f32, {3})}) == 77);
-    CHECK(contains(last_error(), "'default.odd' returned status 77, which is none of opdock's"));
+                        {Tensor(out.data(), f32, {3})}) == OPDOCK_FAILED);
+    CHECK(contains(last_error(), "'default.odd' returned FAILED: status 77, which is none of a plugin's"));
 }
 
 TEST_CASE("a success in between starts the count of failures anew") {
@@ -341,7 +341,7 @@ TEST_CASE("a status that means nothing is a failure like another") {
         t.host->reset_health(nullptr, nullptr);
         t.host->set_program_policy(t.host.policy("strict", "1"));
         CHECK(t.rows.call(t.host.op()) == OPDOCK_FAILED);
-        CHECK(contains(last_error(), "the unknown status " + std::to_string(status)));
+        CHECK(contains(last_error(), "status " + std::to_string(status) + ", which is none of a plugin's"));
         CHECK(contains(last_error(), "default.one was told to"));
     }
 }

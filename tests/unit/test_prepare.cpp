@@ -219,7 +219,7 @@ TEST_CASE("what was said before a call was prepared is not about its runs") {
     const Prepared call = host.op().prepare({rows.x}, {rows.y});
     CHECK(call.run({rows.in.data(), rows.out.data()}) == 77);
     CHECK(last_error() ==
-          "op 'test.add': 'default.one' returned status 77, which is none of opdock's: it gave no reason");
+          "op 'test.add': 'default.one' returned status 77, which is none of a plugin's: it gave no reason");
 }
 
 TEST_CASE("a prepared call with too few pointers is an error and not a crash") {
