@@ -11,9 +11,10 @@ namespace opdock::core {
 
 Attempt::~Attempt() {
     if (problem.plan != nullptr) {
+        const Callbacks &callbacks = implementation.callbacks();
         host.make_current(deployment.device()); // where that fails, what the plan holds of the host is still given back
         call_plugin([&] {
-            implementation.plan_destroy(&host.api(), implementation.user_data, deployment.device(), problem.plan);
+            callbacks.plan_destroy(&host.api(), callbacks.user_data, deployment.device(), problem.plan);
             return OPDOCK_OK;
         });
     }
@@ -69,7 +70,7 @@ void Attempt::fill_problem(const CallShape &shape) {
     problem.first = shorter ? first_.data() : shape.first.data();
     problem.attributes = attributes.data();
     problem.device = shape.device;
-    problem.user_data = implementation.user_data;
+    problem.user_data = implementation.callbacks().user_data;
     problem.host = &host.api();
     problem.host_data = this;
 }
@@ -79,9 +80,10 @@ opdock_status Attempt::choose_config() {
     for (const Knob &knob : implementation.knobs) {
         knobs_.push_back(knob.default_value);
     }
-    if (implementation.heuristic != nullptr && !knobs_.empty()) {
+    const auto heuristic = implementation.callbacks().heuristic;
+    if (heuristic != nullptr && !knobs_.empty()) {
         std::vector<int64_t> chosen = knobs_;
-        const opdock_status status = call_plugin([&] { return implementation.heuristic(&problem, chosen.data()); });
+        const opdock_status status = call_plugin([&] { return heuristic(&problem, chosen.data()); });
         if (status != OPDOCK_OK && status != OPDOCK_UNSUPPORTED) { // UNSUPPORTED: it has no opinion
             reason = "heuristic: " + take_message(status);
             return status;
@@ -120,6 +122,7 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports) {
     if (availability.answer != Availability::yes) {
         return declined("not available: " + availability.reason);
     }
+    const Callbacks &callbacks = implementation.callbacks(); // of a plugin that is open
     opdock_status status = check_limits(shape);
     if (status != OPDOCK_OK) {
         return status;
@@ -133,8 +136,8 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports) {
         reason = take_message(status);
         return status;
     }
-    if (ask_supports && implementation.supports != nullptr) {
-        status = call_plugin([&] { return implementation.supports(&problem); });
+    if (ask_supports && callbacks.supports != nullptr) {
+        status = call_plugin([&] { return callbacks.supports(&problem); });
         if (status != OPDOCK_OK) {
             reason = take_message(status);
             return status;
@@ -147,22 +150,23 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports) {
     if (status != OPDOCK_OK) {
         return status;
     }
-    if (implementation.plan_create != nullptr && problem.plan == nullptr) {
+    if (callbacks.plan_create != nullptr && problem.plan == nullptr) {
         void *plan = nullptr;
-        status = call_plugin([&] { return implementation.plan_create(&problem, &plan); });
+        status = call_plugin([&] { return callbacks.plan_create(&problem, &plan); });
         if (status != OPDOCK_OK) {
             reason = "plan_create: " + take_message(status);
             return status;
         }
         problem.plan = plan;
     }
-    if (implementation.workspace_size != nullptr) {
-        status = call_plugin([&] { return implementation.workspace_size(&problem, &workspace_size); });
+    if (callbacks.workspace_size != nullptr) {
+        status = call_plugin([&] { return callbacks.workspace_size(&problem, &workspace_size); });
         if (status != OPDOCK_OK) {
             reason = "workspace_size: " + take_message(status);
             return status;
         }
     }
+    kernel = callbacks.kernel;
     alignment_mask = implementation.alignment > 1 ? implementation.alignment - 1 : 0;
     plain = provider == nullptr && workspace_size == 0 && map.empty();
     ready = true;

@@ -105,7 +105,6 @@ void extend(Catalog &catalog, const Registration &registration) {
     }
     catalog.providers.insert(catalog.providers.end(), registration.devices.begin(), registration.devices.end());
     catalog.vendors.insert(catalog.vendors.end(), registration.vendors.begin(), registration.vendors.end());
-    catalog.shutdowns.insert(catalog.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
 }
 
 } // namespace opdock::core

@@ -24,6 +24,10 @@ struct PluginRecord {
     Status status = Status::loaded;
     std::string code; // "OPDOCK-E012", empty when loaded
     std::string reason;
+    // What its code did that it should not.
+    std::vector<std::string> warnings;
+    // Not opened yet, or opened since; null for a module of the program.
+    std::shared_ptr<DeferredPlugin> deferred;
 };
 
 struct CatalogOp {
@@ -40,7 +44,6 @@ struct Catalog {
     std::map<std::string, std::shared_ptr<const CatalogOp>, std::less<>> ops;
     DeviceProviders providers; // the first of a kind serves
     std::vector<Vendor> vendors;
-    std::vector<Shutdown> shutdowns; // in order of registration
 
     const CatalogOp *find(std::string_view op) const {
         const auto found = ops.find(op);

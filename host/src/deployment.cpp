@@ -2,13 +2,23 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "deferred_plugin.hpp"
 #include "host.hpp"
 #include "plugin_call.hpp"
 
 namespace opdock::core {
 
 Availability Deployment::known_availability() const {
-    if (implementation_.available == nullptr) {
+    if (const DeferredPlugin *plugin = implementation_.deferred) {
+        const DeferredPlugin::Outcome *outcome = plugin->outcome();
+        if (outcome == nullptr) {
+            return {};
+        }
+        if (outcome->rejection) {
+            return {Availability::no, plugin->unavailable(*outcome->rejection)};
+        }
+    }
+    if (implementation_.callbacks().available == nullptr) {
         return {Availability::yes, {}};
     }
     const std::lock_guard lock(mutex_);
@@ -16,7 +26,13 @@ Availability Deployment::known_availability() const {
 }
 
 Availability Deployment::ask_availability() {
-    if (implementation_.available == nullptr) {
+    if (DeferredPlugin *plugin = implementation_.deferred) {
+        if (const Rejection *rejection = host_.open_plugin(*plugin)) {
+            return {Availability::no, plugin->unavailable(*rejection)};
+        }
+    }
+    const Callbacks &callbacks = implementation_.callbacks();
+    if (callbacks.available == nullptr) {
         return {Availability::yes, {}};
     }
     const std::lock_guard asking(asking_);
@@ -27,8 +43,7 @@ Availability Deployment::ask_availability() {
         if (answer.reason.empty()) {
             opdock_status status = host_.make_current(device_);
             if (status == OPDOCK_OK) {
-                status = call_plugin(
-                    [&] { return implementation_.available(&host_.api(), implementation_.user_data, device_); });
+                status = call_plugin([&] { return callbacks.available(&host_.api(), callbacks.user_data, device_); });
             }
             answer.answer = status == OPDOCK_OK ? Availability::yes : Availability::no;
             answer.reason = take_message(status);
@@ -46,13 +61,14 @@ void Deployment::forget_availability() {
 
 opdock_status Deployment::device_state(void **state, std::string *reason) {
     *state = nullptr;
-    if (implementation_.device_init == nullptr) {
+    const Callbacks &callbacks = implementation_.callbacks();
+    if (callbacks.device_init == nullptr) {
         return OPDOCK_OK;
     }
     const std::lock_guard asking(asking_);
     if (!initialized_) {
-        const opdock_status status = call_plugin(
-            [&] { return implementation_.device_init(&host_.api(), implementation_.user_data, device_, &state_); });
+        const opdock_status status =
+            call_plugin([&] { return callbacks.device_init(&host_.api(), callbacks.user_data, device_, &state_); });
         if (status != OPDOCK_OK) {
             *reason = "device_init: " + take_message(status);
             return status;
@@ -67,9 +83,10 @@ void Deployment::finish() {
     const std::lock_guard asking(asking_);
     if (initialized_) {
         initialized_ = false;
+        const Callbacks &callbacks = implementation_.callbacks();
         host_.make_current(device_); // where that fails, what the state holds of the host is still given back
         call_plugin([&] {
-            implementation_.device_fini(&host_.api(), implementation_.user_data, device_, state_);
+            callbacks.device_fini(&host_.api(), callbacks.user_data, device_, state_);
             return OPDOCK_OK;
         });
     }

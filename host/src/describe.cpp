@@ -95,20 +95,28 @@ std::vector<uint32_t> parse_tuple(std::string_view text, const Signature &signat
     return tuple;
 }
 
+// Why a plugin that was taken could not be opened later; null when it could, or was not tried.
+const Rejection *rejection_since(const PluginRecord &plugin) {
+    const DeferredPlugin::Outcome *outcome = plugin.deferred ? plugin.deferred->outcome() : nullptr;
+    return outcome != nullptr && outcome->rejection ? &*outcome->rejection : nullptr;
+}
+
 } // namespace
 
 json Host::describe() const {
     const Catalog &now = catalog();
     json plugins = json::array();
     for (const PluginRecord &plugin : now.plugins) {
+        const Rejection *refused = rejection_since(plugin);
         plugins.push_back({{"id", plugin.id},
                            {"version", plugin.version},
                            {"vendor", plugin.vendor},
                            {"path", plugin.path},
                            {"requested", plugin.requested},
-                           {"status", status_text(plugin.status)},
-                           {"code", plugin.code},
-                           {"reason", plugin.reason}});
+                           {"status", status_text(refused ? PluginRecord::Status::rejected : plugin.status)},
+                           {"code", refused ? code_text(refused->code) : plugin.code},
+                           {"reason", refused ? refused->message : plugin.reason},
+                           {"warnings", plugin.warnings}});
     }
     json paths = json::array();
     for (const SearchPath &path : paths_) {
@@ -188,7 +196,13 @@ json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStac
 }
 
 Availability Host::known_availability(const Catalog &now, const Implementation &implementation) const {
-    if (implementation.available == nullptr) {
+    if (const DeferredPlugin *plugin = implementation.deferred) {
+        const DeferredPlugin::Outcome *outcome = plugin->outcome();
+        if (outcome != nullptr && outcome->rejection) {
+            return {Availability::no, plugin->unavailable(*outcome->rejection)};
+        }
+    }
+    if (implementation.callbacks().available == nullptr) {
         return {Availability::yes, {}};
     }
     Ledger &book = ledger();

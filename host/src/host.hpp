@@ -13,6 +13,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "chain.hpp"
+#include "deferred_plugin.hpp"
 #include "environment.hpp"
 #include "ledger.hpp"
 #include "log.hpp"
@@ -21,6 +22,7 @@
 #include "policy_names.hpp"
 #include "policy_sources.hpp"
 #include "resolve_error.hpp"
+#include "scan.hpp"
 #include "search.hpp"
 #include "thread_state.hpp"
 
@@ -41,6 +43,7 @@ struct HostOptions {
     std::optional<Environment> environment; // none: the process's own
     std::string system_policy_file = core::system_policy_file;
     std::optional<std::vector<SearchDirectory>> standard_directories; // none: beside the library, /usr/local, /usr
+    std::optional<std::string> probe;                                 // none: the one that belongs to the library
 };
 
 class Host {
@@ -53,6 +56,9 @@ class Host {
 
     void load(const std::string &path);
     void register_module(const std::string &id, const std::string &vendor, opdock_entry entry);
+
+    // Opens the plugin unless that was done; null, or why it cannot be used.
+    const Rejection *open_plugin(DeferredPlugin &plugin) const;
 
     // Null when nobody declared it.
     OpEntry *find_op(std::string_view name) const;
@@ -122,8 +128,15 @@ class Host {
     void load_found(const HostOptions &options, Catalog &into);
     // Loads one file and adds what it registers. The record says what became of it.
     PluginRecord load_file(const PluginCandidate &candidate, Catalog &into);
-    // Runs the entry and adds what it registers; throws Rejected, with nothing added.
+    // What is known of the file, if it may be taken as far as can be told without opening it in this process; throws
+    // Rejected. What it says of itself goes into the record.
+    Scan scan(const DeferredPlugin::Place &place, const Catalog &into, PluginRecord &record);
+    // Throws Rejected when there were errors, or when what was registered does not go with what is there.
+    void admit(Registrar &registrar, const Catalog &into) const;
+    // Runs the entry in this process and adds what it registers; throws Rejected, with nothing added.
     void take(const PluginIdentity &identity, opdock_entry entry, Catalog &into);
+    // Throws Rejected.
+    Registration open_and_register(Ledger &book, const DeferredPlugin &plugin) const;
     void publish_catalog(Catalog next);
     nlohmann::json describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const;
     Availability known_availability(const Catalog &now, const Implementation &implementation) const;
@@ -150,6 +163,7 @@ class Host {
     Environment environment_;
     std::string system_policy_file_;
     WorkspaceAllocator workspace_;
+    const std::string probe_;
     PluginTable &table_;
     std::vector<SearchPath> paths_;
     std::vector<SearchProblem> problems_;

@@ -62,26 +62,41 @@ std::vector<std::string> weaknesses_of(const std::string &name, const ElfDynamic
     return found;
 }
 
-} // namespace
+void judge(const PluginFile &file, LibraryVersions &versions, Inspection &result) {
+    result.identity = file.identity();
+    const ElfImage image(file);
+    const ElfNotes notes = read_notes(image);
+    result.build_id = notes.build_id;
+    result.note = parse_note(file.name(), the_note(file, notes), host_abi);
+    if (const auto reason = judge_cpu_features(file.name(), result.note->cpu_features, machine_cpu_features())) {
+        throw Rejected(RejectCode::cpu_feature_missing, *reason);
+    }
+    const ElfDynamic dynamic = read_dynamic(image);
+    judge_dynamic(image, dynamic, versions);
+    result.weaknesses = weaknesses_of(file.name(), dynamic);
+}
 
-Inspection inspect(const std::filesystem::path &path, LibraryVersions &versions) {
+// `open` makes the PluginFile, which may already say why not.
+template<class Open>
+Inspection inspect_opened(const std::filesystem::path &path, LibraryVersions &versions, Open open) {
     Inspection result;
     try {
-        const PluginFile file(path);
-        const ElfImage image(file);
-        const ElfNotes notes = read_notes(image);
-        result.build_id = notes.build_id;
-        result.note = parse_note(file.name(), the_note(file, notes), host_abi);
-        if (const auto reason = judge_cpu_features(file.name(), result.note->cpu_features, machine_cpu_features())) {
-            throw Rejected(RejectCode::cpu_feature_missing, *reason);
-        }
-        const ElfDynamic dynamic = read_dynamic(image);
-        judge_dynamic(image, dynamic, versions);
-        result.weaknesses = weaknesses_of(file.name(), dynamic);
+        judge(open(), versions, result);
     } catch (const Rejected &rejected) {
         result.rejection = Rejection{rejected.code(), path, rejected.what()};
     }
     return result;
+}
+
+} // namespace
+
+Inspection inspect(const std::filesystem::path &path, LibraryVersions &versions) {
+    return inspect_opened(path, versions, [&] { return PluginFile(path); });
+}
+
+Inspection inspect(const HeldDirectory &directory, const std::string &name, LibraryVersions &versions) {
+    return inspect_opened(std::filesystem::path(directory.path()) / name, versions,
+                          [&] { return PluginFile(directory, name); });
 }
 
 } // namespace opdock::core

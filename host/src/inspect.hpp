@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "file_identity.hpp"
+#include "held_directory.hpp"
 #include "library_versions.hpp"
 #include "note.hpp"
 #include "reject.hpp"
@@ -15,6 +17,7 @@
 namespace opdock::core {
 
 struct Inspection {
+    FileIdentity identity; // of what was read
     // Set when the note could be read, also of a plugin that this machine cannot run.
     std::optional<Note> note;
     // Hexadecimal; empty when the linker left none.
@@ -26,5 +29,6 @@ struct Inspection {
 };
 
 Inspection inspect(const std::filesystem::path &path, LibraryVersions &versions);
+Inspection inspect(const HeldDirectory &directory, const std::string &name, LibraryVersions &versions);
 
 } // namespace opdock::core

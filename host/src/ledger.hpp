@@ -13,6 +13,7 @@
 
 #include "chain.hpp"
 #include "deployment.hpp"
+#include "held_directory.hpp"
 #include "library_versions.hpp"
 #include "memo.hpp"
 #include "register.hpp"
@@ -31,7 +32,11 @@ struct DeviceCount {
 struct Ledger {
     // Taken first, by whoever loads plugins late; held while their entries run.
     std::mutex loading;
-    LibraryVersions library_versions; // guarded by `loading`, and by nothing while the host opens
+    // Guarded by `loading`, and by nothing while the host opens.
+    LibraryVersions library_versions;
+    HeldDirectories directories;
+    std::vector<Shutdown> shutdowns; // of what was registered in this process, in that order
+
     // Guards everything below. Never held while a plugin's code runs.
     std::mutex mutex;
 

@@ -1,16 +1,52 @@
 #include "load.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 namespace opdock::core {
 namespace {
 
+// Boost puts the loader's sentence behind its own: "boost::dll::shared_library::load() failed (dlerror system message:
+// ...): Bad file descriptor".
+std::string loader_text(std::string_view what) {
+    constexpr std::string_view opening = "dlerror system message: ";
+    const std::size_t begin = what.find(opening);
+    const std::size_t end = what.rfind("): ");
+    if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) {
+        return std::string(what);
+    }
+    return std::string(what.substr(begin + opening.size(), end - begin - opening.size()));
+}
+
+// Whether the name still leads to the file that was judged. Moving another file there and back shows too: it changes
+// the time of the last change.
+bool is_still(const FileIdentity &judged, const HeldDirectory &directory, const std::string &name) {
+    struct stat status = {};
+    return ::fstatat(directory.descriptor(), name.c_str(), &status, 0) == 0 && identity_of(status) == judged;
+}
+
+Rejection changed(const std::filesystem::path &path) {
+    return {RejectCode::file_changed, path,
+            fmt::format("'{}' was changed or replaced after it was judged, so it is not used.\n"
+                        "Install plugins by renaming them into place, then open the host again.",
+                        path.filename().string())};
+}
+
+} // namespace
+
 // glibc says what is wrong in one sentence only, so it is told apart by its words.
-Rejection explain(const std::filesystem::path &path, std::string_view text) {
+Rejection explain_refusal(const std::filesystem::path &path, std::string text) {
+    // The loader knows the plugin by the name of its held folder, here or in the probe.
+    constexpr std::string_view held = "/proc/self/fd/";
+    for (std::size_t at = 0; (at = text.find(held, at)) != std::string::npos;) {
+        const std::size_t end = std::min(text.find('/', at + held.size()), text.size());
+        text.replace(at, end - at, path.parent_path().string());
+    }
     const std::string name = path.filename().string();
     const auto contains = [&](std::string_view words) { return text.find(words) != std::string_view::npos; };
     const auto rejection = [&](RejectCode code, std::string_view remedy) {
@@ -41,37 +77,33 @@ Rejection explain(const std::filesystem::path &path, std::string_view text) {
     return rejection(RejectCode::load_failed, "The words after the colon are the dynamic loader's.");
 }
 
-// Boost puts the loader's sentence behind its own: "boost::dll::shared_library::load() failed (dlerror system message:
-// ...): Bad file descriptor".
-std::string loader_text(std::string_view what) {
-    constexpr std::string_view opening = "dlerror system message: ";
-    const std::size_t begin = what.find(opening);
-    const std::size_t end = what.rfind("): ");
-    if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) {
-        return std::string(what);
-    }
-    return std::string(what.substr(begin + opening.size(), end - begin - opening.size()));
+Rejection no_entry(const std::filesystem::path &path) {
+    return {RejectCode::entry_missing, path,
+            fmt::format("'{}' exports no function " OPDOCK_ENTRY_SYMBOL ".\n"
+                        "Define it with OPDOCK_ENTRY, and see that no version script hides it.",
+                        path.filename().string())};
 }
 
-} // namespace
-
-std::variant<Loaded, Rejection> load(const std::filesystem::path &path) {
+std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::string &name,
+                                     const FileIdentity &judged) {
     using boost::dll::load_mode::type;
-    // A bare name would be searched, in the working directory among others.
-    const std::filesystem::path absolute = std::filesystem::absolute(path);
+    const std::filesystem::path path = std::filesystem::path(directory.path()) / name;
+    if (!is_still(judged, directory, name)) {
+        return changed(path);
+    }
     boost::dll::shared_library library;
     try {
         // The overload that reports by error code loses the loader's sentence.
-        library.load(boost::dll::fs::path(absolute.string()),
+        library.load(boost::dll::fs::path(directory.name_for_loader(name)),
                      static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
     } catch (const boost::dll::fs::system_error &error) {
-        return explain(path, loader_text(error.what()));
+        return explain_refusal(path, loader_text(error.what()));
+    }
+    if (!is_still(judged, directory, name)) {
+        return changed(path);
     }
     if (!library.has(OPDOCK_ENTRY_SYMBOL)) {
-        return Rejection{RejectCode::entry_missing, path,
-                         fmt::format("'{}' exports no function " OPDOCK_ENTRY_SYMBOL ".\n"
-                                     "Define it with OPDOCK_ENTRY, and see that no version script hides it.",
-                                     path.filename().string())};
+        return no_entry(path);
     }
     opdock_entry entry = &library.get<opdock_status(opdock_registry *)>(OPDOCK_ENTRY_SYMBOL);
     return Loaded{std::move(library), entry};

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <variant>
 
 #include <boost/dll/shared_library.hpp>
 
+#include "file_identity.hpp"
+#include "held_directory.hpp"
 #include "opdock/abi/entry.h"
 #include "reject.hpp"
 
@@ -18,8 +21,14 @@ struct Loaded {
 };
 
 // Binds every symbol now, so that a missing one is an error here and not in the middle of a call, and keeps the
-// plugin's symbols to itself.
-std::variant<Loaded, Rejection> load(const std::filesystem::path &path);
+// plugin's symbols to itself. The file must be the one that was judged, before and after.
+std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::string &name,
+                                     const FileIdentity &judged);
+
+// What the dynamic loader's words mean, and what to do.
+Rejection explain_refusal(const std::filesystem::path &path, std::string text);
+
+Rejection no_entry(const std::filesystem::path &path);
 
 // To be called once something of the plugin is registered: from then on the process holds pointers into it, and threads
 // of its own may run in it.

@@ -151,8 +151,9 @@ Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_
         const bool other_form = implementation.form->n_params() != signature.n_params() ||
                                 implementation.form->attributes.size() != signature.attributes.size();
         attempt->fits = !other_form || fits_form(*implementation.form, signature, bound);
-        every_value_matters |= other_form || implementation.plan_create != nullptr ||
-                               implementation.heuristic != nullptr || implementation.workspace_size != nullptr;
+        const Callbacks &callbacks = implementation.callbacks(); // what is there is known before they can be called
+        every_value_matters |= other_form || callbacks.plan_create != nullptr || callbacks.heuristic != nullptr ||
+                               callbacks.workspace_size != nullptr;
     }
     for (uint32_t i = 0; i < args.n_attributes; ++i) {
         GivenAttribute attribute;

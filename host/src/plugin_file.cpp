@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -21,9 +22,15 @@ std::string system_message(int code) {
 
 } // namespace
 
-PluginFile::PluginFile(const std::filesystem::path &path) : name_(path.filename().string()) {
+PluginFile::PluginFile(const std::filesystem::path &path)
+    : PluginFile(AT_FDCWD, path.c_str(), path.filename().string()) {}
+
+PluginFile::PluginFile(const HeldDirectory &directory, const std::string &name)
+    : PluginFile(directory.descriptor(), name.c_str(), name) {}
+
+PluginFile::PluginFile(int directory, const char *path, std::string name) : name_(std::move(name)) {
     // O_NONBLOCK: opening a FIFO that nobody writes to would block.
-    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    descriptor_ = ::openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor_ < 0) {
         const int code = errno;
         throw Rejected(code == ENOENT || code == ENOTDIR ? RejectCode::not_found : RejectCode::unreadable,
@@ -37,12 +44,12 @@ PluginFile::PluginFile(const std::filesystem::path &path) : name_(path.filename(
                                                                  "Name a shared object, or a folder that holds some.",
                                                                  name_));
     }
-    size_ = static_cast<std::uint64_t>(status.st_size);
-    if (size_ > largest_file) {
+    identity_ = identity_of(status);
+    if (size() > largest_file) {
         ::close(descriptor_);
         throw Rejected(RejectCode::too_large, fmt::format("'{}' has {} bytes, more than the {} a plugin may have.\n"
                                                           "Move data that is not code into files beside the plugin.",
-                                                          name_, size_, largest_file));
+                                                          name_, size(), largest_file));
     }
 }
 

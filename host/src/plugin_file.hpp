@@ -10,27 +10,34 @@
 #include <span>
 #include <string>
 
+#include "file_identity.hpp"
+#include "held_directory.hpp"
+
 namespace opdock::core {
 
 // A regular file, open for reading. Throws Rejected when it is none or cannot be read.
 class PluginFile {
   public:
     explicit PluginFile(const std::filesystem::path &path);
+    PluginFile(const HeldDirectory &directory, const std::string &name);
     ~PluginFile();
     PluginFile(const PluginFile &) = delete;
     PluginFile &operator=(const PluginFile &) = delete;
 
     // Without its folders, as messages name it.
     const std::string &name() const { return name_; }
-    std::uint64_t size() const { return size_; }
+    std::uint64_t size() const { return identity_.size; }
+    const FileIdentity &identity() const { return identity_; }
 
     // Fills all of `bytes`.
     void read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
   private:
+    PluginFile(int directory, const char *path, std::string name);
+
     std::string name_;
     int descriptor_ = -1;
-    std::uint64_t size_ = 0;
+    FileIdentity identity_;
 };
 
 } // namespace opdock::core

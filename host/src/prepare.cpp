@@ -10,7 +10,7 @@
 namespace opdock::core {
 
 Prepared::Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen)
-    : opdock_prepared{chosen->implementation.kernel, &chosen->problem, chosen->workspace_size}, shape(std::move(of)),
+    : opdock_prepared{chosen->kernel, &chosen->problem, chosen->workspace_size}, shape(std::move(of)),
       attempt(std::move(chosen)), generation(host.generation()), current_generation(&host.generation_counter()) {}
 
 std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const PolicyPtr &policy) {

@@ -194,7 +194,7 @@ template<class Matching>
     memo.call.stream = args.stream;
     opdock_status status;
     try {
-        status = head.implementation.kernel(&head.problem, &memo.call);
+        status = head.kernel(&head.problem, &memo.call);
     } catch (...) {
         status = status_of_exception();
     }

@@ -40,7 +40,7 @@ Registrar::Registrar(PluginIdentity identity, const opdock_host *host) : identit
     table_.fail = fail;
 }
 
-void Registrar::run(opdock_entry entry) {
+void Registrar::run(const std::function<opdock_status(opdock_registry *)> &entry) {
     ThreadState &thread = thread_state();
     thread.message.clear();
     thread.flags |= ThreadState::registering;
@@ -314,16 +314,17 @@ void Registrar::add_impl(const opdock_impl &given) {
     copy->alignment = impl.alignment;
     copy->flags = impl.flags;
     copy->tune_version = impl.tune_version;
-    copy->user_data = impl.user_data;
-    copy->kernel = impl.kernel;
-    copy->available = impl.available;
-    copy->supports = impl.supports;
-    copy->heuristic = impl.heuristic;
-    copy->device_init = impl.device_init;
-    copy->device_fini = impl.device_fini;
-    copy->plan_create = impl.plan_create;
-    copy->plan_destroy = impl.plan_destroy;
-    copy->workspace_size = impl.workspace_size;
+    Callbacks &callbacks = copy->registered;
+    callbacks.user_data = impl.user_data;
+    callbacks.kernel = impl.kernel;
+    callbacks.available = impl.available;
+    callbacks.supports = impl.supports;
+    callbacks.heuristic = impl.heuristic;
+    callbacks.device_init = impl.device_init;
+    callbacks.device_fini = impl.device_fini;
+    callbacks.plan_create = impl.plan_create;
+    callbacks.plan_destroy = impl.plan_destroy;
+    callbacks.workspace_size = impl.workspace_size;
     implementations_.push_back(std::move(copy));
 }
 

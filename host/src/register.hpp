@@ -4,6 +4,7 @@
 // allocated, so that one that kept the pointer gets an error status later and not a crash.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -38,11 +39,13 @@ class Registrar {
 
     // Runs the entry on this thread. Afterwards either errors() is empty and registration() holds everything, or
     // nothing.
-    void run(opdock_entry entry);
+    void run(const std::function<opdock_status(opdock_registry *)> &entry);
 
     const std::vector<RegistrationError> &errors() const { return errors_; }
     // What is no error: implementations left out because they need a newer host, names that are asking for trouble.
     const std::vector<std::string> &warnings() const { return warnings_; }
+    const PluginIdentity &identity() const { return identity_; }
+    const Registration &registration() const { return registration_; }
     Registration take() { return std::move(registration_); }
 
   private:

@@ -1,6 +1,7 @@
 // What one plugin's entry registered, as values. Nothing here points into the plugin but functions and user_data.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,6 +13,8 @@
 
 namespace opdock::core {
 
+class DeferredPlugin;
+
 struct Knob {
     std::string name;
     std::string doc;
@@ -19,6 +22,20 @@ struct Knob {
     int64_t minimum = 0;
     int64_t maximum = 0;
     int64_t default_value = 0;
+};
+
+// The functions of an implementation.
+struct Callbacks {
+    void *user_data = nullptr;
+    opdock_kernel kernel = nullptr;
+    decltype(opdock_impl::available) available = nullptr;
+    decltype(opdock_impl::supports) supports = nullptr;
+    decltype(opdock_impl::heuristic) heuristic = nullptr;
+    decltype(opdock_impl::device_init) device_init = nullptr;
+    decltype(opdock_impl::device_fini) device_fini = nullptr;
+    decltype(opdock_impl::plan_create) plan_create = nullptr;
+    decltype(opdock_impl::plan_destroy) plan_destroy = nullptr;
+    decltype(opdock_impl::workspace_size) workspace_size = nullptr;
 };
 
 struct Implementation {
@@ -40,16 +57,17 @@ struct Implementation {
     // The form of the op's signature that the plugin declared, and so the one its kernel knows.
     std::shared_ptr<const Signature> form;
 
-    void *user_data = nullptr;
-    opdock_kernel kernel = nullptr;
-    decltype(opdock_impl::available) available = nullptr;
-    decltype(opdock_impl::supports) supports = nullptr;
-    decltype(opdock_impl::heuristic) heuristic = nullptr;
-    decltype(opdock_impl::device_init) device_init = nullptr;
-    decltype(opdock_impl::device_fini) device_fini = nullptr;
-    decltype(opdock_impl::plan_create) plan_create = nullptr;
-    decltype(opdock_impl::plan_destroy) plan_destroy = nullptr;
-    decltype(opdock_impl::workspace_size) workspace_size = nullptr;
+    // What the plugin registered: stand-ins where its registration was replayed.
+    Callbacks registered;
+    // Set once, when the plugin that was known from a replay is opened: the same functions are there, now real.
+    mutable std::atomic<const Callbacks *> opened{nullptr};
+    // The plugin that has to be opened before a callback is called; null when it is.
+    mutable DeferredPlugin *deferred = nullptr;
+
+    const Callbacks &callbacks() const {
+        const Callbacks *real = opened.load(std::memory_order_acquire);
+        return real != nullptr ? *real : registered;
+    }
 };
 
 struct Vendor {

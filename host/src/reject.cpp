@@ -46,6 +46,11 @@ constexpr std::array rows{
     Row{RejectCode::bad_field, "a field of a registration has a value it may not have"},
     Row{RejectCode::unknown_required_flag, "requires something this host does not know"},
     Row{RejectCode::too_many_registrations, "registers more than a host keeps"},
+    Row{RejectCode::probe_died, "its code ended the process that tried it"},
+    Row{RejectCode::probe_timed_out, "its code did not come to an end"},
+    Row{RejectCode::probe_unreadable, "the record of its registration cannot be read"},
+    Row{RejectCode::registration_changed, "registers something else than when it was scanned"},
+    Row{RejectCode::file_changed, "changed while it was loaded"},
 };
 
 } // namespace
@@ -65,6 +70,10 @@ std::string_view meaning(RejectCode code) {
 
 bool is_skip(RejectCode code) {
     return code == RejectCode::shadowed || code == RejectCode::cuda_skipped;
+}
+
+bool is_quarantine(RejectCode code) {
+    return code == RejectCode::probe_died || code == RejectCode::probe_timed_out;
 }
 
 std::vector<RejectCode> all_reject_codes() {

@@ -50,6 +50,13 @@ enum class RejectCode {
     bad_field = 39,
     unknown_required_flag = 40,
     too_many_registrations = 41,
+    // What its code does when it is tried in a process of its own.
+    probe_died = 50,
+    probe_timed_out = 51,
+    probe_unreadable = 52,
+    // Opening it for real, after it was scanned.
+    registration_changed = 53,
+    file_changed = 54,
 };
 
 // "OPDOCK-E005"
@@ -60,6 +67,9 @@ std::string_view meaning(RejectCode code);
 
 // Whether nothing is wrong with the plugin: it is reported as skipped, and strict mode does not mind.
 bool is_skip(RejectCode code);
+
+// Whether its code did harm: it is not run again until the file changes or somebody asks for it.
+bool is_quarantine(RejectCode code);
 
 // In the order of their numbers.
 std::vector<RejectCode> all_reject_codes();

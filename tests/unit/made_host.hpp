@@ -140,8 +140,10 @@ class Lines {
 class MadeHost {
   public:
     explicit MadeHost(const core::RawEnvironment &environment = {}, const std::string &system_policy = "/nonexistent",
-                      std::vector<std::string> modules = {}, core::WorkspaceAllocator workspace = {})
-        : host_(std::make_unique<core::Host>(options(environment, system_policy, std::move(modules), workspace))) {}
+                      std::vector<std::string> modules = {}, core::WorkspaceAllocator workspace = {},
+                      std::optional<std::string> probe = {})
+        : host_(std::make_unique<core::Host>(
+              options(environment, system_policy, std::move(modules), workspace, std::move(probe)))) {}
 
     MadeHost(const MadeHost &) = delete;
     MadeHost &operator=(const MadeHost &) = delete;
@@ -186,8 +188,10 @@ class MadeHost {
 
   private:
     core::HostOptions options(const core::RawEnvironment &environment, const std::string &system_policy,
-                              std::vector<std::string> modules, core::WorkspaceAllocator workspace) {
+                              std::vector<std::string> modules, core::WorkspaceAllocator workspace,
+                              std::optional<std::string> probe) {
         core::HostOptions made;
+        made.probe = std::move(probe);
         made.workspace = workspace;
         made.modules = std::move(modules);
         made.environment = core::make_environment("PLUGIN_", environment, false);

@@ -12,6 +12,21 @@ namespace {
 
 const std::filesystem::path fixtures = OPDOCK_FIXTURES;
 
+HeldDirectoryPtr directory_of(const std::filesystem::path &path) {
+    HeldDirectories directories;
+    return directories.of(path);
+}
+
+FileIdentity identity_of_file(const std::filesystem::path &path) {
+    struct stat status = {};
+    REQUIRE(stat(path.c_str(), &status) == 0);
+    return identity_of(status);
+}
+
+std::variant<Loaded, Rejection> load(const std::filesystem::path &path) {
+    return opdock::core::load(*directory_of(path), path.filename().string(), identity_of_file(path));
+}
+
 Rejection rejection_of(const std::filesystem::path &path) {
     auto loaded = load(path);
     REQUIRE(std::holds_alternative<Rejection>(loaded));
@@ -98,4 +113,34 @@ TEST_CASE("a plugin's symbols stay its own") {
     REQUIRE(std::holds_alternative<Loaded>(first));
     REQUIRE(std::holds_alternative<Loaded>(second));
     CHECK((std::get<Loaded>(first).entry != std::get<Loaded>(second).entry));
+}
+
+TEST_CASE("a file that was replaced after it was judged is not loaded") {
+    const opdock::test::TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "libacme.so";
+    std::filesystem::copy_file(fixtures / "libgood.so", file);
+    const FileIdentity judged = identity_of_file(file);
+    std::filesystem::copy_file(fixtures / "libthrows.so", directory.path() / "new.so");
+    std::filesystem::rename(directory.path() / "new.so", file);
+    const auto loaded = opdock::core::load(*directory_of(file), "libacme.so", judged);
+    REQUIRE(std::holds_alternative<Rejection>(loaded));
+    CHECK(std::get<Rejection>(loaded).code == RejectCode::file_changed);
+    CHECK(contains(std::get<Rejection>(loaded).message, "'libacme.so' was changed or replaced after it was judged"));
+    CHECK_FALSE(is_mapped("/libacme.so"));
+}
+
+TEST_CASE("a link that is put in place of the folder leads nowhere: the folder that was judged is held") {
+    const opdock::test::TemporaryDirectory directory;
+    std::filesystem::create_directory(directory.path() / "plugins");
+    std::filesystem::create_directory(directory.path() / "evil");
+    std::filesystem::copy_file(fixtures / "libgood.so", directory.path() / "plugins" / "libacme.so");
+    std::filesystem::copy_file(fixtures / "libsecond_vendor.so", directory.path() / "evil" / "libacme.so");
+    const FileIdentity judged = identity_of_file(directory.path() / "plugins" / "libacme.so");
+    const HeldDirectoryPtr held = directory_of(directory.path() / "plugins" / "libacme.so");
+    std::filesystem::rename(directory.path() / "plugins", directory.path() / "moved");
+    std::filesystem::create_directory_symlink("evil", directory.path() / "plugins");
+    const auto loaded = opdock::core::load(*held, "libacme.so", judged);
+    REQUIRE(std::holds_alternative<Loaded>(loaded));
+    CHECK(is_mapped("/moved/libacme.so"));
+    CHECK_FALSE(is_mapped("/evil/libacme.so"));
 }

@@ -82,6 +82,7 @@ void check_plugin(const json &plugin) {
                            {"vendor", Is::text},
                            {"path", Is::text},
                            {"requested", Is::boolean},
+                           {"warnings", Is::list},
                            {"status", Is::text},
                            {"code", Is::text},
                            {"reason", Is::text}});

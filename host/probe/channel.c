@@ -1,0 +1,84 @@
+#include "channel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "transcript_format.h"
+
+static unsigned char *buffer;
+static size_t used;
+static size_t room;
+static size_t record; /* where the current one begins */
+
+static void reserve(size_t size) {
+    if (room - used >= size) {
+        return;
+    }
+    while (room - used < size) {
+        room = room == 0 ? 65536 : 2 * room;
+    }
+    buffer = realloc(buffer, room);
+    if (buffer == NULL) {
+        abort();
+    }
+}
+
+void add_bytes(const void *bytes, size_t size) {
+    reserve(size);
+    memcpy(buffer + used, bytes, size);
+    used += size;
+}
+
+void add_u8(uint8_t value) {
+    add_bytes(&value, sizeof value);
+}
+
+void add_u32(uint32_t value) {
+    add_bytes(&value, sizeof value);
+}
+
+void add_text(const char *text) {
+    if (text == NULL) {
+        add_u32(OPDOCK_TRANSCRIPT_NULL_TEXT);
+        return;
+    }
+    const size_t length = strnlen(text, OPDOCK_TRANSCRIPT_LONGEST_TEXT);
+    add_u32((uint32_t)length);
+    add_bytes(text, length);
+}
+
+void begin_record(uint8_t kind) {
+    record = used;
+    add_u8(kind);
+    add_u32(0); /* the size, which end_record knows */
+}
+
+void end_record(void) {
+    const uint32_t size = (uint32_t)(used - record - 5);
+    memcpy(buffer + record + 1, &size, sizeof size);
+    if (used > 65536) {
+        flush_channel();
+    }
+}
+
+void send_text(uint8_t kind, const char *text) {
+    begin_record(kind);
+    if (text != NULL) {
+        add_bytes(text, strnlen(text, OPDOCK_TRANSCRIPT_LONGEST_TEXT));
+    }
+    end_record();
+}
+
+void flush_channel(void) {
+    size_t sent = 0;
+    while (sent < used) {
+        const ssize_t wrote = write(OPDOCK_PROBE_CHANNEL, buffer + sent, used - sent);
+        if (wrote < 0 && errno != EINTR) {
+            _exit(1);
+        }
+        sent += wrote > 0 ? (size_t)wrote : 0;
+    }
+    used = 0;
+}

@@ -1,0 +1,30 @@
+// Which file it is, and whether it was changed since.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include <sys/stat.h>
+
+namespace opdock::core {
+
+// Two that are equal are the same file with the same content, unless somebody set the clock back on purpose.
+struct FileIdentity {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    std::uint64_t size = 0;
+    std::int64_t modified = 0; // nanoseconds since the epoch
+    std::int64_t changed = 0;  // the same: when its content, name, owner or permissions were last changed
+
+    auto operator<=>(const FileIdentity &) const = default;
+};
+
+inline FileIdentity identity_of(const struct stat &status) {
+    const auto nanoseconds = [](const timespec &time) {
+        return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+    };
+    return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size), nanoseconds(status.st_mtim),
+            nanoseconds(status.st_ctim)};
+}
+
+} // namespace opdock::core

@@ -1,0 +1,51 @@
+#include "held_directory.hpp"
+
+#include <cerrno>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "reject.hpp"
+
+namespace opdock::core {
+
+HeldDirectory::~HeldDirectory() {
+    ::close(descriptor_);
+}
+
+std::string HeldDirectory::name_for_loader(const std::string &file) const {
+    return fmt::format("/proc/self/fd/{}/{}", descriptor_, file);
+}
+
+HeldDirectoryPtr HeldDirectories::of(const std::filesystem::path &file) {
+    const std::string path = std::filesystem::absolute(file).parent_path().string();
+    std::weak_ptr<const HeldDirectory> &slot = held_[path];
+    if (HeldDirectoryPtr held = slot.lock()) {
+        return held;
+    }
+    const int descriptor = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) {
+        const int code = errno;
+        held_.erase(path);
+        throw Rejected(code == ENOENT || code == ENOTDIR ? RejectCode::not_found : RejectCode::unreadable,
+                       fmt::format("the folder '{}' cannot be opened: {}.\nCheck the path and its permissions.", path,
+                                   std::generic_category().message(code)));
+    }
+    auto held = std::make_shared<const HeldDirectory>(descriptor, path);
+    slot = held;
+    return held;
+}
+
+void keep_held(HeldDirectoryPtr directory) {
+    // Its destructor never runs.
+    union Forever {
+        HeldDirectoryPtr directory;
+        explicit Forever(HeldDirectoryPtr &&from) : directory(std::move(from)) {}
+        ~Forever() {} // NOLINT(modernize-use-equals-default): a defaulted one would be deleted
+    };
+    const Forever forever(std::move(directory));
+}
+
+} // namespace opdock::core

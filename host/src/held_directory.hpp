@@ -1,0 +1,50 @@
+// A folder that is held open, from the moment a plugin in it is judged until the plugin is loaded.
+//
+// The dynamic loader is given names in it through /proc/self/fd, so that $ORIGIN means the folder and nobody can put
+// another in its place.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <sys/types.h>
+
+namespace opdock::core {
+
+class HeldDirectory {
+  public:
+    HeldDirectory(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+    ~HeldDirectory();
+    HeldDirectory(const HeldDirectory &) = delete;
+    HeldDirectory &operator=(const HeldDirectory &) = delete;
+
+    int descriptor() const { return descriptor_; }
+    const std::string &path() const { return path_; }
+    // "/proc/self/fd/9/libacme.so"
+    std::string name_for_loader(const std::string &file) const;
+
+  private:
+    int descriptor_;
+    std::string path_;
+};
+
+using HeldDirectoryPtr = std::shared_ptr<const HeldDirectory>;
+
+// One descriptor for each folder in use, however many plugins lie in it.
+class HeldDirectories {
+  public:
+    // The folder a file lies in. Throws Rejected.
+    HeldDirectoryPtr of(const std::filesystem::path &file);
+
+  private:
+    std::map<std::string, std::weak_ptr<const HeldDirectory>> held_; // by path
+};
+
+// For good: the loader remembers the name of what it loaded, and another folder's descriptor with the same number would
+// give it the wrong plugin.
+void keep_held(HeldDirectoryPtr directory);
+
+} // namespace opdock::core

@@ -1,0 +1,296 @@
+// How plugins come into a host: found, looked at, tried in a process of their own, and opened when first chosen.
+#include <algorithm>
+#include <cfenv>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
+
+#include "deferred_plugin.hpp"
+#include "error.hpp"
+#include "host.hpp"
+#include "library_place.hpp"
+#include "load.hpp"
+#include "registration_difference.hpp"
+#include "scan.hpp"
+
+namespace opdock::core {
+namespace {
+
+std::string install_directory() {
+    const std::filesystem::path library = library_directory();
+    return library.empty() ? std::string() : (library / "opdock" / "plugins").string();
+}
+
+std::string text_of(const std::string &id, const std::vector<RegistrationError> &errors) {
+    std::string message = fmt::format("plugin '{}' registered nothing because of ", id);
+    message += errors.size() == 1 ? "an error: " : fmt::format("{} errors:", errors.size());
+    for (const RegistrationError &error : errors) {
+        message += (errors.size() == 1 ? "" : "\n  ") + error.message;
+    }
+    return message;
+}
+
+// Loading may leave the thread rounding in another way (libraries linked with -ffast-math do); the program's numbers
+// are not the plugin's to change.
+class KeepFloatingPoint {
+  public:
+    KeepFloatingPoint() { std::fegetenv(&environment_); }
+    ~KeepFloatingPoint() { std::fesetenv(&environment_); }
+    KeepFloatingPoint(const KeepFloatingPoint &) = delete;
+    KeepFloatingPoint &operator=(const KeepFloatingPoint &) = delete;
+
+  private:
+    std::fenv_t environment_{};
+};
+
+} // namespace
+
+void Host::load_found(const HostOptions &options, Catalog &into) {
+    SearchInput input;
+    input.modules = options.modules;
+    input.standard_directories =
+        options.standard_directories ? *options.standard_directories : standard_directories(install_directory());
+    SearchResult found = search_plugins(input, environment_);
+    paths_ = std::move(found.paths);
+    std::string refused; // of what was asked for by name
+    problems_ = std::move(found.problems);
+    for (const SearchProblem &problem : problems_) {
+        log_.warning(problem.message);
+        if (problem.requested) {
+            refused += "\n  " + problem.message;
+        }
+    }
+    for (const PluginCandidate &candidate : found.candidates) {
+        PluginRecord record = load_file(candidate, into);
+        if (record.status == PluginRecord::Status::rejected) {
+            log_.warning(fmt::format("Plugin '{}' rejected ({}): {}", record.path, record.code, record.reason));
+            if (candidate.requested) {
+                refused += fmt::format("\n  {}: {}: {}", record.path, record.code, record.reason);
+            }
+        } else if (record.status == PluginRecord::Status::skipped) {
+            log_.info(fmt::format("Plugin '{}' skipped ({}): {}", record.path, record.code, record.reason));
+        }
+        into.plugins.push_back(std::move(record));
+    }
+    std::set<std::string> impl_ids;
+    for (const auto &[name, op] : into.ops) {
+        for (const auto &implementation : op->implementations) {
+            impl_ids.insert("'" + implementation->impl_id + "'");
+        }
+    }
+    log_.info(fmt::format("Registered impl_ids: [{}]", fmt::join(impl_ids, ", ")));
+    if (!refused.empty() && process_policy().strict()) {
+        throw Error(OPDOCK_LOAD_FAILED,
+                    fmt::format("strict is set ({}) and modules that were asked for did not load:{}",
+                                process_policy().effective("", "", -1).strict_source, refused));
+    }
+}
+
+PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into) {
+    PluginRecord record;
+    record.path = candidate.path;
+    record.origin = candidate.origin;
+    record.requested = candidate.requested;
+    try {
+        const std::filesystem::path path = candidate.path;
+        DeferredPlugin::Place place{ledger().directories.of(path), path.filename().string(), {}};
+        const Scan scan = this->scan(place, into, record);
+        place.identity = scan.identity;
+        const PluginIdentity identity{record.id, record.vendor, record.path, true, scan.note->devices};
+        if (scan.transcript != nullptr) {
+            Registrar registrar(identity, &table_.api);
+            registrar.run([&](opdock_registry *registry) { return scan.transcript->replay(registry); });
+            for (const std::string &change : scan.transcript->changes()) {
+                record.warnings.push_back(fmt::format("'{}' changes {} when it is loaded", place.name, change));
+            }
+            admit(registrar, into);
+            record.deferred = std::make_shared<DeferredPlugin>(*this, identity, std::move(place), registrar.take());
+            extend(into, record.deferred->known());
+        } else {
+            auto loaded = core::load(*place.directory, place.name, place.identity);
+            if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
+                throw Rejected(rejection->code, rejection->message);
+            }
+            take(identity, std::get<Loaded>(loaded).entry, into);
+            keep_mapped(std::move(std::get<Loaded>(loaded)));
+            keep_held(place.directory);
+        }
+    } catch (const Rejected &rejected) {
+        record.status = is_skip(rejected.code()) ? PluginRecord::Status::skipped : PluginRecord::Status::rejected;
+        record.code = code_text(rejected.code());
+        record.reason = rejected.what();
+        return record;
+    }
+    for (const std::string &warning : record.warnings) {
+        log_.warning(fmt::format("Plugin {}", warning));
+    }
+    log_.debug(fmt::format("Plugin '{}' {} found in '{}'", record.id, record.version, record.path));
+    return record;
+}
+
+Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, PluginRecord &record) {
+    Scan scan = look_at(*place.directory, place.name, ledger().library_versions);
+    if (scan.note) {
+        record.id = scan.note->id;
+        record.version = scan.note->version;
+        record.vendor = scan.note->vendor;
+    }
+    const auto refuse_rejected = [&] {
+        if (scan.rejection) {
+            throw Rejected(scan.rejection->code, scan.rejection->message);
+        }
+    };
+    refuse_rejected();
+    for (const std::string &weakness : scan.weaknesses) {
+        if (process_policy().strict()) {
+            throw Rejected(RejectCode::unsafe_memory, weakness + " Strict mode refuses it.");
+        }
+        record.warnings.push_back(weakness);
+    }
+    const std::vector<std::string> &devices = scan.note->devices;
+    if (environment_.is_on(Variable::skip_cuda) && !devices.empty() &&
+        std::all_of(devices.begin(), devices.end(), [](const std::string &device) { return device == "cuda"; })) {
+        throw Rejected(RejectCode::cuda_skipped,
+                       fmt::format("it is for CUDA, and {} is set", environment_.name(Variable::skip_cuda)));
+    }
+    if (const PluginRecord *other = into.find_plugin(record.id)) {
+        throw Rejected(
+            RejectCode::shadowed,
+            fmt::format("plugin id '{}' is already taken by '{}', which was found first", record.id, other->path));
+    }
+    std::string why = "it is not installed (libexec/opdock/plugin-probe)";
+    if (probe_.empty() || !try_out(scan, *place.directory, place.name, probe_, environment_.secure, &why)) {
+        // Safer with it than without it, but no reason to do without the plugin.
+        log_.warning(fmt::format("Plugin '{}' is opened without being tried in a process of its own first: "
+                                 "plugin-probe could not be started: {}",
+                                 record.path, why));
+    }
+    refuse_rejected();
+    return scan;
+}
+
+void Host::admit(Registrar &registrar, const Catalog &into) const {
+    std::vector<RegistrationError> errors = registrar.errors();
+    if (errors.empty()) {
+        errors = conflicts(into, registrar.registration(), registrar.identity().id);
+    }
+    if (!errors.empty()) {
+        throw Rejected(errors.front().code, text_of(registrar.identity().id, errors));
+    }
+    for (const std::string &warning : registrar.warnings()) {
+        log_.warning(fmt::format("Plugin '{}': {}", registrar.identity().id, warning));
+    }
+}
+
+void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into) {
+    // Kept whatever comes of it: the plugin may have kept the registry.
+    Ledger &book = ledger();
+    Registrar &registrar = *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_.api));
+    registrar.run(entry);
+    admit(registrar, into);
+    const Registration registration = registrar.take();
+    extend(into, registration);
+    book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
+}
+
+const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
+    const auto rejection_in = [](const DeferredPlugin::Outcome &outcome) {
+        return outcome.rejection ? &*outcome.rejection : nullptr;
+    };
+    if (const DeferredPlugin::Outcome *known = plugin.outcome()) {
+        return rejection_in(*known);
+    }
+    Ledger &book = ledger();
+    const std::lock_guard loading(book.loading);
+    if (const DeferredPlugin::Outcome *known = plugin.outcome()) {
+        return rejection_in(*known);
+    }
+    auto outcome = std::make_unique<DeferredPlugin::Outcome>();
+    try {
+        outcome->registration = open_and_register(book, plugin);
+    } catch (const Rejected &rejected) {
+        outcome->rejection = Rejection{rejected.code(), plugin.identity().path, rejected.what()};
+        log_.warning(fmt::format("Plugin {}", plugin.unavailable(*outcome->rejection)));
+    }
+    return rejection_in(plugin.settle(std::move(outcome)));
+}
+
+Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin) const {
+    const KeepFloatingPoint keep;
+    const DeferredPlugin::Place &place = plugin.place();
+    auto loaded = core::load(*place.directory, place.name, place.identity);
+    if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
+        throw Rejected(rejection->code, rejection->message);
+    }
+    Registrar &registrar = *book.registrars.emplace_back(std::make_unique<Registrar>(plugin.identity(), &table_.api));
+    registrar.run(std::get<Loaded>(loaded).entry);
+    keep_mapped(std::move(std::get<Loaded>(loaded))); // whatever comes of it: threads of its own may run in it
+    keep_held(place.directory);
+    if (!registrar.errors().empty()) {
+        throw Rejected(
+            RejectCode::registration_changed,
+            fmt::format("{}.\nWhen it was scanned it registered without errors. What an entry registers must "
+                        "depend on nothing but the file.",
+                        text_of(plugin.identity().id, registrar.errors())));
+    }
+    Registration registration = registrar.take();
+    if (const std::optional<std::string> difference = find_difference(plugin.known(), registration)) {
+        throw Rejected(RejectCode::registration_changed,
+                       fmt::format("{}.\nWhat an entry registers must depend on nothing but the file; what depends on "
+                                   "the machine belongs into available().",
+                                   *difference));
+    }
+    book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
+    log_.debug(fmt::format("Plugin '{}' opened from '{}'", plugin.identity().id, plugin.identity().path));
+    return registration;
+}
+
+void Host::load(const std::string &path) {
+    refuse_while_registering("load a plugin");
+    if (!path.starts_with('/')) {
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    fmt::format("expected the absolute path of a plugin, found '{}'; the working directory is never "
+                                "searched",
+                                path));
+    }
+    Ledger &book = ledger();
+    const std::lock_guard loading(book.loading);
+    Catalog next = catalog();
+    PluginCandidate candidate;
+    candidate.path = path;
+    candidate.origin = "program";
+    candidate.requested = true;
+    PluginRecord record = load_file(candidate, next);
+    if (record.status != PluginRecord::Status::loaded) {
+        throw Error(OPDOCK_LOAD_FAILED, fmt::format("{}: {}: {}", path, record.code, record.reason));
+    }
+    next.plugins.push_back(std::move(record));
+    publish_catalog(std::move(next));
+}
+
+void Host::register_module(const std::string &id, const std::string &vendor, opdock_entry entry) {
+    refuse_while_registering("register a module");
+    Ledger &book = ledger();
+    const std::lock_guard loading(book.loading);
+    Catalog next = catalog();
+    if (const PluginRecord *other = next.find_plugin(id)) {
+        throw Error(OPDOCK_LOAD_FAILED, fmt::format("module '{}': the id is already taken by '{}'", id, other->path));
+    }
+    try {
+        take({id, vendor, id}, entry, next);
+    } catch (const Rejected &rejected) {
+        throw Error(OPDOCK_LOAD_FAILED,
+                    fmt::format("module '{}': {}: {}", id, code_text(rejected.code()), rejected.what()));
+    }
+    PluginRecord record;
+    record.id = id;
+    record.vendor = vendor;
+    record.origin = "program";
+    next.plugins.push_back(std::move(record));
+    publish_catalog(std::move(next));
+}
+
+} // namespace opdock::core

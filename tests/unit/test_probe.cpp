@@ -1,0 +1,336 @@
+#include "probe.hpp"
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "made_host.hpp"
+#include "register.hpp"
+#include "scan.hpp"
+#include "temporary_directory.hpp"
+#include "transcript_format.h"
+
+using namespace opdock::core;
+using opdock::test::contains;
+using opdock::test::MadeHost;
+using opdock::test::TemporaryDirectory;
+
+namespace {
+
+const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+
+// Of what hangs, soon enough for a test; of what does not, nothing depends on it.
+ProbeLimits limits() {
+    ProbeLimits made = limits_for({"cpu"});
+    made.time = std::chrono::milliseconds(700);
+    return made;
+}
+
+std::variant<Transcript, Rejection> try_plugin(const std::string &name, const ProbeLimits &within) {
+    HeldDirectories directories;
+    const HeldDirectoryPtr directory = directories.of(fixtures / name);
+    std::string why;
+    std::optional<ProbeResult> result = run_probe(find_probe(), *directory, name, within, false, &why);
+    REQUIRE_MESSAGE(result.has_value(), why);
+    return judge_probe(*directory, name, within, std::move(*result));
+}
+
+std::variant<Transcript, Rejection> try_plugin(const std::string &name) {
+    return try_plugin(name, limits_for({"cpu"}));
+}
+
+Rejection rejection_of(const std::variant<Transcript, Rejection> &judged) {
+    REQUIRE(std::holds_alternative<Rejection>(judged));
+    return std::get<Rejection>(judged);
+}
+
+// A variable of the environment that probes inherit.
+class Exported {
+  public:
+    Exported(const char *name, const std::string &value) : name_(name) { setenv(name, value.c_str(), 1); }
+    ~Exported() { unsetenv(name_); }
+    Exported(const Exported &) = delete;
+    Exported &operator=(const Exported &) = delete;
+
+  private:
+    const char *name_;
+};
+
+MadeHost host_with(const std::string &name, RawEnvironment environment = {}) {
+    return MadeHost(std::move(environment), "/nonexistent", {(fixtures / name).string()});
+}
+
+float next_of(MadeHost &host) {
+    float in[] = {1, 2, 3};
+    float out[] = {0, 0, 0};
+    const opdock::Tensor a(in, opdock::f32, {3});
+    const opdock::Tensor b(out, opdock::f32, {3});
+    return host.op("badco.next").try_call({a}, {b}) == OPDOCK_OK ? out[0] : -1;
+}
+
+bool is_mapped(const std::string &name) {
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+        if (contains(line, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+} // namespace
+
+TEST_CASE("what a plugin registers in a process of its own is what it registers in the host") {
+    const auto judged = try_plugin("libgood.so");
+    REQUIRE(std::holds_alternative<Transcript>(judged));
+    const Transcript &transcript = std::get<Transcript>(judged);
+    const opdock_host none = {};
+    Registrar registrar({"acme", "acme", "libgood.so"}, &none);
+    registrar.run([&](opdock_registry *registry) { return transcript.replay(registry); });
+    CHECK(registrar.errors().empty());
+    REQUIRE(registrar.registration().implementations.size() == 1);
+    CHECK(registrar.registration().implementations[0]->impl_id == "vendor.acme");
+    CHECK(transcript.changes().empty());
+}
+
+TEST_CASE("a plugin whose code ends the process is rejected with how and when, and the host lives") {
+    struct Row {
+        const char *file;
+        const char *how;
+    };
+    const Row rows[] = {
+        {"libexits_when_opened.so", "ended the process that tried it, with exit code 0, while it was opened"},
+        {"libaborts_when_opened.so", "by signal 6 (Aborted), while it was opened"},
+        {"libfaults_when_opened.so", "by signal 11 (Segmentation fault), while it was opened"},
+        {"libtraps_when_opened.so", "by signal 4 (Illegal instruction), while it was opened"},
+        {"libexits_in_entry.so", "with exit code 0, while it was registering"},
+        {"libaborts_in_entry.so", "by signal 6 (Aborted), while it was registering"},
+        {"libfaults_in_entry.so", "by signal 11 (Segmentation fault), while it was registering"},
+        {"libtraps_in_entry.so", "by signal 4 (Illegal instruction), while it was registering"},
+        {"libthrows.so", "by signal 6 (Aborted), while it was registering"},
+    };
+    for (const Row &row : rows) {
+        CAPTURE(row.file);
+        const Rejection rejection = rejection_of(try_plugin(row.file));
+        CHECK(rejection.code == RejectCode::probe_died);
+        CHECK_MESSAGE(contains(rejection.message, row.how), rejection.message);
+        CHECK(contains(rejection.message, "plugin-ls --rescan"));
+    }
+}
+
+TEST_CASE("a plugin that never comes back is stopped when its time is up, also when it ignores SIGTERM") {
+    for (const char *file : {"libhangs_when_opened.so", "libhangs_in_entry.so"}) {
+        CAPTURE(file);
+        const Rejection rejection = rejection_of(try_plugin(file, limits()));
+        CHECK(rejection.code == RejectCode::probe_timed_out);
+        CHECK_MESSAGE(contains(rejection.message, "was stopped 0.7 s after it was started"), rejection.message);
+    }
+}
+
+TEST_CASE("children that a plugin starts go with the process that tried it") {
+    for (const char *file :
+         {"libleaves_child.so", "libhangs_with_child_in_entry.so", "libhangs_with_child_when_opened.so"}) {
+        CAPTURE(file);
+        const TemporaryDirectory directory;
+        const std::filesystem::path told = directory.path() / "child";
+        REQUIRE(mkfifo(told.c_str(), 0600) == 0);
+        const int reader = open(told.c_str(), O_RDONLY | O_NONBLOCK);
+        REQUIRE(reader >= 0);
+        const Exported variable("OPDOCK_FIXTURE_CHILD", told.string());
+        (void)try_plugin(file, limits());
+        // The end comes when the last process that has it open for writing is gone.
+        pollfd end = {reader, POLLIN, 0};
+        char text[64];
+        ssize_t got = -1;
+        do {
+            const int ready = poll(&end, 1, 30'000);
+            REQUIRE_MESSAGE(ready == 1, "the child lives on");
+            got = read(reader, text, sizeof text);
+        } while (got > 0);
+        CHECK(got == 0);
+        close(reader);
+    }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // these probes have no limit
+TEST_CASE("a plugin that takes memory without bound is stopped by a limit of its own") {
+    for (const char *file : {"libtakes_all_memory_when_opened.so", "libtakes_all_memory_in_entry.so"}) {
+        CAPTURE(file);
+        CHECK(rejection_of(try_plugin(file)).code == RejectCode::probe_died);
+    }
+}
+#endif
+
+TEST_CASE("a plugin that prints is not taken for what it registers, and does not disturb the host's output") {
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    const int output = dup(STDOUT_FILENO);
+    REQUIRE(output >= 0);
+    REQUIRE(dup2(ends[1], STDOUT_FILENO) >= 0);
+    const auto judged = try_plugin("libprints.so");
+    dup2(output, STDOUT_FILENO);
+    close(output);
+    close(ends[1]);
+    char text[64];
+    CHECK(read(ends[0], text, sizeof text) == 0);
+    close(ends[0]);
+    CHECK(std::holds_alternative<Transcript>(judged));
+}
+
+TEST_CASE("what a plugin changes of the process by being loaded is reported") {
+    const auto judged = try_plugin("libchanges_everything.so");
+    REQUIRE(std::holds_alternative<Transcript>(judged));
+    CHECK(std::get<Transcript>(judged).changes() ==
+          std::vector<std::string>{"the handler of signal SIGUSR1", "the locale", "the working directory",
+                                   "the environment variable OPDOCK_FIXTURE_WAS_HERE"});
+    auto host = host_with("libchanges_everything.so");
+    CHECK(host.logged("changes the working directory when it is loaded") == 1);
+    const nlohmann::json plugin = host->describe()["plugins"][0];
+    CHECK(plugin["status"] == "loaded");
+    CHECK(plugin["warnings"].size() == 4);
+}
+
+#if defined(__x86_64__)
+TEST_CASE("a plugin that flushes small numbers to zero is reported, and the program's numbers stay as they are") {
+    auto host = host_with("libflushes_to_zero.so");
+    CHECK(host.logged("changes how floating point treats denormal numbers") == 1);
+    volatile float smallest = 1.1754944e-38f;
+    CHECK(next_of(host) == 2);
+    CHECK(smallest / 2 != 0);
+}
+#endif
+
+TEST_CASE("a plugin cannot write files while it is tried, where the kernel has Landlock") {
+    const TemporaryDirectory directory; // below /tmp, where libraries may write
+    const std::filesystem::path file = std::filesystem::current_path() / "opdock-fixture-wrote-this";
+    std::filesystem::remove(file);
+    {
+        const Exported variable("OPDOCK_FIXTURE_FILE", (directory.path() / "file").string());
+        CHECK(std::holds_alternative<Transcript>(try_plugin("libwrites_a_file.so")));
+        CHECK(std::filesystem::exists(directory.path() / "file"));
+    }
+    const Exported variable("OPDOCK_FIXTURE_FILE", file.string());
+    CHECK(std::holds_alternative<Transcript>(try_plugin("libwrites_a_file.so")));
+    const bool has_landlock = syscall(SYS_landlock_create_ruleset, nullptr, 0, 1 /* which version */) > 0;
+    const bool may_write = file.string().starts_with("/tmp/");
+    CHECK(std::filesystem::exists(file) == (may_write || !has_landlock));
+    std::filesystem::remove(file);
+}
+
+TEST_CASE("a probe that cannot be started says why, and the plugin is opened without it") {
+    HeldDirectories directories;
+    const HeldDirectoryPtr directory = directories.of(fixtures / "libgood.so");
+    std::string why;
+    CHECK_FALSE(run_probe("/nonexistent/plugin-probe", *directory, "libgood.so", limits_for({"cpu"}), false, &why));
+    CHECK(contains(why, "/nonexistent/plugin-probe: No such file or directory"));
+}
+
+TEST_CASE("nothing is left of hundreds of tries: no descriptor, no process") {
+    const auto descriptors = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+    (void)try_plugin("libgood.so");
+    const auto before = descriptors();
+    for (int i = 0; i < 200; ++i) {
+        (void)try_plugin(i % 2 == 0 ? "libgood.so" : "libfaults_in_entry.so");
+    }
+    CHECK(descriptors() == before);
+    CHECK(waitpid(-1, nullptr, WNOHANG) == -1); // no child, living or dead
+}
+
+TEST_CASE("a program that ignores the ends of its children loads plugins all the same") {
+    const auto before = signal(SIGCHLD, SIG_IGN);
+    CHECK(std::holds_alternative<Transcript>(try_plugin("libgood.so")));
+    const Rejection rejection = rejection_of(try_plugin("libfaults_in_entry.so"));
+    signal(SIGCHLD, before);
+    CHECK(rejection.code == RejectCode::probe_died);
+    CHECK(contains(rejection.message, "ended the process that tried it, while it was registering"));
+}
+
+TEST_CASE("limits follow the devices a plugin says it is for") {
+    CHECK(limits_for({"cpu"}).time == std::chrono::seconds(5));
+    CHECK(limits_for({"cpu"}).memory >= std::uint64_t{1} << 30);
+    CHECK(limits_for({"cpu", "cuda"}).time == std::chrono::seconds(30));
+    CHECK(limits_for({"cuda"}).memory == 0);
+}
+
+TEST_CASE("a plugin is opened when something of it is first chosen, and not before") {
+    auto host = host_with("libkeeps_registry.so");
+    CHECK(host->describe()["plugins"][0]["status"] == "loaded");
+    CHECK_FALSE(is_mapped("/libkeeps_registry.so"));
+    CHECK(next_of(host) == 2);
+    CHECK(is_mapped("/libkeeps_registry.so"));
+}
+
+TEST_CASE("a registry that is used after the entry returned answers with an error") {
+    auto host = host_with("libkeeps_registry.so");
+    CHECK(next_of(host) == 2); // its kernel fails when register_op succeeds
+    CHECK(host->find_op("badco.again") == nullptr);
+}
+
+TEST_CASE("a plugin that registers something else in the host than when it was tried is not used") {
+    auto host = host_with("libdiffers_in_host.so");
+    CHECK(next_of(host) == -1);
+    CHECK(contains(opdock_last_error(), "OPDOCK-E053"));
+    CHECK(contains(opdock_last_error(), "priority 7"));
+    CHECK(host.logged("was taken when it was scanned, but could not be opened: OPDOCK-E053") == 1);
+    const nlohmann::json plugin = host->describe()["plugins"][0];
+    CHECK(plugin["status"] == "rejected");
+    CHECK(plugin["code"] == "OPDOCK-E053");
+}
+
+TEST_CASE("a plugin whose entry fails only in the host is not used, with its reason") {
+    auto host = host_with("libfails_in_host.so");
+    CHECK(next_of(host) == -1);
+    CHECK(contains(opdock_last_error(), "no luck today"));
+    CHECK(host->describe()["plugins"][0]["code"] == "OPDOCK-E053");
+}
+
+TEST_CASE("strict: a module that was asked for and kills its probe keeps the host from opening") {
+    CHECK_THROWS_WITH_AS(host_with("libfaults_in_entry.so", {{"PLUGIN_STRICT", "1"}}), doctest::Contains("OPDOCK-E050"),
+                         opdock::core::Error);
+    auto lenient = host_with("libfaults_in_entry.so");
+    CHECK(lenient->describe()["plugins"][0]["status"] == "rejected");
+}
+
+TEST_CASE("without a probe a plugin is opened at once, which is logged") {
+    MadeHost host({}, "/nonexistent", {}, {}, "");
+    host->load((fixtures / "libgood.so").string());
+    CHECK(host.logged("is opened without being tried in a process of its own first") == 1);
+    CHECK(host->describe()["plugins"][0]["status"] == "loaded");
+}
+
+TEST_CASE("a child of fork opens a plugin that its parent did not") {
+    auto host = host_with("libkeeps_registry.so");
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(next_of(host) == 2 ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+    CHECK(next_of(host) == 2);
+}
+
+TEST_CASE("many threads that choose a plugin at once open it once") {
+    auto host = host_with("libkeeps_registry.so", {{"PLUGIN_LOG_LEVEL", "DEBUG"}});
+    std::array<float, 8> results{};
+    {
+        std::array<std::jthread, 8> threads;
+        for (size_t i = 0; i < threads.size(); ++i) {
+            threads[i] = std::jthread([&, i] { results[i] = next_of(host); });
+        }
+    }
+    CHECK(results == std::array<float, 8>{2, 2, 2, 2, 2, 2, 2, 2});
+    CHECK(host.logged("Plugin 'misbehaves' opened from") == 1);
+}
