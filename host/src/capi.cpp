@@ -82,6 +82,12 @@ opdock::core::HostOptions options_of(const opdock_options *given) {
     for (uint32_t i = 0; i < given->n_modules; ++i) {
         options.modules.emplace_back(given->modules[i]);
     }
+    if (given->struct_size >= OPDOCK_STRUCT_SIZE(opdock_options, flags)) {
+        if ((given->flags & ~OPDOCK_OPEN_RESCAN) != 0) {
+            throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_options.flags has bits that this host does not know");
+        }
+        options.rescan = (given->flags & OPDOCK_OPEN_RESCAN) != 0;
+    }
     options.log = opdock::core::Log(given->log, given->log_user_data);
     options.workspace = {given->allocate_workspace, given->free_workspace, given->workspace_user_data};
     return options;

@@ -45,6 +45,8 @@ constexpr std::array table = {
         "1: only modules given by the program and by MODULES are searched for, no directory of the user or the "
         "system.",
         ""},
+    VariableInfo{Variable::scan_cache, "SCAN_CACHE", "on or off", "on",
+                 "off: what plugins register is not remembered between processes, each is tried again.", ""},
     VariableInfo{Variable::skip_cuda, "SKIP_CUDA", "1 or 0", "0", "1: plugins for CUDA are not loaded.", ""},
     VariableInfo{Variable::log_level, "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR", "INFO",
                  "Lines below this level are not logged.", ""},
@@ -91,7 +93,9 @@ std::string capped(const VariableInfo &row, const std::string &name, const std::
     return value.substr(0, end);
 }
 
-std::string user_data_dir(const RawEnvironment &raw, std::vector<std::string> &warnings) {
+// One of the folders of the XDG base directory specification: its variable, and where it is below the home directory.
+std::string user_folder(const RawEnvironment &raw, const char *variable, const char *below_home,
+                        std::vector<std::string> &warnings) {
     const auto absolute = [&](const char *name) -> std::string {
         const auto found = raw.find(name);
         if (found == raw.end() || found->second.empty()) {
@@ -103,11 +107,11 @@ std::string user_data_dir(const RawEnvironment &raw, std::vector<std::string> &w
         }
         return found->second;
     };
-    if (std::string data = absolute("XDG_DATA_HOME"); !data.empty()) {
-        return data;
+    if (std::string folder = absolute(variable); !folder.empty()) {
+        return folder;
     }
     const std::string home = absolute("HOME");
-    return home.empty() ? home : home + "/.local/share";
+    return home.empty() ? home : home + below_home;
 }
 
 // Names that are set, begin with the prefix and are one slip away from a variable of ours. Others with the prefix
@@ -199,7 +203,10 @@ Environment make_environment(std::string_view prefix, const RawEnvironment &raw,
                                        environment.prefix + (ignored.empty() ? "" : ignored + ")") +
                                        " and the user's plugin directory are ignored");
     } else {
-        environment.user_data_dir = user_data_dir(raw, environment.warnings);
+        environment.user_data_dir = user_folder(raw, "XDG_DATA_HOME", "/.local/share", environment.warnings);
+        std::vector<std::string> again; // of HOME
+        environment.user_cache_dir = user_folder(raw, "XDG_CACHE_HOME", "/.cache",
+                                                 raw.contains("XDG_CACHE_HOME") ? environment.warnings : again);
         warn_of_misspelt(environment.prefix, raw, environment.warnings);
     }
     return environment;
@@ -211,7 +218,7 @@ Environment capture_environment(std::string_view prefix) {
     for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
         const std::string name(text.substr(0, text.find('=')));
-        if (!name.starts_with(prefix) && name != "HOME" && name != "XDG_DATA_HOME") {
+        if (!name.starts_with(prefix) && name != "HOME" && name != "XDG_DATA_HOME" && name != "XDG_CACHE_HOME") {
             continue;
         }
         // With raised privileges secure_getenv answers null, and only the names are kept, for the warning.

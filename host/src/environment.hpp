@@ -23,6 +23,7 @@ enum class Variable {
     config,
     modules,
     modules_only,
+    scan_cache,
     skip_cuda,
     log_level,
 };
@@ -50,6 +51,8 @@ struct Environment {
     // $XDG_DATA_HOME, or .local/share in the home directory; empty when neither is an absolute path, or in a process
     // with raised privileges.
     std::string user_data_dir;
+    // $XDG_CACHE_HOME, or .cache in the home directory; empty as above.
+    std::string user_cache_dir;
     // The process has raised privileges (AT_SECURE): everything above is empty, whatever was set.
     bool secure = false;
     // What a person should know: values ignored or cut, misspelt names.

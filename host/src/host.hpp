@@ -23,6 +23,7 @@
 #include "policy_sources.hpp"
 #include "resolve_error.hpp"
 #include "scan.hpp"
+#include "scan_cache.hpp"
 #include "search.hpp"
 #include "thread_state.hpp"
 
@@ -37,13 +38,15 @@ struct WorkspaceAllocator {
 struct HostOptions {
     std::string prefix = "PLUGIN_";
     std::vector<std::string> modules;
+    bool rescan = false; // try every plugin again, whatever the scan cache says
     Log log;
     WorkspaceAllocator workspace;
     // What tests replace.
     std::optional<Environment> environment; // none: the process's own
     std::string system_policy_file = core::system_policy_file;
     std::optional<std::vector<SearchDirectory>> standard_directories; // none: beside the library, /usr/local, /usr
-    std::optional<std::string> probe;                                 // none: the one that belongs to the library
+    std::optional<std::string> cache_folder; // none: opdock in the user's cache directory; empty: no cache
+    std::optional<std::string> probe;        // none: the one that belongs to the library
 };
 
 class Host {
@@ -127,10 +130,10 @@ class Host {
     void close();
     void load_found(const HostOptions &options, Catalog &into);
     // Loads one file and adds what it registers. The record says what became of it.
-    PluginRecord load_file(const PluginCandidate &candidate, Catalog &into);
+    PluginRecord load_file(const PluginCandidate &candidate, Catalog &into, ScanCache &cache);
     // What is known of the file, if it may be taken as far as can be told without opening it in this process; throws
     // Rejected. What it says of itself goes into the record.
-    Scan scan(const DeferredPlugin::Place &place, const Catalog &into, PluginRecord &record);
+    Scan scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record);
     // Throws Rejected when there were errors, or when what was registered does not go with what is there.
     void admit(Registrar &registrar, const Catalog &into) const;
     // Runs the entry in this process and adds what it registers; throws Rejected, with nothing added.
@@ -164,6 +167,7 @@ class Host {
     std::string system_policy_file_;
     WorkspaceAllocator workspace_;
     const std::string probe_;
+    const std::string cache_folder_;
     PluginTable &table_;
     std::vector<SearchPath> paths_;
     std::vector<SearchProblem> problems_;

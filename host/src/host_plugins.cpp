@@ -33,6 +33,13 @@ std::string text_of(const std::string &id, const std::vector<RegistrationError> 
     return message;
 }
 
+FileIdentity identity_in(const DeferredPlugin::Place &place) {
+    struct stat status = {};
+    // What cannot be looked at now cannot be read either: inspection says why.
+    return ::fstatat(place.directory->descriptor(), place.name.c_str(), &status, 0) == 0 ? identity_of(status)
+                                                                                         : FileIdentity{};
+}
+
 // Loading may leave the thread rounding in another way (libraries linked with -ffast-math do); the program's numbers
 // are not the plugin's to change.
 class KeepFloatingPoint {
@@ -63,8 +70,12 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
             refused += "\n  " + problem.message;
         }
     }
+    ScanCache cache(cache_folder_, log_);
+    if (options.rescan) {
+        cache.forget_all();
+    }
     for (const PluginCandidate &candidate : found.candidates) {
-        PluginRecord record = load_file(candidate, into);
+        PluginRecord record = load_file(candidate, into, cache);
         if (record.status == PluginRecord::Status::rejected) {
             log_.warning(fmt::format("Plugin '{}' rejected ({}): {}", record.path, record.code, record.reason));
             if (candidate.requested) {
@@ -75,6 +86,7 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
         }
         into.plugins.push_back(std::move(record));
     }
+    cache.save();
     std::set<std::string> impl_ids;
     for (const auto &[name, op] : into.ops) {
         for (const auto &implementation : op->implementations) {
@@ -89,7 +101,7 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
     }
 }
 
-PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into) {
+PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, ScanCache &cache) {
     PluginRecord record;
     record.path = candidate.path;
     record.origin = candidate.origin;
@@ -97,7 +109,8 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into) {
     try {
         const std::filesystem::path path = candidate.path;
         DeferredPlugin::Place place{ledger().directories.of(path), path.filename().string(), {}};
-        const Scan scan = this->scan(place, into, record);
+        place.identity = identity_in(place);
+        const Scan scan = this->scan(place, into, cache, record);
         place.identity = scan.identity;
         const PluginIdentity identity{record.id, record.vendor, record.path, true, scan.note->devices};
         if (scan.transcript != nullptr) {
@@ -131,8 +144,9 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into) {
     return record;
 }
 
-Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, PluginRecord &record) {
-    Scan scan = look_at(*place.directory, place.name, ledger().library_versions);
+Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record) {
+    std::optional<Scan> kept = cache.find(record.path, place.identity);
+    Scan scan = kept ? std::move(*kept) : look_at(*place.directory, place.name, ledger().library_versions);
     if (scan.note) {
         record.id = scan.note->id;
         record.version = scan.note->version;
@@ -143,7 +157,15 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, PluginR
             throw Rejected(scan.rejection->code, scan.rejection->message);
         }
     };
+    if (!kept) {
+        cache.keep(record.path, scan);
+    }
     refuse_rejected();
+    if (kept) { // the file is the same; the machine may be another
+        if (const auto reason = judge_cpu_features(place.name, scan.note->cpu_features, machine_cpu_features())) {
+            throw Rejected(RejectCode::cpu_feature_missing, *reason);
+        }
+    }
     for (const std::string &weakness : scan.weaknesses) {
         if (process_policy().strict()) {
             throw Rejected(RejectCode::unsafe_memory, weakness + " Strict mode refuses it.");
@@ -162,12 +184,16 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, PluginR
             fmt::format("plugin id '{}' is already taken by '{}', which was found first", record.id, other->path));
     }
     std::string why = "it is not installed (libexec/opdock/plugin-probe)";
+    if (scan.transcript != nullptr) {
+        return scan; // it was tried before
+    }
     if (probe_.empty() || !try_out(scan, *place.directory, place.name, probe_, environment_.secure, &why)) {
         // Safer with it than without it, but no reason to do without the plugin.
         log_.warning(fmt::format("Plugin '{}' is opened without being tried in a process of its own first: "
                                  "plugin-probe could not be started: {}",
                                  record.path, why));
     }
+    cache.keep(record.path, scan);
     refuse_rejected();
     return scan;
 }
@@ -263,7 +289,9 @@ void Host::load(const std::string &path) {
     candidate.path = path;
     candidate.origin = "program";
     candidate.requested = true;
-    PluginRecord record = load_file(candidate, next);
+    ScanCache cache(cache_folder_, log_);
+    PluginRecord record = load_file(candidate, next, cache);
+    cache.save();
     if (record.status != PluginRecord::Status::loaded) {
         throw Error(OPDOCK_LOAD_FAILED, fmt::format("{}: {}: {}", path, record.code, record.reason));
     }

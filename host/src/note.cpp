@@ -146,7 +146,9 @@ std::optional<std::string> judge_abi(std::string_view plugin, AbiVersion built_f
     return std::nullopt;
 }
 
-std::set<std::string> machine_cpu_features() {
+namespace {
+
+std::set<std::string> read_cpu_features() {
     std::ifstream file("/proc/cpuinfo");
     for (std::string line; std::getline(file, line);) {
         // "flags : fpu vme ..." on x86, "Features : fp asimd ..." on Arm; the same for every core.
@@ -156,6 +158,13 @@ std::set<std::string> machine_cpu_features() {
         }
     }
     return {};
+}
+
+} // namespace
+
+const std::set<std::string> &machine_cpu_features() {
+    static const std::set<std::string> features = read_cpu_features(); // a long file on machines with many CPUs
+    return features;
 }
 
 std::optional<std::string> judge_cpu_features(std::string_view plugin, const std::vector<std::string> &needed,

@@ -44,7 +44,7 @@ std::optional<std::string> judge_abi(std::string_view plugin, AbiVersion built_f
                                      AbiVersion host);
 
 // What this machine's CPU has, as /proc/cpuinfo spells it.
-std::set<std::string> machine_cpu_features();
+const std::set<std::string> &machine_cpu_features();
 
 // Why a machine with `present` cannot run a plugin that needs `needed`, or nothing when it can.
 std::optional<std::string> judge_cpu_features(std::string_view plugin, const std::vector<std::string> &needed,

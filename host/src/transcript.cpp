@@ -1,10 +1,8 @@
 #include "transcript.hpp"
 
-#include <cstring>
 #include <deque>
-#include <string_view>
-#include <type_traits>
 
+#include "byte_codec.hpp"
 #include "reject.hpp"
 #include "transcript_format.h"
 
@@ -17,40 +15,6 @@ namespace {
         std::string("what was recorded of its registration cannot be read: ") + what +
             ".\nIf opdock was updated, see that the whole of it was; else its code wrote where it must not.");
 }
-
-// Takes values from the front of bytes that may be anything.
-class Reader {
-  public:
-    explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
-
-    bool at_end() const { return rest_.empty(); }
-    size_t left() const { return rest_.size(); }
-
-    std::span<const std::byte> take(size_t size) {
-        if (size > rest_.size()) {
-            unreadable("a record ends too early");
-        }
-        const auto taken = rest_.first(size);
-        rest_ = rest_.subspan(size);
-        return taken;
-    }
-
-    template<class T>
-    T value() {
-        static_assert(std::is_trivially_copyable_v<T>);
-        T read;
-        std::memcpy(&read, take(sizeof read).data(), sizeof read);
-        return read;
-    }
-
-    std::string text(size_t size) {
-        const auto bytes = take(size);
-        return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
-    }
-
-  private:
-    std::span<const std::byte> rest_;
-};
 
 // Stand in for a plugin's functions until it is opened. Nobody calls them; whoever did would hear so.
 template<class Function>
@@ -96,7 +60,7 @@ class Payload {
         if (size > OPDOCK_TRANSCRIPT_LONGEST_TEXT) {
             unreadable("a text is longer than a probe sends");
         }
-        return texts_.emplace_back(reader_.text(size)).c_str();
+        return texts_.emplace_back(reader_.text_of(size)).c_str();
     }
 
     const opdock_knob *const *knobs(uint32_t count) {
@@ -126,7 +90,7 @@ class Payload {
         if (reader_.left() > OPDOCK_TRANSCRIPT_LONGEST_TEXT) {
             unreadable("a text is longer than a probe sends");
         }
-        return reader_.text(reader_.left());
+        return reader_.text_of(reader_.left());
     }
 
     void expect_end() const {
@@ -136,7 +100,7 @@ class Payload {
     }
 
   private:
-    Reader reader_;
+    ByteReader reader_;
     std::deque<std::string> texts_;
     std::deque<opdock_knob> knobs_;
     std::vector<const opdock_knob *> pointers_;
@@ -276,7 +240,7 @@ struct Record {
 };
 
 // The next record, or nothing when what is left is no whole one.
-std::optional<Record> next_record(Reader &reader) {
+std::optional<Record> next_record(ByteReader &reader) {
     constexpr size_t header = 5;
     if (reader.left() < header) {
         return {};
@@ -304,38 +268,46 @@ void check_hello(Payload payload) {
 Transcript Transcript::parse(std::vector<std::byte> bytes) {
     Transcript transcript;
     transcript.bytes_ = std::move(bytes);
-    Reader reader(transcript.bytes_);
+    try {
+        transcript.read();
+    } catch (const ShortBytes &error) {
+        unreadable(error.what());
+    }
+    return transcript;
+}
+
+void Transcript::read() {
+    ByteReader reader(bytes_);
     bool greeted = false;
-    Stage &stage = transcript.stage_;
     while (const std::optional<Record> record = next_record(reader)) {
         Payload payload(record->payload);
-        const bool ended = stage == Stage::open_failed || stage == Stage::no_entry;
+        const bool ended = stage_ == Stage::open_failed || stage_ == Stage::no_entry;
         if (!greeted) {
             if (record->kind != OPDOCK_RECORD_HELLO) {
                 unreadable("it does not begin as a transcript does");
             }
             check_hello(payload);
             greeted = true;
-        } else if (record->kind == OPDOCK_RECORD_OPEN_FAILED && stage == Stage::begun) {
-            transcript.loader_text_ = payload.rest();
-            stage = Stage::open_failed;
-        } else if (record->kind == OPDOCK_RECORD_OPENED && stage == Stage::begun) {
+        } else if (record->kind == OPDOCK_RECORD_OPEN_FAILED && stage_ == Stage::begun) {
+            loader_text_ = payload.rest();
+            stage_ = Stage::open_failed;
+        } else if (record->kind == OPDOCK_RECORD_OPENED && stage_ == Stage::begun) {
             payload.expect_end();
-            stage = Stage::opened;
-        } else if (record->kind == OPDOCK_RECORD_NO_ENTRY && stage == Stage::opened) {
+            stage_ = Stage::opened;
+        } else if (record->kind == OPDOCK_RECORD_NO_ENTRY && stage_ == Stage::opened) {
             payload.expect_end();
-            stage = Stage::no_entry;
-        } else if (stage == Stage::opened && read_call(record->kind, payload, nullptr)) {
-        } else if (record->kind == OPDOCK_RECORD_RETURNED && stage == Stage::opened) {
+            stage_ = Stage::no_entry;
+        } else if (stage_ == Stage::opened && read_call(record->kind, payload, nullptr)) {
+        } else if (record->kind == OPDOCK_RECORD_RETURNED && stage_ == Stage::opened) {
             (void)payload.value<opdock_status>();
             payload.expect_end();
-            stage = Stage::returned;
-        } else if (record->kind == OPDOCK_RECORD_CHANGED && stage == Stage::returned) {
-            transcript.changes_.push_back(payload.rest());
-        } else if (record->kind == OPDOCK_RECORD_END && (stage == Stage::returned || ended)) {
+            stage_ = Stage::returned;
+        } else if (record->kind == OPDOCK_RECORD_CHANGED && stage_ == Stage::returned) {
+            changes_.push_back(payload.rest());
+        } else if (record->kind == OPDOCK_RECORD_END && (stage_ == Stage::returned || ended)) {
             payload.expect_end();
             if (!ended) {
-                stage = Stage::complete;
+                stage_ = Stage::complete;
             }
             if (!reader.at_end()) {
                 unreadable("it goes on after its end");
@@ -344,11 +316,10 @@ Transcript Transcript::parse(std::vector<std::byte> bytes) {
             unreadable("a record is not where it belongs");
         }
     }
-    return transcript;
 }
 
 opdock_status Transcript::replay(opdock_registry *registry) const {
-    Reader reader(bytes_);
+    ByteReader reader(bytes_);
     opdock_status status = OPDOCK_FAILED;
     while (const std::optional<Record> record = next_record(reader)) {
         Payload payload(record->payload);

@@ -39,6 +39,8 @@ class Transcript {
     opdock_status replay(opdock_registry *registry) const;
 
   private:
+    void read();
+
     std::vector<std::byte> bytes_;
     Stage stage_ = Stage::begun;
     std::string loader_text_;

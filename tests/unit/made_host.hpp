@@ -141,9 +141,9 @@ class MadeHost {
   public:
     explicit MadeHost(const core::RawEnvironment &environment = {}, const std::string &system_policy = "/nonexistent",
                       std::vector<std::string> modules = {}, core::WorkspaceAllocator workspace = {},
-                      std::optional<std::string> probe = {})
+                      std::optional<std::string> probe = {}, bool rescan = false)
         : host_(std::make_unique<core::Host>(
-              options(environment, system_policy, std::move(modules), workspace, std::move(probe)))) {}
+              options(environment, system_policy, std::move(modules), workspace, std::move(probe), rescan))) {}
 
     MadeHost(const MadeHost &) = delete;
     MadeHost &operator=(const MadeHost &) = delete;
@@ -189,9 +189,10 @@ class MadeHost {
   private:
     core::HostOptions options(const core::RawEnvironment &environment, const std::string &system_policy,
                               std::vector<std::string> modules, core::WorkspaceAllocator workspace,
-                              std::optional<std::string> probe) {
+                              std::optional<std::string> probe, bool rescan) {
         core::HostOptions made;
         made.probe = std::move(probe);
+        made.rescan = rescan;
         made.workspace = workspace;
         made.modules = std::move(modules);
         made.environment = core::make_environment("PLUGIN_", environment, false);

@@ -27,13 +27,14 @@ class OpeningLog {
     OpeningLog &operator=(const OpeningLog &) = delete;
 
     Host open_host(const Request &request) {
-        return cli::open_host(request.modules, request.verbose, [this](const std::string &line) {
+        const auto keep = [this](const std::string &line) {
             if (waits_) {
                 lines_.push_back(line);
             } else {
                 cli::write_log_line(line);
             }
-        });
+        };
+        return cli::open_host(request.modules, request.verbose, keep, request.rescan);
     }
 
     void leave_out_what(const json &document) {

@@ -26,6 +26,7 @@ Examples:
   plugin-ls --why rmsnorm_fwd --dtype bf16     why these, why not the others
   plugin-ls --modules ./libacme.so --rejected  whether it is taken, why not
   plugin-ls --check ./libacme.so               judge one file, run none of it
+  plugin-ls --rescan                           try again what failed before
   plugin-ls --exists vendor.acme && echo yes   for scripts
   PLUGIN_PREFER=vendor plugin-ls --policy      settings, where they came from
 
@@ -55,10 +56,11 @@ po::options_description describe_options() {
         ("exists", text("IMPL_ID"), "print nothing; exit 0 if there is one, else 1")                     //
         ("bug-report", "everything somebody needs who cannot see this machine")                          //
         ("modules", po::value<std::vector<std::string>>()->composing()->value_name("PATH"),
-         "search this plugin file or directory first; may be repeated") //
-        ("json", "as JSON; docs/plugin-ls-json.md has the keys")        //
-        ("verbose,v", "with details of every implementation")           //
-        ("version", "the version of this tool and its ABI")             //
+         "search this plugin file or directory first; may be repeated")     //
+        ("rescan", "try every plugin again, also those that failed before") //
+        ("json", "as JSON; docs/plugin-ls-json.md has the keys")            //
+        ("verbose,v", "with details of every implementation")               //
+        ("version", "the version of this tool and its ABI")                 //
         ("help,h", "this text");
     return options;
 }
@@ -110,6 +112,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.show = chosen_action(values);
     request.json = values.count("json") != 0;
     request.verbose = values.count("verbose") != 0;
+    request.rescan = values.count("rescan") != 0;
     request.device = text_of(values, "device");
     request.dtype = text_of(values, "dtype");
     for (const char *name : {"op", "why", "check", "exists"}) {
@@ -130,6 +133,9 @@ Request parse_request(const std::vector<std::string> &arguments) {
     if (request.show != Show::why && request.show != Show::help &&
         (!request.device.empty() || !request.dtype.empty())) {
         throw cli::UsageError("--device and --dtype belong to --why");
+    }
+    if (request.rescan && (request.show == Show::check || request.show == Show::version)) {
+        throw cli::UsageError("--rescan has no meaning with --check and --version, which open no host");
     }
     if (request.json &&
         (request.show == Show::exists || request.show == Show::bug_report || request.show == Show::version)) {

@@ -15,6 +15,7 @@ struct Request {
     std::string dtype;   // --why; "" is any
     bool json = false;
     bool verbose = false;
+    bool rescan = false;
     std::vector<std::string> modules; // absolute
 };
 

@@ -51,6 +51,10 @@ OPDOCK_API void opdock_string_free(char *string);
 
 typedef struct opdock_runtime opdock_runtime;
 
+/* opdock_options.flags */
+#define OPDOCK_OPEN_RESCAN                                                                                             \
+    1u /* try every plugin again, whatever the scan cache says, and those it keeps from being tried */
+
 typedef struct opdock_options {
     uint32_t struct_size;
     uint32_t n_modules;
@@ -69,6 +73,8 @@ typedef struct opdock_options {
     void *(*allocate_workspace)(void *user_data, DLDevice device, void *stream, uint64_t bytes);
     void (*free_workspace)(void *user_data, DLDevice device, void *stream, void *memory);
     void *workspace_user_data;
+    /* OPDOCK_OPEN_ bits. */
+    uint32_t flags;
 } opdock_options;
 
 /* Reads the policy, finds and loads plugins. `options` may be null. On failure nothing stays open. */

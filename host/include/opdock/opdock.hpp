@@ -168,6 +168,7 @@ struct Options {
     std::vector<std::string> modules;                   // files or directories, absolute, searched first
     std::string prefix = "PLUGIN_";                     // of environment variables
     std::function<void(int32_t, std::string_view)> log; // level and line, on any thread; empty: stderr
+    bool rescan = false;                                // try every plugin again, whatever the scan cache says
 };
 
 class Host {
@@ -178,7 +179,8 @@ class Host {
             modules.push_back(module.c_str());
         }
         opdock_options c = {};
-        c.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, workspace_user_data);
+        c.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, flags);
+        c.flags = options.rescan ? OPDOCK_OPEN_RESCAN : 0;
         c.n_modules = static_cast<uint32_t>(modules.size());
         c.prefix = options.prefix.c_str();
         c.modules = modules.data();

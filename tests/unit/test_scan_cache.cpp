@@ -1,0 +1,361 @@
+#include "scan_cache.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "database.hpp"
+#include "made_host.hpp"
+#include "temporary_directory.hpp"
+
+using namespace opdock::core;
+using opdock::test::contains;
+using opdock::test::Lines;
+using opdock::test::MadeHost;
+using opdock::test::TemporaryDirectory;
+
+namespace {
+
+const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+
+// A folder for the cache, and one for plugins that a test may change.
+struct Installed {
+    TemporaryDirectory directory;
+    std::filesystem::path file = directory.path() / "cache" / "opdock" / "scans.sqlite";
+
+    std::filesystem::path plugin(const std::string &fixture, const std::string &name = "libacme.so") const {
+        const std::filesystem::path path = directory.path() / name;
+        std::filesystem::remove(path);
+        std::filesystem::copy_file(fixtures / fixture, path);
+        return path;
+    }
+    MadeHost host(const std::filesystem::path &module, RawEnvironment environment = {}, bool rescan = false) const {
+        environment.emplace("XDG_CACHE_HOME", (directory.path() / "cache").string());
+        environment.emplace("PLUGIN_LOG_LEVEL", "DEBUG");
+        return MadeHost(environment, "/nonexistent", {module.string()}, {}, {}, rescan);
+    }
+};
+
+std::string status(MadeHost &host) {
+    const nlohmann::json plugin = host->describe()["plugins"][0];
+    return plugin["status"].get<std::string>() + " " + plugin["code"].get<std::string>();
+}
+
+// How many tries of a plugin left a trace: the fixture writes one byte each time it is registered.
+class Tries {
+  public:
+    explicit Tries(const std::filesystem::path &file) : file_(file) {
+        std::ofstream(file_).flush();
+        setenv("OPDOCK_FIXTURE_COUNTER", file_.c_str(), 1);
+    }
+    ~Tries() { unsetenv("OPDOCK_FIXTURE_COUNTER"); }
+    Tries(const Tries &) = delete;
+    Tries &operator=(const Tries &) = delete;
+    std::uintmax_t count() const { return std::filesystem::file_size(file_); }
+
+  private:
+    std::filesystem::path file_;
+};
+
+Scan made_scan(int number) {
+    Scan scan;
+    scan.identity = {1, static_cast<std::uint64_t>(number), 3, 4, 5};
+    scan.build_id = "abc";
+    scan.rejection = Rejection{RejectCode::probe_died, "", "message " + std::to_string(number)};
+    return scan;
+}
+
+Log quiet() {
+    return Log([](void *, std::int32_t, const char *) {}, nullptr);
+}
+
+} // namespace
+
+TEST_CASE("a plugin that was tried is known to the next host without being tried again") {
+    const Installed place;
+    const auto plugin = place.plugin("libcounts_tries.so");
+    const Tries tries(place.directory.path() / "tries");
+    {
+        auto first = place.host(plugin);
+        CHECK(tries.count() == 1);
+    }
+    auto second = place.host(plugin);
+    CHECK(tries.count() == 1);
+    CHECK(status(second) == "loaded ");
+    CHECK(second->find_op("badco.next") != nullptr);
+    std::ifstream maps("/proc/self/maps");
+    const std::string text((std::istreambuf_iterator<char>(maps)), {});
+    CHECK_FALSE(contains(text, plugin.string()));
+}
+
+TEST_CASE("a plugin that was changed is tried again") {
+    const Installed place;
+    const auto plugin = place.plugin("libcounts_tries.so");
+    const Tries tries(place.directory.path() / "tries");
+    { auto host = place.host(plugin); }
+    place.plugin("libcounts_tries.so"); // the same bytes in a new file
+    { auto host = place.host(plugin); }
+    CHECK(tries.count() == 2);
+}
+
+TEST_CASE("a plugin that killed its probe is not tried again until it changes or somebody asks") {
+    const Installed place;
+    const auto plugin = place.plugin("libdies_after_counting.so");
+    const Tries tries(place.directory.path() / "tries");
+    for (int i = 0; i < 3; ++i) {
+        auto host = place.host(plugin);
+        CHECK(status(host) == "rejected OPDOCK-E050");
+        CHECK(tries.count() == 1);
+    }
+    {
+        auto host = place.host(plugin, {}, true);
+        CHECK(tries.count() == 2);
+        CHECK(status(host) == "rejected OPDOCK-E050");
+    }
+    { auto host = place.host(plugin); }
+    CHECK(tries.count() == 2);
+    place.plugin("libgood.so");
+    auto host = place.host(plugin);
+    CHECK(status(host) == "loaded ");
+}
+
+TEST_CASE("a rejection that depends on the file alone is remembered, one that depends on the machine is not") {
+    const Installed place;
+    Scan scan = made_scan(1);
+    for (const RejectCode code :
+         {RejectCode::not_elf, RejectCode::no_note, RejectCode::abi_mismatch, RejectCode::probe_timed_out}) {
+        scan.rejection->code = code;
+        CHECK(may_keep(scan));
+    }
+    for (const RejectCode code :
+         {RejectCode::library_missing, RejectCode::version_missing, RejectCode::cpu_feature_missing,
+          RejectCode::unreadable, RejectCode::not_found, RejectCode::no_static_tls}) {
+        scan.rejection->code = code;
+        CHECK_FALSE(may_keep(scan));
+    }
+}
+
+TEST_CASE("PLUGIN_SCAN_CACHE=off neither reads nor writes it") {
+    const Installed place;
+    const auto plugin = place.plugin("libcounts_tries.so");
+    const Tries tries(place.directory.path() / "tries");
+    { auto host = place.host(plugin, {{"PLUGIN_SCAN_CACHE", "off"}}); }
+    CHECK_FALSE(std::filesystem::exists(place.file));
+    { auto host = place.host(plugin); }
+    { auto host = place.host(plugin, {{"PLUGIN_SCAN_CACHE", "off"}}); }
+    CHECK(tries.count() == 3);
+    CHECK_THROWS_WITH_AS(place.host(plugin, {{"PLUGIN_SCAN_CACHE", "maybe"}}), doctest::Contains("PLUGIN_SCAN_CACHE"),
+                         opdock::core::Error);
+}
+
+TEST_CASE("the cache is its user's alone") {
+    const Installed place;
+    { auto host = place.host(place.plugin("libgood.so")); }
+    struct stat file = {};
+    REQUIRE(stat(place.file.c_str(), &file) == 0);
+    CHECK((file.st_mode & 0777) == 0600);
+    CHECK(chmod(place.file.c_str(), 0666) == 0);
+    auto host = place.host(place.directory.path() / "libacme.so");
+    CHECK(host.logged("others may write to it") == 1);
+    CHECK(status(host) == "loaded ");
+}
+
+TEST_CASE("what a row says comes back as it was") {
+    Scan scan = made_scan(7);
+    scan.note = Note{{0, 1}, {0, 1}, "acme", "1.0", "acme", {"cpu", "cuda"}, {"avx2"}};
+    scan.weaknesses = {"one", "two"};
+    const std::optional<Scan> back = decode_scan(encode_scan(scan), "/x/libacme.so");
+    REQUIRE(back);
+    CHECK(back->identity == scan.identity);
+    CHECK(back->build_id == "abc");
+    CHECK(back->note->devices == scan.note->devices);
+    CHECK(back->note->cpu_features == scan.note->cpu_features);
+    CHECK(back->weaknesses == scan.weaknesses);
+    CHECK(back->rejection->message == "message 7");
+    CHECK(back->rejection->path == "/x/libacme.so");
+}
+
+TEST_CASE("a row that breaks off, or with any byte changed, is read or ignored") {
+    Scan scan = made_scan(7);
+    scan.note = Note{{0, 1}, {0, 1}, "acme", "1.0", "acme", {"cpu"}, {}};
+    const std::vector<std::byte> whole = encode_scan(scan);
+    for (size_t size = 0; size < whole.size(); ++size) {
+        CHECK_FALSE(decode_scan(std::span(whole).first(size), "/x").has_value());
+    }
+    const unsigned seed = 20261121;
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    for (int i = 0; i < 4000; ++i) {
+        std::vector<std::byte> changed = whole;
+        changed[random() % changed.size()] = static_cast<std::byte>(random() % 256);
+        (void)decode_scan(changed, "/x");
+    }
+}
+
+TEST_CASE("a cache that is damaged, or is none, is set aside and made anew") {
+    const Installed place;
+    const auto plugin = place.plugin("libgood.so");
+    for (const std::string &content :
+         {std::string("this is no database, and it is longer than a header of one: ") + std::string(200, 'x'),
+          std::string("SQLite format 3\0 and then nothing of the kind", 45), std::string()}) {
+        CAPTURE(content);
+        std::filesystem::remove_all(place.file.parent_path());
+        std::filesystem::create_directories(place.file.parent_path());
+        std::ofstream(place.file) << content;
+        chmod(place.file.c_str(), 0600);
+        {
+            auto host = place.host(plugin);
+            CHECK(status(host) == "loaded ");
+        }
+        CHECK(std::filesystem::exists(place.file.string() + ".damaged") == !content.empty());
+        Log log = quiet();
+        CHECK(ScanCache(place.file.parent_path().string(), log).find_any(plugin.string()).has_value());
+    }
+}
+
+TEST_CASE("a cache of another version, or with pages damaged, costs no plugin") {
+    const Installed place;
+    const auto plugin = place.plugin("libgood.so");
+    { auto host = place.host(plugin); }
+    SUBCASE("another version") {
+        SQLite::Database(place.file.string(), SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 99");
+    }
+    SUBCASE("damaged pages") {
+        SQLite::Database(place.file.string(), SQLite::OPEN_READWRITE).exec("PRAGMA wal_checkpoint(TRUNCATE)");
+        std::fstream file(place.file, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekp(4096);
+        for (int i = 0; i < 4096; ++i) {
+            file.put('\xff');
+        }
+    }
+    auto host = place.host(plugin);
+    CHECK(status(host) == "loaded ");
+    { auto again = place.host(plugin); }
+    Log log = quiet();
+    CHECK(ScanCache(place.file.parent_path().string(), log).find_any(plugin.string()).has_value());
+}
+
+TEST_CASE("a cache that cannot be written is one warning, and calls are served") {
+    const Installed place;
+    const auto plugin = place.plugin("libgood.so");
+    SUBCASE("its folder is a file") {
+        place.directory.write("cache", "");
+    }
+    SUBCASE("no file may grow") {
+        std::filesystem::create_directories(place.file.parent_path());
+    }
+    rlimit before = {};
+    getrlimit(RLIMIT_FSIZE, &before);
+    const auto handler = signal(SIGXFSZ, SIG_IGN);
+    if (std::filesystem::is_directory(place.file.parent_path())) {
+        const rlimit none = {0, before.rlim_max};
+        setrlimit(RLIMIT_FSIZE, &none);
+    }
+    {
+        auto host = place.host(plugin);
+        setrlimit(RLIMIT_FSIZE, &before);
+        signal(SIGXFSZ, handler);
+        CHECK(host.logged("The cache of scanned plugins is not used") == 1);
+        CHECK(status(host) == "loaded ");
+        float in[] = {1, 2};
+        float out[] = {0, 0};
+        const opdock::Tensor a(in, opdock::f32, {2});
+        const opdock::Tensor b(out, opdock::f32, {2});
+        CHECK(host.op("fixture.add").try_call({a, a}, {b}) == OPDOCK_OK);
+    }
+}
+
+TEST_CASE("two processes that write at once lose nothing of each other") {
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    constexpr int writes = 60;
+    pid_t children[2];
+    for (int who = 0; who < 2; ++who) {
+        children[who] = fork();
+        if (children[who] == 0) {
+            Log log = quiet();
+            for (int i = 0; i < writes; ++i) {
+                ScanCache cache(folder, log);
+                cache.keep("/" + std::to_string(who) + "/" + std::to_string(i), made_scan(i));
+                cache.save();
+            }
+            _exit(0);
+        }
+    }
+    for (const pid_t child : children) {
+        int ended = -1;
+        REQUIRE(waitpid(child, &ended, 0) == child);
+        CHECK(ended == 0);
+    }
+    Log log = quiet();
+    const ScanCache cache(folder, log);
+    for (int who = 0; who < 2; ++who) {
+        for (int i = 0; i < writes; ++i) {
+            CHECK(cache.find("/" + std::to_string(who) + "/" + std::to_string(i), made_scan(i).identity).has_value());
+        }
+    }
+}
+
+TEST_CASE("kill -9 while the cache is written loses nothing that was written before, and tears nothing") {
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    const unsigned seed = 20261121;
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    int next = 0;
+    for (int round = 0; round < 40; ++round) {
+        int ends[2];
+        REQUIRE(pipe(ends) == 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            close(ends[0]);
+            Log log = quiet();
+            for (int i = next;; ++i) {
+                ScanCache cache(folder, log);
+                cache.keep("/" + std::to_string(i), made_scan(i));
+                cache.save();
+                const char done = 1;
+                if (write(ends[1], &done, 1) != 1) {
+                    _exit(1);
+                }
+            }
+        }
+        close(ends[1]);
+        // Some writes are seen to be done; the one after them is interrupted somewhere.
+        const unsigned wanted = 1 + random() % 4;
+        char done[8];
+        unsigned written = 0;
+        while (written < wanted) {
+            const ssize_t got = read(ends[0], done, 1);
+            REQUIRE(got == 1);
+            ++written;
+        }
+        const auto spins = random() % 200'000;
+        for (std::uint64_t i = 0; i < spins; ++i) {
+            asm volatile(""); // for a while
+        }
+        kill(child, SIGKILL);
+        waitpid(child, nullptr, 0);
+        while (read(ends[0], done, 1) == 1) {
+            ++written;
+        }
+        close(ends[0]);
+        next += static_cast<int>(written);
+        Log log = quiet();
+        const ScanCache cache(folder, log);
+        for (int i = 0; i < next; ++i) {
+            const auto scan = cache.find_any("/" + std::to_string(i));
+            REQUIRE(scan.has_value());
+            CHECK(scan->rejection->message == "message " + std::to_string(i));
+        }
+    }
+}
