@@ -47,6 +47,7 @@ void add_text(const char *text) {
     const size_t length = strnlen(text, OPDOCK_TRANSCRIPT_LONGEST_TEXT);
     add_u32((uint32_t)length);
     add_bytes(text, length);
+    add_u8(0);
 }
 
 void begin_record(uint8_t kind) {

@@ -16,6 +16,18 @@ bool contradict(const DeviceProvider &a, const DeviceProvider &b) {
     return (same_kind || same_type) && !(same_kind && same_type && a.stream_type == b.stream_type);
 }
 
+std::string implementer_key(const Implementation &implementation) {
+    return implementation.op + ' ' + folded(implementation.impl_id);
+}
+
+// The op as it may be changed: this catalog's own, or a copy of one that older catalogs share.
+CatalogOp &own(std::shared_ptr<const CatalogOp> &slot) {
+    if (slot.use_count() != 1) {
+        slot = slot ? std::make_shared<CatalogOp>(*slot) : std::make_shared<CatalogOp>();
+    }
+    return const_cast<CatalogOp &>(*slot);
+}
+
 std::string summary(const DeviceProvider &provider) {
     return fmt::format("'{}' of {} (type {}, stream '{}')", provider.kind,
                        provider.plugin.empty() ? "the host" : "plugin '" + provider.plugin + "'",
@@ -30,7 +42,8 @@ std::vector<RegistrationError> conflicts(const Catalog &catalog, const Registrat
     for (const OpDeclaration &declaration : registration.ops) {
         const CatalogOp *op = catalog.find(declaration.signature->name);
         std::string why;
-        if (op != nullptr && compare(*declaration.signature, *op->signature, &why) == Compatibility::conflict) {
+        if (op != nullptr && op->signature != declaration.signature &&
+            compare(*declaration.signature, *op->signature, &why) == Compatibility::conflict) {
             found.push_back({RejectCode::signature_conflict,
                              fmt::format("op '{}': the signature of plugin '{}' contradicts that of plugin '{}': {}\n"
                                          "  '{}' declares {}\n  '{}' declares {}",
@@ -39,18 +52,12 @@ std::vector<RegistrationError> conflicts(const Catalog &catalog, const Registrat
         }
     }
     for (const auto &implementation : registration.implementations) {
-        const CatalogOp *op = catalog.find(implementation->op);
-        if (op == nullptr) {
-            continue;
-        }
-        for (const auto &other : op->implementations) {
-            if (same_name(other->impl_id, implementation->impl_id)) {
-                found.push_back(
-                    {RejectCode::conflict,
-                     fmt::format("op '{}': plugin '{}' registers impl_id '{}', which plugin '{}' already has. "
-                                 "Give one of them another impl_id.",
-                                 op->name, id, implementation->impl_id, other->plugin)});
-            }
+        const auto other = catalog.implementers.find(implementer_key(*implementation));
+        if (other != catalog.implementers.end()) {
+            found.push_back({RejectCode::conflict,
+                             fmt::format("op '{}': plugin '{}' registers impl_id '{}', which plugin '{}' already has. "
+                                         "Give one of them another impl_id.",
+                                         implementation->op, id, implementation->impl_id, other->second)});
         }
     }
     for (const auto &provider : registration.devices) {
@@ -66,11 +73,16 @@ std::vector<RegistrationError> conflicts(const Catalog &catalog, const Registrat
     return found;
 }
 
-const PluginRecord *Catalog::find_plugin(std::string_view id) const {
-    const auto found = std::find_if(plugins.begin(), plugins.end(), [&](const PluginRecord &plugin) {
-        return plugin.status == PluginRecord::Status::loaded && plugin.id == id;
-    });
-    return found == plugins.end() ? nullptr : &*found;
+void Catalog::add(PluginRecord plugin) {
+    if (plugin.status == PluginRecord::Status::loaded) {
+        loaded.emplace(plugin.id, plugins.size());
+    }
+    plugins.push_back(std::move(plugin));
+}
+
+const PluginRecord *Catalog::find_plugin(const std::string &id) const {
+    const auto found = loaded.find(id);
+    return found == loaded.end() ? nullptr : &plugins[found->second];
 }
 
 std::vector<std::string> Catalog::rejected_plugins() const {
@@ -85,23 +97,21 @@ std::vector<std::string> Catalog::rejected_plugins() const {
 
 void extend(Catalog &catalog, const Registration &registration) {
     for (const OpDeclaration &declaration : registration.ops) {
-        auto &slot = catalog.ops[declaration.signature->name];
-        auto op = slot ? std::make_shared<CatalogOp>(*slot) : std::make_shared<CatalogOp>();
-        if (!slot || compare(*declaration.signature, *op->signature, nullptr) == Compatibility::extends) {
-            op->signature = declaration.signature;
-            op->plugin = declaration.plugin;
+        CatalogOp &op = own(catalog.ops[declaration.signature->name]);
+        if (!op.signature || (op.signature != declaration.signature &&
+                              compare(*declaration.signature, *op.signature, nullptr) == Compatibility::extends)) {
+            op.signature = declaration.signature;
+            op.plugin = declaration.plugin;
         }
-        op->name = declaration.signature->name;
-        if (op->doc.empty()) {
-            op->doc = declaration.doc;
+        op.name = declaration.signature->name;
+        if (op.doc.empty()) {
+            op.doc = declaration.doc;
         }
-        slot = std::move(op);
     }
     for (const auto &implementation : registration.implementations) {
-        auto &slot = catalog.ops.at(implementation->op); // the registrar saw to it that the plugin declares it
-        auto op = std::make_shared<CatalogOp>(*slot);
-        op->implementations.push_back(implementation);
-        slot = std::move(op);
+        // The registrar saw to it that the plugin declares the op.
+        own(catalog.ops.at(implementation->op)).implementations.push_back(implementation);
+        catalog.implementers.emplace(implementer_key(*implementation), implementation->plugin);
     }
     catalog.providers.insert(catalog.providers.end(), registration.devices.begin(), registration.devices.end());
     catalog.vendors.insert(catalog.vendors.end(), registration.vendors.begin(), registration.vendors.end());

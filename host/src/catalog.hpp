@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "devices.hpp"
@@ -40,17 +41,22 @@ struct CatalogOp {
 };
 
 struct Catalog {
-    std::vector<PluginRecord> plugins;
+    std::vector<PluginRecord> plugins; // added by add()
     std::map<std::string, std::shared_ptr<const CatalogOp>, std::less<>> ops;
     DeviceProviders providers; // the first of a kind serves
     std::vector<Vendor> vendors;
+    // Who has an impl_id: the op and the folded id, separated by a space, to the plugin's id.
+    std::unordered_map<std::string, std::string> implementers;
+    // Where the loaded plugin of an id is in `plugins`.
+    std::unordered_map<std::string, size_t> loaded;
 
     const CatalogOp *find(std::string_view op) const {
         const auto found = ops.find(op);
         return found == ops.end() ? nullptr : found->second.get();
     }
+    void add(PluginRecord plugin);
     // The loaded plugin with this id, or null.
-    const PluginRecord *find_plugin(std::string_view id) const;
+    const PluginRecord *find_plugin(const std::string &id) const;
     // A sentence for each plugin that was rejected.
     std::vector<std::string> rejected_plugins() const;
 };

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include <SQLiteCpp/Exception.h>
 #include <SQLiteCpp/Transaction.h>
@@ -64,35 +67,41 @@ void check_owner(const std::string &path) {
     }
 }
 
-bool has_format(SQLite::Database &database, const DatabaseFormat &format) {
-    return database.execAndGet("PRAGMA application_id").getInt() == format.application &&
-           database.execAndGet("PRAGMA user_version").getInt() == format.version;
+enum class Content { wanted, nothing, other };
+
+// In one transaction: another process may be making the file.
+Content content_of(SQLite::Database &database, const DatabaseFormat &format) {
+    SQLite::Transaction transaction(database, SQLite::TransactionBehavior::DEFERRED);
+    if (database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0) {
+        return Content::nothing;
+    }
+    const bool wanted = database.execAndGet("PRAGMA application_id").getInt() == format.application &&
+                        database.execAndGet("PRAGMA user_version").getInt() == format.version;
+    return wanted ? Content::wanted : Content::other;
 }
 
-bool is_empty(SQLite::Database &database) {
-    return database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0;
+void fill(SQLite::Database &database, const std::string &path, const DatabaseFormat &format) {
+    ::chmod(path.c_str(), 0600);
+    database.exec(is_on_network(path) ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL");
+    SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+    if (database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0) { // else another process was quicker
+        database.exec(format.schema);
+        database.exec(fmt::format("PRAGMA application_id = {}", format.application));
+        database.exec(fmt::format("PRAGMA user_version = {}", format.version));
+    }
+    transaction.commit();
 }
 
 // Nothing when the file holds something else.
 std::unique_ptr<SQLite::Database> try_open(const std::string &path, const DatabaseFormat &format) {
     auto database = std::make_unique<SQLite::Database>(
         path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOFOLLOW, busy_milliseconds);
-    if (has_format(*database, format)) {
-        return database;
+    Content content = content_of(*database, format);
+    if (content == Content::nothing) {
+        fill(*database, path, format);
+        content = content_of(*database, format);
     }
-    if (!is_empty(*database)) {
-        return nullptr;
-    }
-    ::chmod(path.c_str(), 0600);
-    database->exec(is_on_network(path) ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL");
-    SQLite::Transaction transaction(*database, SQLite::TransactionBehavior::IMMEDIATE);
-    if (is_empty(*database)) { // else another process was quicker
-        database->exec(format.schema);
-        database->exec(fmt::format("PRAGMA application_id = {}", format.application));
-        database->exec(fmt::format("PRAGMA user_version = {}", format.version));
-    }
-    transaction.commit();
-    return database;
+    return content == Content::wanted ? std::move(database) : nullptr;
 }
 
 } // namespace
@@ -115,6 +124,7 @@ void set_aside(const std::string &path) {
 std::unique_ptr<SQLite::Database> open_database(const std::string &path, const DatabaseFormat &format) {
     make_folder(std::filesystem::path(path).parent_path());
     check_owner(path);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_milliseconds);
     for (int attempt = 0;; ++attempt) {
         try {
             if (auto database = try_open(path, format)) {
@@ -122,6 +132,12 @@ std::unique_ptr<SQLite::Database> open_database(const std::string &path, const D
                 return database;
             }
         } catch (const SQLite::Exception &error) {
+            // Changing the kind of journal does not wait for others by itself.
+            if ((error.getErrorCode() & 0xff) == SQLITE_BUSY && std::chrono::steady_clock::now() < deadline) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                --attempt;
+                continue;
+            }
             if (!is_damage(error)) {
                 throw DatabaseError(fmt::format("'{}' cannot be used: {}", path, error.what()));
             }

@@ -8,8 +8,8 @@
 
 namespace opdock::core {
 
-Availability Deployment::known_availability() const {
-    if (const DeferredPlugin *plugin = implementation_.deferred) {
+Availability Deployment::availability_before_use(const Implementation &implementation) {
+    if (const DeferredPlugin *plugin = implementation.deferred) {
         const DeferredPlugin::Outcome *outcome = plugin->outcome();
         if (outcome == nullptr) {
             return {};
@@ -18,8 +18,13 @@ Availability Deployment::known_availability() const {
             return {Availability::no, plugin->unavailable(*outcome->rejection)};
         }
     }
-    if (implementation_.callbacks().available == nullptr) {
-        return {Availability::yes, {}};
+    return {implementation.callbacks().available == nullptr ? Availability::yes : Availability::unknown, {}};
+}
+
+Availability Deployment::known_availability() const {
+    Availability before = availability_before_use(implementation_);
+    if (before.answer != Availability::unknown) {
+        return before;
     }
     const std::lock_guard lock(mutex_);
     return availability_;

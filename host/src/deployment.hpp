@@ -24,6 +24,8 @@ class Deployment {
     const Implementation &implementation() const { return implementation_; }
     DLDevice device() const { return device_; }
 
+    // What is known before anybody asked on some device.
+    static Availability availability_before_use(const Implementation &implementation);
     // What is known so far.
     Availability known_availability() const;
     // Asks the implementation if nobody has; at most once until forget_availability. Waits for a thread that is asking.

@@ -1,5 +1,6 @@
 #include "held_directory.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -20,7 +21,9 @@ std::string HeldDirectory::name_for_loader(const std::string &file) const {
 }
 
 HeldDirectoryPtr HeldDirectories::of(const std::filesystem::path &file) {
-    const std::string path = std::filesystem::absolute(file).parent_path().string();
+    const std::string path = file.is_absolute()
+                                 ? file.native().substr(0, std::max<std::size_t>(1, file.native().rfind('/')))
+                                 : std::filesystem::absolute(file).parent_path().string();
     std::weak_ptr<const HeldDirectory> &slot = held_[path];
     if (HeldDirectoryPtr held = slot.lock()) {
         return held;

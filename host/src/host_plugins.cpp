@@ -84,7 +84,7 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
         } else if (record.status == PluginRecord::Status::skipped) {
             log_.info(fmt::format("Plugin '{}' skipped ({}): {}", record.path, record.code, record.reason));
         }
-        into.plugins.push_back(std::move(record));
+        into.add(std::move(record));
     }
     cache.save();
     std::set<std::string> impl_ids;
@@ -114,7 +114,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         place.identity = scan.identity;
         const PluginIdentity identity{record.id, record.vendor, record.path, true, scan.note->devices};
         if (scan.transcript != nullptr) {
-            Registrar registrar(identity, &table_.api);
+            Registrar registrar(identity, &table_.api, ledger().signatures);
             registrar.run([&](opdock_registry *registry) { return scan.transcript->replay(registry); });
             for (const std::string &change : scan.transcript->changes()) {
                 record.warnings.push_back(fmt::format("'{}' changes {} when it is loaded", place.name, change));
@@ -214,7 +214,8 @@ void Host::admit(Registrar &registrar, const Catalog &into) const {
 void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into) {
     // Kept whatever comes of it: the plugin may have kept the registry.
     Ledger &book = ledger();
-    Registrar &registrar = *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_.api));
+    Registrar &registrar =
+        *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_.api, book.signatures));
     registrar.run(entry);
     admit(registrar, into);
     const Registration registration = registrar.take();
@@ -251,7 +252,8 @@ Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin)
     if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
         throw Rejected(rejection->code, rejection->message);
     }
-    Registrar &registrar = *book.registrars.emplace_back(std::make_unique<Registrar>(plugin.identity(), &table_.api));
+    Registrar &registrar =
+        *book.registrars.emplace_back(std::make_unique<Registrar>(plugin.identity(), &table_.api, book.signatures));
     registrar.run(std::get<Loaded>(loaded).entry);
     keep_mapped(std::move(std::get<Loaded>(loaded))); // whatever comes of it: threads of its own may run in it
     keep_held(place.directory);
@@ -295,7 +297,7 @@ void Host::load(const std::string &path) {
     if (record.status != PluginRecord::Status::loaded) {
         throw Error(OPDOCK_LOAD_FAILED, fmt::format("{}: {}: {}", path, record.code, record.reason));
     }
-    next.plugins.push_back(std::move(record));
+    next.add(std::move(record));
     publish_catalog(std::move(next));
 }
 
@@ -317,7 +319,7 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
     record.id = id;
     record.vendor = vendor;
     record.origin = "program";
-    next.plugins.push_back(std::move(record));
+    next.add(std::move(record));
     publish_catalog(std::move(next));
 }
 

@@ -17,6 +17,7 @@
 #include "library_versions.hpp"
 #include "memo.hpp"
 #include "register.hpp"
+#include "signatures.hpp"
 
 namespace opdock::core {
 
@@ -35,6 +36,7 @@ struct Ledger {
     // Guarded by `loading`, and by nothing while the host opens.
     LibraryVersions library_versions;
     HeldDirectories directories;
+    Signatures signatures;
     std::vector<Shutdown> shutdowns; // of what was registered in this process, in that order
 
     // Guards everything below. Never held while a plugin's code runs.

@@ -19,19 +19,6 @@ uint64_t next_target_id() {
     return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-Candidate candidate_of(const Implementation &implementation, uint32_t id) {
-    Candidate candidate;
-    candidate.impl_id = implementation.impl_id;
-    candidate.kind = implementation.kind;
-    candidate.vendor = implementation.vendor;
-    candidate.priority = implementation.priority;
-    candidate.device_kind = implementation.device;
-    candidate.dtypes = implementation.dtypes;
-    candidate.architectures = implementation.architectures;
-    candidate.id = id;
-    return candidate;
-}
-
 } // namespace
 
 Deployment &Host::deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const {
@@ -166,19 +153,21 @@ Key Host::key_for(const Catalog &catalog, DLDevice device, const std::vector<uin
 }
 
 Decision Host::decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device) const {
-    std::vector<Candidate> candidates(op.implementations.size());
     std::vector<Contender> contenders(op.implementations.size());
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
-    for (uint32_t i = 0; i < candidates.size(); ++i) {
+    for (size_t i = 0; i < contenders.size(); ++i) {
         const Implementation &implementation = *op.implementations[i];
-        candidates[i] = candidate_of(implementation, i);
-        contenders[i].candidate = &candidates[i];
+        contenders[i].candidate = &implementation;
         // One that the device kind drops anyway is not on this device: there is nothing to know about it there.
         if (same_name(implementation.device, key.device_kind)) {
-            const Deployment &here = deployment(book, implementation, device);
-            contenders[i].availability = here.known_availability();
-            contenders[i].health = {!here.is_out(), here.out_reason()};
+            const auto here = book.deployments.find({&implementation, device_key(device)});
+            if (here == book.deployments.end()) {
+                contenders[i].availability = Deployment::availability_before_use(implementation);
+            } else {
+                contenders[i].availability = here->second->known_availability();
+                contenders[i].health = {!here->second->is_out(), here->second->out_reason()};
+            }
         }
     }
     return resolve(contenders, key, policy.effective(op.name, key.device_kind, key.device_index));

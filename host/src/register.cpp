@@ -26,7 +26,8 @@ constexpr uint32_t known_required_device_flags = 0;
 
 } // namespace
 
-Registrar::Registrar(PluginIdentity identity, const opdock_host *host) : identity_(std::move(identity)) {
+Registrar::Registrar(PluginIdentity identity, const opdock_host *host, Signatures &signatures)
+    : identity_(std::move(identity)), signatures_(signatures) {
     table_.struct_size = OPDOCK_STRUCT_SIZE(opdock_registry, fail);
     table_.abi_major = OPDOCK_ABI_MAJOR;
     table_.abi_minor = OPDOCK_ABI_MINOR;
@@ -206,7 +207,7 @@ void Registrar::add_op(const opdock_op &given) {
     const std::string text = copy_text("signature", op.signature);
     OpDeclaration declaration;
     try {
-        declaration.signature = std::make_shared<const Signature>(parse_signature(text));
+        declaration.signature = signatures_.parse(text);
     } catch (const Error &error) {
         misdeclared_.insert(text.substr(0, text.find('(')));
         throw Rejected(RejectCode::bad_signature, error.what());

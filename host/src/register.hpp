@@ -13,6 +13,7 @@
 #include "opdock/plugin.h"
 #include "registration.hpp"
 #include "reject.hpp"
+#include "signatures.hpp"
 
 namespace opdock::core {
 
@@ -35,7 +36,8 @@ inline constexpr size_t max_registrations = 65536;
 
 class Registrar {
   public:
-    Registrar(PluginIdentity identity, const opdock_host *host);
+    // `signatures` need not outlive run().
+    Registrar(PluginIdentity identity, const opdock_host *host, Signatures &signatures);
 
     // Runs the entry on this thread. Afterwards either errors() is empty and registration() holds everything, or
     // nothing.
@@ -71,6 +73,7 @@ class Registrar {
     void finish();
 
     PluginIdentity identity_;
+    Signatures &signatures_;
     opdock_registry table_ = {};
     Registration registration_;
     std::vector<std::shared_ptr<Implementation>> implementations_; // until finish()

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "candidate.hpp"
 #include "opdock/plugin.h"
-#include "policy.hpp"
 #include "signature.hpp"
 
 namespace opdock::core {
@@ -38,21 +38,14 @@ struct Callbacks {
     decltype(opdock_impl::workspace_size) workspace_size = nullptr;
 };
 
-struct Implementation {
+struct Implementation : Candidate {
     std::string op;
-    std::string impl_id;
-    std::string vendor; // empty for kinds without one
-    std::string device; // kind
     std::string plugin; // id
     std::string dtypes_text;
-    Kind kind = Kind::default_;
-    int32_t priority = 0;
     uint32_t alignment = 0; // bytes, 0: each dtype's size
     uint32_t flags = 0;
     uint32_t required_flags = 0;
     uint32_t tune_version = 0;
-    std::vector<std::vector<uint32_t>> dtypes; // allowed tuples of packed dtypes, empty: all
-    std::vector<std::string> architectures;    // empty: all
     std::vector<Knob> knobs;
     // The form of the op's signature that the plugin declared, and so the one its kernel knows.
     std::shared_ptr<const Signature> form;

@@ -49,8 +49,8 @@ class Rules {
     // True, with `rule` and `reason`, when one of the rules drops the contender; else `token` says what named it.
     bool drop(const Contender &contender) {
         const Candidate &candidate = *contender.candidate;
-        if (!same_name(candidate.device_kind, key_.device_kind)) {
-            return because(Rule::device, "it runs on " + candidate.device_kind + ", not on " + key_.device_kind);
+        if (!same_name(candidate.device, key_.device_kind)) {
+            return because(Rule::device, "it runs on " + candidate.device + ", not on " + key_.device_kind);
         }
         if (!takes_dtypes(candidate)) {
             return because(Rule::dtypes, "it takes dtypes " + alternatives(candidate.dtypes, dtypes_text) + ", not " +
@@ -174,16 +174,17 @@ Decision resolve(std::span<const Contender> contenders, const Key &key, OpPolicy
     Decision decision;
     std::vector<Ranked> places;
     Rules rules(key, policy);
-    for (const Contender &contender : contenders) {
+    for (std::size_t id = 0; id < contenders.size(); ++id) {
+        const Contender &contender = contenders[id];
         const Candidate &candidate = *contender.candidate;
         if (rules.drop(contender)) {
-            decision.dropped.push_back({candidate.id, candidate.impl_id, rules.rule, std::move(rules.reason)});
+            decision.dropped.push_back({id, candidate.impl_id, rules.rule, std::move(rules.reason)});
             continue;
         }
         const Token &token = policy.order[rules.token];
         places.push_back(
             {rules.token, candidate.priority,
-             Kept{candidate.id, candidate.impl_id, candidate.kind, candidate.vendor, token,
+             Kept{id, candidate.impl_id, candidate.kind, candidate.vendor, token,
                   quote(token.text()) + " in " + order_of(policy.order_source), contender.availability.answer}});
     }
     // Wider than 32 bits, so that the lowest priority can be negated.

@@ -11,22 +11,11 @@
 #include <string_view>
 #include <vector>
 
+#include "candidate.hpp"
 #include "policy_stack.hpp"
 #include "token.hpp"
 
 namespace opdock::core {
-
-// What an implementation says of itself.
-struct Candidate {
-    std::uint32_t id = 0; // the caller's
-    std::string impl_id;
-    Kind kind = Kind::default_;
-    std::string vendor; // of kind vendor
-    std::int32_t priority = 0;
-    std::string device_kind;
-    std::vector<std::vector<std::uint32_t>> dtypes; // allowed tuples of packed dtypes; empty: all
-    std::vector<std::string> architectures;         // "sm_90a" exact, "sm_80+" this or newer; empty: all
-};
 
 // Whether the machine can run it. What nobody has asked yet is unknown, and stays in the chain.
 struct Availability {
@@ -63,7 +52,7 @@ enum class Rule { device, dtypes, architecture, allow_vendors, deny_vendors, hea
 std::string_view rule_name(Rule rule);
 
 struct Kept {
-    std::uint32_t id;
+    std::size_t id; // which of the contenders
     std::string impl_id;
     Kind kind;
     std::string vendor;
@@ -73,7 +62,7 @@ struct Kept {
 };
 
 struct Dropped {
-    std::uint32_t id;
+    std::size_t id; // which of the contenders
     std::string impl_id;
     Rule rule;
     std::string reason; // names what decided: "vendor 'acme' is denied by PLUGIN_DENY_VENDORS"

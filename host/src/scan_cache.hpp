@@ -5,10 +5,10 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "log.hpp"
@@ -47,8 +47,8 @@ class ScanCache {
     const Log &log_;
     bool warned_ = false;
     bool forget_ = false;
-    std::map<std::string, std::vector<std::byte>, std::less<>> rows_; // by path
-    std::vector<std::string> changed_;                                // paths
+    std::unordered_map<std::string, std::vector<std::byte>> rows_; // by path
+    std::vector<std::string> changed_;                             // paths
 };
 
 } // namespace opdock::core

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iterator>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -57,26 +58,26 @@ class Search {
     bool directory(const std::string &path, const std::string &origin, bool requested) {
         std::vector<PluginCandidate> found;
         const std::size_t problems = result_.problems.size();
-        std::vector<fs::path> entries;
+        std::vector<std::string> names;
         std::error_code error;
         for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
-            entries.push_back(entry->path());
+            names.push_back(entry->path().native().substr(entry->path().native().rfind('/') + 1));
         }
         if (error) {
             problem(path, origin, error.message(), requested);
         }
-        std::sort(entries.begin(), entries.end()); // so that nothing depends on the file system, messages included
-        for (const fs::path &entry : entries) {
-            const std::string name = entry.filename().string();
+        std::sort(names.begin(), names.end()); // so that nothing depends on the file system, messages included
+        const std::string folder = path.ends_with('/') ? path : path + '/';
+        for (const std::string &name : names) {
             if (name.starts_with('.')) { // half-written files of installers and editors
                 continue;
             }
             if (name.ends_with(".so") || name == "plugin.json") {
-                file(entry.string(), origin, requested, found);
+                file(folder + name, origin, requested, found);
                 continue;
             }
             // A manifest in a folder of its own, so that several can be installed side by side.
-            const std::string manifest = (entry / "plugin.json").string();
+            const std::string manifest = folder + name + "/plugin.json";
             struct stat status = {};
             if (stat(manifest.c_str(), &status) == 0) {
                 file(manifest, origin, requested, found);
@@ -108,9 +109,15 @@ class Search {
     // it knows more.
     void add(std::vector<PluginCandidate> found) {
         const auto by_name = [](const PluginCandidate &c) {
-            return std::tuple(fs::path(c.path).filename().string(), c.path, c.manifest);
+            const std::string_view path = c.path;
+            return std::tuple(path.substr(path.rfind('/') + 1), path, std::string_view(c.manifest));
         };
-        std::sort(found.begin(), found.end(), [&](const PluginCandidate &a, const PluginCandidate &b) {
+        const auto sort = [&](auto before) {
+            if (!std::is_sorted(found.begin(), found.end(), before)) { // a directory's files are
+                std::sort(found.begin(), found.end(), before);
+            }
+        };
+        sort([&](const PluginCandidate &a, const PluginCandidate &b) {
             return std::pair(a.manifest.empty(), by_name(a)) < std::pair(b.manifest.empty(), by_name(b));
         });
         std::erase_if(found, [&](const PluginCandidate &candidate) {
@@ -123,8 +130,7 @@ class Search {
                     std::generic_category().message(reason), candidate.requested);
             return true;
         });
-        std::sort(found.begin(), found.end(),
-                  [&](const PluginCandidate &a, const PluginCandidate &b) { return by_name(a) < by_name(b); });
+        sort([&](const PluginCandidate &a, const PluginCandidate &b) { return by_name(a) < by_name(b); });
         std::move(found.begin(), found.end(), std::back_inserter(result_.candidates));
     }
 

@@ -1,6 +1,6 @@
 #include "transcript.hpp"
 
-#include <deque>
+#include <vector>
 
 #include "byte_codec.hpp"
 #include "reject.hpp"
@@ -60,7 +60,11 @@ class Payload {
         if (size > OPDOCK_TRANSCRIPT_LONGEST_TEXT) {
             unreadable("a text is longer than a probe sends");
         }
-        return texts_.emplace_back(reader_.text_of(size)).c_str();
+        const char *text = reinterpret_cast<const char *>(reader_.take(size + 1).data());
+        if (text[size] != '\0') {
+            unreadable("a text does not end");
+        }
+        return text;
     }
 
     const opdock_knob *const *knobs(uint32_t count) {
@@ -68,8 +72,8 @@ class Payload {
             unreadable("it has fewer knobs than it says");
         }
         pointers_.reserve(count);
-        for (uint32_t i = 0; i < count; ++i) {
-            opdock_knob &knob = knobs_.emplace_back();
+        knobs_.resize(count); // and never again: pointers into it are handed out
+        for (opdock_knob &knob : knobs_) {
             const opdock_knob *given = begin_struct(knob);
             if (given != nullptr) {
                 knob.name = text();
@@ -101,8 +105,7 @@ class Payload {
 
   private:
     ByteReader reader_;
-    std::deque<std::string> texts_;
-    std::deque<opdock_knob> knobs_;
+    std::vector<opdock_knob> knobs_;
     std::vector<const opdock_knob *> pointers_;
 };
 

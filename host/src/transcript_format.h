@@ -8,7 +8,7 @@
  *     byte 0 or 1      0: the plugin passed null, and nothing follows
  *     the struct       as many bytes as this build knows, zero where the plugin knows fewer; a function that is there
  *                      is sent as 1 in place of its address, every other pointer as 0
- *     its strings      in the order of their fields: four bytes of length and the bytes, or length NULL_TEXT
+ *     its strings      in the order of their fields: four bytes of length, the bytes and a NUL, or length NULL_TEXT
  *     its knobs        of an implementation, unless they are too many to be looked at: each like a struct
  */
 #ifndef OPDOCK_TRANSCRIPT_FORMAT_H

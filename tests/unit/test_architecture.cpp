@@ -77,7 +77,8 @@ TEST_CASE("a plugin with an architecture that could never match is rejected, not
     const opdock_host host = {};
     const auto errors = [&](const char *architectures) {
         registered_architectures = architectures;
-        Registrar registrar({"test", "", "test"}, &host);
+        Signatures signatures;
+        Registrar registrar({"test", "", "test"}, &host, signatures);
         registrar.run(register_with_architectures);
         return registrar.errors();
     };

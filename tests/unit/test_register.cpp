@@ -713,12 +713,13 @@ TEST_CASE("the implementations of a plugin file are of the vendor that its note 
         impl.vendor = "other";
         return registry->register_impl(registry, &impl);
     };
-    core::Registrar strict({"acme", "acme", "/opt/libacme.so", true}, nullptr);
+    core::Signatures signatures;
+    core::Registrar strict({"acme", "acme", "/opt/libacme.so", true, {}}, nullptr, signatures);
     strict.run(entry);
     REQUIRE(strict.errors().size() == 2); // the entry handed the first one on
     CHECK(strict.errors().front().code == core::RejectCode::bad_field);
     CHECK(contains(strict.errors().front().message, "vendor is 'other', but the plugin is of vendor 'acme'"));
-    core::Registrar program({"acme", "acme", "acme"}, nullptr);
+    core::Registrar program({"acme", "acme", "acme"}, nullptr, signatures);
     program.run(entry);
     CHECK(program.errors().empty());
 }

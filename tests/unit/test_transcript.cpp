@@ -35,7 +35,8 @@ void take_apart(const std::vector<std::byte> &bytes) {
         if (transcript.stage() == Transcript::Stage::complete) {
             opdock_host host = {};
             host.fail = nobody_fails;
-            Registrar registrar({"acme", "acme", "libacme.so"}, &host);
+            Signatures signatures;
+            Registrar registrar({"acme", "acme", "libacme.so"}, &host, signatures);
             registrar.run([&](opdock_registry *registry) { return transcript.replay(registry); });
         }
     } catch (const Rejected &rejected) {
