@@ -38,7 +38,8 @@ struct Attempt {
     bool plain = false;
     // How many calls to other ops its kernel has under way: until they return, it must not go.
     std::atomic<uint32_t> pins{0};
-    opdock_kernel kernel = nullptr; // when it is ready
+    opdock_kernel kernel = nullptr;      // when it is ready
+    opdock_prepared *prepared = nullptr; // whose kernel is the host's until the first run
     // Calls served; written by one thread, read by any.
     std::atomic<uint64_t> served{0};
     uint64_t alignment_mask = 0; // of every data pointer, where it asks for more than the dtypes do

@@ -41,6 +41,11 @@ class Deployment {
     // Counts a failure; true when it was the one that takes the implementation out of the chain.
     bool count_failure(const std::string &reason);
     void count_success() { consecutive_failures_.store(0, std::memory_order_relaxed); }
+    bool was_called() const { return called_.load(std::memory_order_relaxed); }
+    // Whether this is the first call of it on this device; true once.
+    bool is_first_call() {
+        return !called_.load(std::memory_order_relaxed) && !called_.exchange(true, std::memory_order_relaxed);
+    }
     bool has_failures() const { return consecutive_failures_.load(std::memory_order_relaxed) != 0; }
     bool is_out() const { return out_.load(std::memory_order_relaxed); }
     std::string out_reason() const;
@@ -63,6 +68,7 @@ class Deployment {
     std::string out_reason_;
     std::atomic<int32_t> consecutive_failures_{0};
     std::atomic<bool> out_{false};
+    std::atomic<bool> called_{false};
 };
 
 } // namespace opdock::core

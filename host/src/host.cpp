@@ -111,7 +111,7 @@ Host::Host(HostOptions options)
       system_policy_file_(options.system_policy_file), workspace_(options.workspace),
       probe_(options.probe ? *options.probe : find_probe()),
       cache_folder_(options.cache_folder ? *options.cache_folder : cache_folder(environment_)),
-      table_(new_plugin_table()), ledger_(new Ledger) {
+      table_(new_plugin_table()), ledger_(new Ledger(journal_folder())) {
     try {
         open(options);
     } catch (...) {
@@ -229,7 +229,8 @@ OpEntry &Host::op(std::string_view name) const {
 void Host::start_over_in_child() {
     forks_.fetch_add(1, std::memory_order_relaxed);
     table_.users = 0; // those of the parent's other threads
-    auto *fresh = new Ledger;
+    ledger().journal.leave_to_parent();
+    auto *fresh = new Ledger(journal_folder());
     ledger_.store(fresh, std::memory_order_release);
     publish(*fresh, true);
 }

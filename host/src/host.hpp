@@ -109,6 +109,9 @@ class Host {
     Key key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const;
     Decision decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device) const;
 
+    // What a process that dies of a first call leaves behind: an entry that stands as long as what is returned.
+    Journal::Open note_first_call(Deployment &deployment) const;
+
     Memo &adopt(std::unique_ptr<Memo> memo);
     void release(Memo *memo);
     // Writes the log line when `implementation` did not serve the op's last call. `failures`: those tried before it.
@@ -159,6 +162,9 @@ class Host {
     DeviceCount device_count(const DeviceProvider &provider) const;
     PolicyStack process_policy() const { return *policy_.load(std::memory_order_acquire); }
     Ledger &ledger() const { return *ledger_.load(std::memory_order_acquire); }
+    std::string journal_folder() const { return cache_folder_.empty() ? "" : cache_folder_ + "/journal"; }
+    // Learns from what killed earlier processes.
+    void read_journals(ScanCache &cache) const;
 
     const uint64_t id_;
     Log log_;

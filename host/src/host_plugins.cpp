@@ -71,6 +71,7 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
         }
     }
     ScanCache cache(cache_folder_, log_);
+    read_journals(cache);
     if (options.rescan) {
         cache.forget_all();
     }
@@ -248,6 +249,7 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
 Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin) const {
     const KeepFloatingPoint keep;
     const DeferredPlugin::Place &place = plugin.place();
+    const Journal::Open entry = book.journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}});
     auto loaded = core::load(*place.directory, place.name, place.identity);
     if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
         throw Rejected(rejection->code, rejection->message);
@@ -274,6 +276,44 @@ Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin)
     book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
     log_.debug(fmt::format("Plugin '{}' opened from '{}'", plugin.identity().id, plugin.identity().path));
     return registration;
+}
+
+Journal::Open Host::note_first_call(Deployment &deployment) const {
+    if (!deployment.is_first_call()) {
+        return {};
+    }
+    const Implementation &implementation = deployment.implementation();
+    const std::string plugin =
+        implementation.deferred != nullptr ? implementation.deferred->identity().path : implementation.plugin;
+    return ledger().journal.write({JournalEntry::Doing::calling, plugin, implementation.op, implementation.impl_id});
+}
+
+void Host::read_journals(ScanCache &cache) const {
+    for (const Death &death : Journal::collect(journal_folder())) {
+        const JournalEntry &entry = death.entry;
+        if (entry.doing == JournalEntry::Doing::calling) {
+            log_.warning(fmt::format("Process {} ended in its first call of '{}' for op '{}' (plugin '{}'). "
+                                     "PLUGIN_PER_OP or PLUGIN_DENY_VENDORS can keep it from being chosen.",
+                                     death.process, entry.impl_id, entry.op, entry.path));
+            continue;
+        }
+        log_.warning(fmt::format("Process {} ended while it opened plugin '{}'", death.process, entry.path));
+        std::optional<Scan> scan = cache.find_any(entry.path);
+        if (!scan || scan->rejection) {
+            continue;
+        }
+        ++scan->deaths;
+        if (scan->deaths >= 2) { // once may have been something else's doing
+            scan->transcript = nullptr;
+            scan->rejection = Rejection{
+                RejectCode::host_died, entry.path,
+                fmt::format("{} processes ended while they opened '{}', though it passed when it was tried in "
+                            "a process of its own.\nIt is not opened again until the file changes or "
+                            "`plugin-ls --rescan` is run. Its vendor should know.",
+                            scan->deaths, entry.path)};
+        }
+        cache.keep(entry.path, *scan);
+    }
 }
 
 void Host::load(const std::string &path) {

@@ -14,6 +14,7 @@
 #include "chain.hpp"
 #include "deployment.hpp"
 #include "held_directory.hpp"
+#include "journal.hpp"
 #include "library_versions.hpp"
 #include "memo.hpp"
 #include "register.hpp"
@@ -31,6 +32,9 @@ struct DeviceCount {
 };
 
 struct Ledger {
+    explicit Ledger(std::string journal_folder) : journal(std::move(journal_folder)) {}
+
+    Journal journal;
     // Taken first, by whoever loads plugins late; held while their entries run.
     std::mutex loading;
     // Guarded by `loading`, and by nothing while the host opens.

@@ -9,9 +9,27 @@
 
 namespace opdock::core {
 
+namespace {
+
+// The first run of an implementation: written down, then the kernel's own.
+opdock_status first_run(const opdock_problem *problem, const opdock_call *call) {
+    Attempt &attempt = *static_cast<Attempt *>(problem->host_data);
+    const Journal::Open entry = attempt.host.note_first_call(attempt.deployment);
+    const opdock_status status = attempt.kernel(problem, call);
+    __atomic_store_n(&attempt.prepared->kernel, attempt.kernel, __ATOMIC_RELAXED);
+    return status;
+}
+
+} // namespace
+
 Prepared::Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen)
     : opdock_prepared{chosen->kernel, &chosen->problem, chosen->workspace_size}, shape(std::move(of)),
-      attempt(std::move(chosen)), generation(host.generation()), current_generation(&host.generation_counter()) {}
+      attempt(std::move(chosen)), generation(host.generation()), current_generation(&host.generation_counter()) {
+    if (!attempt->deployment.was_called()) {
+        attempt->prepared = this;
+        kernel = first_run;
+    }
+}
 
 std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const PolicyPtr &policy) {
     Host &host = *op.host;

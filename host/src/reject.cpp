@@ -51,6 +51,7 @@ constexpr std::array rows{
     Row{RejectCode::probe_unreadable, "the record of its registration cannot be read"},
     Row{RejectCode::registration_changed, "registers something else than when it was scanned"},
     Row{RejectCode::file_changed, "changed while it was loaded"},
+    Row{RejectCode::host_died, "processes ended while they opened it"},
 };
 
 } // namespace
@@ -73,7 +74,7 @@ bool is_skip(RejectCode code) {
 }
 
 bool is_quarantine(RejectCode code) {
-    return code == RejectCode::probe_died || code == RejectCode::probe_timed_out;
+    return code == RejectCode::probe_died || code == RejectCode::probe_timed_out || code == RejectCode::host_died;
 }
 
 std::vector<RejectCode> all_reject_codes() {

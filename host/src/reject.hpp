@@ -57,6 +57,7 @@ enum class RejectCode {
     // Opening it for real, after it was scanned.
     registration_changed = 53,
     file_changed = 54,
+    host_died = 55,
 };
 
 // "OPDOCK-E005"

@@ -26,6 +26,8 @@ struct Scan {
     std::optional<Rejection> rejection;
     // Of its registration. Without one, and without a rejection, it was not tried.
     std::shared_ptr<const Transcript> transcript;
+    // How many processes ended while they opened it.
+    std::uint32_t deaths = 0;
 };
 
 // Looks at the file; none of its code runs.

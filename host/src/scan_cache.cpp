@@ -46,6 +46,7 @@ std::vector<std::byte> encode_scan(const Scan &scan) {
     writer.value(scan.identity.size);
     writer.value(scan.identity.modified);
     writer.value(scan.identity.changed);
+    writer.value(scan.deaths);
     writer.text(scan.build_id);
     writer.value(static_cast<std::uint8_t>(scan.note.has_value()));
     if (scan.note) {
@@ -75,6 +76,7 @@ std::optional<Scan> decode_scan(std::span<const std::byte> bytes, const std::str
         scan.identity.size = reader.value<std::uint64_t>();
         scan.identity.modified = reader.value<std::int64_t>();
         scan.identity.changed = reader.value<std::int64_t>();
+        scan.deaths = reader.value<std::uint32_t>();
         scan.build_id = reader.text();
         if (reader.value<std::uint8_t>() != 0) {
             Note &note = scan.note.emplace();

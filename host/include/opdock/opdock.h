@@ -198,7 +198,8 @@ OPDOCK_API const char *opdock_prepared_impl(const opdock_prepared *prepared);
 /* Runs it with new pointers: call->data has problem->n_tensors of them. No validation, no fallback, no counting; the
  * kernel's status comes back as it is. Any number of threads at once. The device must be current. */
 static inline opdock_status opdock_prepared_run(const opdock_prepared *prepared, const opdock_call *call) {
-    return prepared->kernel(prepared->problem, call);
+    /* The first run may go through the host, which then steps aside. */
+    return __atomic_load_n(&prepared->kernel, __ATOMIC_RELAXED)(prepared->problem, call);
 }
 
 /* After a run of this thread returned `status`, which is not OPDOCK_OK: makes opdock_last_error() what the kernel said

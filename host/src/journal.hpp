@@ -1,0 +1,78 @@
+// What this process is doing with a plugin's code at the moment, where the next process finds it when this one dies of
+// it: opening the plugin, and the first call of each implementation.
+//
+// A file of a few pages in the cache folder, mapped: writing an entry is writing memory, and what was written outlives
+// the process, however it ends. While the process lives it holds a lock on the file.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace opdock::core {
+
+struct JournalEntry {
+    enum class Doing : std::uint32_t { opening = 1, calling = 2 };
+    Doing doing = Doing::opening;
+    std::string path; // of the plugin
+    std::string op;   // of a call
+    std::string impl_id;
+};
+
+// What a process that is gone was doing when it went.
+struct Death {
+    std::int64_t process = 0;
+    JournalEntry entry;
+};
+
+class Journal {
+    struct Slot;
+
+  public:
+    // An entry that stands as long as this lives.
+    class Open {
+      public:
+        Open() = default;
+        Open(Open &&other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+        Open &operator=(Open &&) = delete;
+        ~Open();
+
+      private:
+        friend class Journal;
+        explicit Open(Slot *slot) : slot_(slot) {}
+        Slot *slot_ = nullptr;
+    };
+
+    // An empty folder: nothing is written. The file is made with the first entry; where it cannot be, there is none.
+    explicit Journal(std::string folder);
+    ~Journal();
+    Journal(const Journal &) = delete;
+    Journal &operator=(const Journal &) = delete;
+
+    // [any thread] Where there is no room for one more the entry is left out.
+    Open write(const JournalEntry &entry);
+
+    // In a forked child, before its other threads: the file is the parent's.
+    void leave_to_parent();
+
+    // Reads and removes what processes that are gone left in the folder.
+    static std::vector<Death> collect(const std::string &folder);
+
+  private:
+    struct File;
+    File *file();
+
+    const std::string folder_;
+    std::mutex mutex_; // of making the file
+    std::atomic<File *> file_{nullptr};
+    bool tried_ = false;
+    std::string name_;
+    int descriptor_ = -1;
+};
+
+} // namespace opdock::core

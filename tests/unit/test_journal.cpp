@@ -1,0 +1,175 @@
+#include "journal.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "made_host.hpp"
+#include "temporary_directory.hpp"
+
+using namespace opdock::core;
+using opdock::test::contains;
+using opdock::test::MadeHost;
+using opdock::test::TemporaryDirectory;
+
+namespace {
+
+const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+
+// Runs `work` in a child that must end as `signal` says, 0 for a plain end.
+template<class Work>
+void in_child(int signal, Work work) {
+    const pid_t child = fork();
+    if (child == 0) {
+        std::signal(SIGABRT, SIG_DFL); // not the test's
+        work();
+        _exit(0);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK((WIFSIGNALED(status) ? WTERMSIG(status) : 0) == signal);
+}
+
+MadeHost host_in(const TemporaryDirectory &directory, const std::string &fixture) {
+    return MadeHost({{"XDG_CACHE_HOME", directory.path().string()}}, "/nonexistent", {(fixtures / fixture).string()});
+}
+
+opdock_status call_next(MadeHost &host) {
+    float in[] = {1, 2, 3};
+    float out[] = {0, 0, 0};
+    return host.op("badco.next")
+        .try_call({opdock::Tensor(in, opdock::f32, {3})}, {opdock::Tensor(out, opdock::f32, {3})});
+}
+
+std::size_t files_in(const std::filesystem::path &folder) {
+    std::error_code none;
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder, none), {}));
+}
+
+} // namespace
+
+TEST_CASE("what a process was doing when it was killed is found by the next") {
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    in_child(SIGKILL, [&] {
+        Journal journal(folder);
+        { const auto over = journal.write({JournalEntry::Doing::opening, "/opt/libdone.so", "", ""}); }
+        const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        const auto calling = journal.write({JournalEntry::Doing::calling, "/opt/libbeta.so", "gelu", "vendor.beta"});
+        raise(SIGKILL);
+    });
+    const std::vector<Death> deaths = Journal::collect(folder);
+    REQUIRE(deaths.size() == 2);
+    CHECK(deaths[0].entry.doing == JournalEntry::Doing::opening);
+    CHECK(deaths[0].entry.path == "/opt/libacme.so");
+    CHECK(deaths[1].entry.doing == JournalEntry::Doing::calling);
+    CHECK(deaths[1].entry.path == "/opt/libbeta.so");
+    CHECK(deaths[1].entry.op == "gelu");
+    CHECK(deaths[1].entry.impl_id == "vendor.beta");
+    CHECK(Journal::collect(folder).empty());
+    CHECK(files_in(folder) == 0);
+}
+
+TEST_CASE("a process that lives, or ends well, leaves nothing to be found") {
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    Journal journal(folder);
+    const auto open = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+    CHECK(files_in(folder) == 1);
+    CHECK(Journal::collect(folder).empty());
+    CHECK(files_in(folder) == 1);
+    in_child(0, [&] {
+        CHECK(Journal::collect(folder).empty());
+        Journal other(folder);
+        const auto entry = other.write({JournalEntry::Doing::opening, "/opt/libbeta.so", "", ""});
+    });
+    CHECK(files_in(folder) == 1);
+}
+
+TEST_CASE("what is in the folder and is no journal is not taken for one") {
+    const TemporaryDirectory directory;
+    directory.write("1-abcdef.journal", "rubbish");
+    directory.write("2-abcdef.journal", std::string(100'000, '\xff'));
+    directory.write("notes.txt", "mine");
+    CHECK(Journal::collect(directory.path().string()).empty());
+    CHECK(std::filesystem::exists(directory.path() / "notes.txt"));
+    CHECK(Journal::collect("/nonexistent").empty());
+}
+
+TEST_CASE("without a folder nothing is written, and names that are too long are cut") {
+    Journal none("");
+    { const auto entry = none.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""}); }
+    const TemporaryDirectory directory;
+    in_child(SIGKILL, [&] {
+        Journal journal(directory.path().string());
+        const auto entry = journal.write({JournalEntry::Doing::calling, std::string(5000, 'p'), "op", "id"});
+        raise(SIGKILL);
+    });
+    const auto deaths = Journal::collect(directory.path().string());
+    REQUIRE(deaths.size() == 1);
+    CHECK(deaths[0].entry.path.starts_with("pppp"));
+}
+
+TEST_CASE("a plugin that kills its host twice, though its probe lives, is not opened a third time") {
+    const TemporaryDirectory directory;
+    for (int death = 0; death < 2; ++death) {
+        in_child(SIGABRT, [&] {
+            auto host = host_in(directory, "libaborts_in_host.so");
+            call_next(host);
+        });
+    }
+    auto host = host_in(directory, "libaborts_in_host.so");
+    CHECK(host.logged("ended while it opened plugin") == 1);
+    const nlohmann::json plugin = host->describe()["plugins"][0];
+    CHECK(plugin["code"] == "OPDOCK-E055");
+    CHECK(contains(plugin["reason"].get<std::string>(), "2 processes ended while they opened"));
+    auto again = host_in(directory, "libaborts_in_host.so");
+    CHECK(again->describe()["plugins"][0]["code"] == "OPDOCK-E055");
+}
+
+TEST_CASE("a crash in the first call of an implementation is named at the next start, with plugin and op") {
+    for (const bool prepared : {false, true}) {
+        CAPTURE(prepared);
+        const TemporaryDirectory directory;
+        in_child(SIGABRT, [&] {
+            auto host = host_in(directory, "libaborts_in_kernel.so");
+            if (prepared) {
+                float in[] = {1};
+                float out[] = {0};
+                const opdock::Tensor a(in, opdock::f32, {1});
+                const opdock::Tensor b(out, opdock::f32, {1});
+                (void)host.op("badco.next").prepare({&a}, {&b}).run({in, out});
+            } else {
+                call_next(host);
+            }
+        });
+        auto host = host_in(directory, "libaborts_in_kernel.so");
+        CHECK(host.logged("ended in its first call of 'vendor.badco' for op 'badco.next'") == 1);
+        CHECK(host->describe()["plugins"][0]["status"] ==
+              "loaded"); // said, not judged: calls depend on their arguments
+        auto later = host_in(directory, "libaborts_in_kernel.so");
+        CHECK(later.logged("ended in its first call") == 0);
+    }
+}
+
+TEST_CASE("the first run of a prepared call is written down, later ones are not") {
+    const TemporaryDirectory directory;
+    auto host = host_in(directory, "libkeeps_registry.so");
+    float in[] = {1};
+    float out[] = {0};
+    const opdock::Tensor a(in, opdock::f32, {1});
+    const opdock::Tensor b(out, opdock::f32, {1});
+    auto prepared = host.op("badco.next").prepare({&a}, {&b});
+    const opdock_kernel before = prepared.c()->kernel;
+    CHECK(prepared.run({in, out}) == OPDOCK_OK);
+    CHECK((prepared.c()->kernel != before));
+    CHECK(out[0] == 2);
+    auto second = host.op("badco.next").prepare({&a}, {&b});
+    CHECK((second.c()->kernel == prepared.c()->kernel));
+}
