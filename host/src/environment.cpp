@@ -48,6 +48,11 @@ constexpr std::array table = {
     VariableInfo{Variable::scan_cache, "SCAN_CACHE", "on or off", "on",
                  "off: what plugins register is not remembered between processes, each is tried again.", ""},
     VariableInfo{Variable::skip_cuda, "SKIP_CUDA", "1 or 0", "0", "1: plugins for CUDA are not loaded.", ""},
+    VariableInfo{
+        Variable::trust, "TRUST", "off, warn, require", "off",
+        "Whether a plugin must be signed with a trusted key or listed by its SHA-256: warn says in the log which "
+        "ones are not, require rejects them before any of their code runs.",
+        ""},
     VariableInfo{Variable::log_level, "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR", "INFO",
                  "Lines below this level are not logged.", ""},
 };
@@ -201,12 +206,14 @@ Environment make_environment(std::string_view prefix, const RawEnvironment &raw,
     if (secure) {
         environment.warnings.push_back("this process has raised privileges: variables that begin with " +
                                        environment.prefix + (ignored.empty() ? "" : ignored + ")") +
-                                       " and the user's plugin directory are ignored");
+                                       " and the user's plugin directory and trusted keys are ignored");
     } else {
         environment.user_data_dir = user_folder(raw, "XDG_DATA_HOME", "/.local/share", environment.warnings);
         std::vector<std::string> again; // of HOME
         environment.user_cache_dir = user_folder(raw, "XDG_CACHE_HOME", "/.cache",
                                                  raw.contains("XDG_CACHE_HOME") ? environment.warnings : again);
+        environment.user_config_dir = user_folder(raw, "XDG_CONFIG_HOME", "/.config",
+                                                  raw.contains("XDG_CONFIG_HOME") ? environment.warnings : again);
         warn_of_misspelt(environment.prefix, raw, environment.warnings);
     }
     return environment;
@@ -218,7 +225,8 @@ Environment capture_environment(std::string_view prefix) {
     for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
         const std::string name(text.substr(0, text.find('=')));
-        if (!name.starts_with(prefix) && name != "HOME" && name != "XDG_DATA_HOME" && name != "XDG_CACHE_HOME") {
+        if (!name.starts_with(prefix) && name != "HOME" && name != "XDG_DATA_HOME" && name != "XDG_CACHE_HOME" &&
+            name != "XDG_CONFIG_HOME") {
             continue;
         }
         // With raised privileges secure_getenv answers null, and only the names are kept, for the warning.

@@ -25,6 +25,7 @@ enum class Variable {
     modules_only,
     scan_cache,
     skip_cuda,
+    trust,
     log_level,
 };
 
@@ -53,6 +54,8 @@ struct Environment {
     std::string user_data_dir;
     // $XDG_CACHE_HOME, or .cache in the home directory; empty as above.
     std::string user_cache_dir;
+    // $XDG_CONFIG_HOME, or .config in the home directory; empty as above.
+    std::string user_config_dir;
     // The process has raised privileges (AT_SECURE): everything above is empty, whatever was set.
     bool secure = false;
     // What a person should know: values ignored or cut, misspelt names.

@@ -108,8 +108,8 @@ std::string cache_folder(const Environment &environment) {
 Host::Host(HostOptions options)
     : id_(next_host_id()), log_(options.log), environment_given_(options.environment.has_value()),
       environment_(environment_given_ ? *options.environment : capture_environment(options.prefix)),
-      system_policy_file_(options.system_policy_file), workspace_(options.workspace),
-      probe_(options.probe ? *options.probe : find_probe()),
+      system_policy_file_(options.system_policy_file), system_trust_folder_(options.system_trust_folder),
+      workspace_(options.workspace), probe_(options.probe ? *options.probe : find_probe()),
       cache_folder_(options.cache_folder ? *options.cache_folder : cache_folder(environment_)),
       table_(new_plugin_table()), ledger_(new Ledger(journal_folder())) {
     try {

@@ -44,6 +44,7 @@ struct HostOptions {
     // What tests replace.
     std::optional<Environment> environment; // none: the process's own
     std::string system_policy_file = core::system_policy_file;
+    std::string system_trust_folder = core::system_trust_folder;
     std::optional<std::vector<SearchDirectory>> standard_directories; // none: beside the library, /usr/local, /usr
     std::optional<std::string> cache_folder; // none: opdock in the user's cache directory; empty: no cache
     std::optional<std::string> probe;        // none: the one that belongs to the library
@@ -137,6 +138,11 @@ class Host {
     // What is known of the file, if it may be taken as far as can be told without opening it in this process; throws
     // Rejected. What it says of itself goes into the record.
     Scan scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record);
+    // Whether the file may be believed at all; throws Rejected. What is only questionable goes into the log or the
+    // record.
+    void judge_trust(const PluginCandidate &candidate, const DeferredPlugin::Place &place, PluginRecord &record);
+    void judge_place(const std::string &path, bool refuse, PluginRecord &record);
+    const TrustedKeys &trusted_keys();
     // Throws Rejected when there were errors, or when what was registered does not go with what is there.
     void admit(Registrar &registrar, const Catalog &into) const;
     // Runs the entry in this process and adds what it registers; throws Rejected, with nothing added.
@@ -171,6 +177,7 @@ class Host {
     bool environment_given_; // and so not to be captured again
     Environment environment_;
     std::string system_policy_file_;
+    const std::string system_trust_folder_;
     WorkspaceAllocator workspace_;
     const std::string probe_;
     const std::string cache_folder_;

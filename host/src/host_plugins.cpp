@@ -111,6 +111,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         const std::filesystem::path path = candidate.path;
         DeferredPlugin::Place place{ledger().directories.of(path), path.filename().string(), {}};
         place.identity = identity_in(place);
+        judge_trust(candidate, place, record);
         const Scan scan = this->scan(place, into, cache, record);
         place.identity = scan.identity;
         const PluginIdentity identity{record.id, record.vendor, record.path, true, scan.note->devices};
@@ -162,6 +163,9 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
         cache.keep(record.path, scan);
     }
     refuse_rejected();
+    if (scan.identity != place.identity) {
+        throw Rejected(RejectCode::file_changed, changed_since_judged(record.path).message);
+    }
     if (kept) { // the file is the same; the machine may be another
         if (const auto reason = judge_cpu_features(place.name, scan.note->cpu_features, machine_cpu_features())) {
             throw Rejected(RejectCode::cpu_feature_missing, *reason);
@@ -332,6 +336,7 @@ void Host::load(const std::string &path) {
     candidate.origin = "program";
     candidate.requested = true;
     ScanCache cache(cache_folder_, log_);
+    book.trust.keys.reset(); // somebody may have trusted another key since
     PluginRecord record = load_file(candidate, next, cache);
     cache.save();
     if (record.status != PluginRecord::Status::loaded) {

@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,8 +19,10 @@
 #include "journal.hpp"
 #include "library_versions.hpp"
 #include "memo.hpp"
+#include "path_rules.hpp"
 #include "register.hpp"
 #include "signatures.hpp"
+#include "trusted_keys.hpp"
 
 namespace opdock::core {
 
@@ -31,6 +35,13 @@ struct DeviceCount {
     std::string reason; // why it could not say
 };
 
+// What was found out while plugins were judged.
+struct TrustMemory {
+    PathRules rules;
+    std::set<std::string, std::less<>> blamed; // places that a warning was written of
+    std::optional<TrustedKeys> keys;           // read when they are first needed
+};
+
 struct Ledger {
     explicit Ledger(std::string journal_folder) : journal(std::move(journal_folder)) {}
 
@@ -41,6 +52,7 @@ struct Ledger {
     LibraryVersions library_versions;
     HeldDirectories directories;
     Signatures signatures;
+    TrustMemory trust;
     std::vector<Shutdown> shutdowns; // of what was registered in this process, in that order
 
     // Guards everything below. Never held while a plugin's code runs.

@@ -30,13 +30,6 @@ bool is_still(const FileIdentity &judged, const HeldDirectory &directory, const 
     return ::fstatat(directory.descriptor(), name.c_str(), &status, 0) == 0 && identity_of(status) == judged;
 }
 
-Rejection changed(const std::filesystem::path &path) {
-    return {RejectCode::file_changed, path,
-            fmt::format("'{}' was changed or replaced after it was judged, so it is not used.\n"
-                        "Install plugins by renaming them into place, then open the host again.",
-                        path.filename().string())};
-}
-
 } // namespace
 
 // glibc says what is wrong in one sentence only, so it is told apart by its words.
@@ -84,12 +77,19 @@ Rejection no_entry(const std::filesystem::path &path) {
                         path.filename().string())};
 }
 
+Rejection changed_since_judged(const std::filesystem::path &path) {
+    return {RejectCode::file_changed, path,
+            fmt::format("'{}' was changed or replaced after it was judged, so it is not used.\n"
+                        "Install plugins by renaming them into place, then open the host again.",
+                        path.filename().string())};
+}
+
 std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::string &name,
                                      const FileIdentity &judged) {
     using boost::dll::load_mode::type;
     const std::filesystem::path path = std::filesystem::path(directory.path()) / name;
     if (!is_still(judged, directory, name)) {
-        return changed(path);
+        return changed_since_judged(path);
     }
     boost::dll::shared_library library;
     try {
@@ -100,7 +100,7 @@ std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::
         return explain_refusal(path, loader_text(error.what()));
     }
     if (!is_still(judged, directory, name)) {
-        return changed(path);
+        return changed_since_judged(path);
     }
     if (!library.has(OPDOCK_ENTRY_SYMBOL)) {
         return no_entry(path);

@@ -30,6 +30,9 @@ Rejection explain_refusal(const std::filesystem::path &path, std::string text);
 
 Rejection no_entry(const std::filesystem::path &path);
 
+// The file is not the one that was judged.
+Rejection changed_since_judged(const std::filesystem::path &path);
+
 // To be called once something of the plugin is registered: from then on the process holds pointers into it, and threads
 // of its own may run in it.
 void keep_mapped(Loaded &&loaded);

@@ -180,6 +180,7 @@ Manifest parse_manifest(std::string_view text, const std::string &path) {
     if (manifest.library.empty()) {
         throw Error(OPDOCK_LOAD_FAILED, path + ":1:1: expected a field 'library' with the path of the plugin");
     }
+    manifest.digest = sha256_of(text);
     return manifest;
 }
 

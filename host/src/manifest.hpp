@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "digest.hpp"
+
 namespace opdock::core {
 
 struct Manifest {
@@ -16,6 +18,7 @@ struct Manifest {
     std::string library;
     std::string tune;
     std::string signature;
+    Digest digest{}; // SHA-256 of the text
     // "FILE:LINE:COLUMN: unknown field 'x'; did you mean 'y'?"
     std::vector<std::string> warnings;
 };

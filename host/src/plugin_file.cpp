@@ -57,6 +57,11 @@ PluginFile::~PluginFile() {
     ::close(descriptor_);
 }
 
+bool PluginFile::is_changed() const {
+    struct stat status {};
+    return ::fstat(descriptor_, &status) != 0 || identity_of(status) != identity_;
+}
+
 void PluginFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
     while (!bytes.empty()) {
         const ssize_t got = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));

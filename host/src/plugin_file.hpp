@@ -28,6 +28,8 @@ class PluginFile {
     const std::string &name() const { return name_; }
     std::uint64_t size() const { return identity_.size; }
     const FileIdentity &identity() const { return identity_; }
+    // Whether it was written to, or given other permissions, since it was opened.
+    bool is_changed() const;
 
     // Fills all of `bytes`.
     void read(std::uint64_t offset, std::span<std::byte> bytes) const;

@@ -51,6 +51,13 @@ Policy policy_from_settings(std::span<const Setting> settings) {
         for (const std::string_view name : names) {
             known = known || name == setting.name;
         }
+        if (setting.name == "trust" || setting.name == "trusted_sha256") {
+            throw Error(OPDOCK_INVALID_POLICY,
+                        "setting " + quote(setting.name) +
+                            " is not a program's: plugins are judged when the host opens, before "
+                            "there is a policy of the program; set it in the environment or in a "
+                            "policy file");
+        }
         if (!known) {
             throw Error(OPDOCK_INVALID_POLICY, "expected a setting (" + one_of(names) + "), found " +
                                                    quote(setting.name) + did_you_mean(setting.name, names));
@@ -77,6 +84,10 @@ Policy policy_from_environment(const Environment &environment) {
         if (const std::string *value = environment.find(order[i])) {
             set_item(policy.everywhere, names[i], *value, environment.place(order[i]), environment.name(order[i]));
         }
+    }
+    if (const std::string *value = environment.find(Variable::trust)) {
+        policy.trust =
+            Item<Trust>{parse_trust(*value, environment.place(Variable::trust)), environment.name(Variable::trust)};
     }
     return policy;
 }

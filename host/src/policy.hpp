@@ -11,6 +11,7 @@
 
 #include "environment.hpp"
 #include "token.hpp"
+#include "trust_policy.hpp"
 
 namespace opdock::core {
 
@@ -28,6 +29,7 @@ struct Item {
 };
 
 using Vendors = std::vector<std::string>; // folded
+using Digests = std::vector<std::string>; // SHA-256, in hexadecimal
 
 // The items for all devices, or for one kind or one device. What is not set comes from elsewhere; an empty list that is
 // set is a list of nobody.
@@ -45,6 +47,10 @@ struct Policy {
     PolicySection everywhere;
     // By "cuda" or "cuda:0" (folded). Within one policy the most specific section that has an item wins.
     std::map<std::string, PolicySection, std::less<>> devices;
+    // Only what is known when plugins are looked for counts: neither the program's policy, which needs an open host,
+    // nor a thread's scope has these.
+    std::optional<Item<Trust>> trust;
+    std::optional<Item<Digests>> trusted_sha256;
     // Nothing below this policy counts: an item it lacks has its default. So is the effective policy of a thread.
     bool complete = false;
 

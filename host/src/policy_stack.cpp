@@ -123,6 +123,8 @@ void put(nlohmann::json &json, const char *name, const std::optional<Item<T>> &i
     json["sources"][name] = item ? item->source : built_in_source;
     if constexpr (std::is_same_v<T, Kind>) {
         json[name] = kind_name(item ? item->value : Kind::default_);
+    } else if constexpr (std::is_same_v<T, Trust>) {
+        json[name] = trust_name(item ? item->value : Trust::off);
     } else if constexpr (std::is_same_v<T, bool>) {
         json[name] = item && item->value;
     } else {
@@ -181,6 +183,24 @@ bool PolicyStack::strict() const {
     return strict && strict->value;
 }
 
+TrustPolicy PolicyStack::trust() const {
+    TrustPolicy result;
+    result.source = result.digests_source = built_in_source;
+    bool is_set = false;
+    for (const PolicyPtr &layer : {enforce, environment, config, system}) {
+        if (layer && layer->trust && !is_set) {
+            result.mode = layer->trust->value;
+            result.source = layer->trust->source;
+            is_set = true;
+        }
+        if (layer && layer->trusted_sha256 && result.digests == nullptr) {
+            result.digests = &layer->trusted_sha256->value;
+            result.digests_source = layer->trusted_sha256->source;
+        }
+    }
+    return result;
+}
+
 Policy PolicyStack::flattened() const {
     const std::vector<Layer> layers = layers_of(*this);
     std::set<std::string, std::less<>> ops;
@@ -199,6 +219,11 @@ Policy PolicyStack::flattened() const {
     }
     Policy policy;
     policy.complete = true;
+    const TrustPolicy in_force = trust();
+    policy.trust = Item<Trust>{in_force.mode, in_force.source};
+    if (in_force.digests != nullptr) {
+        policy.trusted_sha256 = Item<Digests>{*in_force.digests, in_force.digests_source};
+    }
     policy.everywhere = section_in_force(layers, keys_of(""), ops);
     // A section states everything that is in force there, so that a higher layer's items for all devices keep their
     // place above a lower layer's section. One that says what its kind says already is left out; "cuda" comes before
@@ -220,6 +245,8 @@ Policy PolicyStack::flattened() const {
 
 nlohmann::json policy_json(const Policy &flattened) {
     nlohmann::json json = section_json(flattened.everywhere);
+    put(json, "trust", flattened.trust);
+    put(json, "trusted_sha256", flattened.trusted_sha256);
     for (const auto &[device, section] : flattened.devices) {
         json["devices"][device] = section_json(section);
     }

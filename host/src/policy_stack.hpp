@@ -31,6 +31,14 @@ struct OpPolicy {
     bool operator==(const OpPolicy &) const = default;
 };
 
+// Whether plugins must be trusted, and which are by their digest.
+struct TrustPolicy {
+    Trust mode = Trust::off;
+    std::string source;
+    const Digests *digests = nullptr; // null when no layer has a list; lives as long as the stack
+    std::string digests_source;
+};
+
 // A value: copy it, replace a layer, publish the copy. A null layer has no items.
 struct PolicyStack {
     PolicyPtr enforce;             // `enforce:` of /etc/opdock/policy.yaml
@@ -46,14 +54,17 @@ struct PolicyStack {
     // Whether strict holds where no device is in question: opening the host, checking names.
     bool strict() const;
 
+    // Of the layers that are known when the host opens: not of scopes and the program.
+    TrustPolicy trust() const;
+
     // Everything in force as one complete policy, to be handed to another thread and pushed there as a scope. Items
     // keep the sources they came from.
     Policy flattened() const;
 };
 
-// {"prefer", "strict", "allow_vendors", "deny_vendors", "per_op", "sources": {setting: where}}, and for the sections
-// that differ from it "devices": {"cuda:0": {the same}}. A list that is not set is null; the source of an op's order is
-// under "per_op.OP".
+// {"prefer", "strict", "allow_vendors", "deny_vendors", "per_op", "trust", "trusted_sha256", "sources": {setting:
+// where}}, and for the sections that differ from it "devices": {"cuda:0": {the same, without trust}}. A list that is
+// not set is null; the source of an op's order is under "per_op.OP".
 nlohmann::json policy_json(const Policy &flattened);
 
 } // namespace opdock::core

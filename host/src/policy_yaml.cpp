@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 
 #include "bounded_file.hpp"
 #include "bounded_yaml.hpp"
@@ -20,11 +21,13 @@ class Reader {
 
     // A map of items, into policy.everywhere, and `devices`. What `extra` names is the caller's.
     void policy(const YamlNode &map, Policy &policy, std::string_view extra = {}) {
-        section(map, policy.everywhere, "devices", extra);
+        const std::array others = {std::string_view("devices"), trust_key, digests_key, extra};
+        section(map, policy.everywhere, others);
+        trust(map, policy);
         if (const YamlNode *devices = find(map, "devices")) {
             for (const auto &[key, value] : entries(*devices, "a map of sections such as 'cuda' or 'cuda:0'")) {
                 PolicySection &device = policy.devices[device_name(key, policy)];
-                section(value, device, {}, {});
+                section(value, device, {});
             }
         }
     }
@@ -51,7 +54,35 @@ class Reader {
     }
 
   private:
-    void section(const YamlNode &map, PolicySection &section, std::string_view extra, std::string_view other_extra) {
+    static constexpr std::string_view trust_key = "trust";
+    static constexpr std::string_view digests_key = "trusted_sha256";
+
+    void trust(const YamlNode &map, Policy &policy) const {
+        for (const auto &[key, value] : entries(map, "a map of settings")) {
+            const std::string source = place(key).text();
+            if (key.text == trust_key) {
+                policy.trust = Item<Trust>{parse_trust(scalar(value), place(value)), source};
+            } else if (key.text == digests_key) {
+                policy.trusted_sha256 = Item<Digests>{digests(value), source};
+            }
+        }
+    }
+
+    Digests digests(const YamlNode &node) const {
+        if (node.type != Type::sequence) {
+            reject(place(node), 0,
+                   "expected a list of SHA-256 digests, found " + describe(node) +
+                       "; write [] for none, or leave the setting out");
+        }
+        Digests result;
+        for (const YamlNode &item : node.items) {
+            result.push_back(parse_sha256(scalar(item), place(item)));
+        }
+        return result;
+    }
+
+    // What `others` names is not the section's, but may stand beside it.
+    void section(const YamlNode &map, PolicySection &section, std::span<const std::string_view> others) {
         const YamlNode *prefer_vendor = nullptr;
         const YamlNode *prefer_vendor_key = nullptr;
         for (const auto &[key, value] : entries(map, "a map of settings")) {
@@ -67,8 +98,8 @@ class Reader {
                 section.deny_vendors = Item<Vendors>{vendors(value), source};
             } else if (key.text == "per_op") {
                 per_op(value, section, source);
-            } else if (key.text != extra && key.text != other_extra) {
-                unknown(key, hint(key.text, extra, other_extra));
+            } else if (std::find(others.begin(), others.end(), key.text) == others.end()) {
+                unknown(key, hint(key.text, others));
             }
         }
         if (prefer_vendor != nullptr) {
@@ -77,15 +108,18 @@ class Reader {
         }
     }
 
-    static std::string hint(std::string_view key, std::string_view extra, std::string_view other_extra) {
+    static std::string hint(std::string_view key, std::span<const std::string_view> others) {
         if (key == "enforce") {
             return "; only the system's policy file enforces, at its top level";
         }
         if (key == "devices") {
             return "; sections for devices do not nest";
         }
+        if (key == trust_key || key == digests_key) {
+            return "; it concerns the whole process and stands beside 'devices'";
+        }
         std::vector<std::string_view> known(setting_names().begin(), setting_names().end());
-        for (const std::string_view name : {extra, other_extra}) {
+        for (const std::string_view name : others) {
             if (!name.empty()) {
                 known.push_back(name);
             }

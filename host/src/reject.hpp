@@ -58,6 +58,11 @@ enum class RejectCode {
     registration_changed = 53,
     file_changed = 54,
     host_died = 55,
+    // Whether it may be trusted, judged before anything of it is read.
+    unsafe_place = 60,
+    unsigned_ = 61,
+    signature_invalid = 62,
+    untrusted_key = 63,
 };
 
 // "OPDOCK-E005"

@@ -90,7 +90,7 @@ class Search {
 
     void file(const std::string &path, const std::string &origin, bool requested, std::vector<PluginCandidate> &found) {
         if (!path.ends_with(".json")) {
-            found.push_back({path, origin, requested, {}, {}, {}});
+            found.push_back({path, origin, requested, {}, {}, {}, {}});
             return;
         }
         try {
@@ -99,7 +99,7 @@ class Search {
                 result_.problems.push_back({warning, requested, true});
             }
             found.push_back({std::move(manifest.library), origin, requested, path, std::move(manifest.tune),
-                             std::move(manifest.signature)});
+                             std::move(manifest.signature), manifest.digest});
         } catch (const Error &error) {
             result_.problems.push_back({std::string(error.what()) + " (" + origin + ")", requested, false});
         }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "digest.hpp"
 #include "environment.hpp"
 
 namespace opdock::core {
@@ -35,10 +36,11 @@ struct SearchPath {
 struct PluginCandidate {
     std::string path;
     std::string origin;
-    bool requested = false; // asked for by name: in strict mode the host does not open when it does not load
-    std::string manifest;   // the plugin.json that named it, or ""
-    std::string tune;       // from the manifest; "" leaves the file beside the plugin
-    std::string signature;  // from the manifest, or ""
+    bool requested = false;   // asked for by name: in strict mode the host does not open when it does not load
+    std::string manifest;     // the plugin.json that named it, or ""
+    std::string tune;         // from the manifest; "" leaves the file beside the plugin
+    std::string signature;    // from the manifest, or ""
+    Digest manifest_digest{}; // of the manifest as it was read
 };
 
 // Something a person must know: a path that is not there, a wrong manifest.

@@ -141,9 +141,10 @@ class MadeHost {
   public:
     explicit MadeHost(const core::RawEnvironment &environment = {}, const std::string &system_policy = "/nonexistent",
                       std::vector<std::string> modules = {}, core::WorkspaceAllocator workspace = {},
-                      std::optional<std::string> probe = {}, bool rescan = false)
-        : host_(std::make_unique<core::Host>(
-              options(environment, system_policy, std::move(modules), workspace, std::move(probe), rescan))) {}
+                      std::optional<std::string> probe = {}, bool rescan = false,
+                      const std::string &system_trust = "/nonexistent")
+        : host_(std::make_unique<core::Host>(options(environment, system_policy, std::move(modules), workspace,
+                                                     std::move(probe), rescan, system_trust))) {}
 
     MadeHost(const MadeHost &) = delete;
     MadeHost &operator=(const MadeHost &) = delete;
@@ -189,7 +190,7 @@ class MadeHost {
   private:
     core::HostOptions options(const core::RawEnvironment &environment, const std::string &system_policy,
                               std::vector<std::string> modules, core::WorkspaceAllocator workspace,
-                              std::optional<std::string> probe, bool rescan) {
+                              std::optional<std::string> probe, bool rescan, const std::string &system_trust) {
         core::HostOptions made;
         made.probe = std::move(probe);
         made.rescan = rescan;
@@ -197,6 +198,7 @@ class MadeHost {
         made.modules = std::move(modules);
         made.environment = core::make_environment("PLUGIN_", environment, false);
         made.system_policy_file = system_policy;
+        made.system_trust_folder = system_trust;
         made.standard_directories = std::vector<core::SearchDirectory>{};
         made.log = core::Log(
             [](void *self, int32_t, const char *line) { static_cast<MadeHost *>(self)->lines_.add(line); }, this);

@@ -47,7 +47,7 @@ TEST_CASE("the table of variables is complete and names each once") {
     CHECK(names == std::set<std::string>{"PLUGIN_PREFER", "PLUGIN_PREFER_VENDOR", "PLUGIN_STRICT",
                                          "PLUGIN_ALLOW_VENDORS", "PLUGIN_DENY_VENDORS", "PLUGIN_PER_OP",
                                          "PLUGIN_CONFIG", "PLUGIN_MODULES", "PLUGIN_MODULES_ONLY", "PLUGIN_SCAN_CACHE",
-                                         "PLUGIN_SKIP_CUDA", "PLUGIN_LOG_LEVEL"});
+                                         "PLUGIN_SKIP_CUDA", "PLUGIN_TRUST", "PLUGIN_LOG_LEVEL"});
 }
 
 TEST_CASE("a prefix that cannot begin a variable's name is refused") {
@@ -110,8 +110,9 @@ TEST_CASE("with raised privileges the environment and the user's directory are i
     CHECK(environment.values.empty());
     CHECK(environment.user_data_dir.empty());
     REQUIRE(environment.warnings.size() == 1);
-    CHECK(environment.warnings[0] == "this process has raised privileges: variables that begin with PLUGIN_ "
-                                     "(PLUGIN_PREFER, PLUGIN_MODULES) and the user's plugin directory are ignored");
+    CHECK(environment.warnings[0] ==
+          "this process has raised privileges: variables that begin with PLUGIN_ "
+          "(PLUGIN_PREFER, PLUGIN_MODULES) and the user's plugin directory and trusted keys are ignored");
 }
 
 TEST_CASE("the user's data directory is XDG's, or the usual one in the home directory") {

@@ -320,6 +320,30 @@ TEST_CASE("a device that goes back to what holds everywhere keeps its section in
     CHECK_FALSE(worker.effective("gelu", "cuda", 1).strict);
 }
 
+TEST_CASE("trust is decided by the highest source that is known when a host opens") {
+    const auto with = [](Trust trust, const char *source) {
+        Policy policy;
+        policy.trust = Item<Trust>{trust, source};
+        return std::make_shared<const Policy>(policy);
+    };
+    PolicyStack stack;
+    CHECK(stack.trust().mode == Trust::off);
+    CHECK(stack.trust().source == "built-in");
+    CHECK(stack.trust().digests == nullptr);
+    stack.system = with(Trust::warn, "system");
+    CHECK(stack.trust().mode == Trust::warn);
+    stack.config = with(Trust::require, "config");
+    CHECK(stack.trust().mode == Trust::require);
+    stack.environment = with(Trust::off, "variable");
+    CHECK(stack.trust().source == "variable");
+    stack.program = with(Trust::require, "program");
+    stack.scopes = {std::make_shared<const Policy>(stack.flattened())};
+    CHECK(stack.trust().source == "variable");
+    stack.enforce = with(Trust::require, "enforce");
+    CHECK(stack.trust().source == "enforce");
+    CHECK(stack.flattened().trust->value == Trust::require);
+}
+
 TEST_CASE("the policy prints every item with its source") {
     PolicyStack stack;
     Policy variables;
@@ -346,5 +370,9 @@ TEST_CASE("the policy prints every item with its source") {
     section["strict"] = true;
     section["sources"]["strict"] = "/p.yaml:4:5";
     expected["devices"]["cuda:0"] = section;
+    expected["trust"] = "off";
+    expected["trusted_sha256"] = nullptr;
+    expected["sources"]["trust"] = "built-in";
+    expected["sources"]["trusted_sha256"] = "built-in";
     CHECK(json == expected);
 }

@@ -21,9 +21,9 @@ constexpr std::array<std::string_view, 12> settings = {
     "PER_OP",        "PREFER", "PREFER_VENDOR", "SKIP_CUDA", "STRICT",  "TRUST",
 };
 
-constexpr std::array<std::string_view, 6> others = {
-    "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",  "LD_LIBRARY_PATH",
-    "LD_PRELOAD",           "ROCR_VISIBLE_DEVICES", "XDG_DATA_HOME",
+constexpr std::array<std::string_view, 7> others = {
+    "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD",
+    "ROCR_VISIBLE_DEVICES", "XDG_CONFIG_HOME",     "XDG_DATA_HOME",
 };
 
 template<class Range>

@@ -53,6 +53,11 @@ std::string render_paths(const json &paths, const Page &page) {
 std::string render_policy(const json &policy, const Page &page) {
     Table table;
     add_settings(table, policy, "");
+    table.row({{"trust"}, {words(policy.at("trust"))}, {source_of(policy, "trust"), Tint::quiet}});
+    const json &digests = policy.at("trusted_sha256");
+    table.row({{"trusted_sha256"},
+               {digests.empty() ? "none" : words(digests, ", ")}, // null is empty too
+               {source_of(policy, "trusted_sha256"), Tint::quiet}});
     if (const auto devices = policy.find("devices"); devices != policy.end()) {
         for (const auto &[device, section] : devices->items()) {
             add_settings(table, section, device + " ");

@@ -66,6 +66,8 @@ void check_policy(const json &policy) {
                            {"allow_vendors", Is::list_or_null},
                            {"deny_vendors", Is::list_or_null},
                            {"per_op", Is::object},
+                           {"trust", Is::text},
+                           {"trusted_sha256", Is::list_or_null},
                            {"sources", Is::object}});
     for (const auto &[op, order] : policy["per_op"].items()) {
         CHECK(order.is_array());

@@ -13,7 +13,7 @@ foreach(expected include/opdock/plugin.h include/opdock/plugin.hpp include/opdoc
         message(FATAL_ERROR "${expected} is not installed; installed are: ${files}")
     endif()
 endforeach()
-foreach(expected README.md REQUIREMENTS.md errors.md ops.md policy.md signatures.md)
+foreach(expected README.md REQUIREMENTS.md errors.md ops.md policy.md signatures.md trust.md)
     if(NOT "share/doc/opdock/${expected}" IN_LIST files)
         message(FATAL_ERROR "${expected} is not installed; installed are: ${files}")
     endif()

@@ -10,18 +10,20 @@ using opdock::cli::Page;
 static const Page plain(false);
 
 TEST_CASE("every setting names its source") {
-    CHECK(render_policy(small_document()["policy"], plain) == R"(  prefer         vendor     from PLUGIN_PREFER
-  strict         no         built-in
-  allow_vendors  everybody  built-in
-  deny_vendors   evil       from PLUGIN_DENY_VENDORS
-  per_op.gelu    reference  from /etc/opdock/policy.yaml
+    CHECK(render_policy(small_document()["policy"], plain) == R"(  prefer          vendor     from PLUGIN_PREFER
+  strict          no         built-in
+  allow_vendors   everybody  built-in
+  deny_vendors    evil       from PLUGIN_DENY_VENDORS
+  per_op.gelu     reference  from /etc/opdock/policy.yaml
+  trust           warn       from PLUGIN_TRUST
+  trusted_sha256  none       built-in
 )");
 }
 
 TEST_CASE("an empty allow list reads differently from none") {
     json policy = small_document()["policy"];
     policy["allow_vendors"] = json::array();
-    CHECK(render_policy(policy, plain).find("allow_vendors  nobody") != std::string::npos);
+    CHECK(render_policy(policy, plain).find("allow_vendors   nobody") != std::string::npos);
 }
 
 TEST_CASE("search paths name what brought them, in order") {

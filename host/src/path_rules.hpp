@@ -1,0 +1,51 @@
+// Who else could put something in a file's place: owners and permissions of the file, of its folder and of every folder
+// and link on the way to it, as it is written and as it really is.
+//
+// Allowed are root and the effective user; the group of root and the effective group may write. Above a file's own
+// folder everybody may write where the sticky bit keeps them from replacing what is not theirs, as in /tmp.
+#pragma once
+
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <sys/stat.h>
+
+namespace opdock::core {
+
+class PathRules {
+  public:
+    struct Fault {
+        std::string place; // the file, folder or link to blame
+        std::string what;  // "everybody may write to the folder '/opt/acme' (mode 0777)"
+        std::string remedy;
+        bool is_file = false; // rather than what many files have in common
+    };
+
+    PathRules();
+    PathRules(uid_t user, gid_t group) : user_(user), group_(group) {}
+
+    // The first fault on the way to the file. Nothing as well when the file cannot be looked at. What is found out of a
+    // folder is remembered.
+    std::optional<Fault> judge(const std::string &absolute_path);
+
+  private:
+    struct Folder {
+        std::string real; // empty when it cannot be looked at
+        std::optional<Fault> fault;
+    };
+
+    std::optional<Fault> judge(const std::string &path, int links_left);
+    const Folder &folder(const std::string &path);
+    Folder walk(const std::string &path);
+    const std::optional<Fault> &folder_above(const std::string &real);
+    std::optional<Fault> judge_status(const std::string &path, const struct stat &status, bool sticky_is_fine) const;
+
+    uid_t user_;
+    gid_t group_;
+    std::map<std::string, Folder> folders_;             // by path as it was written
+    std::map<std::string, std::optional<Fault>> above_; // by real path
+};
+
+} // namespace opdock::core

@@ -1,0 +1,41 @@
+#include "digest.hpp"
+
+#include <doctest/doctest.h>
+
+#include "load.hpp"
+#include "temporary_directory.hpp"
+
+using namespace opdock::core;
+using opdock::test::TemporaryDirectory;
+
+TEST_CASE("a digest is SHA-256, of a file as of a text") {
+    const std::string abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    CHECK(hex(sha256_of(std::string_view("abc"))) == abc);
+    const TemporaryDirectory directory;
+    CHECK(hex(sha256_of(PluginFile(directory.write("abc", "abc")))) == abc);
+    CHECK(sha256_of(PluginFile(directory.write("empty", ""))) == sha256_of(std::string_view()));
+    const std::string large(1'000'003, 'x'); // read in pieces
+    CHECK(sha256_of(PluginFile(directory.write("large", large))) == sha256_of(large));
+}
+
+TEST_CASE("a file that is written to while it is read has no digest") {
+    const TemporaryDirectory directory;
+    const PluginFile file(directory.write("library", "one"));
+    directory.write("library", "two");
+    try {
+        sha256_of(file);
+        FAIL("nothing was thrown");
+    } catch (const Rejected &rejected) {
+        CHECK(rejected.code() == RejectCode::file_changed);
+    }
+}
+
+TEST_CASE("bytes have one spelling") {
+    std::array<unsigned char, 2> bytes{};
+    CHECK(parse_hex("00ff", bytes));
+    CHECK(hex(bytes) == "00ff");
+    for (const char *wrong : {"", "00f", "00ff0", "00FF", "00fg", " 0ff", "0x00"}) {
+        CAPTURE(wrong);
+        CHECK_FALSE(parse_hex(wrong, bytes));
+    }
+}

@@ -1,0 +1,147 @@
+#include "path_rules.hpp"
+
+#include <filesystem>
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "temporary_directory.hpp"
+
+using namespace opdock::core;
+using opdock::test::TemporaryDirectory;
+
+namespace {
+
+// /tmp/.../outer/inner/libacme.so, all of it ours and nobody else's.
+struct Tree {
+    TemporaryDirectory directory;
+    std::string outer = (directory.path() / "outer").string();
+    std::string inner = outer + "/inner";
+    std::string file = directory.write("outer/inner/libacme.so", "x").string();
+
+    Tree() {
+        mode(outer, 0755);
+        mode(inner, 0755);
+        mode(file, 0644);
+    }
+    static void mode(const std::string &path, mode_t mode) { REQUIRE(::chmod(path.c_str(), mode) == 0); }
+};
+
+std::string fault_of(const std::string &file, PathRules rules = PathRules()) {
+    const auto fault = rules.judge(file);
+    return fault ? fault->what : "";
+}
+
+} // namespace
+
+TEST_CASE("a file of one's own is fine, also below a sticky folder of everybody's") {
+    const Tree tree;
+    CHECK(fault_of(tree.file) == "");
+    Tree::mode(tree.outer, 01777);
+    CHECK(fault_of(tree.file) == "");
+}
+
+TEST_CASE("a file, its folder and every folder above must not be writable by everybody") {
+    for (const auto place : {&Tree::file, &Tree::inner, &Tree::outer}) {
+        const Tree tree;
+        const std::string &blamed = tree.*place;
+        Tree::mode(blamed, 0757);
+        PathRules rules;
+        const auto fault = rules.judge(tree.file);
+        REQUIRE(fault);
+        CHECK(fault->place == blamed);
+        CHECK(fault->what == "everybody may write to the " + std::string(blamed == tree.file ? "file" : "folder") +
+                                 " '" + blamed + "' (mode 0757)");
+        CHECK(fault->remedy == "chmod o-w '" + blamed + "'");
+        CHECK(fault->is_file == (blamed == tree.file));
+    }
+}
+
+TEST_CASE("the sticky bit does not help the folder a file lies in: others may put libraries beside it") {
+    const Tree tree;
+    Tree::mode(tree.inner, 01777);
+    CHECK(fault_of(tree.file) == "everybody may write to the folder '" + tree.inner + "' (mode 1777)");
+}
+
+TEST_CASE("a group may write if it is the process's own or root's") {
+    const Tree tree;
+    Tree::mode(tree.inner, 0775);
+    CHECK(fault_of(tree.file, PathRules(::geteuid(), ::getegid())) == "");
+    if (::geteuid() != 0) {
+        return; // only root gives folders away
+    }
+    REQUIRE(::chown(tree.inner.c_str(), 0, 4242) == 0);
+    CHECK(fault_of(tree.file) == "group 4242 may write to the folder '" + tree.inner + "' (mode 0775)");
+    CHECK(fault_of(tree.file, PathRules(0, 4242)) == "");
+    Tree::mode(tree.inner, 0755);
+    CHECK(fault_of(tree.file) == "");
+}
+
+TEST_CASE("a file, folder or link of a stranger is at fault") {
+    if (::geteuid() != 0) {
+        const Tree tree; // seen by somebody else
+        const std::string what = fault_of(tree.file, PathRules(::geteuid() + 1, ::getegid()));
+        CHECK(what.find("belongs to user " + std::to_string(::geteuid())) != std::string::npos);
+        return;
+    }
+    for (const auto place : {&Tree::file, &Tree::inner, &Tree::outer}) {
+        const Tree tree;
+        const std::string &blamed = tree.*place;
+        REQUIRE(::chown(blamed.c_str(), 4242, 0) == 0);
+        CHECK(fault_of(tree.file).find("'" + blamed + "' belongs to user 4242, and neither to root") !=
+              std::string::npos);
+        CHECK(fault_of(tree.file, PathRules(4242, 0)) == "");
+    }
+    const Tree tree;
+    const std::string link = tree.outer + "/link.so";
+    std::filesystem::create_symlink(tree.file, link);
+    CHECK(fault_of(link) == "");
+    REQUIRE(::lchown(link.c_str(), 4242, 0) == 0);
+    CHECK(fault_of(link).starts_with("the link '" + link + "' belongs to user 4242"));
+}
+
+TEST_CASE("where links lead is judged as well as where they lie") {
+    const Tree tree;
+    const TemporaryDirectory elsewhere;
+    const std::string folder_link = (elsewhere.path() / "folder").string();
+    const std::string file_link = (elsewhere.path() / "libacme.so").string();
+    const std::string link_to_link = (elsewhere.path() / "again.so").string();
+    std::filesystem::create_symlink(tree.inner, folder_link);
+    std::filesystem::create_symlink(tree.file, file_link);
+    std::filesystem::create_symlink("folder/../inner/libacme.so", link_to_link); // ".." of where the link leads
+    const std::string paths[] = {folder_link + "/libacme.so", file_link, link_to_link};
+    for (const std::string &path : paths) {
+        CHECK(fault_of(path) == "");
+    }
+    Tree::mode(tree.outer, 0777);
+    for (const std::string &path : paths) {
+        CAPTURE(path);
+        CHECK(fault_of(path) == "everybody may write to the folder '" + tree.outer + "' (mode 0777)");
+    }
+    Tree::mode(tree.outer, 0755);
+    Tree::mode(elsewhere.path().string(), 0777);
+    for (const std::string &path : paths) {
+        CAPTURE(path);
+        CHECK(fault_of(path).find(elsewhere.path().string()) != std::string::npos);
+    }
+}
+
+TEST_CASE("what cannot be looked at is somebody else's to report") {
+    const Tree tree;
+    CHECK(fault_of(tree.inner + "/absent.so") == "");
+    CHECK(fault_of(tree.outer + "/absent/libacme.so") == "");
+    std::filesystem::create_symlink("loop", tree.inner + "/loop");
+    CHECK(fault_of(tree.inner + "/loop") == "");
+    CHECK(fault_of(tree.inner + "/loop/libacme.so") == "");
+}
+
+TEST_CASE("a folder is looked at once") {
+    const Tree tree;
+    const std::string second = tree.directory.write("outer/inner/libsecond.so", "x").string();
+    PathRules rules;
+    CHECK_FALSE(rules.judge(tree.file));
+    Tree::mode(tree.outer, 0777);
+    CHECK_FALSE(rules.judge(second));
+    CHECK(PathRules().judge(second));
+}
