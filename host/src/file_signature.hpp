@@ -34,8 +34,8 @@ struct FileSignature {
     bool is_made_with(const PublicKey &key) const;
 };
 
-inline constexpr std::size_t most_signature_bytes = 64 * 1024; // of a file
-inline constexpr std::size_t most_signatures = 64;             // in a file
+inline constexpr std::size_t most_signature_bytes = std::size_t{64} * 1024; // of a file
+inline constexpr std::size_t most_signatures = 64;                          // in a file
 
 // At least one. `path` names the file in messages. Throws Error(OPDOCK_LOAD_FAILED).
 std::vector<FileSignature> parse_signatures(std::string_view text, const std::string &path);

@@ -105,6 +105,7 @@ const TrustedKey &check_judged(const SignedFiles &files, const std::vector<Judge
         throw Rejected(RejectCode::signature_invalid, why_invalid(files, *invalid));
     }
     std::vector<std::string> ids;
+    ids.reserve(judged.size());
     for (const JudgedSignature &one : judged) {
         ids.push_back(one.signature.key_id);
     }

@@ -1,8 +1,9 @@
 """Runs the examples that the tools print and their manuals show, as they stand there.
 
-    run_examples.py PLUGIN_LS PLUGIN_RUN MANUALS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN
+    run_examples.py PLUGIN_LS PLUGIN_RUN PLUGIN_SIGN MANUALS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN
 
-In a folder with the files that they name: x.npy, w.npy and libacme.so, which is ACME_PLUGIN. Each must exit with 0.
+In a folder with the files that they name: x.npy, w.npy, passphrase.txt and libacme.so, which is ACME_PLUGIN. Each must
+exit with 0.
 """
 
 import os
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*plugin-(?:ls|run)(?: |$)")
+COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*plugin-(?:ls|run|sign)(?: |$)")
 
 
 def of_help(text):
@@ -34,6 +35,8 @@ def of_manual(text):
 
 def prepare(folder, environment, acme):
     shutil.copy(acme, folder / "libacme.so")
+    (folder / "passphrase.txt").write_text("correct horse\n", encoding="utf-8")
+    (folder / "passphrase.txt").chmod(0o600)
     for file, dims in {"x.npy": "3,4", "w.npy": "4"}.items():
         subprocess.run(["plugin-run", "relu", "--in", f"input=random:f32[{dims}]", "--out", f"output={file}"],
                        cwd=folder, env=environment, check=True, capture_output=True)
@@ -44,9 +47,9 @@ def prepare(folder, environment, acme):
 
 
 def main():
-    plugin_ls, plugin_run, manuals, cpu, reference, acme = map(pathlib.Path, sys.argv[1:])
+    *tools, manuals, cpu, reference, acme = map(pathlib.Path, sys.argv[1:])
     examples = []
-    for tool in (plugin_ls, plugin_run):
+    for tool in tools:
         text = subprocess.run([tool, "--help"], check=True, capture_output=True, text=True).stdout
         manual = (manuals / tool.name / f"{tool.name}.1").read_text(encoding="utf-8")
         for found in (list(of_help(text)), list(of_manual(manual))):
@@ -58,7 +61,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PLUGIN_")}
-        environment["PATH"] = f"{plugin_ls.parent}:{plugin_run.parent}:{environment['PATH']}:{folder}"
+        environment["PATH"] = ":".join([*(str(tool.parent) for tool in tools), environment["PATH"], name])
         environment["PLUGIN_MODULES"] = f"{cpu}:{reference}:{folder}/libacme.so"
         environment["PLUGIN_MODULES_ONLY"] = "1"
         prepare(folder, environment, acme)

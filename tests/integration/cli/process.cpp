@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include <fcntl.h>
+#include <pty.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -122,6 +123,44 @@ Finished Command::run_on_terminal(const std::vector<std::string> &arguments, uns
     for (ssize_t n = 0; (n = read(terminal.number(), buffer, sizeof buffer)) > 0;) {
         finished.out.append(buffer, static_cast<size_t>(n));
     }
+    return finished;
+}
+
+Finished Command::run_with_terminal(const std::vector<std::string> &arguments,
+                                    const std::vector<std::string> &answers) const {
+    std::vector<std::string> argument_texts = {program_};
+    argument_texts.insert(argument_texts.end(), arguments.begin(), arguments.end());
+    std::vector<std::string> variables;
+    for (const auto &[name, value] : environment_) {
+        variables.push_back(name + "=" + value);
+    }
+    const std::vector<char *> argument_list = pointers(argument_texts);
+    const std::vector<char *> variable_list = pointers(variables);
+    int number = -1;
+    const pid_t child = forkpty(&number, nullptr, nullptr, nullptr);
+    if (child == 0) {
+        execve(program_.c_str(), argument_list.data(), variable_list.data());
+        _exit(127);
+    }
+    const Descriptor terminal(number, "forkpty");
+    Finished finished{0, "", ""};
+    auto answer = answers.begin();
+    size_t answered = 0; // of `out`, up to the last question
+    char buffer[4096];
+    // Reading fails once the other end is closed.
+    for (ssize_t n = 0; (n = read(terminal.number(), buffer, sizeof buffer)) > 0;) {
+        finished.out.append(buffer, static_cast<size_t>(n));
+        if (answer != answers.end() && finished.out.size() > answered && finished.out.ends_with(": ")) {
+            answered = finished.out.size();
+            check(write(terminal.number(), answer->data(), answer->size()) < 0 ? errno : 0, "the terminal");
+            ++answer;
+        }
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0) {
+        check(errno == EINTR ? 0 : errno, "waitpid");
+    }
+    finished.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return finished;
 }
 

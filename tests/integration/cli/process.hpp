@@ -27,6 +27,11 @@ class Command {
     // With a terminal as its output; `out` is what appeared there, `err` stays empty. 0 columns: it does not know.
     Finished run_on_terminal(const std::vector<std::string> &arguments, unsigned short columns = 0) const;
 
+    // With a terminal of its own, on which each answer is typed once the process waits for one: a question stands there
+    // and nothing is shown of what is typed. `out` is what appeared there.
+    Finished run_with_terminal(const std::vector<std::string> &arguments,
+                               const std::vector<std::string> &answers) const;
+
   private:
     int start_and_wait(const std::vector<std::string> &arguments, int out, int err) const;
 

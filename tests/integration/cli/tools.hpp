@@ -1,4 +1,4 @@
-// The two tools under test, and plugins for them.
+// The tools under test, and plugins for them.
 #pragma once
 
 #include <string>
@@ -24,6 +24,7 @@ class Tool : public Command {
         }
         with("HOME", home_.path().string());
         with("XDG_DATA_HOME", home_.path().string());
+        with("XDG_CONFIG_HOME", home_.path().string());
         with("PLUGIN_MODULES_ONLY", "1");
         if (!plugins.empty()) {
             with("PLUGIN_MODULES", modules);

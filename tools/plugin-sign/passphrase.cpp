@@ -1,0 +1,153 @@
+#include "passphrase.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "cli/exit.hpp"
+
+namespace opdock::plugin_sign {
+namespace {
+
+constexpr std::size_t longest = 1024;
+
+class Descriptor {
+  public:
+    explicit Descriptor(int number) : number_(number) {}
+    ~Descriptor() {
+        if (number_ >= 0) {
+            ::close(number_);
+        }
+    }
+    Descriptor(const Descriptor &) = delete;
+    Descriptor &operator=(const Descriptor &) = delete;
+    int number() const { return number_; }
+
+  private:
+    int number_;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// What would end the process ends the reading instead, so that the terminal shows again what is typed.
+class CatchSignals {
+  public:
+    CatchSignals() {
+        struct sigaction action {};
+        action.sa_handler = [](int) { interrupted = 1; }; // no SA_RESTART: reading shall end
+        for (std::size_t i = 0; i < signals.size(); ++i) {
+            ::sigaction(signals.at(i), &action, &before_.at(i));
+        }
+    }
+    ~CatchSignals() {
+        for (std::size_t i = 0; i < signals.size(); ++i) {
+            ::sigaction(signals.at(i), &before_.at(i), nullptr);
+        }
+    }
+    CatchSignals(const CatchSignals &) = delete;
+    CatchSignals &operator=(const CatchSignals &) = delete;
+
+  private:
+    static constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
+    std::array<struct sigaction, signals.size()> before_{};
+};
+
+class WithoutEcho {
+  public:
+    explicit WithoutEcho(int terminal) : terminal_(terminal) {
+        if (::tcgetattr(terminal_, &before_) != 0) {
+            throw cli::Failure("the terminal cannot be told not to show the passphrase");
+        }
+        termios silent = before_;
+        silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+        silent.c_lflag |= ECHONL | ICANON;
+        if (::tcsetattr(terminal_, TCSAFLUSH, &silent) != 0) {
+            throw cli::Failure("the terminal cannot be told not to show the passphrase");
+        }
+    }
+    ~WithoutEcho() { ::tcsetattr(terminal_, TCSAFLUSH, &before_); }
+    WithoutEcho(const WithoutEcho &) = delete;
+    WithoutEcho &operator=(const WithoutEcho &) = delete;
+
+  private:
+    int terminal_;
+    termios before_{};
+};
+
+// Up to the end of the line or of what there is.
+Secret read_line(int from, const std::string &where) {
+    Secret line(longest);
+    for (std::size_t size = 0; size < longest;) {
+        const ssize_t got = ::read(from, line.data() + size, 1);
+        if (got < 0 && errno == EINTR && interrupted == 0) {
+            continue;
+        }
+        if (got < 0) {
+            throw cli::Failure(where + ": " + (errno == EINTR ? "given up" : std::strerror(errno)));
+        }
+        if (got == 0 || line.data()[size] == '\n') {
+            line.shorten(size);
+            return line;
+        }
+        ++size;
+    }
+    throw cli::Failure(fmt::format("{}: a passphrase has less than {} characters", where, longest));
+}
+
+Secret ask(int terminal, const std::string &question) {
+    if (::write(terminal, question.data(), question.size()) < 0) {
+        throw cli::Failure("the terminal cannot be written to");
+    }
+    return read_line(terminal, "the terminal");
+}
+
+Secret not_empty(Secret passphrase, const std::string &where) {
+    if (passphrase.size() == 0) {
+        throw cli::Failure(where + ": the passphrase is empty; --no-passphrase makes a key without one");
+    }
+    return passphrase;
+}
+
+} // namespace
+
+Secret passphrase_from_file(const std::string &path) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    struct stat status = {};
+    if (file.number() < 0 || ::fstat(file.number(), &status) != 0) {
+        throw cli::Failure(path + ": " + std::strerror(errno));
+    }
+    if (S_ISREG(status.st_mode) && (status.st_mode & (S_IRGRP | S_IROTH | S_IWGRP | S_IWOTH)) != 0) {
+        throw cli::Failure(fmt::format("{}: others may read or change this passphrase (mode {:04o}); run `chmod 600`",
+                                       path, status.st_mode & 07777u));
+    }
+    return not_empty(read_line(file.number(), path), path);
+}
+
+Secret passphrase_from_terminal(const std::string &what_for, Times times) {
+    const Descriptor terminal(::open("/dev/tty", O_RDWR | O_CLOEXEC));
+    if (terminal.number() < 0) {
+        throw cli::Failure("there is no terminal to ask for the passphrase of " + what_for +
+                           "; use --passphrase-file FILE");
+    }
+    const CatchSignals signals;
+    const WithoutEcho silent(terminal.number());
+    Secret passphrase = not_empty(ask(terminal.number(), "Passphrase of " + what_for + ": "), "the terminal");
+    if (times == Times::twice) {
+        const Secret again = ask(terminal.number(), "The same again: ");
+        if (again.size() != passphrase.size() ||
+            sodium_memcmp(again.data(), passphrase.data(), passphrase.size()) != 0) {
+            throw cli::Failure("the second passphrase is not the first; nothing was written");
+        }
+    }
+    return passphrase;
+}
+
+} // namespace opdock::plugin_sign

@@ -1,0 +1,34 @@
+// Bytes that nobody else shall see: kept out of swap, wiped when they go.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+
+#include <sodium.h>
+
+namespace opdock::plugin_sign {
+
+class Secret {
+  public:
+    // To be used after prepare_sodium.
+    explicit Secret(std::size_t size)
+        : bytes_(static_cast<unsigned char *>(sodium_malloc(size)), sodium_free), size_(size) {
+        if (bytes_ == nullptr) {
+            throw std::bad_alloc();
+        }
+    }
+
+    unsigned char *data() { return bytes_.get(); }
+    const unsigned char *data() const { return bytes_.get(); }
+    const char *text() const { return reinterpret_cast<const char *>(bytes_.get()); }
+    std::size_t size() const { return size_; }
+    // Leaves out what comes after.
+    void shorten(std::size_t size) { size_ = size; }
+
+  private:
+    std::unique_ptr<unsigned char, void (*)(void *)> bytes_;
+    std::size_t size_;
+};
+
+} // namespace opdock::plugin_sign

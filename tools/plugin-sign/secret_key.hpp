@@ -1,0 +1,36 @@
+// A secret key, as it stands in NAME.key:
+//
+//     opdock.secret-key/1
+//     name acme-2026
+//     public 3b6a27bc...
+//     kdf argon2id 3 268435456          (passes and bytes of memory; or `kdf none` without a passphrase)
+//     salt 5d1f...
+//     nonce 8a0e...
+//     secret 77c1...                    (Ed25519's seed in a secretbox of XSalsa20 and Poly1305; without a passphrase
+//     the
+//                                       seed itself)
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "public_key.hpp"
+#include "secret.hpp"
+
+namespace opdock::plugin_sign {
+
+struct SecretKey {
+    core::PublicKey public_key;
+    Secret bytes; // as crypto_sign_detached takes it
+};
+
+// Asked for a passphrase when one is needed.
+using AskPassphrase = std::function<Secret()>;
+
+// A new key. The text of its file is encrypted with the passphrase, unless that is null.
+std::string make_secret_key(core::PublicKey &public_key, const Secret *passphrase);
+
+// Throws cli::Failure when others may read the file, or when the passphrase is wrong.
+SecretKey read_secret_key(const std::string &path, const AskPassphrase &ask);
+
+} // namespace opdock::plugin_sign

@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <iostream>
+
+#include <sys/stat.h>
+
+#include "cli/exit.hpp"
+#include "commands.hpp"
+#include "error.hpp"
+#include "passphrase.hpp"
+#include "plugin_files.hpp"
+#include "secret_key.hpp"
+#include "written_file.hpp"
+
+namespace opdock::plugin_sign {
+namespace {
+
+// Those by other keys are left as they are, also when they are of an older library: they are not ours.
+std::vector<core::FileSignature> signatures_in(const std::string &path) {
+    struct stat status = {};
+    if (::stat(path.c_str(), &status) != 0) {
+        return {};
+    }
+    try {
+        return core::read_signatures(path);
+    } catch (const core::Error &error) {
+        throw cli::Failure(std::string(error.what()) + "; move it away to have a new one written");
+    }
+}
+
+} // namespace
+
+int sign(const Request &request) {
+    const PluginFiles files = plugin_files(request.subjects.front());
+    const std::string &path = files.signed_files.signature;
+    std::vector<core::FileSignature> signatures = signatures_in(path);
+    const SecretKey key = read_secret_key(request.key, [&] {
+        return request.passphrase_file.empty() ? passphrase_from_terminal(request.key, Times::once)
+                                               : passphrase_from_file(request.passphrase_file);
+    });
+    core::FileSignature signature;
+    signature.library = files.signed_files.library;
+    signature.manifest = files.signed_files.manifest;
+    signature.key_id = key.public_key.id();
+    const std::string text = signature.signed_text();
+    crypto_sign_detached(signature.bytes.data(), nullptr, reinterpret_cast<const unsigned char *>(text.data()),
+                         text.size(), key.bytes.data());
+    std::erase_if(signatures, [&](const core::FileSignature &one) { return one.key_id == signature.key_id; });
+    if (signatures.size() == core::most_signatures) {
+        throw cli::Failure(path + ": it has " + std::to_string(core::most_signatures) +
+                           " signatures already; remove those that nobody needs");
+    }
+    signatures.push_back(signature);
+    replace_file(path, print(signatures));
+    std::cout << path << ": signed with " << key.public_key.text() << '\n';
+    return cli::exit_fine;
+}
+
+} // namespace opdock::plugin_sign

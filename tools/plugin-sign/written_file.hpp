@@ -1,0 +1,33 @@
+// Files that are written whole or not at all.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <sys/types.h>
+
+namespace opdock::plugin_sign {
+
+// A file that did not exist. Removed again unless keep() is called.
+class NewFile {
+  public:
+    // Throws cli::Failure, also when there is anything at this path.
+    NewFile(const std::string &path, mode_t mode);
+    ~NewFile();
+    NewFile(const NewFile &) = delete;
+    NewFile &operator=(const NewFile &) = delete;
+
+    void write(std::string_view text);
+    void keep() { kept_ = true; }
+
+  private:
+    std::string path_;
+    int descriptor_;
+    bool kept_ = false;
+};
+
+// Puts a file with this text in the place of what is there, by renaming: whoever opens it sees the old one or the new
+// one whole. Throws cli::Failure.
+void replace_file(const std::string &path, std::string_view text);
+
+} // namespace opdock::plugin_sign
