@@ -8,8 +8,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "spelling.hpp"
-
 namespace opdock::core {
 namespace {
 
@@ -25,6 +23,15 @@ std::string target_of(const std::string &link) {
     char buffer[PATH_MAX];
     const ssize_t length = ::readlink(link.c_str(), buffer, sizeof buffer);
     return length > 0 ? std::string(buffer, static_cast<std::size_t>(length)) : std::string();
+}
+
+// Whole, and safe to be pasted whatever characters somebody put into it.
+std::string for_shell(const std::string &path) {
+    std::string quoted = "'";
+    for (const char c : path) {
+        quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    return quoted + "'";
 }
 
 // The names of a path, last first, onto those that are left to walk.
@@ -49,13 +56,14 @@ PathRules::PathRules() : PathRules(::geteuid(), ::getegid()) {}
 
 std::optional<PathRules::Fault> PathRules::judge_status(const std::string &path, const struct stat &status,
                                                         bool sticky_is_fine) const {
-    const std::string subject = fmt::format("the {} {}", kind_of(status), quote(path));
+    const std::string subject = fmt::format("the {} '{}'", kind_of(status), path);
     const bool is_file = S_ISREG(status.st_mode);
     if (status.st_uid != 0 && status.st_uid != user_) {
         return Fault{path,
                      fmt::format("{} belongs to user {}, and neither to root nor to user {}, who runs this process",
                                  subject, status.st_uid, user_),
-                     fmt::format("chown {} {}", S_ISLNK(status.st_mode) ? "-h root" : "root", quote(path)), is_file};
+                     fmt::format("chown {} {}", S_ISLNK(status.st_mode) ? "-h root" : "root", for_shell(path)),
+                     is_file};
     }
     if (S_ISLNK(status.st_mode) || (sticky_is_fine && (status.st_mode & S_ISVTX) != 0)) {
         return std::nullopt; // a link has no permissions of its own
@@ -63,11 +71,11 @@ std::optional<PathRules::Fault> PathRules::judge_status(const std::string &path,
     const unsigned mode = status.st_mode & 07777u;
     if ((status.st_mode & S_IWOTH) != 0) {
         return Fault{path, fmt::format("everybody may write to {} (mode {:04o})", subject, mode),
-                     fmt::format("chmod o-w {}", quote(path)), is_file};
+                     fmt::format("chmod o-w {}", for_shell(path)), is_file};
     }
     if ((status.st_mode & S_IWGRP) != 0 && status.st_gid != 0 && status.st_gid != group_) {
         return Fault{path, fmt::format("group {} may write to {} (mode {:04o})", status.st_gid, subject, mode),
-                     fmt::format("chmod g-w {}", quote(path)), is_file};
+                     fmt::format("chmod g-w {}", for_shell(path)), is_file};
     }
     return std::nullopt;
 }

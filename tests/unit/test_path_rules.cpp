@@ -127,6 +127,18 @@ TEST_CASE("where links lead is judged as well as where they lie") {
     }
 }
 
+TEST_CASE("the command that mends a place can be pasted, however long its name and whatever is in it") {
+    const Tree tree;
+    const std::string folder = tree.inner + "/it's " + std::string(100, 'x');
+    const std::string file = folder + "/libacme.so";
+    tree.directory.write(file.substr(tree.directory.path().string().size() + 1), "x");
+    Tree::mode(folder, 0777);
+    PathRules rules;
+    const auto fault = rules.judge(file);
+    REQUIRE(fault);
+    CHECK(fault->remedy == "chmod o-w '" + tree.inner + "/it'\\''s " + std::string(100, 'x') + "'");
+}
+
 TEST_CASE("what cannot be looked at is somebody else's to report") {
     const Tree tree;
     CHECK(fault_of(tree.inner + "/absent.so") == "");

@@ -17,9 +17,8 @@ int keygen(const Request &request) {
     if (!core::is_key_name(key.name)) {
         throw cli::UsageError("a key's name has at most 64 letters, digits and ._@+-, found '" + key.name + "'");
     }
-    // Before anybody types a passphrase for nothing.
-    NewFile secret_file(path + ".key", 0600);
-    NewFile public_file(path + ".pub", 0644);
+    refuse_to_overwrite(path + ".key");
+    refuse_to_overwrite(path + ".pub");
     std::optional<Secret> passphrase;
     if (!request.passphrase_file.empty()) {
         passphrase = passphrase_from_file(request.passphrase_file);
@@ -27,6 +26,8 @@ int keygen(const Request &request) {
         passphrase = passphrase_from_terminal("the new key '" + key.name + "'", Times::twice);
     }
     std::string secret = make_secret_key(key, passphrase ? &*passphrase : nullptr);
+    NewFile secret_file(path + ".key", 0600);
+    NewFile public_file(path + ".pub", 0644);
     secret_file.write(secret);
     sodium_memzero(secret.data(), secret.size());
     public_file.write(print(key));

@@ -34,6 +34,13 @@ void write_all(int to, std::string_view text, const std::string &path) {
 
 } // namespace
 
+void refuse_to_overwrite(const std::string &path) {
+    struct stat status = {};
+    if (::lstat(path.c_str(), &status) == 0) {
+        fail(path, EEXIST);
+    }
+}
+
 NewFile::NewFile(const std::string &path, mode_t mode)
     : path_(path), descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)) {
     if (descriptor_ < 0) {

@@ -8,6 +8,9 @@
 
 namespace opdock::plugin_sign {
 
+// Throws cli::Failure when there is anything at this path, so that nobody types a passphrase for nothing.
+void refuse_to_overwrite(const std::string &path);
+
 // A file that did not exist. Removed again unless keep() is called.
 class NewFile {
   public:
