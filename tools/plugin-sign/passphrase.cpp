@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -37,17 +38,23 @@ class Descriptor {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// What would end the process ends the reading instead, so that the terminal shows again what is typed.
+// What would end the process ends the reading instead, so that the terminal shows again what is typed. Signals come
+// only while wait() waits: one between two reads would be noticed by neither.
 class CatchSignals {
   public:
     CatchSignals() {
         struct sigaction action {};
-        action.sa_handler = [](int) { interrupted = 1; }; // no SA_RESTART: reading shall end
+        action.sa_handler = [](int) { interrupted = 1; };
+        sigset_t blocked;
+        ::sigemptyset(&blocked);
         for (std::size_t i = 0; i < signals.size(); ++i) {
             ::sigaction(signals.at(i), &action, &before_.at(i));
+            ::sigaddset(&blocked, signals.at(i));
         }
+        ::sigprocmask(SIG_BLOCK, &blocked, &mask_);
     }
     ~CatchSignals() {
+        ::sigprocmask(SIG_SETMASK, &mask_, nullptr);
         for (std::size_t i = 0; i < signals.size(); ++i) {
             ::sigaction(signals.at(i), &before_.at(i), nullptr);
         }
@@ -55,9 +62,20 @@ class CatchSignals {
     CatchSignals(const CatchSignals &) = delete;
     CatchSignals &operator=(const CatchSignals &) = delete;
 
+    // Until there is something to read. Throws cli::Failure when a signal came.
+    void wait(int terminal) const {
+        pollfd readable = {terminal, POLLIN, 0};
+        while (::ppoll(&readable, 1, nullptr, &mask_) < 0 || interrupted != 0) {
+            if (interrupted != 0) {
+                throw cli::Failure("the terminal: given up");
+            }
+        }
+    }
+
   private:
     static constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
     std::array<struct sigaction, signals.size()> before_{};
+    sigset_t mask_{};
 };
 
 class WithoutEcho {
@@ -83,15 +101,18 @@ class WithoutEcho {
 };
 
 // Up to the end of the line or of what there is.
-Secret read_line(int from, const std::string &where) {
+Secret read_line(int from, const std::string &where, const CatchSignals *signals = nullptr) {
     Secret line(longest);
     for (std::size_t size = 0; size < longest;) {
+        if (signals != nullptr) {
+            signals->wait(from);
+        }
         const ssize_t got = ::read(from, line.data() + size, 1);
-        if (got < 0 && errno == EINTR && interrupted == 0) {
+        if (got < 0 && errno == EINTR) {
             continue;
         }
         if (got < 0) {
-            throw cli::Failure(where + ": " + (errno == EINTR ? "given up" : std::strerror(errno)));
+            throw cli::Failure(where + ": " + std::strerror(errno));
         }
         if (got == 0 || line.data()[size] == '\n') {
             line.shorten(size);
@@ -102,11 +123,11 @@ Secret read_line(int from, const std::string &where) {
     throw cli::Failure(fmt::format("{}: a passphrase has less than {} characters", where, longest));
 }
 
-Secret ask(int terminal, const std::string &question) {
+Secret ask(int terminal, const std::string &question, const CatchSignals &signals) {
     if (::write(terminal, question.data(), question.size()) < 0) {
         throw cli::Failure("the terminal cannot be written to");
     }
-    return read_line(terminal, "the terminal");
+    return read_line(terminal, "the terminal", &signals);
 }
 
 Secret not_empty(Secret passphrase, const std::string &where) {
@@ -139,9 +160,9 @@ Secret passphrase_from_terminal(const std::string &what_for, Times times) {
     }
     const CatchSignals signals;
     const WithoutEcho silent(terminal.number());
-    Secret passphrase = not_empty(ask(terminal.number(), "Passphrase of " + what_for + ": "), "the terminal");
+    Secret passphrase = not_empty(ask(terminal.number(), "Passphrase of " + what_for + ": ", signals), "the terminal");
     if (times == Times::twice) {
-        const Secret again = ask(terminal.number(), "The same again: ");
+        const Secret again = ask(terminal.number(), "The same again: ", signals);
         if (again.size() != passphrase.size() ||
             sodium_memcmp(again.data(), passphrase.data(), passphrase.size()) != 0) {
             throw cli::Failure("the second passphrase is not the first; nothing was written");
