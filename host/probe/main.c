@@ -21,6 +21,20 @@
 extern const char opdock_inside_probe;
 __attribute__((visibility("default"))) const char opdock_inside_probe = 1;
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/* A probe that a plugin ends must end as it does without a sanitizer. */
+#define SIGNALS_AS_THEY_ARE                                                                                            \
+    "handle_segv=0:handle_abort=0:handle_sigill=0:handle_sigbus=0:handle_sigfpe=0:detect_leaks=0"
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) {
+    return SIGNALS_AS_THEY_ARE;
+}
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) {
+    return SIGNALS_AS_THEY_ARE;
+}
+#endif
+
 static const char *const usage = "usage: plugin-probe FILE [MEMORY]\n"
                                  "\n"
                                  "Started by opdock's hosts, not by people: it tries a plugin in a process of its own. "

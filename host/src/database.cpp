@@ -116,7 +116,7 @@ void set_aside(const std::string &path) {
         const std::string from = path + suffix;
         const std::string to = path + ".damaged" + suffix;
         if (std::rename(from.c_str(), to.c_str()) != 0) {
-            std::remove(to.c_str()); // not one of before
+            (void)std::remove(to.c_str()); // not one of before
         }
     }
 }

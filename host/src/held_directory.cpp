@@ -1,6 +1,7 @@
 #include "held_directory.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <system_error>
 
@@ -41,14 +42,22 @@ HeldDirectoryPtr HeldDirectories::of(const std::filesystem::path &file) {
     return held;
 }
 
+namespace {
+
+struct Kept {
+    HeldDirectoryPtr directory;
+    Kept *older;
+};
+
+// A list without a lock, which a forked child could inherit.
+std::atomic<Kept *> newest{nullptr};
+
+} // namespace
+
 void keep_held(HeldDirectoryPtr directory) {
-    // Its destructor never runs.
-    union Forever {
-        HeldDirectoryPtr directory;
-        explicit Forever(HeldDirectoryPtr &&from) : directory(std::move(from)) {}
-        ~Forever() {} // NOLINT(modernize-use-equals-default): a defaulted one would be deleted
-    };
-    const Forever forever(std::move(directory));
+    auto *kept = new Kept{std::move(directory), newest.load()};
+    while (!newest.compare_exchange_weak(kept->older, kept)) {
+    }
 }
 
 } // namespace opdock::core
