@@ -60,7 +60,8 @@ template<class T>
     }
     uint64_t first;
     const bool wraps = __builtin_add_overflow(reinterpret_cast<uint64_t>(given->data), given->byte_offset, &first);
-    *data = reinterpret_cast<void *>(first);
+    // The sum may wrap, as a pointer's must not.
+    *data = reinterpret_cast<void *>(first); // NOLINT(performance-no-int-to-ptr)
     if (wraps || (first & expected.misaligned) != 0) [[unlikely]] {
         return false;
     }
