@@ -250,9 +250,11 @@ TEST_CASE("a cache that cannot be written is one warning, and calls are served")
     SUBCASE("its folder is a file") {
         place.directory.write("cache", "");
     }
+#if !defined(__SANITIZE_THREAD__) // whose run-time library writes a file in the probe
     SUBCASE("no file may grow") {
         std::filesystem::create_directories(place.file.parent_path());
     }
+#endif
     rlimit before = {};
     getrlimit(RLIMIT_FSIZE, &before);
     const auto handler = signal(SIGXFSZ, SIG_IGN);
