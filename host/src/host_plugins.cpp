@@ -125,6 +125,8 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
             record.deferred = std::make_shared<DeferredPlugin>(*this, identity, std::move(place), registrar.take());
             extend(into, record.deferred->known());
         } else {
+            const KeepFloatingPoint keep;
+            const Journal::Open entry = ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}});
             auto loaded = core::load(*place.directory, place.name, place.identity);
             if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
                 throw Rejected(rejection->code, rejection->message);
