@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "opdock/plugin.hpp"
 
@@ -27,6 +28,14 @@ class Rows {
         if (data_ == nullptr)
             return nullptr;
         return reinterpret_cast<T *>(data_ + (scattered_ == nullptr ? i * step_ : offset(i)));
+    }
+
+    // Elements from each row to the next; nothing when no single step leads there.
+    template<class T>
+    std::optional<int64_t> step() const {
+        if (scattered_ != nullptr)
+            return {};
+        return step_ / static_cast<int64_t>(sizeof(T));
     }
 
   private:

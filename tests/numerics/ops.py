@@ -213,6 +213,11 @@ LINEAR_SHAPES = [
     (2, 0, 3, 4),
     (4, 0, 3),
     (4, 8, 0),
+    # Many rows, where the CPU plugin leaves the products to BLAS: one of everything, nothing to add up, more than one
+    # block and one panel of widened rows.
+    (20, 1, 1),
+    (20, 0, 5),
+    (5, 27, 1031, 70),
 ]
 
 

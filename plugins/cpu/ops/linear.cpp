@@ -1,9 +1,10 @@
 // linear_fwd.
 #include <algorithm>
-#include <string>
+#include <limits>
+#include <utility>
 #include <vector>
 
-#include <oneapi/tbb/task_arena.h>
+#include <cblas.h>
 
 #include "hwy/aligned_allocator.h"
 #include "ops/ops.hpp"
@@ -33,6 +34,17 @@ struct Block {
     int64_t first_column, last_column;
 };
 
+// The step of rows of f32 of `length` elements as BLAS takes it; 0 when it cannot take them as they are.
+template<class T>
+int blas_step(const Rows &rows, int64_t length) {
+    if (sizeof(T) != sizeof(float))
+        return 0;
+    const auto step = rows.step<T>();
+    return step && *step >= std::max<int64_t>(1, length) && *step <= std::numeric_limits<int>::max()
+               ? static_cast<int>(*step)
+               : 0;
+}
+
 } // namespace cpu
 #endif
 
@@ -40,16 +52,8 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// Elements of k between two visits of the sums: a panel of a tile's columns then fits into L1, and the panels of a
-// block into L2. Measured on Zen 3; 256 to 512 differ by a few percent.
-inline constexpr size_t panel_depth = 512;
-// Rows of the input that stay in L2 while the panels go by.
-inline constexpr size_t resident_rows = 96;
-static_assert(resident_rows % tile_rows == 0);
-
-HWY_INLINE size_t round_up(size_t value, size_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
+// Elements of k that are widened at a time: a block's rows of both matrices then stay in L2.
+inline constexpr int64_t panel_depth = 512;
 
 // Adds the bias, rounds, and writes columns [first, first + count) of a row of the output.
 template<class T>
@@ -62,50 +66,56 @@ HWY_INLINE void finish_row(const Linear &a, int64_t row, int64_t first, size_t c
     });
 }
 
-// Many rows: one block of the output, by panels.
+// Rows of f32 that follow each other by one step.
+struct Matrix {
+    const float *data;
+    int step; // elements
+};
+
+// Elements [begin, begin + length) of rows [first, first + count): where they are, or widened into `scratch`.
+template<class T>
+Matrix as_matrix(const Rows &rows, int64_t first, int64_t count, int64_t begin, int64_t length, float *scratch) {
+    if (const int step = blas_step<T>(rows, length))
+        return {rows.row<const float>(first) + begin, step};
+    for (int64_t i = 0; i < count; ++i) {
+        const T *row = rows.row<const T>(first + i) + begin;
+        float *to = scratch + i * length;
+        along(static_cast<size_t>(length),
+              [=](size_t p, auto extent) HWY_ATTR { store(load(row + p, extent), to + p, extent); });
+    }
+    return {scratch, static_cast<int>(HWY_MAX(1, length))};
+}
+
+// Many rows: one block of the output.
 template<class T>
 void linear_block(const Linear &a, const Block &block) {
-    const auto rows = static_cast<size_t>(block.last_row - block.first_row);
-    const auto columns = static_cast<size_t>(block.last_column - block.first_column);
-    const auto depth = static_cast<size_t>(a.depth);
-    const size_t panel_columns = round_up(columns, tile_columns);
-    const size_t longest = HWY_MIN(HWY_MAX(depth, 1), panel_depth);
-    const auto panels = hwy::AllocateAligned<float>(panel_columns * longest);
-    const auto sums = hwy::AllocateAligned<float>(round_up(rows, tile_rows) * panel_columns);
-    const auto scratch = hwy::AllocateAligned<float>(HWY_MAX(tile_columns, resident_rows) * longest);
-    if (!panels || !sums || !scratch)
-        throw std::bad_alloc();
+    const int64_t rows = block.last_row - block.first_row, columns = block.last_column - block.first_column;
+    const bool widened = blas_step<T>(a.input, a.depth) == 0 || blas_step<T>(a.weight, a.depth) == 0;
+    const int64_t longest = widened ? HWY_MIN(HWY_MAX(a.depth, 1), panel_depth) : a.depth;
+    const int output_step = blas_step<T>(a.output, columns);
+    const auto floats = [](bool wanted, int64_t height, int64_t width) {
+        auto memory = hwy::AllocateAligned<float>(wanted ? static_cast<size_t>(height * width) : 1);
+        return memory ? std::move(memory) : throw std::bad_alloc();
+    };
+    const auto input = floats(widened, rows, longest), weight = floats(widened, columns, longest);
+    const auto scratch = floats(output_step == 0, rows, columns);
+    float *sums = output_step == 0 ? scratch.get() : a.output.row<float>(block.first_row) + block.first_column;
+    const int step = output_step == 0 ? static_cast<int>(columns) : output_step;
 
-    const T *narrow[HWY_MAX(tile_columns, resident_rows)];
-    const float *wide[HWY_MAX(tile_columns, resident_rows)];
-    for (size_t begin = 0; begin < depth; begin += panel_depth) {
-        const size_t length = HWY_MIN(panel_depth, depth - begin);
-        for (size_t n = 0; n < columns; n += tile_columns) {
-            const size_t count = HWY_MIN(tile_columns, columns - n);
-            for (size_t j = 0; j < count; ++j)
-                narrow[j] = a.weight.row<const T>(block.first_column + static_cast<int64_t>(n + j)) + begin;
-            widen_rows(narrow, count, length, scratch.get(), wide);
-            turn_rows(wide, count, length, panels.get() + n * length);
-        }
-        for (size_t m = 0; m < rows; m += resident_rows) {
-            const size_t count = HWY_MIN(resident_rows, rows - m);
-            for (size_t i = 0; i < count; ++i)
-                narrow[i] = a.input.row<const T>(block.first_row + static_cast<int64_t>(m + i)) + begin;
-            widen_rows(narrow, count, length, scratch.get(), wide);
-            // The last tile is filled up with the last row; what comes of that is not looked at.
-            std::fill(wide + count, wide + round_up(count, tile_rows), wide[count - 1]);
-            for (size_t n = 0; n < columns; n += tile_columns) {
-                for (size_t i = 0; i < count; i += tile_rows)
-                    outer_tile(wide + i, panels.get() + n * length, length, sums.get() + (m + i) * panel_columns + n,
-                               panel_columns, begin == 0);
-            }
-        }
+    int64_t begin = 0;
+    do { // once, with sums of nothing, where there is no depth
+        const int64_t length = HWY_MIN(longest, a.depth - begin);
+        const Matrix x = as_matrix<T>(a.input, block.first_row, rows, begin, length, input.get());
+        const Matrix w = as_matrix<T>(a.weight, block.first_column, columns, begin, length, weight.get());
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows), static_cast<int>(columns),
+                    static_cast<int>(length), 1.0f, x.data, x.step, w.data, w.step, begin == 0 ? 0.0f : 1.0f, sums,
+                    step);
+        begin += length;
+    } while (begin < a.depth);
+    if (output_step == 0 || a.bias) {
+        for (int64_t m = 0; m < rows; ++m)
+            finish_row<T>(a, block.first_row + m, block.first_column, static_cast<size_t>(columns), sums + m * step);
     }
-    if (depth == 0)
-        std::fill_n(sums.get(), rows * panel_columns, 0.0f);
-    for (size_t m = 0; m < rows; ++m)
-        finish_row<T>(a, block.first_row + static_cast<int64_t>(m), block.first_column, columns,
-                      sums.get() + m * panel_columns);
 }
 
 // Few rows: all of them, for some columns.
@@ -164,27 +174,27 @@ opdock::Status check(const opdock::Problem &problem) {
     return check_rows(problem, operands);
 }
 
-// Up to here, turning the weight into panels costs more than it saves.
+// Up to here, BLAS spends more on turning the weight than it saves.
 constexpr int64_t few_rows = 16;
 
-// A block of 480 rows uses each panel 80 times; 256 columns of panels fill half a MiB. With little to share out, blocks
-// are smaller: the cut has no influence on the sums.
+// The cut follows from the problem alone, so that the sums do not depend on the number of threads. With little to share
+// out, blocks are smaller: 16 of half this size keep 16 threads busy and cost 2 threads a tenth.
 struct Cut {
-    int64_t rows_per_block = 480;
-    int64_t columns_per_block = 256;
+    int64_t rows_per_block = 1024;
+    int64_t columns_per_block = 512;
     int64_t down, across; // blocks
 
-    Cut(const Linear &a, int64_t wanted) {
+    explicit Cut(const Linear &a) {
         const auto count = [&] {
             down = (a.rows + rows_per_block - 1) / rows_per_block;
             across = (a.columns + columns_per_block - 1) / columns_per_block;
             return down * across;
         };
-        while (count() < wanted && (columns_per_block > 64 || rows_per_block > 120)) {
-            if (columns_per_block > 64)
-                columns_per_block /= 2;
-            else
+        while (count() < 16 && (columns_per_block > 64 || rows_per_block > 128)) {
+            if (rows_per_block > columns_per_block)
                 rows_per_block /= 2;
+            else
+                columns_per_block /= 2;
         }
     }
     Block block(const Linear &a, int64_t i) const {
@@ -217,7 +227,7 @@ opdock::Status forward(const opdock::Call &call) {
         });
         return {};
     }
-    const Cut cut(a, 4 * oneapi::tbb::this_task_arena::max_concurrency());
+    const Cut cut(a);
     // What a task is worth is told in bytes; 8 multiplications take about as long as one byte from memory.
     const int64_t worth = cut.rows_per_block * cut.columns_per_block / 8 * a.depth;
     in_chunks(cut.down * cut.across, worth, knobs.grain_kib, [&](int64_t begin, int64_t end) {
