@@ -108,6 +108,8 @@ class Host {
     const Chain &chain_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes);
     // Null dtypes: whatever they are.
     Key key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const;
+    // The same without asking a provider: of a device that nobody has met yet the architecture may be any.
+    Key listing_key(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> &dtypes) const;
     Decision decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device) const;
 
     // What a process that dies of a first call leaves behind: an entry that stands as long as what is returned.
@@ -133,6 +135,7 @@ class Host {
     void open(const HostOptions &options);
     void close();
     void load_found(const HostOptions &options, Catalog &into);
+    void log_impl_ids(const Catalog &catalog) const;
     // Loads one file and adds what it registers. The record says what became of it.
     PluginRecord load_file(const PluginCandidate &candidate, Catalog &into, ScanCache &cache);
     // What is known of the file, if it may be taken as far as can be told without opening it in this process; throws
@@ -141,7 +144,8 @@ class Host {
     // Whether the file may be believed at all; throws Rejected. What is only questionable goes into the log or the
     // record.
     void judge_trust(const PluginCandidate &candidate, const DeferredPlugin::Place &place, PluginRecord &record);
-    void judge_place(const std::string &path, bool refuse, PluginRecord &record);
+    // `status` as PathRules::judge has it.
+    void judge_place(const std::string &path, const struct stat *status, bool refuse, PluginRecord &record);
     const TrustedKeys &trusted_keys();
     // Throws Rejected when there were errors, or when what was registered does not go with what is there.
     void admit(Registrar &registrar, const Catalog &into) const;

@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <cfenv>
 #include <iterator>
-#include <set>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
@@ -55,6 +56,22 @@ class KeepFloatingPoint {
 
 } // namespace
 
+void Host::log_impl_ids(const Catalog &catalog) const {
+    if (!log_.writes(OPDOCK_LOG_INFO)) {
+        return;
+    }
+    std::vector<std::string_view> impl_ids;
+    for (const auto &[name, op] : catalog.ops) {
+        for (const auto &implementation : op->implementations) {
+            impl_ids.push_back(implementation->impl_id);
+        }
+    }
+    std::sort(impl_ids.begin(), impl_ids.end());
+    impl_ids.erase(std::unique(impl_ids.begin(), impl_ids.end()), impl_ids.end());
+    log_.info(impl_ids.empty() ? "Registered impl_ids: []"
+                               : fmt::format("Registered impl_ids: ['{}']", fmt::join(impl_ids, "', '")));
+}
+
 void Host::load_found(const HostOptions &options, Catalog &into) {
     SearchInput input;
     input.modules = options.modules;
@@ -88,13 +105,7 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
         into.add(std::move(record));
     }
     cache.save();
-    std::set<std::string> impl_ids;
-    for (const auto &[name, op] : into.ops) {
-        for (const auto &implementation : op->implementations) {
-            impl_ids.insert("'" + implementation->impl_id + "'");
-        }
-    }
-    log_.info(fmt::format("Registered impl_ids: [{}]", fmt::join(impl_ids, ", ")));
+    log_impl_ids(into);
     if (!refused.empty() && process_policy().strict()) {
         throw Error(OPDOCK_LOAD_FAILED,
                     fmt::format("strict is set ({}) and modules that were asked for did not load:{}",
@@ -110,7 +121,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
     try {
         const std::filesystem::path path = candidate.path;
         DeferredPlugin::Place place{ledger().directories.of(path), path.filename().string(), {}};
-        place.identity = identity_in(place);
+        place.identity = candidate.status ? identity_of(*candidate.status) : identity_in(place);
         judge_trust(candidate, place, record);
         const Scan scan = this->scan(place, into, cache, record);
         place.identity = scan.identity;
@@ -144,7 +155,9 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
     for (const std::string &warning : record.warnings) {
         log_.warning(fmt::format("Plugin {}", warning));
     }
-    log_.debug(fmt::format("Plugin '{}' {} found in '{}'", record.id, record.version, record.path));
+    if (log_.writes(OPDOCK_LOG_DEBUG)) {
+        log_.debug(fmt::format("Plugin '{}' {} found in '{}'", record.id, record.version, record.path));
+    }
     return record;
 }
 

@@ -18,9 +18,9 @@ std::string decided_by(const std::string &what, const std::string &source) {
 
 } // namespace
 
-void Host::judge_place(const std::string &path, bool refuse, PluginRecord &record) {
+void Host::judge_place(const std::string &path, const struct stat *status, bool refuse, PluginRecord &record) {
     TrustMemory &memory = ledger().trust;
-    const auto fault = memory.rules.judge(path);
+    const auto fault = memory.rules.judge(path, status);
     if (!fault) {
         return;
     }
@@ -45,9 +45,9 @@ void Host::judge_trust(const PluginCandidate &candidate, const DeferredPlugin::P
     const TrustPolicy trust = policy.trust();
     // Where others may write, what was signed may be replaced between being judged and being opened.
     const bool strict_place = policy.strict() || trust.mode == Trust::require;
-    judge_place(candidate.path, strict_place, record);
+    judge_place(candidate.path, candidate.status ? &*candidate.status : nullptr, strict_place, record);
     if (!candidate.manifest.empty()) {
-        judge_place(candidate.manifest, strict_place, record);
+        judge_place(candidate.manifest, nullptr, strict_place, record);
     }
     if (trust.mode == Trust::off || place.identity == FileIdentity{}) {
         return;

@@ -71,6 +71,10 @@ void Log::set_level(int32_t level) {
     logger_->set_level(spdlog_levels.at(static_cast<size_t>(level)));
 }
 
+bool Log::writes(int32_t level) const {
+    return logger_->should_log(spdlog_levels.at(static_cast<size_t>(level)));
+}
+
 void Log::write(int32_t level, std::string_view message, const char *file, int line) const {
     const auto index = static_cast<size_t>(std::clamp(level, OPDOCK_LOG_DEBUG, OPDOCK_LOG_ERROR));
     logger_->log(spdlog::source_loc{file, line, ""}, spdlog_levels.at(index),

@@ -28,6 +28,8 @@ class Log {
 
     // `level` is an OPDOCK_LOG_ value; lines below it are dropped.
     void set_level(int32_t level);
+    // For those who would rather not make a line that nobody reads.
+    bool writes(int32_t level) const;
 
     void debug(std::string_view message, const char *file = __builtin_FILE(), int line = __builtin_LINE()) const {
         write(OPDOCK_LOG_DEBUG, message, file, line);

@@ -15,7 +15,7 @@ constexpr int most_links = 40; // as many as the kernel follows
 const std::string root = "/";
 
 std::string join(const std::string &folder, const std::string &name) {
-    return (std::filesystem::path(folder) / name).string();
+    return folder == root ? root + name : folder + '/' + name;
 }
 
 // Empty when it is no link.
@@ -141,7 +141,7 @@ const PathRules::Folder &PathRules::folder(const std::string &path) {
     return known != folders_.end() ? known->second : folders_.emplace(path, walk(path)).first->second;
 }
 
-std::optional<PathRules::Fault> PathRules::judge(const std::string &path, int links_left) {
+std::optional<PathRules::Fault> PathRules::judge(const std::string &path, const struct stat *known, int links_left) {
     const std::size_t slash = path.rfind('/');
     const Folder &in = folder(path.substr(0, slash + 1));
     if (in.real.empty() || in.fault) {
@@ -149,7 +149,9 @@ std::optional<PathRules::Fault> PathRules::judge(const std::string &path, int li
     }
     const std::string real = join(in.real, path.substr(slash + 1));
     struct stat status = {};
-    if (::lstat(real.c_str(), &status) != 0) {
+    if (known != nullptr) {
+        status = *known;
+    } else if (::lstat(real.c_str(), &status) != 0) {
         return std::nullopt;
     }
     if (auto fault = judge_status(real, status, false)) {
@@ -162,11 +164,11 @@ std::optional<PathRules::Fault> PathRules::judge(const std::string &path, int li
     if (target.empty() || links_left == 0) {
         return std::nullopt;
     }
-    return judge(target.front() == '/' ? target : join(in.real, target), links_left - 1);
+    return judge(target.front() == '/' ? target : join(in.real, target), nullptr, links_left - 1);
 }
 
-std::optional<PathRules::Fault> PathRules::judge(const std::string &absolute_path) {
-    return judge(absolute_path, most_links);
+std::optional<PathRules::Fault> PathRules::judge(const std::string &absolute_path, const struct stat *status) {
+    return judge(absolute_path, status, most_links);
 }
 
 } // namespace opdock::core

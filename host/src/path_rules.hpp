@@ -27,8 +27,8 @@ class PathRules {
     PathRules(uid_t user, gid_t group) : user_(user), group_(group) {}
 
     // The first fault on the way to the file. Nothing as well when the file cannot be looked at. What is found out of a
-    // folder is remembered.
-    std::optional<Fault> judge(const std::string &absolute_path);
+    // folder is remembered. `status`: that of the file, when the caller knows it and that it is no link.
+    std::optional<Fault> judge(const std::string &absolute_path, const struct stat *status = nullptr);
 
   private:
     struct Folder {
@@ -36,7 +36,7 @@ class PathRules {
         std::optional<Fault> fault;
     };
 
-    std::optional<Fault> judge(const std::string &path, int links_left);
+    std::optional<Fault> judge(const std::string &path, const struct stat *known, int links_left);
     const Folder &folder(const std::string &path);
     Folder walk(const std::string &path);
     const std::optional<Fault> &folder_above(const std::string &real);

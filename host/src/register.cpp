@@ -336,8 +336,9 @@ void Registrar::finish() {
             std::find_if(registration_.ops.begin(), registration_.ops.end(), [&](const OpDeclaration &candidate) {
                 return candidate.signature->name == implementation->op;
             });
-        const std::string what =
-            fmt::format("register_impl: '{}' for op '{}'", implementation->impl_id, implementation->op);
+        const auto what = [&] {
+            return fmt::format("register_impl: '{}' for op '{}'", implementation->impl_id, implementation->op);
+        };
         if (declaration == registration_.ops.end() && misdeclared_.contains(implementation->op)) {
             continue; // said already
         }
@@ -345,12 +346,12 @@ void Registrar::finish() {
             keep(RejectCode::op_undeclared,
                  fmt::format("{}: this plugin does not declare the op. Call register_op with its signature "
                              "(standard ones are in opdock/standard_ops.h).",
-                             what));
+                             what()));
             continue;
         }
         if (!seen.emplace(implementation->op, folded(implementation->impl_id)).second) { // as policies compare them
             keep(RejectCode::duplicate,
-                 fmt::format("{} is registered twice by this plugin; rename or remove one", what));
+                 fmt::format("{} is registered twice by this plugin; rename or remove one", what()));
             continue;
         }
         implementation->form = declaration->signature;
@@ -358,7 +359,7 @@ void Registrar::finish() {
             try {
                 implementation->dtypes = parse_dtypes(implementation->dtypes_text, *declaration->signature);
             } catch (const Rejected &rejected) {
-                keep(rejected.code(), fmt::format("{}: {}", what, rejected.what()));
+                keep(rejected.code(), fmt::format("{}: {}", what(), rejected.what()));
             }
         }
         registration_.implementations.push_back(implementation);

@@ -121,7 +121,7 @@ class Rules {
     }
 
     bool runs_on_architecture(const Candidate &candidate) const {
-        return candidate.architectures.empty() ||
+        return key_.any_architecture || candidate.architectures.empty() ||
                std::any_of(candidate.architectures.begin(), candidate.architectures.end(),
                            [&](const std::string &pattern) {
                                return architecture_matches(pattern, key_.architecture, key_.ordered_architectures);
@@ -174,6 +174,10 @@ Decision resolve(std::span<const Contender> contenders, const Key &key, OpPolicy
     Decision decision;
     std::vector<Ranked> places;
     Rules rules(key, policy);
+    std::vector<std::string> named_by; // for each token of the order
+    for (const Token &token : policy.order) {
+        named_by.push_back(quote(token.text()) + " in " + order_of(policy.order_source));
+    }
     for (std::size_t id = 0; id < contenders.size(); ++id) {
         const Contender &contender = contenders[id];
         const Candidate &candidate = *contender.candidate;
@@ -181,11 +185,9 @@ Decision resolve(std::span<const Contender> contenders, const Key &key, OpPolicy
             decision.dropped.push_back({id, candidate.impl_id, rules.rule, std::move(rules.reason)});
             continue;
         }
-        const Token &token = policy.order[rules.token];
-        places.push_back(
-            {rules.token, candidate.priority,
-             Kept{id, candidate.impl_id, candidate.kind, candidate.vendor, token,
-                  quote(token.text()) + " in " + order_of(policy.order_source), contender.availability.answer}});
+        places.push_back({rules.token, candidate.priority,
+                          Kept{id, candidate.impl_id, candidate.kind, candidate.vendor, policy.order[rules.token],
+                               named_by[rules.token], contender.availability.answer}});
     }
     // Wider than 32 bits, so that the lowest priority can be negated.
     const auto rank = [](const Ranked &place) {

@@ -43,6 +43,7 @@ struct Key {
     std::vector<std::uint32_t> dtypes; // packed, of the signature's dtype variables in order
     bool any_dtypes = false;           // for listings: whatever dtypes an implementation takes
     std::string architecture;          // of the device; empty when its kind has none or nobody knows
+    bool any_architecture = false;     // for listings: of a device that was not asked
     bool ordered_architectures = false;
 };
 

@@ -2,8 +2,11 @@
 // plugin is the next stage's question.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <sys/stat.h>
 
 #include "digest.hpp"
 #include "environment.hpp"
@@ -41,6 +44,8 @@ struct PluginCandidate {
     std::string tune;         // from the manifest; "" leaves the file beside the plugin
     std::string signature;    // from the manifest, or ""
     Digest manifest_digest{}; // of the manifest as it was read
+    // As the search saw it; nothing when `path` is a link, or was not searched for.
+    std::optional<struct stat> status = std::nullopt;
 };
 
 // Something a person must know: a path that is not there, a wrong manifest.

@@ -1,12 +1,25 @@
 #include "standard_ops.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "opdock/standard_ops.h"
 
 namespace opdock::core {
 namespace {
 
+constexpr std::string_view name_of(std::string_view text) {
+    return text.substr(0, text.find('('));
+}
+
+template<std::size_t count>
+constexpr std::array<std::string_view, count> by_name(std::array<std::string_view, count> signatures) {
+    std::ranges::sort(signatures, {}, name_of);
+    return signatures;
+}
+
 // NOLINTBEGIN(bugprone-suspicious-missing-comma): each macro is several literals
-constexpr std::string_view texts[] = {
+constexpr std::array texts = by_name(std::to_array<std::string_view>({
     OPDOCK_OP_GELU,
     OPDOCK_OP_QGELU,
     OPDOCK_OP_RELU,
@@ -71,18 +84,14 @@ constexpr std::string_view texts[] = {
     OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_BACKWARD,
     OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_FORWARD,
     OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_BACKWARD,
-};
+}));
 // NOLINTEND(bugprone-suspicious-missing-comma)
 
 } // namespace
 
 std::string_view standard_signature(std::string_view name) {
-    for (const std::string_view text : texts) {
-        if (text.starts_with(name) && text.substr(name.size()).starts_with('(')) {
-            return text;
-        }
-    }
-    return {};
+    const auto *const found = std::ranges::lower_bound(texts, name, {}, name_of);
+    return found != texts.end() && name_of(*found) == name ? *found : std::string_view();
 }
 
 } // namespace opdock::core
