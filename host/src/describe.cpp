@@ -1,4 +1,4 @@
-// What a host tells people and tools, as JSON. Only explain() asks plugins anything.
+// What a host tells people and tools, as JSON. Only explain() asks plugins anything: describing opens none.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -171,7 +171,7 @@ json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStac
         // Tuples with the same chain share a row.
         std::vector<std::pair<std::vector<std::string>, json>> rows;
         for (const std::vector<uint32_t> &tuple : all_tuples(*op.signature)) {
-            const Decision decision = decide(op, policy, key_for(now, device, &tuple), device);
+            const Decision decision = decide(op, policy, listing_key(now, device, tuple), device);
             std::vector<std::string> chain;
             for (const Kept &kept : decision.chain) {
                 chain.push_back(kept.impl_id);

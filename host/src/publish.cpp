@@ -19,6 +19,17 @@ uint64_t next_target_id() {
     return next.fetch_add(1, std::memory_order_relaxed);
 }
 
+// All of a key but the architecture.
+Key key_of_device(const Catalog &catalog, DLDevice device) {
+    Key key;
+    key.device_kind = device_kind(catalog.providers, device.device_type);
+    key.device_index = device.device_id;
+    const DeviceProvider *provider = find_provider(catalog.providers, device.device_type);
+    key.ordered_architectures =
+        provider != nullptr && (provider->table.flags & OPDOCK_DEVICE_ORDERED_ARCHITECTURES) != 0;
+    return key;
+}
+
 } // namespace
 
 Deployment &Host::deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const {
@@ -138,17 +149,29 @@ std::string Host::architecture(DLDevice device) const {
 }
 
 Key Host::key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const {
-    Key key;
-    key.device_kind = device_kind(catalog.providers, device.device_type);
-    key.device_index = device.device_id;
+    Key key = key_of_device(catalog, device);
     key.any_dtypes = dtypes == nullptr;
     if (dtypes != nullptr) {
         key.dtypes = *dtypes;
     }
     key.architecture = architecture(device);
-    const DeviceProvider *provider = find_provider(catalog.providers, device.device_type);
-    key.ordered_architectures =
-        provider != nullptr && (provider->table.flags & OPDOCK_DEVICE_ORDERED_ARCHITECTURES) != 0;
+    return key;
+}
+
+Key Host::listing_key(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> &dtypes) const {
+    Key key = key_of_device(catalog, device);
+    key.dtypes = dtypes;
+    if (device.device_type == kDLCPU) { // the host's own
+        key.architecture = architecture(device);
+        return key;
+    }
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    const auto known = book.architectures.find(device_key(device));
+    key.any_architecture = known == book.architectures.end();
+    if (!key.any_architecture) {
+        key.architecture = known->second;
+    }
     return key;
 }
 

@@ -598,12 +598,16 @@ TEST_CASE("a host can be described though nobody provides the device of an imple
     CHECK(op["chains"][0]["device"] == "cpu");
 }
 
-TEST_CASE("describing asks a provider nothing about devices that it does not have") {
+TEST_CASE("describing asks a provider nothing, and lists what may run on a device that nobody has met") {
     HostWithFake t;
-    t.fake.architectures.clear();
-    t.add("default.one", 1);
-    t.host->describe();
-    CHECK(t.fake.indices.empty());
+    t.add("default.old", 1, [](opdock_impl &impl) { impl.architectures = "fk_10"; });
+    t.add("default.new", 2, [](opdock_impl &impl) { impl.architectures = "fk_20"; });
+    const auto chain = [&] { return t.host->describe()["ops"][0]["chains"][0]["chain"]; };
+    CHECK(chain() == nlohmann::json::parse(R"(["default.new", "default.old"])"));
+    CHECK(t.fake.events.empty());
+    FakeRows rows(0);
+    rows.call(t.host.op());
+    CHECK(chain() == nlohmann::json::parse(R"(["default.old"])"));
 }
 
 // --- workspaces
