@@ -92,6 +92,13 @@ TEST_CASE("a symbol that nobody defines is found when the plugin is opened, and 
     CHECK(contains(rejection.message, "Link the plugin with every library it uses"));
 }
 
+TEST_CASE("thread-local memory for which the program has no room left is told, with what to do") {
+    const Rejection rejection = rejection_of(fixtures / "libstatic_tls.so");
+    CHECK(rejection.code == RejectCode::no_static_tls);
+    CHECK(contains(rejection.message, "-ftls-model=initial-exec"));
+    CHECK_FALSE(is_mapped("/libstatic_tls.so"));
+}
+
 TEST_CASE("a shared object without the entry is rejected and unmapped") {
     const Rejection rejection = rejection_of(fixtures / "libno_entry.so");
     CHECK(rejection.code == RejectCode::entry_missing);

@@ -106,6 +106,16 @@ TEST_CASE("what a plugin registers in a process of its own is what it registers 
     CHECK(transcript.changes().empty());
 }
 
+TEST_CASE("a plugin with a C++ runtime of its own serves calls") {
+    MadeHost host = host_with("libown_runtime.so");
+    CHECK(next_of(host) == 2);
+}
+
+TEST_CASE("a plugin for which the program has no thread-local memory left is rejected before it is opened here") {
+    MadeHost host = host_with("libstatic_tls.so");
+    CHECK(host->describe()["plugins"][0]["code"] == code_text(RejectCode::no_static_tls));
+}
+
 TEST_CASE("a plugin whose code ends the process is rejected with how and when, and the host lives") {
     struct Row {
         const char *file;

@@ -246,6 +246,17 @@ TEST_CASE("inputs that the op writes are put back before each repetition") {
     CHECK(report["outputs"][0]["max"] == 3.0);
 }
 
+// An instrumented libopdock does not load into plugin-probe, which is not.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("a plugin linked with the host cannot open one while it registers, and is none the worse") {
+    const Finished finished = PluginRun({fixture("opens_a_host")}).run({"badco.next", "--in", "a=ones:f32[3]"});
+    INFO(finished.err);
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "served by  vendor.badco\n"));
+    CHECK(contains(finished.out, "min 2  max 2"));
+}
+#endif
+
 TEST_CASE("help and version go to stdout") {
     const PluginRun tool({});
     const Finished help = tool.run({"--help"});
