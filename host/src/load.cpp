@@ -17,7 +17,7 @@ std::string loader_text(std::string_view what) {
     constexpr std::string_view opening = "dlerror system message: ";
     const std::size_t begin = what.find(opening);
     const std::size_t end = what.rfind("): ");
-    if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) {
+    if (begin >= end) { // npos is past everything
         return std::string(what);
     }
     return std::string(what.substr(begin + opening.size(), end - begin - opening.size()));

@@ -114,6 +114,41 @@ TEST_CASE("what the dynamic loader refuses for other reasons comes with its own 
     CHECK_FALSE(contains(rejection.message, "dlerror"));
 }
 
+TEST_CASE("the loader's sentences are told apart by what there is to do about them") {
+    const auto code_of = [](const char *sentence) {
+        const Rejection rejection = explain_refusal("/opt/libacme.so", sentence);
+        CHECK(contains(rejection.message, std::string("'libacme.so' does not load: ") + sentence));
+        return rejection.code;
+    };
+    CHECK(code_of("/opt/libacme.so: undefined symbol: acme_start") == RejectCode::symbol_unresolved);
+    CHECK(code_of("libacme_rt.so.2: cannot open shared object file: No such file or directory") ==
+          RejectCode::library_missing);
+    CHECK(code_of("/lib/libc.so.6: version `GLIBC_2.99' not found (required by /opt/libacme.so)") ==
+          RejectCode::version_missing);
+    CHECK(code_of("/opt/libacme.so: cannot allocate memory in static TLS block") == RejectCode::no_static_tls);
+    CHECK(code_of("/opt/libacme.so: file too short") == RejectCode::load_failed);
+}
+
+TEST_CASE("a folder is held under the name it was asked for, and one that is not there is told") {
+    const opdock::test::TemporaryDirectory directory;
+    directory.write("file", "");
+    HeldDirectories held;
+    const auto code_of = [&](const std::filesystem::path &file) {
+        try {
+            held.of(file);
+            return RejectCode::load_failed;
+        } catch (const Rejected &rejected) {
+            CHECK(contains(rejected.what(), "the folder '" + file.parent_path().string() + "' cannot be opened: "));
+            return rejected.code();
+        }
+    };
+    CHECK(code_of(directory.path() / "none" / "libacme.so") == RejectCode::not_found);
+    CHECK(code_of(directory.path() / "file" / "libacme.so") == RejectCode::not_found);
+    CHECK(code_of(directory.path() / std::string(300, 'x') / "libacme.so") == RejectCode::unreadable);
+    CHECK(held.of("libacme.so")->path() == std::filesystem::current_path().string());
+    CHECK(held.of(directory.path() / "liba.so") == held.of(directory.path() / "libb.so"));
+}
+
 TEST_CASE("a plugin's symbols stay its own") {
     const auto first = load(fixtures / "libgood.so");
     const auto second = load(fixtures / "libsecond_vendor.so");
@@ -134,6 +169,26 @@ TEST_CASE("a file that was replaced after it was judged is not loaded") {
     CHECK(std::get<Rejection>(loaded).code == RejectCode::file_changed);
     CHECK(contains(std::get<Rejection>(loaded).message, "'libacme.so' was changed or replaced after it was judged"));
     CHECK_FALSE(is_mapped("/libacme.so"));
+}
+
+TEST_CASE("a file that is replaced while it is opened is not used, and one that is gone is told") {
+    const opdock::test::TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "libacme.so", other = directory.path() / "other.so";
+    std::filesystem::copy_file(fixtures / "libreplaces_itself_when_opened.so", file);
+    std::filesystem::copy_file(fixtures / "libgood.so", other);
+    const FileIdentity judged = identity_of_file(file);
+    setenv("OPDOCK_FIXTURE_FILE", file.c_str(), 1);
+    setenv("OPDOCK_FIXTURE_OTHER", other.c_str(), 1);
+    const auto replaced = opdock::core::load(*directory_of(file), "libacme.so", judged);
+    unsetenv("OPDOCK_FIXTURE_FILE");
+    unsetenv("OPDOCK_FIXTURE_OTHER");
+    REQUIRE(std::holds_alternative<Rejection>(replaced));
+    CHECK(std::get<Rejection>(replaced).code == RejectCode::file_changed);
+    CHECK_FALSE(is_mapped("/libacme.so"));
+    std::filesystem::remove(file);
+    const auto gone = opdock::core::load(*directory_of(file), "libacme.so", judged);
+    REQUIRE(std::holds_alternative<Rejection>(gone));
+    CHECK(std::get<Rejection>(gone).code == RejectCode::file_changed);
 }
 
 TEST_CASE("a link that is put in place of the folder leads nowhere: the folder that was judged is held") {

@@ -83,6 +83,31 @@ TEST_CASE("a section for a device kind that nothing loaded and not DLPack knows 
     }
 }
 
+TEST_CASE("a section for an unknown device kind is reported at its first setting of its own") {
+    const auto order = [](const char *text) {
+        return policy_from_settings(std::vector<Setting>{{"per_op", text}}).everywhere.per_op;
+    };
+    Policy policy;
+    policy.everywhere.strict = Item<bool>{true, "/p.yaml:1:1"};
+    policy.everywhere.per_op = order("gelu=default");
+    PolicySection &odd = policy.devices["oddity"] = policy.everywhere;
+    const std::string sentence = "the section for 'oddity': no loaded plugin is for device kind 'oddity'";
+    CHECK(problems_of(policy) == Problems{sentence});
+    odd.per_op = order("gelu=reference;rmsnorm_fwd=default");
+    odd.per_op.at("gelu").source = "/p.yaml:7:3";
+    odd.per_op.at("rmsnorm_fwd").source = "/p.yaml:8:3";
+    CHECK(problems_of(policy) == Problems{"/p.yaml:7:3: " + sentence});
+    odd.per_op.at("gelu") = policy.everywhere.per_op.at("gelu");
+    CHECK(problems_of(policy) == Problems{"/p.yaml:8:3: " + sentence});
+    odd.allow_vendors = Item<Vendors>{{"acme"}, "/p.yaml:6:3"};
+    CHECK(problems_of(policy) == Problems{"/p.yaml:6:3: " + sentence});
+}
+
+TEST_CASE("an op that nobody declares has no implementations to be missed") {
+    CHECK(problems({{"per_op", "oddity=impl:vendor.none|default"}}) ==
+          Problems{"setting 'per_op': no plugin declares op 'oddity'"});
+}
+
 TEST_CASE("a vendor whose plugins bring nothing of kind vendor is told apart from one that nobody has") {
     CHECK(problems({{"deny_vendors", "Gadget"}}) ==
           Problems{"setting 'deny_vendors': vendor 'gadget' has plugins, but none of their implementations is of kind "

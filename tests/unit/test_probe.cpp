@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -263,6 +264,58 @@ TEST_CASE("a program that ignores the ends of its children loads plugins all the
     signal(SIGCHLD, before);
     CHECK(rejection.code == RejectCode::probe_died);
     CHECK(contains(rejection.message, "ended the process that tried it, while it was registering"));
+}
+
+TEST_CASE("a probe finds what only opening the plugin shows, in the words that opening it here would have") {
+    CHECK(rejection_of(try_plugin("libno_entry.so")).code == RejectCode::entry_missing);
+    const Rejection unresolved = rejection_of(try_plugin("libunresolved_symbol.so"));
+    CHECK(unresolved.code == RejectCode::symbol_unresolved);
+    CHECK(contains(unresolved.message, "'libunresolved_symbol.so' does not load: "));
+    CHECK(contains(unresolved.message, fixtures.string()));
+    CHECK_FALSE(contains(unresolved.message, "/proc/self/fd/"));
+}
+
+TEST_CASE("what a probe sends is limited, and has to be a transcript") {
+    HeldDirectories directories;
+    const HeldDirectoryPtr directory = directories.of(fixtures / "libgood.so");
+    const auto judged = [&](std::vector<std::byte> sent) {
+        ProbeResult result;
+        result.sent = std::move(sent);
+        return rejection_of(judge_probe(*directory, "libgood.so", limits_for({"cpu"}), std::move(result)));
+    };
+    CHECK(judged(std::vector<std::byte>(most_transcript_bytes + 1)).code == RejectCode::too_many_registrations);
+    const Rejection unreadable = judged({std::byte{7}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}});
+    CHECK(unreadable.code == RejectCode::probe_unreadable);
+    CHECK(contains(unreadable.message, "'libgood.so': "));
+}
+
+TEST_CASE("a process without descriptors left says so and starts no probe") {
+    HeldDirectories directories;
+    const HeldDirectoryPtr directory = directories.of(fixtures / "libgood.so");
+    const std::string probe = find_probe();
+    rlimit before = {};
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const int next = fcntl(directory->descriptor(), F_DUPFD_CLOEXEC, 16);
+    close(next);
+    for (const int left : {0, 2, 3}) { // enough for nothing, for the channel, and for one of two copies
+        std::string why;
+        const rlimit limit = {static_cast<rlim_t>(next + left), before.rlim_max};
+        std::vector<int> filled; // the numbers below, where other things may have been closed
+        while (filled.empty() || filled.back() < next) {
+            filled.push_back(fcntl(directory->descriptor(), F_DUPFD_CLOEXEC, 0));
+        }
+        close(filled.back());
+        filled.pop_back();
+        REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        const auto result = run_probe(probe, *directory, "libgood.so", limits_for({"cpu"}), false, &why);
+        setrlimit(RLIMIT_NOFILE, &before);
+        for (const int number : filled) {
+            close(number);
+        }
+        CAPTURE(left);
+        CHECK_FALSE(result.has_value());
+        CHECK(why == std::string(left == 0 ? "pipe" : "dup") + ": Too many open files");
+    }
 }
 
 TEST_CASE("limits follow the devices a plugin says it is for") {

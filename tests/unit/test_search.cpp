@@ -333,6 +333,24 @@ TEST_CASE("with raised privileges neither PLUGIN_MODULES nor the user's director
     CHECK(result.paths.size() == 3);
 }
 
+TEST_CASE("a standard directory that cannot be looked at is a problem, one that is not there is none") {
+    const Tree tree;
+    const std::string file = tree.file("install");
+    const std::string long_name = tree.path(std::string(300, 'x'));
+    const SearchInput input{{}, {{file, "install"}, {long_name, "system"}, {file + "/below", "system"}}};
+    const SearchResult result = search_plugins(input, make_environment("PLUGIN_", {}, false));
+    REQUIRE(messages(result).size() == 2);
+    CHECK(messages(result)[0] == "install: '" + file + "': Not a directory");
+    CHECK(messages(result)[1].starts_with("system: '" + tree.path("xxx")));
+    CHECK(messages(result)[1].ends_with("': File name too long"));
+}
+
+TEST_CASE("a directory may be asked for with a slash at its end") {
+    const Tree tree;
+    tree.file("acme/liba.so");
+    CHECK(tree.found(tree.search({tree.path("acme") + "/"})) == Names{"acme/liba.so"});
+}
+
 TEST_CASE("the standard directories are the one beside the library, then the system's, each once") {
     const auto paths = [](const std::string &install_dir) {
         Names names;

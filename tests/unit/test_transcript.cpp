@@ -6,8 +6,11 @@
 #include <doctest/doctest.h>
 
 #include "held_directory.hpp"
+#include "load.hpp"
+#include "plugin_file.hpp"
 #include "probe.hpp"
 #include "register.hpp"
+#include "registration_difference.hpp"
 #include "scan.hpp"
 #include "transcript_format.h"
 
@@ -66,6 +69,38 @@ TEST_CASE("a transcript with any byte changed is read or rejected, never believe
             changed[random() % changed.size()] = static_cast<std::byte>(random() % 256);
         }
         take_apart(changed);
+    }
+}
+
+TEST_CASE("replaying what a plugin did in its probe is like running its entry here, faults included") {
+    for (const char *name :
+         {"libregisters_everything.so", "libregisters_nothings.so", "libgood.so", "libduplicate.so",
+          "libnull_kernel.so", "libbad_name.so", "libbad_signature.so", "libundeclared_op.so", "libbad_kind.so",
+          "libbad_dtypes.so", "libsmall_struct.so", "libunknown_flag.so", "libmany_faults.so", "libreturns_error.so"}) {
+        CAPTURE(name);
+        opdock_host host = {};
+        host.fail = nobody_fails;
+        Signatures signatures;
+        const PluginIdentity identity{"acme", "acme", name};
+        Registrar replayed(identity, &host, signatures);
+        const Transcript transcript = Transcript::parse(sent_by(name));
+        replayed.run([&](opdock_registry *registry) { return transcript.replay(registry); });
+        Registrar ran(identity, &host, signatures);
+        HeldDirectories directories;
+        const std::filesystem::path path = std::filesystem::path(OPDOCK_FIXTURES) / name;
+        const PluginFile file(*directories.of(path), name);
+        auto loaded = load(*directories.of(path), name, file.identity());
+        REQUIRE(std::holds_alternative<Loaded>(loaded));
+        ran.run(std::get<Loaded>(loaded).entry);
+
+        REQUIRE(replayed.errors().size() == ran.errors().size());
+        for (size_t i = 0; i < ran.errors().size(); ++i) {
+            CHECK(replayed.errors()[i].message == ran.errors()[i].message);
+            CHECK((replayed.errors()[i].code == ran.errors()[i].code));
+        }
+        CHECK(replayed.warnings() == ran.warnings());
+        CHECK(find_difference(replayed.registration(), ran.registration()).value_or("none") == "none");
+        keep_mapped(std::move(std::get<Loaded>(loaded))); // the functions of its registration are in it
     }
 }
 
