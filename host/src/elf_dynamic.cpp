@@ -89,15 +89,22 @@ class Strings {
 
 std::vector<VersionNeed> read_version_needs(const ElfImage &image, const Tags &tags, const Strings &strings) {
     std::vector<VersionNeed> needs;
+    // Libraries and weak versions count too: they take as long to read, and a few bytes can say that there are
+    // millions.
+    std::size_t entries = 0;
+    const auto count_entry = [&] {
+        if (++entries > most_versions) {
+            image.reject(fmt::format("it needs more than {} versions", most_versions));
+        }
+    };
     std::uint64_t at = tags.value(DT_VERNEED);
     for (std::uint64_t file = 0; at != 0 && file < tags.value(DT_VERNEEDNUM); ++file) {
+        count_entry();
         const auto from = image.read<Elf64_Verneed>(at);
         const std::string library = strings.at(from.vn_file);
         std::uint64_t version_at = at + from.vn_aux;
         for (std::uint16_t i = 0; i < from.vn_cnt; ++i) {
-            if (needs.size() == most_versions) {
-                image.reject(fmt::format("it needs more than {} versions", most_versions));
-            }
+            count_entry();
             const auto version = image.read<Elf64_Vernaux>(version_at);
             if ((version.vna_flags & VER_FLG_WEAK) == 0) {
                 needs.push_back({library, strings.at(version.vna_name)});

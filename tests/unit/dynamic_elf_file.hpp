@@ -1,0 +1,73 @@
+// Shared objects that no linker writes: a dynamic section that says what a test wants.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "elf_file.hpp"
+
+namespace opdock::test {
+
+// Its bytes lie in memory as they lie in the file: the dynamic section, and behind that what it points to.
+class DynamicElfFile {
+  public:
+    // Where `tables` will lie when the dynamic section has so many entries, the last of which is DT_NULL.
+    static std::uint64_t address_of_tables(std::size_t n_entries) {
+        return sizeof(Elf64_Ehdr) + 2 * sizeof(Elf64_Phdr) + n_entries * sizeof(Elf64_Dyn);
+    }
+
+    DynamicElfFile(const std::vector<Elf64_Dyn> &entries, const std::string &tables) {
+        Elf64_Ehdr header = ElfFile("").header;
+        header.e_phnum = 2;
+        Elf64_Phdr whole{};
+        whole.p_type = PT_LOAD;
+        whole.p_filesz = whole.p_memsz = address_of_tables(entries.size()) + tables.size();
+        Elf64_Phdr dynamic{};
+        dynamic.p_type = PT_DYNAMIC;
+        dynamic.p_offset = dynamic.p_vaddr = address_of_tables(0);
+        dynamic.p_filesz = dynamic.p_memsz = entries.size() * sizeof(Elf64_Dyn);
+        add(header);
+        add(whole);
+        add(dynamic);
+        for (const Elf64_Dyn &entry : entries) {
+            add(entry);
+        }
+        bytes_ += tables;
+    }
+
+    const std::string &bytes() const { return bytes_; }
+
+  private:
+    template<class Struct>
+    void add(const Struct &value) {
+        bytes_.append(reinterpret_cast<const char *>(&value), sizeof value);
+    }
+
+    std::string bytes_;
+};
+
+// A file that needs so many libraries, each with so many versions. All versions are the same entry, so that a small
+// file can make out to need many.
+inline std::string file_needing_versions(std::size_t libraries, std::uint16_t versions, std::uint16_t flags) {
+    constexpr std::size_t n_entries = 5;
+    const std::uint64_t strings_at = DynamicElfFile::address_of_tables(n_entries);
+    std::string tables("\0libc.so.6\0GLIBC_2.2.5\0", 23);
+    const std::size_t strings = tables.size();
+    const auto add = [&tables](const auto &value) {
+        tables.append(reinterpret_cast<const char *>(&value), sizeof value);
+    };
+    for (std::size_t i = 0; i < libraries; ++i) {
+        const auto to_version = static_cast<Elf64_Word>((libraries - i) * sizeof(Elf64_Verneed));
+        add(Elf64_Verneed{VER_NEED_CURRENT, versions, 1, to_version, sizeof(Elf64_Verneed)});
+    }
+    add(Elf64_Vernaux{0, flags, 2, 11, 0});
+    return DynamicElfFile({{DT_STRTAB, {strings_at}},
+                           {DT_STRSZ, {strings}},
+                           {DT_VERNEED, {strings_at + strings}},
+                           {DT_VERNEEDNUM, {libraries}},
+                           {DT_NULL, {0}}},
+                          tables)
+        .bytes();
+}
+
+} // namespace opdock::test
