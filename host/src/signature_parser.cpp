@@ -102,6 +102,12 @@ Signature SignatureParser::parse() {
     }
     check_dtype_defaults();
     signature_.text = print_signature(signature_);
+    if (signature_.text.size() > max_signature_bytes) { // others read it, and must be able to
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    fmt::format("this signature has {} bytes when it is written with the usual spaces; signatures have "
+                                "at most {}",
+                                signature_.text.size(), max_signature_bytes));
+    }
     return std::move(signature_);
 }
 

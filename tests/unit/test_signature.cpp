@@ -230,6 +230,19 @@ TEST_CASE("limits on size are errors, not truncation") {
     CHECK(first_line("f(" + dims + ") -> ()").ends_with("a signature has at most 32 different dims"));
 }
 
+TEST_CASE("a signature that would be too long with the usual spaces is refused, so that what is printed can be read") {
+    const auto dense = [](size_t length) {
+        const std::string_view before = "f(*,a:string=\"";
+        const std::string_view after = "\")->()";
+        return std::string(before) + std::string(length - before.size() - after.size(), 'x') + std::string(after);
+    };
+    const size_t spaces = canonical(dense(100)).size() - 100;
+    CHECK(canonical(dense(4096 - spaces)).size() == 4096);
+    CHECK(parse_error(canonical(dense(4096 - spaces))) == "no error");
+    CHECK(first_line(dense(4096 - spaces + 1)) == "this signature has 4097 bytes when it is written with the usual "
+                                                  "spaces; signatures have at most 4096");
+}
+
 TEST_CASE("a name is used once among inputs, attributes and outputs") {
     const std::string expected = "the name 'x' is taken; inputs, attributes and outputs share their names";
     CHECK(first_line("f(x: T[n], x: T[n]) -> ()") == "signature, column 12: " + expected);
