@@ -39,13 +39,19 @@ Kind kind_of(const std::string &what, uint32_t kind);
 Knob copy_knob(const opdock_knob *given);
 
 // The fields of a struct that both sides know, zero for those its writer did not: it must know the first `needed`
-// bytes.
+// bytes. Behind those, each of these structs has fields of a pointer's size alone; a size that ends inside one would
+// give half a pointer.
 template<class T>
 T known_fields(const char *type, const T &given, uint32_t needed) {
     if (given.struct_size < needed) {
         throw Rejected(RejectCode::bad_field,
                        fmt::format("{}.struct_size is {}; this ABI needs at least {} (OPDOCK_STRUCT_SIZE sets it)",
                                    type, given.struct_size, needed));
+    }
+    if (given.struct_size < sizeof(T) && given.struct_size % sizeof(void *) != 0) {
+        throw Rejected(RejectCode::bad_field, fmt::format("{}.struct_size is {}, which ends inside a field "
+                                                          "(OPDOCK_STRUCT_SIZE sets it)",
+                                                          type, given.struct_size));
     }
     T known = {};
     std::memcpy(&known, &given, std::min<size_t>(given.struct_size, sizeof known));

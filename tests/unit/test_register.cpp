@@ -451,6 +451,31 @@ TEST_CASE("a struct that is too small for this ABI is rejected, and the message 
                {"OPDOCK-E039", "opdock_op.struct_size"});
 }
 
+TEST_CASE("a struct whose size ends inside a field is rejected, because half a pointer leads nowhere") {
+    check_says(impl_rejection([](opdock_impl &impl) { impl.struct_size = sizeof impl - 1; }),
+               {"OPDOCK-E039", "opdock_impl.struct_size is", "ends inside a field"});
+    check_says(knob_rejection([](opdock_knob &knob) {
+                   knob.doc = "rows for each task";
+                   knob.struct_size = sizeof knob - 1;
+               }),
+               {"OPDOCK-E039", "opdock_knob.struct_size", "ends inside a field"});
+    check_says(rejection_of([](opdock_registry *registry) {
+                   opdock_vendor vendor = sound_vendor();
+                   vendor.device_name = "npu";
+                   vendor.struct_size = OPDOCK_STRUCT_SIZE(opdock_vendor, device_name) - 1;
+                   return registry->register_vendor(registry, &vendor);
+               }),
+               {"OPDOCK-E039", "opdock_vendor.struct_size", "ends inside a field"});
+    check_says(rejection_of([](opdock_registry *registry) {
+                   opdock_op op = {};
+                   op.struct_size = sizeof op - 1;
+                   op.signature = "sound.other(input: T[n]) -> (output: T[n])";
+                   op.doc = "One paragraph.";
+                   return registry->register_op(registry, &op);
+               }),
+               {"OPDOCK-E039", "opdock_op.struct_size", "ends inside a field"});
+}
+
 TEST_CASE("fields past a struct's size are not read") {
     MadeHost host;
     host.module("short", [](opdock_registry *registry) {
