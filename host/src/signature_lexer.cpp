@@ -7,6 +7,7 @@
 
 #include "error.hpp"
 #include "signature.hpp"
+#include "spelling.hpp"
 
 namespace opdock::core {
 
@@ -121,7 +122,7 @@ Token SignatureLexer::next() {
         const size_t length = number_length(&kind);
         if (length < rest.size() && starts_word(rest[length])) {
             fail(offset_, fmt::format("expected a number or a name, found '{}'",
-                                      rest.substr(0, length_while(rest, continues_word))));
+                                      shown(rest.substr(0, length_while(rest, continues_word)))));
         }
         return take(kind, length);
     }
@@ -143,7 +144,13 @@ std::string SignatureLexer::describe(const Token &token) {
     if (token.text.size() == 1 && (is_control(token.text[0]) || static_cast<unsigned char>(token.text[0]) >= 0x80)) {
         return fmt::format("byte {:#04x}", static_cast<unsigned char>(token.text[0]));
     }
-    return token.kind == Token::Kind::string ? fmt::format("\"{}\"", token.text) : fmt::format("'{}'", token.text);
+    const char mark = token.kind == Token::Kind::string ? '"' : '\'';
+    return mark + shown(token.text) + mark;
+}
+
+std::string SignatureLexer::shown(std::string_view text) {
+    const std::string quoted = quote(text);
+    return quoted.substr(1, quoted.size() - 2);
 }
 
 void SignatureLexer::fail(size_t offset, const std::string &message) const {

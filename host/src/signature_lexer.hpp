@@ -29,6 +29,8 @@ class SignatureLexer {
     [[noreturn]] void fail(size_t offset, const std::string &message) const;
     // "'T'", "the end", "byte 0x01"
     static std::string describe(const Token &token);
+    // What was written, for a message: cut when it is long, and without what a terminal would act on.
+    static std::string shown(std::string_view text);
 
   private:
     void skip_space();

@@ -103,7 +103,7 @@ int64_t SignatureParser::parse_integer() {
     const std::string digits = fmt::format("{}{}", negative ? "-" : "", token_.text);
     int64_t value = 0;
     if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc()) {
-        lexer_.fail(start.offset, fmt::format("{} does not fit into 64 bits", digits));
+        lexer_.fail(start.offset, fmt::format("{} does not fit into 64 bits", SignatureLexer::shown(digits)));
     }
     advance();
     return value;
@@ -118,7 +118,7 @@ double SignatureParser::parse_real() {
     } else if (token_.kind == Token::Kind::real || token_.kind == Token::Kind::integer) {
         const std::string_view digits = token_.text;
         if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc()) {
-            lexer_.fail(start.offset, fmt::format("{} does not fit into a double", digits));
+            lexer_.fail(start.offset, fmt::format("{} does not fit into a double", SignatureLexer::shown(digits)));
         }
     } else {
         fail_expected("a number");

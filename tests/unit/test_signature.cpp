@@ -186,6 +186,17 @@ TEST_CASE("bytes that a terminal would act on do not reach the message") {
                                                    "number, an expression, or '...', found byte 0xc3");
 }
 
+TEST_CASE("an error stays short, and fit for a terminal, whatever stands where it should not") {
+    const std::string long_string = parse_error("f(x: \"" + repeat(3000, "a") + "\")");
+    CHECK(long_string.size() < 300);
+    CHECK(long_string.find("found \"" + repeat(80, "a") + "...\"") != std::string::npos);
+    CHECK(first_line("f(x: \"\xff\xfe\")").ends_with("found \"\\xff\\xfe\""));
+    CHECK(parse_error("f(x: T[" + repeat(3000, "1") + "x])").size() < 300);
+    CHECK(parse_error("f(*, a: int = " + repeat(3000, "1") + ")").size() < 300);
+    CHECK(parse_error("f(*, a: float = " + repeat(3000, "1") + "e400)").size() < 300);
+    CHECK(parse_error(repeat(3000, "A") + "()").size() < 300);
+}
+
 TEST_CASE("op names are lower case, digits, underscores and single dots") {
     CHECK(parse_signature("acme.gelu_2() -> ()").name == "acme.gelu_2");
     for (const std::string name : {"Gelu", "_gelu", "2gelu", ".gelu", "acme.", "acme..gelu"}) {
