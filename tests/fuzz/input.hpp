@@ -1,0 +1,29 @@
+// What all fuzz targets have in common: the input as text, and what must hold whatever the input is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string_view>
+
+namespace opdock::fuzz {
+
+// Ends the process, which libFuzzer takes for a finding and keeps the input.
+inline void require(bool holds, const char *what) {
+    if (!holds) {
+        std::fprintf(stderr, "does not hold: %s\n", what);
+        std::abort();
+    }
+}
+
+inline std::string_view text_of(const std::uint8_t *data, std::size_t size) {
+    return {reinterpret_cast<const char *>(data), size};
+}
+
+inline std::span<const std::byte> bytes_of(const std::uint8_t *data, std::size_t size) {
+    return std::as_bytes(std::span(data, size));
+}
+
+} // namespace opdock::fuzz

@@ -1,0 +1,53 @@
+// The arguments of a call that a signature might take: each name of a dim has a size, each dtype variable a dtype, and
+// now and then something is not as the signature wants it. Tensors point nowhere.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <string_view>
+#include <vector>
+
+#include "opdock/abi/args.h"
+#include "signature.hpp"
+
+namespace opdock::fuzz {
+
+class MadeCall {
+  public:
+    MadeCall(const core::Signature &signature, std::string_view choices);
+
+    // The inputs and attributes, as inference takes them.
+    const opdock_args &inputs_only();
+    // Outputs as they were inferred; one that was left out is absent.
+    void take_outputs(const std::vector<opdock_tensor_spec> &specs);
+    const opdock_args &whole();
+
+  private:
+    struct Tensor {
+        std::vector<int64_t> shape;
+        DLTensor tensor{};
+    };
+
+    // The next choice out of so many; 0 when all are used up.
+    uint32_t choose(uint32_t count);
+    int64_t size_of(const core::Dim &dim);
+    const DLTensor *make(uint32_t dtype, std::vector<int64_t> shape);
+    const DLTensor *input(const core::Parameter &parameter);
+    opdock_value value_of(const core::AttributeSpec &attribute);
+
+    const core::Signature &signature_;
+    std::string_view choices_;
+    std::array<int64_t, core::max_dims> dims_{};
+    std::array<uint32_t, core::max_dtype_variables> dtypes_{};
+    std::vector<int64_t> ellipsis_;
+    uint32_t elements_ = 0;
+    std::deque<Tensor> tensors_; // stay where they are
+    std::vector<const DLTensor *> inputs_;
+    std::vector<const DLTensor *> outputs_;
+    std::vector<uint32_t> list_sizes_;
+    std::vector<opdock_attribute> attributes_;
+    opdock_args args_{};
+};
+
+} // namespace opdock::fuzz

@@ -1,0 +1,35 @@
+// "FILE:LINE:COLUMN: what is wrong", as everything that reads files for people begins its messages.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "input.hpp"
+
+namespace opdock::fuzz {
+
+// The number at the start of `text`, which is taken away; 0 when there is none.
+inline std::size_t take_number(std::string_view &text) {
+    std::size_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return error == std::errc() ? number : 0;
+}
+
+// That a message says where in `text`, the content of `file`, something is wrong, and stays short enough to show.
+inline void check_place(std::string_view message, const std::string &file, std::string_view text) {
+    require(message.size() < 2048, "a message can be shown");
+    require(message.starts_with(file + ":"), "a message names the file");
+    message.remove_prefix(file.size() + 1);
+    const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+    const std::size_t line = take_number(message);
+    require(line >= 1 && line <= lines, "a message names a line that there is");
+    require(message.starts_with(":"), "a column follows the line");
+    message.remove_prefix(1);
+    require(take_number(message) >= 1, "a message names a column");
+    require(message.starts_with(": ") && message.size() > 2, "a message says what is wrong");
+}
+
+} // namespace opdock::fuzz
