@@ -113,6 +113,12 @@ Token parse_token(std::string_view text, const Place &place, std::size_t offset)
     if (trimmed(name).size() != name.size()) {
         reject(place, offset + colon + 1, "unexpected space in " + quote(text) + "; write it without");
     }
+    // In a list of a policy file: printed with the others, it would read as two.
+    if (const std::size_t separator = text.find_first_of("|;"); separator != std::string_view::npos) {
+        reject(place, offset + separator,
+               "unexpected " + quote(text.substr(separator, 1)) + " in " + quote(text) +
+                   "; write each token by itself");
+    }
     return vendor ? Token::of_vendor(parse_vendor(name, place, offset + colon + 1)) : Token::of_impl(name);
 }
 

@@ -185,6 +185,8 @@ TEST_CASE("every wrong value is an error with file, line, column and what was ex
         {"per_op:\n  gelu: []\n",
          "p.yaml:2:9: expected a list of tokens such as [vendor:acme, default], found an empty list"},
         {"per_op:\n  gelu: [vendor, refrence]\n", "p.yaml:2:18: expected a token"},
+        {"per_op:\n  gelu: ['impl:a|b']\n", "p.yaml:2:17: unexpected '|' in 'impl:a|b'; write each token by itself"},
+        {"per_op:\n  gelu: [impl:a;b]\n", "p.yaml:2:16: unexpected ';' in 'impl:a;b'; write each token by itself"},
         {"per_op:\n  gelu: vendor|refrence\n", "p.yaml:2:16: expected a token"},
         {"per_op:\n  gelu:\n    - vendor: acme\n",
          "p.yaml:3:7: found a map; a token has no space after ':', write vendor:acme"},
