@@ -9,7 +9,8 @@
 namespace opdock::fuzz {
 namespace {
 
-// Small ones first, so that calls without choices are valid; the last do not fit into memory, or are wrong.
+// Of dims, and strides. Small ones first, so that calls without choices are valid; the last do not fit into memory, or
+// are wrong.
 constexpr std::array<int64_t, 10> sizes = {
     2, 0, 1, 3, 16, 128, 4096, int64_t{1} << 40, std::numeric_limits<int64_t>::max(), -1};
 constexpr std::array<uint32_t, 4> outside = {OPDOCK_F32, OPDOCK_I64, 0, 0xffffffff};
@@ -84,17 +85,17 @@ int64_t MadeCall::size_of(const core::Dim &dim) {
     return sizes[choose(sizes.size())];
 }
 
-const DLTensor *MadeCall::make(uint32_t dtype, std::vector<int64_t> shape) {
+MadeCall::Tensor &MadeCall::make(uint32_t dtype, std::vector<int64_t> shape) {
     const uint64_t address =
         tensors_.empty() ? 4096
                          : reinterpret_cast<uint64_t>(tensors_.back().tensor.data) + bytes_of(tensors_.back().tensor);
-    Tensor &made = tensors_.emplace_back(Tensor{std::move(shape), {}});
+    Tensor &made = tensors_.emplace_back(Tensor{std::move(shape), {}, {}});
     made.tensor.data = reinterpret_cast<void *>(address);
     made.tensor.device = {kDLCPU, 0};
     made.tensor.ndim = static_cast<int32_t>(made.shape.size());
     made.tensor.dtype = opdock_dtype_unpack(dtype);
     made.tensor.shape = made.shape.data();
-    return &made.tensor;
+    return made;
 }
 
 const DLTensor *MadeCall::input(const core::Parameter &parameter) {
@@ -110,8 +111,16 @@ const DLTensor *MadeCall::input(const core::Parameter &parameter) {
             shape.push_back(size_of(parameter.dims[i]));
         }
     }
-    return make(parameter.dtype_variable < 0 ? parameter.dtype : dtypes_[static_cast<size_t>(parameter.dtype_variable)],
-                std::move(shape));
+    const uint32_t dtype =
+        parameter.dtype_variable < 0 ? parameter.dtype : dtypes_[static_cast<size_t>(parameter.dtype_variable)];
+    Tensor &made = make(dtype, std::move(shape));
+    if (choose(4) == 1) {
+        for (size_t i = 0; i < made.shape.size(); ++i) {
+            made.strides.push_back(sizes[choose(sizes.size())]);
+        }
+        made.tensor.strides = made.strides.data();
+    }
+    return &made.tensor;
 }
 
 opdock_value MadeCall::value_of(const core::AttributeSpec &attribute) {
@@ -150,7 +159,7 @@ void MadeCall::take_outputs(const std::vector<opdock_tensor_spec> &specs) {
         for (uint32_t element = 0; element < wanted; ++element) {
             if (next < specs.size() && specs[next].parameter == i) {
                 const opdock_tensor_spec &spec = specs[next++];
-                outputs_.push_back(make(opdock_dtype_pack(spec.dtype), {spec.shape, spec.shape + spec.ndim}));
+                outputs_.push_back(&make(opdock_dtype_pack(spec.dtype), {spec.shape, spec.shape + spec.ndim}).tensor);
             } else {
                 outputs_.push_back(nullptr);
             }

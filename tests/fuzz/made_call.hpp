@@ -26,13 +26,14 @@ class MadeCall {
   private:
     struct Tensor {
         std::vector<int64_t> shape;
+        std::vector<int64_t> strides;
         DLTensor tensor{};
     };
 
     // The next choice out of so many; 0 when all are used up.
     uint32_t choose(uint32_t count);
     int64_t size_of(const core::Dim &dim);
-    const DLTensor *make(uint32_t dtype, std::vector<int64_t> shape);
+    Tensor &make(uint32_t dtype, std::vector<int64_t> shape);
     const DLTensor *input(const core::Parameter &parameter);
     opdock_value value_of(const core::AttributeSpec &attribute);
 
