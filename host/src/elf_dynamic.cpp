@@ -15,6 +15,7 @@ constexpr std::size_t most_entries = 4096;
 constexpr std::size_t most_versions = 4096;
 constexpr std::size_t most_symbols = std::size_t{1} << 22;
 constexpr std::size_t longest_text = 4096;
+constexpr std::size_t most_text = std::size_t{16} << 20; // of many names together, which may all be the same bytes
 
 // What the loader makes of a file without PT_GNU_STACK.
 #if defined(__x86_64__)
@@ -79,6 +80,19 @@ class Strings {
             }
             offset += count;
         }
+    }
+
+    // Whether this name stands there, without reading more of what stands there.
+    bool is_at(std::uint64_t offset, std::string_view name) const {
+        if (offset >= size_) {
+            image_.reject("a name in it has no end");
+        }
+        if (name.size() >= size_ - offset) {
+            return false;
+        }
+        std::string text(name.size() + 1, '\0');
+        image_.read(address_ + offset, std::as_writable_bytes(std::span(text)));
+        return text.back() == '\0' && std::string_view(text).substr(0, name.size()) == name;
     }
 
   private:
@@ -156,24 +170,34 @@ class Symbols {
     // What the file uses and must find elsewhere.
     std::vector<std::string> undefined() const {
         std::vector<std::string> names;
+        std::size_t text = 0;
         const std::uint64_t count = undefined_end();
         for (std::uint64_t index = 1; index < count; ++index) {
             const Elf64_Sym symbol = at(index);
             if (symbol.st_shndx == SHN_UNDEF && ELF64_ST_BIND(symbol.st_info) == STB_GLOBAL) {
                 names.push_back(strings_.at(symbol.st_name));
+                text += names.back().size();
+            }
+            if (text > most_text) {
+                image_.reject(fmt::format("the names of the symbols that it uses are longer than {} bytes", most_text));
             }
         }
         return names;
     }
 
   private:
+    // Whatever its tables say.
+    std::uint64_t symbols_that_fit() const {
+        return std::min<std::uint64_t>(image_.file().size() / sizeof(Elf64_Sym), most_symbols);
+    }
+
     Elf64_Sym at(std::uint64_t index) const {
         return image_.read<Elf64_Sym>(tags_.value(DT_SYMTAB) + index * sizeof(Elf64_Sym));
     }
 
     bool is_definition_of(std::string_view name, std::uint64_t index, std::optional<unsigned> &type) const {
         const Elf64_Sym symbol = at(index);
-        if (symbol.st_shndx == SHN_UNDEF || strings_.at(symbol.st_name) != name) {
+        if (symbol.st_shndx == SHN_UNDEF || !strings_.is_at(symbol.st_name, name)) {
             return false;
         }
         type = ELF64_ST_TYPE(symbol.st_info);
@@ -188,7 +212,7 @@ class Symbols {
         } else if (const std::uint64_t table = tags_.value(DT_HASH)) {
             end = image_.read<std::array<std::uint32_t, 2>>(table)[1];
         }
-        return std::min<std::uint64_t>(end, most_symbols);
+        return std::min(end, symbols_that_fit());
     }
 
     // n buckets, first symbol, n words of a Bloom filter, its shift; the filter; the buckets; the hashes.
@@ -205,7 +229,7 @@ class Symbols {
         if (start < first) {
             return;
         }
-        for (std::uint64_t index = start; index - start < most_symbols; ++index) {
+        for (std::uint64_t index = start; index - start < symbols_that_fit(); ++index) {
             const auto of_symbol = image_.read<std::uint32_t>(hashes + (index - first) * 4);
             if ((of_symbol | 1) == (hash | 1) && is_definition_of(name, index, type)) {
                 return;
@@ -226,7 +250,7 @@ class Symbols {
         const std::uint64_t next = table + 8 + std::uint64_t{n_buckets} * 4;
         auto index = image_.read<std::uint32_t>(table + 8 + std::uint64_t{system_v_hash(name) % n_buckets} * 4);
         for (std::uint32_t steps = 0; index != STN_UNDEF; ++steps) {
-            if (steps == n_symbols || steps == most_symbols) {
+            if (steps == n_symbols || steps == symbols_that_fit()) {
                 image_.reject("its table of symbols has no end");
             }
             if (is_definition_of(name, index, type)) {

@@ -70,4 +70,45 @@ inline std::string file_needing_versions(std::size_t libraries, std::uint16_t ve
         .bytes();
 }
 
+// A file with global functions of these names, equal ones after one another sharing their text, and the older table of
+// hashes, with one bucket, which says that there are `n_symbols`. The last symbol leads to itself when the table is a
+// circle.
+inline std::string file_with_symbols(const std::vector<std::string> &names, std::uint32_t n_symbols, bool circle,
+                                     std::uint16_t section = 1) {
+    constexpr std::size_t n_entries = 5;
+    const std::uint64_t strings_at = DynamicElfFile::address_of_tables(n_entries);
+    std::string strings(1, '\0');
+    std::string symbols(sizeof(Elf64_Sym), '\0');
+    std::string hashes;
+    const auto add = [](std::string &to, const auto &value) {
+        to.append(reinterpret_cast<const char *>(&value), sizeof value);
+    };
+    add(hashes, std::uint32_t{1});
+    add(hashes, n_symbols);
+    add(hashes, std::uint32_t{names.empty() ? 0u : 1u});
+    add(hashes, std::uint32_t{0});
+    std::size_t text_at = 0;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (i == 0 || names[i] != names[i - 1]) {
+            text_at = strings.size();
+            strings += names[i] + '\0';
+        }
+        Elf64_Sym symbol{};
+        symbol.st_name = static_cast<Elf64_Word>(text_at);
+        symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+        symbol.st_shndx = section;
+        add(symbols, symbol);
+        const std::size_t next = i + 1 < names.size() ? i + 2 : circle ? i + 1 : 0;
+        add(hashes, static_cast<std::uint32_t>(next));
+    }
+    const std::string tables = strings + symbols + hashes;
+    return DynamicElfFile({{DT_STRTAB, {strings_at}},
+                           {DT_STRSZ, {strings.size()}},
+                           {DT_SYMTAB, {strings_at + strings.size()}},
+                           {DT_HASH, {strings_at + strings.size() + symbols.size()}},
+                           {DT_NULL, {0}}},
+                          tables)
+        .bytes();
+}
+
 } // namespace opdock::test
