@@ -79,6 +79,9 @@ void make_small_files(const fs::path &folder) {
                                           .bytes());
     write(folder / "versions", file_needing_versions(3, 2, 0));
     write(folder / "versions_weak", file_needing_versions(2, 5, VER_FLG_WEAK));
+    write(folder / "symbols", file_with_symbols({"other", "opdock_register"}, 3, false));
+    write(folder / "symbols_undefined", file_with_symbols({"one", "two", "two"}, 4, false, SHN_UNDEF));
+    write(folder / "symbols_in_a_circle", file_with_symbols({std::string(4000, 'x')}, 0xffffffff, true));
     write(folder / "versions_weak_without_end", file_needing_versions(200, 65535, VER_FLG_WEAK));
 }
 
