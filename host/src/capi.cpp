@@ -281,7 +281,9 @@ opdock_status opdock_explain(opdock_runtime *runtime, const char *op, const char
 
 opdock_status opdock_check_file(const char *path, char **json) {
     *json = nullptr;
-    return guarded([&] { *json = copy_text(opdock::core::check_file(path)); });
+    return guarded([&] {
+        *json = copy_text(opdock::core::check_file(path, opdock::core::capture_environment("PLUGIN_").cache_folder()));
+    });
 }
 
 opdock_status opdock_served_count(opdock_runtime *runtime, const char *op, const char *impl_id, uint64_t *count) {

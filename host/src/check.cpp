@@ -2,8 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <spdlog/fmt/fmt.h>
+
 #include "dependencies.hpp"
 #include "inspect.hpp"
+#include "scan_cache.hpp"
 
 namespace opdock::core {
 namespace {
@@ -20,13 +23,38 @@ json as_json(const Note &note) {
             {"cpu_features", note.cpu_features}};
 }
 
+// "" when the cache does not know the file, or knows nothing bad.
+std::string learnt_since(const std::filesystem::path &path, const FileIdentity &now, const std::string &cache_folder) {
+    const Log nobody([](void * /*unused*/, int32_t /*unused*/, const char * /*unused*/) {}, nullptr);
+    const ScanCache cache(cache_folder, nobody);
+    const std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
+    const std::optional<Scan> scan = cache.find_any(absolute);
+    if (!scan) {
+        return {};
+    }
+    if (scan->identity != now) {
+        return fmt::format(
+            "'{}' was changed since a host scanned it. Hosts that are open go on with what they know; the "
+            "next one tries it again.",
+            path.filename().string());
+    }
+    if (scan->rejection && is_quarantine(scan->rejection->code)) {
+        return fmt::format("hosts do not try it again ({}): {}", code_text(scan->rejection->code),
+                           scan->rejection->message);
+    }
+    return {};
+}
+
 } // namespace
 
-json check_file(const std::filesystem::path &path) {
+json check_file(const std::filesystem::path &path, const std::string &cache_folder) {
     LibraryVersions versions;
     Inspection inspection = inspect(path, versions);
     if (!inspection.rejection) {
         inspection.rejection = judge_dependencies(path);
+    }
+    if (const std::string what = learnt_since(path, inspection.identity, cache_folder); !what.empty()) {
+        inspection.weaknesses.push_back(what);
     }
     json result = {{"path", path.string()},
                    {"status", inspection.rejection ? "rejected" : "ok"},

@@ -165,6 +165,11 @@ bool Environment::is_on(Variable variable) const {
     return value != nullptr && parse_switch(*value, place(variable));
 }
 
+std::string Environment::cache_folder() const {
+    const bool off = find(Variable::scan_cache) != nullptr && !is_on(Variable::scan_cache);
+    return off || user_cache_dir.empty() ? std::string() : user_cache_dir + "/opdock";
+}
+
 std::int32_t Environment::log_level(std::int32_t fallback) const {
     static constexpr std::array<std::string_view, 4> levels = {"DEBUG", "INFO", "WARNING",
                                                                "ERROR"}; // OPDOCK_LOG_ order

@@ -67,6 +67,8 @@ struct Environment {
     const std::string *find(Variable variable) const;
     // A switch, off when not set. Throws Error(OPDOCK_INVALID_POLICY) for anything that is no switch.
     bool is_on(Variable variable) const;
+    // Where what is learnt of plugins is kept; empty where nothing may be. A wrong value of the variable throws.
+    std::string cache_folder() const;
     // OPDOCK_LOG_ value, or `fallback` when not set.
     std::int32_t log_level(std::int32_t fallback) const;
 };

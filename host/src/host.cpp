@@ -97,12 +97,6 @@ uint32_t take_index() {
     return index;
 }
 
-// Empty where nothing may be remembered. A wrong value is an error when the host opens.
-std::string cache_folder(const Environment &environment) {
-    const bool off = environment.find(Variable::scan_cache) != nullptr && !environment.is_on(Variable::scan_cache);
-    return off || environment.user_cache_dir.empty() ? std::string() : environment.user_cache_dir + "/opdock";
-}
-
 } // namespace
 
 Host::Host(HostOptions options)
@@ -110,7 +104,7 @@ Host::Host(HostOptions options)
       environment_(environment_given_ ? *options.environment : capture_environment(options.prefix)),
       system_policy_file_(options.system_policy_file), system_trust_folder_(options.system_trust_folder),
       workspace_(options.workspace), probe_(options.probe ? *options.probe : find_probe()),
-      cache_folder_(options.cache_folder ? *options.cache_folder : cache_folder(environment_)),
+      cache_folder_(options.cache_folder ? *options.cache_folder : environment_.cache_folder()),
       table_(new_plugin_table()), ledger_(new Ledger(journal_folder())) {
     try {
         open(options);

@@ -100,10 +100,15 @@ bool lacks_requested(const json &document) {
 bool repeats(const std::string &line, const json &document) {
     const auto ends_in = [&](const json &text) { return line.ends_with(cli::printable(text.get<std::string>())); };
     const auto names = [&](const json &text) { return line.find(text.get<std::string>()) != std::string::npos; };
-    const json plugins = rejected_plugins(document);
+    const json &plugins = document.at("plugins");
     const json &problems = document.at("problems");
     return std::any_of(plugins.begin(), plugins.end(),
-                       [&](const json &plugin) { return names(plugin.at("code")) && ends_in(plugin.at("reason")); }) ||
+                       [&](const json &plugin) {
+                           const json &warnings = plugin.at("warnings");
+                           return (plugin.at("status") != "loaded" && names(plugin.at("code")) &&
+                                   ends_in(plugin.at("reason"))) ||
+                                  std::any_of(warnings.begin(), warnings.end(), ends_in);
+                       }) ||
            std::any_of(problems.begin(), problems.end(),
                        [&](const json &problem) { return ends_in(problem.at("message")); });
 }

@@ -172,7 +172,8 @@ int show_of_host(const Request &request, const Page &page) {
     } else {
         std::cout << as_text(request, shown, page);
     }
-    log.leave_out_what(document);
+    // Of a plugin that is not shown the log tells.
+    log.leave_out_what(request.show == Show::rejected ? narrowed(request, document) : document);
     return lacks_requested(document) ? cli::exit_absent : code;
 }
 

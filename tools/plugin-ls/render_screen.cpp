@@ -85,6 +85,9 @@ std::string render_plugins(const json &plugins, const Page &page) {
                    {words(plugin.at("path"))}});
         const std::string code = text_of(plugin, "code");
         table.note(code + (code.empty() ? "" : ": ") + text_of(plugin, "reason"));
+        for (const json &warning : plugin.at("warnings")) {
+            table.note("warning: " + words(warning));
+        }
     }
     return table.text(page);
 }

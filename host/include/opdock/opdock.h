@@ -227,7 +227,8 @@ OPDOCK_API opdock_status opdock_explain(opdock_runtime *runtime, const char *op,
                                         const opdock_policy *policy, char **json);
 
 /* What `plugin-ls --check` says of one plugin file, as JSON: {"path", "status": "ok" or "rejected", "code", "reason",
- * "note": {...} or null, "warnings": [...], "build_id"}. Runs none of the file's code. Needs no open runtime. */
+ * "note": {...} or null, "warnings": [...], "build_id"}. Runs none of the file's code. Needs no open runtime. What
+ * hosts of this user learnt of the file (PLUGIN_SCAN_CACHE) is among the warnings. */
 OPDOCK_API opdock_status opdock_check_file(const char *path, char **json);
 
 /* How many calls an implementation served in this process, prepared calls not counted. OPDOCK_UNKNOWN_OP or

@@ -178,6 +178,30 @@ TEST_CASE("what the screen shows is not logged as well") {
     CHECK(contains(strict.err, "PLUGIN_PREFRE"));
 }
 
+TEST_CASE(
+    "what is wrong with a plugin that is used stands on the screen, and in the log of answers that do not show it") {
+    const PluginLs tool({fixture("changes_everything")});
+    const Finished screen = tool.run({});
+    CHECK(screen.code == 0);
+    CHECK(contains(screen.out, "warning: 'libchanges_everything.so' changes "));
+    CHECK_FALSE(contains(screen.err, "changes "));
+    CHECK(contains(tool.run({"--rejected"}).err, "changes "));
+    CHECK(contains(tool.run({"--paths"}).err, "changes "));
+}
+
+TEST_CASE("check tells that a file was changed since a host scanned it") {
+    const PluginLs tool({});
+    const std::string file = (tool.home().path() / "libacme.so").string();
+    std::filesystem::copy_file(fixture("good"), file);
+    CHECK(tool.run({"--modules", file}).code == 0);
+    CHECK_FALSE(contains(tool.run({"--check", file}).out, "was changed"));
+    std::filesystem::copy_file(fixture("second_vendor"), file + ".new");
+    std::filesystem::rename(file + ".new", file);
+    const Finished changed = tool.run({"--check", file});
+    CHECK(changed.code == 0);
+    CHECK(contains(changed.out, "'libacme.so' was changed since a host scanned it."));
+}
+
 TEST_CASE("a module of the command line that is not there is an error") {
     const Finished finished = PluginLs({fixture("good")}).run({"--modules", "/nonexistent/libacme.so"});
     CHECK(finished.code == 1);

@@ -16,12 +16,13 @@ inline nlohmann::json small_document() {
         "problems": [],
         "plugins": [
             {"id": "acme", "version": "1.2.0", "vendor": "acme", "path": "/opt/acme/libacme.so", "requested": true,
-             "status": "loaded", "code": "", "reason": ""},
+             "status": "loaded", "code": "", "reason": "", "warnings": []},
             {"id": null, "version": null, "vendor": null, "path": "/usr/lib/opdock/plugins/libold.so",
              "requested": false, "status": "rejected", "code": "OPDOCK-E012",
-             "reason": "plugin 'libold.so' was built for ABI 7.0; this host supports 0.1.\nRebuild it."},
+             "reason": "plugin 'libold.so' was built for ABI 7.0; this host supports 0.1.\nRebuild it.", "warnings": []},
             {"id": "gpu", "version": "0.1.0", "vendor": "opdock", "path": "/usr/lib/opdock/plugins/libgpu.so",
-             "requested": false, "status": "skipped", "code": "OPDOCK-E016", "reason": "PLUGIN_SKIP_CUDA is set"}],
+             "requested": false, "status": "skipped", "code": "OPDOCK-E016", "reason": "PLUGIN_SKIP_CUDA is set",
+             "warnings": []}],
         "ops": [
             {"op": "gelu", "signature": "gelu(input: T[...]) -> (output ~ input: T[...])",
              "implementations": [

@@ -69,6 +69,8 @@ TEST_CASE("a line of the log repeats what the document says of a plugin or a pro
                 "'libold.so' was built for ABI 7.0; this host supports 0.1.\nRebuild it.",
                 document));
     CHECK(repeats("[opdock host.cpp:1 WARNING] /x/plugin.json: broken", document));
+    document["plugins"][0]["warnings"] = {"'libacme.so' changes the locale when it is loaded"};
+    CHECK(repeats("[opdock host.cpp:1 WARNING] Plugin 'libacme.so' changes the locale when it is loaded", document));
     CHECK_FALSE(repeats("[opdock host.cpp:1 WARNING] PLUGIN_PREFRE: did you mean PLUGIN_PREFER?", document));
 }
 
