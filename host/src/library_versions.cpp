@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <filesystem>
+#include <string_view>
 
 #include <link.h>
 
@@ -16,18 +18,27 @@ std::filesystem::path loaded_file(const std::string &name) {
     struct Wanted {
         const std::string &name;
         std::filesystem::path path;
-    } wanted{name, {}};
+        std::exception_ptr failure;
+    } wanted{name, {}, {}};
     dl_iterate_phdr(
         [](dl_phdr_info *info, std::size_t /*size*/, void *data) {
             auto &looked_for = *static_cast<Wanted *>(data);
-            std::filesystem::path path = info->dlpi_name;
-            if (path.filename() != looked_for.name) {
-                return 0;
+            // Nothing may be thrown through the C library, which ends the process when it cannot unwind itself.
+            try {
+                const std::string_view path = info->dlpi_name;
+                if (path.substr(path.rfind('/') + 1) != looked_for.name) { // npos + 1 is 0
+                    return 0;
+                }
+                looked_for.path = path;
+            } catch (...) {
+                looked_for.failure = std::current_exception();
             }
-            looked_for.path = std::move(path);
             return 1;
         },
         &wanted);
+    if (wanted.failure) {
+        std::rethrow_exception(wanted.failure);
+    }
     return wanted.path;
 }
 
