@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,7 +15,83 @@
 namespace opdock::core {
 namespace {
 
-using nlohmann::json;
+// The members of the note's object. Without nlohmann's own values: their destructor allocates, and ends the process
+// where there is no memory.
+struct Field {
+    enum class Kind { text, numbers, other };
+    Kind kind = Kind::other;
+    std::string text;
+    std::vector<std::uint64_t> numbers; // of an array that holds nothing else
+};
+using Fields = std::map<std::string, Field, std::less<>>;
+
+class FieldReader : public nlohmann::json_sax<nlohmann::json> {
+  public:
+    explicit FieldReader(Fields &into) : fields_(into) {}
+
+    bool null() override { return other(); }
+    bool boolean(bool /*value*/) override { return other(); }
+    bool number_integer(number_integer_t /*value*/) override { return other(); }
+    bool number_float(number_float_t /*value*/, const string_t & /*text*/) override { return other(); }
+    bool binary(binary_t & /*value*/) override { return other(); }
+    bool number_unsigned(number_unsigned_t value) override {
+        if (depth_ == 2 && field_->kind == Field::Kind::numbers) {
+            field_->numbers.push_back(value);
+            return true;
+        }
+        return other();
+    }
+    bool string(string_t &value) override {
+        if (depth_ == 1) {
+            field_->kind = Field::Kind::text;
+            field_->text = value;
+            return true;
+        }
+        return other();
+    }
+    bool start_object(std::size_t /*members*/) override {
+        ++depth_;
+        return depth_ == 1 || (field_ != nullptr && other());
+    }
+    bool start_array(std::size_t /*elements*/) override {
+        ++depth_;
+        if (depth_ == 2) {
+            field_->kind = Field::Kind::numbers;
+            return true;
+        }
+        return other();
+    }
+    bool key(string_t &name) override {
+        if (depth_ == 1) {
+            field_ = &fields_[name];
+            *field_ = {}; // of two members with one name the last counts
+        }
+        return true;
+    }
+    bool end_object() override { return leave(); }
+    bool end_array() override { return leave(); }
+    bool parse_error(std::size_t /*position*/, const std::string & /*token*/,
+                     const nlohmann::detail::exception & /*error*/) override {
+        return false;
+    }
+
+  private:
+    // A value that no field may be or hold. False where there is no object around it.
+    bool other() {
+        if (field_ != nullptr) {
+            field_->kind = Field::Kind::other;
+        }
+        return field_ != nullptr;
+    }
+    bool leave() {
+        --depth_;
+        return true;
+    }
+
+    Fields &fields_;
+    Field *field_ = nullptr;
+    int depth_ = 0;
+};
 
 constexpr std::string_view schema = "opdock.note/1";
 constexpr std::size_t longest_text = 128;
@@ -24,12 +103,12 @@ constexpr std::size_t longest_text = 128;
                                plugin, what));
 }
 
-std::string read_text(std::string_view plugin, const json &note, const char *key) {
+std::string read_text(std::string_view plugin, const Fields &note, const char *key) {
     const auto field = note.find(key);
-    if (field == note.end() || !field->is_string()) {
+    if (field == note.end() || field->second.kind != Field::Kind::text) {
         malformed(plugin, fmt::format("\"{}\" must be a string", key));
     }
-    const auto &text = field->get_ref<const std::string &>();
+    const std::string &text = field->second.text;
     if (text.size() > longest_text) {
         malformed(plugin, fmt::format("\"{}\" is {} bytes long, more than {}", key, text.size(), longest_text));
     }
@@ -39,7 +118,7 @@ std::string read_text(std::string_view plugin, const json &note, const char *key
     return text;
 }
 
-std::string read_nonempty_text(std::string_view plugin, const json &note, const char *key) {
+std::string read_nonempty_text(std::string_view plugin, const Fields &note, const char *key) {
     std::string text = read_text(plugin, note, key);
     if (text.empty()) {
         malformed(plugin, fmt::format("\"{}\" is empty", key));
@@ -47,7 +126,7 @@ std::string read_nonempty_text(std::string_view plugin, const json &note, const 
     return text;
 }
 
-std::string read_id(std::string_view plugin, const json &note) {
+std::string read_id(std::string_view plugin, const Fields &note) {
     std::string id = read_nonempty_text(plugin, note, "id");
     if (id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.-") != std::string::npos) {
         malformed(plugin, fmt::format("the id \"{}\" has characters other than a-z, 0-9, '_', '.' and '-'", id));
@@ -56,30 +135,32 @@ std::string read_id(std::string_view plugin, const json &note) {
 }
 
 // "avx2,fma"
-std::vector<std::string> read_list(std::string_view plugin, const json &note, const char *key) {
+std::vector<std::string> read_list(std::string_view plugin, const Fields &note, const char *key) {
     const std::string text = read_text(plugin, note, key);
     std::vector<std::string> items;
     if (text.empty()) {
         return items;
     }
-    std::istringstream stream(text + ",");
-    for (std::string item; std::getline(stream, item, ',');) {
+    // No stream: one that meets std::bad_alloc keeps it to itself and ends early.
+    for (std::size_t at = 0; at <= text.size();) {
+        const std::size_t end = std::min(text.find(',', at), text.size());
+        std::string item = text.substr(at, end - at);
+        at = end + 1;
         if (item.empty() || item.find(' ') != std::string::npos) {
             malformed(plugin,
                       fmt::format("\"{}\" must be names separated by commas, without spaces, not \"{}\"", key, text));
         }
-        items.push_back(item);
+        items.push_back(std::move(item));
     }
     return items;
 }
 
-AbiVersion read_version(std::string_view plugin, const json &note, const char *key) {
+AbiVersion read_version(std::string_view plugin, const Fields &note, const char *key) {
     constexpr std::uint64_t largest = 65535;
     const auto field = note.find(key);
-    if (field != note.end() && field->is_array() && field->size() == 2 && (*field)[0].is_number_unsigned() &&
-        (*field)[1].is_number_unsigned()) {
-        const auto major = (*field)[0].get<std::uint64_t>();
-        const auto minor = (*field)[1].get<std::uint64_t>();
+    if (field != note.end() && field->second.kind == Field::Kind::numbers && field->second.numbers.size() == 2) {
+        const std::uint64_t major = field->second.numbers[0];
+        const std::uint64_t minor = field->second.numbers[1];
         if (major <= largest && minor <= largest) {
             return {static_cast<std::uint32_t>(major), static_cast<std::uint32_t>(minor)};
         }
@@ -94,8 +175,9 @@ std::string to_text(AbiVersion version) {
 }
 
 Note parse_note(std::string_view plugin, std::string_view text, AbiVersion host) {
-    const json parsed = json::parse(text, nullptr, false);
-    if (parsed.is_discarded() || !parsed.is_object()) {
+    Fields parsed;
+    FieldReader reader(parsed);
+    if (!nlohmann::json::sax_parse(text, &reader)) {
         malformed(plugin, "it is not a JSON object");
     }
     if (const std::string found = read_text(plugin, parsed, "schema"); found != schema) {
@@ -150,10 +232,12 @@ namespace {
 
 std::set<std::string> read_cpu_features() {
     std::ifstream file("/proc/cpuinfo");
+    file.exceptions(std::ios::badbit); // no memory is no reason to find nothing, for good
     for (std::string line; std::getline(file, line);) {
         // "flags : fpu vme ..." on x86, "Features : fp asimd ..." on Arm; the same for every core.
         if (line.starts_with("flags") || line.starts_with("Features")) {
             std::istringstream words(line.substr(std::min(line.find(':') + 1, line.size())));
+            words.exceptions(std::ios::badbit);
             return {std::istream_iterator<std::string>(words), {}};
         }
     }

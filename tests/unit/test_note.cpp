@@ -86,11 +86,17 @@ TEST_CASE("each field of a note is checked, and the complaint names it") {
     names(with("abi", "1.2"), "\"abi\" must be [major, minor]");
     names(with("abi", {1}), "\"abi\" must be [major, minor]");
     names(with("abi", {1, -2}), "\"abi\" must be [major, minor]");
+    names(with("abi", {{1, 2}}), "\"abi\" must be [major, minor]");
+    names(with("abi", {1, 2, json::array()}), "\"abi\" must be [major, minor]");
+    names(with("abi", {{"major", 1}}), "\"abi\" must be [major, minor]");
     names(with("abi", {1, 99999999999}), "\"abi\" must be [major, minor]");
     names(with("oldest_host", {1, 2.5}), "\"oldest_host\" must be [major, minor]");
     names(with("oldest_host", {1, 3}), "asks for a host of ABI 1.3 or newer, but was built for 1.2");
     names(with("id", ""), "\"id\" is empty");
     names(with("id", "Acme Norms"), "\"Acme Norms\" has characters other than");
+    names(with("id", {{"id", "acme"}}), "\"id\" must be a string");
+    names(with("id", {"acme"}), "\"id\" must be a string");
+    names(with("id", nullptr), "\"id\" must be a string");
     names(with("id", 3), "\"id\" must be a string");
     names(with("id", std::string(129, 'a')), "129 bytes long");
     names(with("version", ""), "\"version\" is empty");
