@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -162,7 +163,8 @@ void ScanCache::warn(const std::string &what) {
 }
 
 void ScanCache::read() {
-    if (file_.empty() || !std::filesystem::exists(file_)) {
+    std::error_code unreachable; // is said when there is something to keep
+    if (file_.empty() || !std::filesystem::exists(file_, unreachable)) {
         return; // made when there is something to keep
     }
     try {

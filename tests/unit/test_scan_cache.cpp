@@ -250,6 +250,9 @@ TEST_CASE("a cache that cannot be written is one warning, and calls are served")
     SUBCASE("its folder is a file") {
         place.directory.write("cache", "");
     }
+    SUBCASE("its folder is a link to itself") {
+        std::filesystem::create_symlink("cache", place.directory.path() / "cache");
+    }
 #if !defined(__SANITIZE_THREAD__) // whose run-time library writes a file in the probe
     SUBCASE("no file may grow") {
         std::filesystem::create_directories(place.file.parent_path());
