@@ -48,9 +48,13 @@ class Descriptor {
 // what the host prints may be read by a program.
 class Spawn {
   public:
-    Spawn(int channel, int directory) {
-        posix_spawnattr_init(&attributes_);
+    Spawn() {
+        posix_spawnattr_init(&attributes_); // these two only set memory
         posix_spawn_file_actions_init(&actions_);
+    }
+    // 0, or what went wrong: each file action needs memory, and a probe without its channel would look like a plugin
+    // that ended it.
+    int prepare(int channel, int directory) {
         sigset_t none;
         sigset_t all;
         sigemptyset(&none);
@@ -59,11 +63,11 @@ class Spawn {
         posix_spawnattr_setpgroup(&attributes_, 0);
         posix_spawnattr_setsigmask(&attributes_, &none);
         posix_spawnattr_setsigdefault(&attributes_, &all);
-        posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        posix_spawn_file_actions_adddup2(&actions_, STDERR_FILENO, STDOUT_FILENO);
-        posix_spawn_file_actions_adddup2(&actions_, channel, OPDOCK_PROBE_CHANNEL);
-        posix_spawn_file_actions_adddup2(&actions_, directory, OPDOCK_PROBE_DIRECTORY);
-        posix_spawn_file_actions_addclosefrom_np(&actions_, OPDOCK_PROBE_DIRECTORY + 1);
+        int failed = posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions_, STDERR_FILENO, STDOUT_FILENO);
+        failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions_, channel, OPDOCK_PROBE_CHANNEL);
+        failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions_, directory, OPDOCK_PROBE_DIRECTORY);
+        return failed != 0 ? failed : posix_spawn_file_actions_addclosefrom_np(&actions_, OPDOCK_PROBE_DIRECTORY + 1);
     }
     ~Spawn() {
         posix_spawn_file_actions_destroy(&actions_);
@@ -88,7 +92,13 @@ int moved_up(int descriptor) {
     return fcntl(descriptor, F_DUPFD_CLOEXEC, first_free);
 }
 
-// Reads what is there. False at the end.
+// What a system call that must not fail returned as errno. It says something of the machine, not of the plugin.
+struct ChannelFailure {
+    const char *call;
+    int code;
+};
+
+// Reads what is there. False at the end. Throws ChannelFailure.
 bool drain(int channel, std::vector<std::byte> &into) {
     std::byte piece[16384];
     for (;;) {
@@ -98,8 +108,10 @@ bool drain(int channel, std::vector<std::byte> &into) {
             if (into.size() > most_transcript_bytes) {
                 return false;
             }
-        } else if (got == 0 || errno != EINTR) {
-            return got < 0 && errno == EAGAIN;
+        } else if (got == 0 || errno == EAGAIN) {
+            return got < 0;
+        } else if (errno != EINTR) {
+            throw ChannelFailure{"read", errno};
         }
     }
 }
@@ -112,7 +124,7 @@ class Child {
     Child(const Child &) = delete;
     Child &operator=(const Child &) = delete;
 
-    // Reads until the process ends or time is up; true when it ended.
+    // Reads until the process ends or time is up; true when it ended. Throws ChannelFailure.
     bool follow(int channel, Clock::time_point deadline, std::vector<std::byte> &sent) {
         bool talking = true;
         for (;;) {
@@ -125,7 +137,7 @@ class Child {
             // Where the kernel has no handles for processes, look often.
             const int wait = static_cast<int>(handle_.get() >= 0 ? left.count() : 2);
             if (poll(ends, 2, wait) < 0 && errno != EINTR) {
-                return false;
+                throw ChannelFailure{"poll", errno};
             }
             if (ended()) {
                 drain(channel, sent);
@@ -160,7 +172,14 @@ class Child {
 
     bool ended() const {
         siginfo_t info{};
-        return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+        int failed = 0;
+        do {
+            failed = waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT);
+        } while (failed != 0 && errno == EINTR);
+        if (failed != 0 && errno != ECHILD) { // which it is when somebody else reaped the child
+            throw ChannelFailure{"waitid", errno};
+        }
+        return failed != 0 || info.si_pid != 0;
     }
 
     pid_t process_;
@@ -219,7 +238,9 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
     if (their_channel.get() < 0 || their_directory.get() < 0) {
         return could_not("dup", errno);
     }
-    fcntl(channel.get(), F_SETFL, O_NONBLOCK);
+    if (fcntl(channel.get(), F_SETFL, O_NONBLOCK) != 0) {
+        return could_not("fcntl", errno);
+    }
     theirs.close();
 
     std::string memory = std::to_string(limits.memory);
@@ -229,8 +250,11 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
     char *const no_environment[] = {nullptr};
     pid_t process = -1;
     {
-        const Spawn spawn(their_channel.get(), their_directory.get());
-        const int failed = spawn.start(program.c_str(), arguments, secure ? no_environment : environ, &process);
+        Spawn spawn;
+        int failed = spawn.prepare(their_channel.get(), their_directory.get());
+        if (failed == 0) {
+            failed = spawn.start(program.c_str(), arguments, secure ? no_environment : environ, &process);
+        }
         if (failed != 0) {
             return could_not(program.c_str(), failed);
         }
@@ -238,10 +262,14 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
     their_channel.close(); // so that the channel ends when the probe does
     ProbeResult result;
     Child child(process);
-    const bool ended = child.follow(channel.get(), Clock::now() + limits.time, result.sent);
-    result.end = child.reap();
-    result.end.in_time = ended;
-    return result;
+    try {
+        const bool ended = child.follow(channel.get(), Clock::now() + limits.time, result.sent);
+        result.end = child.reap();
+        result.end.in_time = ended;
+        return result;
+    } catch (const ChannelFailure &failure) { // nothing is known of the plugin
+        return could_not(failure.call, failure.code);
+    }
 }
 
 std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, const std::string &name,
