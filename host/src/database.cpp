@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -10,7 +11,8 @@
 #include <utility>
 
 #include <SQLiteCpp/Exception.h>
-#include <SQLiteCpp/Transaction.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <spdlog/fmt/fmt.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -21,6 +23,17 @@ namespace opdock::core {
 namespace {
 
 constexpr int busy_milliseconds = 2000;
+
+std::mutex &turns() {
+    static auto *const mutex = new std::mutex; // never freed: threads may end after main returned
+    return *mutex;
+}
+
+std::unique_lock<std::mutex> take_turn() {
+    static const int once = pthread_atfork([] { turns().lock(); }, [] { turns().unlock(); }, [] { turns().unlock(); });
+    (void)once;
+    return std::unique_lock(turns());
+}
 
 bool is_on_network(const std::string &path) {
     // linux/magic.h and the sources of filesystems that are not in the kernel's tree.
@@ -71,7 +84,7 @@ enum class Content { wanted, nothing, other };
 
 // In one transaction: another process may be making the file.
 Content content_of(SQLite::Database &database, const DatabaseFormat &format) {
-    SQLite::Transaction transaction(database, SQLite::TransactionBehavior::DEFERRED);
+    const Transaction transaction(database, false);
     if (database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0) {
         return Content::nothing;
     }
@@ -83,7 +96,7 @@ Content content_of(SQLite::Database &database, const DatabaseFormat &format) {
 void fill(SQLite::Database &database, const std::string &path, const DatabaseFormat &format) {
     ::chmod(path.c_str(), 0600);
     database.exec(is_on_network(path) ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL");
-    SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+    Transaction transaction(database, true);
     if (database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0) { // else another process was quicker
         database.exec(format.schema);
         database.exec(fmt::format("PRAGMA application_id = {}", format.application));
@@ -106,9 +119,49 @@ std::unique_ptr<SQLite::Database> try_open(const std::string &path, const Databa
 
 } // namespace
 
+Transaction::Transaction(SQLite::Database &database, bool immediate) : database_(database) {
+    database_.exec(immediate ? "BEGIN IMMEDIATE" : "BEGIN");
+}
+
+Transaction::~Transaction() {
+    if (open_) {
+        (void)sqlite3_exec(database_.getHandle(), "ROLLBACK", nullptr, nullptr, nullptr); // closing does it too
+    }
+}
+
+void Transaction::commit() {
+    database_.exec("COMMIT");
+    open_ = false;
+}
+
 bool is_damage(const SQLite::Exception &error) {
     const int code = error.getErrorCode() & 0xff;
     return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+}
+
+namespace {
+
+bool reads_to_its_end(const std::string &path) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (descriptor < 0) {
+        return false;
+    }
+    std::array<char, 16384> piece{};
+    ssize_t got = 0;
+    do {
+        got = ::read(descriptor, piece.data(), piece.size());
+    } while (got > 0 || (got < 0 && errno == EINTR));
+    ::close(descriptor);
+    return got == 0;
+}
+
+bool is_whole(const std::string &path) {
+    try {
+        SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_NOFOLLOW, busy_milliseconds);
+        return database.execAndGet("PRAGMA quick_check(1)").getString() == "ok";
+    } catch (const SQLite::Exception &error) {
+        return !is_damage(error);
+    }
 }
 
 void set_aside(const std::string &path) {
@@ -121,7 +174,21 @@ void set_aside(const std::string &path) {
     }
 }
 
-std::unique_ptr<SQLite::Database> open_database(const std::string &path, const DatabaseFormat &format) {
+void set_aside_if_damaged(const std::string &path) {
+    if (reads_to_its_end(path) && !is_whole(path)) {
+        set_aside(path);
+    }
+}
+
+} // namespace
+
+void set_aside_damaged(const std::string &path) {
+    const std::unique_lock turn = take_turn();
+    set_aside_if_damaged(path);
+}
+
+OpenDatabase open_database(const std::string &path, const DatabaseFormat &format) {
+    std::unique_lock turn = take_turn();
     make_folder(std::filesystem::path(path).parent_path());
     check_owner(path);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_milliseconds);
@@ -129,7 +196,11 @@ std::unique_ptr<SQLite::Database> open_database(const std::string &path, const D
         try {
             if (auto database = try_open(path, format)) {
                 database->exec("PRAGMA synchronous = NORMAL");
-                return database;
+                return {std::move(turn), std::move(database)};
+            }
+            if (attempt == 0) {
+                set_aside(path); // another's, or another version's
+                continue;
             }
         } catch (const SQLite::Exception &error) {
             // Changing the kind of journal does not wait for others by itself.
@@ -143,9 +214,9 @@ std::unique_ptr<SQLite::Database> open_database(const std::string &path, const D
             }
         }
         if (attempt > 0) {
-            throw DatabaseError(fmt::format("'{}' is damaged, and cannot be set aside", path));
+            throw DatabaseError(fmt::format("'{}' is damaged and cannot be set aside, or cannot be read", path));
         }
-        set_aside(path);
+        set_aside_if_damaged(path);
     }
 }
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <SQLiteCpp/Database.h>
 
@@ -21,14 +23,47 @@ struct DatabaseError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// Rolls back unless it was committed. SQLite::Transaction makes an exception, and so allocates, when rolling back
+// fails: in its destructor, which ends the process where there is no memory.
+class Transaction {
+  public:
+    // `immediate`: for writing, from the start.
+    explicit Transaction(SQLite::Database &database, bool immediate);
+    ~Transaction();
+    Transaction(const Transaction &) = delete;
+    Transaction &operator=(const Transaction &) = delete;
+
+    void commit();
+
+  private:
+    SQLite::Database &database_;
+    bool open_ = true;
+};
+
+// A database that is open. There is one at a time in a process, and none while it forks: SQLite's locks and what it
+// notes of open files would come into the child as some thread of the parent left them. So keep it for moments.
+class OpenDatabase {
+  public:
+    OpenDatabase(std::unique_lock<std::mutex> turn, std::unique_ptr<SQLite::Database> database)
+        : turn_(std::move(turn)), database_(std::move(database)) {}
+
+    SQLite::Database &operator*() const { return *database_; }
+    SQLite::Database *operator->() const { return database_.get(); }
+
+  private:
+    std::unique_lock<std::mutex> turn_; // ends after the database is closed
+    std::unique_ptr<SQLite::Database> database_;
+};
+
 // Opens the file, making it and its folder (0700) where they are missing. Local disks get a write-ahead log; network
 // filesystems, which have no memory that processes share, a rollback journal. Throws DatabaseError.
-std::unique_ptr<SQLite::Database> open_database(const std::string &path, const DatabaseFormat &format);
+OpenDatabase open_database(const std::string &path, const DatabaseFormat &format);
 
 // Whether an error means that the content is damaged, so that the file should be set aside.
 bool is_damage(const SQLite::Exception &error);
 
-// Renames the file to NAME.damaged, with its journals, in place of an older one.
-void set_aside(const std::string &path);
+// Renames the file to NAME.damaged, with its journals, in place of an older one; unless it is whole when it is looked
+// at once more, or a disk fails while it is read, which SQLite calls damage too.
+void set_aside_damaged(const std::string &path);
 
 } // namespace opdock::core

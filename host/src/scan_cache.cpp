@@ -182,7 +182,7 @@ void ScanCache::read() {
     } catch (const SQLite::Exception &error) {
         if (is_damage(error)) {
             rows_.clear();
-            set_aside(file_);
+            set_aside_damaged(file_);
         }
         warn(fmt::format("'{}': {}", file_, error.what()));
     }
@@ -217,7 +217,7 @@ void ScanCache::save() {
     }
     try {
         const auto database = open_database(file_, format);
-        SQLite::Transaction transaction(*database, SQLite::TransactionBehavior::IMMEDIATE);
+        Transaction transaction(*database, true);
         if (forget_) {
             database->exec("DELETE FROM scans");
         }
@@ -238,7 +238,7 @@ void ScanCache::save() {
         warn(error.what());
     } catch (const SQLite::Exception &error) {
         if (is_damage(error)) {
-            set_aside(file_);
+            set_aside_damaged(file_);
         }
         warn(fmt::format("'{}' cannot be written: {}", file_, error.what()));
     }

@@ -8,6 +8,8 @@
 #include <doctest/doctest.h>
 
 #include "made_host.hpp"
+#include "scan_cache.hpp"
+#include "temporary_directory.hpp"
 
 using namespace opdock;
 using namespace opdock::test;
@@ -86,6 +88,33 @@ TEST_CASE("forking while other threads call and change policy never leaves a chi
     done = true;
     calling.join();
     flipping.join();
+}
+
+TEST_CASE("a child of a process whose threads use the scan cache can use it too") {
+    const TemporaryDirectory directory;
+    const core::Log quiet([](void *, std::int32_t, const char *) {}, nullptr);
+    const auto keep_one = [&](const std::string &path) {
+        core::ScanCache cache(directory.path().string(), quiet);
+        core::Scan scan;
+        scan.rejection = core::Rejection{core::RejectCode::probe_died, path, "it died"};
+        cache.keep(path, scan);
+        cache.save();
+    };
+    std::atomic<bool> done{false};
+    std::thread keeping([&] {
+        while (!done) {
+            keep_one("/parent");
+        }
+    });
+    for (int i = 0; i < 20; ++i) {
+        const std::string path = "/child" + std::to_string(i);
+        CHECK(in_child([&] {
+                  keep_one(path);
+                  return core::ScanCache(directory.path().string(), quiet).find_any(path).has_value();
+              }) == 0);
+    }
+    done = true;
+    keeping.join();
 }
 #endif
 
