@@ -24,6 +24,26 @@ constexpr uint32_t known_required_impl_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS;
 constexpr uint32_t known_required_op_flags = 0;
 constexpr uint32_t known_required_device_flags = 0;
 
+// While it stands the entry runs: on this thread no host may be opened, and the registry takes what it is given.
+class Registering {
+  public:
+    Registering(ThreadState &thread, bool &open) : thread_(thread), open_(open) {
+        thread_.flags |= ThreadState::registering;
+        open_ = true;
+    }
+    Registering(const Registering &) = delete;
+    Registering &operator=(const Registering &) = delete;
+    ~Registering() { end(); }
+    void end() {
+        open_ = false;
+        thread_.flags &= ~ThreadState::registering;
+    }
+
+  private:
+    ThreadState &thread_;
+    bool &open_;
+};
+
 } // namespace
 
 Registrar::Registrar(PluginIdentity identity, const opdock_host *host, Signatures &signatures)
@@ -42,13 +62,29 @@ Registrar::Registrar(PluginIdentity identity, const opdock_host *host, Signature
 }
 
 void Registrar::run(const std::function<opdock_status(opdock_registry *)> &entry) {
+    try {
+        run_once(entry);
+    } catch (const std::bad_alloc &) {
+        // The plugin may have kept the table, and nothing else.
+        registration_ = {};
+        implementations_ = {};
+        errors_ = {};
+        warnings_ = {};
+        misdeclared_ = {};
+        fail_message_ = {};
+        throw;
+    }
+}
+
+void Registrar::run_once(const std::function<opdock_status(opdock_registry *)> &entry) {
     ThreadState &thread = thread_state();
     thread.message.clear();
-    thread.flags |= ThreadState::registering;
-    open_ = true;
     opdock_status status = OPDOCK_OK;
+    Registering registering(thread, open_);
     try {
         status = entry(&table_);
+    } catch (const std::bad_alloc &) {
+        out_of_memory_ = true;
     } catch (const std::exception &exception) {
         keep(RejectCode::entry_threw, fmt::format("opdock_register threw: {}. An entry must return a status; build it "
                                                   "with the SDK's register_plugin, which does that.",
@@ -57,8 +93,10 @@ void Registrar::run(const std::function<opdock_status(opdock_registry *)> &entry
         keep(RejectCode::entry_threw, "opdock_register threw something that is no std::exception. An entry must return "
                                       "a status; build it with the SDK's register_plugin, which does that.");
     }
-    open_ = false;
-    thread.flags &= ~ThreadState::registering;
+    registering.end();
+    if (out_of_memory_) {
+        throw std::bad_alloc(); // which is no word about the plugin
+    }
     if (n_registered_ == 0 && status == OPDOCK_OK && errors_.empty()) {
         warnings_.emplace_back("it registers nothing");
     }
@@ -91,24 +129,34 @@ bool Registrar::accepts(const char *what) {
     return true;
 }
 
-template<typename Object, typename Add>
-opdock_status Registrar::record(const char *what, const Object *object, Add add) {
-    if (!accepts(what)) {
-        return OPDOCK_INVALID_ARGUMENT;
-    }
+// Nothing may be thrown through a plugin. That there was no memory is for run() to say.
+template<typename Work>
+opdock_status Registrar::guarded(Work work) noexcept {
     try {
-        if (object == nullptr) {
-            throw Rejected(RejectCode::bad_field, "its argument is null");
-        }
-        add(*object);
-        return OPDOCK_OK;
-    } catch (const Rejected &rejected) {
-        keep(rejected.code(), fmt::format("{}: {}", what, rejected.what()));
+        return work();
     } catch (const std::bad_alloc &) {
-        keep(RejectCode::entry_failed, fmt::format("{}: out of memory", what));
+        out_of_memory_ = true;
         return OPDOCK_OUT_OF_MEMORY;
     }
-    return OPDOCK_INVALID_ARGUMENT;
+}
+
+template<typename Object, typename Add>
+opdock_status Registrar::record(const char *what, const Object *object, Add add) {
+    return guarded([&] {
+        if (!accepts(what)) {
+            return OPDOCK_INVALID_ARGUMENT;
+        }
+        try {
+            if (object == nullptr) {
+                throw Rejected(RejectCode::bad_field, "its argument is null");
+            }
+            add(*object);
+            return OPDOCK_OK;
+        } catch (const Rejected &rejected) {
+            keep(rejected.code(), fmt::format("{}: {}", what, rejected.what()));
+        }
+        return OPDOCK_INVALID_ARGUMENT;
+    });
 }
 
 opdock_status Registrar::register_vendor(opdock_registry *registry, const opdock_vendor *vendor) {
@@ -133,22 +181,27 @@ opdock_status Registrar::register_impl(opdock_registry *registry, const opdock_i
 
 opdock_status Registrar::register_shutdown(opdock_registry *registry, void (*shutdown)(void *), void *user_data) {
     Registrar &self = of(registry);
-    if (!self.accepts("register_shutdown")) {
-        return OPDOCK_INVALID_ARGUMENT;
-    }
-    if (shutdown == nullptr) {
-        self.keep(RejectCode::bad_field, "register_shutdown: the function is null");
-        return OPDOCK_INVALID_ARGUMENT;
-    }
-    self.registration_.shutdowns.push_back({shutdown, user_data});
-    return OPDOCK_OK;
+    return self.guarded([&] {
+        if (!self.accepts("register_shutdown")) {
+            return OPDOCK_INVALID_ARGUMENT;
+        }
+        if (shutdown == nullptr) {
+            self.keep(RejectCode::bad_field, "register_shutdown: the function is null");
+            return OPDOCK_INVALID_ARGUMENT;
+        }
+        self.registration_.shutdowns.push_back({shutdown, user_data});
+        return OPDOCK_OK;
+    });
 }
 
 opdock_status Registrar::fail(opdock_registry *registry, opdock_status status, const char *message) {
     Registrar &self = of(registry);
-    if (self.open_) {
-        self.fail_message_ = message != nullptr ? std::string(message, strnlen(message, max_text_bytes)) : "";
-    }
+    (void)self.guarded([&] {
+        if (self.open_) {
+            self.fail_message_ = message != nullptr ? std::string(message, strnlen(message, max_text_bytes)) : "";
+        }
+        return OPDOCK_OK;
+    });
     return status;
 }
 

@@ -40,7 +40,7 @@ class Registrar {
     Registrar(PluginIdentity identity, const opdock_host *host, Signatures &signatures);
 
     // Runs the entry on this thread. Afterwards either errors() is empty and registration() holds everything, or
-    // nothing.
+    // nothing. Throws std::bad_alloc when memory ran out, the host's or the plugin's.
     void run(const std::function<opdock_status(opdock_registry *)> &entry);
 
     const std::vector<RegistrationError> &errors() const { return errors_; }
@@ -62,9 +62,12 @@ class Registrar {
     // Whether a registration may be looked at: the registry is open and the limit not reached.
     bool accepts(const char *what);
     // Runs `add` on `object`, whose errors are Rejected, and keeps them.
+    template<typename Work>
+    opdock_status guarded(Work work) noexcept;
     template<typename Object, typename Add>
     opdock_status record(const char *what, const Object *object, Add add);
     void keep(RejectCode code, const std::string &message);
+    void run_once(const std::function<opdock_status(opdock_registry *)> &entry);
     void add_op(const opdock_op &op);
     void add_impl(const opdock_impl &impl);
     void add_device(const opdock_device &device);
@@ -83,6 +86,7 @@ class Registrar {
     std::string fail_message_;
     size_t n_registered_ = 0;
     bool open_ = false;
+    bool out_of_memory_ = false; // some time during run()
 };
 
 } // namespace opdock::core

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fake_device.hpp"
+#include "made_host.hpp"
 #include "standard_ops.hpp"
 #include "standard_signatures.hpp"
 #include "thrown_error.hpp"
@@ -116,6 +117,16 @@ void check_says(const std::string &why, std::initializer_list<const char *> part
 }
 
 } // namespace
+
+TEST_CASE("memory that runs out while an entry runs says nothing of its plugin, and the thread may go on") {
+    opdock::test::MadeHost host;
+    CHECK_THROWS_AS(host.module("hungry", [](opdock_registry *) -> opdock_status { throw std::bad_alloc(); }),
+                    std::bad_alloc);
+    host.module("hungry", [](opdock_registry *) { return OPDOCK_OK; });
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    opdock::test::Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+}
 
 TEST_CASE("what is sound is taken") {
     FakeKind fake;
