@@ -151,8 +151,11 @@ opdock_status leave_current_exception() noexcept {
         } catch (const std::exception &exception) {
             return leave_error(OPDOCK_INTERNAL_ERROR, std::string("opdock: ") + exception.what());
         }
-    } catch (...) {
-        return OPDOCK_OUT_OF_MEMORY; // no memory even for the message
+    } catch (...) { // no memory even for the message
+        if (opdock_thread_state != nullptr) {
+            opdock_thread_state->error = "out of memory"; // so short that it needs none
+        }
+        return OPDOCK_OUT_OF_MEMORY;
     }
 }
 
@@ -271,7 +274,7 @@ opdock_status call_from_kernel(const opdock_problem *from, const char *op, const
         status = leave_current_exception();
     }
     if (status != OPDOCK_OK) {
-        thread_state().leave_message(thread_state().error); // so that the kernel may return the status as it is
+        leave_message(opdock_last_error()); // so that the kernel may return the status as it is
     }
     switch (status) { // the host's own statuses mean nothing to the caller of the kernel
     case OPDOCK_UNKNOWN_OP:

@@ -27,7 +27,7 @@ DeviceCount Host::device_count(const DeviceProvider &provider) const {
     }
     DeviceCount found;
     const opdock_status status =
-        call_plugin([&] { return provider.table.count(&table_.api, provider.table.user_data, &found.count); });
+        call_plugin([&] { return provider.table.count(&table_->api, provider.table.user_data, &found.count); });
     if (status != OPDOCK_OK) {
         found = {0, fmt::format(" ({})", take_message(status))};
     }
@@ -41,9 +41,11 @@ opdock_status Host::make_current(DLDevice device) const {
         return OPDOCK_OK;
     }
     const opdock_status status = call_plugin(
-        [&] { return provider->table.make_current(&table_.api, provider->table.user_data, device.device_id); });
+        [&] { return provider->table.make_current(&table_->api, provider->table.user_data, device.device_id); });
     if (status != OPDOCK_OK) {
-        thread_state().leave_message("make_current: " + take_message(status));
+        std::string said;
+        said.swap(thread_state().message);
+        leave_message("make_current: ", said.empty() ? "it gave no reason" : said.c_str());
     }
     return status;
 }
@@ -55,7 +57,7 @@ bool Host::is_capturing(DLDevice device, void *stream) const {
     }
     int32_t capturing = 0;
     const opdock_status status = call_plugin([&] {
-        return provider->table.stream_is_capturing(&table_.api, provider->table.user_data, device.device_id, stream,
+        return provider->table.stream_is_capturing(&table_->api, provider->table.user_data, device.device_id, stream,
                                                    &capturing);
     });
     return status == OPDOCK_OK && capturing != 0;

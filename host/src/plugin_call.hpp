@@ -26,17 +26,25 @@ inline std::string status_text(opdock_status status) {
     return known ? opdock_status_name(status) : "status " + std::to_string(status) + ", which is none of a plugin's";
 }
 
+// As fail() leaves a message. Where there is no memory for one, the status has to do.
+inline void leave_message(const char *begin, const char *end = "") noexcept {
+    try {
+        thread_state().leave_message(std::string(begin) + end);
+    } catch (...) { // NOLINT(bugprone-empty-catch)
+    }
+}
+
 // What an exception that escaped from a plugin counts as. Call it from a catch block.
 inline opdock_status status_of_exception() noexcept {
     try {
         throw;
     } catch (const std::bad_alloc &) {
-        thread_state().leave_message("it threw std::bad_alloc");
+        leave_message("it threw std::bad_alloc");
         return OPDOCK_OUT_OF_MEMORY;
     } catch (const std::exception &exception) {
-        thread_state().leave_message(std::string("it threw: ") + exception.what());
+        leave_message("it threw: ", exception.what());
     } catch (...) {
-        thread_state().leave_message("it threw something that is no std::exception");
+        leave_message("it threw something that is no std::exception");
     }
     return OPDOCK_FAILED;
 }
@@ -53,8 +61,8 @@ inline opdock_status known_status(opdock_status returned, std::string &reason) {
 
 template<typename Function>
 opdock_status call_plugin(Function function) noexcept {
-    thread_state().forget_message();
     try {
+        thread_state().forget_message(); // may have to make the state
         return function();
     } catch (...) {
         return status_of_exception();
