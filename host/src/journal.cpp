@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -48,6 +49,27 @@ bool lock(int descriptor) {
     return fcntl(descriptor, F_OFD_SETLK, &whole) == 0;
 }
 
+// Closes it, also where memory runs out.
+struct OpenFile {
+    int descriptor;
+    explicit OpenFile(int opened) : descriptor(opened) {}
+    OpenFile(const OpenFile &) = delete;
+    OpenFile &operator=(const OpenFile &) = delete;
+    ~OpenFile() {
+        if (descriptor >= 0) {
+            close(descriptor);
+        }
+    }
+};
+
+bool read_whole(int descriptor, void *into, std::size_t size) {
+    ssize_t got = 0;
+    do {
+        got = pread(descriptor, into, size, 0);
+    } while (got < 0 && errno == EINTR);
+    return got == static_cast<ssize_t>(size);
+}
+
 // The three texts of an entry, whatever the bytes are.
 JournalEntry entry_of(std::uint32_t doing, std::string_view text) {
     JournalEntry entry;
@@ -84,12 +106,13 @@ Journal::File *Journal::file() {
         return made;
     }
     const std::lock_guard lock_of_making(mutex_);
-    if (std::exchange(tried_, true) || folder_.empty()) {
+    if (tried_ || folder_.empty()) {
         return file_.load(std::memory_order_acquire);
     }
     std::error_code error;
     std::filesystem::create_directories(folder_, error);
     name_ = fmt::format("{}/{}-XXXXXX{}", folder_, getpid(), suffix);
+    tried_ = true;
     descriptor_ = mkostemps(name_.data(), static_cast<int>(std::strlen(suffix)), O_CLOEXEC);
     if (descriptor_ < 0) {
         return nullptr;
@@ -153,16 +176,15 @@ std::vector<Death> Journal::collect(const std::string &folder) {
         }
     }
     std::sort(names.begin(), names.end());
+    const auto file = std::make_unique<File>();
     for (const std::string &name : names) {
-        const int descriptor = open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (descriptor < 0) {
+        const OpenFile opened{open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+        if (opened.descriptor < 0) {
             continue;
         }
-        auto file = std::make_unique<File>();
         // Who holds the lock lives; who is making the file has not written anything yet.
-        if (lock(descriptor)) {
-            const ssize_t got = pread(descriptor, file.get(), sizeof *file, 0);
-            if (got == static_cast<ssize_t>(sizeof *file) && file->magic == magic) {
+        if (lock(opened.descriptor)) {
+            if (read_whole(opened.descriptor, file.get(), sizeof *file) && file->magic == magic) {
                 for (const Slot &slot : file->slots) {
                     if (slot.doing == 1 || slot.doing == 2) {
                         deaths.push_back({file->process, entry_of(slot.doing, {slot.text.data(), text_bytes})});
@@ -171,7 +193,6 @@ std::vector<Death> Journal::collect(const std::string &folder) {
             }
             unlink(name.c_str());
         }
-        close(descriptor);
     }
     return deaths;
 }
