@@ -1,7 +1,6 @@
 #include "held_directory.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <system_error>
 
@@ -37,25 +36,32 @@ HeldDirectoryPtr HeldDirectories::of(const std::filesystem::path &file) {
                        fmt::format("the folder '{}' cannot be opened: {}.\nCheck the path and its permissions.", path,
                                    std::generic_category().message(code)));
     }
-    auto held = std::make_shared<const HeldDirectory>(descriptor, path);
+    HeldDirectoryPtr held;
+    try {
+        held = std::make_shared<const HeldDirectory>(descriptor, path);
+    } catch (...) {
+        ::close(descriptor);
+        throw;
+    }
     slot = held;
     return held;
 }
 
-namespace {
-
-struct Kept {
+struct KeptDirectory::Kept {
     HeldDirectoryPtr directory;
     Kept *older;
 };
 
-// A list without a lock, which a forked child could inherit.
-std::atomic<Kept *> newest{nullptr};
+std::atomic<KeptDirectory::Kept *> KeptDirectory::newest{nullptr};
 
-} // namespace
+KeptDirectory::KeptDirectory(HeldDirectoryPtr directory)
+    : kept_(std::make_unique<Kept>(Kept{std::move(directory), nullptr})) {}
 
-void keep_held(HeldDirectoryPtr directory) {
-    auto *kept = new Kept{std::move(directory), newest.load()};
+KeptDirectory::~KeptDirectory() = default;
+
+void KeptDirectory::keep() noexcept {
+    Kept *const kept = kept_.release();
+    kept->older = newest.load();
     while (!newest.compare_exchange_weak(kept->older, kept)) {
     }
 }

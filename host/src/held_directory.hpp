@@ -4,6 +4,7 @@
 // another in its place.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -45,6 +46,20 @@ class HeldDirectories {
 
 // For good: the loader remembers the name of what it loaded, and another folder's descriptor with the same number would
 // give it the wrong plugin.
-void keep_held(HeldDirectoryPtr directory);
+class KeptDirectory {
+  public:
+    // Takes what keeping needs, so that it cannot fail once the plugin is there.
+    explicit KeptDirectory(HeldDirectoryPtr directory);
+    ~KeptDirectory();
+    KeptDirectory(const KeptDirectory &) = delete;
+    KeptDirectory &operator=(const KeptDirectory &) = delete;
+
+    void keep() noexcept;
+
+  private:
+    struct Kept;
+    static std::atomic<Kept *> newest; // a list without a lock, which a forked child could inherit
+    std::unique_ptr<Kept> kept_;
+};
 
 } // namespace opdock::core

@@ -2,8 +2,8 @@
 
 #include <pthread.h>
 
-#include <algorithm>
-#include <iterator>
+#include <list>
+#include <span>
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
@@ -22,7 +22,7 @@ struct Hosts {
     std::mutex mutex;
     std::map<uint64_t, Host *> open;
     uint64_t next_id = 1;
-    std::vector<std::unique_ptr<Registrar>> registrars; // of closed hosts: plugins may have kept their registries
+    std::list<std::unique_ptr<Registrar>> registrars; // of closed hosts: plugins may have kept their registries
 
     std::mutex index_mutex;
     uint32_t next_index = 0;
@@ -57,7 +57,7 @@ void start_over_in_child() {
     fresh->next_id = old.next_id;
     fresh->registrars = std::move(old.registrars);
     fresh->next_index = old.next_index;
-    fresh->free_indices = old.free_indices;
+    fresh->free_indices = std::move(old.free_indices); // with the room that it has
     hosts_pointer() = fresh.release();
     if (opdock_thread_state != nullptr) {
         ThreadState &thread = *opdock_thread_state;
@@ -90,11 +90,22 @@ uint32_t take_index() {
     Hosts &all = hosts();
     const std::lock_guard lock(all.index_mutex);
     if (all.free_indices.empty()) {
+        if (all.free_indices.capacity() <= all.next_index) { // so that giving back needs no memory
+            all.free_indices.reserve(2 * (size_t{all.next_index} + 1));
+        }
         return all.next_index++;
     }
     const uint32_t index = all.free_indices.back();
     all.free_indices.pop_back();
     return index;
+}
+
+void give_back_indices(std::span<OpEntry *const> ops) {
+    Hosts &all = hosts();
+    const std::lock_guard lock(all.index_mutex);
+    for (const OpEntry *op : ops) {
+        all.free_indices.push_back(op->index);
+    }
 }
 
 } // namespace
@@ -123,7 +134,7 @@ void Host::open(const HostOptions &options) {
         throw Error(OPDOCK_INVALID_ARGUMENT,
                     "a plugin's entry must not open a host: it only says what the plugin brings");
     }
-    table_.host = this;
+    table_->host = this;
     handle_forks();
     log_.set_level(environment_.log_level(OPDOCK_LOG_INFO));
     for (const std::string &warning : environment_.warnings) {
@@ -162,45 +173,59 @@ void Host::close() {
             return OPDOCK_OK;
         });
     }
-    table_.close();
+    table_->close();
     {
         const std::lock_guard lock(all.mutex);
-        std::move(book->registrars.begin(), book->registrars.end(), std::back_inserter(all.registrars));
+        all.registrars.splice(all.registrars.end(), book->registrars);
     }
-    const std::lock_guard lock(all.index_mutex);
     if (const auto *ops = ops_.load()) {
-        for (const OpEntry *op : *ops) {
-            all.free_indices.push_back(op->index);
-        }
+        give_back_indices(*ops);
     }
 }
 
 void Host::publish_catalog(Catalog next) {
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
-    catalog_.store(book.catalogs.emplace_back(std::make_unique<const Catalog>(std::move(next))).get(),
-                   std::memory_order_release);
-    const auto *before = ops_.load();
-    auto ops = before != nullptr ? std::make_unique<std::vector<OpEntry *>>(*before)
-                                 : std::make_unique<std::vector<OpEntry *>>();
+    const Catalog *const catalog_before = catalog_.load();
+    const auto *const before = ops_.load();
+    const Catalog &published = *book.catalogs.emplace_back(std::make_unique<const Catalog>(std::move(next)));
+    auto made = before != nullptr ? std::make_unique<std::vector<OpEntry *>>(*before)
+                                  : std::make_unique<std::vector<OpEntry *>>();
+    std::vector<OpEntry *> &ops = *made;
     auto names = names_.load() != nullptr ? std::make_unique<NameTable>(*names_.load()) : std::make_unique<NameTable>();
-    for (const auto &[name, declared] : catalog().ops) {
-        if (names->contains(name)) {
-            continue;
+    size_t first_without_index = ops.size();
+    const size_t n_before = ops.size();
+    try {
+        for (const auto &[name, declared] : published.ops) {
+            if (names->contains(name)) {
+                continue;
+            }
+            auto op = std::make_unique<OpEntry>();
+            op->layout = 1;
+            op->name = name;
+            op->host = this;
+            op->number = static_cast<uint32_t>(ops.size());
+            names->emplace(op->name, op.get());
+            ops.push_back(op.get());
+            book.ops.push_back(std::move(op));
         }
-        OpEntry &op = *book.ops.emplace_back(std::make_unique<OpEntry>());
-        op.layout = 1;
-        op.index = take_index();
-        op.name = name;
-        op.host = this;
-        op.number = static_cast<uint32_t>(ops->size());
-        ops->push_back(&op);
-        names->emplace(op.name, &op);
+        for (; first_without_index < ops.size(); ++first_without_index) {
+            ops[first_without_index]->index = take_index();
+        }
+        const NameTable *const kept_names = book.name_tables.emplace_back(std::move(names)).get();
+        const auto *const kept_ops = book.op_lists.emplace_back(std::move(made)).get();
+        catalog_.store(&published, std::memory_order_release);
+        ops_.store(kept_ops, std::memory_order_release);
+        publish(book, true);
+        // Last: whoever finds an op by name finds its handle pointing to a target.
+        names_.store(kept_names, std::memory_order_release);
+    } catch (...) {
+        // No memory: nothing of it was in force. Whoever listed plugins meanwhile saw one that is gone again.
+        catalog_.store(catalog_before, std::memory_order_release);
+        ops_.store(before, std::memory_order_release);
+        give_back_indices(std::span(ops).subspan(n_before, first_without_index - n_before));
+        throw;
     }
-    ops_.store(book.op_lists.emplace_back(std::move(ops)).get(), std::memory_order_release);
-    publish(book, true);
-    // Last: whoever finds an op by name finds its handle pointing to a target.
-    names_.store(book.name_tables.emplace_back(std::move(names)).get(), std::memory_order_release);
 }
 
 OpEntry *Host::find_op(std::string_view name) const {
@@ -222,7 +247,7 @@ OpEntry &Host::op(std::string_view name) const {
 
 void Host::start_over_in_child() {
     forks_.fetch_add(1, std::memory_order_relaxed);
-    table_.users = 0; // those of the parent's other threads
+    table_->users = 0; // those of the parent's other threads
     ledger().journal.leave_to_parent();
     auto *fresh = new Ledger(journal_folder());
     ledger_.store(fresh, std::memory_order_release);

@@ -87,7 +87,7 @@ class Host {
     // --- for the stages of a call ---------------------------------------------------------------------------------
     uint64_t id() const { return id_; }
     const Log &log() const { return log_; }
-    const opdock_host &api() const { return table_.api; }
+    const opdock_host &api() const { return table_->api; }
     const Catalog &catalog() const { return *catalog_.load(std::memory_order_acquire); }
     const WorkspaceAllocator &workspace() const { return workspace_; }
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
@@ -113,7 +113,7 @@ class Host {
     Decision decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device) const;
 
     // What a process that dies of a first call leaves behind: an entry that stands as long as what is returned.
-    Journal::Open note_first_call(Deployment &deployment) const;
+    Journal::Open note_first_call(Deployment &deployment) const noexcept;
 
     Memo &adopt(std::unique_ptr<Memo> memo);
     void release(Memo *memo);
@@ -161,7 +161,8 @@ class Host {
     void complain(const std::vector<UnknownName> &names, bool strict) const;
 
     // The ledger is locked in all of these.
-    void publish(Ledger &ledger, bool new_epoch);
+    // With `policy`, which the ledger keeps, that comes into force; not when this throws.
+    void publish(Ledger &ledger, bool new_epoch, const PolicyStack *policy = nullptr);
     const View &view_for(Ledger &ledger, PolicyStack policy);
     const Target &target_in(Ledger &ledger, const View &view, const OpEntry &op);
     const Target &make_target(Ledger &ledger, const View &view, OpEntry &op, std::vector<const Chain *> chains);
@@ -185,7 +186,7 @@ class Host {
     WorkspaceAllocator workspace_;
     const std::string probe_;
     const std::string cache_folder_;
-    PluginTable &table_;
+    const PluginTablePtr table_;
     std::vector<SearchPath> paths_;
     std::vector<SearchProblem> problems_;
 

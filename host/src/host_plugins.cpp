@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cfenv>
 #include <iterator>
+#include <list>
+#include <new>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -127,7 +129,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         place.identity = scan.identity;
         const PluginIdentity identity{record.id, record.vendor, record.path, true, scan.note->devices};
         if (scan.transcript != nullptr) {
-            Registrar registrar(identity, &table_.api, ledger().signatures);
+            Registrar registrar(identity, &table_->api, ledger().signatures);
             registrar.run([&](opdock_registry *registry) { return scan.transcript->replay(registry); });
             for (const std::string &change : scan.transcript->changes()) {
                 record.warnings.push_back(fmt::format("'{}' changes {} when it is loaded", place.name, change));
@@ -138,13 +140,15 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         } else {
             const KeepFloatingPoint keep;
             const Journal::Open entry = ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}});
+            KeptDirectory directory(place.directory);
+            table_->keep();
             auto loaded = core::load(*place.directory, place.name, place.identity);
             if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
                 throw Rejected(rejection->code, rejection->message);
             }
             take(identity, std::get<Loaded>(loaded).entry, into);
             keep_mapped(std::move(std::get<Loaded>(loaded)));
-            keep_held(place.directory);
+            directory.keep();
         }
     } catch (const Rejected &rejected) {
         record.status = is_skip(rejected.code()) ? PluginRecord::Status::skipped : PluginRecord::Status::rejected;
@@ -210,7 +214,7 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
     if (probe_.empty() || !try_out(scan, *place.directory, place.name, probe_, environment_.secure, &why)) {
         // Safer with it than without it, but no reason to do without the plugin.
         log_.warning(fmt::format("Plugin '{}' is opened without being tried in a process of its own first: "
-                                 "plugin-probe could not be started: {}",
+                                 "plugin-probe could not be used: {}",
                                  record.path, why));
     }
     cache.keep(record.path, scan);
@@ -232,10 +236,11 @@ void Host::admit(Registrar &registrar, const Catalog &into) const {
 }
 
 void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into) {
-    // Kept whatever comes of it: the plugin may have kept the registry.
+    // Both kept whatever comes of it: the plugin may have kept the registry, and what it knows of the host.
+    table_->keep();
     Ledger &book = ledger();
     Registrar &registrar =
-        *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_.api, book.signatures));
+        *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_->api, book.signatures));
     registrar.run(entry);
     admit(registrar, into);
     const Registration registration = registrar.take();
@@ -269,15 +274,21 @@ Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin)
     const KeepFloatingPoint keep;
     const DeferredPlugin::Place &place = plugin.place();
     const Journal::Open entry = book.journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}});
+    // Whatever needs memory first: once its code is there, it stays, whatever comes of it.
+    std::list<std::unique_ptr<Registrar>> made;
+    Registrar &registrar =
+        *made.emplace_back(std::make_unique<Registrar>(plugin.identity(), &table_->api, book.signatures));
+    KeptDirectory directory(place.directory);
+    table_->keep();
     auto loaded = core::load(*place.directory, place.name, place.identity);
     if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
         throw Rejected(rejection->code, rejection->message);
     }
-    Registrar &registrar =
-        *book.registrars.emplace_back(std::make_unique<Registrar>(plugin.identity(), &table_.api, book.signatures));
-    registrar.run(std::get<Loaded>(loaded).entry);
-    keep_mapped(std::move(std::get<Loaded>(loaded))); // whatever comes of it: threads of its own may run in it
-    keep_held(place.directory);
+    const opdock_entry entry_point = std::get<Loaded>(loaded).entry;
+    book.registrars.splice(book.registrars.end(), made);
+    directory.keep();
+    keep_mapped(std::move(std::get<Loaded>(loaded))); // threads of its own may run in it
+    registrar.run(entry_point);
     if (!registrar.errors().empty()) {
         throw Rejected(
             RejectCode::registration_changed,
@@ -292,12 +303,13 @@ Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin)
                                    "the machine belongs into available().",
                                    *difference));
     }
-    book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
     log_.debug(fmt::format("Plugin '{}' opened from '{}'", plugin.identity().id, plugin.identity().path));
+    // Last, since what runs out of memory before is done again.
+    book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
     return registration;
 }
 
-Journal::Open Host::note_first_call(Deployment &deployment) const {
+Journal::Open Host::note_first_call(Deployment &deployment) const noexcept try {
     if (!deployment.is_first_call()) {
         return {};
     }
@@ -305,6 +317,8 @@ Journal::Open Host::note_first_call(Deployment &deployment) const {
     const std::string plugin =
         implementation.deferred != nullptr ? implementation.deferred->identity().path : implementation.plugin;
     return ledger().journal.write({JournalEntry::Doing::calling, plugin, implementation.op, implementation.impl_id});
+} catch (const std::bad_alloc &) {
+    return {}; // the call may do without
 }
 
 void Host::read_journals(ScanCache &cache) const {

@@ -67,9 +67,7 @@ void Host::set_program_policy(PolicyPtr policy) {
     if (next->strict()) { // otherwise whoever made it was warned then
         check_names(*next, catalog());
     }
-    policy_.store(next.get(), std::memory_order_release);
-    book.policies.push_back(std::move(next));
-    publish(book, false);
+    publish(book, false, book.policies.emplace_back(std::move(next)).get());
 }
 
 void Host::reload_policy() {
@@ -83,9 +81,7 @@ void Host::reload_policy() {
     auto next = std::make_unique<PolicyStack>(std::move(loaded.stack));
     next->program = process_policy().program;
     check_names(*next, catalog());
-    policy_.store(next.get(), std::memory_order_release);
-    book.policies.push_back(std::move(next));
-    publish(book, false);
+    publish(book, false, book.policies.emplace_back(std::move(next)).get());
 }
 
 void Host::push_scope(PolicyPtr policy) {

@@ -2,6 +2,7 @@
 // starts with a new one and abandons the old, whose lock some thread of the parent may have held.
 #pragma once
 
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -74,7 +75,7 @@ struct Ledger {
     std::map<std::pair<int32_t, int32_t>, std::string> lost_devices; // device -> what is known of its end
     std::map<const DeviceProvider *, DeviceCount> device_counts;
     std::map<std::pair<int32_t, int32_t>, std::string> architectures;
-    std::vector<std::unique_ptr<Registrar>> registrars; // plugins may have kept their registries
+    std::list<std::unique_ptr<Registrar>> registrars; // plugins may have kept their registries
 };
 
 inline std::pair<int32_t, int32_t> device_key(DLDevice device) {

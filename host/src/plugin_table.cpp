@@ -1,6 +1,5 @@
 #include "plugin_table.hpp"
 
-#include <memory>
 #include <thread>
 
 #include "dispatch.hpp"
@@ -10,7 +9,7 @@
 namespace opdock::core {
 namespace {
 
-// All that were made. A list without a lock, which a forked child could inherit.
+// All that are kept. A list without a lock, which a forked child could inherit.
 std::atomic<PluginTable *> newest{nullptr};
 
 void host_log(const opdock_host *api, int32_t level, const char *message) {
@@ -45,8 +44,23 @@ void PluginTable::close() {
     }
 }
 
-PluginTable &new_plugin_table() {
-    auto made = std::make_unique<PluginTable>();
+void PluginTable::keep() noexcept {
+    if (kept.exchange(true)) {
+        return;
+    }
+    older = newest.load();
+    while (!newest.compare_exchange_weak(older, this)) {
+    }
+}
+
+void PluginTable::Release::operator()(PluginTable *table) const noexcept {
+    if (!table->kept) {
+        delete table;
+    }
+}
+
+PluginTablePtr new_plugin_table() {
+    PluginTablePtr made(new PluginTable);
     opdock_host &api = made->api;
     api.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, call_op);
     api.abi_major = OPDOCK_ABI_MAJOR;
@@ -56,10 +70,7 @@ PluginTable &new_plugin_table() {
     api.fail = host_fail;
     api.get_extension = host_get_extension;
     api.call_op = call_from_kernel;
-    made->older = newest.load();
-    while (!newest.compare_exchange_weak(made->older, made.get())) {
-    }
-    return *made.release();
+    return made;
 }
 
 } // namespace opdock::core

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "opdock/opdock.h"
 
@@ -10,17 +11,26 @@ namespace opdock::core {
 
 class Host;
 
-// Outlives its host and is never freed.
+// Outlives its host, and is never freed once a plugin has seen it.
 struct PluginTable {
     opdock_host api = {};
     std::atomic<const Host *> host{nullptr}; // null when it was closed
     std::atomic<uint32_t> users{0};          // threads of plugins that are using `host`
+    std::atomic<bool> kept{false};
     PluginTable *older = nullptr;
 
+    // To be called before a plugin's code gets it.
+    void keep() noexcept;
     // From here on nothing uses the host.
     void close();
-};
 
-PluginTable &new_plugin_table();
+    // What the host holds it with.
+    struct Release {
+        void operator()(PluginTable *table) const noexcept;
+    };
+};
+using PluginTablePtr = std::unique_ptr<PluginTable, PluginTable::Release>;
+
+PluginTablePtr new_plugin_table();
 
 } // namespace opdock::core

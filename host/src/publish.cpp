@@ -33,11 +33,13 @@ Key key_of_device(const Catalog &catalog, DLDevice device) {
 } // namespace
 
 Deployment &Host::deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const {
-    auto &slot = ledger.deployments[{&implementation, device_key(device)}];
-    if (!slot) {
-        slot = std::make_unique<Deployment>(implementation, device, *this);
+    const std::pair key(&implementation, device_key(device));
+    const auto found = ledger.deployments.find(key);
+    if (found != ledger.deployments.end()) {
+        return *found->second;
     }
-    return *slot;
+    // Made before its place is: a place without one would be met when the host closes.
+    return *ledger.deployments.emplace(key, std::make_unique<Deployment>(implementation, device, *this)).first->second;
 }
 
 const Target &Host::make_target(Ledger &ledger, const View &view, OpEntry &op, std::vector<const Chain *> chains) {
@@ -73,13 +75,20 @@ const View &Host::view_for(Ledger &ledger, PolicyStack policy) {
         std::make_unique<View>(*catalog_.load(std::memory_order_acquire), epoch, std::move(policy), flattened, n_ops));
 }
 
-void Host::publish(Ledger &ledger, bool new_epoch) {
+void Host::publish(Ledger &ledger, bool new_epoch, const PolicyStack *policy) {
     if (new_epoch) {
         epoch_.fetch_add(1, std::memory_order_relaxed);
     }
-    const View &view = view_for(ledger, process_policy());
+    const View &view = view_for(ledger, policy != nullptr ? *policy : process_policy());
+    const std::vector<OpEntry *> &ops = *ops_.load(std::memory_order_acquire);
+    for (const OpEntry *op : ops) {
+        (void)target_in(ledger, view, *op); // may run out of memory, which has to be before anything is in force
+    }
+    if (policy != nullptr) {
+        policy_.store(policy, std::memory_order_release);
+    }
     const bool other_view = view_.exchange(&view, std::memory_order_acq_rel) != &view;
-    for (OpEntry *op : *ops_.load(std::memory_order_acquire)) {
+    for (OpEntry *op : ops) {
         const Target &target = target_in(ledger, view, *op);
         for (const Chain *chain : target.chains) {
             if (other_view) { // one that was in force before: since then another implementation may have served
@@ -138,7 +147,7 @@ std::string Host::architecture(DLDevice device) const {
     opdock_device_properties properties = {};
     properties.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_properties, driver);
     const opdock_status status = call_plugin([&] {
-        return provider->table.properties(&table_.api, provider->table.user_data, device.device_id, &properties);
+        return provider->table.properties(&table_->api, provider->table.user_data, device.device_id, &properties);
     });
     if (status == OPDOCK_OK) {
         properties.architecture[sizeof properties.architecture - 1] = '\0';
