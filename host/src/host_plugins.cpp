@@ -1,7 +1,6 @@
 // How plugins come into a host: found, looked at, tried in a process of their own, and opened when first chosen.
 #include <algorithm>
 #include <cfenv>
-#include <iterator>
 #include <list>
 #include <new>
 #include <string_view>

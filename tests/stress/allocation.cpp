@@ -1,0 +1,206 @@
+// Each allocation of an operation fails once, and fails with all that come after it. Each time a child of fork does the
+// operation, so that one that dies is told from the next, and nothing is warm that would not be.
+//
+// Listing (describe, explain) is left out: it makes nlohmann's JSON values, whose destructor allocates and ends the
+// process where there is no memory.
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <span>
+
+#include <nlohmann/json.hpp>
+
+#include "child_report.hpp"
+#include "failing_allocator.hpp"
+#include "installation.hpp"
+#include "stress.hpp"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
+namespace opdock::stress {
+namespace {
+
+using test::MadeHost;
+
+// Two plugins for an op, a policy file, and a module more.
+class Place {
+  public:
+    Place()
+        : plugins_{installed.plugin("libgood.so", "libone.so"), installed.plugin("libsecond_vendor.so", "libtwo.so")} {
+        late = installed.plugin("libscaler.so", "libthree.so");
+        installed.plugin("libgood.so", "warm-up.so");
+    }
+    std::unique_ptr<MadeHost> host() const {
+        core::RawEnvironment environment = installed.environment();
+        environment.emplace("PLUGIN_CONFIG", (installed.folder() / "policy.yaml").string());
+        return std::make_unique<MadeHost>(environment, "/nonexistent", plugins_);
+    }
+    void write_policy(const char *prefer) const {
+        FILE *const file = std::fopen((installed.folder() / "policy.yaml").c_str(), "w");
+        std::fprintf(file, "prefer: %s\nper_op:\n  fixture.add: [vendor:globex, vendor]\n", prefer);
+        std::fclose(file);
+    }
+
+    const Installation installed;
+    std::string late;
+
+  private:
+    std::vector<std::string> plugins_;
+};
+
+constexpr std::int64_t blocks_of_registry = 6;
+
+struct Operation {
+    const char *name;
+    bool with_cache;
+    bool with_host; // that was opened before
+    int registries; // that plugins may have kept, more than without a failure: one for each time their entry ran
+    std::function<void(const Place &, std::unique_ptr<MadeHost> &)> run;
+};
+
+const Operation operations[] = {
+    {"open", false, false, 0, [](const Place &place, std::unique_ptr<MadeHost> &host) { host = place.host(); }},
+    {"open, all cached", true, false, 0,
+     [](const Place &place, std::unique_ptr<MadeHost> &host) { host = place.host(); }},
+    {"first call", true, true, 1,
+     [](const Place &, std::unique_ptr<MadeHost> &host) {
+         const float added = added_by(host->op("fixture.add"));
+         if (added != 200 && added != 100) {
+             throw std::runtime_error(opdock_last_error());
+         }
+     }},
+    {"load", false, true, 0, [](const Place &place, std::unique_ptr<MadeHost> &host) { (*host)->load(place.late); }},
+    {"reload of the policy", true, true, 0,
+     [](const Place &place, std::unique_ptr<MadeHost> &host) {
+         place.write_policy("reference");
+         (*host)->reload_policy();
+     }},
+    {"policy of the program", true, true, 0,
+     [](const Place &, std::unique_ptr<MadeHost> &host) {
+         (*host)->set_program_policy(host->policy("deny_vendors", "globex"));
+     }},
+    {"prepare", true, true, 0,
+     [](const Place &, std::unique_ptr<MadeHost> &host) {
+         float numbers[] = {1, 2};
+         const Tensor tensor(numbers, f32, {2});
+         float sums[] = {0, 0};
+         const Tensor output(sums, f32, {2});
+         const auto prepared = host->op("fixture.add").prepare({&tensor, &tensor}, {&output});
+     }},
+};
+
+std::int64_t open_descriptors() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+void expect_serving(MadeHost &host, const char *when, ChildReport &report) {
+    if (added_by(host.op("fixture.add")) < 100) {
+        report.say(std::string(when) + " calls are not served: " + opdock_last_error());
+    }
+    for (const auto &plugin : host->describe()["plugins"]) {
+        if (plugin["status"] != "loaded") {
+            report.say(std::string(when) + " a plugin is not loaded: " + plugin.dump());
+        }
+    }
+}
+
+// The operation with one failure, and then everything once more without.
+void attempt(const Place &place, const Operation &operation, std::uint64_t nth, Failing how, ChildReport &report) {
+    place.write_policy("vendor");
+    if (!operation.with_cache) {
+        place.installed.remove_cache();
+    }
+    const std::int64_t blocks = live_blocks();
+    const std::int64_t descriptors = open_descriptors();
+    {
+        std::unique_ptr<MadeHost> host = operation.with_host ? place.host() : nullptr;
+        fail_allocation(nth, how);
+        try {
+            operation.run(place, host);
+            report.allocations = stop_failing_allocations();
+        } catch (const std::exception &exception) {
+            report.allocations = stop_failing_allocations();
+            if (*exception.what() == '\0') {
+                report.say("an error without a word");
+            }
+            if (nth == 0) {
+                report.say(std::string("without any failure it throws: ") + exception.what());
+            }
+        }
+        if (operation.with_host) {
+            expect_serving(*host, "in the same host", report);
+            (*host)->reload_policy();
+        }
+    }
+    {
+        const auto host = place.host();
+        expect_serving(*host, "in the next host", report);
+    }
+    report.blocks = live_blocks() - blocks;
+    report.descriptors = open_descriptors() - descriptors;
+#ifdef __SANITIZE_ADDRESS__
+    if (__lsan_do_recoverable_leak_check() != 0) {
+        report.say("memory was lost");
+    }
+#endif
+}
+
+void check(Stress &stress) {
+    const Place place;
+    place.write_policy("vendor");
+    { // what is made once in a process: not with the plugins that the children open
+        MadeHost warm(place.installed.environment(), "/nonexistent",
+                      {(place.installed.folder() / "plugins/warm-up.so").string()});
+        (void)added_by(warm.op("fixture.add"));
+        (void)warm->describe();
+        (void)warm.op("fixture.add").try_call({}, {}); // the thread keeps the words of its last error
+    }
+    std::uint64_t points = 0;
+    std::string counts;
+    for (const Operation &operation : operations) {
+        { const auto fill = place.host(); }
+        const ChildReport whole =
+            in_child([&](ChildReport &report) { attempt(place, operation, 0, Failing::once, report); });
+        if (whole.violation[0] != '\0') {
+            stress.violated(std::string(operation.name) + ", nothing fails: " + whole.violation.data());
+            continue;
+        }
+        // All, or so many that are spread over all; those that are left out by one run are met by another.
+        const std::uint64_t step =
+            std::max<std::uint64_t>(1, whole.allocations / std::max<std::uint64_t>(1, stress.rounds));
+        counts += std::string(counts.empty() ? "" : ", ") + operation.name + " " + std::to_string(whole.allocations);
+        for (std::uint64_t nth = 1 + stress.below(step); nth <= whole.allocations + 1; nth += step) {
+            for (const Failing how : {Failing::once, Failing::from_then_on}) {
+                const ChildReport found =
+                    in_child([&](ChildReport &report) { attempt(place, operation, nth, how, report); });
+                const auto violated = [&](const std::string &what) {
+                    stress.violated(std::string(operation.name) + ", allocation " + std::to_string(nth) +
+                                    (how == Failing::once ? "" : " and all after it") + ": " + what);
+                };
+                ++points;
+                if (found.violation[0] != '\0') {
+                    violated(found.violation.data());
+                } else if (found.blocks > whole.blocks + operation.registries * blocks_of_registry) {
+                    violated(std::to_string(found.blocks) + " blocks are left, " + std::to_string(whole.blocks) +
+                             " without a failure");
+                } else if (found.descriptors > whole.descriptors) {
+                    violated(std::to_string(found.descriptors - whole.descriptors) + " descriptors more are open");
+                }
+            }
+            stress.progress(nth, whole.allocations);
+        }
+    }
+    stress.checked(std::to_string(points) + " failures tried; allocations: " + counts);
+}
+
+} // namespace
+
+const Claim allocation = {
+    "allocation",
+    "Whichever allocation of opening, calling, loading or reloading fails: no leak, no crash, and a "
+    "clear error or success.",
+    1'000'000, check};
+
+} // namespace opdock::stress
