@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "reject.hpp"
@@ -36,12 +37,16 @@ HeldDirectoryPtr HeldDirectories::of(const std::filesystem::path &file) {
                        fmt::format("the folder '{}' cannot be opened: {}.\nCheck the path and its permissions.", path,
                                    std::generic_category().message(code)));
     }
-    HeldDirectoryPtr held;
-    try {
-        held = std::make_shared<const HeldDirectory>(descriptor, path);
-    } catch (...) {
+    HeldDirectoryPtr held = KeptDirectory::find(path, descriptor);
+    if (held != nullptr) {
         ::close(descriptor);
-        throw;
+    } else {
+        try {
+            held = std::make_shared<const HeldDirectory>(descriptor, path);
+        } catch (...) {
+            ::close(descriptor);
+            throw;
+        }
     }
     slot = held;
     return held;
@@ -60,10 +65,30 @@ KeptDirectory::KeptDirectory(HeldDirectoryPtr directory)
 KeptDirectory::~KeptDirectory() = default;
 
 void KeptDirectory::keep() noexcept {
+    for (const Kept *one = newest.load(); one != nullptr; one = one->older) {
+        if (one->directory == kept_->directory) {
+            return;
+        }
+    }
     Kept *const kept = kept_.release();
     kept->older = newest.load();
     while (!newest.compare_exchange_weak(kept->older, kept)) {
     }
+}
+
+HeldDirectoryPtr KeptDirectory::find(const std::string &path, int descriptor) {
+    struct stat wanted = {};
+    if (::fstat(descriptor, &wanted) != 0) {
+        return nullptr;
+    }
+    for (const Kept *one = newest.load(); one != nullptr; one = one->older) {
+        struct stat kept = {};
+        if (one->directory->path() == path && ::fstat(one->directory->descriptor(), &kept) == 0 &&
+            kept.st_dev == wanted.st_dev && kept.st_ino == wanted.st_ino) {
+            return one->directory;
+        }
+    }
+    return nullptr;
 }
 
 } // namespace opdock::core

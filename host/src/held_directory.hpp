@@ -34,7 +34,7 @@ class HeldDirectory {
 
 using HeldDirectoryPtr = std::shared_ptr<const HeldDirectory>;
 
-// One descriptor for each folder in use, however many plugins lie in it.
+// One descriptor for each folder in use, however many plugins lie in it; one that is kept for good serves every host.
 class HeldDirectories {
   public:
     // The folder a file lies in. Throws Rejected.
@@ -55,6 +55,9 @@ class KeptDirectory {
     KeptDirectory &operator=(const KeptDirectory &) = delete;
 
     void keep() noexcept;
+
+    // The folder of this path and descriptor when it is kept already, or null.
+    static HeldDirectoryPtr find(const std::string &path, int descriptor);
 
   private:
     struct Kept;
