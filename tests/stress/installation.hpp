@@ -39,6 +39,8 @@ inline std::unique_ptr<core::Host> quiet_host(const core::RawEnvironment &enviro
     options.system_policy_file = "/nonexistent";
     options.system_trust_folder = "/nonexistent";
     options.standard_directories = std::vector<core::SearchDirectory>{};
+    static const std::string probe = core::find_probe(); // once: this program's file may be replaced while it runs
+    options.probe = probe;
     options.log = core::Log([](void *, std::int32_t, const char *) {}, nullptr);
     return std::make_unique<core::Host>(std::move(options));
 }
