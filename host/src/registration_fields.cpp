@@ -5,43 +5,9 @@
 #include <string_view>
 
 #include "dtype.hpp"
+#include "spelling.hpp"
 
 namespace opdock::core {
-namespace {
-
-bool is_utf8_without_controls(std::string_view text) {
-    for (size_t i = 0; i < text.size();) {
-        const auto lead = static_cast<unsigned char>(text[i]);
-        size_t length = 1;
-        uint32_t code = lead;
-        if (lead >= 0x80) {
-            length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-            if (lead < 0xc2 || lead > 0xf4 || i + length > text.size()) {
-                return false;
-            }
-            code = lead & (0x7fu >> length);
-            for (size_t k = 1; k < length; ++k) {
-                const auto next = static_cast<unsigned char>(text[i + k]);
-                if ((next & 0xc0u) != 0x80) {
-                    return false;
-                }
-                code = code << 6u | (next & 0x3fu);
-            }
-            constexpr uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-            if (code < smallest[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
-                return false;
-            }
-        }
-        if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
-            return false;
-        }
-        i += length;
-    }
-    return true;
-}
-
-} // namespace
-
 std::string copy_text(const char *field, const char *text) {
     if (text == nullptr) {
         return {};
@@ -62,7 +28,7 @@ std::string copy_name(const char *field, const char *text) {
         throw Rejected(RejectCode::bad_name, fmt::format("{} '{}...' has {} bytes; at most {} are allowed", field,
                                                          name.substr(0, 24), name.size(), max_name_bytes));
     }
-    if (!is_utf8_without_controls(name)) {
+    if (!is_printable(name)) {
         throw Rejected(RejectCode::bad_name, fmt::format("{} is not printable UTF-8", field));
     }
     return name;

@@ -92,6 +92,9 @@ Token SignatureLexer::string() {
     const size_t start = offset_;
     for (size_t end = start + 1; end < text_.size() && !is_control(text_[end]); ++end) {
         if (text_[end] == '"') {
+            if (!is_printable(text_.substr(start, end - start))) {
+                fail(start, "this string is not printable UTF-8");
+            }
             offset_ = end + 1;
             return {Token::Kind::string, text_.substr(start + 1, end - start - 1), start};
         }

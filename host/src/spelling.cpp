@@ -1,6 +1,7 @@
 #include "spelling.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 namespace opdock::core {
@@ -74,6 +75,37 @@ std::string_view trimmed(std::string_view text) {
         return text.substr(0, 0);
     }
     return text.substr(begin, text.find_last_not_of(white) - begin + 1);
+}
+
+bool is_printable(std::string_view text) {
+    for (size_t i = 0; i < text.size();) {
+        const auto lead = static_cast<unsigned char>(text[i]);
+        size_t length = 1;
+        uint32_t code = lead;
+        if (lead >= 0x80) {
+            length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+            if (lead < 0xc2 || lead > 0xf4 || i + length > text.size()) {
+                return false;
+            }
+            code = lead & (0x7fu >> length);
+            for (size_t k = 1; k < length; ++k) {
+                const auto next = static_cast<unsigned char>(text[i + k]);
+                if ((next & 0xc0u) != 0x80) {
+                    return false;
+                }
+                code = code << 6u | (next & 0x3fu);
+            }
+            constexpr uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+            if (code < smallest[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
+                return false;
+            }
+        }
+        if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+            return false;
+        }
+        i += length;
+    }
+    return true;
 }
 
 std::string quote(std::string_view text) {

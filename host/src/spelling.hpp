@@ -16,6 +16,9 @@ bool same_name(std::string_view left, std::string_view right);
 // `text` without white space at both ends.
 std::string_view trimmed(std::string_view text);
 
+// Valid UTF-8 without control characters.
+bool is_printable(std::string_view text);
+
 // 'text', for messages: control characters and broken UTF-8 escaped as \x1b, cut after 80 characters.
 std::string quote(std::string_view text);
 

@@ -54,8 +54,7 @@ TEST_CASE("a file that is rejected before its note has none") {
     CHECK(result["note"].is_null());
 }
 
-TEST_CASE(
-    "a check tells what hosts learnt of the file: that it was changed since, or what became of it when it was tried") {
+TEST_CASE("a check tells what hosts learnt of the file") {
     const opdock::test::TemporaryDirectory cache, folder;
     const std::filesystem::path file = folder.path() / "libacme.so";
     const auto warnings = [&] { return check_file(file, cache.path().string())["warnings"]; };

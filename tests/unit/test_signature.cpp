@@ -323,6 +323,12 @@ TEST_CASE("a default must be one of its type") {
           "signature, column 18: expected a string in double quotes, found 'tanh'");
     CHECK(first_line("f(*, a: string = \"tanh) -> ()") ==
           "signature, column 18: this string has no closing '\"' before the end or a control character");
+    for (const char *text :
+         {"\xff", "\xc3", "\xed\xa0\x80", "\xc2\x80"}) { // broken, and a control character of two bytes
+        CHECK(first_line("f(*, s: string = \"a" + std::string(text) + "\") -> ()") ==
+              "signature, column 18: this string is not printable UTF-8");
+    }
+    CHECK(parse_error("f(*, s: string = \"\xc3\xa4\") -> ()") == "no error");
     CHECK(first_line("f(*, a: int[] = 1) -> ()") ==
           "signature, column 17: expected '[' to begin a list of whole numbers, found '1'");
     CHECK(first_line("f(*, a: real) -> ()") ==
