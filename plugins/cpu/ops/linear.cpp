@@ -4,8 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include <cblas.h>
-
+#include "blas.hpp"
 #include "hwy/aligned_allocator.h"
 #include "ops/ops.hpp"
 #include "rows.hpp"
@@ -52,8 +51,10 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// Elements of k that are widened at a time: a block's rows of both matrices then stay in L2.
-inline constexpr int64_t panel_depth = 512;
+// Elements of k at a time. Where they are widened, a block's rows of both matrices then stay in L2; else it is as long
+// as the process may have to wait that wants to fork.
+inline constexpr int64_t widened_depth = 512;
+inline constexpr int64_t most_depth = 8192;
 
 // Adds the bias, rounds, and writes columns [first, first + count) of a row of the output.
 template<class T>
@@ -65,12 +66,6 @@ HWY_INLINE void finish_row(const Linear &a, int64_t row, int64_t first, size_t c
         store(bias == nullptr ? sum : hn::Add(sum, load(bias + i, extent)), output + i, extent);
     });
 }
-
-// Rows of f32 that follow each other by one step.
-struct Matrix {
-    const float *data;
-    int step; // elements
-};
 
 // Elements [begin, begin + length) of rows [first, first + count): where they are, or widened into `scratch`.
 template<class T>
@@ -91,7 +86,7 @@ template<class T>
 void linear_block(const Linear &a, const Block &block) {
     const int64_t rows = block.last_row - block.first_row, columns = block.last_column - block.first_column;
     const bool widened = blas_step<T>(a.input, a.depth) == 0 || blas_step<T>(a.weight, a.depth) == 0;
-    const int64_t longest = widened ? HWY_MIN(HWY_MAX(a.depth, 1), panel_depth) : a.depth;
+    const int64_t longest = widened ? HWY_MIN(HWY_MAX(a.depth, 1), widened_depth) : HWY_MIN(a.depth, most_depth);
     const int output_step = blas_step<T>(a.output, columns);
     const auto floats = [](bool wanted, int64_t height, int64_t width) {
         auto memory = hwy::AllocateAligned<float>(wanted ? static_cast<size_t>(height * width) : 1);
@@ -107,9 +102,7 @@ void linear_block(const Linear &a, const Block &block) {
         const int64_t length = HWY_MIN(longest, a.depth - begin);
         const Matrix x = as_matrix<T>(a.input, block.first_row, rows, begin, length, input.get());
         const Matrix w = as_matrix<T>(a.weight, block.first_column, columns, begin, length, weight.get());
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows), static_cast<int>(columns),
-                    static_cast<int>(length), 1.0f, x.data, x.step, w.data, w.step, begin == 0 ? 0.0f : 1.0f, sums,
-                    step);
+        multiply(x, rows, w, columns, length, begin == 0, sums, step);
         begin += length;
     } while (begin < a.depth);
     if (output_step == 0 || a.bias) {

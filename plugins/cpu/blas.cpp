@@ -1,0 +1,47 @@
+#include "blas.hpp"
+
+#include <cblas.h>
+#include <pthread.h>
+
+namespace cpu {
+namespace {
+
+// OpenBLAS takes a lock of its own for a moment in each call. A child that is forked then has it locked for good, so
+// forks wait until no thread is in a call. They go first: else those who keep calling would keep them waiting.
+pthread_rwlock_t calling = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+void before_fork() {
+    pthread_rwlock_wrlock(&calling);
+}
+
+void after_fork() {
+    pthread_rwlock_unlock(&calling);
+}
+
+// Calls that another thread was waiting to make when the child was forked are not the child's.
+void after_fork_in_child() {
+    calling = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+}
+
+class Calling {
+  public:
+    Calling() {
+        static const int registered = pthread_atfork(before_fork, after_fork, after_fork_in_child);
+        (void)registered;
+        pthread_rwlock_rdlock(&calling);
+    }
+    ~Calling() { pthread_rwlock_unlock(&calling); }
+    Calling(const Calling &) = delete;
+    Calling &operator=(const Calling &) = delete;
+};
+
+} // namespace
+
+void multiply(const Matrix &x, int64_t rows, const Matrix &w, int64_t columns, int64_t depth, bool first, float *sums,
+              int step) {
+    const Calling this_call;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows), static_cast<int>(columns),
+                static_cast<int>(depth), 1.0f, x.data, x.step, w.data, w.step, first ? 0.0f : 1.0f, sums, step);
+}
+
+} // namespace cpu
