@@ -1,33 +1,24 @@
 #include "deferred_plugin.hpp"
 
 #include <filesystem>
-#include <fstream>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include "fake_device.hpp"
+#include "mappings.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
 using opdock::test::contains;
 using opdock::test::fake_device;
+using opdock::test::is_mapped;
 using opdock::test::MadeHost;
 using opdock::test::TemporaryDirectory;
 
 namespace {
 
 const std::filesystem::path fixtures = OPDOCK_FIXTURES;
-
-bool is_mapped(const std::string &name) {
-    std::ifstream maps("/proc/self/maps");
-    for (std::string line; std::getline(maps, line);) {
-        if (contains(line, name)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 // What one call adds on a device of the plugin's; -1 when it is not served.
 float added_on(MadeHost &host, int32_t index) {

@@ -1,12 +1,12 @@
 #include "load.hpp"
 
-#include <fstream>
-
 #include <doctest/doctest.h>
 
+#include "mappings.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
+using opdock::test::is_mapped;
 
 namespace {
 
@@ -35,16 +35,6 @@ Rejection rejection_of(const std::filesystem::path &path) {
 
 bool contains(const std::string &text, std::string_view words) {
     return text.find(words) != std::string::npos;
-}
-
-bool is_mapped(std::string_view name) {
-    std::ifstream maps("/proc/self/maps");
-    for (std::string line; std::getline(maps, line);) {
-        if (line.find(name) != std::string::npos) {
-            return true;
-        }
-    }
-    return false;
 }
 
 } // namespace

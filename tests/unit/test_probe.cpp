@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "made_host.hpp"
+#include "mappings.hpp"
 #include "register.hpp"
 #include "scan.hpp"
 #include "temporary_directory.hpp"
@@ -25,6 +25,7 @@
 
 using namespace opdock::core;
 using opdock::test::contains;
+using opdock::test::is_mapped;
 using opdock::test::MadeHost;
 using opdock::test::TemporaryDirectory;
 
@@ -79,16 +80,6 @@ float next_of(MadeHost &host) {
     const opdock::Tensor a(in, opdock::f32, {3});
     const opdock::Tensor b(out, opdock::f32, {3});
     return host.op("badco.next").try_call({a}, {b}) == OPDOCK_OK ? out[0] : -1;
-}
-
-bool is_mapped(const std::string &name) {
-    std::ifstream maps("/proc/self/maps");
-    for (std::string line; std::getline(maps, line);) {
-        if (contains(line, name)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 } // namespace
