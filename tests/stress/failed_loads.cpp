@@ -88,7 +88,7 @@ std::uint64_t call_what_fails(Stress &stress, const core::RawEnvironment &enviro
 template<class Fail>
 void repeat(Stress &stress, std::uint64_t times, const std::string &what, std::int64_t bytes_each, Fail fail_some,
             std::string &said) {
-    for (int warm_up = 0; warm_up < 20; ++warm_up) {
+    for (int warm_up = 0; warm_up < 5; ++warm_up) {
         (void)fail_some();
     }
     const Held before = held();
