@@ -101,7 +101,8 @@ void expect_serving(core::Host &host, const char *when, ChildReport &report) {
     if (added_by(Op(&host.op("fixture.add"))) < 100) {
         report.say(std::string(when) + " calls are not served: " + opdock_last_error());
     }
-    for (const auto &plugin : host.describe()["plugins"]) {
+    const auto described = host.describe();
+    for (const auto &plugin : described["plugins"]) {
         if (plugin["status"] != "loaded") {
             report.say(std::string(when) + " a plugin is not loaded: " + plugin.dump());
         }

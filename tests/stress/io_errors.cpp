@@ -37,7 +37,8 @@ void expect_served(MadeHost &host, const char *who, ChildReport &report) {
     if (added_by(host.op("fixture.add")) < 100) {
         report.say(std::string(who) + " does not serve a call: " + opdock_last_error());
     }
-    for (const auto &plugin : host->describe()["plugins"]) {
+    const auto described = host->describe();
+    for (const auto &plugin : described["plugins"]) {
         if (plugin["status"] != "loaded") {
             report.say(std::string(who) + " has not loaded " + plugin.dump());
         }
