@@ -27,6 +27,8 @@ struct Hosts {
     std::mutex index_mutex;
     uint32_t next_index = 0;
     std::vector<uint32_t> free_indices;
+
+    const Hosts *of_parent = nullptr; // abandoned, and still pointed to: it is no leak
 };
 
 Hosts *&hosts_pointer() {
@@ -58,6 +60,7 @@ void start_over_in_child() {
     fresh->registrars = std::move(old.registrars);
     fresh->next_index = old.next_index;
     fresh->free_indices = std::move(old.free_indices); // with the room that it has
+    fresh->of_parent = &old;
     hosts_pointer() = fresh.release();
     if (opdock_thread_state != nullptr) {
         ThreadState &thread = *opdock_thread_state;

@@ -23,7 +23,11 @@ Held held() {
     Held now;
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
+#ifdef __SANITIZE_ADDRESS__ // whose allocator maps more now and then
+        now.mappings += line.find('/') != std::string::npos ? 1 : 0;
+#else
         ++now.mappings;
+#endif
     }
     now.descriptors = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
     const struct mallinfo2 heap = mallinfo2();

@@ -190,7 +190,7 @@ TEST_CASE("an error stays short, and fit for a terminal, whatever stands where i
     const std::string long_string = parse_error("f(x: \"" + repeat(3000, "a") + "\")");
     CHECK(long_string.size() < 300);
     CHECK(long_string.find("found \"" + repeat(80, "a") + "...\"") != std::string::npos);
-    CHECK(first_line("f(x: \"\xff\xfe\")").ends_with("found \"\\xff\\xfe\""));
+    CHECK(first_line("f(x: \"\xff\xfe\")") == "signature, column 6: this string is not printable UTF-8");
     CHECK(parse_error("f(x: T[" + repeat(3000, "1") + "x])").size() < 300);
     CHECK(parse_error("f(*, a: int = " + repeat(3000, "1") + ")").size() < 300);
     CHECK(parse_error("f(*, a: float = " + repeat(3000, "1") + "e400)").size() < 300);
