@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -92,12 +94,24 @@ std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::
         return changed_since_judged(path);
     }
     boost::dll::shared_library library;
-    try {
-        // The overload that reports by error code loses the loader's sentence.
-        library.load(boost::dll::fs::path(directory.name_for_loader(name)),
-                     static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
-    } catch (const boost::dll::fs::system_error &error) {
-        return explain_refusal(path, loader_text(error.what()));
+    // Nothing, or the loader's sentence; the overload that reports by error code loses it.
+    const auto open = [&]() -> std::optional<std::string> {
+        try {
+            library.load(boost::dll::fs::path(directory.name_for_loader(name)),
+                         static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
+            return std::nullopt;
+        } catch (const boost::dll::fs::system_error &error) {
+            return loader_text(error.what());
+        }
+    };
+    if (open()) {
+        // It may have been for want of memory, which the sentence does not always tell and which is no fault of the
+        // plugin: if there is none, that is thrown; if there is some again, the second try shows.
+        constexpr std::size_t some = 65536;
+        ::operator delete(::operator new(some));
+        if (std::optional<std::string> refused = open()) {
+            return explain_refusal(path, std::move(*refused));
+        }
     }
     if (!is_still(judged, directory, name)) {
         return changed_since_judged(path);
