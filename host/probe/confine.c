@@ -72,7 +72,7 @@ void confine_process(uint64_t most_memory) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a host that is gone waits for nothing */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     limit(RLIMIT_CORE, 0);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* these map terabytes */
+#ifndef PROBE_IS_SANITIZED
     if (most_memory != 0) {
         /* Memory that can be written to, not addresses: runtimes reserve many more than they use. */
         limit(RLIMIT_DATA, most_memory);

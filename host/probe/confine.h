@@ -4,6 +4,15 @@
 
 #include <stdint.h>
 
+/* Sanitizers map terabytes and take signals for themselves. Clang says it in its own way. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PROBE_IS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define PROBE_IS_SANITIZED 1
+#endif
+#endif
+
 /* Best effort: an old kernel offers less. `most_memory` in bytes, 0 for no limit. */
 void confine_process(uint64_t most_memory);
 

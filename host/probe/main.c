@@ -21,7 +21,7 @@
 extern const char opdock_inside_probe;
 __attribute__((visibility("default"))) const char opdock_inside_probe = 1;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef PROBE_IS_SANITIZED
 /* A probe that a plugin ends must end as it does without a sanitizer. */
 #define SIGNALS_AS_THEY_ARE                                                                                            \
     "handle_segv=0:handle_abort=0:handle_sigill=0:handle_sigbus=0:handle_sigfpe=0:detect_leaks=0"
