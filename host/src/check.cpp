@@ -50,7 +50,13 @@ std::string learnt_since(const std::filesystem::path &path, const FileIdentity &
 json check_file(const std::filesystem::path &path, const std::string &cache_folder) {
     LibraryVersions versions;
     Inspection inspection = inspect(path, versions);
-    if (!inspection.rejection) {
+    if (!inspection.rejection && inspection.names_auditors) {
+        inspection.weaknesses.push_back(fmt::format(
+            "'{}' names libraries for the dynamic loader to run beside it (DT_AUDIT), so whether the libraries and "
+            "symbols it uses are there was not checked: that would run them.\nLink it without --audit and --depaudit; "
+            "hosts do not run them.",
+            path.filename().string()));
+    } else if (!inspection.rejection) {
         inspection.rejection = judge_dependencies(path);
     }
     if (const std::string what = learnt_since(path, inspection.identity, cache_folder); !what.empty()) {

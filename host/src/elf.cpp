@@ -1,5 +1,6 @@
 #include "elf.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -11,7 +12,8 @@
 namespace opdock::core {
 namespace {
 
-constexpr std::uint16_t most_segments = 256; // linkers write about a dozen
+constexpr std::uint16_t most_segments = 256;                   // linkers write about a dozen
+constexpr std::uint64_t most_address = std::uint64_t{1} << 56; // more than a process has
 
 #if defined(__x86_64__)
 constexpr std::uint16_t this_machine = EM_X86_64;
@@ -147,12 +149,35 @@ void check_whole(const PluginFile &file, const Elf64_Ehdr &header, const std::ve
     }
 }
 
+// The loader maps whole pages, later ones over earlier ones, and reckons the room for all from the first and the last:
+// only where segments follow one another is what it maps what is read here, and nothing else of the process is mapped
+// over.
+void check_order(const PluginFile &file, const std::vector<Elf64_Phdr> &segments) {
+    constexpr std::uint64_t page = 4096; // the smallest; a larger one has to hold it
+    const Elf64_Phdr *before = nullptr;
+    for (const Elf64_Phdr &segment : segments) {
+        if (segment.p_type != PT_LOAD) {
+            continue;
+        }
+        const std::uint64_t end_before = before == nullptr ? 0 : before->p_vaddr + before->p_memsz;
+        const bool shares_page = before != nullptr && segment.p_vaddr / page * page < end_before;
+        if (segment.p_vaddr < end_before || segment.p_memsz > most_address - std::min(segment.p_vaddr, most_address) ||
+            (shares_page && segment.p_vaddr - segment.p_offset != before->p_vaddr - before->p_offset)) {
+            reject_malformed(file, fmt::format("the segment at {:#x} does not lie behind the one before it, or not "
+                                               "below {:#x}",
+                                               segment.p_vaddr, most_address));
+        }
+        before = &segment;
+    }
+}
+
 } // namespace
 
 ElfImage::ElfImage(const PluginFile &file) : file_(file) {
     const Elf64_Ehdr header = read_header(file);
     segments_ = read_segments(file, header);
     check_whole(file, header, segments_);
+    check_order(file, segments_);
 }
 
 void ElfImage::read(std::uint64_t address, std::span<std::byte> bytes) const {

@@ -42,6 +42,9 @@ Tags read_tags(const ElfImage &image) {
     if (dynamic == segments.end()) {
         image.reject("it has no dynamic section");
     }
+    if (std::count_if(dynamic, segments.end(), [](const auto &one) { return one.p_type == PT_DYNAMIC; }) > 1) {
+        image.reject("it has more than one dynamic section");
+    }
     std::vector<Elf64_Dyn> entries(std::min<std::uint64_t>(dynamic->p_filesz / sizeof(Elf64_Dyn), most_entries));
     image.read(dynamic->p_vaddr, std::as_writable_bytes(std::span(entries)));
     Tags tags;
@@ -277,6 +280,7 @@ ElfDynamic read_dynamic(const ElfImage &image) {
     dynamic.versions = read_version_needs(image, tags, strings);
     dynamic.relocates_text = tags.values.contains(DT_TEXTREL) || (tags.value(DT_FLAGS) & DF_TEXTREL) != 0;
     dynamic.uses_static_tls = (tags.value(DT_FLAGS) & DF_STATIC_TLS) != 0;
+    dynamic.names_auditors = tags.values.contains(DT_AUDIT) || tags.values.contains(DT_DEPAUDIT);
     dynamic.has_executable_stack = stack_is_executable_unless_told;
     for (const Elf64_Phdr &segment : image.segments()) {
         const bool executable = (segment.p_flags & PF_X) != 0;

@@ -23,6 +23,7 @@ struct ElfDynamic {
     bool uses_static_tls = false;      // thread-local memory that exists from the program's start
     bool has_executable_stack = false; // makes every thread's stack executable
     bool has_writable_code = false;    // a segment may be written and executed
+    bool names_auditors = false;       // libraries that the loader runs when this is the program it starts (DT_AUDIT)
     std::uint64_t tls_bytes = 0;
 };
 

@@ -72,6 +72,7 @@ void judge(const PluginFile &file, LibraryVersions &versions, Inspection &result
         throw Rejected(RejectCode::cpu_feature_missing, *reason);
     }
     const ElfDynamic dynamic = read_dynamic(image);
+    result.names_auditors = dynamic.names_auditors;
     judge_dynamic(image, dynamic, versions);
     result.weaknesses = weaknesses_of(file.name(), dynamic);
 }

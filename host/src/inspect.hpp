@@ -26,6 +26,8 @@ struct Inspection {
     // What a careful operator does not want in a process, and strict mode refuses: writable code, an executable stack,
     // text relocations. One message each.
     std::vector<std::string> weaknesses;
+    // Libraries that the dynamic loader would run if it were started with this file as its program (DT_AUDIT).
+    bool names_auditors = false;
 };
 
 Inspection inspect(const std::filesystem::path &path, LibraryVersions &versions);

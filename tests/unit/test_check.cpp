@@ -47,6 +47,20 @@ TEST_CASE("a check runs none of the plugin's code") {
     CHECK(check_file(fixtures / "libexits_when_opened.so", "")["status"] == "ok");
 }
 
+TEST_CASE("a check does not run what a file names for the loader to run with it") {
+    const opdock::test::TemporaryDirectory folder;
+    const std::filesystem::path ran = folder.write("ran", "");
+    setenv("OPDOCK_FIXTURE_COUNTER", ran.c_str(), 1);
+    for (const char *fixture : {"libnames_auditor.so", "libnames_auditor_of_needed.so"}) {
+        const auto result = check_file(fixtures / fixture, "");
+        CHECK(result["status"] == "ok");
+        REQUIRE(result["warnings"].size() == 1);
+        CHECK(opdock::test::contains(result["warnings"][0].get<std::string>(), "DT_AUDIT"));
+        CHECK(std::filesystem::file_size(ran) == 0);
+    }
+    unsetenv("OPDOCK_FIXTURE_COUNTER");
+}
+
 TEST_CASE("a file that is rejected before its note has none") {
     const auto result = check_file(fixtures / "libnowhere.so", "");
     CHECK(result["status"] == "rejected");

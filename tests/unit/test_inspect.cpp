@@ -429,6 +429,29 @@ TEST_CASE("a dynamic section that leads nowhere is malformed") {
     CHECK(inspection.rejection->code == RejectCode::malformed_elf);
 }
 
+TEST_CASE("a file that the loader would read in another way than it was judged is malformed") {
+    ChangedPlugin plugin;
+    SUBCASE("a segment in the place of another") {
+        plugin.segment(PT_LOAD, PF_X).p_vaddr = plugin.segment(PT_LOAD).p_vaddr;
+    }
+    SUBCASE("segments out of order") {
+        plugin.segment(PT_LOAD).p_vaddr += std::uint64_t{1} << 30;
+        plugin.segment(PT_LOAD).p_vaddr += std::uint64_t{1} << 30;
+    }
+    SUBCASE("a segment that reaches into the page of another, which holds other bytes there") {
+        plugin.segment(PT_LOAD, PF_X).p_vaddr -= 64;
+    }
+    SUBCASE("a segment that ends beyond all addresses") {
+        plugin.segment(PT_LOAD, PF_W).p_memsz = ~std::uint64_t{0} - 4096;
+    }
+    SUBCASE("two dynamic sections, of which the loader takes the last") {
+        plugin.segment(PT_GNU_EH_FRAME).p_type = PT_DYNAMIC;
+    }
+    const Inspection inspection = plugin.inspect();
+    REQUIRE(inspection.rejection);
+    CHECK(inspection.rejection->code == RejectCode::malformed_elf);
+}
+
 TEST_CASE("no change of bytes in a real plugin does more than change the verdict") {
     const std::uint32_t seed = std::random_device{}();
     CAPTURE(seed);
