@@ -19,6 +19,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "own_folder.hpp"
+
 namespace opdock::core {
 namespace {
 
@@ -58,15 +60,12 @@ bool is_on_network(const std::string &path) {
     return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-void make_folder(const std::filesystem::path &folder) {
+// The file as SQLite, which is told to follow no links, takes it: the folder may lie behind one.
+std::string without_links(const std::string &path) {
+    const std::filesystem::path file(path);
     std::error_code error;
-    const bool made = std::filesystem::create_directories(folder, error);
-    if (error) {
-        throw DatabaseError(fmt::format("the folder '{}' cannot be made: {}", folder.string(), error.message()));
-    }
-    if (made) {
-        ::chmod(folder.c_str(), 0700);
-    }
+    const std::filesystem::path folder = std::filesystem::canonical(file.parent_path(), error);
+    return error ? path : (folder / file.filename()).string();
 }
 
 // A file that somebody else may write says what they want it to say.
@@ -184,12 +183,16 @@ void set_aside_if_damaged(const std::string &path) {
 
 void set_aside_damaged(const std::string &path) {
     const std::unique_lock turn = take_turn();
-    set_aside_if_damaged(path);
+    set_aside_if_damaged(without_links(path));
 }
 
-OpenDatabase open_database(const std::string &path, const DatabaseFormat &format) {
+OpenDatabase open_database(const std::string &named, const DatabaseFormat &format) {
     std::unique_lock turn = take_turn();
-    make_folder(std::filesystem::path(path).parent_path());
+    // The file alone would not do: SQLite also believes the journals that lie beside it.
+    if (std::string fault = make_own_folder(std::filesystem::path(named).parent_path().string()); !fault.empty()) {
+        throw DatabaseError(std::move(fault));
+    }
+    const std::string path = without_links(named);
     check_owner(path);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_milliseconds);
     for (int attempt = 0;; ++attempt) {

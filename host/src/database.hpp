@@ -55,7 +55,8 @@ class OpenDatabase {
     std::unique_ptr<SQLite::Database> database_;
 };
 
-// Opens the file, making it and its folder (0700) where they are missing. Local disks get a write-ahead log; network
+// Opens the file, making it and its folder (0700) where they are missing; a folder that is somebody else's, or that
+// others may write to, is refused. Local disks get a write-ahead log; network
 // filesystems, which have no memory that processes share, a rollback journal. Throws DatabaseError.
 OpenDatabase open_database(const std::string &path, const DatabaseFormat &format);
 

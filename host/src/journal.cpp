@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "own_folder.hpp"
+
 namespace opdock::core {
 namespace {
 
@@ -109,10 +111,11 @@ Journal::File *Journal::file() {
     if (tried_ || folder_.empty()) {
         return file_.load(std::memory_order_acquire);
     }
-    std::error_code error;
-    std::filesystem::create_directories(folder_, error);
-    name_ = fmt::format("{}/{}-XXXXXX{}", folder_, getpid(), suffix);
     tried_ = true;
+    if (!make_own_folder(folder_).empty()) {
+        return nullptr;
+    }
+    name_ = fmt::format("{}/{}-XXXXXX{}", folder_, getpid(), suffix);
     descriptor_ = mkostemps(name_.data(), static_cast<int>(std::strlen(suffix)), O_CLOEXEC);
     if (descriptor_ < 0) {
         return nullptr;
@@ -167,6 +170,9 @@ void Journal::leave_to_parent() {
 
 std::vector<Death> Journal::collect(const std::string &folder) {
     std::vector<Death> deaths;
+    if (!fault_of_own_folder(folder).empty()) {
+        return deaths; // whoever wrote them
+    }
     std::vector<std::string> names;
     std::error_code error;
     for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;

@@ -60,7 +60,7 @@ class Journal {
     // In a forked child, before its other threads: the file is the parent's.
     void leave_to_parent();
 
-    // Reads and removes what processes that are gone left in the folder.
+    // Reads and removes what processes that are gone left in the folder; nothing where others may write to it.
     static std::vector<Death> collect(const std::string &folder);
 
   private:

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,6 +101,33 @@ TEST_CASE("what is in the folder and is no journal is not taken for one") {
     CHECK(Journal::collect(directory.path().string()).empty());
     CHECK(std::filesystem::exists(directory.path() / "notes.txt"));
     CHECK(Journal::collect("/nonexistent").empty());
+}
+
+TEST_CASE("the journal's folders are their user's alone, and what lies where others may write is not believed") {
+    const TemporaryDirectory directory;
+    const std::string folder = (directory.path() / "cache" / "opdock" / "journal").string();
+    const mode_t before = umask(0);
+    in_child(SIGKILL, [&] {
+        Journal journal(folder);
+        const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        raise(SIGKILL);
+    });
+    umask(before);
+    for (const std::string &made : {folder, (directory.path() / "cache" / "opdock").string()}) {
+        struct stat status = {};
+        REQUIRE(stat(made.c_str(), &status) == 0);
+        CHECK((status.st_mode & 0777) == 0700);
+    }
+    REQUIRE(files_in(folder) == 1);
+    REQUIRE(chmod(folder.c_str(), 0777) == 0);
+    CHECK(Journal::collect(folder).empty());
+    {
+        Journal journal(folder);
+        const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        CHECK(files_in(folder) == 1);
+    }
+    REQUIRE(chmod(folder.c_str(), 0700) == 0);
+    CHECK(Journal::collect(folder).size() == 1);
 }
 
 TEST_CASE("without a folder nothing is written, and names that are too long are cut") {

@@ -169,6 +169,47 @@ TEST_CASE("the cache is its user's alone") {
     CHECK(status(host) == "loaded ");
 }
 
+TEST_CASE("a cache in a folder that others may write to is not believed: they could put a journal beside it") {
+    const Installed place;
+    const auto plugin = place.plugin("libcounts_tries.so");
+    const Tries tries(place.directory.path() / "tries");
+    { auto host = place.host(plugin); }
+    const std::string folder = place.file.parent_path().string();
+    for (const mode_t mode : {0777, 0720}) {
+        REQUIRE(chmod(folder.c_str(), mode) == 0);
+        auto host = place.host(plugin);
+        CHECK(host.logged("others may write to the folder '" + folder + "'") == 1);
+        CHECK(status(host) == "loaded ");
+    }
+    CHECK(tries.count() == 3);
+    REQUIRE(chmod(folder.c_str(), 0755) == 0);
+    { auto host = place.host(plugin); }
+    CHECK(tries.count() == 3);
+    if (geteuid() == 0) { // only root gives folders away
+        REQUIRE(chown(folder.c_str(), 4242, 0) == 0);
+        auto host = place.host(plugin);
+        CHECK(host.logged("the folder '" + folder + "' belongs to user 4242") == 1);
+        CHECK(tries.count() == 4);
+    }
+}
+
+TEST_CASE("a cache whose folder lies behind a link is used, and set aside when it is damaged") {
+    const Installed place;
+    const auto plugin = place.plugin("libcounts_tries.so");
+    const Tries tries(place.directory.path() / "tries");
+    std::filesystem::create_directories(place.directory.path() / "elsewhere");
+    std::filesystem::create_directory_symlink("elsewhere", place.directory.path() / "cache");
+    { auto host = place.host(plugin); }
+    { auto host = place.host(plugin); }
+    CHECK(tries.count() == 1);
+    std::ofstream(place.file) << std::string(8192, 'x');
+    { auto host = place.host(plugin); }
+    CHECK(tries.count() == 2);
+    CHECK(std::filesystem::exists(place.file.string() + ".damaged"));
+    { auto host = place.host(plugin); }
+    CHECK(tries.count() == 2);
+}
+
 TEST_CASE("what a row says comes back as it was") {
     Scan scan = made_scan(7);
     scan.note = Note{{0, 1}, {0, 1}, "acme", "1.0", "acme", {"cpu", "cuda"}, {"avx2"}};
