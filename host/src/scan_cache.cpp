@@ -17,11 +17,11 @@
 namespace opdock::core {
 namespace {
 
-constexpr DatabaseFormat format = {0x6f70646b, 1, // "opdk"
-                                   "CREATE TABLE scans (path TEXT PRIMARY KEY, host TEXT NOT NULL, scan BLOB NOT NULL, "
-                                   "check_sum INTEGER NOT NULL) WITHOUT ROWID"};
+constexpr DatabaseFormat format = {0x6f70646b, 2, // "opdk"
+                                   "CREATE TABLE scans (path TEXT NOT NULL, host TEXT NOT NULL, scan BLOB NOT NULL, "
+                                   "check_sum INTEGER NOT NULL, PRIMARY KEY (path, host)) WITHOUT ROWID"};
 
-// Rows of other hosts say what those understood of a file.
+// Rows of other hosts say what those understood of a file; they stay beside ours.
 std::string this_host() {
     return fmt::format("{} {} {}", version, to_text(host_abi), OPDOCK_TRANSCRIPT_VERSION);
 }

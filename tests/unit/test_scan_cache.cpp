@@ -263,6 +263,24 @@ TEST_CASE("a cache that is damaged, or is none, is set aside and made anew") {
     }
 }
 
+TEST_CASE("hosts of two versions that share a cache take nothing away from each other") {
+    const Installed place;
+    const auto plugin = place.plugin("libdies_after_counting.so");
+    const Tries tries(place.directory.path() / "tries");
+    { auto host = place.host(plugin); }
+    // As if that had been another version, for which this one is nothing, nor the other way round.
+    SQLite::Database(place.file.string(), SQLite::OPEN_READWRITE).exec("UPDATE scans SET host = 'newer'");
+    { auto host = place.host(plugin); }
+    CHECK(tries.count() == 2);
+    const SQLite::Database database(place.file.string(), SQLite::OPEN_READONLY);
+    SQLite::Statement rows(database, "SELECT count(*), count(DISTINCT host), min(path), max(path) FROM scans");
+    REQUIRE(rows.executeStep());
+    CHECK(rows.getColumn(0).getInt() == 2);
+    CHECK(rows.getColumn(1).getInt() == 2);
+    CHECK(rows.getColumn(2).getString() == plugin.string());
+    CHECK(rows.getColumn(3).getString() == plugin.string());
+}
+
 TEST_CASE("a cache of another version, or with pages damaged, costs no plugin") {
     const Installed place;
     const auto plugin = place.plugin("libgood.so");
