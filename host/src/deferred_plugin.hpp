@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -29,7 +30,8 @@ class DeferredPlugin {
     struct Place {
         HeldDirectoryPtr directory;
         std::string name;
-        FileIdentity identity; // of the file that was judged
+        FileIdentity identity;    // of the file that was judged
+        std::uint32_t deaths = 0; // of processes that opened it, with none since that did so and lived
     };
 
     // `known`: its registration as it was replayed. Its device providers become ones that open the plugin first.

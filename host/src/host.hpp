@@ -176,6 +176,8 @@ class Host {
     std::string journal_folder() const { return cache_folder_.empty() ? "" : cache_folder_ + "/journal"; }
     // Learns from what killed earlier processes.
     void read_journals(ScanCache &cache) const;
+    // It was opened: who died while they did so died of something else.
+    void forget_deaths(const DeferredPlugin &plugin) const noexcept;
 
     const uint64_t id_;
     Log log_;

@@ -1,8 +1,11 @@
 // How plugins come into a host: found, looked at, tried in a process of their own, and opened when first chosen.
 #include <algorithm>
 #include <cfenv>
+#include <functional>
 #include <list>
 #include <new>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -126,6 +129,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         judge_trust(candidate, place, record);
         const Scan scan = this->scan(place, into, cache, record);
         place.identity = scan.identity;
+        place.deaths = scan.deaths;
         const PluginIdentity identity{record.id, record.vendor, record.path, true, scan.note->devices};
         if (scan.transcript != nullptr) {
             Registrar registrar(identity, &table_->api, ledger().signatures);
@@ -266,7 +270,23 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
         outcome->rejection = Rejection{rejected.code(), plugin.identity().path, rejected.what()};
         log_.warning(fmt::format("Plugin {}", plugin.unavailable(*outcome->rejection)));
     }
-    return rejection_in(plugin.settle(std::move(outcome)));
+    const Rejection *const rejection = rejection_in(plugin.settle(std::move(outcome)));
+    if (rejection == nullptr && plugin.place().deaths != 0) {
+        forget_deaths(plugin);
+    }
+    return rejection;
+}
+
+void Host::forget_deaths(const DeferredPlugin &plugin) const noexcept try {
+    ScanCache cache(cache_folder_, log_);
+    std::optional<Scan> scan = cache.find(plugin.identity().path, plugin.place().identity);
+    if (scan && !scan->rejection) {
+        scan->deaths = 0;
+        cache.keep(plugin.identity().path, *scan);
+        cache.save();
+    }
+} catch (const std::bad_alloc &) {
+    return; // the next host does it
 }
 
 Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin) const {
@@ -321,6 +341,7 @@ Journal::Open Host::note_first_call(Deployment &deployment) const noexcept try {
 }
 
 void Host::read_journals(ScanCache &cache) const {
+    std::set<std::string, std::less<>> counted; // the processes of one job end for one reason
     for (const Death &death : Journal::collect(journal_folder())) {
         const JournalEntry &entry = death.entry;
         if (entry.doing == JournalEntry::Doing::calling) {
@@ -331,7 +352,7 @@ void Host::read_journals(ScanCache &cache) const {
         }
         log_.warning(fmt::format("Process {} ended while it opened plugin '{}'", death.process, entry.path));
         std::optional<Scan> scan = cache.find_any(entry.path);
-        if (!scan || scan->rejection) {
+        if (!scan || scan->rejection || !counted.insert(entry.path).second) {
             continue;
         }
         ++scan->deaths;
@@ -339,8 +360,8 @@ void Host::read_journals(ScanCache &cache) const {
             scan->transcript = nullptr;
             scan->rejection = Rejection{
                 RejectCode::host_died, entry.path,
-                fmt::format("{} processes ended while they opened '{}', though it passed when it was tried in "
-                            "a process of its own.\nIt is not opened again until the file changes or "
+                fmt::format("{} times in a row processes ended while they opened '{}', though it passed when it was "
+                            "tried in a process of its own.\nIt is not opened again until the file changes or "
                             "`plugin-ls --rescan` is run. Its vendor should know.",
                             scan->deaths, entry.path)};
         }

@@ -26,7 +26,7 @@ struct Scan {
     std::optional<Rejection> rejection;
     // Of its registration. Without one, and without a rejection, it was not tried.
     std::shared_ptr<const Transcript> transcript;
-    // How many processes ended while they opened it.
+    // How often processes ended while they opened it, since one did so and lived.
     std::uint32_t deaths = 0;
 };
 

@@ -156,9 +156,46 @@ TEST_CASE("a plugin that kills its host twice, though its probe lives, is not op
     CHECK(host.logged("ended while it opened plugin") == 1);
     const nlohmann::json plugin = host->describe()["plugins"][0];
     CHECK(plugin["code"] == "OPDOCK-E055");
-    CHECK(contains(plugin["reason"].get<std::string>(), "2 processes ended while they opened"));
+    CHECK(contains(plugin["reason"].get<std::string>(), "2 times in a row processes ended while they opened"));
     auto again = host_in(directory, "libaborts_in_host.so");
     CHECK(again->describe()["plugins"][0]["code"] == "OPDOCK-E055");
+}
+
+TEST_CASE("processes that end for other reasons while they open a plugin do not take it away") {
+    const TemporaryDirectory directory;
+    const auto die_opening = [&] {
+        in_child(SIGKILL, [&] {
+            Journal journal((directory.path() / "opdock" / "journal").string());
+            const auto opening =
+                journal.write({JournalEntry::Doing::opening, (fixtures / "libkeeps_registry.so").string(), "", ""});
+            raise(SIGKILL);
+        });
+    };
+    const auto code = [](MadeHost &host) { return host->describe()["plugins"][0]["code"].get<std::string>(); };
+    { auto host = host_in(directory, "libkeeps_registry.so"); }
+    SUBCASE("all at once, as the processes of a job that is killed") {
+        for (int process = 0; process < 3; ++process) {
+            die_opening();
+        }
+        auto host = host_in(directory, "libkeeps_registry.so");
+        CHECK(host.logged("ended while it opened plugin") == 3);
+        CHECK(code(host) == "");
+    }
+    SUBCASE("now and then, while others open it") {
+        for (int death = 0; death < 3; ++death) {
+            die_opening();
+            auto host = host_in(directory, "libkeeps_registry.so");
+            CHECK(code(host) == "");
+            CHECK(call_next(host) == OPDOCK_OK);
+        }
+    }
+    SUBCASE("but twice in a row is not by chance") {
+        die_opening();
+        { auto host = host_in(directory, "libkeeps_registry.so"); }
+        die_opening();
+        auto host = host_in(directory, "libkeeps_registry.so");
+        CHECK(code(host) == "OPDOCK-E055");
+    }
 }
 
 TEST_CASE("a crash in the first call of an implementation is named at the next start, with plugin and op") {
