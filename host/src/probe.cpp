@@ -1,6 +1,7 @@
 #include "probe.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -199,6 +200,14 @@ std::string how_it_ended(const ProbeEnd &end) {
     return fmt::format(", with exit code {}", WEXITSTATUS(end.status));
 }
 
+// Whether it ended by a signal that people and schedulers send, often to all processes of a job; code that fails is
+// ended by others. Not SIGKILL: what takes all memory ends by that one.
+bool was_told_to_stop(const ProbeEnd &end) {
+    constexpr std::array signals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+    return end.known && WIFSIGNALED(end.status) &&
+           std::find(signals.begin(), signals.end(), WTERMSIG(end.status)) != signals.end();
+}
+
 std::string_view doing(Transcript::Stage stage) {
     return stage == Transcript::Stage::begun    ? "while it was opened, before its entry was called"
            : stage == Transcript::Stage::opened ? "while it was registering"
@@ -289,7 +298,11 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
         case Stage::no_entry:
             return no_entry(path);
         case Stage::complete:
-            return transcript;
+            // Else it was not plugin-probe that said so. One that says so and is then slow to go has said all the same.
+            if (!result.end.in_time || !result.end.known || result.end.status == 0) {
+                return transcript;
+            }
+            break;
         default:
             break;
         }
@@ -298,6 +311,12 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
                              fmt::format("'{}' was stopped {} s after it was started in a process of its own, {}.{}",
                                          name, std::chrono::duration<double>(limits.time).count(),
                                          doing(transcript.stage()), quarantine));
+        }
+        if (was_told_to_stop(result.end)) {
+            return rejection(RejectCode::probe_stopped,
+                             fmt::format("the process that tried '{}' was told to stop{}, {}.\nNothing is known of the "
+                                         "plugin; the next host tries it again.",
+                                         name, how_it_ended(result.end), doing(transcript.stage())));
         }
         return rejection(RejectCode::probe_died,
                          fmt::format("'{}' ended the process that tried it{}, {}.{}", name, how_it_ended(result.end),

@@ -58,6 +58,7 @@ enum class RejectCode {
     registration_changed = 53,
     file_changed = 54,
     host_died = 55,
+    probe_stopped = 56,
     // Whether it may be trusted, judged before anything of it is read.
     unsafe_place = 60,
     unsigned_ = 61,

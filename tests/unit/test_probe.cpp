@@ -123,6 +123,7 @@ TEST_CASE("a plugin whose code ends the process is rejected with how and when, a
         {"libfaults_in_entry.so", "by signal 11 (Segmentation fault), while it was registering"},
         {"libtraps_in_entry.so", "by signal 4 (Illegal instruction), while it was registering"},
         {"libthrows.so", "by signal 6 (Aborted), while it was registering"},
+        {"libsays_all_is_well_when_opened.so", "by signal 6 (Aborted), after it had registered"},
     };
     for (const Row &row : rows) {
         CAPTURE(row.file);
@@ -131,6 +132,15 @@ TEST_CASE("a plugin whose code ends the process is rejected with how and when, a
         CHECK_MESSAGE(contains(rejection.message, row.how), rejection.message);
         CHECK(contains(rejection.message, "plugin-ls --rescan"));
     }
+}
+
+TEST_CASE("a process that somebody else may have ended says nothing for good of the plugin") {
+    const Rejection rejection = rejection_of(try_plugin("libstops_after_counting.so"));
+    CHECK(rejection.code == RejectCode::probe_stopped);
+    CHECK_FALSE(is_quarantine(rejection.code));
+    CHECK_MESSAGE(contains(rejection.message, "by signal 15 (Terminated), while it was registering"),
+                  rejection.message);
+    CHECK_FALSE(contains(rejection.message, "plugin-ls --rescan"));
 }
 
 TEST_CASE("a plugin that never comes back is stopped when its time is up, also when it ignores SIGTERM") {

@@ -128,6 +128,17 @@ TEST_CASE("a plugin that killed its probe is not tried again until it changes or
     CHECK(status(host) == "loaded ");
 }
 
+TEST_CASE("a plugin whose probe was told to stop, as a job may be, is tried again by the next host") {
+    const Installed place;
+    const auto plugin = place.plugin("libstops_after_counting.so");
+    const Tries tries(place.directory.path() / "tries");
+    for (std::uintmax_t i = 1; i <= 2; ++i) {
+        auto host = place.host(plugin);
+        CHECK(status(host) == "rejected OPDOCK-E056");
+        CHECK(tries.count() == i);
+    }
+}
+
 TEST_CASE("a rejection that depends on the file alone is remembered, one that depends on the machine is not") {
     const Installed place;
     Scan scan = made_scan(1);
