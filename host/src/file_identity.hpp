@@ -8,7 +8,7 @@
 
 namespace opdock::core {
 
-// Two that are equal are the same file with the same content, unless somebody set the clock back on purpose.
+// Two that are equal are the same file with the same content, unless a clock was set back: see file_times.hpp.
 struct FileIdentity {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;

@@ -1,7 +1,6 @@
 // How plugins come into a host: found, looked at, tried in a process of their own, and opened when first chosen.
 #include <algorithm>
 #include <cfenv>
-#include <functional>
 #include <list>
 #include <new>
 #include <set>
@@ -10,11 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include <dlfcn.h>
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
 
 #include "deferred_plugin.hpp"
 #include "error.hpp"
+#include "file_times.hpp"
 #include "host.hpp"
 #include "library_place.hpp"
 #include "load.hpp"
@@ -126,6 +127,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         const std::filesystem::path path = candidate.path;
         DeferredPlugin::Place place{ledger().directories.of(path), path.filename().string(), {}};
         place.identity = candidate.status ? identity_of(*candidate.status) : identity_in(place);
+        wait_until_changes_show(place.identity);
         judge_trust(candidate, place, record);
         const Scan scan = this->scan(place, into, cache, record);
         place.identity = scan.identity;
