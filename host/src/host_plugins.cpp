@@ -59,6 +59,32 @@ class KeepFloatingPoint {
     std::fenv_t environment_{};
 };
 
+// Keeps a plugin's folder when it is told to, and else when the plugin stays mapped though it was let go of, as inline
+// variables of C++ make it: the loader would give it for a file of its name in the next folder with this descriptor.
+class KeptIfMapped {
+  public:
+    explicit KeptIfMapped(const DeferredPlugin::Place &place)
+        : directory_(place.directory), name_(place.directory->name_for_loader(place.name)) {}
+    ~KeptIfMapped() {
+        if (void *const mapped = kept_ ? nullptr : ::dlopen(name_.c_str(), RTLD_LAZY | RTLD_NOLOAD)) {
+            ::dlclose(mapped);
+            directory_.keep();
+        }
+    }
+    KeptIfMapped(const KeptIfMapped &) = delete;
+    KeptIfMapped &operator=(const KeptIfMapped &) = delete;
+
+    void keep() noexcept {
+        directory_.keep();
+        kept_ = true;
+    }
+
+  private:
+    KeptDirectory directory_;
+    const std::string name_;
+    bool kept_ = false;
+};
+
 } // namespace
 
 void Host::log_impl_ids(const Catalog &catalog) const {
@@ -145,7 +171,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         } else {
             const KeepFloatingPoint keep;
             const Journal::Open entry = ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}});
-            KeptDirectory directory(place.directory);
+            KeptIfMapped directory(place);
             table_->keep();
             auto loaded = core::load(*place.directory, place.name, place.identity);
             if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
@@ -299,7 +325,7 @@ Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin)
     std::list<std::unique_ptr<Registrar>> made;
     Registrar &registrar =
         *made.emplace_back(std::make_unique<Registrar>(plugin.identity(), &table_->api, book.signatures));
-    KeptDirectory directory(place.directory);
+    KeptIfMapped directory(place);
     table_->keep();
     auto loaded = core::load(*place.directory, place.name, place.identity);
     if (const auto *rejection = std::get_if<Rejection>(&loaded)) {

@@ -372,6 +372,22 @@ TEST_CASE("without a probe a plugin is opened at once, which is logged") {
     CHECK(host->describe()["plugins"][0]["status"] == "loaded");
 }
 
+TEST_CASE("a rejected plugin that stays mapped is not taken for one of the same name in another folder") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path first = directory.path() / "1" / "libacme.so";
+    const std::filesystem::path second = directory.path() / "2" / "libacme.so";
+    for (const std::filesystem::path &file : {first, second}) {
+        std::filesystem::create_directory(file.parent_path());
+    }
+    std::filesystem::copy_file(fixtures / "libfails_and_stays.so", first);
+    std::filesystem::copy_file(fixtures / "libgood.so", second);
+    MadeHost host({}, "/nonexistent", {first.string(), second.string()}, {}, "");
+    const nlohmann::json plugins = host->describe()["plugins"];
+    CHECK(plugins[0]["code"] == "OPDOCK-E030");
+    CHECK(plugins[1]["reason"] == "");
+    CHECK(plugins[1]["status"] == "loaded");
+}
+
 TEST_CASE("a child of fork opens a plugin that its parent did not") {
     auto host = host_with("libkeeps_registry.so");
     const pid_t child = fork();
