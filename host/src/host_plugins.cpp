@@ -413,7 +413,8 @@ void Host::load(const std::string &path) {
     candidate.origin = "program";
     candidate.requested = true;
     ScanCache cache(cache_folder_, log_);
-    book.trust.keys.reset(); // somebody may have trusted another key since
+    book.trust.keys.reset(); // somebody may have trusted another key since, and changed who may write where
+    book.trust.rules = PathRules();
     PluginRecord record = load_file(candidate, next, cache);
     cache.save();
     if (record.status != PluginRecord::Status::loaded) {

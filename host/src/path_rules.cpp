@@ -1,8 +1,10 @@
 #include "path_rules.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -44,6 +46,16 @@ void push_names(const std::string &path, std::list<std::string> &left) {
         }
         begin = end + 1;
     }
+}
+
+// That a file is not there is somebody else's to report; what is there and cannot be looked at may be anything.
+std::optional<PathRules::Fault> not_looked_at(const std::string &path, int code) {
+    if (code == ENOENT || code == ENOTDIR || code == ELOOP) {
+        return std::nullopt;
+    }
+    return PathRules::Fault{path,
+                            fmt::format("'{}' cannot be looked at: {}", path, std::generic_category().message(code)),
+                            fmt::format("ls -ld {}", for_shell(path))};
 }
 
 std::string_view kind_of(const struct stat &status) {
@@ -113,7 +125,8 @@ PathRules::Folder PathRules::walk(const std::string &path) {
         const std::string here = join(result.real, name);
         struct stat status = {};
         if (::lstat(here.c_str(), &status) != 0) {
-            return {};
+            note(not_looked_at(here, errno));
+            return {"", result.fault};
         }
         note(folder_above(here));
         if (!S_ISLNK(status.st_mode)) {
@@ -122,7 +135,7 @@ PathRules::Folder PathRules::walk(const std::string &path) {
         }
         const std::string target = target_of(here);
         if (target.empty() || ++links > most_links) {
-            return {};
+            return {"", result.fault};
         }
         if (target.front() == '/') {
             result.real = root;
@@ -152,7 +165,7 @@ std::optional<PathRules::Fault> PathRules::judge(const std::string &path, const 
     if (known != nullptr) {
         status = *known;
     } else if (::lstat(real.c_str(), &status) != 0) {
-        return std::nullopt;
+        return not_looked_at(real, errno);
     }
     if (auto fault = judge_status(real, status, false)) {
         return fault;

@@ -198,6 +198,18 @@ TEST_CASE("a plugin that the program loads late is judged by its place as well")
     CHECK(lenient.logged("everybody may write to the folder") == 1);
 }
 
+TEST_CASE("what was found out of a folder is not believed when a plugin is loaded late from it") {
+    const Machine machine;
+    machine.install("libgood.so", "libgood.so");
+    MadeHost host = machine.host({{"PLUGIN_STRICT", "1"}});
+    CHECK(verdict(host) == "loaded");
+    const fs::path late = machine.install("libscaler.so", "libscaler.so");
+    Machine::set_mode(machine.folder(), 0777);
+    CHECK(contains(message_of([&] { host->load(late.string()); }), "OPDOCK-E060"));
+    Machine::set_mode(machine.folder(), 0755);
+    host->load(late.string());
+}
+
 // --- who signed it
 // ------------------------------------------------------------------------------------------------------
 

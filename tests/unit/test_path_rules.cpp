@@ -148,6 +148,30 @@ TEST_CASE("what cannot be looked at is somebody else's to report") {
     CHECK(fault_of(tree.inner + "/loop/libacme.so") == "");
 }
 
+TEST_CASE("a way that is too long to be looked at hides nothing: the kernel walks it by links") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path before = std::filesystem::current_path();
+    const std::string piece(250, 'x');
+    const std::string steps = piece + '/' + piece + '/' + piece + '/' + piece + '/' + piece + '/' + piece;
+    std::string link_path = directory.path().string();
+    std::filesystem::current_path(directory.path());
+    for (int part = 0; part < 3; ++part) {
+        std::filesystem::create_directories(steps);
+        std::filesystem::create_directory_symlink(steps, "go");
+        link_path += "/go";
+        std::filesystem::current_path("go");
+    }
+    directory.write("x", "");
+    std::filesystem::copy_file(directory.path() / "x", "libacme.so");
+    std::filesystem::current_path(before);
+    REQUIRE(std::filesystem::exists(link_path + "/libacme.so"));
+    const std::string fault = fault_of(link_path + "/libacme.so");
+    CHECK_MESSAGE(fault.ends_with("cannot be looked at: File name too long"), fault.substr(0, 100));
+    Tree::mode((directory.path() / piece).string(), 0777);
+    CHECK(fault_of(link_path + "/libacme.so") ==
+          "everybody may write to the folder '" + (directory.path() / piece).string() + "' (mode 0777)");
+}
+
 TEST_CASE("a folder is looked at once") {
     const Tree tree;
     const std::string second = tree.directory.write("outer/inner/libsecond.so", "x").string();
