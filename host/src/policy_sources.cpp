@@ -15,10 +15,11 @@ PolicyPtr shared(Policy policy) {
     return std::make_shared<const Policy>(std::move(policy));
 }
 
-// Only a file that is certainly not there is passed over: one that cannot be read may hold an enforced policy.
+// Only a file that is certainly not there is passed over: one that cannot be read, such as a link to a disk that is not
+// mounted, may hold an enforced policy.
 bool is_absent(const std::string &path) {
     struct stat status = {};
-    return stat(path.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
+    return lstat(path.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
 // The file's own errors name the file; whoever set the variable long ago must be reminded of it.

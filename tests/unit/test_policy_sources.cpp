@@ -51,6 +51,14 @@ TEST_CASE("each source decides what the ones above it leave open") {
     CHECK(loaded.stack.effective("gelu", "cpu", 0).order_source == system + ":5:10");
 }
 
+TEST_CASE("a policy of the system that is a link to nowhere is not passed over: it may enforce something") {
+    Machine machine;
+    const std::filesystem::path file = machine.system("");
+    std::filesystem::remove(file);
+    std::filesystem::create_symlink("/nonexistent/policy.yaml", file);
+    CHECK(message_of([&] { machine.load({}); }).starts_with(file.string() + ": cannot open: "));
+}
+
 TEST_CASE("a section for a device is reached through the files") {
     Machine machine;
     const std::string config = machine.config("devices: {cuda:1: {strict: 1}}\n");
