@@ -189,8 +189,9 @@ void set_aside_damaged(const std::string &path) {
 OpenDatabase open_database(const std::string &named, const DatabaseFormat &format) {
     std::unique_lock turn = take_turn();
     // The file alone would not do: SQLite also believes the journals that lie beside it.
-    if (std::string fault = make_own_folder(std::filesystem::path(named).parent_path().string()); !fault.empty()) {
-        throw DatabaseError(std::move(fault));
+    const std::string fault = make_own_folder(std::filesystem::path(named).parent_path().string());
+    if (!fault.empty()) {
+        throw DatabaseError(fault);
     }
     const std::string path = without_links(named);
     check_owner(path);
