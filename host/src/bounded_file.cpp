@@ -8,29 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "descriptor.hpp"
 #include "error.hpp"
 
 namespace opdock::core {
-namespace {
-
-class Descriptor {
-  public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) {
-            close(number_);
-        }
-    }
-    Descriptor(const Descriptor &) = delete;
-    Descriptor &operator=(const Descriptor &) = delete;
-
-    int number() const { return number_; }
-
-  private:
-    int number_;
-};
-
-} // namespace
 
 std::string read_bounded_file(const std::string &path, opdock_status status, std::size_t most_bytes) {
     const auto fail = [&](const std::string &reason) { throw Error(status, path + ": " + reason); };
@@ -39,11 +20,11 @@ std::string read_bounded_file(const std::string &path, opdock_status status, std
     };
 
     const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    if (file.number() < 0) {
+    if (file.get() < 0) {
         fail_errno("cannot open");
     }
     struct stat information = {};
-    if (fstat(file.number(), &information) != 0) {
+    if (fstat(file.get(), &information) != 0) {
         fail_errno("cannot stat");
     }
     if (!S_ISREG(information.st_mode)) {
@@ -52,7 +33,7 @@ std::string read_bounded_file(const std::string &path, opdock_status status, std
     std::string text;
     char buffer[16 * 1024];
     for (;;) {
-        const ssize_t count = read(file.number(), buffer, sizeof buffer);
+        const ssize_t count = read(file.get(), buffer, sizeof buffer);
         if (count == 0) {
             return text;
         }

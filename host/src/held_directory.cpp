@@ -7,46 +7,50 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "reject.hpp"
 
 namespace opdock::core {
 
-HeldDirectory::~HeldDirectory() {
-    ::close(descriptor_);
+namespace {
+
+std::string folder_of(const std::filesystem::path &file) {
+    if (file.is_relative()) {
+        return folder_of(std::filesystem::absolute(file));
+    }
+    return file.native().substr(0, std::max<std::size_t>(1, file.native().rfind('/')));
 }
 
+bool are_same(int descriptor, int other) {
+    struct stat one = {};
+    struct stat two = {};
+    return ::fstat(descriptor, &one) == 0 && ::fstat(other, &two) == 0 && one.st_dev == two.st_dev &&
+           one.st_ino == two.st_ino;
+}
+
+} // namespace
+
 std::string HeldDirectory::name_for_loader(const std::string &file) const {
-    return fmt::format("/proc/self/fd/{}/{}", descriptor_, file);
+    return fmt::format("/proc/self/fd/{}/{}", descriptor_.get(), file);
 }
 
 HeldDirectoryPtr HeldDirectories::of(const std::filesystem::path &file) {
-    const std::string path = file.is_absolute()
-                                 ? file.native().substr(0, std::max<std::size_t>(1, file.native().rfind('/')))
-                                 : std::filesystem::absolute(file).parent_path().string();
+    const std::string path = folder_of(file);
     std::weak_ptr<const HeldDirectory> &slot = held_[path];
     if (HeldDirectoryPtr held = slot.lock()) {
         return held;
     }
-    const int descriptor = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) {
+    Descriptor descriptor(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (descriptor.get() < 0) {
         const int code = errno;
         held_.erase(path);
         throw Rejected(code == ENOENT || code == ENOTDIR ? RejectCode::not_found : RejectCode::unreadable,
                        fmt::format("the folder '{}' cannot be opened: {}.\nCheck the path and its permissions.", path,
                                    std::generic_category().message(code)));
     }
-    HeldDirectoryPtr held = KeptDirectory::find(path, descriptor);
-    if (held != nullptr) {
-        ::close(descriptor);
-    } else {
-        try {
-            held = std::make_shared<const HeldDirectory>(descriptor, path);
-        } catch (...) {
-            ::close(descriptor);
-            throw;
-        }
+    HeldDirectoryPtr held = KeptDirectory::find(path, descriptor.get());
+    if (held == nullptr) {
+        held = std::make_shared<const HeldDirectory>(std::move(descriptor), path);
     }
     slot = held;
     return held;
@@ -77,14 +81,8 @@ void KeptDirectory::keep() noexcept {
 }
 
 HeldDirectoryPtr KeptDirectory::find(const std::string &path, int descriptor) {
-    struct stat wanted = {};
-    if (::fstat(descriptor, &wanted) != 0) {
-        return nullptr;
-    }
     for (const Kept *one = newest.load(); one != nullptr; one = one->older) {
-        struct stat kept = {};
-        if (one->directory->path() == path && ::fstat(one->directory->descriptor(), &kept) == 0 &&
-            kept.st_dev == wanted.st_dev && kept.st_ino == wanted.st_ino) {
+        if (one->directory->path() == path && are_same(one->directory->descriptor(), descriptor)) {
             return one->directory;
         }
     }

@@ -11,24 +11,22 @@
 #include <string>
 #include <utility>
 
-#include <sys/types.h>
+#include "descriptor.hpp"
 
 namespace opdock::core {
 
 class HeldDirectory {
   public:
-    HeldDirectory(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
-    ~HeldDirectory();
-    HeldDirectory(const HeldDirectory &) = delete;
-    HeldDirectory &operator=(const HeldDirectory &) = delete;
+    HeldDirectory(Descriptor descriptor, std::string path)
+        : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
 
-    int descriptor() const { return descriptor_; }
+    int descriptor() const { return descriptor_.get(); }
     const std::string &path() const { return path_; }
     // "/proc/self/fd/9/libacme.so"
     std::string name_for_loader(const std::string &file) const;
 
   private:
-    int descriptor_;
+    Descriptor descriptor_;
     std::string path_;
 };
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "descriptor.hpp"
 #include "file_identity.hpp"
 #include "held_directory.hpp"
 
@@ -20,9 +21,6 @@ class PluginFile {
   public:
     explicit PluginFile(const std::filesystem::path &path);
     PluginFile(const HeldDirectory &directory, const std::string &name);
-    ~PluginFile();
-    PluginFile(const PluginFile &) = delete;
-    PluginFile &operator=(const PluginFile &) = delete;
 
     // Without its folders, as messages name it.
     const std::string &name() const { return name_; }
@@ -38,7 +36,7 @@ class PluginFile {
     PluginFile(int directory, const char *path, std::string name);
 
     std::string name_;
-    int descriptor_ = -1;
+    Descriptor descriptor_;
     FileIdentity identity_;
 };
 

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "descriptor.hpp"
 #include "load.hpp"
 #include "transcript_format.h"
 
@@ -26,23 +27,6 @@ namespace opdock::core {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-class Descriptor {
-  public:
-    explicit Descriptor(int value = -1) : value_(value) {}
-    ~Descriptor() { close(); }
-    Descriptor(const Descriptor &) = delete;
-    Descriptor &operator=(const Descriptor &) = delete;
-    int get() const { return value_; }
-    void close() {
-        if (value_ >= 0) {
-            ::close(std::exchange(value_, -1));
-        }
-    }
-
-  private:
-    int value_;
-};
 
 // posix_spawn's settings. A process group of its own, so that its children can be killed with it; signals as a new
 // program finds them; no descriptor but the ones it needs; whatever it prints goes where the host's errors go, since

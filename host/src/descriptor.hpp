@@ -1,0 +1,30 @@
+// A file descriptor that is closed when its owner goes.
+#pragma once
+
+#include <utility>
+
+#include <unistd.h>
+
+namespace opdock::core {
+
+class Descriptor {
+  public:
+    // Negative: none.
+    explicit Descriptor(int value = -1) : value_(value) {}
+    ~Descriptor() { close(); }
+    Descriptor(Descriptor &&other) noexcept : value_(std::exchange(other.value_, -1)) {}
+    Descriptor(const Descriptor &) = delete;
+    Descriptor &operator=(const Descriptor &) = delete;
+
+    int get() const { return value_; }
+    void close() {
+        if (value_ >= 0) {
+            ::close(std::exchange(value_, -1));
+        }
+    }
+
+  private:
+    int value_;
+};
+
+} // namespace opdock::core
