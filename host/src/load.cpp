@@ -3,27 +3,15 @@
 #include <algorithm>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 namespace opdock::core {
 namespace {
-
-// Boost puts the loader's sentence behind its own: "boost::dll::shared_library::load() failed (dlerror system message:
-// ...): Bad file descriptor".
-std::string loader_text(std::string_view what) {
-    constexpr std::string_view opening = "dlerror system message: ";
-    const std::size_t begin = what.find(opening);
-    const std::size_t end = what.rfind("): ");
-    if (begin >= end) { // npos is past everything
-        return std::string(what);
-    }
-    return std::string(what.substr(begin + opening.size(), end - begin - opening.size()));
-}
 
 // Whether the name still leads to the file that was judged. Moving another file there and back shows too: it changes
 // the time of the last change.
@@ -94,23 +82,20 @@ std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::
         return changed_since_judged(path);
     }
     boost::dll::shared_library library;
-    // Nothing, or the loader's sentence; the overload that reports by error code loses it.
-    const auto open = [&]() -> std::optional<std::string> {
-        try {
-            library.load(boost::dll::fs::path(directory.name_for_loader(name)),
-                         static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
-            return std::nullopt;
-        } catch (const boost::dll::fs::system_error &error) {
-            return loader_text(error.what());
-        }
+    // Null, or the loader's sentence, until the loader is used again.
+    const auto open = [&]() -> const char * {
+        boost::dll::fs::error_code always_the_same;
+        library.load(boost::dll::fs::path(directory.name_for_loader(name)), always_the_same,
+                     static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
+        return library.is_loaded() ? nullptr : ::dlerror(); // NOLINT(concurrency-mt-unsafe): of this thread
     };
-    if (open()) {
+    if (open() != nullptr) {
         // It may have been for want of memory, which the sentence does not always tell and which is no fault of the
         // plugin: if there is none, that is thrown; if there is some again, the second try shows.
         constexpr std::size_t some = 65536;
         ::operator delete(::operator new(some));
-        if (std::optional<std::string> refused = open()) {
-            return explain_refusal(path, std::move(*refused));
+        if (const char *refused = open()) {
+            return explain_refusal(path, refused);
         }
     }
     if (!is_still(judged, directory, name)) {
