@@ -50,6 +50,24 @@ TEST_CASE("explaining a decision asks the device for its architecture, which ope
     CHECK(is_mapped("/libregisters_everything.so"));
 }
 
+TEST_CASE("hosts that open plugins of one folder hold it open once") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "libnpu.so";
+    std::filesystem::copy_file(fixtures / "libregisters_everything.so", file);
+    const auto held = [&] {
+        return std::count_if(std::filesystem::directory_iterator("/proc/self/fd"), {}, [&](const auto &entry) {
+            std::error_code closed; // the iterator's own
+            return std::filesystem::read_symlink(entry, closed) == directory.path();
+        });
+    };
+    for (int i = 0; i < 3; ++i) {
+        MadeHost host({}, "/nonexistent", {file.string()});
+        CHECK(added_on(host, 0) == 1);
+        CHECK(held() == 1);
+    }
+    CHECK(held() == 1); // for good: the loader remembers the plugin by its number
+}
+
 TEST_CASE("a device whose plugin cannot be opened any more fails with the reason of that") {
     const TemporaryDirectory directory;
     const std::filesystem::path file = directory.path() / "libnpu.so";

@@ -139,6 +139,37 @@ TEST_CASE("a folder is held under the name it was asked for, and one that is not
     CHECK(held.of(directory.path() / "liba.so") == held.of(directory.path() / "libb.so"));
 }
 
+TEST_CASE("a folder that is kept for good serves every host, with one descriptor") {
+    const opdock::test::TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "libacme.so";
+    const HeldDirectoryPtr held = directory_of(file);
+    CHECK(directory_of(file) != held);
+    KeptDirectory(held).keep();
+    const auto descriptors = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+    const auto before = descriptors();
+    CHECK(directory_of(file) == held);
+    KeptDirectory(directory_of(file)).keep();
+    CHECK(descriptors() == before);
+}
+
+TEST_CASE("a folder that is kept for good serves nobody who asks for another of its name, or for it by another") {
+    const opdock::test::TemporaryDirectory directory;
+    const std::filesystem::path plugins = directory.path() / "plugins", moved = directory.path() / "moved";
+    std::filesystem::create_directory(plugins);
+    const HeldDirectoryPtr first = directory_of(plugins / "libacme.so");
+    KeptDirectory(first).keep();
+    std::filesystem::rename(plugins, moved);
+    std::filesystem::create_directory(plugins);
+    const HeldDirectoryPtr second = directory_of(plugins / "libacme.so");
+    CHECK(second != first);
+    CHECK(directory_of(moved / "libacme.so") != first); // messages would name the wrong folder
+    KeptDirectory(second).keep();
+    CHECK(directory_of(plugins / "libacme.so") == second);
+    std::filesystem::remove(plugins);
+    std::filesystem::rename(moved, plugins);
+    CHECK(directory_of(plugins / "libacme.so") == first);
+}
+
 TEST_CASE("a plugin's symbols stay its own") {
     const auto first = load(fixtures / "libgood.so");
     const auto second = load(fixtures / "libsecond_vendor.so");
