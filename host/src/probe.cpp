@@ -48,11 +48,11 @@ class Spawn {
         posix_spawnattr_setpgroup(&attributes_, 0);
         posix_spawnattr_setsigmask(&attributes_, &none);
         posix_spawnattr_setsigdefault(&attributes_, &all);
-        int failed = posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions_, STDERR_FILENO, STDOUT_FILENO);
-        failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions_, channel, OPDOCK_PROBE_CHANNEL);
-        failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions_, directory, OPDOCK_PROBE_DIRECTORY);
-        return failed != 0 ? failed : posix_spawn_file_actions_addclosefrom_np(&actions_, OPDOCK_PROBE_DIRECTORY + 1);
+        return std::max({posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0),
+                         posix_spawn_file_actions_adddup2(&actions_, STDERR_FILENO, STDOUT_FILENO),
+                         posix_spawn_file_actions_adddup2(&actions_, channel, OPDOCK_PROBE_CHANNEL),
+                         posix_spawn_file_actions_adddup2(&actions_, directory, OPDOCK_PROBE_DIRECTORY),
+                         posix_spawn_file_actions_addclosefrom_np(&actions_, OPDOCK_PROBE_DIRECTORY + 1)});
     }
     ~Spawn() {
         posix_spawn_file_actions_destroy(&actions_);
