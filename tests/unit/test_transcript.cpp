@@ -1,5 +1,6 @@
 #include "transcript.hpp"
 
+#include <cstddef>
 #include <cstring>
 #include <random>
 
@@ -112,7 +113,76 @@ TEST_CASE("a transcript of another build is told apart by its first record") {
                     Rejected);
 }
 
+TEST_CASE("a record that claims more than it holds, or holds more than a probe sends, is none of a transcript") {
+    // Where the payload of the first record of this kind begins.
+    const auto payload_of = [](const std::vector<std::byte> &bytes, int kind) {
+        size_t at = 0;
+        while (bytes.at(at) != static_cast<std::byte>(kind)) {
+            uint32_t size = 0;
+            std::memcpy(&size, &bytes.at(at + 1), sizeof size);
+            at += 5 + size;
+        }
+        return at + 5;
+    };
+    std::vector<std::byte> knobs = sent_by("libregisters_everything.so");
+    const uint32_t many = 60000; // two are there
+    std::memcpy(&knobs.at(payload_of(knobs, OPDOCK_RECORD_IMPL) + 1 + offsetof(opdock_impl, n_knobs)), &many,
+                sizeof many);
+    CHECK_THROWS_WITH_AS(Transcript::parse(knobs), doctest::Contains("fewer knobs than it says"), Rejected);
+
+    std::vector<std::byte> text = sent_by("libgood.so");
+    text.resize(payload_of(text, OPDOCK_RECORD_OPENED));
+    const uint32_t size = OPDOCK_TRANSCRIPT_LONGEST_TEXT + 1;
+    text.resize(text.size() + 5 + size, std::byte{'x'});
+    std::byte *const record = text.data() + text.size() - size - 5;
+    *record = std::byte{OPDOCK_RECORD_FAIL};
+    std::memcpy(record + 1, &size, sizeof size);
+    CHECK_THROWS_WITH_AS(Transcript::parse(text), doctest::Contains("longer than a probe sends"), Rejected);
+}
+
 TEST_CASE("records out of their order are no transcript") {
+    const std::vector<std::byte> whole = sent_by("libgood.so");
+    const auto hello = std::vector<std::byte>(whole.begin(), whole.begin() + 5 + sizeof(opdock_transcript_hello));
+    const auto record = [](int kind) {
+        std::vector<std::byte> bytes = {static_cast<std::byte>(kind), {}, {}, {}, {}};
+        if (kind == OPDOCK_RECORD_RETURNED) {
+            bytes[1] = std::byte{sizeof(opdock_status)};
+            bytes.resize(bytes.size() + sizeof(opdock_status));
+        }
+        return bytes;
+    };
+    struct Order {
+        std::vector<int> kinds;    // that may come in this order
+        std::vector<int> not_next; // but then none of these
+    };
+    const Order orders[] = {
+        {{},
+         {OPDOCK_RECORD_HELLO, OPDOCK_RECORD_NO_ENTRY, OPDOCK_RECORD_FAIL, OPDOCK_RECORD_RETURNED,
+          OPDOCK_RECORD_CHANGED, OPDOCK_RECORD_END}},
+        {{OPDOCK_RECORD_OPEN_FAILED}, {OPDOCK_RECORD_OPEN_FAILED, OPDOCK_RECORD_OPENED, OPDOCK_RECORD_NO_ENTRY}},
+        {{OPDOCK_RECORD_OPENED},
+         {OPDOCK_RECORD_HELLO, OPDOCK_RECORD_OPEN_FAILED, OPDOCK_RECORD_OPENED, OPDOCK_RECORD_CHANGED,
+          OPDOCK_RECORD_END}},
+        {{OPDOCK_RECORD_OPENED, OPDOCK_RECORD_NO_ENTRY}, {OPDOCK_RECORD_FAIL, OPDOCK_RECORD_RETURNED}},
+        {{OPDOCK_RECORD_OPENED, OPDOCK_RECORD_RETURNED},
+         {OPDOCK_RECORD_OPENED, OPDOCK_RECORD_NO_ENTRY, OPDOCK_RECORD_FAIL, OPDOCK_RECORD_RETURNED, 99}},
+    };
+    for (const Order &order : orders) {
+        std::vector<std::byte> begun = hello;
+        for (const int kind : order.kinds) {
+            const std::vector<std::byte> next = record(kind);
+            begun.insert(begun.end(), next.begin(), next.end());
+        }
+        CHECK_NOTHROW(Transcript::parse(begun));
+        for (const int kind : order.not_next) {
+            CAPTURE(kind);
+            std::vector<std::byte> wrong = begun;
+            const std::vector<std::byte> next = record(kind);
+            wrong.insert(wrong.end(), next.begin(), next.end());
+            CHECK_THROWS_WITH_AS(Transcript::parse(wrong), doctest::Contains("a record is not where it belongs"),
+                                 Rejected);
+        }
+    }
     std::vector<std::byte> twice = sent_by("libgood.so");
     const std::vector<std::byte> again = twice;
     twice.insert(twice.end(), again.begin(), again.end());
