@@ -1,5 +1,6 @@
 #include "inspect.hpp"
 
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -13,6 +14,7 @@
 
 #include "elf_file.hpp"
 #include "opdock/abi/note.h"
+#include "plugin_file.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
@@ -162,6 +164,22 @@ TEST_CASE("a plugin cut anywhere is rejected") {
         const RejectCode code = inspection.rejection->code;
         CHECK((code == RejectCode::truncated || (code == RejectCode::not_elf && size < EI_NIDENT)));
     }
+}
+
+TEST_CASE("a plugin that is cut while it is read is rejected") {
+    const TemporaryDirectory directory;
+    const auto path = directory.write("libacme.so", "0123456789");
+    const PluginFile file(path);
+    std::filesystem::resize_file(path, 4);
+    std::array<std::byte, 8> bytes{};
+    try {
+        file.read(0, bytes);
+        FAIL("nothing was thrown");
+    } catch (const Rejected &rejected) {
+        CHECK(rejected.code() == RejectCode::truncated);
+        CHECK(contains(rejected.what(), "'libacme.so' became shorter while it was read"));
+    }
+    CHECK(file.is_changed());
 }
 
 TEST_CASE("no change of bytes in headers and notes does more than change the verdict") {
