@@ -271,8 +271,10 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
     const std::filesystem::path path = std::filesystem::path(directory.path()) / name;
     const auto rejection = [&](RejectCode code, const std::string &message) { return Rejection{code, path, message}; };
     if (result.sent.size() > most_transcript_bytes) {
-        return rejection(RejectCode::too_many_registrations,
-                         fmt::format("'{}' registers more than {} MiB of text", name, most_transcript_bytes >> 20));
+        return rejection(
+            RejectCode::too_many_registrations,
+            fmt::format("'{}' registers more than {} MiB of text.\nSplit the plugin, or see what its entry repeats.",
+                        name, most_transcript_bytes >> 20));
     }
     try {
         Transcript transcript = Transcript::parse(std::move(result.sent));

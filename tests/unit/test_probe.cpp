@@ -1,18 +1,25 @@
 #include "probe.hpp"
 
 #include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <thread>
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +131,7 @@ TEST_CASE("a plugin whose code ends the process is rejected with how and when, a
         {"libtraps_in_entry.so", "by signal 4 (Illegal instruction), while it was registering"},
         {"libthrows.so", "by signal 6 (Aborted), while it was registering"},
         {"libsays_all_is_well_when_opened.so", "by signal 6 (Aborted), after it had registered"},
+        {"libcloses_descriptors.so", "with exit code 1, while it was registering"},
     };
     for (const Row &row : rows) {
         CAPTURE(row.file);
@@ -150,6 +158,80 @@ TEST_CASE("a plugin that never comes back is stopped when its time is up, also w
         CHECK(rejection.code == RejectCode::probe_timed_out);
         CHECK_MESSAGE(contains(rejection.message, "was stopped 0.7 s after it was started"), rejection.message);
     }
+}
+
+TEST_CASE("a plugin that closes what is not its own and never comes back is waited for without work") {
+    const std::clock_t before = std::clock(); // of this process alone
+    const Rejection rejection = rejection_of(try_plugin("libcloses_descriptors_and_hangs.so", limits()));
+    CHECK(rejection.code == RejectCode::probe_timed_out);
+    CHECK(std::clock() - before < CLOCKS_PER_SEC / 3);
+}
+
+TEST_CASE("a plugin that talks without end is stopped before its time is up") {
+    const Rejection rejection = rejection_of(try_plugin("libtalks_without_end.so", {std::chrono::hours(1), 0}));
+    CHECK(rejection.code == RejectCode::too_many_registrations);
+    CHECK(contains(rejection.message, "'libtalks_without_end.so' registers more than 64 MiB of text"));
+}
+
+TEST_CASE("signals that arrive while a plugin is tried change nothing") {
+    struct sigaction before = {};
+    struct sigaction ignoring = {};
+    ignoring.sa_handler = [](int) {}; // without SA_RESTART: what waits is interrupted
+    REQUIRE(sigaction(SIGALRM, &ignoring, &before) == 0);
+    const itimerval often = {{0, 1000}, {0, 1000}};
+    REQUIRE(setitimer(ITIMER_REAL, &often, nullptr) == 0);
+    const auto good = try_plugin("libgood.so");
+    const auto hanging = try_plugin("libhangs_when_opened.so", limits());
+    const itimerval never = {};
+    setitimer(ITIMER_REAL, &never, nullptr);
+    sigaction(SIGALRM, &before, nullptr);
+    CHECK(std::holds_alternative<Transcript>(good));
+    CHECK(rejection_of(hanging).code == RejectCode::probe_timed_out);
+}
+
+#ifdef SYS_pidfd_open
+TEST_CASE("where the kernel has no handles for processes, plugins are tried all the same") {
+    std::vector<std::variant<Transcript, Rejection>> judged;
+    bool refused = false;
+    std::thread([&] { // the filter is its thread's for good
+        sock_filter filter[] = {
+            {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+            {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_pidfd_open},
+            {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | ENOSYS},
+            {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+        };
+        const sock_fprog program = {static_cast<unsigned short>(std::size(filter)), filter};
+        refused = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                  prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 && syscall(SYS_pidfd_open, getpid(), 0) < 0;
+        if (refused) {
+            judged.push_back(try_plugin("libgood.so"));
+            judged.push_back(try_plugin("libfaults_in_entry.so"));
+            judged.push_back(try_plugin("libhangs_in_entry.so", limits()));
+        }
+    })
+        .join();
+    if (!refused) {
+        MESSAGE("not tried: this kernel has no filters for system calls");
+        return;
+    }
+    REQUIRE(judged.size() == 3);
+    CHECK(std::holds_alternative<Transcript>(judged[0]));
+    CHECK(rejection_of(judged[1]).code == RejectCode::probe_died);
+    CHECK(rejection_of(judged[2]).code == RejectCode::probe_timed_out);
+}
+#endif
+
+TEST_CASE("in a process with raised privileges a plugin is tried without the environment") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "file";
+    const Exported variable("OPDOCK_FIXTURE_FILE", file.string()); // which it would write
+    HeldDirectories directories;
+    std::string why;
+    const auto result = run_probe(find_probe(), *directories.of(fixtures / "libwrites_a_file.so"),
+                                  "libwrites_a_file.so", limits_for({"cpu"}), true, &why);
+    REQUIRE_MESSAGE(result.has_value(), why);
+    CHECK(Transcript::parse(result->sent).stage() == Transcript::Stage::complete);
+    CHECK_FALSE(std::filesystem::exists(file));
 }
 
 TEST_CASE("children that a plugin starts go with the process that tried it") {
@@ -245,6 +327,9 @@ TEST_CASE("a probe that cannot be started says why, and the plugin is opened wit
     std::string why;
     CHECK_FALSE(run_probe("/nonexistent/plugin-probe", *directory, "libgood.so", limits_for({"cpu"}), false, &why));
     CHECK(contains(why, "/nonexistent/plugin-probe: No such file or directory"));
+    MadeHost host({}, "/nonexistent", {(fixtures / "libgood.so").string()}, {}, "/nonexistent/plugin-probe");
+    CHECK(host.logged("plugin-probe could not be used: " + why) == 1);
+    CHECK(host->describe()["plugins"][0]["status"] == "loaded");
 }
 
 TEST_CASE("nothing is left of hundreds of tries: no descriptor, no process") {
