@@ -81,6 +81,7 @@ static void probe(const char *name) {
     }
     memcpy(&entry, &symbol, sizeof entry);
     record_registration(entry);
+    flush_channel(); /* looking at what it left behind can end this process too */
     send_changes();
 }
 

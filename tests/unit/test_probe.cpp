@@ -132,6 +132,7 @@ TEST_CASE("a plugin whose code ends the process is rejected with how and when, a
         {"libthrows.so", "by signal 6 (Aborted), while it was registering"},
         {"libsays_all_is_well_when_opened.so", "by signal 6 (Aborted), after it had registered"},
         {"libcloses_descriptors.so", "with exit code 1, while it was registering"},
+        {"libruins_environment.so", "by signal 11 (Segmentation fault), after it had registered"},
     };
     for (const Row &row : rows) {
         CAPTURE(row.file);
