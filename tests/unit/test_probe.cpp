@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -280,6 +282,34 @@ TEST_CASE("a plugin that prints is not taken for what it registers, and does not
     CHECK(read(ends[0], text, sizeof text) == 0);
     close(ends[0]);
     CHECK(std::holds_alternative<Transcript>(judged));
+}
+
+TEST_CASE("what a plugin says to the host is heard while it is tried and when it is opened") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path said = directory.write("said", "");
+    const int errors = dup(STDERR_FILENO);
+    const int file = open(said.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    REQUIRE((errors >= 0 && file >= 0));
+    dup2(file, STDERR_FILENO);
+    const auto judged = try_plugin("libtalks_to_host.so");
+    dup2(errors, STDERR_FILENO);
+    close(errors);
+    close(file);
+    CHECK(std::holds_alternative<Transcript>(judged));
+    std::ifstream lines(said);
+    CHECK(std::string(std::istreambuf_iterator<char>(lines), {}) ==
+          "[opdock plugin-probe WARNING] a word of the entry\n");
+    auto host = host_with("libtalks_to_host.so");
+    CHECK(next_of(host) == 2);
+    CHECK(host.logged("a word of the entry") == 1);
+    CHECK(host.logged("a detail of the entry") == 0);
+}
+
+TEST_CASE("a plugin that registers until it is refused is refused, and rejected for it") {
+    auto host = host_with("libregisters_until_refused.so");
+    const nlohmann::json plugin = host->describe()["plugins"][0];
+    CHECK(plugin["code"] == "OPDOCK-E041");
+    CHECK_FALSE(is_mapped("/libregisters_until_refused.so"));
 }
 
 TEST_CASE("what a plugin changes of the process by being loaded is reported") {
