@@ -66,6 +66,7 @@ void Attempt::fill_problem(const CallShape &shape) {
     problem.n_tensors = shorter ? static_cast<uint32_t>(map.size()) : shape.n_tensors;
     problem.n_attributes = static_cast<uint32_t>(form.attributes.size());
     problem.n_knobs = 0;
+    problem.knobs = nullptr;
     problem.tensors = shorter ? tensors_.data() : shape.pointers.data();
     problem.first = shorter ? first_.data() : shape.first.data();
     problem.attributes = attributes.data();
@@ -75,31 +76,66 @@ void Attempt::fill_problem(const CallShape &shape) {
     problem.host_data = this;
 }
 
-opdock_status Attempt::choose_config() {
-    knobs_.clear();
-    for (const Knob &knob : implementation.knobs) {
-        knobs_.push_back(knob.default_value);
+opdock_status Attempt::choose_config(const TuneConfig *given) {
+    chosen = {};
+    if (implementation.knobs.empty()) {
+        return OPDOCK_OK;
     }
-    const auto heuristic = implementation.callbacks().heuristic;
-    if (heuristic != nullptr && !knobs_.empty()) {
-        std::vector<int64_t> chosen = knobs_;
-        const opdock_status status = call_plugin([&] { return heuristic(&problem, chosen.data()); });
-        if (status != OPDOCK_OK && status != OPDOCK_UNSUPPORTED) { // UNSUPPORTED: it has no opinion
-            reason = "heuristic: " + take_message(status);
+    DeploymentTuning *tuning = given == nullptr ? deployment.tuning() : nullptr;
+    std::optional<ChosenConfig> known;
+    if (given != nullptr) {
+        known = ChosenConfig{*given, ConfigSource::given, {}};
+    } else if (tuning != nullptr && is_tuned) {
+        known = tuning->look_up(problem);
+    }
+    if (!known) {
+        const opdock_status status = ask_heuristic();
+        if (status != OPDOCK_OK) {
             return status;
         }
-        for (size_t k = 0; status == OPDOCK_OK && k < chosen.size(); ++k) {
-            const Knob &knob = implementation.knobs[k];
-            if (chosen[k] < knob.minimum || chosen[k] > knob.maximum) {
-                reason = fmt::format("heuristic: knob '{}' is {}, outside its range {} to {}", knob.name, chosen[k],
-                                     knob.minimum, knob.maximum);
-                return OPDOCK_FAILED_CLEAN;
+        if (chosen.source == ConfigSource::defaults && tuning != nullptr) {
+            std::string why;
+            known = tuning->heuristic(problem, &why);
+            if (!why.empty()) {
+                host.log().warning(fmt::format("{}; the defaults of '{}' are used", why, implementation.impl_id));
             }
-            knobs_[k] = chosen[k];
         }
     }
-    problem.knobs = knobs_.data();
-    problem.n_knobs = static_cast<uint32_t>(knobs_.size());
+    if (known) {
+        chosen = std::move(*known);
+    }
+    problem.knobs = chosen.config.data();
+    problem.n_knobs = static_cast<uint32_t>(chosen.config.size());
+    return OPDOCK_OK;
+}
+
+// What the implementation's function says; the defaults when it has none or no opinion.
+opdock_status Attempt::ask_heuristic() {
+    for (const Knob &knob : implementation.knobs) {
+        chosen.config.push_back(knob.default_value);
+    }
+    const auto heuristic = implementation.callbacks().heuristic;
+    if (heuristic == nullptr) {
+        return OPDOCK_OK;
+    }
+    TuneConfig config = chosen.config;
+    const opdock_status status = call_plugin([&] { return heuristic(&problem, config.data()); });
+    if (status == OPDOCK_UNSUPPORTED) { // it has no opinion
+        return OPDOCK_OK;
+    }
+    if (status != OPDOCK_OK) {
+        reason = "heuristic: " + take_message(status);
+        return status;
+    }
+    for (size_t k = 0; k < config.size(); ++k) {
+        const Knob &knob = implementation.knobs[k];
+        if (config[k] < knob.minimum || config[k] > knob.maximum) {
+            reason = fmt::format("heuristic: knob '{}' is {}, outside its range {} to {}", knob.name, config[k],
+                                 knob.minimum, knob.maximum);
+            return OPDOCK_FAILED_CLEAN;
+        }
+    }
+    chosen = {std::move(config), ConfigSource::heuristic_function, {}};
     return OPDOCK_OK;
 }
 
@@ -117,7 +153,7 @@ std::string Attempt::misalignment(const CallShape &shape, void *const *data) con
     return {};
 }
 
-opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports) {
+opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const TuneConfig *given) {
     const Availability availability = deployment.ask_availability();
     if (availability.answer != Availability::yes) {
         return declined("not available: " + availability.reason);
@@ -145,7 +181,7 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports) {
     }
     status = deployment.device_state(&problem.device_state, &reason);
     if (status == OPDOCK_OK) {
-        status = choose_config();
+        status = choose_config(given);
     }
     if (status != OPDOCK_OK) {
         return status;

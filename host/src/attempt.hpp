@@ -9,6 +9,7 @@
 #include "call_shape.hpp"
 #include "deployment.hpp"
 #include "registration.hpp"
+#include "tune/deployment_tuning.hpp"
 
 namespace opdock::core {
 
@@ -22,8 +23,8 @@ struct Attempt {
 
     // Makes it ready for `shape`, which must outlive it. On OPDOCK_OK the kernel may be called; otherwise `reason` says
     // why not: OPDOCK_UNSUPPORTED for a limit stated as data and what the plugin's functions return. With
-    // `ask_supports`, `supports` is asked too.
-    opdock_status prepare(const CallShape &shape, bool ask_supports);
+    // `ask_supports`, `supports` is asked too. `given` is the config to use, where that is not to be chosen.
+    opdock_status prepare(const CallShape &shape, bool ask_supports, const TuneConfig *given = nullptr);
 
     // Why it cannot take the tensors at these addresses; empty when it can.
     std::string misalignment(const CallShape &shape, void *const *data) const;
@@ -51,16 +52,18 @@ struct Attempt {
     // The call's, also those that a shorter form lacks: another implementation of the chain may know them.
     std::vector<opdock_value> attributes;
     std::string reason;
+    bool is_tuned = true; // false: what tuning found does not count
+    ChosenConfig chosen;  // the config, and why that; problem.knobs points to it
 
   private:
     opdock_status declined(const std::string &why);
     opdock_status check_limits(const CallShape &shape);
     void fill_problem(const CallShape &shape);
-    opdock_status choose_config();
+    opdock_status choose_config(const TuneConfig *given);
+    opdock_status ask_heuristic();
 
     std::vector<const DLTensor *> tensors_; // of the shorter form
     std::vector<uint32_t> first_;           // of the shorter form
-    std::vector<int64_t> knobs_;
 };
 
 } // namespace opdock::core

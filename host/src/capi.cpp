@@ -14,6 +14,7 @@
 #include "layout.hpp"
 #include "prepare.hpp"
 #include "signature_json.hpp"
+#include "tune/device_memory.hpp"
 
 // The opaque types of opdock.h.
 struct opdock_runtime : opdock::core::Host {
@@ -135,6 +136,8 @@ const char *opdock_status_name(opdock_status status) {
         return "LOAD_FAILED";
     case OPDOCK_INTERNAL_ERROR:
         return "INTERNAL_ERROR";
+    case OPDOCK_INVALID_TUNE_FILE:
+        return "INVALID_TUNE_FILE";
     default:
         return "UNKNOWN";
     }
@@ -277,6 +280,116 @@ opdock_status opdock_explain(opdock_runtime *runtime, const char *op, const char
                              const opdock_policy *policy, char **json) {
     *json = nullptr;
     return guarded([&] { *json = copy_text(runtime->explain(op, device, dtypes, value_of(policy))); });
+}
+
+opdock_status opdock_find_device(opdock_runtime *runtime, const char *text, DLDevice *device) {
+    return guarded([&] { *device = opdock::core::parse_device(runtime->catalog().providers, text); });
+}
+
+opdock_status opdock_devices(opdock_runtime *runtime, char **json) {
+    *json = nullptr;
+    return guarded([&] { *json = copy_text(runtime->describe_devices()); });
+}
+
+opdock_status opdock_device_allocate(opdock_runtime *runtime, DLDevice device, void *stream, uint64_t bytes,
+                                     void **memory) {
+    *memory = nullptr;
+    return guarded([&] { *memory = opdock::core::DeviceAccess(*runtime, device, stream).allocate(bytes); });
+}
+
+opdock_status opdock_device_free(opdock_runtime *runtime, DLDevice device, void *stream, void *memory) {
+    return guarded([&] { opdock::core::DeviceAccess(*runtime, device, stream).free(memory); });
+}
+
+opdock_status opdock_device_copy(opdock_runtime *runtime, void *to, DLDevice to_device, const void *from,
+                                 DLDevice from_device, uint64_t bytes, void *stream) {
+    return guarded([&] {
+        const DLDevice device = to_device.device_type != kDLCPU ? to_device : from_device;
+        opdock::core::DeviceAccess(*runtime, device, stream).copy(to, to_device, from, from_device, bytes);
+    });
+}
+
+opdock_status opdock_device_synchronize(opdock_runtime *runtime, DLDevice device, void *stream) {
+    return guarded([&] { opdock::core::DeviceAccess(*runtime, device, stream).synchronize(); });
+}
+
+opdock_status opdock_explain_call(opdock_handle *handle, const opdock_args *args, const opdock_policy *policy,
+                                  char **json) {
+    *json = nullptr;
+    return guarded([&] {
+        OpEntry &op = entry_of(handle);
+        *json = copy_text(op.host->explain_call(op, opdock::core::full_args(*args), value_of(policy)));
+    });
+}
+
+opdock_status opdock_tune(opdock_handle *handle, const opdock_args *args, const opdock_tune_options *given,
+                          char **json) {
+    *json = nullptr;
+    return guarded([&] {
+        opdock::core::TuneOptions options;
+        std::string impl_id;
+        uint32_t flags = 0;
+        if (given != nullptr) {
+            if (given->struct_size < OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data)) {
+                throw Error(OPDOCK_INVALID_ARGUMENT,
+                            "opdock_tune_options.struct_size is too small; set it with OPDOCK_STRUCT_SIZE");
+            }
+            flags = given->flags;
+            if (given->strategy > OPDOCK_TUNE_EXHAUSTIVE ||
+                (flags & ~(OPDOCK_TUNE_COLD | OPDOCK_TUNE_DRY_RUN | OPDOCK_TUNE_AGAIN)) != 0 || !(given->budget >= 0)) {
+                throw Error(
+                    OPDOCK_INVALID_ARGUMENT,
+                    "opdock_tune_options: a strategy or flag that this host does not know, or a budget below 0");
+            }
+            options.strategy = given->strategy == OPDOCK_TUNE_EXHAUSTIVE
+                                   ? opdock::core::TuneOptions::Strategy::exhaustive
+                                   : opdock::core::TuneOptions::Strategy::halving;
+            options.cold = (flags & OPDOCK_TUNE_COLD) != 0;
+            options.budget = given->budget > 0 ? given->budget : options.budget;
+            impl_id = given->impl_id != nullptr ? given->impl_id : "";
+            if (given->progress != nullptr) {
+                options.progress = [given](const opdock::core::TuneProgress &now) {
+                    return given->progress(given->user_data, now.done, now.total, now.seconds) != 0;
+                };
+            }
+        }
+        OpEntry &op = entry_of(handle);
+        *json = copy_text(op.host->tune_call(op, opdock::core::full_args(*args), impl_id, options,
+                                             (flags & OPDOCK_TUNE_AGAIN) != 0, (flags & OPDOCK_TUNE_DRY_RUN) != 0));
+    });
+}
+
+opdock_status opdock_tune_export(opdock_runtime *runtime, const char *op, const char *impl_id, char **yaml) {
+    *yaml = nullptr;
+    return guarded([&] {
+        if (op != nullptr) {
+            (void)runtime->op(op); // an unknown one throws
+        }
+        *yaml = copy_text(runtime->export_tuning(op, impl_id));
+    });
+}
+
+opdock_status opdock_tune_import(opdock_runtime *runtime, const char *yaml, const char *name, uint64_t *count) {
+    *count = 0;
+    return guarded([&] { *count = runtime->import_tuning(yaml, name); });
+}
+
+opdock_status opdock_tune_merge(const char *const *texts, const char *const *names, uint32_t count, char **yaml,
+                                char **warnings) {
+    *yaml = nullptr;
+    *warnings = nullptr;
+    return guarded([&] {
+        std::vector<opdock::core::TuneFile> files;
+        std::string problems;
+        for (uint32_t i = 0; i < count; ++i) {
+            files.push_back(opdock::core::parse_tune_file(texts[i], names[i]));
+            for (const opdock::core::TuneProblem &problem : files.back().problems) {
+                problems += text_of(files.back(), problem) + "\n";
+            }
+        }
+        *yaml = copy_text(opdock::core::print_tune_file(opdock::core::merge_tune_files(files)));
+        *warnings = problems.empty() ? nullptr : copy_text(problems);
+    });
 }
 
 opdock_status opdock_check_file(const char *path, char **json) {

@@ -27,6 +27,9 @@ struct PluginRecord {
     std::string reason;
     // What its code did that it should not.
     std::vector<std::string> warnings;
+    std::string build_id;    // empty when the file has none
+    std::string tune;        // its tune file, whether or not there is one; empty for a module of the program
+    bool names_tune = false; // the manifest names it
     // Not opened yet, or opened since; null for a module of the program.
     std::shared_ptr<DeferredPlugin> deferred;
 };

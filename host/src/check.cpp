@@ -5,8 +5,11 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "dependencies.hpp"
+#include "error.hpp"
 #include "inspect.hpp"
+#include "register.hpp"
 #include "scan_cache.hpp"
+#include "tune/plugin_tuning.hpp"
 
 namespace opdock::core {
 namespace {
@@ -24,11 +27,7 @@ json as_json(const Note &note) {
 }
 
 // "" when the cache does not know the file, or knows nothing bad.
-std::string learnt_since(const std::filesystem::path &path, const FileIdentity &now, const std::string &cache_folder) {
-    const Log nobody([](void * /*unused*/, int32_t /*unused*/, const char * /*unused*/) {}, nullptr);
-    const ScanCache cache(cache_folder, nobody);
-    const std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
-    const std::optional<Scan> scan = cache.find_any(absolute);
+std::string learnt_since(const std::filesystem::path &path, const FileIdentity &now, const std::optional<Scan> &scan) {
     if (!scan) {
         return {};
     }
@@ -45,6 +44,36 @@ std::string learnt_since(const std::filesystem::path &path, const FileIdentity &
     return {};
 }
 
+// What is wrong with the tune file beside it; names only where a host of this user scanned the plugin.
+std::vector<std::string> tune_problems(const std::string &plugin, const FileIdentity &now,
+                                       const std::optional<Scan> &scan) {
+    const std::string path = tune_file_beside(plugin);
+    if (!std::filesystem::exists(path)) {
+        return {};
+    }
+    if (scan && scan->identity == now && scan->transcript != nullptr) {
+        Signatures signatures;
+        Registrar registrar({scan->note->id, scan->note->vendor, plugin, true, scan->note->devices}, nullptr,
+                            signatures);
+        registrar.run([&](opdock_registry *registry) { return scan->transcript->replay(registry); });
+        std::vector<const Implementation *> implementations;
+        for (const auto &implementation : registrar.registration().implementations) {
+            implementations.push_back(implementation.get());
+        }
+        return PluginTuning(path, false, implementations).problems();
+    }
+    std::vector<std::string> problems;
+    try {
+        const TuneFile file = read_tune_file(path);
+        for (const TuneProblem &problem : file.problems) {
+            problems.push_back(text_of(file, problem));
+        }
+    } catch (const Error &error) {
+        problems.emplace_back(error.what());
+    }
+    return problems;
+}
+
 } // namespace
 
 json check_file(const std::filesystem::path &path, const std::string &cache_folder) {
@@ -59,8 +88,14 @@ json check_file(const std::filesystem::path &path, const std::string &cache_fold
     } else if (!inspection.rejection) {
         inspection.rejection = judge_dependencies(path);
     }
-    if (const std::string what = learnt_since(path, inspection.identity, cache_folder); !what.empty()) {
+    const Log nobody([](void * /*unused*/, int32_t /*unused*/, const char * /*unused*/) {}, nullptr);
+    const std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
+    const std::optional<Scan> scan = ScanCache(cache_folder, nobody).find_any(absolute);
+    if (const std::string what = learnt_since(path, inspection.identity, scan); !what.empty()) {
         inspection.weaknesses.push_back(what);
+    }
+    for (const std::string &problem : tune_problems(absolute, inspection.identity, scan)) {
+        inspection.weaknesses.push_back(problem);
     }
     json result = {{"path", path.string()},
                    {"status", inspection.rejection ? "rejected" : "ok"},

@@ -8,6 +8,11 @@
 
 namespace opdock::core {
 
+Deployment::Deployment(const Implementation &implementation, DLDevice device, const Host &host)
+    : implementation_(implementation), device_(device), host_(host) {}
+
+Deployment::~Deployment() = default;
+
 Availability Deployment::availability_before_use(const Implementation &implementation) {
     if (const DeferredPlugin *plugin = implementation.deferred) {
         const DeferredPlugin::Outcome *outcome = plugin->outcome();
@@ -82,6 +87,17 @@ opdock_status Deployment::device_state(void **state, std::string *reason) {
     }
     *state = state_;
     return OPDOCK_OK;
+}
+
+DeploymentTuning *Deployment::tuning() {
+    if (!has_read_tuning_.load(std::memory_order_acquire)) {
+        const std::lock_guard reading(reading_tuning_);
+        if (!has_read_tuning_.load(std::memory_order_relaxed)) {
+            tuning_ = host_.tuning_for(implementation_, device_);
+            has_read_tuning_.store(true, std::memory_order_release);
+        }
+    }
+    return tuning_.get();
 }
 
 void Deployment::finish() {

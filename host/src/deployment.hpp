@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -11,6 +12,7 @@
 
 namespace opdock::core {
 
+class DeploymentTuning;
 class Host;
 
 class Deployment {
@@ -18,8 +20,8 @@ class Deployment {
     // After so many failures in a row an implementation leaves its op's chain on the device.
     static constexpr int32_t failure_limit = 3;
 
-    Deployment(const Implementation &implementation, DLDevice device, const Host &host)
-        : implementation_(implementation), device_(device), host_(host) {}
+    Deployment(const Implementation &implementation, DLDevice device, const Host &host);
+    ~Deployment();
 
     const Implementation &implementation() const { return implementation_; }
     DLDevice device() const { return device_; }
@@ -35,6 +37,9 @@ class Deployment {
     // The state device_init made, making it on first use. A status other than OPDOCK_OK comes with *reason and is asked
     // again the next time.
     opdock_status device_state(void **state, std::string *reason);
+    // What the tune file and the tuning database say of it here, read on first use. Null without knobs, and for a
+    // device that nothing is known of.
+    DeploymentTuning *tuning();
     // Runs device_fini if device_init ran.
     void finish();
 
@@ -62,6 +67,10 @@ class Deployment {
     std::mutex asking_; // held while the plugin is asked; nothing else waits for it
     bool initialized_ = false;
     void *state_ = nullptr;
+
+    std::mutex reading_tuning_;
+    std::atomic<bool> has_read_tuning_{false};
+    std::unique_ptr<DeploymentTuning> tuning_;
 
     mutable std::mutex mutex_; // of what follows; never held while the plugin's code runs
     Availability availability_{};

@@ -108,6 +108,11 @@ json Host::describe() const {
     json plugins = json::array();
     for (const PluginRecord &plugin : now.plugins) {
         const Rejection *refused = rejection_since(plugin);
+        std::vector<std::string> warnings = plugin.warnings;
+        if (plugin.status == PluginRecord::Status::loaded) {
+            const std::vector<std::string> &wrong = plugin_tuning(plugin.id).problems();
+            warnings.insert(warnings.end(), wrong.begin(), wrong.end());
+        }
         plugins.push_back({{"id", plugin.id},
                            {"version", plugin.version},
                            {"vendor", plugin.vendor},
@@ -116,7 +121,7 @@ json Host::describe() const {
                            {"status", status_text(refused ? PluginRecord::Status::rejected : plugin.status)},
                            {"code", refused ? code_text(refused->code) : plugin.code},
                            {"reason", refused ? refused->message : plugin.reason},
-                           {"warnings", plugin.warnings}});
+                           {"warnings", warnings}});
     }
     json paths = json::array();
     for (const SearchPath &path : paths_) {
@@ -138,6 +143,36 @@ json Host::describe() const {
             {"problems", std::move(problems)},
             {"plugins", std::move(plugins)},
             {"ops", std::move(ops)}};
+}
+
+json Host::describe_devices() const {
+    json devices = json::array();
+    const Catalog &now = catalog();
+    for (const auto &provider : now.providers) {
+        const DeviceCount count = device_count(*provider);
+        if (!count.reason.empty()) {
+            devices.push_back({{"kind", provider->kind}, {"problem", count.reason}});
+        }
+        for (int32_t i = 0; i < count.count; ++i) {
+            const DLDevice device{static_cast<DLDeviceType>(provider->table.dl_device_type), i};
+            json one = {{"device", device_text(now.providers, device)}, {"kind", provider->kind}};
+            if (const opdock_device_properties *properties = device_properties(device)) {
+                one.update({{"name", properties->name},
+                            {"architecture", properties->architecture},
+                            {"driver", properties->driver},
+                            {"uuid", properties->uuid},
+                            {"memory", properties->memory},
+                            {"compute_units", properties->compute_units},
+                            {"warp_size", properties->warp_size},
+                            {"shared_memory", properties->shared_memory},
+                            {"cache", properties->cache}});
+            } else {
+                one["problem"] = "its provider does not say what it is";
+            }
+            devices.push_back(std::move(one));
+        }
+    }
+    return devices;
 }
 
 json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const {
@@ -237,13 +272,7 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
     const Key key = key_for(now, device, tuple ? &*tuple : nullptr);
     for (const auto &implementation : declared.implementations) {
         if (same_name(implementation->device, key.device_kind)) {
-            Deployment *here = nullptr;
-            {
-                Ledger &book = ledger();
-                const std::lock_guard lock(book.mutex);
-                here = &deployment(book, *implementation, device);
-            }
-            here->ask_availability();
+            deployment_of(*implementation, device).ask_availability();
         }
     }
     const Decision decision = decide(declared, policy, key, device);

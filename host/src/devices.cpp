@@ -6,9 +6,11 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include <spdlog/fmt/fmt.h>
@@ -26,6 +28,37 @@ opdock_status cpu_count(const opdock_host * /*host*/, void * /*user_data*/, int3
     return OPDOCK_OK;
 }
 
+// As the kernel names it; tuned configs of one model serve every machine with it.
+const char *cpu_model() {
+    static const auto model = [] {
+        std::array<char, 128> name{"cpu"};
+        if (FILE *file = std::fopen("/proc/cpuinfo", "re")) {
+            std::array<char, 512> line{};
+            while (std::fgets(line.data(), line.size(), file) != nullptr) {
+                const std::string_view text = line.data();
+                const size_t colon = text.find(": ");
+                if (text.starts_with("model name") && colon != std::string_view::npos) {
+                    const std::string_view value = trimmed(text.substr(colon + 2)).substr(0, name.size() - 1);
+                    *std::copy(value.begin(), value.end(), name.begin()) = '\0';
+                    break;
+                }
+            }
+            std::fclose(file);
+        }
+        return name;
+    }();
+    return model.data();
+}
+
+uint64_t last_level_cache() {
+    for (const int level : {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
+        if (const long bytes = sysconf(level); bytes > 0) {
+            return static_cast<uint64_t>(bytes);
+        }
+    }
+    return 0;
+}
+
 opdock_status cpu_properties(const opdock_host *host, void * /*user_data*/, int32_t index,
                              opdock_device_properties *properties) {
     if (index != 0) {
@@ -34,7 +67,10 @@ opdock_status cpu_properties(const opdock_host *host, void * /*user_data*/, int3
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long page_size = sysconf(_SC_PAGESIZE);
     properties->memory = pages > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size) : 0;
-    std::strcpy(properties->name, "cpu");
+    std::snprintf(properties->name, sizeof properties->name, "%s", cpu_model());
+    properties->compute_units = std::thread::hardware_concurrency();
+    properties->warp_size = 1;
+    properties->cache = last_level_cache();
 #if defined(__x86_64__)
     std::strcpy(properties->architecture, "x86_64");
 #elif defined(__aarch64__)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 
 #include <sys/auxv.h>
@@ -53,6 +54,15 @@ constexpr std::array table = {
         "Whether a plugin must be signed with a trusted key or listed by its SHA-256: warn says in the log which "
         "ones are not, require rejects them before any of their code runs.",
         ""},
+    VariableInfo{
+        Variable::tune, "TUNE", "off, cached, online", "cached",
+        "Where the configs of kernels come from. off: their own heuristics and defaults; cached: also tune files and "
+        "what plugin-tune found; online: what nobody tuned is tuned when it is first called.",
+        ""},
+    VariableInfo{Variable::tune_db, "TUNE_DB", "an absolute path", "tune.sqlite in the user's cache",
+                 "The database of what tuning found.", ""},
+    VariableInfo{Variable::tune_budget, "TUNE_BUDGET", "seconds", "1", "How long TUNE=online may take for one shape.",
+                 ""},
     VariableInfo{Variable::log_level, "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR", "INFO",
                  "Lines below this level are not logged.", ""},
 };
@@ -168,6 +178,43 @@ bool Environment::is_on(Variable variable) const {
 std::string Environment::cache_folder() const {
     const bool off = find(Variable::scan_cache) != nullptr && !is_on(Variable::scan_cache);
     return off || user_cache_dir.empty() ? std::string() : user_cache_dir + "/opdock";
+}
+
+TuneMode Environment::tune_mode() const {
+    static constexpr std::array<std::string_view, 3> modes = {"off", "cached", "online"}; // in the enum's order
+    const std::string *value = find(Variable::tune);
+    if (value == nullptr) {
+        return TuneMode::cached;
+    }
+    for (std::size_t i = 0; i < modes.size(); ++i) {
+        if (same_name(trimmed(*value), modes[i])) {
+            return static_cast<TuneMode>(i);
+        }
+    }
+    reject(place(Variable::tune), 0,
+           "expected " + one_of(modes) + ", found " + quote(*value) + did_you_mean(trimmed(*value), modes));
+}
+
+std::string Environment::tune_database() const {
+    const std::string *value = find(Variable::tune_db);
+    if (value != nullptr && !value->starts_with('/')) {
+        reject(place(Variable::tune_db), 0, "expected an absolute path, found " + quote(*value));
+    }
+    return value != nullptr ? *value : std::string();
+}
+
+double Environment::tune_budget() const {
+    const std::string *value = find(Variable::tune_budget);
+    if (value == nullptr) {
+        return 1;
+    }
+    const std::string_view text = trimmed(*value);
+    double seconds = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) || seconds > 86400) {
+        reject(place(Variable::tune_budget), 0, "expected seconds, more than 0, found " + quote(*value));
+    }
+    return seconds;
 }
 
 std::int32_t Environment::log_level(std::int32_t fallback) const {

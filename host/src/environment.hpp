@@ -26,7 +26,17 @@ enum class Variable {
     scan_cache,
     skip_cuda,
     trust,
+    tune,
+    tune_db,
+    tune_budget,
     log_level,
+};
+
+// Where the configs of kernels come from.
+enum class TuneMode {
+    off,    // the kernels' own heuristics and defaults
+    cached, // tune files and the database too
+    online, // and what is not known is tuned when it is first met
 };
 
 // One row of the table of variables, from which the documentation and `--help` are written.
@@ -69,6 +79,11 @@ struct Environment {
     bool is_on(Variable variable) const;
     // Where what is learnt of plugins is kept; empty where nothing may be. A wrong value of the variable throws.
     std::string cache_folder() const;
+    // A wrong value of one of these variables throws Error(OPDOCK_INVALID_POLICY).
+    TuneMode tune_mode() const;
+    // The file that TUNE_DB names; empty when it is not set.
+    std::string tune_database() const;
+    double tune_budget() const; // seconds for one shape
     // OPDOCK_LOG_ value, or `fallback` when not set.
     std::int32_t log_level(std::int32_t fallback) const;
 };

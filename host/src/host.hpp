@@ -26,6 +26,10 @@
 #include "scan_cache.hpp"
 #include "search.hpp"
 #include "thread_state.hpp"
+#include "tune/deployment_tuning.hpp"
+#include "tune/plugin_tuning.hpp"
+#include "tune/tune_database.hpp"
+#include "tune/tuner.hpp"
 
 namespace opdock::core {
 
@@ -82,7 +86,17 @@ class Host {
     void reset_health(const char *op, const char *impl_id);
     void refresh_availability();
     nlohmann::json describe() const;
+    nlohmann::json describe_devices() const;
     nlohmann::json explain(std::string_view op, const char *device, const char *dtypes, const PolicyPtr &policy) const;
+    nlohmann::json explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &policy);
+
+    // See opdock_tune and what follows it.
+    nlohmann::json tune_call(OpEntry &op, const opdock_args &args, const std::string &impl_id,
+                             const TuneOptions &options, bool again, bool dry_run);
+    std::string export_tuning(const char *op, const char *impl_id) const;
+    uint64_t import_tuning(std::string_view yaml, const std::string &name);
+    // TUNE=online: tunes what nobody tuned, before the first call of it. Never throws for want of a result.
+    void tune_first_call(Deployment &deployment, const TunedCall &call);
 
     // --- for the stages of a call ---------------------------------------------------------------------------------
     uint64_t id() const { return id_; }
@@ -96,9 +110,21 @@ class Host {
     uint64_t forks() const { return forks_.load(std::memory_order_relaxed); }
     // The provider whose make_current a call on this device needs; null for the CPU and kinds nobody provides.
     const DeviceProvider *provider_to_enter(DLDevice device) const;
+    // What its provider says of the device; null for one that is not there, and where the provider failed to say. Valid
+    // as long as the host.
+    const opdock_device_properties *device_properties(DLDevice device) const;
     // Makes the device current for this thread, where that means anything. On failure the message is left as by fail().
     opdock_status make_current(DLDevice device) const;
     bool is_capturing(DLDevice device, void *stream) const;
+
+    TuneMode tune_mode() const { return tune_mode_; }
+    double tune_budget() const { return tune_budget_; }
+    const TuneDatabase &tune_database() const { return tune_database_; }
+    // What the plugin's tune file says; read when it is first asked for, and its problems logged then.
+    const PluginTuning &plugin_tuning(const std::string &plugin) const;
+    // The same for one implementation on one device, with what the database has. Null without knobs and for a device
+    // that nothing is known of.
+    std::unique_ptr<DeploymentTuning> tuning_for(const Implementation &implementation, DLDevice device) const;
 
     // The op's target under the policy of the process, or of the thread's scope.
     const Target &target_of(const OpEntry &op, ThreadState &thread);
@@ -149,8 +175,11 @@ class Host {
     const TrustedKeys &trusted_keys();
     // Throws Rejected when there were errors, or when what was registered does not go with what is there.
     void admit(Registrar &registrar, const Catalog &into) const;
-    // Runs the entry in this process and adds what it registers; throws Rejected, with nothing added.
-    void take(const PluginIdentity &identity, opdock_entry entry, Catalog &into);
+    // In strict mode a tune file has to be right: throws Rejected.
+    void judge_tune_file(const PluginRecord &record, const Registration &registration) const;
+    // Runs the entry in this process and adds what it registers; throws Rejected, with nothing added. `record`: of its
+    // file; null for a module of the program.
+    void take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, const PluginRecord *record);
     // Throws Rejected.
     Registration open_and_register(Ledger &book, const DeferredPlugin &plugin) const;
     void publish_catalog(Catalog next);
@@ -167,6 +196,10 @@ class Host {
     const Target &target_in(Ledger &ledger, const View &view, const OpEntry &op);
     const Target &make_target(Ledger &ledger, const View &view, OpEntry &op, std::vector<const Chain *> chains);
     Deployment &deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const;
+    // Locks it.
+    Deployment &deployment_of(const Implementation &implementation, DLDevice device) const;
+    template<class Visit>
+    void each_tuning(const char *op, const char *impl_id, Visit visit) const;
 
     std::string architecture(DLDevice device) const;
     // Asked once, as availability is.
@@ -188,6 +221,9 @@ class Host {
     WorkspaceAllocator workspace_;
     const std::string probe_;
     const std::string cache_folder_;
+    const TuneMode tune_mode_;
+    const double tune_budget_;
+    const TuneDatabase tune_database_;
     const PluginTablePtr table_;
     std::vector<SearchPath> paths_;
     std::vector<SearchProblem> problems_;

@@ -239,7 +239,7 @@ void Host::refresh_availability() {
         deployment->forget_availability();
     }
     book.device_counts.clear();
-    book.architectures.clear();
+    book.properties.clear();
     publish(book, true);
 }
 

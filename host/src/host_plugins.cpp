@@ -149,6 +149,8 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
     record.path = candidate.path;
     record.origin = candidate.origin;
     record.requested = candidate.requested;
+    record.names_tune = !candidate.tune.empty();
+    record.tune = record.names_tune ? candidate.tune : tune_file_beside(candidate.path);
     try {
         const std::filesystem::path path = candidate.path;
         DeferredPlugin::Place place{ledger().directories.of(path), path.filename().string(), {}};
@@ -166,6 +168,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
                 record.warnings.push_back(fmt::format("'{}' changes {} when it is loaded", place.name, change));
             }
             admit(registrar, into);
+            judge_tune_file(record, registrar.registration());
             record.deferred = std::make_shared<DeferredPlugin>(*this, identity, std::move(place), registrar.take());
             extend(into, record.deferred->known());
         } else {
@@ -177,7 +180,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
             if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
                 throw Rejected(rejection->code, rejection->message);
             }
-            take(identity, std::get<Loaded>(loaded).entry, into);
+            take(identity, std::get<Loaded>(loaded).entry, into, &record);
             keep_mapped(std::move(std::get<Loaded>(loaded)));
             directory.keep();
         }
@@ -204,6 +207,7 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
         record.version = scan.note->version;
         record.vendor = scan.note->vendor;
     }
+    record.build_id = scan.build_id;
     const auto refuse_rejected = [&] {
         if (scan.rejection) {
             throw Rejected(scan.rejection->code, scan.rejection->message);
@@ -266,7 +270,23 @@ void Host::admit(Registrar &registrar, const Catalog &into) const {
     }
 }
 
-void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into) {
+void Host::judge_tune_file(const PluginRecord &record, const Registration &registration) const {
+    if (!process_policy().strict() || tune_mode_ == TuneMode::off) {
+        return; // read when it is needed, and what is wrong with it is left out
+    }
+    std::vector<const Implementation *> implementations;
+    for (const auto &implementation : registration.implementations) {
+        implementations.push_back(implementation.get());
+    }
+    const PluginTuning tuning(record.tune, record.names_tune, implementations);
+    if (!tuning.problems().empty()) {
+        throw Rejected(RejectCode::tune_file_wrong,
+                       fmt::format("{}\nStrict mode refuses a plugin whose tune file is wrong.",
+                                   fmt::join(tuning.problems(), "\n")));
+    }
+}
+
+void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, const PluginRecord *record) {
     // Both kept whatever comes of it: the plugin may have kept the registry, and what it knows of the host.
     table_->keep();
     Ledger &book = ledger();
@@ -274,6 +294,9 @@ void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &int
         *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_->api, book.signatures));
     registrar.run(entry);
     admit(registrar, into);
+    if (record != nullptr) {
+        judge_tune_file(*record, registrar.registration());
+    }
     const Registration registration = registrar.take();
     extend(into, registration);
     book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
@@ -433,7 +456,7 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
         throw Error(OPDOCK_LOAD_FAILED, fmt::format("module '{}': the id is already taken by '{}'", id, other->path));
     }
     try {
-        take({id, vendor, id}, entry, next);
+        take({id, vendor, id}, entry, next, nullptr);
     } catch (const Rejected &rejected) {
         throw Error(OPDOCK_LOAD_FAILED,
                     fmt::format("module '{}': {}: {}", id, code_text(rejected.code()), rejected.what()));

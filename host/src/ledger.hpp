@@ -24,6 +24,7 @@
 #include "register.hpp"
 #include "signatures.hpp"
 #include "trusted_keys.hpp"
+#include "tune/plugin_tuning.hpp"
 
 namespace opdock::core {
 
@@ -56,6 +57,11 @@ struct Ledger {
     TrustMemory trust;
     std::vector<Shutdown> shutdowns; // of what was registered in this process, in that order
 
+    std::mutex reading_tune_files;                                             // guards the next
+    std::map<std::string, std::unique_ptr<const PluginTuning>> plugin_tunings; // by plugin id
+
+    std::mutex tuning; // held by the one call that is being tuned
+
     // Guards everything below. Never held while a plugin's code runs.
     std::mutex mutex;
 
@@ -74,7 +80,8 @@ struct Ledger {
     std::map<std::pair<std::string, bool>, std::string> serving;
     std::map<std::pair<int32_t, int32_t>, std::string> lost_devices; // device -> what is known of its end
     std::map<const DeviceProvider *, DeviceCount> device_counts;
-    std::map<std::pair<int32_t, int32_t>, std::string> architectures;
+    std::map<std::pair<int32_t, int32_t>, const opdock_device_properties *> properties; // null: it could not say
+    std::vector<std::unique_ptr<opdock_device_properties>> kept_properties;             // plugins may still read them
     std::list<std::unique_ptr<Registrar>> registrars; // plugins may have kept their registries
 };
 

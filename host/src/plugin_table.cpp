@@ -5,6 +5,7 @@
 #include "dispatch.hpp"
 #include "host.hpp"
 #include "thread_state.hpp"
+#include "tune/variables.hpp"
 
 namespace opdock::core {
 namespace {
@@ -29,6 +30,29 @@ opdock_status host_fail(const opdock_host * /*api*/, opdock_status status, const
     } catch (...) {                    // the status has to do
     }
     return status;
+}
+
+int64_t host_dim(const opdock_problem *problem, const char *name) {
+    const auto &attempt = *static_cast<const Attempt *>(problem->host_data);
+    try {
+        return dim_of(*attempt.implementation.form, *problem, name != nullptr ? name : "").value_or(-1);
+    } catch (...) {
+        return -1;
+    }
+}
+
+const opdock_device_properties *host_device_properties(const opdock_host *api, DLDevice device) {
+    PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
+    const opdock_device_properties *properties = nullptr;
+    table.users.fetch_add(1);
+    try {
+        if (const Host *host = table.host.load()) {
+            properties = host->device_properties(device);
+        }
+    } catch (...) { // no memory to remember them
+    }
+    table.users.fetch_sub(1);
+    return properties;
 }
 
 const void *host_get_extension(const opdock_host * /*api*/, const char * /*name*/) {
@@ -62,7 +86,7 @@ void PluginTable::Release::operator()(PluginTable *table) const noexcept {
 PluginTablePtr new_plugin_table() {
     PluginTablePtr made(new PluginTable);
     opdock_host &api = made->api;
-    api.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, call_op);
+    api.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, device_properties);
     api.abi_major = OPDOCK_ABI_MAJOR;
     api.abi_minor = OPDOCK_ABI_MINOR;
     api.host_data = made.get();
@@ -70,6 +94,8 @@ PluginTablePtr new_plugin_table() {
     api.fail = host_fail;
     api.get_extension = host_get_extension;
     api.call_op = call_from_kernel;
+    api.dim = host_dim;
+    api.device_properties = host_device_properties;
     return made;
 }
 

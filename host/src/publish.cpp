@@ -1,6 +1,7 @@
 // How decisions come to be and reach the handles. Everything here happens under the ledger's lock and off the call
 // path; calls read what was published.
 #include <algorithm>
+#include <span>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -130,31 +131,38 @@ const Target &Host::target_under(const OpEntry &op, PolicyStack policy) {
     return target_in(locked, view_for(locked, std::move(policy)), op);
 }
 
-std::string Host::architecture(DLDevice device) const {
+const opdock_device_properties *Host::device_properties(DLDevice device) const {
     const DeviceProvider *provider = find_provider(catalog().providers, device.device_type);
     if (provider == nullptr || !missing_device(device).empty()) {
-        return {}; // and not remembered: a plugin that is loaded later may tell
+        return nullptr; // and not remembered: a plugin that is loaded later may tell
     }
     Ledger &book = ledger();
     {
         const std::lock_guard lock(book.mutex);
-        const auto known = book.architectures.find(device_key(device));
-        if (known != book.architectures.end()) {
+        const auto known = book.properties.find(device_key(device));
+        if (known != book.properties.end()) {
             return known->second;
         }
     }
-    std::string found;
-    opdock_device_properties properties = {};
-    properties.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_properties, driver);
+    auto properties = std::make_unique<opdock_device_properties>();
+    properties->struct_size = OPDOCK_STRUCT_SIZE(opdock_device_properties, cache);
     const opdock_status status = call_plugin([&] {
-        return provider->table.properties(&table_->api, provider->table.user_data, device.device_id, &properties);
+        return provider->table.properties(&table_->api, provider->table.user_data, device.device_id, properties.get());
     });
-    if (status == OPDOCK_OK) {
-        properties.architecture[sizeof properties.architecture - 1] = '\0';
-        found = properties.architecture;
+    for (const std::span<char> text : {std::span<char>(properties->name), std::span<char>(properties->architecture),
+                                       std::span<char>(properties->uuid), std::span<char>(properties->driver)}) {
+        text.back() = '\0';
     }
     const std::lock_guard lock(book.mutex);
-    return book.architectures.try_emplace(device_key(device), std::move(found)).first->second;
+    book.kept_properties.push_back(std::move(properties));
+    return book.properties
+        .try_emplace(device_key(device), status == OPDOCK_OK ? book.kept_properties.back().get() : nullptr)
+        .first->second;
+}
+
+std::string Host::architecture(DLDevice device) const {
+    const opdock_device_properties *properties = device_properties(device);
+    return properties != nullptr ? properties->architecture : "";
 }
 
 Key Host::key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const {
@@ -176,10 +184,10 @@ Key Host::listing_key(const Catalog &catalog, DLDevice device, const std::vector
     }
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
-    const auto known = book.architectures.find(device_key(device));
-    key.any_architecture = known == book.architectures.end();
-    if (!key.any_architecture) {
-        key.architecture = known->second;
+    const auto known = book.properties.find(device_key(device));
+    key.any_architecture = known == book.properties.end();
+    if (!key.any_architecture && known->second != nullptr) {
+        key.architecture = known->second->architecture;
     }
     return key;
 }

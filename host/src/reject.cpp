@@ -46,6 +46,7 @@ constexpr std::array rows{
     Row{RejectCode::bad_field, "a field of a registration has a value it may not have"},
     Row{RejectCode::unknown_required_flag, "requires something this host does not know"},
     Row{RejectCode::too_many_registrations, "registers more than a host keeps"},
+    Row{RejectCode::tune_file_wrong, "its tune file is wrong"},
     Row{RejectCode::probe_died, "its code ended the process that tried it"},
     Row{RejectCode::probe_timed_out, "its code did not come to an end"},
     Row{RejectCode::probe_unreadable, "the record of its registration cannot be read"},

@@ -50,6 +50,7 @@ enum class RejectCode {
     bad_field = 39,
     unknown_required_flag = 40,
     too_many_registrations = 41,
+    tune_file_wrong = 42, // in strict mode only
     // What its code does when it is tried in a process of its own.
     probe_died = 50,
     probe_timed_out = 51,

@@ -152,6 +152,10 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
             }
             ran = false;
             if (!attempt.ready) {
+                if (run.host.tune_mode() == TuneMode::online) {
+                    run.host.tune_first_call(attempt.deployment,
+                                             {memo.shape, run.pointers.data, run.pointers.attributes, run.args.stream});
+                }
                 status = attempt.prepare(memo.shape, false);
                 reason = attempt.reason;
                 if (i == 0 && status == OPDOCK_OK && attempt.plain && memo.repeats) {

@@ -1,6 +1,4 @@
-// A tune file: for each op a list of configs, each a map from knobs to numbers. Hosts do not use tune files yet; this
-// reads the text as they would, within the limits that hold for all YAML.
-#include <charconv>
+// A tune file, in opdock's grammar or FlagGems', read, printed and used for an implementation with two knobs.
 #include <cstdint>
 #include <set>
 #include <string>
@@ -8,6 +6,8 @@
 #include "bounded_yaml.hpp"
 #include "error.hpp"
 #include "message_place.hpp"
+#include "tune/implementation_tuning.hpp"
+#include "tune/tune_file.hpp"
 
 using namespace opdock::core;
 using opdock::fuzz::require;
@@ -48,22 +48,38 @@ class Walk {
     std::size_t nodes_ = 0;
 };
 
-// How many configs a tune file has.
-std::size_t count_configs(const YamlNode &root) {
-    std::size_t configs = 0;
-    for (const auto &[op, list] : root.entries) {
-        for (const YamlNode &config : list.items) {
-            bool numbers = config.type == Type::map;
-            for (const auto &[knob, value] : config.entries) {
-                std::int64_t number = 0;
-                const char *end = value.text.data() + value.text.size();
-                const auto [stop, error] = std::from_chars(value.text.data(), end, number);
-                numbers = numbers && error == std::errc() && stop == end;
-            }
-            configs += numbers ? 1 : 0;
+// The plugin that the file is for.
+struct Acme : Implementation {
+    Acme() {
+        form = std::make_shared<const Signature>(parse_signature(
+            "norm(input: T[..., n], *, causal: bool = false) -> (output: T[..., n]) where T in f32|f16"));
+        op = form->name;
+        impl_id = "vendor.acme";
+        knobs = {{"block", "", OPDOCK_KNOB_INT, 1, 1024, 64}, {"stream", "", OPDOCK_KNOB_BOOL, 0, 1, 0}};
+    }
+};
+
+void check_configs(const Acme &acme, const std::vector<TuneConfig> &configs) {
+    require(configs.size() <= 2 * most_configs, "a section has no more configs than are allowed");
+    for (const TuneConfig &config : configs) {
+        require(parse_config(acme.knobs, config_text(acme.knobs, config)) == config, "configs are within their ranges");
+    }
+}
+
+void use(const TuneFile &file) {
+    static const Acme acme;
+    const ImplementationTuning tuning(acme, &file);
+    std::vector<double> values(tuning.variables().names().size(), 4096);
+    for (const ImplementationSection &section : tuning.sections()) {
+        check_configs(acme, tuning.candidates(section, values));
+        std::string why;
+        if (const auto config = tuning.heuristic(section, values, &why)) {
+            check_configs(acme, {*config});
+        }
+        for (const auto &[key, pinned] : section.pinned) {
+            check_configs(acme, {pinned.config});
         }
     }
-    return configs;
 }
 
 } // namespace
@@ -72,11 +88,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const std::string_view text = opdock::fuzz::text_of(data, size);
     const std::string name = "acme.tune.yaml";
     try {
-        const YamlNode root = parse_bounded_yaml(text, name, OPDOCK_LOAD_FAILED);
-        Walk(text).node(root, 0);
-        require(count_configs(root) <= most_yaml_nodes, "a file has no more configs than values");
+        Walk(text).node(parse_bounded_yaml(text, name, OPDOCK_INVALID_TUNE_FILE), 0);
+        const TuneFile file = parse_tune_file(text, name);
+        use(file);
+        const std::string printed = print_tune_file(file);
+        require(print_tune_file(parse_tune_file(printed, name)) == printed, "what is printed reads as the same");
     } catch (const Error &error) {
-        require(error.status() == OPDOCK_LOAD_FAILED, "an error has the status that was asked for");
+        require(error.status() == OPDOCK_INVALID_TUNE_FILE, "an error has the status that was asked for");
         opdock::fuzz::check_place(error.what(), name, text);
     }
     return 0;

@@ -87,7 +87,7 @@ static const layout_row layout[] = {
     FIELD(opdock_args, workspace, 72, 8),
     FIELD(opdock_args, workspace_size, 80, 8),
 
-    STRUCT(opdock_host, 56),
+    STRUCT(opdock_host, 72),
     FIELD(opdock_host, struct_size, 0, 4),
     FIELD(opdock_host, abi_major, 4, 4),
     FIELD(opdock_host, abi_minor, 8, 4),
@@ -97,6 +97,8 @@ static const layout_row layout[] = {
     FIELD(opdock_host, fail, 32, 8),
     FIELD(opdock_host, get_extension, 40, 8),
     FIELD(opdock_host, call_op, 48, 8),
+    FIELD(opdock_host, dim, 56, 8),
+    FIELD(opdock_host, device_properties, 64, 8),
 
     STRUCT(opdock_knob, 48),
     FIELD(opdock_knob, struct_size, 0, 4),
@@ -123,7 +125,7 @@ static const layout_row layout[] = {
     FIELD(opdock_op, signature, 16, 8),
     FIELD(opdock_op, doc, 24, 8),
 
-    STRUCT(opdock_device_properties, 256),
+    STRUCT(opdock_device_properties, 280),
     FIELD(opdock_device_properties, struct_size, 0, 4),
     FIELD(opdock_device_properties, reserved, 4, 4),
     FIELD(opdock_device_properties, memory, 8, 8),
@@ -131,6 +133,10 @@ static const layout_row layout[] = {
     FIELD(opdock_device_properties, architecture, 144, 32),
     FIELD(opdock_device_properties, uuid, 176, 48),
     FIELD(opdock_device_properties, driver, 224, 32),
+    FIELD(opdock_device_properties, compute_units, 256, 4),
+    FIELD(opdock_device_properties, warp_size, 260, 4),
+    FIELD(opdock_device_properties, shared_memory, 264, 8),
+    FIELD(opdock_device_properties, cache, 272, 8),
 
     STRUCT(opdock_device, 152),
     FIELD(opdock_device, struct_size, 0, 4),

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +15,7 @@
 class FakeHost {
   public:
     FakeHost() {
-        table_.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, call_op);
+        table_.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, device_properties);
         table_.host_data = this;
         table_.log = [](const opdock_host *host, std::int32_t level, const char *message) {
             of(host).logged.emplace_back(level, message);
@@ -26,6 +28,14 @@ class FakeHost {
             of(from->host).called_ops.emplace_back(op);
             return of(from->host).call_op_result;
         };
+        table_.dim = [](const opdock_problem *problem, const char *name) {
+            const FakeHost &fake = of(problem->host);
+            const auto found = fake.dims.find(name);
+            return found != fake.dims.end() ? found->second : -1;
+        };
+        table_.device_properties = [](const opdock_host *host, DLDevice) -> const opdock_device_properties * {
+            return &of(host).properties;
+        };
     }
     FakeHost(const FakeHost &) = delete;
     FakeHost &operator=(const FakeHost &) = delete;
@@ -36,6 +46,8 @@ class FakeHost {
     std::vector<std::string> failures;
     std::vector<std::string> called_ops;
     opdock_status call_op_result = OPDOCK_OK;
+    std::map<std::string, std::int64_t, std::less<>> dims;
+    opdock_device_properties properties = {};
 
   private:
     static FakeHost &of(const opdock_host *host) {

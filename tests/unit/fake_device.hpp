@@ -2,6 +2,7 @@
 // asked.
 #pragma once
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -17,6 +18,8 @@ struct FakeKind {
     int32_t type = kDLExtDev;
     uint32_t flags = 0;
     std::vector<std::string> architectures = {"fk_10", "fk_20"}; // of each device
+    std::string model = "Fake 1";
+    std::string driver = "1.0";
 
     int32_t current = -1;
     const void *captured = nullptr; // the stream that is being captured
@@ -51,6 +54,7 @@ inline opdock_status fake_stream(const opdock_host *, void *user_data, int32_t i
 }
 
 inline opdock_device FakeKind::table() {
+    using Clock = std::chrono::steady_clock;
     opdock_device table = {};
     table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device, event_elapsed);
     table.flags = flags;
@@ -69,6 +73,8 @@ inline opdock_device FakeKind::table() {
         fake.property_sizes.push_back(properties->struct_size);
         const std::string &architecture = fake.architectures.at(static_cast<size_t>(index));
         std::memcpy(properties->architecture, architecture.c_str(), architecture.size() + 1);
+        std::memcpy(properties->name, fake.model.c_str(), fake.model.size() + 1);
+        std::memcpy(properties->driver, fake.driver.c_str(), fake.driver.size() + 1);
         return OPDOCK_OK;
     };
     table.make_current = [](const opdock_host *host, void *user_data, int32_t index) {
@@ -97,8 +103,11 @@ inline opdock_device FakeKind::table() {
         std::free(memory);
         return OPDOCK_OK;
     };
-    table.copy = [](const opdock_host *, void *, void *, DLDevice, const void *, DLDevice, uint64_t,
-                    void *) -> opdock_status { return OPDOCK_OK; };
+    table.copy = [](const opdock_host *, void *, void *to, DLDevice, const void *from, DLDevice, uint64_t bytes,
+                    void *) -> opdock_status {
+        std::memcpy(to, from, bytes);
+        return OPDOCK_OK;
+    };
     table.stream_create = [](const opdock_host *, void *, int32_t, void **) -> opdock_status { return OPDOCK_OK; };
     table.stream_destroy = fake_stream;
     table.stream_synchronize = fake_stream;
@@ -108,12 +117,22 @@ inline opdock_device FakeKind::table() {
         *capturing = stream != nullptr && stream == fake.captured ? 1 : 0;
         return OPDOCK_OK;
     };
-    table.event_create = [](const opdock_host *, void *, int32_t, void **) -> opdock_status { return OPDOCK_OK; };
-    table.event_destroy = [](const opdock_host *, void *, int32_t, void *) -> opdock_status { return OPDOCK_OK; };
-    table.event_record = [](const opdock_host *, void *, int32_t, void *, void *) -> opdock_status {
+    table.event_create = [](const opdock_host *, void *, int32_t, void **event) -> opdock_status {
+        *event = new Clock::time_point;
         return OPDOCK_OK;
     };
-    table.event_elapsed = [](const opdock_host *, void *, int32_t, void *, void *, float *) -> opdock_status {
+    table.event_destroy = [](const opdock_host *, void *, int32_t, void *event) -> opdock_status {
+        delete static_cast<Clock::time_point *>(event);
+        return OPDOCK_OK;
+    };
+    table.event_record = [](const opdock_host *, void *, int32_t, void *event, void *) -> opdock_status {
+        *static_cast<Clock::time_point *>(event) = Clock::now();
+        return OPDOCK_OK;
+    };
+    table.event_elapsed = [](const opdock_host *, void *, int32_t, void *begin, void *end,
+                             float *milliseconds) -> opdock_status {
+        const auto passed = *static_cast<Clock::time_point *>(end) - *static_cast<Clock::time_point *>(begin);
+        *milliseconds = std::chrono::duration<float, std::milli>(passed).count();
         return OPDOCK_OK;
     };
     return table;

@@ -580,7 +580,7 @@ TEST_CASE("the provider's properties are asked once per device, in a struct that
     }
     CHECK(t.fake.count("properties 0") == 1);
     CHECK(t.fake.count("properties 1") == 1);
-    const uint32_t size = OPDOCK_STRUCT_SIZE(opdock_device_properties, driver);
+    const uint32_t size = OPDOCK_STRUCT_SIZE(opdock_device_properties, cache);
     CHECK(t.fake.property_sizes == std::vector<uint32_t>{size, size});
 }
 

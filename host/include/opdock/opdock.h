@@ -37,6 +37,7 @@ extern "C" {
 #define OPDOCK_INVALID_POLICY 105    /* a variable, a file or a setting of a policy is wrong */
 #define OPDOCK_LOAD_FAILED 106       /* a plugin that was asked for by name did not load */
 #define OPDOCK_INTERNAL_ERROR 107    /* a fault of opdock's own */
+#define OPDOCK_INVALID_TUNE_FILE 108 /* a tune file is wrong */
 
 /* The message of this thread's last status other than OPDOCK_OK; "" when there was none. Valid until the thread's next
  * call into opdock. */
@@ -226,10 +227,99 @@ OPDOCK_API opdock_status opdock_describe(opdock_runtime *runtime, char **json);
 OPDOCK_API opdock_status opdock_explain(opdock_runtime *runtime, const char *op, const char *device, const char *dtypes,
                                         const opdock_policy *policy, char **json);
 
+/* The decision for one call, as opdock_explain has it for one key, and with "configs", one for each implementation of
+ * the chain that has knobs: {"impl_id", "config": {"block": 256}, "source": "pinned", "database", "heuristic function",
+ * "heuristic of the tune file" or "defaults", "origin", "dtypes", "key": "n=4096", "bucketed": "n: log2", "candidates":
+ * how many configs there are to tune, "tune_file", "refused"}. "refused" says why it would not take the call; the
+ * other keys are then absent. `args` as for opdock_prepare. */
+OPDOCK_API opdock_status opdock_explain_call(opdock_handle *handle, const opdock_args *args,
+                                             const opdock_policy *policy, char **json);
+
 /* What `plugin-ls --check` says of one plugin file, as JSON: {"path", "status": "ok" or "rejected", "code", "reason",
  * "note": {...} or null, "warnings": [...], "build_id"}. Runs none of the file's code. Needs no open runtime. What
  * hosts of this user learnt of the file (PLUGIN_SCAN_CACHE) is among the warnings. */
 OPDOCK_API opdock_status opdock_check_file(const char *path, char **json);
+
+/* --- devices ------------------------------------------------------------------------------------------------------
+ * What a device's provider offers, for programs and tools that have no other way to its memory. A device that nobody
+ * provides gives OPDOCK_UNSUPPORTED. Streams are the kind's native handles; null is its default stream. */
+
+/* "cuda:1", or "cuda" for its first. OPDOCK_INVALID_ARGUMENT for anything else. */
+OPDOCK_API opdock_status opdock_find_device(opdock_runtime *runtime, const char *text, DLDevice *device);
+
+/* Every device there is, as JSON: [{"device": "cuda:0", "kind", "name", "architecture", "driver", "uuid", "memory",
+ * "compute_units", "warp_size", "shared_memory", "cache"}]; for a kind whose provider fails, {"kind", "problem"}. Opens
+ * the plugins that provide devices. */
+OPDOCK_API opdock_status opdock_devices(opdock_runtime *runtime, char **json);
+
+/* Memory aligned to 256 bytes, in stream order: see opdock_device.allocate and free. */
+OPDOCK_API opdock_status opdock_device_allocate(opdock_runtime *runtime, DLDevice device, void *stream, uint64_t bytes,
+                                                void **memory);
+OPDOCK_API opdock_status opdock_device_free(opdock_runtime *runtime, DLDevice device, void *stream, void *memory);
+
+/* Between a device and the host, or within a device, in stream order. */
+OPDOCK_API opdock_status opdock_device_copy(opdock_runtime *runtime, void *to, DLDevice to_device, const void *from,
+                                            DLDevice from_device, uint64_t bytes, void *stream);
+
+/* Waits until what was queued on the stream has run. */
+OPDOCK_API opdock_status opdock_device_synchronize(opdock_runtime *runtime, DLDevice device, void *stream);
+
+/* --- tuning -------------------------------------------------------------------------------------------------------
+ * docs/tuning.md has what configs are, where they come from and the format of tune files. */
+
+/* opdock_tune_options.strategy */
+#define OPDOCK_TUNE_HALVING 0u    /* the slower half of the configs leaves after each round */
+#define OPDOCK_TUNE_EXHAUSTIVE 1u /* all configs are timed equally often */
+/* opdock_tune_options.flags */
+#define OPDOCK_TUNE_COLD 1u    /* caches are flushed before each run */
+#define OPDOCK_TUNE_DRY_RUN 2u /* nothing is kept, in this process or in the database */
+#define OPDOCK_TUNE_AGAIN 4u   /* also what the database knows already */
+
+typedef struct opdock_tune_options {
+    uint32_t struct_size;
+    uint32_t strategy; /* an OPDOCK_TUNE_ value */
+    uint32_t flags;    /* OPDOCK_TUNE_ bits */
+    uint32_t reserved;
+    /* The implementation; null takes the head of the op's chain. */
+    const char *impl_id;
+    /* Seconds; 0 takes 10. What was not timed by then does not win. */
+    double budget;
+    /* Called on this thread after each step with how many of how many were made, and the seconds since the start;
+     * 0 stops, with what is known by then. May be null. */
+    int32_t (*progress)(void *user_data, uint64_t done, uint64_t total, double seconds);
+    void *user_data;
+} opdock_tune_options;
+
+/* Finds the fastest config of an implementation for calls like this one, by running it with each, and keeps it in the
+ * database. `args` as for a call, with data: its outputs are written again and again, and inputs that it writes hold in
+ * the end what they held before. A config that computes something else than the one in force never wins, nor one that
+ * is not clearly faster. Blocks until it is done; one at a time in a runtime. `options` may be null.
+ *
+ * JSON: {"op", "impl_id", "device", "model", "architecture", "driver", "dtypes", "key", "bucketed", "outcome":
+ * "tuned", "known" (in the database already) or "pinned" (by the tune file, which wins over the database), "origin",
+ * "before": RUN and its "source", "best": RUN, "gain": before / best, "tried": [RUN], "complete", "seconds", "kept",
+ * "problem": why it was not kept}; RUN is {"config", "microseconds" (median of one run), "spread" (between the
+ * quartiles, as a fraction), "samples", "refused", "wrong"}. OPDOCK_UNSUPPORTED when there is nothing to tune. */
+OPDOCK_API opdock_status opdock_tune(opdock_handle *handle, const opdock_args *args, const opdock_tune_options *options,
+                                     char **json);
+
+/* What the database knows of the implementations and devices that are there, as a tune file whose sections pin it. Null
+ * `op` or `impl_id`: all. */
+OPDOCK_API opdock_status opdock_tune_export(opdock_runtime *runtime, const char *op, const char *impl_id, char **yaml);
+
+/* The other way round: puts what `yaml`, a tune file called `name` in messages, pins into the database, as far as it is
+ * about implementations and devices that are there. Sets *count to how many configs. OPDOCK_INVALID_TUNE_FILE with
+ * every problem, and nothing is kept, when an entry is wrong. */
+OPDOCK_API opdock_status opdock_tune_import(opdock_runtime *runtime, const char *yaml, const char *name,
+                                            uint64_t *count);
+
+/* Tune files as one: what is for the same implementations, devices and dtypes is joined, and the pinned entries of
+ * later texts win. One text may be a FlagGems tune_configs.yaml, and comes out in opdock's grammar. `names` are for
+ * messages. *warnings holds a line for each entry that was left out; null: none. Needs no runtime. */
+OPDOCK_API opdock_status opdock_tune_merge(const char *const *texts, const char *const *names, uint32_t count,
+                                           char **yaml, char **warnings);
+
+/* --- counting ----------------------------------------------------------------------------------------------------- */
 
 /* How many calls an implementation served in this process, prepared calls not counted. OPDOCK_UNKNOWN_OP or
  * OPDOCK_INVALID_ARGUMENT when there is no such op or implementation of it. */

@@ -145,6 +145,28 @@ class Op {
         return prepare(Args(inputs, outputs, attributes), nullptr);
     }
 
+    // The decision for one call, and the config of each implementation, as JSON; see opdock_explain_call.
+    std::string explain(const Args &args) const {
+        char *json = nullptr;
+        detail::check(opdock_explain_call(handle_, &args.c(), nullptr, &json));
+        return detail::take(json);
+    }
+    std::string explain(std::initializer_list<TensorArg> inputs, std::initializer_list<TensorArg> outputs,
+                        std::initializer_list<Attribute> attributes = {}) const {
+        return explain(Args(inputs, outputs, attributes));
+    }
+    // Finds and keeps the fastest config; JSON, see opdock_tune.
+    std::string tune(const Args &args, const opdock_tune_options *options = nullptr) const {
+        char *json = nullptr;
+        detail::check(opdock_tune(handle_, &args.c(), options, &json));
+        return detail::take(json);
+    }
+    std::string tune(std::initializer_list<TensorArg> inputs, std::initializer_list<TensorArg> outputs,
+                     std::initializer_list<Attribute> attributes = {},
+                     const opdock_tune_options *options = nullptr) const {
+        return tune(Args(inputs, outputs, attributes), options);
+    }
+
     // See opdock_signature_json.
     std::string signature_json() const {
         char *json = nullptr;
@@ -252,6 +274,33 @@ class Host {
                                      dtypes.empty() ? nullptr : dtypes.c_str(), nullptr, &json));
         return detail::take(json);
     }
+    // What the tuning database knows, as a tune file; see opdock_tune_export. Empty: all.
+    std::string export_tuning(const std::string &op = {}, const std::string &impl_id = {}) const {
+        char *yaml = nullptr;
+        detail::check(opdock_tune_export(runtime_.get(), op.empty() ? nullptr : op.c_str(),
+                                         impl_id.empty() ? nullptr : impl_id.c_str(), &yaml));
+        return detail::take(yaml);
+    }
+    // Puts what a tune file pins into the database; how many configs. `name` is for messages.
+    uint64_t import_tuning(const std::string &yaml, const std::string &name) const {
+        uint64_t count = 0;
+        detail::check(opdock_tune_import(runtime_.get(), yaml.c_str(), name.c_str(), &count));
+        return count;
+    }
+
+    // "cuda:1", "cuda"
+    DLDevice device(const std::string &text) const {
+        DLDevice device{};
+        detail::check(opdock_find_device(runtime_.get(), text.c_str(), &device));
+        return device;
+    }
+    // Every device there is, as JSON; see opdock_devices.
+    std::string devices() const {
+        char *json = nullptr;
+        detail::check(opdock_devices(runtime_.get(), &json));
+        return detail::take(json);
+    }
+
     // How many calls an implementation served, prepared ones not counted.
     uint64_t served(const std::string &op, const std::string &impl_id) const {
         uint64_t count = 0;

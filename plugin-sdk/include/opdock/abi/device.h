@@ -21,11 +21,16 @@
 typedef struct opdock_device_properties {
     uint32_t struct_size;
     uint32_t reserved;
-    uint64_t memory; /* bytes */
-    char name[128];
+    uint64_t memory;       /* bytes */
+    char name[128];        /* the model: "NVIDIA H200". Tuned configs of one model serve every device of it. */
     char architecture[32]; /* "sm_90" */
     char uuid[48];
-    char driver[32];
+    char driver[32]; /* its version */
+    /* What heuristics go by; 0 where it is not known. */
+    uint32_t compute_units; /* multiprocessors, compute units, cores */
+    uint32_t warp_size;     /* threads that run in lockstep: 32, 64; 1 on a CPU */
+    uint64_t shared_memory; /* bytes of fast memory that one block of threads can have */
+    uint64_t cache;         /* bytes of the last level that all compute units share */
 } opdock_device_properties;
 
 /* flags */

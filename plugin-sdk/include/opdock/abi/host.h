@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include <dlpack/dlpack.h>
+
 #include "opdock/abi/args.h"
 #include "opdock/abi/problem.h"
 #include "opdock/abi/status.h"
@@ -14,6 +16,8 @@
 #define OPDOCK_LOG_INFO 1
 #define OPDOCK_LOG_WARNING 2
 #define OPDOCK_LOG_ERROR 3
+
+struct opdock_device_properties;
 
 typedef struct opdock_host {
     uint32_t struct_size;
@@ -39,6 +43,15 @@ typedef struct opdock_host {
      * `from`'s own, so that a composite never calls itself. Returns a plugin status: OPDOCK_UNSUPPORTED when nothing
      * can serve the op. The message is left as if by `fail`, so that a kernel may return the status as it is. */
     opdock_status (*call_op)(const opdock_problem *from, const char *op, const opdock_args *args);
+
+    /* [any thread, inside a kernel or callback that was given `problem`] The size of a dim of the plugin's own
+     * signature by its name, as tune files see it: "n"; "rows" is how many elements `...` stands for (1 without one).
+     * For a dim that each tensor of a list has for itself, the sum over the list. -1 when there is no such dim. */
+    int64_t (*dim)(const opdock_problem *problem, const char *name);
+
+    /* [any thread] What the device's provider says of it, asked once; valid until the host is closed. Null for a device
+     * that is not there or that no plugin provides, and where the provider failed to say. */
+    const struct opdock_device_properties *(*device_properties)(const struct opdock_host *host, DLDevice device);
 } opdock_host;
 
 #endif

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "opdock/abi/call.h"
+#include "opdock/abi/device.h"
 #include "opdock/abi/host.h"
 #include "opdock/abi/problem.h"
 #include "opdock/cpp/dtype.hpp"
@@ -103,7 +104,20 @@ class Problem {
         return problem_->knobs[i];
     }
 
+    // The size of a dim by its name in the plugin's signature; "rows" is how many elements `...` stands for.
+    std::int64_t dim(const char *name) const {
+        const std::int64_t size = problem_->host->dim(problem_, name);
+        if (size < 0)
+            throw std::logic_error("the implementation asks for dim '" + std::string(name) +
+                                   "', and the signature has none of that name");
+        return size;
+    }
+
     DLDevice device() const noexcept { return problem_->device; }
+    // Null where the device's provider does not say.
+    const opdock_device_properties *device_properties() const {
+        return problem_->host->device_properties(problem_->host, problem_->device);
+    }
     template<class T>
     T *user_data() const noexcept {
         return static_cast<T *>(problem_->user_data);

@@ -1,0 +1,192 @@
+#include "tune/deployment_tuning.hpp"
+
+#include <filesystem>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "database.hpp"
+
+namespace opdock::core {
+
+const char *source_name(ConfigSource source) {
+    switch (source) {
+    case ConfigSource::pinned:
+        return "pinned";
+    case ConfigSource::database:
+        return "database";
+    case ConfigSource::heuristic_function:
+        return "heuristic function";
+    case ConfigSource::heuristic_file:
+        return "heuristic of the tune file";
+    case ConfigSource::given:
+        return "given";
+    default:
+        return "defaults";
+    }
+}
+
+DeploymentTuning::DeploymentTuning(const ImplementationTuning &tuning, std::string file,
+                                   const opdock_device_properties &device, bool ordered_architectures,
+                                   TuneIdentity identity, const TuneDatabase &database, std::string *problem)
+    : tuning_(tuning), file_(std::filesystem::path(file).filename().string()), device_(device),
+      ordered_(ordered_architectures), identity_(std::move(identity)) {
+    try {
+        for (TuneEntry &entry : database.read(identity_)) {
+            if (auto config = parse_config(tuning_.implementation().knobs, entry.config)) {
+                tuned_.insert_or_assign(entry.space + "|" + entry.dtypes + "|" + entry.key,
+                                        Tuned{std::move(*config), entry.microseconds, entry.default_microseconds});
+            }
+        }
+    } catch (const DatabaseError &error) {
+        *problem = error.what();
+    }
+}
+
+DeploymentTuning::Call DeploymentTuning::call_of(const opdock_problem &problem) const {
+    Call call;
+    call.dtypes = dtypes_of(*tuning_.implementation().form, problem);
+    call.values = tuning_.variables().values(problem, call.dtypes, device_);
+    return call;
+}
+
+const DeploymentTuning::Plan &DeploymentTuning::plan_for(const std::vector<uint32_t> &dtypes) const {
+    const std::lock_guard lock(mutex_);
+    const auto [place, is_new] = plans_.try_emplace(dtypes);
+    if (is_new) {
+        Plan &plan = place->second;
+        for (const ImplementationSection &section : tuning_.sections()) {
+            if (!section.is_for(dtypes, device_, ordered_)) {
+                continue;
+            }
+            if (!section.pinned.empty()) {
+                plan.pinned.push_back(&section);
+            }
+            if (plan.space == nullptr && !section.space.empty()) {
+                plan.space = &section;
+            }
+            if (plan.heuristics == nullptr && !section.heuristics.empty()) {
+                plan.heuristics = &section;
+            }
+        }
+    }
+    return place->second;
+}
+
+std::string DeploymentTuning::name_of(const ImplementationSection &section, const std::string &dtypes,
+                                      const std::string &key) const {
+    return section.space + "|" + dtypes + "|" + key;
+}
+
+std::optional<ChosenConfig> DeploymentTuning::look_up(const opdock_problem &problem) const {
+    if (tuning_.sections().empty()) {
+        return {};
+    }
+    const Call call = call_of(problem);
+    const Plan &plan = plan_for(call.dtypes);
+    for (const ImplementationSection *section : plan.pinned) {
+        const auto found = section->pinned.find(section->key.of(tuning_.variables(), call.values));
+        if (found != section->pinned.end()) {
+            return ChosenConfig{found->second.config, ConfigSource::pinned,
+                                fmt::format("{}:{}", file_, found->second.line)};
+        }
+    }
+    if (plan.space == nullptr) {
+        return {};
+    }
+    const std::string name =
+        name_of(*plan.space, tuple_text(call.dtypes), plan.space->key.of(tuning_.variables(), call.values));
+    const std::lock_guard lock(mutex_);
+    const auto found = tuned_.find(name);
+    if (found == tuned_.end()) {
+        return {};
+    }
+    return ChosenConfig{found->second.config, ConfigSource::database,
+                        fmt::format("{:.3g} us when it was tuned, {:.3g} us before", found->second.microseconds,
+                                    found->second.default_microseconds)};
+}
+
+std::optional<ChosenConfig> DeploymentTuning::heuristic(const opdock_problem &problem, std::string *why) const {
+    if (tuning_.sections().empty()) {
+        return {};
+    }
+    const Call call = call_of(problem);
+    const ImplementationSection *section = plan_for(call.dtypes).heuristics;
+    if (section == nullptr) {
+        return {};
+    }
+    std::optional<TuneConfig> config = tuning_.heuristic(*section, call.values, why);
+    if (!config) {
+        *why = fmt::format("{}:{}: {}", file_, section->line, *why);
+        return {};
+    }
+    return ChosenConfig{std::move(*config), ConfigSource::heuristic_file, fmt::format("{}:{}", file_, section->line)};
+}
+
+TuneTask DeploymentTuning::task(const opdock_problem &problem) const {
+    const Call call = call_of(problem);
+    TuneTask task{plan_for(call.dtypes).space, tuple_text(call.dtypes), {}, {}, {}};
+    if (task.section != nullptr) {
+        task.key = task.section->key.of(tuning_.variables(), call.values);
+        task.key_text = task.section->key.text(tuning_.variables());
+        task.candidates = tuning_.candidates(*task.section, call.values);
+    }
+    return task;
+}
+
+void DeploymentTuning::take(const TuneTask &task, const TuneConfig &config, double microseconds,
+                            double default_microseconds) {
+    const std::lock_guard lock(mutex_);
+    tuned_.insert_or_assign(name_of(*task.section, task.dtypes, task.key),
+                            Tuned{config, microseconds, default_microseconds});
+}
+
+bool DeploymentTuning::is_first_try(const TuneTask &task) {
+    const std::lock_guard lock(mutex_);
+    return tried_.insert(name_of(*task.section, task.dtypes, task.key)).second;
+}
+
+std::vector<TuneEntry> DeploymentTuning::adopt(const ImplementationTuning &given,
+                                               std::vector<std::string> &problems) const {
+    std::vector<TuneEntry> entries;
+    const Signature &form = *tuning_.implementation().form;
+    for (const ImplementationSection &section : given.sections()) {
+        std::vector<std::vector<uint32_t>> tuples = section.dtypes;
+        if (tuples.empty() && form.dtype_variables.empty()) {
+            tuples.emplace_back();
+        }
+        for (const std::vector<uint32_t> &tuple : tuples) {
+            if (section.pinned.empty() || !section.is_for(tuple, device_, ordered_)) {
+                continue;
+            }
+            const ImplementationSection *space = plan_for(tuple).space;
+            if (space == nullptr || space->key.text(tuning_.variables()) != section.key.text(given.variables())) {
+                problems.push_back(fmt::format(
+                    "op '{}', '{}': the tune file of the plugin has {}, so that these entries would never be found",
+                    identity_.op, identity_.impl_id,
+                    space == nullptr ? "no configs for these dtypes"
+                                     : "another key (" + space->key.text(tuning_.variables()) + ")"));
+                continue;
+            }
+            for (const auto &[key, pinned] : section.pinned) {
+                entries.push_back({space->space, tuple_text(tuple), key,
+                                   config_text(tuning_.implementation().knobs, pinned.config), 0, 0});
+            }
+        }
+    }
+    return entries;
+}
+
+std::vector<TuneEntry> DeploymentTuning::entries() const {
+    std::vector<TuneEntry> entries;
+    const std::lock_guard lock(mutex_);
+    for (const auto &[name, tuned] : tuned_) {
+        const size_t first = name.find('|');
+        const size_t second = name.find('|', first + 1);
+        entries.push_back({name.substr(0, first), name.substr(first + 1, second - first - 1), name.substr(second + 1),
+                           config_text(tuning_.implementation().knobs, tuned.config), tuned.microseconds,
+                           tuned.default_microseconds});
+    }
+    return entries;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,117 @@
+#include "tune/device_memory.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "error.hpp"
+#include "host.hpp"
+#include "plugin_call.hpp"
+
+namespace opdock::core {
+namespace {
+
+const opdock_device &table_of(const Host &host, DLDevice device) {
+    const DeviceProvider *provider = find_provider(host.catalog().providers, device.device_type);
+    if (provider == nullptr) {
+        throw Error(OPDOCK_UNSUPPORTED, fmt::format("nobody provides {}, so that nothing can be timed there",
+                                                    device_text(host.catalog().providers, device)));
+    }
+    return provider->table;
+}
+
+} // namespace
+
+DeviceAccess::DeviceAccess(const Host &host, DLDevice device, void *stream)
+    : host_(host), device_(device), stream_(stream), table_(table_of(host, device)) {}
+
+template<class Call>
+void DeviceAccess::check(const char *what, Call call) const {
+    const opdock_status status = call_plugin(call);
+    if (status != OPDOCK_OK) {
+        throw Error(status, fmt::format("{} on {} failed: {}", what, device_text(host_.catalog().providers, device_),
+                                        take_message(status)));
+    }
+}
+
+void *DeviceAccess::allocate(uint64_t bytes) const {
+    void *memory = nullptr;
+    if (bytes != 0) {
+        check("allocating", [&] {
+            return table_.allocate(&host_.api(), table_.user_data, device_.device_id, stream_, bytes, &memory);
+        });
+    }
+    return memory;
+}
+
+void DeviceAccess::free(void *memory) const {
+    if (memory != nullptr) {
+        check("freeing",
+              [&] { return table_.free(&host_.api(), table_.user_data, device_.device_id, stream_, memory); });
+    }
+}
+
+void DeviceAccess::copy(void *to, DLDevice to_device, const void *from, DLDevice from_device, uint64_t bytes) const {
+    if (bytes != 0) {
+        check("copying", [&] {
+            return table_.copy(&host_.api(), table_.user_data, to, to_device, from, from_device, bytes, stream_);
+        });
+    }
+}
+
+void DeviceAccess::copy_to_host(void *to, const void *from, uint64_t bytes) const {
+    copy(to, {kDLCPU, 0}, from, device_, bytes);
+    synchronize();
+}
+
+void DeviceAccess::copy_from_host(void *to, const void *from, uint64_t bytes) const {
+    copy(to, device_, from, {kDLCPU, 0}, bytes);
+    synchronize();
+}
+
+void DeviceAccess::copy(void *to, const void *from, uint64_t bytes) const {
+    copy(to, device_, from, device_, bytes);
+    synchronize();
+}
+
+void DeviceAccess::synchronize() const {
+    check("waiting",
+          [&] { return table_.stream_synchronize(&host_.api(), table_.user_data, device_.device_id, stream_); });
+}
+
+DeviceMemory::~DeviceMemory() {
+    try {
+        access_.free(memory_);
+    } catch (...) { // NOLINT(bugprone-empty-catch): it was used for measuring only; the device will say so again
+    }
+}
+
+DeviceEvent::DeviceEvent(const DeviceAccess &access) : access_(access) {
+    access_.check("making an event", [&] {
+        return access_.table_.event_create(&access_.host_.api(), access_.table_.user_data, access_.device_.device_id,
+                                           &event_);
+    });
+}
+
+DeviceEvent::~DeviceEvent() {
+    call_plugin([&] {
+        return access_.table_.event_destroy(&access_.host_.api(), access_.table_.user_data, access_.device_.device_id,
+                                            event_);
+    });
+}
+
+void DeviceEvent::record() {
+    access_.check("recording an event", [&] {
+        return access_.table_.event_record(&access_.host_.api(), access_.table_.user_data, access_.device_.device_id,
+                                           event_, access_.stream_);
+    });
+}
+
+double DeviceEvent::microseconds_until(const DeviceEvent &end) const {
+    float milliseconds = 0;
+    access_.check("timing", [&] {
+        return access_.table_.event_elapsed(&access_.host_.api(), access_.table_.user_data, access_.device_.device_id,
+                                            event_, end.event_, &milliseconds);
+    });
+    return static_cast<double>(milliseconds) * 1000;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,192 @@
+#include "tune/expression.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include <muParser.h>
+
+#include "spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+constexpr double largest = 9007199254740992; // 2^53: beyond it doubles skip integers
+
+double next_pow2(double x) {
+    return x <= 1        ? 1
+           : x > largest ? HUGE_VAL
+                         : static_cast<double>(std::bit_ceil(static_cast<uint64_t>(std::ceil(x))));
+}
+
+double prev_pow2(double x) {
+    return x < 2 ? 1 : x > largest ? HUGE_VAL : static_cast<double>(std::bit_floor(static_cast<uint64_t>(x)));
+}
+
+double ceil_div(double a, double b) {
+    return std::ceil(a / b);
+}
+
+double round_up(double a, double b) {
+    return std::ceil(a / b) * b;
+}
+
+double two(double a) {
+    return std::log2(a);
+}
+
+constexpr std::array<std::string_view, 11> functions = {"min",  "max",       "abs",       "floor",    "ceil",    "log2",
+                                                        "sqrt", "next_pow2", "prev_pow2", "ceil_div", "round_up"};
+
+// None of muParser's own functions and constants: a file must mean the same under every version of it.
+mu::Parser make_parser() {
+    mu::Parser parser;
+    parser.ClearFun();
+    parser.ClearConst();
+    parser.ClearPostfixOprt();
+    parser.DefineNameChars("0123456789_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.");
+    parser.DefineOprt("%", static_cast<double (*)(double, double)>(std::fmod), mu::prMUL_DIV, mu::oaLEFT, true);
+    parser.DefineFun("min", static_cast<double (*)(double, double)>(std::fmin));
+    parser.DefineFun("max", static_cast<double (*)(double, double)>(std::fmax));
+    parser.DefineFun("abs", static_cast<double (*)(double)>(std::fabs));
+    parser.DefineFun("floor", static_cast<double (*)(double)>(std::floor));
+    parser.DefineFun("ceil", static_cast<double (*)(double)>(std::ceil));
+    parser.DefineFun("log2", two);
+    parser.DefineFun("sqrt", static_cast<double (*)(double)>(std::sqrt));
+    parser.DefineFun("next_pow2", next_pow2);
+    parser.DefineFun("prev_pow2", prev_pow2);
+    parser.DefineFun("ceil_div", ceil_div);
+    parser.DefineFun("round_up", round_up);
+    return parser;
+}
+
+bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+// The first name that is neither a variable nor, before a parenthesis, a function.
+std::optional<TuneExpression::Fault> find_unknown_name(std::string_view text, std::span<const std::string> names) {
+    for (size_t begin = 0; begin < text.size();) {
+        size_t end = begin + 1;
+        if (is_digit(text[begin])) { // a number, 1e5 too
+            end = std::min(text.find_first_not_of("0123456789.eE", begin), text.size());
+        } else if (is_letter(text[begin])) {
+            while (end < text.size() && (is_letter(text[end]) || is_digit(text[end]))) {
+                ++end;
+            }
+            const std::string_view name = text.substr(begin, end - begin);
+            const size_t next = text.find_first_not_of(' ', end);
+            const bool calls = next != std::string_view::npos && text[next] == '(';
+            std::vector<std::string_view> known(functions.begin(), functions.end());
+            if (!calls) {
+                known.assign(names.begin(), names.end());
+            }
+            if (std::find(known.begin(), known.end(), name) == known.end()) {
+                return TuneExpression::Fault{std::string(calls ? "unknown function " : "unknown name ") + quote(name) +
+                                                 did_you_mean(name, known),
+                                             begin};
+            }
+        }
+        begin = end;
+    }
+    return {};
+}
+
+std::string explained(const mu::Parser::exception_type &error) {
+    std::string message = error.GetMsg();
+    while (!message.empty() && (message.back() == '.' || message.back() == '\n')) {
+        message.pop_back();
+    }
+    return message;
+}
+
+} // namespace
+
+struct TuneExpression::Parsed {
+    mu::Parser parser;
+    std::string text;
+    std::vector<size_t> reads;
+    std::vector<double> values; // what the parser reads
+    std::mutex mutex;
+
+    Parsed(std::string of, std::span<const std::string> names) : parser(make_parser()), text(std::move(of)) {
+        values.resize(names.size());
+        for (size_t i = 0; i < names.size(); ++i) {
+            parser.DefineVar(names[i], &values[i]);
+        }
+        parser.SetExpr(text);
+        for (const auto &[name, where] : parser.GetUsedVar()) {
+            reads.push_back(static_cast<size_t>(where - values.data()));
+        }
+        std::sort(reads.begin(), reads.end());
+        (void)parser.Eval();
+    }
+};
+
+std::optional<TuneExpression::Fault> TuneExpression::find_fault(const std::string &text,
+                                                                std::span<const std::string> names) {
+    if (text.empty()) {
+        return Fault{"an expression is expected, and nothing stands here", 0};
+    }
+    if (text.size() > most_bytes) {
+        return Fault{"the expression is longer than " + std::to_string(most_bytes) + " bytes", most_bytes};
+    }
+    size_t depth = 0;
+    for (size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (c == '(' && ++depth > most_depth) {
+            return Fault{"parentheses are nested deeper than " + std::to_string(most_depth) + " levels", i};
+        }
+        depth -= c == ')' && depth > 0 ? 1 : 0;
+        if (c == '=' && (i + 1 == text.size() || text[i + 1] != '=') &&
+            (i == 0 || std::string_view("=<>!").find(text[i - 1]) == std::string_view::npos)) {
+            return Fault{"'=' assigns; a comparison is '=='", i};
+        }
+        if (c == '"' || c == '{' || c == '}' || c == ';') {
+            return Fault{"unexpected " + quote(std::string_view(&c, 1)), i};
+        }
+        if (c == ',' && depth == 0) {
+            return Fault{"unexpected ','", i};
+        }
+    }
+    if (std::optional<Fault> unknown = find_unknown_name(text, names)) {
+        return unknown;
+    }
+    try {
+        const Parsed parsed(text, names);
+    } catch (const mu::Parser::exception_type &error) {
+        return Fault{explained(error), static_cast<size_t>(std::max(error.GetPos(), 0))};
+    }
+    return {};
+}
+
+TuneExpression::TuneExpression(std::string text, std::span<const std::string> names)
+    : parsed_(std::make_unique<Parsed>(std::move(text), names)) {}
+TuneExpression::TuneExpression(TuneExpression &&) noexcept = default;
+TuneExpression &TuneExpression::operator=(TuneExpression &&) noexcept = default;
+TuneExpression::~TuneExpression() = default;
+
+const std::string &TuneExpression::text() const {
+    return parsed_->text;
+}
+
+const std::vector<size_t> &TuneExpression::reads() const {
+    return parsed_->reads;
+}
+
+std::optional<double> TuneExpression::evaluate(std::span<const double> values) const {
+    const std::lock_guard lock(parsed_->mutex);
+    std::copy(values.begin(), values.end(), parsed_->values.begin());
+    const double result = parsed_->parser.Eval();
+    return std::isfinite(result) ? std::optional(result) : std::nullopt;
+}
+
+} // namespace opdock::core

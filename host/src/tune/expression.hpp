@@ -1,0 +1,51 @@
+// Arithmetic in tune files: "min(1024, next_pow2(n))", "block * vec <= n". muParser evaluates it, on doubles.
+//
+// + - * / % ^, < <= > >= == != && ||, CONDITION ? A : B, min max abs floor ceil log2 sqrt, and of our own
+//   next_pow2(x)   the smallest power of two that is not less than x (1 for x <= 1)
+//   prev_pow2(x)   the largest power of two that is not more than x (1 for x < 2)
+//   ceil_div(a, b) how many times b is needed to cover a
+//   round_up(a, b) the smallest multiple of b that is not less than a
+// Division is not rounded.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opdock::core {
+
+class TuneExpression {
+  public:
+    // What cannot be evaluated, and where in the text (from 0).
+    struct Fault {
+        std::string message;
+        size_t at;
+    };
+
+    static constexpr size_t most_bytes = 512;
+    static constexpr size_t most_depth = 32; // of parentheses
+
+    // `names` are the variables that evaluate() has values for, in that order.
+    static std::optional<Fault> find_fault(const std::string &text, std::span<const std::string> names);
+
+    // Of a text without fault.
+    TuneExpression(std::string text, std::span<const std::string> names);
+    TuneExpression(TuneExpression &&) noexcept;
+    TuneExpression &operator=(TuneExpression &&) noexcept;
+    ~TuneExpression();
+
+    const std::string &text() const;
+    // Which of the names it reads.
+    const std::vector<size_t> &reads() const;
+    // A value for each name. What has no finite result is nothing. One thread at a time is in it.
+    std::optional<double> evaluate(std::span<const double> values) const;
+
+  private:
+    struct Parsed;
+    std::unique_ptr<Parsed> parsed_;
+};
+
+} // namespace opdock::core

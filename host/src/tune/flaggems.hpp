@@ -1,0 +1,22 @@
+// FlagGems' tune_configs.yaml: a list of configs for each op, or what they are generated from.
+//
+//     mm:                                  softmax:
+//       - META: {BLOCK_M: 64}                - gen: true
+//         num_warps: 4                         param_map: {META: {TILE_N: tile_n}, num_warps: warps}
+//                                              tile_n: [1024, 2048]
+//                                              warps: [4, 8]
+//
+// What an entry does not say of num_stages, num_warps and num_ctas is 2, 4 and 1. The names of META's fields and of the
+// launch options are those of the knobs. In param_map a source is the name of a list, a list, or one value; a META that
+// is no map names a list of whole METAs.
+#pragma once
+
+#include "bounded_yaml.hpp"
+#include "tune/tune_file.hpp"
+
+namespace opdock::core {
+
+// Of a top-level map without a schema.
+void read_flaggems(const YamlNode &root, TuneFile &into);
+
+} // namespace opdock::core

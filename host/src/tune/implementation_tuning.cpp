@@ -1,0 +1,447 @@
+#include "tune/implementation_tuning.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "architecture.hpp"
+#include "digest.hpp"
+#include "dtype.hpp"
+#include "spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+std::vector<std::string_view> names_of(const std::vector<Knob> &knobs) {
+    std::vector<std::string_view> names;
+    for (const Knob &knob : knobs) {
+        names.push_back(knob.name);
+    }
+    return names;
+}
+
+std::vector<std::string_view> views(const std::vector<std::string> &texts) {
+    return {texts.begin(), texts.end()};
+}
+
+std::optional<std::vector<uint32_t>> parse_tuple(const PlacedText &text, size_t n_variables,
+                                                 std::vector<TuneProblem> &problems) {
+    std::vector<uint32_t> tuple;
+    for (size_t begin = 0; begin <= text.text.size();) {
+        const size_t end = std::min(text.text.find(',', begin), text.text.size());
+        const std::string_view name = trimmed(std::string_view(text.text).substr(begin, end - begin));
+        const std::optional<uint32_t> dtype = parse_dtype(name);
+        if (!dtype) {
+            problems.push_back({text.place, quote(name) + " is no dtype; expected " OPDOCK_DTYPE_NAMES});
+            return {};
+        }
+        tuple.push_back(*dtype);
+        begin = end + 1;
+    }
+    if (tuple.size() == 1 && n_variables > 1) {
+        tuple.resize(n_variables, tuple.front()); // one for all
+    }
+    if (tuple.size() != n_variables) {
+        problems.push_back(
+            {text.place, fmt::format("dtypes {}: the op has {} dtype variables", quote(text.text), n_variables)});
+        return {};
+    }
+    return tuple;
+}
+
+} // namespace
+
+std::string config_text(const std::vector<Knob> &knobs, const TuneConfig &config) {
+    std::string text;
+    for (size_t i = 0; i < knobs.size(); ++i) {
+        text += fmt::format("{}{}={}", text.empty() ? "" : " ", knobs[i].name, config[i]);
+    }
+    return text;
+}
+
+std::optional<TuneConfig> parse_config(const std::vector<Knob> &knobs, std::string_view text) {
+    TuneConfig config(knobs.size());
+    std::vector<bool> given(knobs.size());
+    while (!text.empty()) {
+        const size_t end = std::min(text.find(' '), text.size());
+        const std::string_view part = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        const size_t equals = part.rfind('=');
+        if (equals == std::string_view::npos) {
+            return {};
+        }
+        const auto knob = std::find_if(knobs.begin(), knobs.end(),
+                                       [&](const Knob &one) { return one.name == part.substr(0, equals); });
+        const auto i = static_cast<size_t>(knob - knobs.begin());
+        if (knob == knobs.end() || given[i]) {
+            return {};
+        }
+        const auto [stop, error] = std::from_chars(part.data() + equals + 1, part.data() + part.size(), config[i]);
+        if (error != std::errc() || stop != part.data() + part.size() || config[i] < knob->minimum ||
+            config[i] > knob->maximum) {
+            return {};
+        }
+        given[i] = true;
+    }
+    return std::all_of(given.begin(), given.end(), [](bool one) { return one; }) ? std::optional(config) : std::nullopt;
+}
+
+// --- keys -----------------------------------------------------------------------------------------------------------
+
+TuneKey::TuneKey(const TuneVariables &variables) {
+    for (size_t i = 0; i < variables.n_dims(); ++i) {
+        parts_.push_back({i, {Bucket::Kind::log2, 1}});
+    }
+}
+
+TuneKey::TuneKey(const TuneSection &section, const TuneVariables &variables, std::vector<TuneProblem> &problems) {
+    for (const auto &[name, bucket] : section.key) {
+        const std::optional<size_t> variable = variables.find(name.text);
+        if (!variable) {
+            problems.push_back({name.place, fmt::format("key: the op has no {}{}", quote(name.text),
+                                                        did_you_mean(name.text, views(variables.names())))});
+        } else if (!variables.is_whole(*variable)) {
+            problems.push_back({name.place, fmt::format("key: {} is no integer", quote(name.text))});
+        } else {
+            parts_.push_back({*variable, bucket});
+        }
+    }
+}
+
+std::string TuneKey::of(const TuneVariables &variables, std::span<const double> values) const {
+    std::string text;
+    for (const Part &part : parts_) {
+        text += fmt::format("{}{}={}", text.empty() ? "" : " ", variables.names()[part.variable],
+                            part.bucket.of(static_cast<int64_t>(values[part.variable])));
+    }
+    return text;
+}
+
+std::optional<std::string> TuneKey::of(const TuneVariables &variables, const TuneSection::Pinned &pinned,
+                                       std::vector<TuneProblem> &problems) const {
+    std::vector<double> values(variables.names().size(), -1);
+    for (const NamedValue &value : pinned.key) {
+        const std::optional<size_t> variable = variables.find(value.name.text);
+        const bool in_key = variable && std::any_of(parts_.begin(), parts_.end(),
+                                                    [&](const Part &part) { return part.variable == *variable; });
+        if (!in_key) {
+            problems.push_back({value.name.place, fmt::format("{} is not in the key of this section ({})",
+                                                              quote(value.name.text), text(variables))});
+            return {};
+        }
+        if (value.value.value < 0) {
+            problems.push_back({value.value.place, fmt::format("{} is negative", quote(value.name.text))});
+            return {};
+        }
+        values[*variable] = static_cast<double>(value.value.value);
+    }
+    for (const Part &part : parts_) {
+        if (values[part.variable] < 0) {
+            problems.push_back({pinned.place, fmt::format("the key lacks {}; the key of this section is {}",
+                                                          quote(variables.names()[part.variable]), text(variables))});
+            return {};
+        }
+    }
+    return of(variables, values);
+}
+
+std::string TuneKey::text(const TuneVariables &variables) const {
+    std::string text;
+    for (const Part &part : parts_) {
+        text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", variables.names()[part.variable], part.bucket.text());
+    }
+    return text;
+}
+
+std::vector<std::pair<PlacedText, Bucket>> TuneKey::spelled(const TuneVariables &variables) const {
+    std::vector<std::pair<PlacedText, Bucket>> parts;
+    for (const Part &part : parts_) {
+        parts.emplace_back(PlacedText{variables.names()[part.variable], {}}, part.bucket);
+    }
+    return parts;
+}
+
+// --- sections -------------------------------------------------------------------------------------------------------
+
+bool ImplementationSection::is_for(std::span<const uint32_t> tuple, const opdock_device_properties &device,
+                                   bool ordered_architectures) const {
+    const auto none_or_any = [](const auto &list, auto matches) {
+        return list.empty() || std::any_of(list.begin(), list.end(), matches);
+    };
+    return none_or_any(
+               dtypes,
+               [&](const auto &one) { return std::equal(one.begin(), one.end(), tuple.begin(), tuple.end()); }) &&
+           none_or_any(devices, [&](const std::string &one) { return one == device.name; }) &&
+           none_or_any(architectures, [&](const std::string &one) {
+               return architecture_matches(one, device.architecture, ordered_architectures);
+           });
+}
+
+ImplementationTuning::ImplementationTuning(const Implementation &implementation, const TuneFile *file)
+    : implementation_(implementation), variables_(*implementation.form), where_names_(variables_.names()) {
+    for (const Knob &knob : implementation.knobs) {
+        const auto hidden = std::find(where_names_.begin(), where_names_.end(), knob.name);
+        if (hidden != where_names_.end()) {
+            *hidden = "_hidden_by_knob_" + knob.name; // a where clause is about configs: the knob wins
+        }
+        where_names_.push_back(knob.name);
+    }
+    for (size_t i = 0; file != nullptr && i < file->sections.size(); ++i) {
+        if (is_meant_by(file->sections[i])) {
+            add(file->sections[i]);
+        }
+    }
+}
+
+bool ImplementationTuning::is_meant_by(const TuneSection &section) const {
+    return section.op.text == implementation_.op &&
+           (section.implementations.empty() ||
+            std::any_of(section.implementations.begin(), section.implementations.end(),
+                        [&](const PlacedText &id) { return same_name(id.text, implementation_.impl_id); }));
+}
+
+TuneConfig ImplementationTuning::defaults() const {
+    TuneConfig config;
+    for (const Knob &knob : implementation_.knobs) {
+        config.push_back(knob.default_value);
+    }
+    return config;
+}
+
+std::optional<size_t> ImplementationTuning::knob(const PlacedText &name) {
+    const std::vector<std::string_view> known = names_of(implementation_.knobs);
+    const auto found = std::find(known.begin(), known.end(), name.text);
+    if (found == known.end()) {
+        problems_.push_back({name.place, fmt::format("'{}' has no knob {}{}", implementation_.impl_id, quote(name.text),
+                                                     did_you_mean(name.text, known))});
+        return {};
+    }
+    return static_cast<size_t>(found - known.begin());
+}
+
+bool ImplementationTuning::in_range(size_t knob, const PlacedText &name, const PlacedValue &value) {
+    const Knob &declared = implementation_.knobs[knob];
+    if (value.value >= declared.minimum && value.value <= declared.maximum) {
+        return true;
+    }
+    problems_.push_back({value.place, fmt::format("knob {} is {}, outside its range {} to {}", quote(name.text),
+                                                  value.value, declared.minimum, declared.maximum)});
+    return false;
+}
+
+std::optional<TuneConfig> ImplementationTuning::config_of(const NamedValues &values) {
+    TuneConfig config = defaults();
+    const std::vector<std::string_view> known = names_of(implementation_.knobs);
+    for (const NamedValue &value : values) {
+        if (value.is_assumed && std::find(known.begin(), known.end(), value.name.text) == known.end()) {
+            continue;
+        }
+        const std::optional<size_t> which = knob(value.name);
+        if (!which || !in_range(*which, value.name, value.value)) {
+            return {};
+        }
+        config[*which] = value.value.value;
+    }
+    return config;
+}
+
+void ImplementationTuning::add(const TuneSection &from) {
+    ImplementationSection to(from.has_key ? TuneKey(from, variables_, problems_) : TuneKey(variables_));
+    to.line = from.place.line;
+    for (const PlacedText &one : from.architectures) {
+        if (!is_architecture_pattern(one.text)) {
+            problems_.push_back(
+                {one.place, quote(one.text) + " is no architecture; expected one like sm_90 or sm_80+"});
+            return; // what it was for is not known
+        }
+        to.architectures.push_back(one.text);
+    }
+    for (const PlacedText &one : from.devices) {
+        to.devices.push_back(one.text);
+    }
+    for (const PlacedText &one : from.dtypes) {
+        auto tuple = parse_tuple(one, implementation_.form->dtype_variables.size(), problems_);
+        if (!tuple) {
+            return;
+        }
+        to.dtypes.push_back(std::move(*tuple));
+    }
+    add_space(from, to);
+    for (const auto &[name, text] : from.heuristics) {
+        const std::optional<size_t> which = knob(name);
+        if (const auto fault = TuneExpression::find_fault(text.text, variables_.names())) {
+            problems_.push_back({{text.place.line, text.place.column + fault->at}, fault->message});
+        } else if (which) {
+            to.heuristics.emplace_back(*which, TuneExpression(text.text, variables_.names()));
+        }
+    }
+    for (const TuneSection::Pinned &pinned : from.pinned) {
+        const std::optional<std::string> key = to.key.of(variables_, pinned, problems_);
+        std::optional<TuneConfig> config = config_of(pinned.config);
+        if (key && config && !to.pinned.try_emplace(*key, PinnedConfig{std::move(*config), pinned.place.line}).second) {
+            problems_.push_back({pinned.place, fmt::format("the key ({}) is pinned twice; the first counts", *key)});
+        }
+    }
+    sections_.push_back(std::move(to));
+}
+
+void ImplementationTuning::add_space(const TuneSection &from, ImplementationSection &to) {
+    for (const NamedValues &values : from.configs) {
+        if (std::optional<TuneConfig> config = config_of(values)) {
+            to.configs.push_back(std::move(*config));
+        }
+    }
+    for (const auto &[name, values] : from.product) {
+        const std::optional<size_t> which = knob(name);
+        if (!which) {
+            to.product.clear();
+            break;
+        }
+        std::vector<int64_t> good;
+        for (const PlacedValue &value : values) {
+            if (in_range(*which, name, value)) {
+                good.push_back(value.value);
+            }
+        }
+        if (good.empty()) {
+            to.product.clear();
+            break;
+        }
+        to.product.emplace_back(*which, std::move(good));
+    }
+    add_where(from, to);
+    if (to.configs.empty() && to.product.empty()) {
+        return;
+    }
+    std::string text;
+    for (const Knob &knob : implementation_.knobs) {
+        text += fmt::format("{}:{}:{}:{};", knob.name, knob.type, knob.minimum, knob.maximum);
+    }
+    text += "key " + to.key.text(variables_);
+    for (const TuneConfig &config : to.configs) {
+        text += ";" + config_text(implementation_.knobs, config);
+    }
+    for (const auto &[which, values] : to.product) {
+        text += fmt::format(";{} {}", which, fmt::join(values, ","));
+    }
+    for (const TuneExpression &clause : to.where) {
+        text += ";where " + clause.text();
+    }
+    to.space = hex(sha256_of(text)).substr(0, 16);
+}
+
+void ImplementationTuning::add_where(const TuneSection &from, ImplementationSection &to) {
+    bool static_only = true; // nothing but knobs is read: what is left over is known now
+    for (const PlacedText &clause : from.where) {
+        if (const auto fault = TuneExpression::find_fault(clause.text, where_names_)) {
+            problems_.push_back({{clause.place.line, clause.place.column + fault->at}, fault->message});
+            to.configs.clear(); // some may be what the clause was to keep out
+            to.product.clear();
+            to.where.clear();
+            return;
+        }
+        to.where.emplace_back(clause.text, where_names_);
+        const std::vector<size_t> &reads = to.where.back().reads();
+        static_only = static_only && std::all_of(reads.begin(), reads.end(),
+                                                 [&](size_t name) { return name >= variables_.names().size(); });
+    }
+    if (to.where.empty() || !static_only || (to.configs.empty() && to.product.empty())) {
+        return;
+    }
+    if (candidates(to, std::vector<double>(variables_.names().size())).empty()) {
+        problems_.push_back({from.where.front().place, "where leaves no config"});
+        to.configs.clear();
+        to.product.clear();
+    }
+}
+
+template<class Visit>
+void ImplementationTuning::each_candidate(const ImplementationSection &section, Visit visit) const {
+    for (const TuneConfig &config : section.configs) {
+        visit(config);
+    }
+    if (section.product.empty()) {
+        return;
+    }
+    std::vector<size_t> at(section.product.size());
+    TuneConfig config = defaults();
+    for (;;) {
+        for (size_t i = 0; i < at.size(); ++i) {
+            config[section.product[i].first] = section.product[i].second[at[i]];
+        }
+        visit(config);
+        size_t i = at.size(); // the last varies first
+        while (i > 0 && ++at[i - 1] == section.product[i - 1].second.size()) {
+            at[--i] = 0;
+        }
+        if (i == 0) {
+            return;
+        }
+    }
+}
+
+std::vector<TuneConfig> ImplementationTuning::candidates(const ImplementationSection &section,
+                                                         std::span<const double> values) const {
+    std::vector<TuneConfig> found;
+    std::set<TuneConfig> seen;
+    std::vector<double> all(values.begin(), values.end());
+    all.resize(where_names_.size());
+    each_candidate(section, [&](const TuneConfig &config) {
+        std::copy(config.begin(), config.end(), all.begin() + static_cast<std::ptrdiff_t>(values.size()));
+        const bool passes = std::all_of(section.where.begin(), section.where.end(), [&](const TuneExpression &clause) {
+            return clause.evaluate(all).value_or(0) != 0;
+        });
+        if (passes && seen.insert(config).second) {
+            found.push_back(config);
+        }
+    });
+    return found;
+}
+
+std::optional<TuneConfig> ImplementationTuning::heuristic(const ImplementationSection &section,
+                                                          std::span<const double> values, std::string *why) const {
+    TuneConfig config = defaults();
+    for (const auto &[which, expression] : section.heuristics) {
+        const Knob &knob = implementation_.knobs[which];
+        const std::optional<double> value = expression.evaluate(values);
+        if (!value || std::floor(*value) < static_cast<double>(knob.minimum) ||
+            std::floor(*value) > static_cast<double>(knob.maximum)) {
+            *why = fmt::format("the expression of knob '{}' is {}, outside its range {} to {}", knob.name,
+                               value ? fmt::format("{}", *value) : "no number", knob.minimum, knob.maximum);
+            return {};
+        }
+        config[which] = static_cast<int64_t>(std::floor(*value));
+    }
+    return config;
+}
+
+std::vector<uint32_t> dtypes_of(const Signature &form, const opdock_problem &problem) {
+    std::vector<uint32_t> dtypes(form.dtype_variables.size());
+    for (size_t p = 0; p < form.n_params(); ++p) {
+        const int variable = form.parameter(p).dtype_variable;
+        for (uint32_t t = problem.first[p]; variable >= 0 && t < problem.first[p + 1]; ++t) {
+            if (const DLTensor *tensor = problem.tensors[t]; tensor != nullptr && dtypes[variable] == 0) {
+                dtypes[variable] = opdock_dtype_pack(tensor->dtype);
+            }
+        }
+    }
+    for (size_t a = 0; a < form.attributes.size(); ++a) {
+        const int variable = form.attributes[a].dtype_variable;
+        if (variable >= 0 && dtypes[variable] == 0) {
+            dtypes[variable] = static_cast<uint32_t>(problem.attributes[a].as.i);
+        }
+    }
+    return dtypes;
+}
+
+std::string tuple_text(std::span<const uint32_t> dtypes) {
+    std::string text;
+    for (const uint32_t dtype : dtypes) {
+        text += (text.empty() ? "" : ",") + (dtype == 0 ? "-" : dtype_name(dtype));
+    }
+    return text;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,124 @@
+// What a tune file says of one implementation, looked up and checked: knob names became positions, expressions were
+// parsed, pinned keys bucketed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "registration.hpp"
+#include "tune/expression.hpp"
+#include "tune/tune_file.hpp"
+#include "tune/variables.hpp"
+
+namespace opdock::core {
+
+// One value for each knob of an implementation, in its order.
+using TuneConfig = std::vector<int64_t>;
+
+// "block=256 vec=8"
+std::string config_text(const std::vector<Knob> &knobs, const TuneConfig &config);
+// The same back; nothing unless each knob is there once with a value in its range.
+std::optional<TuneConfig> parse_config(const std::vector<Knob> &knobs, std::string_view text);
+
+// What tells one call from another for tuning: "n=4096 rows=1024". Empty for a key without variables.
+class TuneKey {
+  public:
+    // All dims, each rounded up to a power of two.
+    explicit TuneKey(const TuneVariables &variables);
+    // Adds a problem for each name that is no variable, and leaves it out.
+    TuneKey(const TuneSection &section, const TuneVariables &variables, std::vector<TuneProblem> &problems);
+
+    std::string of(const TuneVariables &variables, std::span<const double> values) const;
+    // The key that an entry of `pinned` spells; nothing, with a problem, unless it names each variable once.
+    std::optional<std::string> of(const TuneVariables &variables, const TuneSection::Pinned &pinned,
+                                  std::vector<TuneProblem> &problems) const;
+    // "n: exact, rows: log2"
+    std::string text(const TuneVariables &variables) const;
+    // The variables and their buckets, for a section that stands alone.
+    std::vector<std::pair<PlacedText, Bucket>> spelled(const TuneVariables &variables) const;
+
+  private:
+    struct Part {
+        size_t variable;
+        Bucket bucket;
+    };
+    std::vector<Part> parts_;
+};
+
+struct PinnedConfig {
+    TuneConfig config;
+    size_t line;
+};
+
+// One section, for one implementation.
+struct ImplementationSection {
+    ImplementationSection(TuneKey of) : key(std::move(of)) {}
+
+    size_t line = 0;
+    std::vector<std::string> architectures;
+    std::vector<std::string> devices;
+    std::vector<std::vector<uint32_t>> dtypes;
+    TuneKey key;
+
+    // Candidates: the configs, then the product; of both, what passes `where`.
+    std::vector<TuneConfig> configs;
+    std::vector<std::pair<size_t, std::vector<int64_t>>> product; // knob, values
+    std::vector<TuneExpression> where;                            // of variables, then knobs
+    std::string space;                                            // names the candidates and the key; empty: none
+    std::vector<std::pair<size_t, TuneExpression>> heuristics;    // knob, expression of variables
+    std::unordered_map<std::string, PinnedConfig> pinned;         // by key
+
+    bool is_for(std::span<const uint32_t> tuple, const opdock_device_properties &device,
+                bool ordered_architectures) const;
+};
+
+class ImplementationTuning {
+  public:
+    // Of the file's sections those that are for it; null: no file. `implementation` must outlive this.
+    ImplementationTuning(const Implementation &implementation, const TuneFile *file);
+
+    const Implementation &implementation() const { return implementation_; }
+    const TuneVariables &variables() const { return variables_; }
+    const std::vector<ImplementationSection> &sections() const { return sections_; }
+    // What is wrong with the sections as far as this implementation goes; the places of all sections that are for it.
+    const std::vector<TuneProblem> &problems() const { return problems_; }
+    bool is_meant_by(const TuneSection &section) const;
+
+    TuneConfig defaults() const;
+    // In the order of the file, each once. `values` are those of variables().
+    std::vector<TuneConfig> candidates(const ImplementationSection &section, std::span<const double> values) const;
+    // By the file's expressions; nothing when one has no value, or one outside the knob's range: *why.
+    std::optional<TuneConfig> heuristic(const ImplementationSection &section, std::span<const double> values,
+                                        std::string *why) const;
+
+  private:
+    void add(const TuneSection &section);
+    std::optional<TuneConfig> config_of(const NamedValues &values);
+    std::optional<size_t> knob(const PlacedText &name);
+    bool in_range(size_t knob, const PlacedText &name, const PlacedValue &value);
+    void add_space(const TuneSection &from, ImplementationSection &to);
+    void add_where(const TuneSection &from, ImplementationSection &to);
+    template<class Visit>
+    void each_candidate(const ImplementationSection &section, Visit visit) const;
+
+    const Implementation &implementation_;
+    TuneVariables variables_;
+    std::vector<std::string> where_names_; // the variables, then the knobs
+    std::vector<ImplementationSection> sections_;
+    std::vector<TuneProblem> problems_;
+};
+
+// The dtypes that a call binds the variables of the plugin's form to; 0 where it binds none.
+std::vector<uint32_t> dtypes_of(const Signature &form, const opdock_problem &problem);
+
+// "bf16,f32"
+std::string tuple_text(std::span<const uint32_t> dtypes);
+
+} // namespace opdock::core

@@ -1,0 +1,135 @@
+#include "tune/plugin_tuning.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "error.hpp"
+#include "spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+bool comes_before(TunePlace a, TunePlace b) {
+    return a.line != b.line ? a.line < b.line : a.column < b.column;
+}
+
+std::vector<std::string_view> views(const std::set<std::string> &texts) {
+    return {texts.begin(), texts.end()};
+}
+
+} // namespace
+
+std::string tune_file_beside(const std::string &plugin_path) {
+    const std::filesystem::path path = plugin_path;
+    std::string name = path.filename().string();
+    name = name.substr(0, name.find(".so"));
+    if (name.starts_with("lib")) {
+        name.erase(0, 3);
+    }
+    return (path.parent_path() / (name + ".tune.yaml")).string();
+}
+
+PluginTuning::PluginTuning(std::string path, bool named, const std::vector<const Implementation *> &implementations)
+    : path_(std::move(path)) {
+    std::error_code unreachable;
+    if (!path_.empty() && (named || std::filesystem::exists(path_, unreachable))) {
+        try {
+            file_ = std::make_unique<const TuneFile>(read_tune_file(path_));
+            found_ = file_->problems;
+        } catch (const Error &error) {
+            problems_.emplace_back(error.what());
+        }
+    }
+    for (const Implementation *implementation : implementations) {
+        if (!implementation->knobs.empty()) {
+            tunings_.push_back(std::make_unique<const ImplementationTuning>(*implementation, file_.get()));
+        }
+    }
+    if (file_ != nullptr) {
+        check_names(implementations);
+        take_problems();
+    }
+}
+
+const ImplementationTuning *PluginTuning::of(const Implementation &implementation) const {
+    const auto found = std::find_if(tunings_.begin(), tunings_.end(),
+                                    [&](const auto &tuning) { return &tuning->implementation() == &implementation; });
+    return found == tunings_.end() ? nullptr : found->get();
+}
+
+void PluginTuning::check_names(const std::vector<const Implementation *> &implementations) {
+    std::set<std::string> ops;
+    std::set<std::string> tunable;
+    for (const Implementation *implementation : implementations) {
+        ops.insert(implementation->op);
+        if (!implementation->knobs.empty()) {
+            tunable.insert(implementation->op);
+        }
+    }
+    for (const TuneSection &section : file_->sections) {
+        if (!ops.contains(section.op.text)) {
+            found_.push_back({section.op.place, "unknown op " + quote(section.op.text) +
+                                                    did_you_mean(section.op.text, views(ops)) +
+                                                    (ops.empty() ? "" : " The plugin implements no op of that name.")});
+            continue;
+        }
+        if (!tunable.contains(section.op.text)) {
+            found_.push_back({section.op.place, "no implementation of op " + quote(section.op.text) + " has knobs"});
+            continue;
+        }
+        std::set<std::string> ids;
+        for (const Implementation *implementation : implementations) {
+            if (implementation->op == section.op.text) {
+                ids.insert(implementation->impl_id);
+            }
+        }
+        for (const PlacedText &id : section.implementations) {
+            if (std::none_of(ids.begin(), ids.end(),
+                             [&](const std::string &known) { return same_name(known, id.text); })) {
+                found_.push_back(
+                    {id.place, "unknown implementation " + quote(id.text) + did_you_mean(id.text, views(ids))});
+            }
+        }
+    }
+}
+
+// What is wrong for one of several implementations that a section is for is not wrong with the file: their knobs may
+// differ.
+void PluginTuning::take_problems() {
+    struct Seen {
+        const TuneProblem *problem;
+        size_t count = 0;
+    };
+    const auto before = [](TunePlace a, TunePlace b) { return comes_before(a, b); };
+    std::map<TunePlace, Seen, decltype(before)> seen(before);
+    for (const auto &tuning : tunings_) {
+        for (const TuneProblem &problem : tuning->problems()) {
+            Seen &entry = seen.try_emplace(problem.place, Seen{&problem}).first->second;
+            ++entry.count;
+        }
+    }
+    for (const auto &[place, entry] : seen) {
+        const TuneSection *section = nullptr;
+        for (const TuneSection &one : file_->sections) {
+            if (!comes_before(place, one.place)) {
+                section = &one;
+            }
+        }
+        const auto meant = static_cast<size_t>(std::count_if(tunings_.begin(), tunings_.end(), [&](const auto &one) {
+            return section != nullptr && one->is_meant_by(*section);
+        }));
+        if (entry.count >= meant) {
+            found_.push_back(*entry.problem);
+        }
+    }
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const TuneProblem &a, const TuneProblem &b) { return comes_before(a.place, b.place); });
+    for (const TuneProblem &problem : found_) {
+        problems_.push_back(text_of(*file_, problem));
+    }
+}
+
+} // namespace opdock::core

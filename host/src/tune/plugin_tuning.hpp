@@ -1,0 +1,40 @@
+// A plugin's tune file, for each of its implementations.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tune/implementation_tuning.hpp"
+
+namespace opdock::core {
+
+// "/opt/acme/acme.tune.yaml" for "/opt/acme/libacme.so".
+std::string tune_file_beside(const std::string &plugin_path);
+
+class PluginTuning {
+  public:
+    // Reads the file. That there is none at `path` is no problem when it is only where one would lie; with `named`,
+    // somebody said that there is one. An empty path: no file.
+    PluginTuning(std::string path, bool named, const std::vector<const Implementation *> &implementations);
+
+    // Where the file is, or would be.
+    const std::string &path() const { return path_; }
+    bool has_file() const { return file_ != nullptr; }
+    // "acme.tune.yaml:12:5: unknown op 'rmsnom'; did you mean 'rmsnorm'?" Such entries are left out.
+    const std::vector<std::string> &problems() const { return problems_; }
+    // Null for an implementation that has no knobs.
+    const ImplementationTuning *of(const Implementation &implementation) const;
+
+  private:
+    void check_names(const std::vector<const Implementation *> &implementations);
+    void take_problems();
+
+    std::string path_;
+    std::unique_ptr<const TuneFile> file_;
+    std::vector<TuneProblem> found_;
+    std::vector<std::string> problems_;
+    std::vector<std::unique_ptr<const ImplementationTuning>> tunings_; // in the order of registration
+};
+
+} // namespace opdock::core

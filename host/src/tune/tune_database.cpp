@@ -1,0 +1,102 @@
+#include "tune/tune_database.hpp"
+
+#include <array>
+#include <filesystem>
+#include <system_error>
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <spdlog/fmt/fmt.h>
+
+#include "database.hpp"
+
+namespace opdock::core {
+namespace {
+
+constexpr DatabaseFormat format = {
+    0x6f706474, 1, // "opdt"
+    "CREATE TABLE configs (op TEXT NOT NULL, impl_id TEXT NOT NULL, version TEXT NOT NULL, device TEXT NOT NULL, "
+    "architecture TEXT NOT NULL, driver TEXT NOT NULL, space TEXT NOT NULL, dtypes TEXT NOT NULL, key TEXT NOT NULL, "
+    "config TEXT NOT NULL, microseconds REAL NOT NULL, default_microseconds REAL NOT NULL, "
+    "PRIMARY KEY (op, impl_id, version, device, architecture, driver, space, dtypes, key)) WITHOUT ROWID"};
+
+// What is kept in memory of one implementation on one device; nobody tunes more shapes.
+constexpr int most_entries = 100'000;
+
+std::array<const std::string *, 6> columns_of(const TuneIdentity &identity) {
+    return {&identity.op,     &identity.impl_id,      &identity.version,
+            &identity.device, &identity.architecture, &identity.driver};
+}
+
+// Runs `work` on the open database; what SQLite throws becomes a DatabaseError.
+template<class Work>
+void with_database(const std::string &path, Work work) {
+    try {
+        const auto database = open_database(path, format);
+        work(*database);
+        return;
+    } catch (const SQLite::Exception &error) {
+        const std::string message = fmt::format("'{}': {}", path, error.what());
+        if (is_damage(error)) {
+            set_aside_damaged(path);
+        }
+        throw DatabaseError(message);
+    }
+}
+
+} // namespace
+
+std::vector<TuneEntry> TuneDatabase::read(const TuneIdentity &identity) const {
+    std::vector<TuneEntry> entries;
+    std::error_code unreachable;
+    if (path_.empty() || identity.version.empty() || !std::filesystem::exists(path_, unreachable)) {
+        return entries;
+    }
+    with_database(path_, [&](SQLite::Database &database) {
+        SQLite::Statement query(database, "SELECT space, dtypes, key, config, microseconds, default_microseconds "
+                                          "FROM configs WHERE op = ? AND impl_id = ? AND version = ? AND device = ? "
+                                          "AND architecture = ? AND driver = ? LIMIT ?");
+        int column = 0;
+        for (const std::string *value : columns_of(identity)) {
+            query.bind(++column, *value);
+        }
+        query.bind(++column, most_entries);
+        while (query.executeStep()) {
+            entries.push_back({query.getColumn(0).getString(), query.getColumn(1).getString(),
+                               query.getColumn(2).getString(), query.getColumn(3).getString(),
+                               query.getColumn(4).getDouble(), query.getColumn(5).getDouble()});
+        }
+    });
+    return entries;
+}
+
+void TuneDatabase::write(const TuneIdentity &identity, const std::vector<TuneEntry> &entries) const {
+    if (path_.empty()) {
+        throw DatabaseError("there is no tuning database: neither a cache folder nor a path was given");
+    }
+    if (identity.version.empty()) {
+        throw DatabaseError(fmt::format("'{}' has neither a tune_version nor a build id, so that nobody could tell "
+                                        "whether a result is still about it",
+                                        identity.impl_id));
+    }
+    with_database(path_, [&](SQLite::Database &database) {
+        Transaction transaction(database, true);
+        SQLite::Statement insert(database,
+                                 "INSERT OR REPLACE INTO configs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        for (const TuneEntry &entry : entries) {
+            int column = 0;
+            for (const std::string *value : columns_of(identity)) {
+                insert.bind(++column, *value);
+            }
+            for (const std::string *value : {&entry.space, &entry.dtypes, &entry.key, &entry.config}) {
+                insert.bind(++column, *value);
+            }
+            insert.bind(++column, entry.microseconds);
+            insert.bind(++column, entry.default_microseconds);
+            insert.exec();
+            insert.reset();
+        }
+        transaction.commit();
+    });
+}
+
+} // namespace opdock::core

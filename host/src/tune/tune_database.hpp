@@ -1,0 +1,49 @@
+// What tuning found, kept between processes in SQLite (the user's cache, or PLUGIN_TUNE_DB).
+//
+// It may fail in every way and costs no call then: what cannot be read is not known, what cannot be written is told to
+// whoever asked for it. Any number of processes read and write one file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opdock::core {
+
+// What an entry is valid for, beside op and implementation. All of it must be the same.
+struct TuneIdentity {
+    std::string op;
+    std::string impl_id;
+    std::string version;      // "tune_version 3", or "build ab12..." where the vendor promises nothing
+    std::string device;       // model
+    std::string architecture; // "sm_90"
+    std::string driver;
+};
+
+struct TuneEntry {
+    std::string space;  // ImplementationSection::space
+    std::string dtypes; // "bf16,f32"
+    std::string key;
+    std::string config; // as config_text spells it
+    double microseconds = 0;
+    double default_microseconds = 0; // of the config that served before, in the same run
+};
+
+class TuneDatabase {
+  public:
+    // An empty path is no database.
+    explicit TuneDatabase(std::string path) : path_(std::move(path)) {}
+
+    const std::string &path() const { return path_; }
+
+    // Everything that is valid for this identity. Throws DatabaseError; a damaged file is set aside.
+    std::vector<TuneEntry> read(const TuneIdentity &identity) const;
+    // Adds or replaces them, all or nothing. Waits for other processes. Throws DatabaseError.
+    void write(const TuneIdentity &identity, const std::vector<TuneEntry> &entries) const;
+
+  private:
+    std::string path_;
+};
+
+} // namespace opdock::core

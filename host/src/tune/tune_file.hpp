@@ -1,0 +1,105 @@
+// Tune files as written: which configs of an op's kernels are worth trying, and which to use. docs/tuning.md has the
+// grammar; names are looked up later, when the implementations are known (implementation_tuning.hpp).
+//
+// FlagGems' tune_configs.yaml is read too (flaggems.hpp) and becomes the same values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace opdock::core {
+
+struct TunePlace {
+    size_t line = 0; // from 1
+    size_t column = 0;
+};
+
+// What is wrong with an entry, which is then left out.
+struct TuneProblem {
+    TunePlace place;
+    std::string message;
+};
+
+struct PlacedText {
+    std::string text;
+    TunePlace place;
+};
+
+struct PlacedValue {
+    int64_t value = 0;
+    TunePlace place;
+};
+
+// NAME: value
+struct NamedValue {
+    PlacedText name;
+    PlacedValue value;
+    // FlagGems' default for what an entry does not say: dropped where the kernel has no such knob.
+    bool is_assumed = false;
+};
+using NamedValues = std::vector<NamedValue>;
+
+// How a value becomes part of a key.
+struct Bucket {
+    enum class Kind { exact, log2, multiple }; // as it is; rounded up to a power of two; rounded up to a multiple
+    Kind kind = Kind::exact;
+    int64_t step = 1; // of `multiple`
+
+    int64_t of(int64_t value) const;
+    std::string text() const; // "exact", "log2", "multiple of 64"
+    bool operator==(const Bucket &) const = default;
+};
+
+struct TuneSection {
+    TunePlace place;
+    PlacedText op;
+    // What it is for; an empty list: all.
+    std::vector<PlacedText> implementations; // impl_ids
+    std::vector<PlacedText> architectures;   // patterns as in opdock_impl
+    std::vector<PlacedText> devices;         // models, as opdock_device_properties.name
+    std::vector<PlacedText> dtypes;          // tuples, as in opdock_impl: "bf16,f32"
+
+    std::vector<NamedValues> configs;
+    std::vector<std::pair<PlacedText, std::vector<PlacedValue>>> product;
+    std::vector<PlacedText> where;
+    std::vector<std::pair<PlacedText, PlacedText>> heuristics; // knob, expression
+    std::vector<std::pair<PlacedText, Bucket>> key;            // variable, how
+    bool has_key = false;
+    struct Pinned {
+        TunePlace place;
+        NamedValues key;
+        NamedValues config;
+    };
+    std::vector<Pinned> pinned;
+};
+
+struct TuneFile {
+    std::string name; // for messages
+    bool is_flaggems = false;
+    std::vector<TuneSection> sections; // in the order of the file
+    std::vector<TuneProblem> problems;
+};
+
+inline constexpr std::string_view tune_schema = "opdock.tune/1";
+// How many configs one section may come to.
+inline constexpr size_t most_configs = 65536;
+
+// Throws Error(OPDOCK_INVALID_TUNE_FILE) for what is no tune file at all, with the line and column.
+TuneFile parse_tune_file(std::string_view text, const std::string &name);
+TuneFile read_tune_file(const std::string &path);
+
+// "NAME:LINE:COLUMN: message"
+std::string text_of(const TuneFile &file, const TuneProblem &problem);
+
+// In our grammar, whatever it was read from.
+std::string print_tune_file(const TuneFile &file);
+
+// Sections of all files, those for the same joined: the pinned entries of later files win. Throws Error when two files
+// differ in anything but pinned entries.
+TuneFile merge_tune_files(const std::vector<TuneFile> &files);
+
+} // namespace opdock::core

@@ -1,0 +1,543 @@
+// Choosing, finding and keeping configs, through a host and a plugin with knobs (tests/fixtures/tunable.c).
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.hpp"
+#include "fake_device.hpp"
+#include "made_host.hpp"
+#include "temporary_directory.hpp"
+#include "thrown_error.hpp"
+#include "tune/agreement.hpp"
+
+using namespace opdock;
+using namespace opdock::test;
+using nlohmann::json;
+
+namespace {
+
+// Configs for fixture.work: the default (speed 0) first, one that declines, one that fails, one that is fast and wrong.
+constexpr const char *work_configs = R"(schema: opdock.tune/1
+ops:
+  fixture.work:
+    configs:
+      - {speed: 1}
+      - {mode: 1}
+      - {mode: 2}
+      - {speed: 5, mode: 3}
+      - {speed: 5}
+)";
+
+struct Installed {
+    explicit Installed(const std::string &tune_file, const std::string &fixture = "tunable") {
+        std::filesystem::copy_file(std::string(OPDOCK_FIXTURES) + "/lib" + fixture + ".so", plugin());
+        if (!tune_file.empty()) {
+            directory.write("tunable.tune.yaml", tune_file);
+        }
+    }
+    std::string plugin() const { return (directory.path() / "libtunable.so").string(); }
+    MadeHost host(core::RawEnvironment environment = {}) const {
+        environment.emplace("XDG_CACHE_HOME", (directory.path() / "cache").string());
+        return MadeHost(environment, "/nonexistent", {plugin()});
+    }
+
+    TemporaryDirectory directory;
+};
+
+// The values of the knobs that a call of fixture.knobs was given.
+std::vector<int64_t> knobs(MadeHost &host, int64_t n, int64_t rows = 1, DLDataType dtype = f32,
+                           DLDevice device = {kDLCPU, 0}) {
+    std::vector<float> input(static_cast<size_t>(n * rows));
+    std::vector<int64_t> values(3, -1);
+    const Tensor x(input.data(), dtype, {rows, n}, device);
+    const Tensor y(values.data(), i64, {3}, device);
+    const opdock_status status = host.op("fixture.knobs").try_call({x}, {y});
+    CHECK_MESSAGE(status == OPDOCK_OK, last_error());
+    return values;
+}
+
+struct Work {
+    explicit Work(int64_t n = 4096, DLDevice device = {kDLCPU, 0})
+        : in(static_cast<size_t>(n), 1.5F), out(static_cast<size_t>(n), -1), x(in.data(), f32, {n}, device),
+          y(out.data(), f32, {n}, device) {}
+    Work(const Work &) = delete;
+    Work &operator=(const Work &) = delete;
+
+    json tune(MadeHost &host, opdock_tune_options options = {}) {
+        options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+        return json::parse(host.op("fixture.work").tune({x}, {y}, {}, &options));
+    }
+    // The config of the chain's head, and why that.
+    json why(MadeHost &host) {
+        const json explained = json::parse(host.op("fixture.work").explain({x}, {y}));
+        return explained.at("configs").at(0);
+    }
+
+    std::vector<float> in;
+    std::vector<float> out;
+    Tensor x;
+    Tensor y;
+};
+
+using Values = std::vector<int64_t>;
+
+} // namespace
+
+TEST_CASE("a config is pinned, known, the function's, the file's or the default, in that order") {
+    const Installed installed(R"(schema: opdock.tune/1
+ops:
+  fixture.knobs:
+    key: {n: exact}
+    configs: [{block: 1}, {block: 2}]
+    heuristics: {block: 'n < 7 ? n : n == 7 ? 500 : 5000', vector: '1 + causal'}
+    pinned:
+      - {key: {n: 3}, config: {block: 33, stream: true}}
+)");
+    MadeHost host = installed.host();
+    CHECK(knobs(host, 3) == Values{33, 1, 1});
+    CHECK(knobs(host, 7) == Values{7, 1, 0}); // the function's opinion
+    CHECK(knobs(host, 5) == Values{5, 1, 0}); // the file's expression
+    CHECK(host.logged("outside its range") == 0);
+    CHECK(knobs(host, 8) == Values{64, 1, 0}); // the expression has no value within the range
+    CHECK(host.logged("the expression of knob 'block' is 5000, outside its range 1 to 1024") == 1);
+
+    CHECK(host->import_tuning(R"(schema: opdock.tune/1
+ops:
+  fixture.knobs:
+    - dtypes: [f32, f16]
+      key: {n: exact}
+      pinned: [{key: {n: 7}, config: {block: 9}}, {key: {n: 3}, config: {block: 9}}]
+)",
+                              "results.yaml") == 4);
+    MadeHost later = installed.host();
+    CHECK(knobs(later, 7) == Values{9, 1, 0});  // the database is asked before the function
+    CHECK(knobs(later, 3) == Values{33, 1, 1}); // the vendor's pin before the database
+    CHECK(knobs(later, 6) == Values{6, 1, 0});
+
+    MadeHost off = installed.host({{"PLUGIN_TUNE", "off"}});
+    CHECK(knobs(off, 3) == Values{64, 1, 0});
+    CHECK(knobs(off, 7) == Values{7, 1, 0});
+}
+
+TEST_CASE("without a tune file the function and the defaults serve") {
+    const Installed installed("");
+    MadeHost host = installed.host();
+    CHECK(knobs(host, 3) == Values{64, 1, 0});
+    CHECK(knobs(host, 7) == Values{7, 1, 0});
+    Work work;
+    CHECK_THROWS_WITH(work.tune(host), doctest::Contains("no tune file has configs of 'vendor.tunable'"));
+}
+
+TEST_CASE("sections are for dtypes, and the first that has configs counts") {
+    const Installed installed(R"(schema: opdock.tune/1
+ops:
+  fixture.knobs:
+    - {dtypes: f16, heuristics: {block: 16}}
+    - {heuristics: {block: 32}}
+    - {heuristics: {block: 48}}
+)");
+    MadeHost host = installed.host();
+    CHECK(knobs(host, 1, 1, f16)[0] == 16);
+    CHECK(knobs(host, 1, 1, f32)[0] == 32);
+}
+
+TEST_CASE("tuning finds the fastest that is right, keeps it, and is quick the second time") {
+    const Installed installed(work_configs);
+    {
+        MadeHost host = installed.host();
+        Work work;
+        CHECK(work.why(host).at("source") == "defaults");
+        CHECK(work.why(host).at("candidates") == 5);
+        CHECK(work.why(host).at("key") == "n=4096");
+        const json result = work.tune(host);
+        CHECK(result["outcome"] == "tuned");
+        CHECK(result["best"]["config"] == json({{"speed", 5}, {"mode", 0}}));
+        CHECK(result["before"]["config"] == json({{"speed", 0}, {"mode", 0}}));
+        CHECK(result["before"]["source"] == "defaults");
+        CHECK(result["gain"].get<double>() > 4); // 32 times the work
+        CHECK(result["kept"] == true);
+        CHECK(result["complete"] == true);
+        size_t wrong = 0;
+        size_t refused = 0;
+        for (const json &run : result["tried"]) {
+            wrong += run.value("wrong", false) ? 1 : 0;
+            refused += run.contains("refused") && !run["wrong"].get<bool>() ? 1 : 0;
+        }
+        CHECK(result["tried"].size() == 6);
+        CHECK(wrong == 1);
+        CHECK(refused == 2);
+        CHECK(work.out == std::vector<float>(4096, 3)); // what the config in force computes
+        CHECK(work.why(host)["source"] == "database");  // in this process too
+    }
+    MadeHost again = installed.host();
+    Work work(3000); // of the same bucket
+    CHECK(work.why(again)["source"] == "database");
+    CHECK(work.why(again)["config"]["speed"] == 5);
+    CHECK(work.tune(again)["outcome"] == "known");
+    Work other(5000);
+    CHECK(other.why(again)["source"] == "defaults");
+
+    opdock_tune_options options = {};
+    options.flags = OPDOCK_TUNE_AGAIN | OPDOCK_TUNE_DRY_RUN | OPDOCK_TUNE_COLD;
+    options.strategy = OPDOCK_TUNE_EXHAUSTIVE;
+    const json repeated = work.tune(again, options);
+    CHECK(repeated["outcome"] == "tuned");
+    CHECK(repeated["kept"] == false);
+    CHECK(repeated["best"]["config"]["speed"] == 5);
+}
+
+TEST_CASE("what the vendor pinned is not tuned") {
+    const Installed installed(std::string(work_configs) + "    pinned: [{key: {n: 4096}, config: {speed: 2}}]\n");
+    MadeHost host = installed.host();
+    Work work;
+    const json result = work.tune(host);
+    CHECK(result["outcome"] == "pinned");
+    CHECK(result["origin"] == "tunable.tune.yaml:10");
+    CHECK(result["best"]["config"]["speed"] == 2);
+}
+
+TEST_CASE("stopping or a short budget keeps what is known by then") {
+    const Installed installed(work_configs);
+    MadeHost host = installed.host();
+    Work work;
+    opdock_tune_options options = {};
+    uint64_t calls = 0;
+    options.user_data = &calls;
+    options.progress = [](void *user_data, uint64_t done, uint64_t total, double) {
+        ++*static_cast<uint64_t *>(user_data);
+        CHECK(done <= total);
+        return done >= 2 ? 0 : 1; // after the default and the first
+    };
+    json result = work.tune(host, options);
+    CHECK(calls > 0);
+    CHECK(result["complete"] == false);
+    CHECK(result["best"]["config"]["speed"] == 1);
+    CHECK(result["kept"] == true);
+
+    options = {};
+    options.budget = 1e-9;
+    options.flags = OPDOCK_TUNE_AGAIN;
+    result = work.tune(host, options);
+    CHECK(result["complete"] == false);
+    CHECK(result["best"]["config"]["speed"] == 0); // nothing but the config in force was timed
+}
+
+TEST_CASE("options that a host does not know are refused") {
+    const Installed installed(work_configs);
+    MadeHost host = installed.host();
+    Work work;
+    opdock_tune_options options = {};
+    options.flags = 1u << 20;
+    CHECK_THROWS_AS(work.tune(host, options), opdock::Error);
+    options = {};
+    options.strategy = 7;
+    CHECK_THROWS_AS(work.tune(host, options), opdock::Error);
+    options = {};
+    options.impl_id = "vendor.tunabel";
+    CHECK_THROWS_WITH(work.tune(host, options),
+                      "op 'fixture.work' has no implementation 'vendor.tunabel'; did you mean 'vendor.tunable'?");
+}
+
+TEST_CASE("inputs that a call writes hold afterwards what they held before") {
+    const Installed installed("schema: opdock.tune/1\nops:\n  fixture.update: {configs: [{speed: 1}, {speed: 2}]}\n");
+    MadeHost host = installed.host();
+    std::vector<float> state(16, 1);
+    std::vector<float> first(1, -1);
+    const Tensor x(state.data(), f32, {16});
+    const Tensor y(first.data(), f32, {1});
+    opdock_tune_options options = {};
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+    const json result = json::parse(host.op("fixture.update").tune({x}, {y}, {}, &options));
+    CHECK(result["outcome"] == "tuned");
+    for (const json &run : result["tried"]) {
+        CHECK_FALSE(run.contains("refused"));
+    }
+    CHECK(state == std::vector<float>(16, 1));
+    CHECK(first[0] == 2);
+}
+
+TEST_CASE("written tensors with gaps are not tuned: the gaps may be another's") {
+    const Installed installed(work_configs);
+    MadeHost host = installed.host();
+    std::vector<float> in(8, 1);
+    std::vector<float> out(16, -1);
+    const Tensor x(in.data(), f32, {8});
+    const Tensor y(out.data(), f32, {8}, {kDLCPU, 0}, {2});
+    opdock_tune_options options = {};
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+    CHECK_THROWS_AS(host.op("fixture.work").tune({x}, {y}, {}, &options), opdock::Error);
+    CHECK(contains(last_error(), "'output' has gaps"));
+    CHECK(out == std::vector<float>(16, -1));
+}
+
+// --- who an entry is about
+// --------------------------------------------------------------------------------------------
+
+TEST_CASE("an entry serves the same model, driver, architecture, version and space, and no other") {
+    const Installed installed(work_configs);
+    const auto source = [&](const FakeKind &like, const std::string &fixture = "tunable",
+                            const std::string &tune_file = work_configs) {
+        const Installed there(tune_file, fixture); // elsewhere: a file that is mapped is not opened again
+        FakeKind fake = like;
+        MadeHost host = there.host({{"XDG_CACHE_HOME", (installed.directory.path() / "cache").string()}});
+        host.module("fake-device", [&](opdock_registry *registry) { return fake.provide(registry); });
+        Work work(4096, fake_device(0));
+        return work.why(host).at("source").get<std::string>();
+    };
+    FakeKind fake;
+    {
+        MadeHost host = installed.host();
+        host.module("fake-device", [&](opdock_registry *registry) { return fake.provide(registry); });
+        Work work(4096, fake_device(0));
+        CHECK(work.tune(host)["best"]["config"]["speed"] == 5);
+        CHECK(work.out == std::vector<float>(4096, 3));
+        CHECK(fake.outstanding.empty());
+    }
+    CHECK(source(fake) == "database");
+    FakeKind other = fake;
+    other.model = "Fake 2";
+    CHECK(source(other) == "defaults");
+    other = fake;
+    other.driver = "1.1";
+    CHECK(source(other) == "defaults");
+    other = fake;
+    other.architectures = {"fk_30"};
+    CHECK(source(other) == "defaults");
+    CHECK(source(fake, "tunable_again") == "defaults"); // tune_version 2
+    CHECK(source(fake, "tunable", std::string(work_configs) + "      - {speed: 4}\n") == "defaults");
+    CHECK(source(fake, "tunable", std::string(work_configs) + "    heuristics: {speed: 1}\n") == "database");
+    CHECK(source(fake) == "database");
+}
+
+TEST_CASE("a plugin that promises nothing keeps its results as long as its build") {
+    const Installed installed(work_configs, "tunable_unversioned");
+    {
+        MadeHost host = installed.host();
+        Work work;
+        CHECK(work.tune(host)["kept"] == true);
+        CHECK(host->tuning_for(*host->catalog().find("fixture.work")->implementations[0], {kDLCPU, 0})
+                  ->identity()
+                  .version.starts_with("tunable build "));
+    }
+}
+
+TEST_CASE("two processes choose the same config") {
+    const Installed installed(std::string(work_configs) + "    heuristics: {speed: 'n > 100 ? 3 : 2'}\n");
+    const auto speed = [&] {
+        MadeHost host = installed.host();
+        Work work;
+        return work.why(host).at("config").at("speed").get<int>();
+    };
+    CHECK(speed() == 3);
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        int result = 100;
+        try {
+            result = speed();
+        } catch (...) {
+        }
+        _exit(result);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WEXITSTATUS(status) == 3);
+}
+
+TEST_CASE("results travel: exported, imported elsewhere, or shipped as pins") {
+    const Installed here(work_configs);
+    std::string yaml;
+    {
+        MadeHost host = here.host();
+        Work work;
+        work.tune(host);
+        yaml = host->export_tuning(nullptr, nullptr);
+        CHECK(contains(yaml, "- {key: {n: 4096}, config: {speed: 5, mode: 0}}"));
+        CHECK(host->export_tuning("fixture.knobs", nullptr) == "schema: opdock.tune/1\nops:\n");
+    }
+    const Installed there(work_configs);
+    {
+        MadeHost host = there.host();
+        Work work;
+        CHECK(work.why(host)["source"] == "defaults");
+        CHECK(host->import_tuning(yaml, "theirs.yaml") == 1);
+        const core::Error error = thrown_by([&] {
+            host->import_tuning("schema: opdock.tune/1\nops: {fixture.work: {dtypes: [], key: {n: exact}, "
+                                "pinned: [{key: {n: 1}, config: {sped: 1}}]}}\n",
+                                "theirs.yaml");
+        });
+        CHECK(error.status() == OPDOCK_INVALID_TUNE_FILE);
+        CHECK(contains(error.what(), "has no knob 'sped'; did you mean 'speed'?"));
+        CHECK_THROWS_WITH(host->import_tuning("schema: opdock.tune/1\nops: {fixture.work: {key: {n: exact}, pinned: "
+                                              "[{key: {n: 1}, config: {speed: 1}}]}}\n",
+                                              "theirs.yaml"),
+                          doctest::Contains("another key (n: log2)"));
+    }
+    {
+        MadeHost host = there.host();
+        Work work;
+        CHECK(work.why(host)["source"] == "database");
+    }
+    const core::TuneFile merged = core::merge_tune_files(
+        {core::parse_tune_file(work_configs, "vendor.yaml"), core::parse_tune_file(yaml, "ours.yaml")});
+    const Installed shipped(print_tune_file(merged));
+    MadeHost host = shipped.host();
+    Work work;
+    CHECK(work.why(host)["source"] == "pinned");
+    CHECK(work.why(host)["config"]["speed"] == 5);
+}
+
+// --- online
+// -----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("online, the first call of a shape is tuned and the calls after it use what was found") {
+    const Installed installed(work_configs);
+    MadeHost host = installed.host({{"PLUGIN_TUNE", "online"}, {"PLUGIN_TUNE_BUDGET", "5"}});
+    Work work;
+    const Op op = host.op("fixture.work");
+    CHECK(op.try_call({work.x}, {work.y}) == OPDOCK_OK);
+    CHECK(work.out == std::vector<float>(4096, 3));
+    CHECK(host.logged("'vendor.tunable' was tuned for") == 1);
+    CHECK(work.why(host)["source"] == "database");
+    CHECK(op.try_call({work.x}, {work.y}) == OPDOCK_OK);
+    CHECK(host.logged("was tuned for") == 1);
+    CHECK(host->served_count("fixture.work", "vendor.tunable") == 2); // what the tuner ran does not count
+
+    MadeHost later = installed.host({{"PLUGIN_TUNE", "online"}});
+    CHECK(later.op("fixture.work").try_call({work.x}, {work.y}) == OPDOCK_OK);
+    CHECK(later.logged("was tuned for") == 0);
+}
+
+TEST_CASE("online, nothing is tuned while its stream is being captured") {
+    const Installed installed(work_configs);
+    MadeHost host = installed.host({{"PLUGIN_TUNE", "online"}});
+    FakeKind fake;
+    host.module("fake-device", [&](opdock_registry *registry) { return fake.provide(registry); });
+    int stream = 0;
+    fake.captured = &stream;
+    Work work(4096, fake_device(0));
+    const Op op = host.op("fixture.work");
+    CHECK(op.try_call({work.x}, {work.y}, {}, &stream) == OPDOCK_NOT_PREPARED);
+    fake.captured = nullptr;
+    Work small(8, fake_device(0));
+    CHECK(op.try_call({small.x}, {small.y}, {}, &stream) == OPDOCK_OK); // now the op is resolved
+    const int64_t tuned = host.logged("was tuned for");
+    fake.captured = &stream;
+    CHECK(op.try_call({work.x}, {work.y}, {}, &stream) == OPDOCK_OK);
+    CHECK(host.logged("was tuned for") == tuned);
+    CHECK(work.why(host)["source"] == "defaults");
+}
+
+TEST_CASE("a database that cannot be used costs no call") {
+    const Installed installed(work_configs);
+    for (const std::string &path : {std::string("/proc/nothing/tune.sqlite"), installed.directory.path().string()}) {
+        CAPTURE(path);
+        MadeHost host = installed.host({{"PLUGIN_TUNE", "online"}, {"PLUGIN_TUNE_DB", path}});
+        Work work;
+        CHECK(host.op("fixture.work").try_call({work.x}, {work.y}) == OPDOCK_OK);
+        CHECK(host.logged("holds for this process only") == 1);
+        CHECK(work.why(host)["source"] == "database"); // of this process
+    }
+}
+
+TEST_CASE("wrong settings of tuning are errors when the host opens") {
+    CHECK_THROWS_WITH(
+        MadeHost(core::RawEnvironment{{"PLUGIN_TUNE", "chached"}}),
+        doctest::Contains("expected 'off', 'cached' or 'online', found 'chached'; did you mean 'cached'?"));
+    CHECK_THROWS_WITH(MadeHost(core::RawEnvironment{{"PLUGIN_TUNE_DB", "tune.sqlite"}}),
+                      doctest::Contains("expected an absolute path"));
+    CHECK_THROWS_WITH(MadeHost(core::RawEnvironment{{"PLUGIN_TUNE_BUDGET", "0"}}),
+                      doctest::Contains("expected seconds, more than 0"));
+}
+
+TEST_CASE("what is wrong with a tune file is in the log, with its place, and the rest of the file counts") {
+    const Installed installed(R"(schema: opdock.tune/1
+ops:
+  fixture.knob: {}
+  fixture.knobs:
+    heuristics: {block: 5, blok: 6}
+)");
+    MadeHost host = installed.host();
+    CHECK(knobs(host, 1)[0] == 5);
+    CHECK(host.logged("tunable.tune.yaml:3:3: unknown op 'fixture.knob'; did you mean 'fixture.knobs'?") == 1);
+    CHECK(host.logged("tunable.tune.yaml:5:28: 'vendor.tunable' has no knob 'blok'; did you mean 'block'?") == 1);
+    CHECK(knobs(host, 2)[0] == 5);
+    CHECK(host.logged("unknown op 'fixture.knob'") == 1); // once
+}
+
+TEST_CASE("in strict mode a plugin whose tune file is wrong is rejected, with every place") {
+    const std::string wrong =
+        "schema: opdock.tune/1\nops:\n  fixture.work: {configs: [{sped: 1}], product: {speed: 9}}\n";
+    const Installed installed(wrong);
+    const core::RawEnvironment strict = {{"PLUGIN_STRICT", "1"}};
+    CHECK_THROWS_WITH(installed.host(strict),
+                      doctest::Contains("tunable.tune.yaml:3:29: 'vendor.tunable' has no knob 'sped'; did you mean "));
+    CHECK_THROWS_WITH(installed.host(strict), doctest::Contains("OPDOCK-E042"));
+    CHECK_THROWS_WITH(installed.host(strict), doctest::Contains("3:57: knob 'speed' is 9, outside its range 0 to 5"));
+    CHECK_NOTHROW(installed.host({{"PLUGIN_STRICT", "1"}, {"PLUGIN_TUNE", "off"}}));
+    MadeHost lenient = installed.host();
+    const json described = lenient->describe();
+    const json &plugin = described["plugins"][0];
+    CHECK(plugin["status"] == "loaded");
+    CHECK(plugin["warnings"].size() == 2);
+}
+
+TEST_CASE("checking a plugin's file checks its tune file, the better the more is known of the plugin") {
+    const Installed installed("schema: opdock.tune/1\nops: {fixture.work: {confgs: 1, heuristics: {sped: 1}}}\n");
+    const std::string cache = (installed.directory.path() / "cache" / "opdock").string();
+    CHECK(core::check_file(installed.plugin(), cache)["warnings"].size() == 1);
+    (void)installed.host();
+    const json checked = core::check_file(installed.plugin(), cache);
+    REQUIRE(checked["warnings"].size() == 2);
+    CHECK(contains(checked["warnings"][0], "2:22: unknown field 'confgs'; did you mean 'configs'?"));
+    CHECK(contains(checked["warnings"][1], "has no knob 'sped'"));
+    CHECK(checked["status"] == "ok");
+}
+
+// --- agreement
+// --------------------------------------------------------------------------------------------------------
+
+TEST_CASE("configs may differ by rounding and by nothing else") {
+    const auto differ = [](uint32_t dtype, const auto &a, const auto &b) {
+        return core::disagreement(dtype, std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
+    };
+    using Floats = std::vector<float>;
+    CHECK(differ(OPDOCK_F32, Floats{1, 2, 3}, Floats{1, 2, 3.000001F}).empty());
+    CHECK_FALSE(differ(OPDOCK_F32, Floats{1, 2, 3}, Floats{1, 2, 3.1F}).empty());
+    CHECK_FALSE(differ(OPDOCK_F32, Floats{0, 0, 0}, Floats{0, 0, 1e-20F}).empty());
+    CHECK_FALSE(differ(OPDOCK_F32, Floats{1, 2}, Floats{1, NAN}).empty());
+    CHECK(differ(OPDOCK_F32, Floats{1, NAN, INFINITY}, Floats{1, NAN, INFINITY}).empty());
+    CHECK_FALSE(differ(OPDOCK_F32, Floats{INFINITY}, Floats{-INFINITY}).empty());
+    Floats many(1'000'000, 1);
+    Floats one_off = many;
+    one_off[999'999] = 1.01F; // the norm alone would not show it
+    CHECK_FALSE(differ(OPDOCK_F32, many, one_off).empty());
+    using Words = std::vector<uint16_t>;
+    CHECK(differ(OPDOCK_BF16, Words(1000, 0x3f80),
+                 [] {
+                     Words words(1000, 0x3f80);
+                     words[3] = 0x3f81;
+                     return words;
+                 }())
+              .empty());
+    CHECK_FALSE(differ(OPDOCK_BF16, Words{0x3f80}, Words{0x4000}).empty());
+    CHECK_FALSE(differ(OPDOCK_F16, Words{0x3c00}, Words{0xa5a5}).empty());
+    using Bytes = std::vector<uint8_t>;
+    CHECK(differ(OPDOCK_E4M3, Bytes(100, 0x38),
+                 [] {
+                     Bytes bytes(100, 0x38);
+                     bytes[3] = 0x39;
+                     return bytes;
+                 }())
+              .empty());
+    CHECK_FALSE(differ(OPDOCK_E4M3, Bytes{0x38}, Bytes{0x48}).empty());
+    CHECK_FALSE(differ(OPDOCK_E4M3, Bytes{0x38}, Bytes{0x7f}).empty());
+    CHECK_FALSE(differ(OPDOCK_E5M2, Bytes{0x7c}, Bytes{0x78}).empty());
+    CHECK_FALSE(differ(OPDOCK_I64, std::vector<int64_t>{5}, std::vector<int64_t>{6}).empty());
+    CHECK(differ(OPDOCK_I64, std::vector<int64_t>{5}, std::vector<int64_t>{5}).empty());
+}

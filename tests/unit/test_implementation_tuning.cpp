@@ -1,0 +1,312 @@
+#include "tune/implementation_tuning.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "temporary_directory.hpp"
+#include "tune/plugin_tuning.hpp"
+
+using namespace opdock::core;
+using opdock::test::TemporaryDirectory;
+
+namespace {
+
+// An implementation with the knobs block (1 to 1024, default 64), vector (1 to 16) and stream (bool).
+struct Acme : Implementation {
+    explicit Acme(const std::string &signature, const std::string &id = "vendor.acme") {
+        form = std::make_shared<const Signature>(parse_signature(signature));
+        op = form->name;
+        impl_id = id;
+        knobs = {{"block", "", OPDOCK_KNOB_INT, 1, 1024, 64},
+                 {"vector", "", OPDOCK_KNOB_INT, 1, 16, 1},
+                 {"stream", "", OPDOCK_KNOB_BOOL, 0, 1, 0}};
+    }
+};
+
+constexpr const char *norm =
+    "norm(input: T[..., n], weight: U[n]) -> (output: T[..., n]) where T in f32|f16, U in f32|f16";
+
+TuneFile file_of(const std::string &body, const std::string &op = "norm") {
+    return parse_tune_file("schema: opdock.tune/1\nops:\n  " + op + ":\n    " + body + "\n", "acme.tune.yaml");
+}
+
+struct Tuned {
+    explicit Tuned(const std::string &body) : file(file_of(body)) { REQUIRE(file.problems.empty()); }
+    TuneFile file;
+    Acme implementation{norm};
+    ImplementationTuning tuning{implementation, &file};
+
+    std::vector<double> values(double n, double rows) const {
+        std::vector<double> values(tuning.variables().names().size());
+        values[*tuning.variables().find("n")] = n;
+        values[*tuning.variables().find("rows")] = rows;
+        return values;
+    }
+    std::vector<std::string> candidates(double n = 4096) const {
+        std::vector<std::string> texts;
+        for (const TuneConfig &config : tuning.candidates(tuning.sections().at(0), values(n, 1))) {
+            texts.push_back(config_text(implementation.knobs, config));
+        }
+        return texts;
+    }
+    std::vector<std::string> problems() const {
+        std::vector<std::string> texts;
+        for (const TuneProblem &problem : tuning.problems()) {
+            texts.push_back(text_of(file, problem));
+        }
+        return texts;
+    }
+};
+
+std::string space(const std::string &body) {
+    const Tuned tuned(body);
+    REQUIRE(tuned.problems().empty());
+    return tuned.tuning.sections().at(0).space;
+}
+
+using Texts = std::vector<std::string>;
+
+} // namespace
+
+TEST_CASE("configs come before the product, each once, and where keeps some out") {
+    CHECK(Tuned("{configs: [{block: 8}, {vector: 2}], product: {block: [8, 16], vector: [1, 2]}}").candidates() ==
+          Texts{"block=8 vector=1 stream=0", "block=64 vector=2 stream=0", "block=8 vector=2 stream=0",
+                "block=16 vector=1 stream=0", "block=16 vector=2 stream=0"});
+    const Tuned tuned("{product: {block: [8, 16, 32], vector: [1, 4]}, where: [block * vector <= n, vector > 1]}");
+    CHECK(tuned.candidates(32) == Texts{"block=8 vector=4 stream=0"});
+    CHECK(tuned.candidates(64) == Texts{"block=8 vector=4 stream=0", "block=16 vector=4 stream=0"});
+    CHECK(tuned.candidates(8).empty());
+}
+
+TEST_CASE("a knob wins over a dim of its name in where") {
+    TuneFile file = file_of("{product: {block: [8, 16]}, where: block > 8}", "cut");
+    const Acme implementation("cut(input: f32[block]) -> (output: f32[block])");
+    const ImplementationTuning tuning(implementation, &file);
+    CHECK(tuning.problems().empty());
+    CHECK(tuning.candidates(tuning.sections().at(0), std::vector<double>(tuning.variables().names().size())).size() ==
+          1);
+}
+
+TEST_CASE("what does not fit the implementation is told with its place and left out") {
+    CHECK(Tuned("{configs: [{blok: 8}, {block: 8}]}").problems() ==
+          Texts{"acme.tune.yaml:4:17: 'vendor.acme' has no knob 'blok'; did you mean 'block'?"});
+    CHECK(Tuned("{configs: [{blok: 8}, {block: 8}]}").candidates().size() == 1);
+    CHECK(Tuned("{configs: [{block: 2048}]}").problems() ==
+          Texts{"acme.tune.yaml:4:24: knob 'block' is 2048, outside its range 1 to 1024"});
+    CHECK(Tuned("{product: {block: [8, 0]}}").candidates() == Texts{"block=8 vector=1 stream=0"});
+    CHECK(Tuned("{product: {block: [8], vectr: [1]}}").tuning.sections()[0].space.empty());
+    CHECK(Tuned("{product: {block: [8, 16]}, where: block > 16}").problems() ==
+          Texts{"acme.tune.yaml:4:40: where leaves no config"});
+    const Tuned faulty("{product: {block: [8, 16]}, where: [block > 4, blok > 8]}");
+    CHECK(faulty.problems().at(0) == std::string("acme.tune.yaml:4:52: unknown name 'blok'; did you mean 'block'?"));
+    CHECK(faulty.tuning.sections()[0].space.empty()); // what the clause was to keep out is not known
+    CHECK(Tuned("{heuristics: {block: min(1024 nn)}}").problems().size() == 1);
+    CHECK(Tuned("{heuristics: {block: vector}}").problems().size() == 1); // heuristics see no knobs
+    CHECK(Tuned("{dtypes: f64, configs: [{block: 8}]}").problems().size() == 1);
+    CHECK(Tuned("{dtypes: 'f32,f32,f32', configs: [{block: 8}]}").problems() ==
+          Texts{"acme.tune.yaml:4:14: dtypes 'f32,f32,f32': the op has 2 dtype variables"});
+    CHECK(Tuned("{architectures: [+sm], configs: [{block: 8}]}").problems().size() == 1);
+    CHECK(Tuned("{key: {m: exact}, configs: [{block: 8}]}").problems() ==
+          Texts{"acme.tune.yaml:4:12: key: the op has no 'm'; did you mean 'n'?"});
+}
+
+TEST_CASE("keys bucket the call, and pinned entries are found by them") {
+    const Tuned tuned(
+        "{key: {n: multiple of 100, rows: log2}, pinned: [{key: {n: 101, rows: 3}, config: {block: 8}}]}");
+    CHECK(tuned.problems().empty());
+    const ImplementationSection &section = tuned.tuning.sections().at(0);
+    const auto key = [&](double n, double rows) {
+        return section.key.of(tuned.tuning.variables(), tuned.values(n, rows));
+    };
+    CHECK(key(150, 3) == "n=200 rows=4");
+    CHECK(key(200, 4) == "n=200 rows=4");
+    CHECK(key(201, 5) == "n=300 rows=8");
+    CHECK(key(0, 0) == "n=0 rows=0");
+    CHECK(section.pinned.contains("n=200 rows=4"));
+
+    const Tuned by_default("pinned: [{key: {n: 4096, rows: 1}, config: {block: 8}}]");
+    CHECK(by_default.tuning.sections().at(0).pinned.contains("n=4096 rows=1"));
+
+    CHECK(Tuned("pinned: [{key: {n: 1}, config: {block: 8}}]").problems() ==
+          Texts{"acme.tune.yaml:4:14: the key lacks 'rows'; the key of this section is n: log2, rows: log2"});
+    CHECK(Tuned("{key: {n: exact}, pinned: [{key: {rows: 1}, config: {block: 8}}]}").problems().size() == 1);
+    CHECK(Tuned("{key: {n: exact}, pinned: [{key: {n: -1}, config: {block: 8}}]}").problems().size() == 1);
+    CHECK(Tuned("{key: {n: exact}, pinned: [{key: {n: 1}, config: {block: 8}}, {key: {n: 1}, config: {block: 9}}]}")
+              .problems()
+              .size() == 1);
+}
+
+TEST_CASE("heuristics are computed from the call and stay within the range") {
+    const Tuned tuned("{heuristics: {block: n / 3, vector: 'rows > 4 ? 2 : 4'}}");
+    REQUIRE(tuned.problems().empty());
+    std::string why;
+    const auto chosen = [&](double n, double rows) {
+        const auto config = tuned.tuning.heuristic(tuned.tuning.sections().at(0), tuned.values(n, rows), &why);
+        return config ? config_text(tuned.implementation.knobs, *config) : "none";
+    };
+    CHECK(chosen(100, 5) == "block=33 vector=2 stream=0");
+    CHECK(chosen(99, 1) == "block=33 vector=4 stream=0");
+    CHECK(why.empty());
+    CHECK(chosen(1'000'000, 1) == "none");
+    CHECK(why == "the expression of knob 'block' is 333333.3333333333, outside its range 1 to 1024");
+}
+
+TEST_CASE("the space is named by knobs, key and candidates, and by nothing else") {
+    const std::string one = space("{configs: [{block: 8}]}");
+    CHECK(one == space("{configs: [{block: 8, vector: 1}]}")); // the same config
+    CHECK(one == space("{configs: [{block: 8}], heuristics: {block: n}, pinned: []}"));
+    CHECK(one != space("{configs: [{block: 16}]}"));
+    CHECK(one != space("{configs: [{block: 8}], key: {n: exact}}"));
+    CHECK(one != space("{configs: [{block: 8}], where: n > 0}"));
+    CHECK(one != space("{product: {block: 8}}"));
+    TuneFile file = file_of("{configs: [{block: 8}]}");
+    Acme wider(norm);
+    wider.knobs[0].maximum = 2048;
+    CHECK(ImplementationTuning(wider, &file).sections().at(0).space != one);
+}
+
+TEST_CASE("a section is for the devices, architectures and dtypes that it names") {
+    const Tuned tuned(
+        "{architectures: [fk_10, fk_20+], devices: [Fake], dtypes: ['f16,f32', f32], configs: [{block: 8}]}");
+    REQUIRE(tuned.problems().empty());
+    const ImplementationSection &section = tuned.tuning.sections().at(0);
+    const auto is_for = [&](uint32_t t, uint32_t u, const char *architecture, const char *model) {
+        opdock_device_properties device = {};
+        std::strcpy(device.architecture, architecture);
+        std::strcpy(device.name, model);
+        return section.is_for(std::vector<uint32_t>{t, u}, device, true);
+    };
+    CHECK(is_for(OPDOCK_F16, OPDOCK_F32, "fk_10", "Fake"));
+    CHECK(is_for(OPDOCK_F32, OPDOCK_F32, "fk_30", "Fake"));
+    CHECK_FALSE(is_for(OPDOCK_F16, OPDOCK_F16, "fk_10", "Fake"));
+    CHECK_FALSE(is_for(OPDOCK_F32, OPDOCK_F32, "fk_15", "Fake"));
+    CHECK_FALSE(is_for(OPDOCK_F32, OPDOCK_F32, "fk_10", "Fake 2"));
+}
+
+TEST_CASE("configs are spelled and read back") {
+    const Acme implementation(norm);
+    const TuneConfig config = {128, 4, 1};
+    CHECK(parse_config(implementation.knobs, config_text(implementation.knobs, config)) == config);
+    for (const char *text : {"", "block=1 vector=1", "block=1 vector=1 stream=2", "block=1 vector=1 stream=1 stream=1",
+                             "block=x vector=1 stream=1", "block 1 vector=1 stream=1", "blok=1 vector=1 stream=1"}) {
+        CAPTURE(text);
+        CHECK_FALSE(parse_config(implementation.knobs, text));
+    }
+}
+
+// --- a plugin's file
+// --------------------------------------------------------------------------------------------------
+
+TEST_CASE("the tune file lies beside the plugin, under its name without lib") {
+    CHECK(tune_file_beside("/opt/acme/libacme.so") == "/opt/acme/acme.tune.yaml");
+    CHECK(tune_file_beside("/opt/acme/acme.so") == "/opt/acme/acme.tune.yaml");
+    CHECK(tune_file_beside("/opt/acme/libacme.so.2") == "/opt/acme/acme.tune.yaml");
+}
+
+TEST_CASE("what is wrong for one implementation and right for another of the op is not wrong") {
+    const TemporaryDirectory directory;
+    const std::string path = directory.write("acme.tune.yaml", R"(schema: opdock.tune/1
+ops:
+  norm:
+    - configs: [{block: 8}, {only: 1}, {neither: 1}]
+    - impl: vendor.acm
+      configs: [{block: 8}]
+  nrom: {}
+)");
+    Acme first(norm);
+    Acme second(norm, "vendor.other");
+    second.knobs.push_back({"only", "", OPDOCK_KNOB_INT, 0, 4, 0});
+    const PluginTuning plugin(path, false, {&first, &second});
+    REQUIRE(plugin.problems().size() == 3);
+    CHECK(plugin.problems()[0] == path + ":4:41: 'vendor.acme' has no knob 'neither'");
+    CHECK(plugin.problems()[1].ends_with(":5:13: unknown implementation 'vendor.acm'; did you mean 'vendor.acme'?"));
+    CHECK(plugin.problems()[2].find(":7:3: unknown op 'nrom'; did you mean 'norm'?") != std::string::npos);
+    CHECK(plugin.of(first)->sections().size() == 1);
+    CHECK(plugin.of(first)->sections()[0].configs.size() == 1);
+    CHECK(plugin.of(second)->sections()[0].configs.size() == 2);
+}
+
+TEST_CASE("a file that is not there is a problem only for who named it") {
+    const Acme implementation(norm);
+    CHECK(PluginTuning("/nonexistent/acme.tune.yaml", false, {&implementation}).problems().empty());
+    const PluginTuning named("/nonexistent/acme.tune.yaml", true, {&implementation});
+    CHECK(named.problems().size() == 1);
+    CHECK(named.of(implementation)->sections().empty());
+}
+
+TEST_CASE("launch options that FlagGems assumes are dropped where the kernel has no such knob") {
+    const TuneFile file = parse_tune_file("norm:\n  - META: {block: 8}\n    num_warps: 8\n", "tune_configs.yaml");
+    const Acme implementation(norm);
+    const ImplementationTuning tuning(implementation, &file);
+    REQUIRE(tuning.problems().size() == 1); // num_warps was written down; num_stages and num_ctas were not
+    CHECK(tuning.problems()[0].message.find("num_warps") != std::string::npos);
+    const TuneFile bare = parse_tune_file("norm:\n  - META: {block: 8}\n", "tune_configs.yaml");
+    CHECK(ImplementationTuning(implementation, &bare).problems().empty());
+}
+
+// --- variables -----------------------------------------------------------------------------------------------------
+
+TEST_CASE("variables are read from shapes, attributes, dtypes and the device") {
+    const Signature form =
+        parse_signature("op(x: T[a, ..., 2*b], y: U[b]?, list: T[c]*, *, eps: float = 0.5, flag: bool = "
+                        "true, name: string = \"\") -> (out: T[a]) where T in f32|f16, U in f32|f16");
+    const TuneVariables variables(form);
+    int64_t x_shape[] = {3, 5, 7, 8};
+    int64_t first_shape[] = {10};
+    int64_t second_shape[] = {20};
+    int64_t out_shape[] = {3};
+    const auto tensor = [](int64_t *shape, int32_t rank, uint32_t dtype) {
+        DLTensor made = {};
+        made.shape = shape;
+        made.ndim = rank;
+        made.dtype = opdock_dtype_unpack(dtype);
+        return made;
+    };
+    const DLTensor x = tensor(x_shape, 4, OPDOCK_F16);
+    const DLTensor first = tensor(first_shape, 1, OPDOCK_F16);
+    const DLTensor second = tensor(second_shape, 1, OPDOCK_F16);
+    const DLTensor out = tensor(out_shape, 1, OPDOCK_F16);
+    const DLTensor *tensors[] = {&x, nullptr, &first, &second, &out};
+    const uint32_t starts[] = {0, 1, 2, 4, 5};
+    opdock_value attributes[3] = {};
+    attributes[0].type = OPDOCK_VALUE_FLOAT;
+    attributes[0].as.f = 0.25;
+    attributes[1].type = OPDOCK_VALUE_BOOL;
+    attributes[1].as.i = 1;
+    opdock_problem problem = {};
+    problem.n_inputs = 3;
+    problem.n_outputs = 1;
+    problem.n_tensors = 5;
+    problem.tensors = tensors;
+    problem.first = starts;
+    problem.attributes = attributes;
+    opdock_device_properties device = {};
+    device.compute_units = 132;
+
+    const std::vector<uint32_t> dtypes = dtypes_of(form, problem);
+    CHECK(dtypes == std::vector<uint32_t>{OPDOCK_F16, 0});
+    CHECK(tuple_text(dtypes) == "f16,-");
+    const std::vector<double> values = variables.values(problem, dtypes, device);
+    REQUIRE(values.size() == variables.names().size());
+    const auto value = [&](const char *name) {
+        const auto index = variables.find(name);
+        REQUIRE(index);
+        return values[*index];
+    };
+    CHECK(value("a") == 3);
+    CHECK(value("b") == 4);  // of 2*b: y is absent
+    CHECK(value("c") == 30); // over the list
+    CHECK(value("rows") == 35);
+    CHECK(value("eps") == 0.25);
+    CHECK(value("flag") == 1);
+    CHECK(value("sizeof_T") == 2);
+    CHECK(value("sizeof_U") == 0);
+    CHECK(value("device_compute_units") == 132);
+    CHECK_FALSE(variables.find("name"));
+    CHECK(dim_of(form, problem, "rows") == 35);
+    CHECK_FALSE(dim_of(form, problem, "d"));
+}

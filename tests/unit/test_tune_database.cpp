@@ -1,0 +1,152 @@
+#include "tune/tune_database.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "database.hpp"
+#include "temporary_directory.hpp"
+
+using namespace opdock::core;
+using opdock::test::TemporaryDirectory;
+
+namespace {
+
+const TuneIdentity identity = {"norm", "vendor.acme", "acme tune_version 1", "Fake 1", "fk_10", "1.0"};
+
+TuneEntry entry(const std::string &key, const std::string &config = "block=8") {
+    return {"space", "f32", key, config, 12.5, 25};
+}
+
+// What a child process returned, or its signal as a negative number.
+int wait_for(pid_t child) {
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+} // namespace
+
+TEST_CASE("what was tuned is found by who it is about, and by nobody else") {
+    const TemporaryDirectory directory;
+    const TuneDatabase database((directory.path() / "cache" / "tune.sqlite").string());
+    CHECK(database.read(identity).empty());
+    CHECK_FALSE(std::filesystem::exists(database.path())); // reading makes nothing
+    database.write(identity, {entry("n=1"), entry("n=2")});
+    database.write(identity, {entry("n=2", "block=16")});
+    const std::vector<TuneEntry> found = database.read(identity);
+    REQUIRE(found.size() == 2);
+    CHECK(found[0].key == "n=1");
+    CHECK(found[0].microseconds == 12.5);
+    CHECK(found[0].default_microseconds == 25);
+    CHECK(found[1].config == "block=16");
+
+    for (std::string TuneIdentity::*field :
+         {&TuneIdentity::op, &TuneIdentity::impl_id, &TuneIdentity::version, &TuneIdentity::device,
+          &TuneIdentity::architecture, &TuneIdentity::driver}) {
+        TuneIdentity other = identity;
+        other.*field += "x";
+        CHECK(database.read(other).empty());
+    }
+    struct stat status = {};
+    REQUIRE(stat(database.path().c_str(), &status) == 0);
+    CHECK((status.st_mode & 0777) == 0600);
+}
+
+TEST_CASE("what promises nothing across builds and has no build id is not kept") {
+    const TemporaryDirectory directory;
+    const TuneDatabase database((directory.path() / "tune.sqlite").string());
+    TuneIdentity nameless = identity;
+    nameless.version.clear();
+    CHECK_THROWS_AS(database.write(nameless, {entry("n=1")}), DatabaseError);
+    CHECK(database.read(nameless).empty());
+    CHECK_THROWS_AS(TuneDatabase("").write(identity, {entry("n=1")}), DatabaseError);
+    CHECK(TuneDatabase("").read(identity).empty());
+}
+
+TEST_CASE("a damaged or foreign database is set aside, an unusable one is an error, and neither ends anything") {
+    const TemporaryDirectory directory;
+    const std::string path = (directory.path() / "tune.sqlite").string();
+    TuneDatabase(path).write(identity, {entry("n=1")});
+    std::filesystem::resize_file(path, 5000);
+    std::ofstream(path, std::ios::in | std::ios::out).write("garbage", 7);
+    CHECK(TuneDatabase(path).read(identity).empty());
+    CHECK(std::filesystem::exists(path + ".damaged"));
+    TuneDatabase(path).write(identity, {entry("n=2")});
+    CHECK(TuneDatabase(path).read(identity).size() == 1);
+
+    const TuneDatabase folder(directory.path().string());
+    CHECK_THROWS_AS((void)folder.read(identity), DatabaseError);
+    CHECK_THROWS_AS(folder.write(identity, {entry("n=1")}), DatabaseError);
+    const TuneDatabase beyond((directory.path() / "tune.sqlite" / "x.sqlite").string());
+    CHECK(beyond.read(identity).empty());
+    CHECK_THROWS_AS(beyond.write(identity, {entry("n=1")}), DatabaseError);
+}
+
+TEST_CASE("eight processes write one database, and nothing is lost") {
+    const TemporaryDirectory directory;
+    const TuneDatabase database((directory.path() / "tune.sqlite").string());
+    std::vector<pid_t> children;
+    for (int process = 0; process < 8; ++process) {
+        const pid_t child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            try {
+                for (int i = 0; i < 25; ++i) {
+                    database.write(identity, {entry("n=" + std::to_string(100 * process + i))});
+                    if (database.read(identity).empty()) {
+                        _exit(2);
+                    }
+                }
+            } catch (const std::exception &) {
+                _exit(1);
+            }
+            _exit(0);
+        }
+        children.push_back(child);
+    }
+    for (const pid_t child : children) {
+        CHECK(wait_for(child) == 0);
+    }
+    CHECK(database.read(identity).size() == 200);
+}
+
+TEST_CASE("a process that is killed while it writes leaves all of a write or nothing") {
+    const TemporaryDirectory directory;
+    const TuneDatabase database((directory.path() / "tune.sqlite").string());
+    for (int round = 0; round < 20; ++round) {
+        int ends[2];
+        REQUIRE(pipe(ends) == 0);
+        const pid_t child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            for (int i = 0;; ++i) { // three entries that belong together
+                const std::string config = "block=" + std::to_string(i % 1000 + 1);
+                try {
+                    database.write(identity, {entry("n=1", config), entry("n=2", config), entry("n=3", config)});
+                } catch (const std::exception &) {
+                    _exit(1);
+                }
+                (void)!write(ends[1], "x", 1);
+            }
+        }
+        close(ends[1]);
+        char byte;
+        for (int i = 0; i < round % 4 + 1; ++i) { // somewhere in the next write
+            REQUIRE(read(ends[0], &byte, 1) == 1);
+        }
+        kill(child, SIGKILL);
+        CHECK(wait_for(child) == -SIGKILL);
+        close(ends[0]);
+        const std::vector<TuneEntry> found = database.read(identity);
+        REQUIRE(found.size() == 3);
+        CHECK(found[0].config == found[1].config);
+        CHECK(found[1].config == found[2].config);
+    }
+}

@@ -1,0 +1,92 @@
+#include "tune/expression.hpp"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using opdock::core::TuneExpression;
+
+namespace {
+
+const std::vector<std::string> names = {"n", "rows", "block"};
+
+double value(const std::string &text, double n = 0, double rows = 0, double block = 0) {
+    const auto fault = TuneExpression::find_fault(text, names);
+    REQUIRE_MESSAGE(!fault, fault->message);
+    return TuneExpression(text, names).evaluate(std::vector<double>{n, rows, block}).value_or(-1);
+}
+
+std::string fault(const std::string &text) {
+    const auto found = TuneExpression::find_fault(text, names);
+    return found ? std::to_string(found->at) + ": " + found->message : "";
+}
+
+} // namespace
+
+TEST_CASE("tune expressions compute what their functions say") {
+    CHECK(value("min(1024, next_pow2(n))", 1000) == 1024);
+    CHECK(value("min(1024, next_pow2(n))", 33) == 64);
+    CHECK(value("next_pow2(n)", 64) == 64);
+    CHECK(value("next_pow2(n)", 0) == 1);
+    CHECK(value("prev_pow2(n)", 63) == 32);
+    CHECK(value("prev_pow2(n)", 1) == 1);
+    CHECK(value("ceil_div(n, 8)", 17) == 3);
+    CHECK(value("round_up(n, 8)", 17) == 24);
+    CHECK(value("n / 2", 5) == 2.5);
+    CHECK(value("n > 4 && rows <= 2 ? 8 : 16", 5, 2) == 8);
+    CHECK(value("n > 4 && rows <= 2 ? 8 : 16", 5, 3) == 16);
+    CHECK(value("block * rows <= n", 8, 2, 4) == 1);
+    CHECK(value("log2(n) + abs(0 - rows) + floor(block / 2)", 8, 2, 5) == 7);
+    CHECK(value("2^3") == 8);
+    CHECK(value("n % 8 == 0 ? 8 : 1", 24) == 8);
+    CHECK(value("1 + n % 8 * 2", 25) == 3);
+}
+
+TEST_CASE("what is not finite is no value") {
+    CHECK(value("1 / n", 0) == -1);
+    CHECK(value("sqrt(0 - n)", 4) == -1);
+    CHECK(value("10^n", 400) == -1);
+    CHECK(value("next_pow2(n)", 1e300) == -1);
+}
+
+TEST_CASE("an expression says which names it reads") {
+    CHECK(TuneExpression("block + n", names).reads() == std::vector<size_t>{0, 2});
+    CHECK(TuneExpression("1", names).reads().empty());
+}
+
+TEST_CASE("a faulty expression says where and what") {
+    CHECK(fault("min(1024, nxt_pow2(n))") == "10: unknown function 'nxt_pow2'; did you mean 'next_pow2'?");
+    CHECK(fault("blok + 1") == "0: unknown name 'blok'; did you mean 'block'?");
+    CHECK(fault("n + min(rows, 2n)").empty() == false);
+    CHECK(fault("next_pow2 + 1") == "0: unknown name 'next_pow2'");
+    CHECK(fault("n = 1") == "2: '=' assigns; a comparison is '=='");
+    CHECK(fault("").starts_with("0: an expression is expected"));
+    CHECK(fault("n, rows") == "1: unexpected ','");
+    CHECK(fault("min(n") != "");
+    CHECK(fault("n +") != "");
+    CHECK(fault("min()") != "");
+    CHECK(fault("\"n\"") != "");
+    CHECK(fault("_pi") != ""); // muParser's own constants are no part of the grammar
+    CHECK(fault("sin(n)") != "");
+}
+
+TEST_CASE("expression bombs are refused, or cost next to nothing") {
+    const auto began = std::chrono::steady_clock::now();
+    CHECK(fault(std::string(100'000, '(')).find("longer than 512 bytes") != std::string::npos);
+    CHECK(fault(std::string(200, '(') + "n" + std::string(200, ')')).find("nested deeper") != std::string::npos);
+    std::string minuses(511, '-');
+    (void)fault(minuses + "n");
+    std::string powers = "9";
+    for (int i = 0; i < 200; ++i) {
+        powers += "^9";
+    }
+    CHECK(value(powers) == -1);
+    std::string choices;
+    for (int i = 0; i < 60; ++i) {
+        choices += "n>1?1:(";
+    }
+    (void)fault(choices);
+    CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5)); // a guard against hanging, no timing
+}

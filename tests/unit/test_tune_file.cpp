@@ -1,0 +1,283 @@
+#include "tune/tune_file.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "error.hpp"
+#include "opdock/opdock.h"
+#include "temporary_directory.hpp"
+#include "thrown_error.hpp"
+
+using namespace opdock::core;
+using opdock::test::thrown_by;
+
+namespace {
+
+TuneFile parse(const std::string &text) {
+    return parse_tune_file(text, "acme.tune.yaml");
+}
+
+std::vector<std::string> problems(const std::string &text) {
+    const TuneFile file = parse(text);
+    std::vector<std::string> texts;
+    for (const TuneProblem &problem : file.problems) {
+        texts.push_back(text_of(file, problem));
+    }
+    return texts;
+}
+
+// The text of a file whose one section holds `body`.
+std::string section(const std::string &body) {
+    return "schema: opdock.tune/1\nops:\n  scale:\n    " + body + "\n";
+}
+
+// A config as "a=1 b=2", names sorted.
+std::string spelled(const NamedValues &config) {
+    std::set<std::string> parts;
+    for (const NamedValue &value : config) {
+        parts.insert(value.name.text + "=" + std::to_string(value.value.value));
+    }
+    std::string text;
+    for (const std::string &part : parts) {
+        text += (text.empty() ? "" : " ") + part;
+    }
+    return text;
+}
+
+std::set<std::string> configs(const TuneFile &file, const std::string &op) {
+    std::set<std::string> found;
+    for (const TuneSection &one : file.sections) {
+        for (size_t i = 0; one.op.text == op && i < one.configs.size(); ++i) {
+            found.insert(spelled(one.configs[i]));
+        }
+    }
+    return found;
+}
+
+} // namespace
+
+TEST_CASE("a tune file with everything is read") {
+    const TuneFile file = parse(R"(schema: opdock.tune/1
+ops:
+  rmsnorm_fwd:
+    - impl: vendor.acme
+      architectures: [sm_90, sm_80+]
+      devices: ['NVIDIA H200']
+      dtypes: ['bf16,f32', f16]
+      key: {n: exact, rows: log2, m: multiple of 64}
+      configs:
+        - {block: 256, stream: true}
+        - {block: 512}
+      product:
+        block: [64, 128]
+        vector: 4
+      where:
+        - block * vector <= n
+      heuristics:
+        block: min(1024, next_pow2(n))
+      pinned:
+        - {key: {n: 4096, rows: 16, m: 64}, config: {block: 1024, stream: false}}
+    - configs: [{block: 1}]
+  gelu:
+    configs: [{block: 2}]
+)");
+    CHECK(file.problems.empty());
+    CHECK_FALSE(file.is_flaggems);
+    REQUIRE(file.sections.size() == 3);
+    const TuneSection &first = file.sections[0];
+    CHECK(first.op.text == "rmsnorm_fwd");
+    CHECK(first.implementations.size() == 1);
+    CHECK(first.implementations[0].text == "vendor.acme");
+    CHECK(first.architectures.size() == 2);
+    CHECK(first.devices[0].text == "NVIDIA H200");
+    CHECK(first.dtypes[0].text == "bf16,f32");
+    REQUIRE(first.key.size() == 3);
+    CHECK(first.key[2].second.of(65) == 128);
+    CHECK(first.key[1].second.of(65) == 128);
+    CHECK(first.key[0].second.of(65) == 65);
+    REQUIRE(first.configs.size() == 2);
+    CHECK(spelled(first.configs[0]) == "block=256 stream=1");
+    CHECK(first.product.size() == 2);
+    CHECK(first.product[1].second.size() == 1);
+    CHECK(first.where[0].text == "block * vector <= n");
+    CHECK(first.heuristics[0].second.text == "min(1024, next_pow2(n))");
+    REQUIRE(first.pinned.size() == 1);
+    CHECK(spelled(first.pinned[0].key) == "m=64 n=4096 rows=16");
+    CHECK(first.pinned[0].place.line == 20);
+    CHECK(file.sections[2].op.text == "gelu");
+
+    // Printed and read again it says the same.
+    const TuneFile again = parse(print_tune_file(file));
+    CHECK(again.problems.empty());
+    CHECK(print_tune_file(again) == print_tune_file(file));
+}
+
+TEST_CASE("what is wrong with an entry has its line and column, and the rest is read") {
+    using Texts = std::vector<std::string>;
+    CHECK(problems(section("confgs: [{block: 1}]")) ==
+          Texts{"acme.tune.yaml:4:5: unknown field 'confgs'; did you mean 'configs'?"});
+    CHECK(problems("schema: opdock.tune/1\nop: {}\n") ==
+          Texts{"acme.tune.yaml:2:1: unknown field 'op'; did you mean 'ops'?"});
+    CHECK(problems(section("configs: [{block: 1.5}, {block: 2}]")) ==
+          Texts{"acme.tune.yaml:4:23: 'block': expected an integer, true or false, found '1.5'"});
+    CHECK(problems(section("configs: [{block: '8'}]")).size() == 1); // quoted: a text
+    CHECK(problems(section("configs: 5")) == Texts{"acme.tune.yaml:4:14: configs: expected a list, found a value"});
+    CHECK(problems(section("key: {n: log}")) ==
+          Texts{"acme.tune.yaml:4:14: expected exact, log2 or multiple of N, found 'log'"});
+    CHECK(problems(section("key: {n: multiple of 0}")).size() == 1);
+    CHECK(problems(section("product: {block: []}")).size() == 1);
+    CHECK(problems(section("pinned: [{key: {n: 1}}]")) ==
+          Texts{"acme.tune.yaml:4:14: a pinned entry has a key and a config"});
+    CHECK(problems("schema: opdock.tune/1\nops:\n  scale: 5\n").size() == 1);
+
+    CHECK(parse(section("configs: [{block: 1.5}, {block: 2}]")).sections[0].configs.size() == 1);
+}
+
+TEST_CASE("what is no tune file is one error") {
+    for (const auto &[text, part] : std::vector<std::pair<std::string, std::string>>{
+             {"[1, 2]", "1:1: expected a map, found a list"},
+             {"schema: opdock.tune/2\n", "1:9: expected schema opdock.tune/1, found 'opdock.tune/2'"},
+             {"ops: {scale: {}}\n", "1:1: expected 'schema: opdock.tune/1', or a list of configs for each op"},
+             {"schema: opdock.tune/1\nops: {a: &x {}, b: *x}\n", "anchors"},
+             {"schema: opdock.tune/1\nops:\n  a: {}\n  a: {}\n", "4:3: key 'a' is given twice"},
+         }) {
+        CAPTURE(text);
+        const Error error = thrown_by([&text = text] { parse(text); });
+        CHECK(error.status() == OPDOCK_INVALID_TUNE_FILE);
+        CHECK(std::string(error.what()).starts_with("acme.tune.yaml:"));
+        CHECK(std::string(error.what()).find(part) != std::string::npos);
+    }
+    CHECK(parse("").sections.empty());
+}
+
+TEST_CASE("a product that explodes is left out") {
+    std::string body = "product: {";
+    for (int knob = 0; knob < 20; ++knob) {
+        body += (knob == 0 ? "k" : ", k") + std::to_string(knob) + ": [1, 2, 3, 4, 5, 6, 7, 8]";
+    }
+    const TuneFile file = parse(section(body + "}"));
+    REQUIRE(file.problems.size() == 1);
+    CHECK(file.problems[0].message == "the product comes to more than 65536 configs");
+    CHECK(file.sections[0].product.empty());
+}
+
+TEST_CASE("merging joins what is for the same, and the later pins win") {
+    const TuneFile vendor = parse(section("configs: [{block: 1}]"));
+    const TuneFile first = parse(section("{impl: a, pinned: [{key: {n: 1}, config: {block: 1}}, "
+                                         "{key: {n: 2}, config: {block: 2}}]}"));
+    const TuneFile second = parse(section("{impl: a, pinned: [{key: {n: 2}, config: {block: 3}}]}"));
+    const TuneFile merged = merge_tune_files({vendor, first, second});
+    REQUIRE(merged.sections.size() == 2);
+    REQUIRE(merged.sections[1].pinned.size() == 2);
+    CHECK(spelled(merged.sections[1].pinned[1].config) == "block=3");
+
+    const TuneFile other = parse(section("configs: [{block: 2}]"));
+    const Error error = thrown_by([&] { merge_tune_files({vendor, other}); });
+    CHECK(error.status() == OPDOCK_INVALID_TUNE_FILE);
+    CHECK(std::string(error.what()).find("keep one") != std::string::npos);
+}
+
+// --- FlagGems -------------------------------------------------------------------------------------------------------
+
+TEST_CASE("a FlagGems file is told by its lists, and comes to the configs that FlagGems makes of it") {
+    const TuneFile file = parse(R"(mm:
+  - META:
+      BLOCK_M: 64
+      BLOCK_N: 128
+    num_stages: 5
+    num_warps: 8
+  - META: {BLOCK_M: 32, BLOCK_N: 32}
+softmax:
+  - META:
+      TILE_N: 32
+    maxnreg: 128
+    num_ctas: 2
+by_name:
+  - gen: true
+    param_map:
+      META:
+        BLOCK: block_n
+        LITERAL: [1, 2]
+        CONSTANT: 2048
+        PRE_LOAD: pre
+      num_warps: warps
+    block_n: [1024, 4096]
+    pre: [true, false]
+    warps: [4, 8]
+whole:
+  - gen: true
+    param_map:
+      META: metas
+      num_warps: 16
+      num_stages: stages
+    metas:
+      - {M: 32, N: 128}
+      - {M: 64, N: 64}
+    stages: [2, 3]
+no_meta:
+  - gen: true
+    param_map:
+      META: {}
+      num_warps: warps
+    warps: [4, 16]
+both:
+  - META: {B: 1}
+  - gen: true
+    param_map: {META: {B: bs}}
+    bs: [2, 3]
+)");
+    CHECK(file.is_flaggems);
+    for (const TuneProblem &problem : file.problems) {
+        FAIL_CHECK(problem.message);
+    }
+    using Set = std::set<std::string>;
+    CHECK(configs(file, "mm") == Set{"BLOCK_M=64 BLOCK_N=128 num_ctas=1 num_stages=5 num_warps=8",
+                                     "BLOCK_M=32 BLOCK_N=32 num_ctas=1 num_stages=2 num_warps=4"});
+    CHECK(configs(file, "softmax") == Set{"TILE_N=32 maxnreg=128 num_ctas=2 num_stages=2 num_warps=4"});
+    Set expected;
+    for (const char *block : {"1024", "4096"}) {
+        for (const char *literal : {"1", "2"}) {
+            for (const char *pre : {"0", "1"}) {
+                for (const char *warps : {"4", "8"}) {
+                    expected.insert(std::string("BLOCK=") + block + " CONSTANT=2048 LITERAL=" + literal +
+                                    " PRE_LOAD=" + pre + " num_ctas=1 num_stages=2 num_warps=" + warps);
+                }
+            }
+        }
+    }
+    CHECK(configs(file, "by_name") == expected);
+    CHECK(configs(file, "whole") ==
+          Set{"M=32 N=128 num_ctas=1 num_stages=2 num_warps=16", "M=32 N=128 num_ctas=1 num_stages=3 num_warps=16",
+              "M=64 N=64 num_ctas=1 num_stages=2 num_warps=16", "M=64 N=64 num_ctas=1 num_stages=3 num_warps=16"});
+    CHECK(configs(file, "no_meta") ==
+          Set{"num_ctas=1 num_stages=2 num_warps=16", "num_ctas=1 num_stages=2 num_warps=4"});
+    CHECK(configs(file, "both") == Set{"B=1 num_ctas=1 num_stages=2 num_warps=4",
+                                       "B=2 num_ctas=1 num_stages=2 num_warps=4",
+                                       "B=3 num_ctas=1 num_stages=2 num_warps=4"});
+
+    // In opdock's grammar it is the same set.
+    const TuneFile converted = parse(print_tune_file(file));
+    CHECK_FALSE(converted.is_flaggems);
+    for (const char *op : {"mm", "softmax", "by_name", "whole", "no_meta", "both"}) {
+        CHECK(configs(converted, op) == configs(file, op));
+    }
+}
+
+TEST_CASE("what is wrong in a FlagGems file is told, and that entry left out") {
+    using Texts = std::vector<std::string>;
+    CHECK(problems("mm:\n  - num_warps: 4\n") == Texts{"acme.tune.yaml:2:5: expected META, or gen with param_map"});
+    CHECK(problems("mm:\n  - gen: true\n    param_map: {META: {B: blok}}\n    block: [1]\n") ==
+          Texts{"acme.tune.yaml:3:27: there is no list 'blok' in this entry; did you mean 'block'?"});
+    CHECK(problems("mm:\n  - gen: true\n    param_map: {num_warps: 4}\n").size() == 1);
+    CHECK(problems("mm:\n  - META: {B: fast}\n").size() == 1);
+    std::string bomb = "mm:\n  - gen: true\n    param_map:\n      META:\n";
+    for (int i = 0; i < 30; ++i) {
+        bomb += "        K" + std::to_string(i) + ": [1, 2, 3, 4]\n";
+    }
+    CHECK(problems(bomb).size() == 1);
+}
