@@ -3,8 +3,7 @@
 # Builds the plugin libNAME.so from C, C++, CUDA or other sources that the project has enabled.
 #
 #   SOURCES      One of them holds OPDOCK_NOTE and opdock_register (opdock/abi/note.h, opdock/abi/entry.h).
-#   TUNE         The tune file; lies beside the library as NAME.tune.yaml, where hosts will look for it. Hosts of this
-#                version do not read tune files yet.
+#   TUNE         The tune file; lies beside the library as NAME.tune.yaml, where hosts look for it.
 #   DESTINATION  Where it is installed; relative to CMAKE_INSTALL_PREFIX. Default: lib/opdock/plugins (with the lib of
 #                GNUInstallDirs), which hosts search below /usr, /usr/local and their own prefix.
 #   NO_INSTALL   Leave it in the build tree.
