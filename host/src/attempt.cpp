@@ -86,7 +86,7 @@ opdock_status Attempt::choose_config(const TuneConfig *given) {
     if (given != nullptr) {
         known = ChosenConfig{*given, ConfigSource::given, {}};
     } else if (tuning != nullptr && is_tuned) {
-        known = tuning->look_up(problem);
+        known = tuning->look_up(problem, explains_config);
     }
     if (!known) {
         const opdock_status status = ask_heuristic();
@@ -95,7 +95,7 @@ opdock_status Attempt::choose_config(const TuneConfig *given) {
         }
         if (chosen.source == ConfigSource::defaults && tuning != nullptr) {
             std::string why;
-            known = tuning->heuristic(problem, &why);
+            known = tuning->heuristic(problem, explains_config, &why);
             if (!why.empty()) {
                 host.log().warning(fmt::format("{}; the defaults of '{}' are used", why, implementation.impl_id));
             }

@@ -52,7 +52,8 @@ struct Attempt {
     // The call's, also those that a shorter form lacks: another implementation of the chain may know them.
     std::vector<opdock_value> attributes;
     std::string reason;
-    bool is_tuned = true; // false: what tuning found does not count
+    bool is_tuned = true;         // false: what tuning found does not count
+    bool explains_config = false; // the origin of the config is wanted
     ChosenConfig chosen;  // the config, and why that; problem.knobs points to it
 
   private:

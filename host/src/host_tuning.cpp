@@ -147,6 +147,7 @@ json Host::explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &p
             Deployment &here = deployment_of(*implementation, bound.device);
             Attempt attempt(*this, here);
             attempt.fits = fits_form(*implementation->form, *declared.signature, bound);
+            attempt.explains_config = true;
             const opdock_status status = attempt.prepare(shape, true);
             json one = {{"impl_id", implementation->impl_id}};
             if (status != OPDOCK_OK) {
@@ -206,6 +207,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     std::transform(bound.tensors.begin(), bound.tensors.end(), data.begin(), first_element);
     Attempt now(*this, here);
     now.fits = fits_form(*implementation.form, *declared.signature, bound);
+    now.explains_config = true;
     const opdock_status status = now.prepare(shape, true);
     if (status != OPDOCK_OK) {
         throw Error(OPDOCK_UNSUPPORTED,

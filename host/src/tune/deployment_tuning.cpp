@@ -77,7 +77,7 @@ std::string DeploymentTuning::name_of(const ImplementationSection &section, cons
     return section.space + "|" + dtypes + "|" + key;
 }
 
-std::optional<ChosenConfig> DeploymentTuning::look_up(const opdock_problem &problem) const {
+std::optional<ChosenConfig> DeploymentTuning::look_up(const opdock_problem &problem, bool explain) const {
     if (tuning_.sections().empty()) {
         return {};
     }
@@ -87,7 +87,7 @@ std::optional<ChosenConfig> DeploymentTuning::look_up(const opdock_problem &prob
         const auto found = section->pinned.find(section->key.of(tuning_.variables(), call.values));
         if (found != section->pinned.end()) {
             return ChosenConfig{found->second.config, ConfigSource::pinned,
-                                fmt::format("{}:{}", file_, found->second.line)};
+                                explain ? fmt::format("{}:{}", file_, found->second.line) : ""};
         }
     }
     if (plan.space == nullptr) {
@@ -101,11 +101,13 @@ std::optional<ChosenConfig> DeploymentTuning::look_up(const opdock_problem &prob
         return {};
     }
     return ChosenConfig{found->second.config, ConfigSource::database,
-                        fmt::format("{:.3g} us when it was tuned, {:.3g} us before", found->second.microseconds,
-                                    found->second.default_microseconds)};
+                        explain ? fmt::format("{:.3g} us when it was tuned, {:.3g} us before",
+                                              found->second.microseconds, found->second.default_microseconds)
+                                : ""};
 }
 
-std::optional<ChosenConfig> DeploymentTuning::heuristic(const opdock_problem &problem, std::string *why) const {
+std::optional<ChosenConfig> DeploymentTuning::heuristic(const opdock_problem &problem, bool explain,
+                                                        std::string *why) const {
     if (tuning_.sections().empty()) {
         return {};
     }
@@ -119,7 +121,8 @@ std::optional<ChosenConfig> DeploymentTuning::heuristic(const opdock_problem &pr
         *why = fmt::format("{}:{}: {}", file_, section->line, *why);
         return {};
     }
-    return ChosenConfig{std::move(*config), ConfigSource::heuristic_file, fmt::format("{}:{}", file_, section->line)};
+    return ChosenConfig{std::move(*config), ConfigSource::heuristic_file,
+                        explain ? fmt::format("{}:{}", file_, section->line) : ""};
 }
 
 TuneTask DeploymentTuning::task(const opdock_problem &problem) const {

@@ -24,7 +24,7 @@ const char *source_name(ConfigSource source);
 struct ChosenConfig {
     TuneConfig config;
     ConfigSource source = ConfigSource::defaults;
-    std::string origin; // more about the source: "acme.tune.yaml:12"; empty when there is no more
+    std::string origin; // more about the source, for who asked: "acme.tune.yaml:12"; empty when there is no more
 };
 
 // What can be tuned of one call.
@@ -43,10 +43,10 @@ class DeploymentTuning {
                      bool ordered_architectures, TuneIdentity identity, const TuneDatabase &database,
                      std::string *problem);
 
-    // What is known of calls like this: pinned or in the database.
-    std::optional<ChosenConfig> look_up(const opdock_problem &problem) const;
+    // What is known of calls like this: pinned or in the database. `explain`: with the origin.
+    std::optional<ChosenConfig> look_up(const opdock_problem &problem, bool explain) const;
     // By the tune file's expressions. Nothing when it has none, or with *why.
-    std::optional<ChosenConfig> heuristic(const opdock_problem &problem, std::string *why) const;
+    std::optional<ChosenConfig> heuristic(const opdock_problem &problem, bool explain, std::string *why) const;
     TuneTask task(const opdock_problem &problem) const;
 
     // Puts a result in force for the calls that come, in this process.
