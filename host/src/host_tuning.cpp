@@ -61,13 +61,23 @@ const Implementation &find_implementation(const CatalogOp &op, const Chain &chai
 // A FlagGems file names the ops of all of FlagGems; a plugin may implement two of them.
 constexpr size_t most_lines = 8;
 
+// What a policy keeps out may be tuned all the same; what cannot take the call may not even be asked.
+void check_can_serve(const Decision &decision, const std::string &impl_id) {
+    for (const Dropped &dropped : decision.dropped) {
+        if (dropped.impl_id == impl_id && (dropped.rule == Rule::device || dropped.rule == Rule::dtypes ||
+                                           dropped.rule == Rule::architecture || dropped.rule == Rule::availability)) {
+            throw Error(OPDOCK_UNSUPPORTED, fmt::format("'{}' cannot take the call: {}", impl_id, dropped.reason));
+        }
+    }
+}
+
 } // namespace
 
 const PluginTuning &Host::plugin_tuning(const std::string &plugin) const {
     Ledger &book = ledger();
-    const std::lock_guard reading(book.reading_tune_files);
-    const auto [place, is_new] = book.plugin_tunings.try_emplace(plugin);
-    if (!is_new && place->second != nullptr) {
+    std::unique_lock reading(book.reading_tune_files);
+    const auto place = book.plugin_tunings.try_emplace(plugin).first;
+    if (place->second != nullptr) {
         return *place->second;
     }
     const Catalog &now = catalog();
@@ -83,15 +93,17 @@ const PluginTuning &Host::plugin_tuning(const std::string &plugin) const {
     place->second =
         std::make_unique<const PluginTuning>(record != nullptr && tune_mode_ != TuneMode::off ? record->tune : "",
                                              record != nullptr && record->names_tune, implementations);
-    const std::vector<std::string> &problems = place->second->problems();
+    const PluginTuning &made = *place->second;
+    reading.unlock(); // before the program's log function runs
+    const std::vector<std::string> &problems = made.problems();
     for (size_t i = 0; i < std::min(problems.size(), most_lines); ++i) {
         log_.warning(fmt::format("{} This entry is ignored.", problems[i]));
     }
     if (problems.size() > most_lines) {
-        log_.warning(fmt::format("{}: {} more entries are ignored; `plugin-ls --check` shows all",
-                                 place->second->path(), problems.size() - most_lines));
+        log_.warning(fmt::format("{}: {} more entries are ignored; `plugin-ls --check` shows all", made.path(),
+                                 problems.size() - most_lines));
     }
-    return *place->second;
+    return made;
 }
 
 std::unique_ptr<DeploymentTuning> Host::tuning_for(const Implementation &implementation, DLDevice device) const {
@@ -194,6 +206,8 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     check_device(bound.device);
     const Chain &chain = chain_for(target_of(op, thread_state()), bound.device, bound.dtypes);
     const Implementation &implementation = find_implementation(declared, chain, impl_id);
+    check_can_serve(decide(declared, effective_policy(), key_for(catalog(), bound.device, &bound.dtypes), bound.device),
+                    implementation.impl_id);
     Deployment &here = deployment_of(implementation, bound.device);
     if (implementation.knobs.empty()) {
         throw Error(OPDOCK_UNSUPPORTED,

@@ -261,6 +261,17 @@ TEST_CASE("inputs that a call writes hold afterwards what they held before") {
     CHECK(first[0] == 2);
 }
 
+TEST_CASE("an implementation that cannot take the call is not tuned with it") {
+    const Installed installed(work_configs);
+    MadeHost host = installed.host();
+    FakeKind fake;
+    host.module("fake-device", [&](opdock_registry *registry) { return fake.provide(registry); });
+    Work work;
+    opdock_tune_options options = {};
+    options.impl_id = "vendor.tunable_fake";
+    CHECK_THROWS_WITH(work.tune(host, options), doctest::Contains("'vendor.tunable_fake' cannot take the call: "));
+}
+
 TEST_CASE("written tensors with gaps are not tuned: the gaps may be another's") {
     const Installed installed(work_configs);
     MadeHost host = installed.host();

@@ -78,6 +78,15 @@ class Bench {
         }
     }
 
+    ~Bench() {
+        try {
+            put_back(false);
+        } catch (...) { // NOLINT(bugprone-empty-catch): the device says so to whoever uses it next
+        }
+    }
+    Bench(const Bench &) = delete;
+    Bench &operator=(const Bench &) = delete;
+
     struct Ready {
         std::unique_ptr<Attempt> attempt;
         std::string refused;
@@ -147,9 +156,6 @@ class Bench {
                              : static_cast<size_t>(std::clamp(sample_microseconds / std::max(once, 1e-3), 1.0,
                                                               static_cast<double>(most_runs)));
     }
-
-    // As it was before, but for the outputs.
-    void restore_inputs() { put_back(false); }
 
     const DeviceAccess &access() const { return access_; }
 
@@ -352,15 +358,33 @@ class Search {
                 continue;
             }
             runner->attempt = std::move(ready.attempt);
-            runner->runs = bench_.runs_of(*runner->attempt);
+            try {
+                runner->runs = bench_.runs_of(*runner->attempt);
+            } catch (const Error &error) { // it failed the second time
+                runner->timed.refused = error.what();
+                refused_.push_back(std::move(runner));
+                continue;
+            }
             measure(*runner);
             runners_.push_back(std::move(runner));
         }
     }
 
+    // One that fails now is out of the race; so is all of tuning when that is the config in force.
     void measure(Runner &runner) {
-        runner.samples.push_back(bench_.sample(*runner.attempt, runner.runs));
         ++done_;
+        if (!runner.timed.refused.empty()) {
+            return;
+        }
+        try {
+            runner.samples.push_back(bench_.sample(*runner.attempt, runner.runs));
+        } catch (const Error &error) {
+            if (&runner == runners_.front().get()) {
+                throw;
+            }
+            runner.timed.refused = error.what();
+            runner.samples.clear();
+        }
     }
 
     void time_all() {
@@ -390,6 +414,7 @@ class Search {
                     measure(*runner);
                 }
             }
+            std::erase_if(alive, [](const Runner *runner) { return runner->samples.empty(); });
             std::stable_sort(alive.begin(), alive.end(), [](const Runner *a, const Runner *b) {
                 return median_of(a->samples) < median_of(b->samples);
             });
@@ -402,7 +427,7 @@ class Search {
         Runner &before = *runners_.front();
         Runner *best = &before;
         for (const auto &runner : runners_) {
-            if (median_of(runner->samples) < median_of(best->samples)) {
+            if (!runner->samples.empty() && median_of(runner->samples) < median_of(best->samples)) {
                 best = runner.get();
             }
         }
@@ -411,15 +436,24 @@ class Search {
             std::vector<double> of_best;
             for (size_t round = 0; round < final_rounds; ++round) {
                 of_before.push_back(bench_.sample(*before.attempt, before.runs));
-                of_best.push_back(bench_.sample(*best->attempt, best->runs));
+                try {
+                    of_best.push_back(bench_.sample(*best->attempt, best->runs));
+                } catch (const Error &error) {
+                    best->timed.refused = error.what();
+                    best->samples.clear();
+                    break;
+                }
                 done_ += 2;
                 if (options_.progress && !stopped_) {
                     stopped_ = !options_.progress({done_, std::max(total_, done_), seconds(), options_.budget});
                 }
             }
-            const bool wins = median_of(of_best) < (1 - needed_gain) * median_of(of_before);
             before.samples = std::move(of_before);
-            best->samples = std::move(of_best);
+            if (best->timed.refused.empty()) {
+                best->samples = std::move(of_best);
+            }
+            const bool wins =
+                best->timed.refused.empty() && median_of(best->samples) < (1 - needed_gain) * median_of(before.samples);
             best = wins ? best : &before;
         }
         for (auto *list : {&runners_, &refused_}) {
@@ -436,7 +470,6 @@ class Search {
         result.best = best->timed;
         result.is_complete = !cut_ && !stopped_;
         const std::string failure = bench_.run_once(*before.attempt); // what the caller finds in the outputs
-        bench_.restore_inputs();
         bench_.access().synchronize();
         result.seconds = seconds();
         if (!failure.empty()) {
