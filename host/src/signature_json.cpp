@@ -15,7 +15,8 @@ json parameters_json(const std::vector<Parameter> &parameters) {
         list.push_back({{"name", parameter.name},
                         {"optional", parameter.optional},
                         {"list", parameter.list},
-                        {"mut", parameter.mut}});
+                        {"mut", parameter.mut},
+                        {"host", parameter.host}});
     }
     return list;
 }

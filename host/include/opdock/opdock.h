@@ -142,8 +142,8 @@ typedef struct opdock_tensor_spec {
 OPDOCK_API opdock_status opdock_infer_outputs(opdock_handle *handle, const opdock_args *args, opdock_tensor_spec *specs,
                                               uint32_t capacity, uint32_t *count);
 
-/* The parsed signature as JSON: {"op", "signature", "inputs": [{"name", "optional", "list", "mut"}], "outputs": [...],
- * "attributes": [{"name", "type", "default"}], "dtype_variables": [...]}. */
+/* The parsed signature as JSON: {"op", "signature", "inputs": [{"name", "optional", "list", "mut", "host"}],
+ * "outputs": [...], "attributes": [{"name", "type", "default"}], "dtype_variables": [...]}. */
 OPDOCK_API opdock_status opdock_signature_json(opdock_handle *handle, char **json);
 
 /* --- policy ----------------------------------------------------------------------------------------------------- */
