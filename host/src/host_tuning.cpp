@@ -242,7 +242,8 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
                    {"driver", identity.driver},
                    {"dtypes", task.dtypes},
                    {"key", task.key},
-                   {"bucketed", task.key_text}};
+                   {"bucketed", task.key_text},
+                   {"database", tune_database_.path()}};
     const bool is_pinned = now.chosen.source == ConfigSource::pinned;
     if (is_pinned || (now.chosen.source == ConfigSource::database && !again)) {
         result.update({{"outcome", is_pinned ? "pinned" : "known"},

@@ -295,11 +295,12 @@ typedef struct opdock_tune_options {
  * the end what they held before. A config that computes something else than the one in force never wins, nor one that
  * is not clearly faster. Blocks until it is done; one at a time in a runtime. `options` may be null.
  *
- * JSON: {"op", "impl_id", "device", "model", "architecture", "driver", "dtypes", "key", "bucketed", "outcome":
- * "tuned", "known" (in the database already) or "pinned" (by the tune file, which wins over the database), "origin",
- * "before": RUN and its "source", "best": RUN, "gain": before / best, "tried": [RUN], "complete", "seconds", "kept",
- * "problem": why it was not kept}; RUN is {"config", "microseconds" (median of one run), "spread" (between the
- * quartiles, as a fraction), "samples", "refused", "wrong"}. OPDOCK_UNSUPPORTED when there is nothing to tune. */
+ * JSON: {"op", "impl_id", "device", "model", "architecture", "driver", "dtypes", "key", "bucketed", "database": its
+ * file, "outcome": "tuned", "known" (in the database already) or "pinned" (by the tune file, which wins over the
+ * database), "origin", "before": RUN and its "source", "best": RUN, "gain": before / best, "tried": [RUN], "complete",
+ * "seconds", "kept", "problem": why it was not kept}; RUN is {"config", "microseconds" (median of one run), "spread"
+ * (between the quartiles, as a fraction), "samples", "refused", "wrong"}. OPDOCK_UNSUPPORTED when there is nothing to
+ * tune. */
 OPDOCK_API opdock_status opdock_tune(opdock_handle *handle, const opdock_args *args, const opdock_tune_options *options,
                                      char **json);
 
