@@ -6,6 +6,7 @@
 #include "bug_report.hpp"
 #include "cli/exit.hpp"
 #include "cli/open_host.hpp"
+#include "cli/print_document.hpp"
 #include "cli/suggest.hpp"
 #include "document.hpp"
 #include "machine.hpp"
@@ -55,16 +56,6 @@ class OpeningLog {
     std::vector<std::string> lines_;
 };
 
-// The schema first, for those who look at the beginning only; else as nlohmann sorts them.
-void print(const json &document) {
-    nlohmann::ordered_json shown;
-    shown["schema"] = document.at("schema");
-    for (const auto &[name, value] : document.items()) {
-        shown[name] = value;
-    }
-    std::cout << shown.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
-}
-
 int show_why(const Host &host, const Request &request, const Page &page) {
     const std::string device = request.device.empty() ? "cpu" : request.device;
     json decision = json::parse(host.explain(request.subject, device)); // what fails here is not the dtypes' fault
@@ -80,7 +71,7 @@ int show_why(const Host &host, const Request &request, const Page &page) {
     }
     decision["schema"] = "opdock.plugin-ls.why/1";
     if (request.json) {
-        print(decision);
+        cli::print_document(decision);
     } else {
         std::cout << render_why(decision, page);
     }
@@ -103,7 +94,7 @@ int show_check(const Request &request, const Page &page) {
     json verdict = json::parse(detail::take(text));
     verdict["schema"] = "opdock.plugin-ls.check/1";
     if (request.json) {
-        print(verdict);
+        cli::print_document(verdict);
     } else {
         std::cout << render_check(verdict, page);
     }
@@ -168,7 +159,7 @@ int show_of_host(const Request &request, const Page &page) {
         find_op(document, request.subject);
         code = show_why(host, request, page);
     } else if (const json shown = narrowed(request, document); request.json) {
-        print(shown);
+        cli::print_document(shown);
     } else {
         std::cout << as_text(request, shown, page);
     }

@@ -7,37 +7,29 @@
 #include "cli/exit.hpp"
 #include "cli/open_host.hpp"
 #include "cli/page.hpp"
+#include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "op-call/requested.hpp"
 #include "report.hpp"
 #include "request.hpp"
 #include "run.hpp"
-#include "signature.hpp"
 
 namespace opdock::plugin_run {
 namespace {
 
 using nlohmann::json;
 
-// The schema first, for those who look at the beginning only.
-void print(const json &document) {
-    nlohmann::ordered_json shown;
-    shown["schema"] = document.at("schema");
-    for (const auto &[name, value] : document.items()) {
-        shown[name] = value;
-    }
-    std::cout << shown.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
-}
-
 void show_expected(const Request &request, const Signature &signature, const Op &op) {
     if (request.json) {
         json document = json::parse(op.signature_json());
         document["schema"] = "opdock.plugin-run.signature/1";
-        print(document);
+        cli::print_document(document);
         return;
     }
     std::cout << signature.op << '\n'
-              << cli::printable(expected_arguments(signature, {}, cli::page_of_stdout().width())) << "\n  "
-              << source_forms << '\n';
+              << cli::printable(op_call::expected_arguments(signature, {}, op_call::sources_spelling,
+                                                            cli::page_of_stdout().width()))
+              << "\n  " << op_call::source_forms << '\n';
 }
 
 int execute(const Request &request) {
@@ -53,9 +45,9 @@ int execute(const Request &request) {
     check_device(request.device);
     // Its own log is what a program that embeds the host would see: which implementation serves, and each fallback.
     const Host host = cli::open_host(request.modules, true);
-    check_modules(host, request);
+    op_call::check_modules(host, request.modules);
     const Op op = host.op(request.op);
-    const Signature signature = read_signature(json::parse(op.signature_json()));
+    const Signature signature = op_call::read_signature(json::parse(op.signature_json()));
     if (asks_what_is_expected(request)) {
         show_expected(request, signature, op);
         return cli::exit_fine;
@@ -66,7 +58,7 @@ int execute(const Request &request) {
     const Outcome outcome = call(host, request, signature, arguments, tensors);
     write_files(results);
     if (request.json) {
-        print(render_json(request, signature, arguments, tensors, outcome, results));
+        cli::print_document(render_json(request, signature, arguments, tensors, outcome, results));
     } else {
         std::cout << render_text(request, signature, arguments, tensors, outcome, results, cli::page_of_stdout());
     }
@@ -88,7 +80,7 @@ int run_or_report(const std::vector<std::string> &arguments) {
     } catch (const std::exception &error) {
         // The command line itself may be what is wrong.
         if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
-            print(error_json(status_of(error), error.what()));
+            cli::print_document(error_json(status_of(error), error.what()));
         }
         throw;
     }

@@ -6,12 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "tensor.hpp"
+#include "op-call/call.hpp"
 
 namespace opdock::plugin_run {
 
-// The tensors of one parameter: one, none where it is absent, or a list's.
-using Tensors = std::vector<HostTensor>;
+using op_call::Tensors;
 
 struct CallTensors {
     std::vector<Tensors> inputs;  // one for each parameter

@@ -11,6 +11,11 @@ namespace opdock::plugin_run {
 namespace {
 
 using nlohmann::json;
+using op_call::MadeUp;
+using op_call::Parameter;
+using op_call::Source;
+using op_call::to_file;
+using op_call::type_text;
 
 std::string result_name(const Parameter &parameter, size_t element) {
     return parameter.name + (parameter.list ? "[" + std::to_string(element) + "]" : "");
@@ -148,7 +153,7 @@ void write_files(const std::vector<Result> &results) {
         if (result.file->format == FilePart::Format::npy) {
             files::write_npy(result.file->path, to_file(*result.tensor, ""));
         } else {
-            together[place_of(*result.file)].push_back(to_file(*result.tensor, result.file->tensor));
+            together[op_call::place_of(*result.file)].push_back(to_file(*result.tensor, result.file->tensor));
         }
     }
     for (const auto &[path, tensors] : together) {

@@ -11,9 +11,10 @@
 #include "cli/page.hpp"
 #include "outcome.hpp"
 #include "request.hpp"
-#include "signature.hpp"
 
 namespace opdock::plugin_run {
+
+using op_call::HostTensor;
 
 // A tensor that is shown.
 struct Result {

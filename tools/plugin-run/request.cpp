@@ -6,7 +6,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
-#include "source.hpp"
+#include "op-call/source.hpp"
 
 namespace opdock::plugin_run {
 namespace {
@@ -70,21 +70,8 @@ po::options_description describe_options() {
     return options;
 }
 
-std::vector<Named> named(const po::variables_map &values, const char *option, const std::string &form,
-                         bool text_required) {
-    std::vector<Named> result;
-    if (values.count(option) == 0) {
-        return result;
-    }
-    for (const auto &argument : values[option].as<std::vector<std::string>>()) {
-        const size_t equals = argument.find('=');
-        const bool has_text = equals != std::string::npos && equals + 1 < argument.size();
-        if (equals == 0 || argument.empty() || (!has_text && (text_required || equals != std::string::npos))) {
-            throw cli::UsageError(std::string("--") + option + " '" + argument + "': expected " + form);
-        }
-        result.push_back({argument.substr(0, equals), has_text ? argument.substr(equals + 1) : ""});
-    }
-    return result;
+std::vector<std::string> texts_of(const po::variables_map &values, const char *option) {
+    return values.count(option) == 0 ? std::vector<std::string>() : values[option].as<std::vector<std::string>>();
 }
 
 // boost::lexical_cast takes "-1" for an unsigned number.
@@ -112,9 +99,10 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.help = values.count("help") != 0;
     request.version = values.count("version") != 0;
     request.json = values.count("json") != 0;
-    request.inputs = named(values, "in", std::string("NAME=SOURCE\n  ") + source_forms, true);
-    request.attributes = named(values, "attr", "NAME=VALUE", true);
-    request.outputs = named(values, "out", "NAME or NAME=FILE", false);
+    request.inputs =
+        op_call::parse_named(texts_of(values, "in"), "--in", std::string("NAME=SOURCE\n  ") + op_call::source_forms);
+    request.attributes = op_call::parse_named(texts_of(values, "attr"), "--attr", "NAME=VALUE");
+    request.outputs = op_call::parse_named(texts_of(values, "out"), "--out", "NAME or NAME=FILE", false);
     if (values.count("device") != 0) {
         request.device = values["device"].as<std::string>();
     }
@@ -130,10 +118,8 @@ Request parse_request(const std::vector<std::string> &arguments) {
     if (values.count("seed") != 0) {
         request.seed = number(values, "seed", 0, std::numeric_limits<uint64_t>::max());
     }
-    if (values.count("modules") != 0) {
-        for (const auto &path : values["modules"].as<std::vector<std::string>>()) {
-            request.modules.push_back(cli::absolute_path(path));
-        }
+    for (const std::string &path : texts_of(values, "modules")) {
+        request.modules.push_back(cli::absolute_path(path));
     }
     if (request.help || request.version) {
         return request;

@@ -5,13 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "op-call/named.hpp"
+
 namespace opdock::plugin_run {
 
-// NAME=TEXT. The text of an --out may be missing, and is then "".
-struct Named {
-    std::string name;
-    std::string text;
-};
+using op_call::Named;
 
 struct Request {
     bool help = false;
@@ -19,7 +17,7 @@ struct Request {
     std::string op;
     std::vector<Named> inputs;
     std::vector<Named> attributes;
-    std::vector<Named> outputs;
+    std::vector<Named> outputs; // the text may be ""
     std::string device = "cpu";
     std::string impl;    // "" leaves the choice to the policy
     uint32_t repeat = 0; // timed calls after the first

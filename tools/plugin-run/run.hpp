@@ -7,7 +7,6 @@
 #include "opdock/opdock.hpp"
 #include "outcome.hpp"
 #include "request.hpp"
-#include "signature.hpp"
 
 namespace opdock::plugin_run {
 
@@ -19,9 +18,6 @@ CallTensors make_tensors(const Op &op, const Request &request, const Signature &
 // writes are put back before each call, outside of what is timed.
 Outcome call(const Host &host, const Request &request, const Signature &signature, const Arguments &arguments,
              CallTensors &tensors);
-
-// Throws cli::Failure, with the reason, for a file of --modules that was not taken: whoever names one wants that one.
-void check_modules(const Host &host, const Request &request);
 
 // plugin-run makes its tensors in the host's memory. Throws cli::Failure for any device but the CPU.
 void check_device(const std::string &device);

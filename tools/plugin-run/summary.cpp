@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "element.hpp"
+#include "op-call/element.hpp"
 
 namespace opdock::plugin_run {
 
@@ -12,7 +12,7 @@ Summary summarize(const HostTensor &tensor) {
     Summary summary;
     double sum = 0;
     for (size_t i = 0; i < tensor.elements; ++i) {
-        const double value = load_element(tensor.dtype, tensor.memory.get(), i);
+        const double value = op_call::load_element(tensor.dtype, tensor.memory.get(), i);
         if (i < Summary::n_first) {
             summary.first.push_back(value);
         }

@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "tensor.hpp"
+#include "op-call/tensor.hpp"
 
 namespace opdock::plugin_run {
+
+using op_call::HostTensor;
 
 struct Summary {
     static constexpr size_t n_first = 5;

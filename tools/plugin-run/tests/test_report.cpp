@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include "cli/exit.hpp"
-#include "signatures.hpp"
+#include "op-call/tests/signatures.hpp"
 
 using namespace opdock::plugin_run;
 using nlohmann::json;
+using opdock::op_call::MadeUp;
+using opdock::op_call::make_up;
 
 namespace {
 

@@ -5,9 +5,10 @@
 
 #include <doctest/doctest.h>
 
-#include "element.hpp"
+#include "op-call/element.hpp"
 
 using namespace opdock::plugin_run;
+using opdock::op_call::store_element;
 
 static HostTensor tensor_of(const std::vector<double> &values) {
     HostTensor tensor(OPDOCK_F32, {static_cast<int64_t>(values.size())});

@@ -1,11 +1,11 @@
-#include "source.hpp"
+#include "op-call/source.hpp"
 
 #include <doctest/doctest.h>
 
 #include "cli/exit.hpp"
 #include "opdock/abi/dtype.h"
 
-using namespace opdock::plugin_run;
+using namespace opdock::op_call;
 using opdock::cli::UsageError;
 
 TEST_CASE("made-up tensors name their dtype and dims") {
@@ -90,4 +90,19 @@ TEST_CASE("a misspelt dtype is answered with the right one") {
 TEST_CASE("a type reads as it is written") {
     CHECK(type_text(OPDOCK_BF16, {64, 1024}) == "bf16[64,1024]");
     CHECK(type_text(OPDOCK_F32, {}) == "f32[]");
+}
+
+TEST_CASE("a dtype and dims are short for random, where shapes are asked for") {
+    const auto weights = std::get<MadeUp>(parse_shape_or_source("bf16[64,1024]"));
+    CHECK(weights.kind == MadeUp::Kind::random);
+    CHECK(weights.shape == std::vector<int64_t>{64, 1024});
+    CHECK_FALSE(wants_guess(weights));
+    CHECK(wants_guess(std::get<MadeUp>(parse_shape_or_source("i64[8]"))));
+    CHECK_FALSE(wants_guess(std::get<MadeUp>(parse_shape_or_source("i64[8]:0..3"))));
+    CHECK(std::holds_alternative<FilePart>(parse_shape_or_source("x.npy")));
+    CHECK(std::get<MadeUp>(parse_shape_or_source("zeros:i64[8]")).kind == MadeUp::Kind::zeros);
+    CHECK_THROWS_AS(parse_source("bf16[64]"), UsageError);
+    CHECK_THROWS_AS(parse_shape("zeros:f32[4]"), UsageError);
+    CHECK_THROWS_AS(parse_shape("i64[8]:0..3"), UsageError);
+    CHECK_THROWS_AS(parse_shape("x.npy"), UsageError);
 }

@@ -1,4 +1,4 @@
-#include "signature.hpp"
+#include "op-call/signature.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -6,7 +6,7 @@
 
 #include "cli/fill.hpp"
 
-namespace opdock::plugin_run {
+namespace opdock::op_call {
 namespace {
 
 using nlohmann::json;
@@ -16,7 +16,7 @@ std::vector<Parameter> read_parameters(const json &list, const std::string &text
     for (const json &one : list) {
         const auto name = one.at("name").get<std::string>();
         parameters.push_back({name, type_in(text, name), one.at("optional").get<bool>(), one.at("list").get<bool>(),
-                              one.at("mut").get<bool>()});
+                              one.at("mut").get<bool>(), one.at("host").get<bool>()});
     }
     return parameters;
 }
@@ -35,8 +35,8 @@ std::string_view trimmed(std::string_view text) {
 // Of "mut params: U[n]*" or "output ~ input: T[...]".
 std::string_view name_of(std::string_view parameter) {
     parameter = trimmed(parameter);
-    if (parameter.rfind("mut ", 0) == 0) {
-        parameter = trimmed(parameter.substr(4));
+    while (parameter.starts_with("mut ") || parameter.starts_with("host ")) {
+        parameter = trimmed(parameter.substr(parameter.find(' ')));
     }
     return parameter.substr(0, parameter.find_first_of(" ~:"));
 }
@@ -103,26 +103,29 @@ Signature read_signature(const json &json) {
         signature.attributes.push_back(
             {one.at("name").get<std::string>(), one.at("type").get<std::string>(), one.at("default")});
     }
+    signature.dtype_variables = json.at("dtype_variables").get<std::vector<std::string>>();
     return signature;
 }
 
-std::string expected_arguments(const Signature &signature, const std::vector<std::string> &missing, size_t width) {
+std::string expected_arguments(const Signature &signature, const std::vector<std::string> &missing,
+                               const Spelling &spelling, size_t width) {
     const auto is_missing = [&](const std::string &name) {
         return std::find(missing.begin(), missing.end(), name) != missing.end();
     };
     std::vector<Line> lines;
     for (const Parameter &input : signature.inputs) {
-        lines.push_back({"--in " + input.name + "=SOURCE", remark_of(input), is_missing(input.name)});
+        lines.push_back({spelling.input + (" " + input.name) + "=SOURCE", remark_of(input), is_missing(input.name)});
     }
     for (const AttributeParameter &attribute : signature.attributes) {
         lines.push_back({"--attr " + attribute.name + "=" + upper(attribute.type),
                          attribute.by_default.is_null() ? "required" : "default " + attribute.by_default.dump(),
                          is_missing(attribute.name)});
     }
-    for (const Parameter &output : signature.outputs) {
+    for (size_t i = 0; spelling.takes_outputs && i < signature.outputs.size(); ++i) {
+        const Parameter &output = signature.outputs[i];
         lines.push_back({"--out " + output.name + "[=FILE]", remark_of(output)});
     }
     return "  " + cli::fill(cli::parameters_of(signature.text), 2, 6, width) + to_text(lines);
 }
 
-} // namespace opdock::plugin_run
+} // namespace opdock::op_call

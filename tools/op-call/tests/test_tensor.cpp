@@ -1,12 +1,12 @@
-#include "tensor.hpp"
+#include "op-call/tensor.hpp"
 
 #include <cstring>
 
 #include <doctest/doctest.h>
 
-#include "element.hpp"
+#include "op-call/element.hpp"
 
-using namespace opdock::plugin_run;
+using namespace opdock::op_call;
 
 static HostTensor made(const char *text, uint64_t seed = 0) {
     return make_up(std::get<MadeUp>(parse_source(text)), seed);

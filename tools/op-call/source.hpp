@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-namespace opdock::plugin_run {
+namespace opdock::op_call {
 
 // "random:i64[8]:0..100"
 struct MadeUp {
@@ -20,6 +20,9 @@ struct MadeUp {
     // Of random: evenly spread from the first to the second, which integers do not reach.
     std::optional<std::pair<double, double>> range = std::nullopt;
 };
+
+// Whether it consists of integers that nobody said anything about: guess_ranges gives them a range.
+bool wants_guess(const MadeUp &made_up);
 
 // "dir/file.safetensors:tensor"
 struct FilePart {
@@ -33,10 +36,20 @@ struct FilePart {
 inline constexpr const char *source_forms = "SOURCE is FILE.npy, FILE.safetensors:NAME, random:bf16[64,1024],\n"
                                             "  random:i64[8]:0..100, zeros:DTYPE[DIMS] or ones:DTYPE[DIMS]";
 
+inline constexpr const char *shape_or_source_forms =
+    "SOURCE is DTYPE[DIMS], short for random:DTYPE[DIMS], such as bf16[64,1024],\n"
+    "  or FILE.npy, FILE.safetensors:NAME, random:i64[8]:0..100, zeros:DTYPE[DIMS]\n"
+    "  or ones:DTYPE[DIMS]";
+inline constexpr const char *shape_forms = "SOURCE is DTYPE[DIMS], such as bf16[64,1024]";
+
 using Source = std::variant<MadeUp, FilePart>;
 
 // All throw cli::UsageError, whose message says what was expected.
 Source parse_source(std::string_view text);
+// Also "bf16[64,1024]", short for random:..., whose integers need no range.
+Source parse_shape_or_source(std::string_view text);
+// That alone.
+Source parse_shape(std::string_view text);
 FilePart parse_file_part(std::string_view text);
 
 // The same for every spelling of a file's path.
@@ -46,4 +59,4 @@ uint32_t parse_dtype(std::string_view name);
 // "bf16[64,1024]"
 std::string type_text(uint32_t dtype, const std::vector<int64_t> &shape);
 
-} // namespace opdock::plugin_run
+} // namespace opdock::op_call

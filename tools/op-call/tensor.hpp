@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "source.hpp"
+#include "op-call/source.hpp"
 #include "tensor_files.hpp"
 
-namespace opdock::plugin_run {
+namespace opdock::op_call {
 
 // A tensor is larger than the memory there is.
 struct NoMemory : std::runtime_error {
@@ -45,4 +45,4 @@ HostTensor read_tensor(const FilePart &file, const std::string &parameter);
 // As the file libraries want it.
 files::TensorData to_file(const HostTensor &tensor, const std::string &name);
 
-} // namespace opdock::plugin_run
+} // namespace opdock::op_call

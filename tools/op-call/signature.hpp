@@ -8,8 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/page.hpp"
+#include "op-call/spelling.hpp"
 
-namespace opdock::plugin_run {
+namespace opdock::op_call {
 
 struct Parameter {
     std::string name;
@@ -17,6 +18,7 @@ struct Parameter {
     bool optional = false;
     bool list = false;
     bool mut = false;
+    bool host = false; // in host memory, whatever the device
 };
 
 struct AttributeParameter {
@@ -31,6 +33,7 @@ struct Signature {
     std::vector<Parameter> inputs;
     std::vector<Parameter> outputs;
     std::vector<AttributeParameter> attributes;
+    std::vector<std::string> dtype_variables;
 };
 
 Signature read_signature(const nlohmann::json &json);
@@ -38,9 +41,9 @@ Signature read_signature(const nlohmann::json &json);
 // The signature, in lines of `width`, and a line for each argument, those in `missing` marked. Does not end in a new
 // line.
 std::string expected_arguments(const Signature &signature, const std::vector<std::string> &missing,
-                               size_t width = cli::Page::usual_width);
+                               const Spelling &spelling, size_t width = cli::Page::usual_width);
 
 // The type of `name` in the first pair of parentheses; "" when it is not there.
 std::string type_in(std::string_view parameters, std::string_view name);
 
-} // namespace opdock::plugin_run
+} // namespace opdock::op_call

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace opdock::plugin_run {
+namespace opdock::op_call {
 
 double load_element(uint32_t dtype, const std::byte *elements, size_t index);
 
@@ -12,4 +12,4 @@ double load_element(uint32_t dtype, const std::byte *elements, size_t index);
 // standard ops saturate.
 void store_element(uint32_t dtype, std::byte *elements, size_t index, double value);
 
-} // namespace opdock::plugin_run
+} // namespace opdock::op_call

@@ -1,4 +1,4 @@
-#include "element.hpp"
+#include "op-call/element.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "opdock/abi/dtype.h"
 #include "opdock/cpp/floats.hpp"
 
-namespace opdock::plugin_run {
+namespace opdock::op_call {
 namespace {
 
 // The two fp8 formats of OCP.
@@ -87,7 +87,7 @@ double load_element(uint32_t dtype, const std::byte *elements, size_t index) {
     case OPDOCK_BOOL:
         return load<uint8_t>(elements, index);
     default:
-        throw std::invalid_argument("a tensor has a dtype that plugin-run does not know");
+        throw std::invalid_argument("a tensor has a dtype that opdock's tools do not know");
     }
 }
 
@@ -111,8 +111,8 @@ void store_element(uint32_t dtype, std::byte *elements, size_t index, double val
     case OPDOCK_BOOL:
         return store(elements, index, static_cast<uint8_t>(value));
     default:
-        throw std::invalid_argument("a tensor has a dtype that plugin-run does not know");
+        throw std::invalid_argument("a tensor has a dtype that opdock's tools do not know");
     }
 }
 
-} // namespace opdock::plugin_run
+} // namespace opdock::op_call

@@ -1,5 +1,6 @@
-#include "source.hpp"
+#include "op-call/source.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -8,7 +9,7 @@
 #include "cli/exit.hpp"
 #include "tensor_files.hpp"
 
-namespace opdock::plugin_run {
+namespace opdock::op_call {
 namespace {
 
 constexpr std::array<uint32_t, 9> dtypes = {OPDOCK_F32, OPDOCK_F16, OPDOCK_BF16, OPDOCK_E4M3, OPDOCK_E5M2,
@@ -94,7 +95,7 @@ std::optional<MadeUp::Kind> made_up_kind(std::string_view word) {
 }
 
 // `rest` is what follows "random:".
-MadeUp parse_made_up(MadeUp::Kind kind, std::string_view rest, std::string_view whole) {
+MadeUp parse_made_up(MadeUp::Kind kind, std::string_view rest, std::string_view whole, bool may_guess = false) {
     const size_t open = rest.find('[');
     const size_t close = rest.find(']');
     if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
@@ -108,10 +109,18 @@ MadeUp parse_made_up(MadeUp::Kind kind, std::string_view rest, std::string_view 
                       kind == MadeUp::Kind::random ? "':' and a range after the dims" : "nothing after the dims");
         }
         made_up.range = parse_range(range.substr(1), made_up.dtype, whole);
-    } else if (kind == MadeUp::Kind::random && !is_float(made_up.dtype) && made_up.dtype != OPDOCK_BOOL) {
+    } else if (!may_guess && wants_guess(made_up)) {
         malformed(whole, "a range for random integers, such as " + std::string(whole) + ":0..100");
     }
     return made_up;
+}
+
+// Whether it begins as "bf16[" does. No path of a file that is read here does, but one without a folder.
+bool begins_as_shape(std::string_view text) {
+    return std::any_of(dtypes.begin(), dtypes.end(), [&](uint32_t dtype) {
+        const std::string_view name = files::dtype_name(dtype);
+        return text.starts_with(name) && text.substr(name.size()).starts_with('[');
+    });
 }
 
 bool ends_with(std::string_view text, std::string_view end) {
@@ -165,6 +174,23 @@ Source parse_source(std::string_view text) {
     }
 }
 
+Source parse_shape_or_source(std::string_view text) {
+    return begins_as_shape(text) ? parse_made_up(MadeUp::Kind::random, text, text, true) : parse_source(text);
+}
+
+Source parse_shape(std::string_view text) {
+    MadeUp shape = parse_made_up(MadeUp::Kind::random, text, text, true);
+    if (shape.range) {
+        malformed(text, "nothing after the dims");
+    }
+    return shape;
+}
+
+bool wants_guess(const MadeUp &made_up) {
+    return made_up.kind == MadeUp::Kind::random && !made_up.range && !is_float(made_up.dtype) &&
+           made_up.dtype != OPDOCK_BOOL;
+}
+
 std::string type_text(uint32_t dtype, const std::vector<int64_t> &shape) {
     std::string dims;
     for (const int64_t dim : shape) {
@@ -173,4 +199,4 @@ std::string type_text(uint32_t dtype, const std::vector<int64_t> &shape) {
     return std::string(files::dtype_name(dtype)) + "[" + dims + "]";
 }
 
-} // namespace opdock::plugin_run
+} // namespace opdock::op_call

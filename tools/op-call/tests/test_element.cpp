@@ -1,4 +1,4 @@
-#include "element.hpp"
+#include "op-call/element.hpp"
 
 #include <array>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "opdock/abi/dtype.h"
 
-using namespace opdock::plugin_run;
+using namespace opdock::op_call;
 
 static double round_trip(uint32_t dtype, double value) {
     std::array<std::byte, 24> memory{};

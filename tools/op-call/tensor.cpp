@@ -1,4 +1,4 @@
-#include "tensor.hpp"
+#include "op-call/tensor.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 
 #include <unistd.h>
 
-#include "element.hpp"
+#include "op-call/element.hpp"
 
-namespace opdock::plugin_run {
+namespace opdock::op_call {
 namespace {
 
 // The standard library's distributions differ between implementations; these do not.
@@ -96,4 +96,4 @@ files::TensorData to_file(const HostTensor &tensor, const std::string &name) {
     return {name, tensor.dtype, tensor.shape, {tensor.memory.get(), tensor.memory.get() + tensor.bytes}};
 }
 
-} // namespace opdock::plugin_run
+} // namespace opdock::op_call

@@ -1,0 +1,124 @@
+#include "op-call/call.hpp"
+
+#include "cli/exit.hpp"
+
+namespace opdock::op_call {
+namespace {
+
+// Different for each tensor of a call.
+uint64_t seed_of(uint64_t seed, uint64_t tensor) {
+    return seed * 0x9e3779b97f4a7c15u + tensor;
+}
+
+HostTensor make(const Source &source, const std::string &parameter, uint64_t seed) {
+    if (const auto *made_up = std::get_if<MadeUp>(&source)) {
+        return make_up(*made_up, seed);
+    }
+    return read_tensor(std::get<FilePart>(source), parameter);
+}
+
+size_t count(const Operands &operands) {
+    size_t count = 0;
+    for (const auto &of_parameter : operands) {
+        count += of_parameter.size();
+    }
+    return count;
+}
+
+// A parameter without tensors is one null, a list as many as it has.
+void add_side(const std::vector<Parameter> &parameters, const Operands &operands, std::vector<Tensor> &tensors,
+              std::vector<TensorArg> &arguments, std::vector<uint32_t> &list_sizes) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+        for (const Operand &operand : operands[i]) {
+            tensors.emplace_back(operand.data, opdock_dtype_unpack(operand.dtype), operand.shape, operand.device);
+            arguments.emplace_back(tensors.back());
+        }
+        if (parameters[i].list) {
+            list_sizes.push_back(static_cast<uint32_t>(operands[i].size()));
+        } else if (operands[i].empty()) {
+            arguments.emplace_back(nullptr);
+        }
+    }
+}
+
+std::vector<Attribute> borrow(const std::vector<AttributeArgument> &arguments) {
+    std::vector<Attribute> attributes;
+    for (const AttributeArgument &argument : arguments) {
+        std::visit([&](const auto &value) { attributes.emplace_back(argument.name.c_str(), value); }, argument.value);
+    }
+    return attributes;
+}
+
+} // namespace
+
+std::vector<Tensors> make_inputs(const Arguments &arguments, const Signature &signature, const Spelling &spelling,
+                                 uint64_t seed) {
+    std::vector<Tensors> inputs;
+    uint64_t n_made = 0;
+    for (size_t i = 0; i < arguments.inputs.size(); ++i) {
+        Tensors &tensors = inputs.emplace_back();
+        const std::string argument = spelling.input + (" " + signature.inputs[i].name);
+        for (const Source &source : arguments.inputs[i]) {
+            try {
+                tensors.push_back(make(source, signature.inputs[i].name, seed_of(seed, ++n_made)));
+            } catch (const NoMemory &error) {
+                throw cli::Failure(argument + ": " + error.what());
+            }
+            const HostTensor &tensor = tensors.back();
+            if (tensor.shape.size() > OPDOCK_MAX_RANK) {
+                throw cli::Failure(argument + ": " + type_text(tensor.dtype, tensor.shape) + " has " +
+                                   std::to_string(tensor.shape.size()) + " dims; a tensor has at most " +
+                                   std::to_string(OPDOCK_MAX_RANK));
+            }
+        }
+    }
+    return inputs;
+}
+
+Operands operands_of(const std::vector<Tensors> &tensors) {
+    Operands operands;
+    for (const Tensors &of_parameter : tensors) {
+        auto &list = operands.emplace_back();
+        for (const HostTensor &tensor : of_parameter) {
+            list.push_back({tensor.memory.get(), tensor.dtype, tensor.shape, cpu});
+        }
+    }
+    return operands;
+}
+
+Operands shapes_of(const Arguments &arguments, DLDevice device) {
+    Operands operands;
+    for (const auto &sources : arguments.inputs) {
+        auto &list = operands.emplace_back();
+        for (const Source &source : sources) {
+            if (const auto *made_up = std::get_if<MadeUp>(&source)) {
+                list.push_back({nullptr, made_up->dtype, made_up->shape, device});
+            }
+        }
+    }
+    return operands;
+}
+
+Call::Call(const Signature &signature, const Operands &inputs, const Operands &outputs,
+           const std::vector<AttributeArgument> &attributes)
+    : attributes_(borrow(attributes)), args_({}, {}) {
+    tensors_.reserve(count(inputs) + count(outputs)); // arguments point to them
+    add_side(signature.inputs, inputs, tensors_, inputs_, list_sizes_);
+    add_side(signature.outputs, outputs, tensors_, outputs_, list_sizes_);
+    args_ = Args(inputs_, outputs_, attributes_);
+    args_.lists(list_sizes_);
+}
+
+Operands infer_outputs(const Op &op, const Signature &signature, const Operands &inputs,
+                       const std::vector<AttributeArgument> &attributes, const std::function<bool(size_t)> &is_wanted) {
+    const Call call(signature, inputs, {}, attributes);
+    Operands outputs(signature.outputs.size());
+    for (const TensorSpec &spec : op.infer_outputs(call.args())) {
+        if (!signature.outputs[spec.parameter].optional || (is_wanted && is_wanted(spec.parameter))) {
+            outputs[spec.parameter].push_back({nullptr, opdock_dtype_pack(spec.dtype), spec.shape, cpu});
+        }
+    }
+    return outputs;
+}
+
+} // namespace opdock::op_call

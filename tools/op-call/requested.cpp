@@ -1,0 +1,61 @@
+#include "op-call/requested.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/exit.hpp"
+#include "cli/suggest.hpp"
+
+namespace opdock::op_call {
+
+using nlohmann::json;
+
+void check_modules(const Host &host, const std::vector<std::string> &modules) {
+    const json document = json::parse(host.describe());
+    for (const std::string &module : modules) {
+        if (!std::filesystem::is_regular_file(module)) {
+            continue; // of a folder, whatever is sound may serve
+        }
+        for (const json &plugin : document.at("plugins")) {
+            std::error_code not_there;
+            if (plugin.at("status") != "loaded" &&
+                std::filesystem::equivalent(plugin.at("path").get<std::string>(), module, not_there)) {
+                throw cli::Failure("--modules " + module + ": " + plugin.at("status").get<std::string>() + " (" +
+                                   plugin.at("code").get<std::string>() +
+                                   "): " + plugin.at("reason").get<std::string>());
+            }
+        }
+        for (const json &problem : document.at("problems")) {
+            const auto message = problem.at("message").get<std::string>();
+            if (!problem.at("taken") && message.find(module) != std::string::npos) {
+                throw cli::Failure("--modules " + module + " was not taken: " + message);
+            }
+        }
+    }
+}
+
+std::vector<std::string> implementations_of(const Host &host, const std::string &op) {
+    std::vector<std::string> ids;
+    const json document = json::parse(host.describe());
+    for (const json &one : document.at("ops")) {
+        if (one.at("op") == op) {
+            for (const json &implementation : one.at("implementations")) {
+                ids.push_back(implementation.at("impl_id").get<std::string>());
+            }
+        }
+    }
+    return ids;
+}
+
+Policy only(const Host &host, const std::string &op, const std::string &impl) {
+    const std::vector<std::string> ids = implementations_of(host, op);
+    if (std::none_of(ids.begin(), ids.end(), [&](const std::string &id) { return cli::same_name(id, impl); })) {
+        throw cli::Failure("--impl " + impl + ": op '" + op + "' has no such implementation" +
+                           cli::did_you_mean(impl, ids) + "\n'plugin-ls --op " + op + "' lists those there are.");
+    }
+    return host.policy({{"per_op", op + "=impl:" + impl}});
+}
+
+} // namespace opdock::op_call

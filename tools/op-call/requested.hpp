@@ -1,0 +1,21 @@
+// Modules and implementations that a command line asks for by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "opdock/opdock.hpp"
+
+namespace opdock::op_call {
+
+// Throws cli::Failure, with the reason, for a file of --modules that was not taken: whoever names one wants that one.
+void check_modules(const Host &host, const std::vector<std::string> &modules);
+
+// Their ids, in the order of opdock_describe.
+std::vector<std::string> implementations_of(const Host &host, const std::string &op);
+
+// A policy by which nothing but `impl` may serve the op. Throws cli::Failure, with near misses, when it has none of
+// that name.
+Policy only(const Host &host, const std::string &op, const std::string &impl);
+
+} // namespace opdock::op_call
