@@ -86,17 +86,25 @@ Operands operands_of(const std::vector<Tensors> &tensors) {
     return operands;
 }
 
-Operands shapes_of(const Arguments &arguments, DLDevice device) {
+Operands shapes_of(const Arguments &arguments) {
     Operands operands;
     for (const auto &sources : arguments.inputs) {
         auto &list = operands.emplace_back();
         for (const Source &source : sources) {
             if (const auto *made_up = std::get_if<MadeUp>(&source)) {
-                list.push_back({nullptr, made_up->dtype, made_up->shape, device});
+                list.push_back({nullptr, made_up->dtype, made_up->shape, cpu});
             }
         }
     }
     return operands;
+}
+
+void put_on(Operands &operands, const std::vector<Parameter> &parameters, DLDevice device) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+        for (Operand &operand : operands[i]) {
+            operand.device = parameters[i].host ? cpu : device;
+        }
+    }
 }
 
 Call::Call(const Signature &signature, const Operands &inputs, const Operands &outputs,

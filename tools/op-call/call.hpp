@@ -32,8 +32,11 @@ std::vector<Tensors> make_inputs(const Arguments &arguments, const Signature &si
 // Tensors where they are, in the host's memory.
 Operands operands_of(const std::vector<Tensors> &tensors);
 
-// Tensors that are nowhere. Those of files count as absent, since their shapes are not known.
-Operands shapes_of(const Arguments &arguments, DLDevice device);
+// Tensors of which only the shape matters. Those of files count as absent, since their shapes are not known.
+Operands shapes_of(const Arguments &arguments);
+
+// Says that they are on `device`, but for those that stay in the host's memory.
+void put_on(Operands &operands, const std::vector<Parameter> &parameters, DLDevice device);
 
 class Call {
   public:

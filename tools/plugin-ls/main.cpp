@@ -10,6 +10,7 @@
 #include "cli/suggest.hpp"
 #include "document.hpp"
 #include "machine.hpp"
+#include "op-call/call.hpp"
 #include "render.hpp"
 #include "request.hpp"
 
@@ -56,6 +57,20 @@ class OpeningLog {
     std::vector<std::string> lines_;
 };
 
+// Of one call, that of the shapes and attributes.
+json explain_call(const Host &host, const Request &request, const std::string &device_text) {
+    const Op op = host.op(request.subject);
+    const op_call::Signature signature = op_call::read_signature(json::parse(op.signature_json()));
+    const op_call::Arguments arguments =
+        op_call::match(request.shapes, request.attributes, signature, op_call::shapes_spelling);
+    const DLDevice device = host.device(device_text);
+    op_call::Operands inputs = op_call::shapes_of(arguments);
+    op_call::put_on(inputs, signature.inputs, device);
+    op_call::Operands outputs = op_call::infer_outputs(op, signature, inputs, arguments.attributes);
+    op_call::put_on(outputs, signature.outputs, device);
+    return json::parse(op.explain(op_call::Call(signature, inputs, outputs, arguments.attributes).args()));
+}
+
 int show_why(const Host &host, const Request &request, const Page &page) {
     const std::string device = request.device.empty() ? "cpu" : request.device;
     json decision = json::parse(host.explain(request.subject, device)); // what fails here is not the dtypes' fault
@@ -68,6 +83,9 @@ int show_why(const Host &host, const Request &request, const Page &page) {
             }
             throw;
         }
+    }
+    if (!request.shapes.empty() || !request.attributes.empty()) {
+        decision = explain_call(host, request, device);
     }
     decision["schema"] = "opdock.plugin-ls.why/1";
     if (request.json) {

@@ -12,6 +12,40 @@ using cli::Table;
 using cli::Tint;
 using nlohmann::json;
 
+namespace {
+
+// Which config, where from, for which key, and whether another might be faster.
+void add_config(Table &table, const json &one) {
+    const std::string refused = text_of(one, "refused");
+    if (!refused.empty()) {
+        table.row({{words(one.at("impl_id")), Tint::bad}, {"would not take the call"}});
+        table.note(refused);
+        return;
+    }
+    std::string config;
+    for (const auto &[knob, value] : one.at("config").items()) {
+        config += (config.empty() ? "" : " ") + knob + "=" + words(value);
+    }
+    const std::string origin = text_of(one, "origin");
+    const auto source = one.at("source").get<std::string>();
+    table.row({{words(one.at("impl_id")), Tint::good}, {config}});
+    table.note("from: " + source + (origin.empty() || origin == source ? "" : ", " + origin));
+    if (!one.contains("key")) {
+        return;
+    }
+    const std::string key = text_of(one, "key");
+    const std::string bucketed = text_of(one, "bucketed");
+    table.note("key: " + (key.empty() ? "the same for all shapes" : key) +
+               (bucketed.empty() ? "" : " (" + bucketed + ")"));
+    const auto candidates = one.at("candidates").get<size_t>();
+    const std::string file = text_of(one, "tune_file");
+    table.note(candidates == 0
+                   ? "nothing to tune: " + (file.empty() ? "there is no tune file" : "no configs in " + file)
+                   : "to tune: " + std::to_string(candidates) + " configs of " + file);
+}
+
+} // namespace
+
 std::string render_why(const json &decision, const Page &page) {
     const std::string dtypes = text_of(decision, "dtypes");
     std::string text = page.paint(Tint::heading, words(decision.at("op"))) + " on " + words(decision.at("device")) +
@@ -36,6 +70,15 @@ std::string render_why(const json &decision, const Page &page) {
         tried.row({{std::to_string(++place)}, {id, Tint::good}, {rules[id]}});
     }
     text += place == 0 ? "  " + page.paint(Tint::bad, "nothing would serve it") + "\n" : tried.text(page);
+
+    if (const auto configs = decision.find("configs"); configs != decision.end() && !configs->empty()) {
+        text += "\n" + page.paint(Tint::heading, "CONFIGS") + " of those that have knobs\n";
+        Table table;
+        for (const json &one : *configs) {
+            add_config(table, one);
+        }
+        text += table.text(page);
+    }
 
     if (!decision.at("dropped").empty()) {
         text += "\n" + page.paint(Tint::heading, "DROPPED") + "\n";

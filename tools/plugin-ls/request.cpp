@@ -24,6 +24,7 @@ constexpr const char *examples = R"(
 Examples:
   plugin-ls                                    plugins and ops on one screen
   plugin-ls --why rmsnorm_fwd --dtype bf16     why these, why not the others
+  plugin-ls --why gelu --shape input=f32[64,64]  one call, and its configs
   plugin-ls --modules ./libacme.so --rejected  whether it is taken, why not
   plugin-ls --check ./libacme.so               judge one file, run none of it
   plugin-ls --rescan                           try again what failed before
@@ -44,18 +45,24 @@ const std::vector<std::pair<const char *, Show>> actions = {
 po::options_description describe_options() {
     po::options_description options("Options", 80, 56);
     const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
+    const auto texts = [](const char *name) {
+        return po::value<std::vector<std::string>>()->composing()->value_name(name);
+    };
     options.add_options()                                                                                //
         ("op", text("NAME"), "one op: its signature, its implementations, its chains")                   //
         ("why", text("NAME"), "one decision: each implementation, and the rule that kept or dropped it") //
         ("device", text("D"), "with --why: on this device, \"cpu\" or \"cuda:1\"")                       //
         ("dtype", text("T"), "with --why: \"bf16\" for all dtype variables, or \"bf16,f32\" for each")   //
-        ("rejected", "the plugins that were not taken, and why")                                         //
-        ("paths", "where plugins are searched, in order, and what named each place")                     //
-        ("policy", "each setting in force and where it came from")                                       //
-        ("check", text("FILE"), "judge one plugin file without running its code")                        //
-        ("exists", text("IMPL_ID"), "print nothing; exit 0 if there is one, else 1")                     //
-        ("bug-report", "everything somebody needs who cannot see this machine")                          //
-        ("modules", po::value<std::vector<std::string>>()->composing()->value_name("PATH"),
+        ("shape", texts("NAME=DTYPE[DIMS]"),
+         "with --why: of a call with this input; also shows configs")                //
+        ("attr", texts("NAME=VALUE"), "with --shape: with this attribute")           //
+        ("rejected", "the plugins that were not taken, and why")                     //
+        ("paths", "where plugins are searched, in order, and what named each place") //
+        ("policy", "each setting in force and where it came from")                   //
+        ("check", text("FILE"), "judge one plugin file without running its code")    //
+        ("exists", text("IMPL_ID"), "print nothing; exit 0 if there is one, else 1") //
+        ("bug-report", "everything somebody needs who cannot see this machine")      //
+        ("modules", texts("PATH"),
          "search this plugin file or directory first; may be repeated")     //
         ("rescan", "try every plugin again, also those that failed before") //
         ("json", "as JSON; docs/plugin-ls-json.md has the keys")            //
@@ -104,6 +111,26 @@ std::string text_of(const po::variables_map &values, const char *name) {
     return text;
 }
 
+std::vector<std::string> texts_of(const po::variables_map &values, const char *name) {
+    return values.count(name) == 0 ? std::vector<std::string>() : values[name].as<std::vector<std::string>>();
+}
+
+// What describes one call.
+void read_call(const po::variables_map &values, Request &request) {
+    request.shapes =
+        op_call::parse_named(texts_of(values, "shape"), "--shape", "NAME=DTYPE[DIMS], such as input=f32[64,1024]");
+    request.attributes = op_call::parse_named(texts_of(values, "attr"), "--attr", "NAME=VALUE");
+    if (request.show == Show::help || (request.shapes.empty() && request.attributes.empty())) {
+        return;
+    }
+    if (request.show != Show::why) {
+        throw cli::UsageError("--shape and --attr belong to --why");
+    }
+    if (!request.dtype.empty()) {
+        throw cli::UsageError("--dtype has no meaning with --shape, which says the dtypes");
+    }
+}
+
 } // namespace
 
 Request parse_request(const std::vector<std::string> &arguments) {
@@ -125,15 +152,14 @@ Request parse_request(const std::vector<std::string> &arguments) {
     if (request.show == Show::check) {
         request.subject = cli::absolute_path(request.subject);
     }
-    if (values.count("modules") != 0) {
-        for (const auto &path : values["modules"].as<std::vector<std::string>>()) {
-            request.modules.push_back(cli::absolute_path(path));
-        }
+    for (const std::string &path : texts_of(values, "modules")) {
+        request.modules.push_back(cli::absolute_path(path));
     }
     if (request.show != Show::why && request.show != Show::help &&
         (!request.device.empty() || !request.dtype.empty())) {
         throw cli::UsageError("--device and --dtype belong to --why");
     }
+    read_call(values, request);
     if (request.rescan && (request.show == Show::check || request.show == Show::version)) {
         throw cli::UsageError("--rescan has no meaning with --check and --version, which open no host");
     }

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "op-call/named.hpp"
+
 namespace opdock::plugin_ls {
 
 enum class Show { everything, op, why, rejected, paths, policy, check, exists, bug_report, version, help };
@@ -13,6 +15,9 @@ struct Request {
     std::string subject; // what --op, --why, --check and --exists were given
     std::string device;  // --why; "" is cpu
     std::string dtype;   // --why; "" is any
+    // --why of one call; both are empty when no call is described.
+    std::vector<op_call::Named> shapes;
+    std::vector<op_call::Named> attributes;
     bool json = false;
     bool verbose = false;
     bool rescan = false;

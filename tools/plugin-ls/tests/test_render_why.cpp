@@ -44,3 +44,29 @@ TEST_CASE("a decision that keeps nobody says so") {
     CHECK(text.find("nothing would serve it") != std::string::npos);
     CHECK(text.find("strict  yes: the first serves the call, or the call fails\n") != std::string::npos);
 }
+
+TEST_CASE("the decision for a call shows each config, where it came from and what there is to tune") {
+    json call = decision();
+    call["dropped"] = json::array();
+    call["configs"] = json::parse(R"([
+        {"impl_id": "vendor.acme", "config": {"block": 256, "fast": 1}, "source": "pinned",
+         "origin": "acme.tune.yaml:7:9", "dtypes": "bf16,f32", "key": "n=4096", "bucketed": "n: log2", "candidates": 12,
+         "tune_file": "/opt/acme.tune.yaml"},
+        {"impl_id": "default.cpu", "config": {"grain": 1}, "source": "defaults", "origin": "", "dtypes": "bf16,f32",
+         "key": "", "bucketed": "", "candidates": 0, "tune_file": ""},
+        {"impl_id": "reference.cpp", "refused": "UNSUPPORTED: n is odd"}])");
+    const std::string text = render_why(call, Page(false, 100));
+    CHECK(text.find(R"(
+CONFIGS of those that have knobs
+  vendor.acme    block=256 fast=1
+      from: pinned, acme.tune.yaml:7:9
+      key: n=4096 (n: log2)
+      to tune: 12 configs of /opt/acme.tune.yaml
+  default.cpu    grain=1
+      from: defaults
+      key: the same for all shapes
+      nothing to tune: there is no tune file
+  reference.cpp  would not take the call
+      UNSUPPORTED: n is odd
+)") != std::string::npos);
+}

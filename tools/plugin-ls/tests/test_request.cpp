@@ -46,6 +46,18 @@ TEST_CASE("device and dtype belong to why") {
     CHECK_THROWS_AS(parse_request({"--op", "gelu", "--dtype", "f32"}), UsageError);
 }
 
+TEST_CASE("shapes and attributes describe a call, and belong to why") {
+    const Request request =
+        parse_request({"--why", "f", "--shape", "a=f32[2]", "--shape", "a=f32[3]", "--attr", "eps=1"});
+    REQUIRE(request.shapes.size() == 2);
+    CHECK(request.shapes[1].text == "f32[3]");
+    CHECK(request.attributes.at(0).name == "eps");
+    CHECK_THROWS_AS(parse_request({"--shape", "a=f32[2]"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--op", "f", "--attr", "a=1"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--why", "f", "--dtype", "f32", "--shape", "a=f32[2]"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--why", "f", "--shape", "a"}), UsageError);
+}
+
 TEST_CASE("json with an answer that has no document is a usage error") {
     CHECK_THROWS_AS(parse_request({"--json", "--exists", "x"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--json", "--bug-report"}), UsageError);
@@ -69,8 +81,9 @@ TEST_CASE("help fits a terminal of 80 columns") {
 TEST_CASE("help wins over everything and names every option") {
     CHECK(parse_request({"--op", "gelu", "--policy", "--help"}).show == Show::help);
     const std::string text = help_text();
-    for (const char *option : {"--op", "--why", "--device", "--dtype", "--rejected", "--paths", "--policy", "--check",
-                               "--exists", "--bug-report", "--modules", "--json", "-v", "--version", "Examples:"}) {
+    for (const char *option :
+         {"--op", "--why", "--device", "--dtype", "--shape", "--attr", "--rejected", "--paths", "--policy", "--check",
+          "--exists", "--bug-report", "--modules", "--json", "-v", "--version", "Examples:"}) {
         INFO(option);
         CHECK(text.find(option) != std::string::npos);
     }
