@@ -3,10 +3,10 @@
 #include <optional>
 
 #include "cli/exit.hpp"
+#include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "passphrase.hpp"
 #include "secret_key.hpp"
-#include "written_file.hpp"
 
 namespace opdock::plugin_sign {
 
@@ -17,8 +17,8 @@ int keygen(const Request &request) {
     if (!core::is_key_name(key.name)) {
         throw cli::UsageError("a key's name has at most 64 letters, digits and ._@+-, found '" + key.name + "'");
     }
-    refuse_to_overwrite(path + ".key");
-    refuse_to_overwrite(path + ".pub");
+    cli::refuse_to_overwrite(path + ".key");
+    cli::refuse_to_overwrite(path + ".pub");
     std::optional<Secret> passphrase;
     if (!request.passphrase_file.empty()) {
         passphrase = passphrase_from_file(request.passphrase_file);
@@ -26,8 +26,8 @@ int keygen(const Request &request) {
         passphrase = passphrase_from_terminal("the new key '" + key.name + "'", Times::twice);
     }
     std::string secret = make_secret_key(key, passphrase ? &*passphrase : nullptr);
-    NewFile secret_file(path + ".key", 0600);
-    NewFile public_file(path + ".pub", 0644);
+    cli::NewFile secret_file(path + ".key", 0600);
+    cli::NewFile public_file(path + ".pub", 0644);
     secret_file.write(secret);
     sodium_memzero(secret.data(), secret.size());
     public_file.write(print(key));

@@ -4,12 +4,12 @@
 #include <sys/stat.h>
 
 #include "cli/exit.hpp"
+#include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "error.hpp"
 #include "passphrase.hpp"
 #include "plugin_files.hpp"
 #include "secret_key.hpp"
-#include "written_file.hpp"
 
 namespace opdock::plugin_sign {
 namespace {
@@ -50,7 +50,7 @@ int sign(const Request &request) {
                            " signatures already; remove those that nobody needs");
     }
     signatures.push_back(signature);
-    replace_file(path, print(signatures));
+    cli::replace_file(path, print(signatures));
     std::cout << path << ": signed with " << key.public_key.text() << '\n';
     return cli::exit_fine;
 }

@@ -6,15 +6,15 @@
 
 #include <sys/types.h>
 
-namespace opdock::plugin_sign {
+namespace opdock::cli {
 
-// Throws cli::Failure when there is anything at this path, so that nobody types a passphrase for nothing.
+// Throws Failure when there is anything at this path, so that nobody types a passphrase for nothing.
 void refuse_to_overwrite(const std::string &path);
 
 // A file that did not exist. Removed again unless keep() is called.
 class NewFile {
   public:
-    // Throws cli::Failure, also when there is anything at this path.
+    // Throws Failure, also when there is anything at this path.
     NewFile(const std::string &path, mode_t mode);
     ~NewFile();
     NewFile(const NewFile &) = delete;
@@ -30,7 +30,10 @@ class NewFile {
 };
 
 // Puts a file with this text in the place of what is there, by renaming: whoever opens it sees the old one or the new
-// one whole. Throws cli::Failure.
+// one whole. Throws Failure.
 void replace_file(const std::string &path, std::string_view text);
 
-} // namespace opdock::plugin_sign
+// The same where nothing is there yet. Throws Failure when there is.
+void write_new_file(const std::string &path, std::string_view text);
+
+} // namespace opdock::cli

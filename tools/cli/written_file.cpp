@@ -1,0 +1,98 @@
+#include "cli/written_file.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/exit.hpp"
+
+namespace opdock::cli {
+namespace {
+
+[[noreturn]] void fail(const std::string &path, int code) {
+    throw Failure(path + ": " +
+                  (code == EEXIST ? "there is such a file, and it is never overwritten" : std::strerror(code)));
+}
+
+void write_all(int to, std::string_view text, const std::string &path) {
+    while (!text.empty()) {
+        const ssize_t written = ::write(to, text.data(), text.size());
+        if (written < 0 && errno != EINTR) {
+            fail(path, errno);
+        }
+        text.remove_prefix(static_cast<std::size_t>(written < 0 ? 0 : written));
+    }
+    if (::fsync(to) != 0) {
+        fail(path, errno);
+    }
+}
+
+// Writes a file beside `path`, and lets `place` give it that name.
+template<class Place>
+void put_in_place(const std::string &path, std::string_view text, Place place) {
+    const std::filesystem::path target(path);
+    std::string pattern = (target.parent_path() / ("." + target.filename().string() + ".XXXXXX")).string();
+    const int descriptor = ::mkostemp(pattern.data(), O_CLOEXEC);
+    if (descriptor < 0) {
+        fail(path, errno);
+    }
+    try {
+        write_all(descriptor, text, path);
+        if (::fchmod(descriptor, 0644) != 0 || !place(pattern.c_str())) {
+            fail(path, errno);
+        }
+    } catch (...) {
+        ::close(descriptor);
+        ::unlink(pattern.c_str());
+        throw;
+    }
+    ::close(descriptor);
+}
+
+} // namespace
+
+void refuse_to_overwrite(const std::string &path) {
+    struct stat status = {};
+    if (::lstat(path.c_str(), &status) == 0) {
+        fail(path, EEXIST);
+    }
+}
+
+NewFile::NewFile(const std::string &path, mode_t mode)
+    : path_(path), descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)) {
+    if (descriptor_ < 0) {
+        fail(path, errno);
+    }
+}
+
+NewFile::~NewFile() {
+    ::close(descriptor_);
+    if (!kept_) {
+        ::unlink(path_.c_str());
+    }
+}
+
+void NewFile::write(std::string_view text) {
+    write_all(descriptor_, text, path_);
+}
+
+void replace_file(const std::string &path, std::string_view text) {
+    put_in_place(path, text, [&](const char *written) { return std::rename(written, path.c_str()) == 0; });
+}
+
+void write_new_file(const std::string &path, std::string_view text) {
+    put_in_place(path, text, [&](const char *written) {
+        if (::link(written, path.c_str()) != 0) { // unlike rename, fails where there is a file
+            return false;
+        }
+        ::unlink(written);
+        return true;
+    });
+}
+
+} // namespace opdock::cli
