@@ -1,0 +1,28 @@
+// The dims of a signature's tensors, as far as making up shapes needs them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opdock::plugin_tune {
+
+// Sizes of names; "..." is one of them.
+using Sizes = std::map<std::string, int64_t>;
+
+// "T[..., 2*n]*" is {"...", "2*n"}.
+std::vector<std::string> dims_of(std::string_view type);
+
+// "T[..., n]" is "T".
+std::string element_of(std::string_view type);
+
+// In the order of their appearance, each once.
+std::vector<std::string> names_in(std::string_view dim);
+
+// Nothing for a name that has no size, a division by zero and what is no expression.
+std::optional<int64_t> evaluate(std::string_view dim, const Sizes &sizes);
+
+} // namespace opdock::plugin_tune

@@ -1,0 +1,38 @@
+#include "interrupt.hpp"
+
+#include <csignal>
+
+namespace opdock::plugin_tune {
+namespace {
+
+volatile std::sig_atomic_t came = 0;
+
+extern "C" void remember(int signal) {
+    came = signal;
+}
+
+void handle(int signal, void (*handler)(int)) {
+    struct sigaction action = {};
+    action.sa_handler = handler;
+    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART; // the second one does what it always does
+    sigaction(signal, &action, nullptr);
+}
+
+} // namespace
+
+Interrupts::Interrupts() {
+    came = 0;
+    handle(SIGINT, remember);
+    handle(SIGTERM, remember);
+}
+
+Interrupts::~Interrupts() {
+    handle(SIGINT, SIG_DFL);
+    handle(SIGTERM, SIG_DFL);
+}
+
+int Interrupts::signal() const {
+    return came;
+}
+
+} // namespace opdock::plugin_tune

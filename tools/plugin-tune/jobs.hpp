@@ -1,0 +1,38 @@
+// What is to be tuned, checked against the ops that are there before anything is measured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "op-call/arguments.hpp"
+#include "opdock/opdock.hpp"
+#include "request.hpp"
+
+namespace opdock::plugin_tune {
+
+struct Job {
+    Subject subject;
+    op_call::Signature signature;
+    op_call::Arguments arguments;
+
+    // "rmsnorm_fwd input=f32[4,8] weight=f32[8] eps=1e-6"
+    std::string label() const;
+};
+
+// What --all leaves out of those that could be tuned, and why.
+struct LeftOut {
+    std::string op;
+    std::string impl;
+    std::string reason;
+};
+
+struct Plan {
+    std::vector<Job> jobs;
+    std::vector<LeftOut> left_out;
+};
+
+// Throws opdock::Error for an unknown op, cli::Failure for an unknown implementation, and cli::UsageError for arguments
+// that do not fit; where a file asked for them, the message begins with the place.
+Plan plan(const Host &host, const Request &request);
+
+} // namespace opdock::plugin_tune

@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/exit.hpp"
+#include "cli/open_host.hpp"
+#include "cli/print_document.hpp"
+#include "cli/printable.hpp"
+#include "interrupt.hpp"
+#include "jobs.hpp"
+#include "op-call/requested.hpp"
+#include "plot.hpp"
+#include "progress.hpp"
+#include "report.hpp"
+#include "request.hpp"
+#include "tune.hpp"
+#include "tune_files.hpp"
+
+namespace opdock::plugin_tune {
+namespace {
+
+using nlohmann::json;
+
+int show_expected(const Request &request) {
+    const Host host = cli::open_host(request.modules, false);
+    op_call::check_modules(host, request.modules);
+    const Op op = host.op(request.subject.op);
+    const op_call::Signature signature = op_call::read_signature(json::parse(op.signature_json()));
+    std::cout << signature.op << '\n'
+              << cli::printable(op_call::expected_arguments(signature, {}, op_call::shapes_or_sources_spelling,
+                                                            cli::page_of_stdout().width()))
+              << "\n  " << op_call::shape_or_source_forms << '\n';
+    return cli::exit_fine;
+}
+
+void plot(const Request &request, const std::string &gnuplot, const json &document) {
+    const std::string script = plot_script(document);
+    if (script.empty()) {
+        std::cerr << "plugin-tune: nothing was measured, so there is nothing to draw; --again tunes what is known\n";
+        return;
+    }
+    write_output(request.plot, request.force, run_gnuplot(gnuplot, script));
+}
+
+int exit_code_of(const json &document, int signal) {
+    if (signal != 0) {
+        return 128 + signal;
+    }
+    const json &shapes = document.at("shapes");
+    return std::any_of(shapes.begin(), shapes.end(), [](const json &shape) { return shape.at("outcome") == "failed"; })
+               ? cli::exit_absent
+               : cli::exit_fine;
+}
+
+int tune(const Request &request) {
+    const std::string gnuplot = request.plot.empty() ? "" : find_gnuplot();
+    check_output(request.plot, request.force);
+    const Host host = cli::open_host(request.modules, false);
+    op_call::check_modules(host, request.modules);
+    const Plan planned = plan(host, request);
+    if (planned.jobs.empty()) {
+        std::string reasons;
+        for (const LeftOut &one : planned.left_out) {
+            reasons += "\n  " + one.op + " of " + one.impl + ": " + one.reason;
+        }
+        throw cli::Failure("there is nothing to tune: no implementation on " + request.device +
+                           " has knobs and a tune file with configs for them" + reasons);
+    }
+    const Interrupts interrupts;
+    Progress progress = progress_on_stderr(planned.jobs.size());
+    const json document = tune_all(host, request, planned, interrupts, progress);
+    if (request.json) {
+        cli::print_document(document);
+    } else {
+        std::cout << render_report(document, cli::page_of_stdout());
+    }
+    if (!request.plot.empty()) {
+        plot(request, gnuplot, document);
+    }
+    return exit_code_of(document, interrupts.signal());
+}
+
+int execute(const Request &request) {
+    switch (request.action) {
+    case Action::tune:
+        return tune(request);
+    case Action::show_expected:
+        return show_expected(request);
+    case Action::export_results:
+        return export_results(request);
+    case Action::import_results:
+        return import_results(request);
+    case Action::merge:
+        return merge(request);
+    case Action::convert:
+        return convert(request);
+    case Action::version:
+        std::cout << "plugin-tune (opdock) " OPDOCK_TOOL_VERSION ", ABI " << OPDOCK_ABI_MAJOR << '.' << OPDOCK_ABI_MINOR
+                  << '\n';
+        return cli::exit_fine;
+    case Action::help:
+        break;
+    }
+    std::cout << help_text();
+    return cli::exit_fine;
+}
+
+// Who asked for JSON gets JSON, whatever happens; the sentence goes to stderr as always.
+int run_or_report(const std::vector<std::string> &arguments) {
+    try {
+        return execute(parse_request(arguments));
+    } catch (const std::exception &error) {
+        if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
+            cli::print_document(error_json(error));
+        }
+        throw;
+    }
+}
+
+} // namespace
+} // namespace opdock::plugin_tune
+
+int main(int argc, char **argv) {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    return opdock::cli::run_tool("plugin-tune", [&] { return opdock::plugin_tune::run_or_report(arguments); });
+}

@@ -1,0 +1,69 @@
+#include "placed_call.hpp"
+
+#include <utility>
+
+#include "cli/exit.hpp"
+
+namespace opdock::plugin_tune {
+namespace {
+
+using op_call::Operand;
+using op_call::Operands;
+
+uint64_t bytes_of(const Operand &operand) {
+    return files::byte_size(operand.dtype, operand.shape);
+}
+
+} // namespace
+
+DeviceBuffer::DeviceBuffer(const Host &host, DLDevice device, uint64_t bytes) : runtime_(host.c()), device_(device) {
+    detail::check(opdock_device_allocate(runtime_, device, nullptr, bytes, &memory_));
+}
+
+DeviceBuffer::~DeviceBuffer() {
+    if (memory_ != nullptr) {
+        opdock_device_free(runtime_, device_, nullptr, memory_);
+    }
+}
+
+DeviceBuffer::DeviceBuffer(DeviceBuffer &&other) noexcept
+    : runtime_(other.runtime_), device_(other.device_), memory_(std::exchange(other.memory_, nullptr)) {}
+
+PlacedCall::PlacedCall(const Host &host, const Op &op, const op_call::Signature &signature,
+                       const op_call::Arguments &arguments, const op_call::Spelling &spelling, DLDevice device)
+    : inputs_(op_call::make_inputs(arguments, signature, spelling, 0)) {
+    Operands inputs = op_call::operands_of(inputs_);
+    Operands outputs = op_call::infer_outputs(op, signature, inputs, arguments.attributes);
+    place(host, inputs, signature.inputs, device, true);
+    place(host, outputs, signature.outputs, device, false);
+    if (!buffers_.empty()) {
+        detail::check(opdock_device_synchronize(host.c(), device, nullptr));
+    }
+    call_ = std::make_unique<op_call::Call>(signature, inputs, outputs, arguments.attributes);
+}
+
+void PlacedCall::place(const Host &host, Operands &operands, const std::vector<op_call::Parameter> &parameters,
+                       DLDevice device, bool with_values) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+        for (Operand &operand : operands[i]) {
+            if (device.device_type != kDLCPU && !parameters[i].host) {
+                buffers_.emplace_back(host, device, bytes_of(operand));
+                if (with_values) {
+                    detail::check(opdock_device_copy(host.c(), buffers_.back().get(), device, operand.data, cpu,
+                                                     bytes_of(operand), nullptr));
+                }
+                operand.data = buffers_.back().get();
+            } else if (!with_values) {
+                try {
+                    outputs_.emplace_back(operand.dtype, operand.shape);
+                } catch (const op_call::NoMemory &error) {
+                    throw cli::Failure("output " + parameters[i].name + ": " + error.what());
+                }
+                operand.data = outputs_.back().memory.get();
+            }
+        }
+    }
+    op_call::put_on(operands, parameters, device);
+}
+
+} // namespace opdock::plugin_tune

@@ -1,0 +1,209 @@
+#include "report.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/exit.hpp"
+#include "cli/printable.hpp"
+#include "cli/table.hpp"
+#include "opdock/opdock.hpp"
+
+namespace opdock::plugin_tune {
+namespace {
+
+using cli::Table;
+using cli::Tint;
+using nlohmann::json;
+
+std::string text_of(const json &object, const char *member) {
+    const auto found = object.find(member);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// Three significant digits, as many as repeat.
+std::string number_text(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, value >= 1000 ? "%.0f" : "%.3g", value);
+    return text;
+}
+
+std::string gain_text(double gain) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%.2f times as fast", gain);
+    return text;
+}
+
+std::string time_of(const json &run) {
+    if (!run.contains("microseconds")) {
+        return "";
+    }
+    char spread[32];
+    std::snprintf(spread, sizeof spread, " (%.0f %%)", 100 * run.value("spread", 0.0));
+    return number_text(run.at("microseconds").get<double>()) + " us" + spread;
+}
+
+std::string counted(size_t count, const std::string &what) {
+    return std::to_string(count) + " " + what;
+}
+
+// What became of all that was tried, and each config that is wrong or was refused; equal reasons once.
+void add_tried(Table &table, const json &shape) {
+    size_t wrong = 0;
+    std::map<std::string, std::string> reasons; // configs for each
+    std::map<std::string, size_t> counts;
+    constexpr size_t most = 3; // configs of one reason that are named
+    for (const json &run : shape.at("tried")) {
+        const std::string reason = text_of(run, "refused");
+        if (reason.empty()) {
+            continue;
+        }
+        wrong += run.value("wrong", false) ? 1 : 0;
+        if (++counts[reason] <= most) {
+            reasons[reason] += (reasons[reason].empty() ? "" : ", ") + config_text(run.at("config"));
+        }
+    }
+    size_t refused = 0;
+    for (const auto &[reason, count] : counts) {
+        refused += count;
+    }
+    table.note(counted(shape.at("tried").size(), "configs") + " in " + number_text(shape.at("seconds").get<double>()) +
+               " s" + (wrong == 0 ? "" : ", " + counted(wrong, "wrong")) +
+               (refused == wrong ? "" : ", " + counted(refused - wrong, "refused")) +
+               (shape.at("complete").get<bool>() ? "" : "; not all were timed as often as planned"));
+    for (const auto &[reason, configs] : reasons) {
+        const size_t more = counts[reason] > most ? counts[reason] - most : 0;
+        table.note(configs + (more == 0 ? "" : " and " + std::to_string(more) + " more") + ": " + reason);
+    }
+}
+
+void add_tuned(Table &table, const json &shape) {
+    const json &before = shape.at("before");
+    const json &best = shape.at("best");
+    const bool stays = best.at("config") == before.at("config");
+    table.row(
+        {{"default"}, {config_text(before.at("config"))}, {time_of(before)}, {text_of(before, "source"), Tint::quiet}});
+    table.row({{"best"},
+               {stays ? "the same" : config_text(best.at("config")), stays ? Tint::plain : Tint::good},
+               {stays ? "" : time_of(best)},
+               {stays ? "nothing is clearly faster" : gain_text(shape.at("gain").get<double>())}});
+    add_tried(table, shape);
+    if (const std::string problem = text_of(shape, "problem"); !problem.empty()) {
+        table.note("not kept: " + problem);
+    }
+}
+
+void add_shape(Table &table, const json &shape) {
+    const std::string outcome = text_of(shape, "outcome");
+    if (outcome == "tuned") {
+        add_tuned(table, shape);
+    } else if (outcome == "known" || outcome == "pinned") {
+        const std::string origin = text_of(shape, "origin");
+        table.row({{"best"},
+                   {config_text(shape.at("best").at("config")), Tint::good},
+                   {outcome == "known" ? "known already" : "pinned by the tune file"},
+                   {origin, Tint::quiet}});
+        table.note(outcome == "known" ? "--again tunes it anew" : "a pinned config wins over the database");
+    } else if (outcome == "failed") {
+        table.row({{"failed", Tint::bad}});
+        table.note(text_of(shape.at("error"), "message"));
+    } else {
+        table.row({{"skipped", Tint::doubtful}, {"there was no time left for it"}});
+    }
+}
+
+// "default.cpu on Some processor, n=4096 (n: log2)"
+std::string facts_of(const json &shape) {
+    const std::string model = text_of(shape, "model");
+    const std::string key = text_of(shape, "key");
+    const std::string bucketed = text_of(shape, "bucketed");
+    return text_of(shape, "impl_id") + (model.empty() ? "" : " on " + model) + (key.empty() ? "" : ", " + key) +
+           (bucketed.empty() ? "" : " (" + bucketed + ")");
+}
+
+std::string where_kept(const json &document) {
+    if (document.at("dry_run").get<bool>()) {
+        return "Nothing was kept (--dry-run).\n";
+    }
+    for (const json &shape : document.at("shapes")) {
+        if (shape.value("kept", false) || text_of(shape, "outcome") == "known") {
+            return "Kept in " + text_of(shape, "database") + "\n";
+        }
+    }
+    return "";
+}
+
+} // namespace
+
+std::string config_text(const json &config) {
+    std::string text;
+    for (const auto &[knob, value] : config.items()) {
+        text += (text.empty() ? "" : " ") + knob + "=" + value.dump();
+    }
+    return text;
+}
+
+std::string label_of(const json &shape) {
+    auto text = shape.at("op").get<std::string>();
+    for (const json &input : shape.at("inputs")) {
+        text += " " + text_of(input, "name") + "=" + text_of(input, "source");
+    }
+    for (const json &attribute : shape.at("attributes")) {
+        text += " " + text_of(attribute, "name") + "=" + text_of(attribute, "value");
+    }
+    return text;
+}
+
+std::string outcome_text(const json &shape) {
+    const std::string outcome = text_of(shape, "outcome");
+    if (outcome == "failed") {
+        return "failed: " + text_of(shape.at("error"), "message");
+    }
+    if (outcome != "tuned") {
+        return outcome;
+    }
+    return (shape.at("best").at("config") == shape.at("before").at("config")
+                ? "nothing is clearly faster than the default"
+                : gain_text(shape.at("gain").get<double>()) + " with " + config_text(shape.at("best").at("config"))) +
+           ", in " + number_text(shape.at("seconds").get<double>()) + " s";
+}
+
+std::string render_report(const json &document, const cli::Page &page) {
+    std::string text;
+    for (const json &shape : document.at("shapes")) {
+        text += (text.empty() ? "" : "\n") + page.paint(Tint::heading, cli::printable(label_of(shape))) + "\n";
+        const std::string facts = facts_of(shape);
+        text += facts.empty() ? "" : "  " + cli::printable(facts) + "\n";
+        Table table;
+        add_shape(table, shape);
+        text += table.text(page);
+    }
+    if (!document.at("left_out").empty()) {
+        text += "\n" + page.paint(Tint::heading, "LEFT OUT") + "\n";
+        Table table;
+        for (const json &one : document.at("left_out")) {
+            table.row({{text_of(one, "op")}, {text_of(one, "impl_id")}});
+            table.note(text_of(one, "reason"));
+        }
+        text += table.text(page);
+    }
+    const std::string kept = where_kept(document);
+    text += kept.empty() ? "" : "\n" + cli::printable(kept);
+    return text + (document.at("interrupted").get<bool>() ? "Interrupted: what was found until then is above.\n" : "");
+}
+
+std::string status_of(const std::exception &error) {
+    if (const auto *of_host = dynamic_cast<const Error *>(&error)) {
+        return opdock_status_name(of_host->status());
+    }
+    return dynamic_cast<const cli::UsageError *>(&error) != nullptr ? "WRONG_USAGE" : "TOOL_FAILED";
+}
+
+json error_json(const std::exception &error) {
+    return {{"schema", "opdock.plugin-tune.error/1"},
+            {"error", {{"status", status_of(error)}, {"message", error.what()}}}};
+}
+
+} // namespace opdock::plugin_tune

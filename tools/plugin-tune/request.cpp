@@ -1,0 +1,284 @@
+#include "request.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+#include "cli/arguments.hpp"
+#include "cli/exit.hpp"
+#include "cli/suggest.hpp"
+#include "op-call/source.hpp"
+#include "opdock/opdock.h"
+
+namespace opdock::plugin_tune {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char *introduction =
+    R"(Usage: plugin-tune OP --shape NAME=SOURCE... [--attr NAME=VALUE]... [OPTION...]
+       plugin-tune --from SHAPES.yaml [OPTION...]
+       plugin-tune [OP] --all [OPTION...]
+       plugin-tune export [OP] [--impl ID] [--out FILE]
+       plugin-tune import FILE...
+       plugin-tune merge FILE... [--out FILE]
+       plugin-tune convert TUNE_CONFIGS.yaml [--rename OLD=NEW]... [--out FILE]
+
+Finds the fastest config of an op's kernel for given shapes, by running it with
+each, and keeps it in the tuning database, where every program finds it. A
+config that computes something else than the one in force never wins, nor one
+that is not clearly faster. 'plugin-tune OP' alone shows what the op expects.
+
+  export   what the database knows, as a tune file that pins it
+  import   puts what tune files pin into the database
+  merge    tune files as one; what later ones pin wins
+  convert  a tune_configs.yaml of FlagGems in opdock's grammar
+
+A SOURCE is DTYPE[DIMS], such as bf16[64,1024], for random numbers: standard
+normal ones, and integers that are an index into any other input. Or it is what
+plugin-run takes: random:i64[8]:0..100, zeros:i32[8], x.npy, x.safetensors:NAME.
+
+SHAPES.yaml is a list of shapes:
+  - op: rmsnorm_fwd
+    impl: default.cpu                  # optional, as are attributes
+    inputs: {input: "f32[4096,8192]", weight: "f32[8192]"}
+    attributes: {eps: 1e-6}
+
+--all tunes every implementation that has knobs and configs to try, for f32 and
+bf16 and three sizes: about 16 thousand, 256 thousand and 4 million elements in
+the tensor with the most dims. Its last dim is 128, 1024 or 4096, the others
+share the rest; where an op refuses that, all dims are alike.
+)";
+
+constexpr const char *examples = R"(
+Examples:
+  plugin-tune rmsnorm_fwd
+  plugin-tune rmsnorm_fwd --shape 'input=f32[512,1024]' \
+                          --shape 'weight=f32[1024]' --budget 2s
+  plugin-tune --from shapes.yaml --budget 1s --json
+  plugin-tune gelu --all --budget 100ms --total-budget 2s --dry-run
+  plugin-tune --from shapes.yaml --budget 1s --plot gain.svg
+  plugin-tune export --out results.tune.yaml
+  plugin-tune import results.tune.yaml
+  plugin-tune merge libacme.tune.yaml results.tune.yaml --out acme.tune.yaml
+  plugin-tune convert tune_configs.yaml --rename gelu_and_mul=acme.gelu_and_mul
+
+Ctrl-C ends the measurement, keeps what is done and prints it; a second one
+ends the program at once.
+
+Exit codes: 0 fine; 1 a shape failed, there is nothing to tune, or a file or an
+op is absent; 2 wrong usage; 130 Ctrl-C, 143 SIGTERM (128 + the signal).
+)";
+
+struct Command {
+    const char *name;
+    Action action;
+    std::vector<const char *> options; // it takes, beside those of all
+};
+
+const std::vector<Command> commands = {
+    {"",
+     Action::tune,
+     {"shape", "attr", "impl", "from", "all", "device", "budget", "total-budget", "strategy", "cold", "again",
+      "dry-run", "plot", "force", "json", "modules"}},
+    {"export", Action::export_results, {"impl", "out", "force", "modules"}},
+    {"import", Action::import_results, {"modules"}},
+    {"merge", Action::merge, {"out", "force"}},
+    {"convert", Action::convert, {"rename", "out", "force"}},
+};
+
+po::options_description describe_options() {
+    po::options_description options("Options", 80, 54);
+    const auto texts = [](const char *name) {
+        return po::value<std::vector<std::string>>()->composing()->value_name(name);
+    };
+    const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
+    options.add_options()                                                                                    //
+        ("shape", texts("NAME=SOURCE"), "an input; once for each tensor of a list")                          //
+        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                        //
+        ("impl", text("IMPL_ID"), "this implementation; without it, the one that would serve the call")      //
+        ("from", text("FILE"), "the shapes of this file")                                                    //
+        ("all", "every implementation, with shapes that follow from the signatures")                         //
+        ("device", text("D"), "where to run: \"cpu\" (the default) or \"cuda:1\"")                           //
+        ("budget", text("TIME"), "for each shape, such as 60s, 500ms or 2m; 10s by default")                 //
+        ("total-budget", text("TIME"), "for all: shapes share what is left evenly, none gets over --budget") //
+        ("strategy", text("S"),
+         "halving (the default): the slower half of the configs leaves after each "
+         "round; exhaustive: all are timed equally often")                                      //
+        ("cold", "flush the caches before each run")                                            //
+        ("again", "also what the database knows already")                                       //
+        ("dry-run", "keep nothing")                                                             //
+        ("plot", text("FILE.svg"), "draw best against default for each shape; needs gnuplot")   //
+        ("out", text("FILE"), "export, merge, convert: write there and not to standard output") //
+        ("rename", texts("OLD=NEW"), "convert: an op's name here")                              //
+        ("force", "overwrite the files of --out and --plot")                                    //
+        ("modules", texts("PATH"), "search this plugin file or directory first")                //
+        ("json", "print JSON; docs/plugin-tune-json.md has the keys")                           //
+        ("version", "the version of this tool and its ABI")                                     //
+        ("help,h", "this text");
+    return options;
+}
+
+std::vector<std::string> texts_of(const po::variables_map &values, const char *option) {
+    return values.count(option) == 0 ? std::vector<std::string>() : values[option].as<std::vector<std::string>>();
+}
+
+std::string text_of(const po::variables_map &values, const char *option) {
+    if (values.count(option) == 0) {
+        return "";
+    }
+    const auto &text = values[option].as<std::string>();
+    if (text.empty()) {
+        throw cli::UsageError(std::string("the value of --") + option + " is empty");
+    }
+    return text;
+}
+
+// The command that the first word is; tuning, whose first word is an op, is none.
+const Command &find_command(const std::vector<std::string> &words) {
+    for (const Command &command : commands) {
+        if (!words.empty() && words.front() == command.name) {
+            return command;
+        }
+    }
+    return commands.front();
+}
+
+void refuse_options_of_others(const Command &command, const po::variables_map &values) {
+    for (const Command &other : commands) {
+        for (const char *option : other.options) {
+            const auto is_it = [&](const char *own) { return std::string_view(own) == option; };
+            if (values.count(option) != 0 && std::none_of(command.options.begin(), command.options.end(), is_it)) {
+                throw cli::UsageError(std::string("--") + option + " has no meaning " +
+                                      (command.action == Action::tune ? std::string("when tuning")
+                                                                      : std::string("with ") + command.name));
+            }
+        }
+    }
+}
+
+uint32_t strategy_of(const std::string &name) {
+    if (name.empty() || name == "halving") {
+        return OPDOCK_TUNE_HALVING;
+    }
+    if (name == "exhaustive") {
+        return OPDOCK_TUNE_EXHAUSTIVE;
+    }
+    throw cli::UsageError("--strategy '" + name + "': expected halving or exhaustive" +
+                          cli::did_you_mean(name, {"halving", "exhaustive"}));
+}
+
+// Which of the three ways to say what to tune.
+void check_what_to_tune(Request &request) {
+    const bool has_call = !request.subject.inputs.empty() || !request.subject.attributes.empty();
+    if (!request.from.empty() && (request.all || has_call || !request.subject.op.empty())) {
+        throw cli::UsageError("--from says what to tune; give no op, no --shape, no --attr and no --all beside it");
+    }
+    if (!request.from.empty() && !request.subject.impl.empty()) {
+        throw cli::UsageError("--impl has no meaning with --from; the file may say 'impl: " + request.subject.impl +
+                              "'");
+    }
+    if (request.all && has_call) {
+        throw cli::UsageError("--all brings shapes of its own; give no --shape and no --attr beside it");
+    }
+    if (request.from.empty() && !request.all) {
+        if (request.subject.op.empty()) {
+            throw cli::UsageError("what is to be tuned? Give an op with its shapes, --from FILE or --all; 'plugin-ls' "
+                                  "lists the ops");
+        }
+        request.action = has_call ? Action::tune : Action::show_expected;
+    }
+}
+
+void read_words(const Command &command, const std::vector<std::string> &words, Request &request) {
+    const size_t skip = *command.name == '\0' ? 0 : 1;
+    if (request.action == Action::tune || request.action == Action::export_results) {
+        if (words.size() > skip + 1) {
+            throw cli::UsageError("one op at a time; '" + words[skip + 1] + "' is a second one");
+        }
+        request.subject.op = words.size() > skip ? words[skip] : "";
+        return;
+    }
+    request.files.assign(words.begin() + static_cast<std::ptrdiff_t>(skip), words.end());
+    if (request.files.empty() || (request.action == Action::convert && request.files.size() != 1)) {
+        throw cli::UsageError(std::string(command.name) + " expects " +
+                              (request.action == Action::convert ? "one file" : "at least one file"));
+    }
+}
+
+} // namespace
+
+double parse_duration(const std::string &text, const std::string &option) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const std::string unit(end, text.data() + text.size());
+    const double factor = unit.empty() || unit == "s" ? 1
+                          : unit == "ms"              ? 1e-3
+                          : unit == "m"               ? 60
+                          : unit == "h"               ? 3600
+                                                      : 0;
+    const double seconds = value * factor;
+    if (error != std::errc() || factor == 0 || !std::isfinite(seconds) || seconds <= 0 || seconds > 1e6) {
+        throw cli::UsageError(option + " '" + text + "': expected a time such as 60s, 500ms, 2m or 1h");
+    }
+    return seconds;
+}
+
+Request parse_request(const std::vector<std::string> &arguments) {
+    po::options_description all = describe_options();
+    all.add_options()("words", po::value<std::vector<std::string>>()); // the positional ones
+    po::positional_options_description positional;
+    positional.add("words", -1);
+    const po::variables_map values = cli::parse_arguments(arguments, all, positional);
+    Request request;
+    if (values.count("help") != 0) {
+        return request;
+    }
+    if (values.count("version") != 0) {
+        request.action = Action::version;
+        return request;
+    }
+    const std::vector<std::string> words = texts_of(values, "words");
+    const Command &command = find_command(words);
+    request.action = command.action;
+    refuse_options_of_others(command, values);
+    read_words(command, words, request);
+    request.subject.impl = text_of(values, "impl");
+    request.subject.inputs = op_call::parse_named(texts_of(values, "shape"), "--shape",
+                                                  std::string("NAME=SOURCE\n  ") + op_call::shape_or_source_forms);
+    request.subject.attributes = op_call::parse_named(texts_of(values, "attr"), "--attr", "NAME=VALUE");
+    request.renames = op_call::parse_named(texts_of(values, "rename"), "--rename", "OLD=NEW");
+    request.from = text_of(values, "from");
+    request.out = text_of(values, "out");
+    request.plot = text_of(values, "plot");
+    request.all = values.count("all") != 0;
+    request.force = values.count("force") != 0;
+    request.json = values.count("json") != 0;
+    request.device = values.count("device") != 0 ? text_of(values, "device") : request.device;
+    request.strategy = strategy_of(text_of(values, "strategy"));
+    request.flags = (values.count("cold") != 0 ? OPDOCK_TUNE_COLD : 0) |
+                    (values.count("again") != 0 ? OPDOCK_TUNE_AGAIN : 0) |
+                    (values.count("dry-run") != 0 ? OPDOCK_TUNE_DRY_RUN : 0);
+    if (values.count("budget") != 0) {
+        request.budget = parse_duration(text_of(values, "budget"), "--budget");
+    }
+    if (values.count("total-budget") != 0) {
+        request.total_budget = parse_duration(text_of(values, "total-budget"), "--total-budget");
+    }
+    for (const std::string &path : texts_of(values, "modules")) {
+        request.modules.push_back(cli::absolute_path(path));
+    }
+    if (request.action == Action::tune) {
+        check_what_to_tune(request);
+    }
+    return request;
+}
+
+std::string help_text() {
+    std::ostringstream text;
+    text << introduction << '\n' << describe_options() << examples;
+    return text.str();
+}
+
+} // namespace opdock::plugin_tune

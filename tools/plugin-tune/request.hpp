@@ -1,0 +1,53 @@
+// What the command line of plugin-tune asks for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "op-call/named.hpp"
+
+namespace opdock::plugin_tune {
+
+using op_call::Named;
+
+// One shape of one op, as text; whether it fits the op is the next question.
+struct Subject {
+    std::string op;
+    std::string impl; // "" takes the head of the op's chain
+    std::vector<Named> inputs;
+    std::vector<Named> attributes;
+    std::string place = {}; // "shapes.yaml:3:5", where it was asked for; "" is the command line
+};
+
+enum class Action { tune, show_expected, export_results, import_results, merge, convert, version, help };
+
+struct Request {
+    Action action = Action::help;
+    Subject subject; // of the command line; only the op and the implementation with --all and for export
+    std::string from;
+    bool all = false;
+    std::string device = "cpu";
+    double budget = 10;             // seconds for each shape
+    double total_budget = 0;        // seconds; 0: no limit
+    uint32_t strategy = 0;          // OPDOCK_TUNE_
+    uint32_t flags = 0;             // OPDOCK_TUNE_
+    std::vector<std::string> files; // of import, merge and convert
+    std::vector<Named> renames;     // op, its new name
+    std::string out;
+    std::string plot;
+    bool force = false;
+    bool json = false;
+    std::vector<std::string> modules; // absolute
+};
+
+// `arguments` without the program's name. Throws cli::UsageError.
+Request parse_request(const std::vector<std::string> &arguments);
+
+// Seconds: "90", "90s", "500ms", "2m", "1h". Throws cli::UsageError.
+double parse_duration(const std::string &text, const std::string &option);
+
+std::string help_text();
+
+} // namespace opdock::plugin_tune

@@ -1,0 +1,151 @@
+#include "shapes_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "bounded_yaml.hpp"
+#include "cli/exit.hpp"
+#include "cli/suggest.hpp"
+#include "opdock/opdock.h"
+
+namespace opdock::plugin_tune {
+namespace {
+
+using core::YamlEntry;
+using core::YamlNode;
+
+class Reader {
+  public:
+    explicit Reader(const std::string &name) : name_(name) {}
+
+    Subject subject(const YamlNode &node) const {
+        expect(node, YamlNode::Type::map, "a map with 'op' and 'inputs'");
+        Subject subject;
+        subject.place = place_of(node);
+        bool has_inputs = false;
+        for (const auto &[key, value] : node.entries) {
+            if (key.text == "op") {
+                subject.op = text(value, "the name of an op");
+            } else if (key.text == "impl") {
+                subject.impl = text(value, "the id of an implementation");
+            } else if (key.text == "inputs") {
+                subject.inputs = inputs(value);
+                has_inputs = true;
+            } else if (key.text == "attributes") {
+                subject.attributes = attributes(value);
+            } else {
+                fail(key, "unknown field '" + key.text + "'" +
+                              cli::did_you_mean(key.text, {"op", "impl", "inputs", "attributes"}) +
+                              "; there are op, impl, inputs and attributes");
+            }
+        }
+        if (subject.op.empty() || !has_inputs) {
+            fail(node, std::string("this shape has no '") + (subject.op.empty() ? "op" : "inputs") + "'");
+        }
+        return subject;
+    }
+
+    void expect(const YamlNode &node, YamlNode::Type type, const std::string &what) const {
+        if (node.type != type) {
+            fail(node, "expected " + what);
+        }
+    }
+
+  private:
+    [[noreturn]] void fail(const YamlNode &node, const std::string &message) const {
+        throw cli::Failure(place_of(node) + ": " + message);
+    }
+
+    std::string place_of(const YamlNode &node) const {
+        return name_ + ":" + std::to_string(node.line) + ":" + std::to_string(node.column);
+    }
+
+    std::string text(const YamlNode &node, const std::string &what) const {
+        expect(node, YamlNode::Type::scalar, what);
+        if (node.text.empty()) {
+            fail(node, "expected " + what);
+        }
+        return node.text;
+    }
+
+    // One for each input, or a list of them for a list parameter.
+    std::vector<Named> inputs(const YamlNode &node) const {
+        constexpr const char *what = "a source such as \"f32[64,1024]\", in quotes, or a list of them";
+        expect(node, YamlNode::Type::map, "a map of inputs, such as {input: \"f32[64,1024]\"}");
+        std::vector<Named> inputs;
+        for (const auto &[key, value] : node.entries) {
+            if (value.type == YamlNode::Type::sequence) {
+                for (const YamlNode &item : value.items) {
+                    inputs.push_back({key.text, text(item, what)});
+                }
+            } else {
+                inputs.push_back({key.text, text(value, what)});
+            }
+        }
+        return inputs;
+    }
+
+    std::vector<Named> attributes(const YamlNode &node) const {
+        expect(node, YamlNode::Type::map, "a map of attributes, such as {eps: 1e-6}");
+        std::vector<Named> attributes;
+        for (const auto &[key, value] : node.entries) {
+            std::string list;
+            for (const YamlNode &item : value.items) {
+                list += (list.empty() ? "" : ",") + text(item, "a number");
+            }
+            const bool is_list = value.type == YamlNode::Type::sequence;
+            attributes.push_back({key.text, is_list ? "[" + list + "]" : text(value, "a value or a list of integers")});
+        }
+        return attributes;
+    }
+
+    const std::string &name_;
+};
+
+} // namespace
+
+std::vector<Subject> parse_shapes(std::string_view text, const std::string &name) {
+    YamlNode document;
+    try {
+        document = core::parse_bounded_yaml(text, name, OPDOCK_INVALID_ARGUMENT);
+    } catch (const std::exception &error) {
+        throw cli::Failure(error.what());
+    }
+    const Reader reader(name);
+    reader.expect(document, YamlNode::Type::sequence, "a list of shapes, each '- op: NAME' with 'inputs:'");
+    std::vector<Subject> subjects;
+    for (const YamlNode &item : document.items) {
+        subjects.push_back(reader.subject(item));
+    }
+    if (subjects.empty()) {
+        throw cli::Failure(name + ":1:1: the list of shapes is empty");
+    }
+    return subjects;
+}
+
+std::vector<Subject> read_shapes(const std::string &path) {
+    return parse_shapes(read_text(path), path);
+}
+
+std::string read_text(const std::string &path) {
+    constexpr size_t most = size_t{16} << 20;
+    errno = 0;
+    std::ifstream file(path, std::ios::binary);
+    std::string text;
+    char buffer[65536];
+    while (file && text.size() <= most) {
+        file.read(buffer, sizeof buffer);
+        text.append(buffer, static_cast<size_t>(file.gcount()));
+    }
+    if (!file.eof() && text.size() <= most) {
+        throw cli::Failure(path + ": " + (errno != 0 ? std::strerror(errno) : "cannot be read"));
+    }
+    if (text.size() > most) {
+        throw cli::Failure(path + ": is larger than 16 MiB");
+    }
+    return text;
+}
+
+} // namespace opdock::plugin_tune

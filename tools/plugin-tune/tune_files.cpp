@@ -1,0 +1,143 @@
+#include "tune_files.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+
+#include "cli/exit.hpp"
+#include "cli/open_host.hpp"
+#include "cli/printable.hpp"
+#include "cli/suggest.hpp"
+#include "cli/written_file.hpp"
+#include "op-call/requested.hpp"
+#include "opdock/opdock.hpp"
+#include "shapes_file.hpp"
+
+namespace opdock::plugin_tune {
+namespace {
+
+// As one tune file; what had to be left out is said on stderr.
+std::string merged(const std::vector<std::string> &paths) {
+    std::vector<std::string> texts;
+    for (const std::string &path : paths) {
+        texts.push_back(read_text(path));
+    }
+    std::vector<const char *> text_pointers;
+    std::vector<const char *> names;
+    for (size_t i = 0; i < paths.size(); ++i) {
+        text_pointers.push_back(texts[i].c_str());
+        names.push_back(paths[i].c_str());
+    }
+    char *yaml = nullptr;
+    char *warnings = nullptr;
+    detail::check(
+        opdock_tune_merge(text_pointers.data(), names.data(), static_cast<uint32_t>(paths.size()), &yaml, &warnings));
+    std::string text = detail::take(yaml);
+    if (warnings != nullptr) {
+        std::istringstream lines(detail::take(warnings));
+        for (std::string line; std::getline(lines, line);) {
+            std::cerr << cli::printable(line) << " (left out)\n";
+        }
+    }
+    return text;
+}
+
+} // namespace
+
+std::string rename_ops(const std::string &yaml, const std::vector<Named> &renames) {
+    // An op is a line "  NAME:"; what belongs to it is indented deeper.
+    std::vector<std::string> lines;
+    std::vector<std::string> ops;
+    std::istringstream stream(yaml);
+    const auto op_of = [](const std::string &line) {
+        return line.size() > 3 && line.starts_with("  ") && line[2] != ' ' && line.back() == ':'
+                   ? line.substr(2, line.size() - 3)
+                   : std::string();
+    };
+    for (std::string line; std::getline(stream, line);) {
+        lines.push_back(line);
+        if (const std::string op = op_of(line); !op.empty()) {
+            ops.push_back(op);
+        }
+    }
+    for (const Named &rename : renames) {
+        if (std::find(ops.begin(), ops.end(), rename.name) == ops.end()) {
+            throw cli::Failure("--rename " + rename.name + "=" + rename.text + ": the file has no op '" + rename.name +
+                               "'" + cli::did_you_mean(rename.name, ops));
+        }
+    }
+    std::string result;
+    std::vector<std::string> taken;
+    for (const std::string &line : lines) {
+        const std::string op = op_of(line);
+        const auto rename = std::find_if(renames.begin(), renames.end(),
+                                         [&](const Named &one) { return !op.empty() && one.name == op; });
+        const std::string name = rename == renames.end() ? op : rename->text;
+        if (!name.empty() && std::find(taken.begin(), taken.end(), name) != taken.end()) {
+            throw cli::Failure("--rename: two ops of the file would be called '" + name + "'");
+        }
+        taken.push_back(name);
+        result += (op.empty() ? line : "  " + name + ":") + "\n";
+    }
+    return result;
+}
+
+void check_output(const std::string &path, bool force) {
+    std::error_code error;
+    if (!path.empty() && !force && std::filesystem::exists(std::filesystem::symlink_status(path, error))) {
+        throw cli::Failure(path + ": there is such a file; --force overwrites it");
+    }
+}
+
+void write_output(const std::string &path, bool force, const std::string &text) {
+    if (path.empty()) {
+        std::cout << text;
+    } else if (force) {
+        cli::replace_file(path, text);
+    } else {
+        cli::write_new_file(path, text);
+    }
+}
+
+int export_results(const Request &request) {
+    check_output(request.out, request.force);
+    const Host host = cli::open_host(request.modules, false);
+    op_call::check_modules(host, request.modules);
+    if (!request.subject.op.empty()) {
+        host.op(request.subject.op); // says when there is none
+        if (!request.subject.impl.empty()) {
+            op_call::only(host, request.subject.op, request.subject.impl);
+        }
+    }
+    write_output(request.out, request.force, host.export_tuning(request.subject.op, request.subject.impl));
+    return cli::exit_fine;
+}
+
+int import_results(const Request &request) {
+    std::vector<std::string> texts;
+    for (const std::string &path : request.files) {
+        texts.push_back(read_text(path));
+    }
+    Host host = cli::open_host(request.modules, false);
+    op_call::check_modules(host, request.modules);
+    for (size_t i = 0; i < texts.size(); ++i) {
+        const uint64_t count = host.import_tuning(texts[i], request.files[i]);
+        std::cout << request.files[i] << ": " << count << (count == 1 ? " config\n" : " configs\n");
+    }
+    return cli::exit_fine;
+}
+
+int merge(const Request &request) {
+    check_output(request.out, request.force);
+    write_output(request.out, request.force, merged(request.files));
+    return cli::exit_fine;
+}
+
+int convert(const Request &request) {
+    check_output(request.out, request.force);
+    write_output(request.out, request.force, rename_ops(merged(request.files), request.renames));
+    return cli::exit_fine;
+}
+
+} // namespace opdock::plugin_tune
