@@ -1,8 +1,9 @@
 """Runs the examples that the tools print and their manuals show, as they stand there.
 
-    run_examples.py PLUGIN_LS PLUGIN_RUN PLUGIN_SIGN MANUALS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN
+    run_examples.py PLUGIN_LS PLUGIN_RUN PLUGIN_SIGN PLUGIN_TUNE MANUALS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN
 
-In a folder with the files that they name: x.npy, w.npy, passphrase.txt and libacme.so, which is ACME_PLUGIN. Each must
+In a folder with the files that they name: x.npy, w.npy, passphrase.txt, shapes.yaml, tune files, and
+libacme.so, which is ACME_PLUGIN. What is tuned is a copy of CPU_PLUGIN with a small tune file. Each must
 exit with 0.
 """
 
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*plugin-(?:ls|run|sign)(?: |$)")
+COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*plugin-(?:ls|run|sign|tune)(?: |$)")
 
 
 def of_help(text):
@@ -33,7 +34,27 @@ def of_manual(text):
             yield line.replace("\\-", "-").replace("\\e", "\\")
 
 
+TUNE_FILE = """schema: opdock.tune/1
+ops:
+  rmsnorm_fwd:
+    configs: [{grain_kib: 64}, {grain_kib: 1024}]
+  gelu:
+    configs: [{grain_kib: 64}, {grain_kib: 1024}]
+"""
+SHAPES = """- op: rmsnorm_fwd
+  inputs: {input: "f32[512,1024]", weight: "f32[1024]"}
+"""
+FLAGGEMS = """gelu_and_mul:
+- META:
+    BLOCK: 64
+  num_warps: 4
+"""
+
+
 def prepare(folder, environment, acme):
+    (folder / "shapes.yaml").write_text(SHAPES, encoding="utf-8")
+    (folder / "libacme.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
+    (folder / "tune_configs.yaml").write_text(FLAGGEMS, encoding="utf-8")
     shutil.copy(acme, folder / "libacme.so")
     (folder / "passphrase.txt").write_text("correct horse\n", encoding="utf-8")
     (folder / "passphrase.txt").chmod(0o600)
@@ -62,7 +83,12 @@ def main():
         folder = pathlib.Path(name)
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PLUGIN_")}
         environment["PATH"] = ":".join([*(str(tool.parent) for tool in tools), environment["PATH"], name])
-        environment["PLUGIN_MODULES"] = f"{cpu}:{reference}:{folder}/libacme.so"
+        tuned = folder / "tuned"
+        tuned.mkdir()
+        shutil.copy(cpu, tuned / "libcpu.so")
+        (tuned / "cpu.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
+        environment["PLUGIN_TUNE_DB"] = str(folder / "tune.sqlite")
+        environment["PLUGIN_MODULES"] = f"{tuned}/libcpu.so:{reference}:{folder}/libacme.so"
         environment["PLUGIN_MODULES_ONLY"] = "1"
         prepare(folder, environment, acme)
         for example in examples:

@@ -1,6 +1,7 @@
 #include "process.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -60,6 +61,15 @@ int open_for_writing(const std::filesystem::path &file) {
     return open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 }
 
+// The exit code, or 128 + the signal that ended it.
+int wait_for(pid_t child) {
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0) {
+        check(errno == EINTR ? 0 : errno, "waitpid");
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 } // namespace
 
 Command::Command(std::string program) : program_(std::move(program)) {
@@ -71,7 +81,7 @@ Command::Command(std::string program) : program_(std::move(program)) {
     }
 }
 
-int Command::start_and_wait(const std::vector<std::string> &arguments, int out, int err) const {
+int Command::start(const std::vector<std::string> &arguments, int out, int err) const {
     std::vector<std::string> argument_texts = {program_};
     argument_texts.insert(argument_texts.end(), arguments.begin(), arguments.end());
     std::vector<std::string> variables;
@@ -88,11 +98,36 @@ int Command::start_and_wait(const std::vector<std::string> &arguments, int out, 
                                   pointers(variables).data());
     posix_spawn_file_actions_destroy(&actions);
     check(error, program_.c_str());
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0) {
-        check(errno == EINTR ? 0 : errno, "waitpid");
+    return child;
+}
+
+int Command::start_and_wait(const std::vector<std::string> &arguments, int out, int err) const {
+    return wait_for(start(arguments, out, err));
+}
+
+Finished Command::run_and_interrupt(const std::vector<std::string> &arguments, int signal) const {
+    const TemporaryDirectory directory;
+    const auto out = directory.path() / "out";
+    int ends[2];
+    check(pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno, "pipe2");
+    const Descriptor from_child(ends[0], "pipe2");
+    Finished finished{0, "", ""};
+    pid_t child = 0;
+    {
+        const Descriptor to_err(ends[1], "pipe2");
+        const Descriptor to_out(open_for_writing(out), "out");
+        child = start(arguments, to_out.number(), to_err.number());
     }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    char buffer[4096];
+    for (ssize_t n = 0; (n = read(from_child.number(), buffer, sizeof buffer)) > 0;) {
+        if (finished.err.empty()) {
+            check(kill(child, signal) == 0 ? 0 : errno, "kill");
+        }
+        finished.err.append(buffer, static_cast<size_t>(n));
+    }
+    finished.code = wait_for(child);
+    finished.out = content(out);
+    return finished;
 }
 
 // Files, so that neither stream can fill up while the other is read.
@@ -156,11 +191,7 @@ Finished Command::run_with_terminal(const std::vector<std::string> &arguments,
             ++answer;
         }
     }
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0) {
-        check(errno == EINTR ? 0 : errno, "waitpid");
-    }
-    finished.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    finished.code = wait_for(child);
     return finished;
 }
 

@@ -24,6 +24,8 @@ class Command {
     }
 
     Finished run(const std::vector<std::string> &arguments) const;
+    // Sends it `signal` when the first of its stderr arrives, and again never. Nothing of stderr may be long.
+    Finished run_and_interrupt(const std::vector<std::string> &arguments, int signal) const;
     // With a terminal as its output; `out` is what appeared there, `err` stays empty. 0 columns: it does not know.
     Finished run_on_terminal(const std::vector<std::string> &arguments, unsigned short columns = 0) const;
 
@@ -34,6 +36,7 @@ class Command {
 
   private:
     int start_and_wait(const std::vector<std::string> &arguments, int out, int err) const;
+    int start(const std::vector<std::string> &arguments, int out, int err) const; // its process id
 
     std::string program_;
     std::map<std::string, std::string> environment_;

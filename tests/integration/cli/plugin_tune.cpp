@@ -1,0 +1,287 @@
+// plugin-tune on the cpu plugin, with tune files and a database of the test's own. What wins is the machine's business;
+// tested is what is tried, kept and said.
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tools.hpp"
+
+using namespace opdock::test;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char *two_configs = R"(schema: opdock.tune/1
+ops:
+  rmsnorm_fwd:
+    key: {n: log2}
+    configs: [{grain_kib: 64}, {grain_kib: 1024, stream: true}]
+)";
+
+// More than anybody waits for.
+constexpr const char *very_many = R"(schema: opdock.tune/1
+ops:
+  gelu:
+    key: {}
+    product:
+      grain_kib: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28]
+      stream: [0, 1]
+)";
+
+const std::vector<std::string> rmsnorm = {"rmsnorm_fwd", "--shape", "input=f32[8,100]", "--shape", "weight=f32[100]",
+                                          "--budget",    "300ms"};
+
+std::vector<std::string> rmsnorm_and(const std::vector<std::string> &more) {
+    std::vector<std::string> arguments = rmsnorm;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+}
+
+std::string content(const std::filesystem::path &file) {
+    std::ostringstream text;
+    text << std::ifstream(file).rdbuf();
+    return text.str();
+}
+
+// A tool that sees a copy of the cpu plugin with this tune file beside it.
+class Tuned {
+  public:
+    explicit Tuned(const std::string &tune_file, const char *program = PLUGIN_TUNE) : tool_(program, {}) {
+        std::filesystem::copy(CPU_PLUGIN, folder_.path() / "libcpu.so");
+        folder_.write("cpu.tune.yaml", tune_file);
+        tool_.with("PLUGIN_MODULES", (folder_.path() / "libcpu.so").string());
+        tool_.with("PLUGIN_TUNE_DB", database().string());
+        tool_.with("PLUGIN_SCAN_CACHE", "off");
+    }
+
+    std::filesystem::path database() const { return folder_.path() / "tune.sqlite"; }
+    std::filesystem::path file(const std::string &name, const std::string &text) const {
+        return folder_.write(name, text);
+    }
+    std::string path(const std::string &name) const { return (folder_.path() / name).string(); }
+    Tool &tool() { return tool_; }
+    Finished run(const std::vector<std::string> &arguments) const { return tool_.run(arguments); }
+    json document(const std::vector<std::string> &arguments) const {
+        const Finished finished = run(arguments);
+        INFO(finished.err);
+        REQUIRE(finished.code == 0);
+        return json::parse(finished.out);
+    }
+
+  private:
+    TemporaryDirectory folder_;
+    Tool tool_;
+};
+
+void check_error(const Finished &finished, int code, const std::string &message) {
+    INFO(finished.err);
+    CHECK(finished.code == code);
+    CHECK(contains(finished.err, "plugin-tune: "));
+    CHECK(contains(finished.err, message));
+}
+
+} // namespace
+
+TEST_CASE("a shape is tuned, kept, and known the next time") {
+    const Tuned tune(two_configs);
+    const json first = tune.document(rmsnorm_and({"--json"}));
+    CHECK(first["schema"] == "opdock.plugin-tune/1");
+    CHECK_FALSE(first["interrupted"]);
+    REQUIRE(first["shapes"].size() == 1);
+    const json &shape = first["shapes"][0];
+    CHECK(shape["outcome"] == "tuned");
+    CHECK(shape["impl_id"] == "default.cpu");
+    CHECK(shape["key"] == "n=128");
+    CHECK(shape["inputs"][1] == json({{"name", "weight"}, {"source", "f32[100]"}}));
+    CHECK(shape["tried"].size() == 3); // and the one in force
+    CHECK(shape["kept"]);
+    CHECK(shape["database"] == tune.database().string());
+
+    const json again = tune.document(rmsnorm_and({"--json"}));
+    CHECK(again["shapes"][0]["outcome"] == "known");
+    CHECK(again["shapes"][0]["best"]["config"] == shape["best"]["config"]);
+    CHECK(tune.document(rmsnorm_and({"--json", "--again"}))["shapes"][0]["outcome"] == "tuned");
+}
+
+TEST_CASE("the report names both configs and where they are kept, and progress goes to stderr") {
+    const Tuned tune(two_configs);
+    const Finished finished = tune.run(rmsnorm);
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "rmsnorm_fwd input=f32[8,100] weight=f32[100]\n  default.cpu on "));
+    CHECK(contains(finished.out, "  default  grain_kib=256 stream=0  "));
+    CHECK(contains(finished.out, "      3 configs in "));
+    CHECK(contains(finished.out, "\nKept in " + tune.database().string() + "\n"));
+    CHECK(contains(finished.err, "1 of 1: rmsnorm_fwd input=f32[8,100] weight=f32[100]\n"));
+    CHECK_FALSE(contains(finished.err, "\r"));
+}
+
+TEST_CASE("a dry run keeps nothing") {
+    const Tuned tune(two_configs);
+    const Finished finished = tune.run(rmsnorm_and({"--dry-run"}));
+    CHECK(contains(finished.out, "Nothing was kept (--dry-run)."));
+    CHECK(tune.document(rmsnorm_and({"--json"}))["shapes"][0]["outcome"] == "tuned");
+}
+
+TEST_CASE("a pinned config is shown, and is not tuned") {
+    const Tuned tune(std::string(two_configs) + "    pinned: [{key: {n: 128}, config: {grain_kib: 512}}]\n");
+    const json shape = tune.document(rmsnorm_and({"--json"}))["shapes"][0];
+    CHECK(shape["outcome"] == "pinned");
+    CHECK(shape["best"]["config"]["grain_kib"] == 512);
+}
+
+TEST_CASE("an interruption keeps what was measured, prints it and exits with 128 and the signal") {
+    for (const int signal : {SIGINT, SIGTERM}) {
+        Tuned tune(very_many);
+        tune.file("shapes.yaml", "- op: gelu\n  inputs: {input: \"f32[1000000]\"}\n"
+                                 "- op: gelu\n  inputs: {input: \"f32[2000000]\"}\n");
+        const Finished finished = tune.tool().run_and_interrupt(
+            {"--from", tune.path("shapes.yaml"), "--strategy", "exhaustive", "--budget", "1h", "--json"}, signal);
+        INFO(finished.err);
+        CHECK(finished.code == 128 + signal);
+        const json document = json::parse(finished.out);
+        CHECK(document["interrupted"]);
+        REQUIRE(document["shapes"].size() == 2);
+        CHECK(document["shapes"][0]["outcome"] == "tuned");
+        CHECK_FALSE(document["shapes"][0]["complete"]);
+        CHECK(document["shapes"][0]["kept"]);
+        CHECK(document["shapes"][1]["outcome"] == "skipped");
+    }
+}
+
+TEST_CASE("a file of shapes is tuned in its order, and one that fails does not keep the others") {
+    const Tuned tune(two_configs);
+    tune.file("shapes.yaml", R"(- op: silu
+  inputs: {input: "f32[64]"}
+- op: rmsnorm_fwd
+  impl: default.cpu
+  inputs: {input: "f32[8,100]", weight: "f32[100]"}
+  attributes: {eps: 1e-6}
+)");
+    const Finished finished = tune.run({"--from", tune.path("shapes.yaml"), "--budget", "300ms", "--json"});
+    CHECK(finished.code == 1);
+    const json shapes = json::parse(finished.out)["shapes"];
+    REQUIRE(shapes.size() == 2);
+    CHECK(shapes[0]["outcome"] == "failed");
+    CHECK(shapes[0]["error"]["status"] == "UNSUPPORTED");
+    CHECK(shapes[1]["outcome"] == "tuned");
+    CHECK(shapes[1]["attributes"][0]["value"] == "1e-6");
+}
+
+TEST_CASE("what is wrong in a file of shapes is said with its place, before anything is measured") {
+    const Tuned tune(two_configs);
+    const auto complain = [&](const std::string &text, const std::string &message) {
+        const auto file = tune.file("shapes.yaml", text);
+        check_error(tune.run({"--from", file.string()}), 1, file.string() + message);
+    };
+    complain("- op: rmsnorm_fdw\n  inputs: {}\n", ":1:3: unknown op 'rmsnorm_fdw'");
+    complain("- op: rmsnorm_fwd\n  inputs: {inptu: \"f32[8]\"}\n", ":1:3: --shape 'inptu'");
+    complain("- op: rmsnorm_fwd\n  input: {}\n", ":2:3: unknown field 'input'; did you mean 'inputs'");
+    check_error(tune.run({"--from", tune.path("absent.yaml")}), 1, "absent.yaml: No such file");
+}
+
+TEST_CASE("all tunes what has knobs and configs, for shapes of its own") {
+    const Tuned tune(two_configs);
+    const json document = tune.document({"--all", "--budget", "20ms", "--total-budget", "2s", "--dry-run", "--json"});
+    REQUIRE(document["shapes"].size() == 6); // two dtypes, three sizes
+    for (const json &shape : document["shapes"]) {
+        CHECK(shape["op"] == "rmsnorm_fwd");
+    }
+    CHECK(document["shapes"][0]["inputs"][0]["source"] == "f32[128,128]");
+    check_error(tune.run({"silu", "--all"}), 1, "there is nothing to tune");
+}
+
+TEST_CASE("what was found travels as a tune file") {
+    const Tuned tune(two_configs);
+    tune.document(rmsnorm_and({"--json"}));
+    const std::string file = tune.path("results.yaml");
+    REQUIRE(tune.run({"export", "--out", file}).code == 0);
+    CHECK(contains(content(file), "schema: opdock.tune/1\nops:\n  rmsnorm_fwd:\n"));
+    CHECK(tune.run({"export", "rmsnorm_fwd", "--impl", "default.cpu"}).out == content(file));
+    check_error(tune.run({"export", "--out", file}), 1, file + ": there is such a file; --force overwrites it");
+    CHECK(tune.run({"export", "--out", file, "--force"}).code == 0);
+    check_error(tune.run({"export", "rmsnorm_fdw"}), 1, "did you mean 'rmsnorm_fwd'");
+
+    const Tuned other(two_configs);
+    const Finished imported = other.run({"import", file});
+    CHECK(imported.code == 0);
+    CHECK(imported.out == file + ": 1 config\n");
+    CHECK(other.document(rmsnorm_and({"--json"}))["shapes"][0]["outcome"] == "known");
+    const auto wrong = other.file("wrong.yaml", "schema: opdock.tune/1\nops: {rmsnorm_fwd: {pinned: [{}]}}\n");
+    check_error(other.run({"import", wrong.string()}), 1, "wrong.yaml:2:");
+
+    const std::string merged = tune.path("merged.yaml");
+    const auto own = tune.file("own.yaml", two_configs);
+    CHECK(tune.run({"merge", own.string(), file, "--out", merged}).code == 0);
+    CHECK(contains(content(merged), "configs:"));
+    CHECK(contains(content(merged), "pinned:"));
+}
+
+TEST_CASE("a FlagGems file is converted, and its ops renamed") {
+    const Tuned tune(two_configs);
+    const auto file = tune.file("tune_configs.yaml", "silu:\n- META:\n    BLOCK: 64\n  num_warps: 8\n");
+    const Finished finished = tune.run({"convert", file.string(), "--rename", "silu=acme.silu"});
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "schema: opdock.tune/1\nops:\n  acme.silu:\n"));
+    CHECK(contains(finished.out, "BLOCK: 64"));
+    check_error(tune.run({"convert", file.string(), "--rename", "sliu=x"}), 1, "did you mean 'silu'");
+}
+
+TEST_CASE("a plot needs gnuplot, and is said to before anything is measured") {
+    Tuned tune(two_configs);
+    const std::string drawing = tune.path("gain.svg");
+    tune.tool().with("PATH", "/nonexistent");
+    check_error(tune.run(rmsnorm_and({"--plot", drawing})), 1, "--plot needs gnuplot");
+    CHECK_FALSE(std::filesystem::exists(tune.database()));
+    if (!std::filesystem::exists("/usr/bin/gnuplot")) {
+        return;
+    }
+    tune.tool().with("PATH", "/usr/bin:/bin");
+    const Finished finished = tune.run(rmsnorm_and({"--plot", drawing}));
+    INFO(finished.err);
+    CHECK(finished.code == 0);
+    CHECK(contains(content(drawing), "</svg>"));
+    CHECK(contains(content(drawing), "rmsnorm_fwd input=f32[8,100]"));
+    check_error(tune.run(rmsnorm_and({"--plot", drawing})), 1, "--force overwrites it");
+}
+
+TEST_CASE("wrong usage of plugin-tune exits with 2, an absent op or implementation with 1") {
+    const Tuned tune(two_configs);
+    check_error(tune.run({}), 2, "what is to be tuned?");
+    check_error(tune.run(rmsnorm_and({"--strategy", "x"})), 2, "expected halving or exhaustive");
+    check_error(tune.run({"rmsnorm_fwd", "--shape", "input=f32[8,100]"}), 2, "rmsnorm_fwd needs 'weight'");
+    check_error(tune.run({"rmsnorm_fdw", "--shape", "a=f32[1]"}), 1, "did you mean 'rmsnorm_fwd'");
+    check_error(tune.run(rmsnorm_and({"--impl", "default.cup"})), 1, "did you mean 'default.cpu'");
+    check_error(tune.run(rmsnorm_and({"--modules", fixture("no_note")})), 1, ": rejected (OPDOCK-E010): ");
+    const Finished finished = tune.run({"rmsnorm_fdw", "--shape", "a=f32[1]", "--json"});
+    CHECK(json::parse(finished.out)["error"]["status"] == "UNKNOWN_OP");
+    const Finished expected = tune.run({"rmsnorm_fwd"});
+    CHECK(expected.code == 0);
+    CHECK(contains(expected.out, "--shape weight=SOURCE"));
+    CHECK(contains(tune.run({"--version"}).out, "plugin-tune (opdock) " OPDOCK_VERSION));
+}
+
+TEST_CASE("plugin-ls --why of a call shows the config, its source and its key") {
+    const Tuned ls(std::string(two_configs) + "    pinned: [{key: {n: 128}, config: {grain_kib: 512}}]\n", PLUGIN_LS);
+    const Finished pinned =
+        ls.run({"--why", "rmsnorm_fwd", "--shape", "input=bf16[8,100]", "--shape", "weight=f32[100]"});
+    INFO(pinned.err);
+    CHECK(pinned.code == 0);
+    CHECK(contains(pinned.out, "rmsnorm_fwd on cpu:0, dtypes bf16,f32\n"));
+    CHECK(contains(pinned.out, "\nCONFIGS of those that have knobs\n  default.cpu  grain_kib=512 stream=0\n"));
+    CHECK(contains(pinned.out, "      from: pinned"));
+    CHECK(contains(pinned.out, "      key: n=128 (n: log2)\n"));
+    const json document =
+        ls.document({"--why", "rmsnorm_fwd", "--shape", "input=f32[8,1000]", "--shape", "weight=f32[1000]", "--json"});
+    CHECK(document["schema"] == "opdock.plugin-ls.why/1");
+    REQUIRE(document["configs"].size() == 1);
+    CHECK(document["configs"][0]["source"] == "heuristic function");
+    CHECK(document["configs"][0]["candidates"] == 2);
+    const Finished wrong = ls.run({"--why", "rmsnorm_fwd", "--shape", "input=f32[8,100]"});
+    CHECK(wrong.code == 2);
+    CHECK(contains(wrong.err, "rmsnorm_fwd needs 'weight'"));
+}

@@ -1,0 +1,59 @@
+#include "report.hpp"
+
+#include <doctest/doctest.h>
+
+#include "documents.hpp"
+
+using namespace opdock::plugin_tune;
+
+TEST_CASE("the report has best against default, what was wrong, and where it is kept") {
+    CHECK(render_report(every_outcome(), opdock::cli::Page(false)) == R"(norm input=f32[4,8] eps=1e-6
+  default.cpu on Some CPU, n=8 (n: log2)
+  default  block=64   12.5 us (2 %)  defaults
+  best     block=256  10 us (1 %)    1.25 times as fast
+      4 configs in 3.1 s, 1 wrong, 1 refused
+      block=1: UNSUPPORTED: too small
+      block=7: wrong: in 'output', element 3
+
+norm input=f32[8,8]
+  default.cpu
+  best  block=256  known already  /c/tune.sqlite
+      --again tunes it anew
+
+norm
+  default.cpu
+  failed
+      it has no knobs
+
+norm
+  skipped  there was no time left for it
+
+LEFT OUT
+  conv  default.cpu
+      no shapes follow from its signature
+
+Kept in /c/tune.sqlite
+)");
+}
+
+TEST_CASE("nothing faster, nothing kept and an interruption are said") {
+    nlohmann::json document = every_outcome();
+    document["shapes"] = {document["shapes"][0]};
+    document["left_out"] = nlohmann::json::array();
+    document["interrupted"] = true;
+    document["dry_run"] = true;
+    document["shapes"][0]["best"] = document["shapes"][0]["before"];
+    document["shapes"][0]["complete"] = false;
+    const std::string text = render_report(document, opdock::cli::Page(false));
+    CHECK(text.find("the same") != std::string::npos);
+    CHECK(text.find("nothing is clearly faster") != std::string::npos);
+    CHECK(text.find("; not all were timed as often as planned") != std::string::npos);
+    CHECK(text.find("Nothing was kept (--dry-run).\nInterrupted: ") != std::string::npos);
+}
+
+TEST_CASE("an outcome fits a line") {
+    const nlohmann::json shapes = every_outcome()["shapes"];
+    CHECK(outcome_text(shapes[0]) == "1.25 times as fast with block=256, in 3.1 s");
+    CHECK(outcome_text(shapes[1]) == "known");
+    CHECK(outcome_text(shapes[2]) == "failed: it has no knobs");
+}

@@ -1,0 +1,83 @@
+#include "request.hpp"
+
+#include <sstream>
+
+#include <doctest/doctest.h>
+
+#include "cli/exit.hpp"
+#include "opdock/opdock.h"
+
+using namespace opdock::plugin_tune;
+using opdock::cli::UsageError;
+
+TEST_CASE("one shape on the command line") {
+    const Request request = parse_request({"rmsnorm_fwd", "--shape", "input=f32[4,8]", "--shape", "weight=f32[8]",
+                                           "--attr", "eps=1e-6", "--impl", "default.cpu", "--budget", "500ms",
+                                           "--strategy", "exhaustive", "--cold", "--dry-run"});
+    CHECK(request.action == Action::tune);
+    CHECK(request.subject.op == "rmsnorm_fwd");
+    CHECK(request.subject.impl == "default.cpu");
+    REQUIRE(request.subject.inputs.size() == 2);
+    CHECK(request.subject.inputs[1].text == "f32[8]");
+    CHECK(request.budget == 0.5);
+    CHECK(request.strategy == OPDOCK_TUNE_EXHAUSTIVE);
+    CHECK(request.flags == (OPDOCK_TUNE_COLD | OPDOCK_TUNE_DRY_RUN));
+}
+
+TEST_CASE("times have units") {
+    CHECK(parse_duration("90", "--budget") == 90);
+    CHECK(parse_duration("60s", "--budget") == 60);
+    CHECK(parse_duration("2m", "--budget") == 120);
+    CHECK(parse_duration("1h", "--budget") == 3600);
+    for (const char *wrong : {"", "s", "0", "-1s", "1d", "1 s", "nan", "inf", "1e300"}) {
+        INFO(wrong);
+        CHECK_THROWS_AS(parse_duration(wrong, "--budget"), UsageError);
+    }
+}
+
+TEST_CASE("an op alone asks what it expects, and nothing at all is wrong usage") {
+    CHECK(parse_request({"gelu"}).action == Action::show_expected);
+    CHECK(parse_request({"gelu", "--all"}).action == Action::tune);
+    CHECK_THROWS_AS(parse_request({}), UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"gelu", "relu"}), "one op at a time; 'relu' is a second one", UsageError);
+}
+
+TEST_CASE("there is one way at a time to say what to tune") {
+    CHECK_THROWS_AS(parse_request({"gelu", "--from", "s.yaml"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--all", "--from", "s.yaml"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--all", "--shape", "a=f32[2]"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--from", "s.yaml", "--impl", "x"}), UsageError);
+}
+
+TEST_CASE("commands take files, and their own options only") {
+    const Request convert = parse_request({"convert", "t.yaml", "--rename", "a=b", "--out", "o.yaml", "--force"});
+    CHECK(convert.action == Action::convert);
+    CHECK(convert.files == std::vector<std::string>{"t.yaml"});
+    CHECK(convert.renames.at(0).text == "b");
+    CHECK(convert.force);
+    CHECK(parse_request({"export", "gelu", "--impl", "default.cpu"}).subject.op == "gelu");
+    CHECK(parse_request({"merge", "a", "b"}).files.size() == 2);
+    CHECK_THROWS_WITH_AS(parse_request({"import"}), "import expects at least one file", UsageError);
+    CHECK_THROWS_AS(parse_request({"convert", "a", "b"}), UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"merge", "a", "--budget", "1s"}), "--budget has no meaning with merge",
+                         UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"gelu", "--out", "x"}), "--out has no meaning when tuning", UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"gelu", "--shape", "a=f32[1]", "--strategy", "halve"}),
+                         "--strategy 'halve': expected halving or exhaustive; did you mean 'halving'?", UsageError);
+}
+
+TEST_CASE("help fits a terminal of 80 columns and names every option") {
+    const std::string text = help_text();
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        INFO(line);
+        CHECK(line.size() <= 80);
+    }
+    CHECK(parse_request({"--help", "--force"}).action == Action::help);
+    for (const char *option :
+         {"--shape", "--attr", "--impl", "--from", "--all", "--device", "--budget", "--total-budget", "--strategy",
+          "--cold", "--again", "--dry-run", "--plot", "--out", "--rename", "--force", "--modules", "--json"}) {
+        INFO(option);
+        CHECK(text.find(option) != std::string::npos);
+    }
+}

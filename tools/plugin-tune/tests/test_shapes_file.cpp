@@ -1,0 +1,58 @@
+#include "shapes_file.hpp"
+
+#include <doctest/doctest.h>
+
+#include "cli/exit.hpp"
+
+using namespace opdock::plugin_tune;
+
+static std::string complaint(const std::string &text) {
+    try {
+        parse_shapes(text, "s.yaml");
+        return "";
+    } catch (const opdock::cli::Failure &failure) {
+        return failure.what();
+    }
+}
+
+TEST_CASE("a list of shapes is read with its places") {
+    const auto shapes = parse_shapes(R"(
+- op: rmsnorm_fwd
+  inputs: {input: "f32[4,8]", weight: "f32[8]"}
+  attributes: {eps: 1e-6}
+- op: sgd
+  impl: vendor.acme
+  inputs:
+    grads: ["f32[2]", "f32[3]"]
+  attributes: {dims: [1, -2]}
+)",
+                                     "s.yaml");
+    REQUIRE(shapes.size() == 2);
+    CHECK(shapes[0].op == "rmsnorm_fwd");
+    CHECK(shapes[0].impl.empty());
+    CHECK(shapes[0].inputs.at(1).text == "f32[8]");
+    CHECK(shapes[0].attributes.at(0).text == "1e-6");
+    CHECK(shapes[0].place == "s.yaml:2:3");
+    CHECK(shapes[1].impl == "vendor.acme");
+    CHECK(shapes[1].inputs.size() == 2);
+    CHECK(shapes[1].inputs[1].name == "grads");
+    CHECK(shapes[1].attributes.at(0).text == "[1,-2]");
+}
+
+TEST_CASE("what is wrong is said with line and column") {
+    CHECK(complaint("- op: f\n  inptus: {}\n").find("s.yaml:2:3: unknown field 'inptus'; did you mean 'inputs'?") == 0);
+    CHECK(complaint("- inputs: {}\n") == "s.yaml:1:3: this shape has no 'op'");
+    CHECK(complaint("- op: f\n") == "s.yaml:1:3: this shape has no 'inputs'");
+    CHECK(complaint("op: f\n").find("s.yaml:1:1: expected a list of shapes") == 0);
+    CHECK(complaint("- op: f\n  inputs: 3\n").find("s.yaml:2:11: expected a map of inputs") == 0);
+    CHECK(complaint("- op: f\n  inputs: {a: {}}\n").find("s.yaml:2:15: expected a source") == 0);
+    CHECK(complaint("- op: [f]\n  inputs: {}\n").find("s.yaml:1:7: expected the name of an op") == 0);
+    CHECK(complaint("[]") == "s.yaml:1:1: the list of shapes is empty");
+    CHECK(complaint("- op: &a f\n").find("s.yaml:1:") == 0);
+}
+
+TEST_CASE("hostile texts are one error") {
+    CHECK(complaint(std::string(1000, '[')).find("s.yaml:1:") == 0);
+    CHECK_FALSE(complaint(std::string(1 << 20, 'x')).empty());
+    CHECK_FALSE(complaint("- op: f\n  op: g\n  inputs: {}\n").empty());
+}

@@ -1,0 +1,30 @@
+#include "tune.hpp"
+
+#include <doctest/doctest.h>
+
+#include "cli/exit.hpp"
+#include "tune_files.hpp"
+
+using namespace opdock::plugin_tune;
+
+TEST_CASE("shapes share evenly what is left of the total, and none gets more than its own budget") {
+    Request request;
+    request.budget = 10;
+    CHECK(budget_of_next(request, 1e6, 3) == 10);
+    request.total_budget = 12;
+    CHECK(budget_of_next(request, 0, 3) == 4);
+    CHECK(budget_of_next(request, 2, 2) == 5);
+    CHECK(budget_of_next(request, 0, 1) == 10);
+    CHECK(budget_of_next(request, 13, 1) == 0);
+}
+
+TEST_CASE("renaming touches the names of ops alone") {
+    const std::string yaml =
+        "schema: opdock.tune/1\nops:\n  gelu:\n    - configs:\n        - {gelu: 1}\n  relu:\n    - {}\n";
+    CHECK(rename_ops(yaml, {{"gelu", "acme.gelu"}}) ==
+          "schema: opdock.tune/1\nops:\n  acme.gelu:\n    - configs:\n        - {gelu: 1}\n  relu:\n    - {}\n");
+    CHECK_THROWS_WITH_AS(rename_ops(yaml, {{"gleu", "x"}}),
+                         "--rename gleu=x: the file has no op 'gleu'; did you mean 'gelu'?", opdock::cli::Failure);
+    CHECK_THROWS_WITH_AS(rename_ops(yaml, {{"gelu", "relu"}}), "--rename: two ops of the file would be called 'relu'",
+                         opdock::cli::Failure);
+}
