@@ -16,7 +16,7 @@ constexpr double seconds_between_bars = 0.1;
 
 std::string time_text(double seconds) {
     const auto whole = static_cast<long>(std::ceil(seconds));
-    return whole < 120 ? std::to_string(whole) + " s left" : std::to_string((whole + 59) / 60) + " min left";
+    return whole <= 120 ? std::to_string(whole) + " s left" : std::to_string((whole + 59) / 60) + " min left";
 }
 
 std::string place_text(size_t index, size_t count) {

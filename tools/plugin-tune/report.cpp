@@ -52,12 +52,17 @@ std::string counted(size_t count, const std::string &what) {
 // What became of all that was tried, and each config that is wrong or was refused; equal reasons once.
 void add_tried(Table &table, const json &shape) {
     size_t wrong = 0;
+    size_t untimed = 0;
     std::map<std::string, std::string> reasons; // configs for each
     std::map<std::string, size_t> counts;
     constexpr size_t most = 3; // configs of one reason that are named
     for (const json &run : shape.at("tried")) {
         const std::string reason = text_of(run, "refused");
         if (reason.empty()) {
+            continue;
+        }
+        if (reason.starts_with("not timed")) {
+            ++untimed;
             continue;
         }
         wrong += run.value("wrong", false) ? 1 : 0;
@@ -72,7 +77,8 @@ void add_tried(Table &table, const json &shape) {
     table.note(counted(shape.at("tried").size(), "configs") + " in " + number_text(shape.at("seconds").get<double>()) +
                " s" + (wrong == 0 ? "" : ", " + counted(wrong, "wrong")) +
                (refused == wrong ? "" : ", " + counted(refused - wrong, "refused")) +
-               (shape.at("complete").get<bool>() ? "" : "; not all were timed as often as planned"));
+               (untimed == 0 ? "" : ", " + counted(untimed, "not timed")) +
+               (shape.at("complete").get<bool>() || untimed != 0 ? "" : "; not all were timed as often as planned"));
     for (const auto &[reason, configs] : reasons) {
         const size_t more = counts[reason] > most ? counts[reason] - most : 0;
         table.note(configs + (more == 0 ? "" : " and " + std::to_string(more) + " more") + ": " + reason);
@@ -100,12 +106,11 @@ void add_shape(Table &table, const json &shape) {
     if (outcome == "tuned") {
         add_tuned(table, shape);
     } else if (outcome == "known" || outcome == "pinned") {
-        const std::string origin = text_of(shape, "origin");
         table.row({{"best"},
                    {config_text(shape.at("best").at("config")), Tint::good},
-                   {outcome == "known" ? "known already" : "pinned by the tune file"},
-                   {origin, Tint::quiet}});
-        table.note(outcome == "known" ? "--again tunes it anew" : "a pinned config wins over the database");
+                   {outcome == "known" ? "known already; --again tunes it anew"
+                                       : "pinned by the tune file, which wins over the database"}});
+        table.note(text_of(shape, "origin"));
     } else if (outcome == "failed") {
         table.row({{"failed", Tint::bad}});
         table.note(text_of(shape.at("error"), "message"));

@@ -23,15 +23,14 @@ ops:
     configs: [{grain_kib: 64}, {grain_kib: 1024, stream: true}]
 )";
 
-// More than anybody waits for.
-constexpr const char *very_many = R"(schema: opdock.tune/1
-ops:
-  gelu:
-    key: {}
-    product:
-      grain_kib: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28]
-      stream: [0, 1]
-)";
+// For gelu more configs than anybody waits for.
+std::string very_many() {
+    std::string values = "1";
+    for (int i = 2; i <= 1000; ++i) {
+        values += ", " + std::to_string(i);
+    }
+    return std::string(two_configs) + "  gelu:\n    product: {grain_kib: [" + values + "], stream: [0, 1]}\n";
+}
 
 const std::vector<std::string> rmsnorm = {"rmsnorm_fwd", "--shape", "input=f32[8,100]", "--shape", "weight=f32[100]",
                                           "--budget",    "300ms"};
@@ -134,22 +133,28 @@ TEST_CASE("a pinned config is shown, and is not tuned") {
     CHECK(shape["best"]["config"]["grain_kib"] == 512);
 }
 
-TEST_CASE("an interruption keeps what was measured, prints it and exits with 128 and the signal") {
+TEST_CASE("an interruption keeps what is done, prints it and exits with 128 and the signal") {
     for (const int signal : {SIGINT, SIGTERM}) {
-        Tuned tune(very_many);
-        tune.file("shapes.yaml", "- op: gelu\n  inputs: {input: \"f32[1000000]\"}\n"
-                                 "- op: gelu\n  inputs: {input: \"f32[2000000]\"}\n");
+        Tuned tune(very_many());
+        tune.file("shapes.yaml", R"(- {op: rmsnorm_fwd, inputs: {input: "f32[8,100]", weight: "f32[100]"}}
+- {op: gelu, inputs: {input: "f32[1000000]"}}
+- {op: gelu, inputs: {input: "f32[2000000]"}}
+)");
         const Finished finished = tune.tool().run_and_interrupt(
-            {"--from", tune.path("shapes.yaml"), "--strategy", "exhaustive", "--budget", "1h", "--json"}, signal);
+            {"--from", tune.path("shapes.yaml"), "--strategy", "exhaustive", "--budget", "1h", "--json"},
+            "2 of 3: gelu", signal);
         INFO(finished.err);
         CHECK(finished.code == 128 + signal);
         const json document = json::parse(finished.out);
         CHECK(document["interrupted"]);
-        REQUIRE(document["shapes"].size() == 2);
+        REQUIRE(document["shapes"].size() == 3);
         CHECK(document["shapes"][0]["outcome"] == "tuned");
-        CHECK_FALSE(document["shapes"][0]["complete"]);
+        CHECK(document["shapes"][0]["complete"]);
         CHECK(document["shapes"][0]["kept"]);
-        CHECK(document["shapes"][1]["outcome"] == "skipped");
+        CHECK(document["shapes"][1]["outcome"] == "tuned");
+        CHECK_FALSE(document["shapes"][1]["complete"]);
+        CHECK(document["shapes"][2]["outcome"] == "skipped");
+        CHECK(tune.document(rmsnorm_and({"--json"}))["shapes"][0]["outcome"] == "known");
     }
 }
 

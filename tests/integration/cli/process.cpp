@@ -105,7 +105,8 @@ int Command::start_and_wait(const std::vector<std::string> &arguments, int out, 
     return wait_for(start(arguments, out, err));
 }
 
-Finished Command::run_and_interrupt(const std::vector<std::string> &arguments, int signal) const {
+Finished Command::run_and_interrupt(const std::vector<std::string> &arguments, const std::string &marker,
+                                    int signal) const {
     const TemporaryDirectory directory;
     const auto out = directory.path() / "out";
     int ends[2];
@@ -120,10 +121,11 @@ Finished Command::run_and_interrupt(const std::vector<std::string> &arguments, i
     }
     char buffer[4096];
     for (ssize_t n = 0; (n = read(from_child.number(), buffer, sizeof buffer)) > 0;) {
-        if (finished.err.empty()) {
+        const bool was_there = finished.err.find(marker) != std::string::npos;
+        finished.err.append(buffer, static_cast<size_t>(n));
+        if (!was_there && finished.err.find(marker) != std::string::npos) {
             check(kill(child, signal) == 0 ? 0 : errno, "kill");
         }
-        finished.err.append(buffer, static_cast<size_t>(n));
     }
     finished.code = wait_for(child);
     finished.out = content(out);

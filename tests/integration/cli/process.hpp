@@ -24,8 +24,8 @@ class Command {
     }
 
     Finished run(const std::vector<std::string> &arguments) const;
-    // Sends it `signal` when the first of its stderr arrives, and again never. Nothing of stderr may be long.
-    Finished run_and_interrupt(const std::vector<std::string> &arguments, int signal) const;
+    // Sends it `signal` once, as soon as `marker` stands in what it wrote to stderr.
+    Finished run_and_interrupt(const std::vector<std::string> &arguments, const std::string &marker, int signal) const;
     // With a terminal as its output; `out` is what appeared there, `err` stays empty. 0 columns: it does not know.
     Finished run_on_terminal(const std::vector<std::string> &arguments, unsigned short columns = 0) const;
 

@@ -17,8 +17,8 @@ TEST_CASE("the report has best against default, what was wrong, and where it is 
 
 norm input=f32[8,8]
   default.cpu
-  best  block=256  known already  /c/tune.sqlite
-      --again tunes it anew
+  best  block=256  known already; --again tunes it anew
+      10 us when it was tuned
 
 norm
   default.cpu
@@ -44,10 +44,13 @@ TEST_CASE("nothing faster, nothing kept and an interruption are said") {
     document["dry_run"] = true;
     document["shapes"][0]["best"] = document["shapes"][0]["before"];
     document["shapes"][0]["complete"] = false;
+    CHECK(render_report(document, opdock::cli::Page(false)).find("; not all were timed as often as planned\n") !=
+          std::string::npos);
+    document["shapes"][0]["tried"][2]["refused"] = "not timed: the time was up";
     const std::string text = render_report(document, opdock::cli::Page(false));
     CHECK(text.find("the same") != std::string::npos);
     CHECK(text.find("nothing is clearly faster") != std::string::npos);
-    CHECK(text.find("; not all were timed as often as planned") != std::string::npos);
+    CHECK(text.find("      4 configs in 3.1 s, 1 wrong, 1 not timed\n") != std::string::npos);
     CHECK(text.find("Nothing was kept (--dry-run).\nInterrupted: ") != std::string::npos);
 }
 

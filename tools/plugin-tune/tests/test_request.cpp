@@ -62,8 +62,8 @@ TEST_CASE("commands take files, and their own options only") {
     CHECK_THROWS_WITH_AS(parse_request({"merge", "a", "--budget", "1s"}), "--budget has no meaning with merge",
                          UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"gelu", "--out", "x"}), "--out has no meaning when tuning", UsageError);
-    CHECK_THROWS_WITH_AS(parse_request({"gelu", "--shape", "a=f32[1]", "--strategy", "halve"}),
-                         "--strategy 'halve': expected halving or exhaustive; did you mean 'halving'?", UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"gelu", "--shape", "a=f32[1]", "--strategy", "halvin"}),
+                         "--strategy 'halvin': expected halving or exhaustive; did you mean 'halving'?", UsageError);
 }
 
 TEST_CASE("help fits a terminal of 80 columns and names every option") {
