@@ -183,7 +183,8 @@ TEST_CASE("what is wrong in a file of shapes is said with its place, before anyt
         const auto file = tune.file("shapes.yaml", text);
         check_error(tune.run({"--from", file.string()}), 1, file.string() + message);
     };
-    complain("- op: rmsnorm_fdw\n  inputs: {}\n", ":1:3: unknown op 'rmsnorm_fdw'");
+    complain("- op: rmsnorm_fdw\n  inputs: {}\n",
+             ":1:3: no plugin declares op 'rmsnorm_fdw'; did you mean 'rmsnorm_fwd'?");
     complain("- op: rmsnorm_fwd\n  inputs: {inptu: \"f32[8]\"}\n", ":1:3: --shape 'inptu'");
     complain("- op: rmsnorm_fwd\n  input: {}\n", ":2:3: unknown field 'input'; did you mean 'inputs'");
     check_error(tune.run({"--from", tune.path("absent.yaml")}), 1, "absent.yaml: No such file");
