@@ -25,7 +25,7 @@ const char *source_name(ConfigSource source) {
     }
 }
 
-DeploymentTuning::DeploymentTuning(const ImplementationTuning &tuning, std::string file,
+DeploymentTuning::DeploymentTuning(const ImplementationTuning &tuning, const std::string &file,
                                    const opdock_device_properties &device, bool ordered_architectures,
                                    TuneIdentity identity, const TuneDatabase &database, std::string *problem)
     : tuning_(tuning), file_(std::filesystem::path(file).filename().string()), device_(device),

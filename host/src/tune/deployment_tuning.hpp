@@ -39,9 +39,9 @@ struct TuneTask {
 class DeploymentTuning {
   public:
     // `device` and `tuning` must outlive this. Reads what the database has; when it cannot, *problem says why.
-    DeploymentTuning(const ImplementationTuning &tuning, std::string file, const opdock_device_properties &device,
-                     bool ordered_architectures, TuneIdentity identity, const TuneDatabase &database,
-                     std::string *problem);
+    DeploymentTuning(const ImplementationTuning &tuning, const std::string &file,
+                     const opdock_device_properties &device, bool ordered_architectures, TuneIdentity identity,
+                     const TuneDatabase &database, std::string *problem);
 
     // What is known of calls like this: pinned or in the database. `explain`: with the origin.
     std::optional<ChosenConfig> look_up(const opdock_problem &problem, bool explain) const;

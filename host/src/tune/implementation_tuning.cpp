@@ -16,6 +16,7 @@ namespace {
 
 std::vector<std::string_view> names_of(const std::vector<Knob> &knobs) {
     std::vector<std::string_view> names;
+    names.reserve(knobs.size());
     for (const Knob &knob : knobs) {
         names.push_back(knob.name);
     }
@@ -204,6 +205,7 @@ bool ImplementationTuning::is_meant_by(const TuneSection &section) const {
 
 TuneConfig ImplementationTuning::defaults() const {
     TuneConfig config;
+    config.reserve(implementation_.knobs.size());
     for (const Knob &knob : implementation_.knobs) {
         config.push_back(knob.default_value);
     }

@@ -94,7 +94,8 @@ class Bench {
 
     // Ready to run with this config; null: as the implementation chooses without tuning.
     Ready prepare(const TuneConfig *config) {
-        Ready ready{std::make_unique<Attempt>(host_, deployment_), {}};
+        Ready ready;
+        ready.attempt = std::make_unique<Attempt>(host_, deployment_);
         ready.attempt->is_tuned = false;
         const opdock_status status = ready.attempt->prepare(call_.shape, true, config);
         if (status != OPDOCK_OK) {

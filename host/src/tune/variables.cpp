@@ -139,7 +139,8 @@ std::vector<double> TuneVariables::values(const opdock_problem &problem, std::sp
         values.push_back(value.type == OPDOCK_VALUE_FLOAT ? value.as.f : static_cast<double>(value.as.i));
     }
     for (size_t i = 0; i < form_.dtype_variables.size(); ++i) {
-        values.push_back(i < dtypes.size() ? static_cast<double>((opdock_dtype_unpack(dtypes[i]).bits + 7) / 8) : 0);
+        const int bytes = i < dtypes.size() ? (opdock_dtype_unpack(dtypes[i]).bits + 7) / 8 : 0;
+        values.push_back(bytes);
     }
     for (const uint64_t property : {device.memory, uint64_t{device.compute_units}, uint64_t{device.warp_size},
                                     device.shared_memory, device.cache}) {
