@@ -70,7 +70,7 @@ class Evaluator {
             const std::optional<int64_t> value = sum();
             return take(')') ? value : std::nullopt;
         }
-        const size_t length =
+        const auto length =
             static_cast<size_t>(std::find_if_not(text_.begin(), text_.end(), is_name_character) - text_.begin());
         const std::string word(text_.substr(0, length));
         text_.remove_prefix(length);
