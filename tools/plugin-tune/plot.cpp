@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <sstream>
+#include <system_error>
 
 #include <spawn.h>
 #include <sys/mman.h>
@@ -18,8 +19,6 @@
 #include "cli/exit.hpp"
 #include "report.hpp"
 
-extern char **environ;
-
 namespace opdock::plugin_tune {
 namespace {
 
@@ -30,7 +29,7 @@ class MemoryFile {
   public:
     explicit MemoryFile(const char *name) : descriptor_(memfd_create(name, MFD_CLOEXEC)) {
         if (descriptor_ < 0) {
-            throw cli::Failure(std::string("--plot: ") + std::strerror(errno));
+            throw cli::Failure(std::string("--plot: ") + std::generic_category().message(errno));
         }
     }
     ~MemoryFile() { close(descriptor_); }
@@ -43,7 +42,7 @@ class MemoryFile {
         for (size_t done = 0; done < text.size();) {
             const ssize_t written = ::write(descriptor_, text.data() + done, text.size() - done);
             if (written < 0 && errno != EINTR) {
-                throw cli::Failure(std::string("--plot: ") + std::strerror(errno));
+                throw cli::Failure(std::string("--plot: ") + std::generic_category().message(errno));
             }
             done += static_cast<size_t>(written < 0 ? 0 : written);
         }
@@ -81,7 +80,7 @@ std::string find_gnuplot() {
     const char *path = secure_getenv("PATH");
     std::istringstream folders(path == nullptr ? "/usr/bin:/bin" : path);
     for (std::string folder; std::getline(folders, folder, ':');) {
-        const std::string program = (std::filesystem::path(folder) / "gnuplot").string();
+        std::string program = (std::filesystem::path(folder) / "gnuplot").string();
         if (!folder.empty() && access(program.c_str(), X_OK) == 0) {
             return program;
         }
@@ -137,7 +136,7 @@ std::string run_gnuplot(const std::string &gnuplot, const std::string &script) {
     const int error = posix_spawn(&child, gnuplot.c_str(), &actions, nullptr, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0) {
-        throw cli::Failure("--plot: " + gnuplot + ": " + std::strerror(error));
+        throw cli::Failure("--plot: " + gnuplot + ": " + std::generic_category().message(error));
     }
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

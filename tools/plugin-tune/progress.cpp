@@ -85,7 +85,7 @@ Progress progress_on_stderr(size_t count) {
         width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0 ? size.ws_col : usual;
         width = std::max(width, narrowest);
     }
-    return Progress(count, width, [](const std::string &text) { std::cerr << text << std::flush; });
+    return {count, width, [](const std::string &text) { std::cerr << text << std::flush; }};
 }
 
 } // namespace opdock::plugin_tune

@@ -1,9 +1,8 @@
 #include "shapes_file.hpp"
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
-#include <iterator>
+#include <system_error>
 
 #include "bounded_yaml.hpp"
 #include "cli/exit.hpp"
@@ -140,7 +139,7 @@ std::string read_text(const std::string &path) {
         text.append(buffer, static_cast<size_t>(file.gcount()));
     }
     if (!file.eof() && text.size() <= most) {
-        throw cli::Failure(path + ": " + (errno != 0 ? std::strerror(errno) : "cannot be read"));
+        throw cli::Failure(path + ": " + (errno != 0 ? std::generic_category().message(errno) : "cannot be read"));
     }
     if (text.size() > most) {
         throw cli::Failure(path + ": is larger than 16 MiB");
