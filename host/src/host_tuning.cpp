@@ -197,6 +197,12 @@ json run_json(const Implementation &implementation, const TimedConfig &timed) {
     return run;
 }
 
+// Whether anything was timed beside the config in force: else nothing is known that is worth keeping.
+bool compares(const TuneResult &result) {
+    return std::count_if(result.tried.begin(), result.tried.end(),
+                         [](const TimedConfig &timed) { return timed.samples > 0; }) > 1;
+}
+
 } // namespace
 
 json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &impl_id, const TuneOptions &options,
@@ -260,8 +266,9 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     }
     json before = run_json(implementation, tuned.before);
     before["source"] = source_name(tuned.before_source);
-    std::string problem;
-    if (!dry_run) {
+    const bool is_kept = !dry_run && compares(tuned);
+    std::string problem = !dry_run && !is_kept ? "nothing but the config in force was timed" : "";
+    if (is_kept) {
         try {
             keep(*this, here, task, tuned);
         } catch (const DatabaseError &error) {
@@ -275,7 +282,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
                    {"tried", std::move(tried)},
                    {"complete", tuned.is_complete},
                    {"seconds", tuned.seconds},
-                   {"kept", !dry_run && problem.empty()},
+                   {"kept", is_kept && problem.empty()},
                    {"problem", problem}});
     return result;
 }
@@ -308,7 +315,9 @@ void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
                               config_text(deployment.implementation().knobs, tuned.best.config),
                               tuned.best.median > 0 ? tuned.before.median / tuned.best.median : 1.0,
                               source_name(tuned.before_source)));
-        keep(*this, deployment, task, tuned);
+        if (compares(tuned)) {
+            keep(*this, deployment, task, tuned);
+        }
     } catch (const Error &error) {
         log_.info(fmt::format("'{}' is not tuned: {}", impl_id, error.what()));
     } catch (const DatabaseError &error) {

@@ -224,7 +224,10 @@ TEST_CASE("stopping or a short budget keeps what is known by then") {
     options.flags = OPDOCK_TUNE_AGAIN;
     result = work.tune(host, options);
     CHECK(result["complete"] == false);
-    CHECK(result["best"]["config"]["speed"] == 0); // nothing but the config in force was timed
+    CHECK(result["best"]["config"]["speed"] == 0);
+    CHECK(result["kept"] == false);
+    CHECK(result["problem"] == "nothing but the config in force was timed");
+    CHECK(work.why(host)["config"]["speed"] == 1); // as it was known before
 }
 
 TEST_CASE("options that a host does not know are refused") {
