@@ -54,7 +54,7 @@ struct Attempt {
     std::string reason;
     bool is_tuned = true;         // false: what tuning found does not count
     bool explains_config = false; // the origin of the config is wanted
-    ChosenConfig chosen;  // the config, and why that; problem.knobs points to it
+    ChosenConfig chosen;          // the config, and why that; problem.knobs points to it
 
   private:
     opdock_status declined(const std::string &why);
