@@ -43,7 +43,7 @@ const char *cpu_model() {
                     break;
                 }
             }
-            std::fclose(file);
+            (void)std::fclose(file);
         }
         return name;
     }();
@@ -67,7 +67,7 @@ opdock_status cpu_properties(const opdock_host *host, void * /*user_data*/, int3
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long page_size = sysconf(_SC_PAGESIZE);
     properties->memory = pages > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size) : 0;
-    std::snprintf(properties->name, sizeof properties->name, "%s", cpu_model());
+    (void)std::snprintf(properties->name, sizeof properties->name, "%s", cpu_model());
     properties->compute_units = std::thread::hardware_concurrency();
     properties->warp_size = 1;
     properties->cache = last_level_cache();
