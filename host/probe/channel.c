@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "transcript_format.h"
+#include "probe/transcript_format.h"
 
 static unsigned char *buffer;
 static size_t used;

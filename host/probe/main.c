@@ -13,9 +13,9 @@
 #include "channel.h"
 #include "confine.h"
 #include "opdock/plugin.h"
+#include "probe/transcript_format.h"
 #include "recorder.h"
 #include "traces.h"
-#include "transcript_format.h"
 
 /* A host library that a plugin links finds this and knows that it must not open a host here. */
 extern const char opdock_inside_probe;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "channel.h"
-#include "transcript_format.h"
+#include "probe/transcript_format.h"
 
 static int is_open;
 static size_t registrations;

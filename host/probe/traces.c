@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "channel.h"
-#include "transcript_format.h"
+#include "probe/transcript_format.h"
 
 #define N_SIGNALS 64
 

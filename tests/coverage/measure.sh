@@ -28,7 +28,7 @@ short=()
 for stage in "${stages[@]}"; do
     name=${stage%% *}
     echo "$name"
-    gcovr --root "$source" --object-directory "$build/host" --filter "$source/host/src/(${stage#* })[.]cpp" \
+    gcovr --root "$source" --object-directory "$build/host" --filter "$source/host/src/[^/]*/(${stage#* })[.]cpp" \
         --exclude-throw-branches --exclude-unreachable-branches --branches \
         --html-details "$report/$name.html" --txt - --fail-under-branch "$least" "$build/host/CMakeFiles/opdock_core.dir" \
         2>"$report/$name.log" | grep -E '^(host|TOTAL)' || short+=("$name")

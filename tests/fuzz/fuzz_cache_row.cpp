@@ -2,7 +2,7 @@
 #include <string>
 
 #include "input.hpp"
-#include "scan_cache.hpp"
+#include "probe/scan_cache.hpp"
 
 using namespace opdock::core;
 using opdock::fuzz::require;

@@ -6,11 +6,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "elf.hpp"
-#include "elf_dynamic.hpp"
-#include "elf_notes.hpp"
 #include "input.hpp"
-#include "inspect.hpp"
+#include "inspect/elf.hpp"
+#include "inspect/elf_dynamic.hpp"
+#include "inspect/elf_notes.hpp"
+#include "inspect/inspect.hpp"
 
 using namespace opdock::core;
 using opdock::fuzz::require;

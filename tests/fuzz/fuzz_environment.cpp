@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "environment.hpp"
-#include "error.hpp"
 #include "input.hpp"
-#include "policy.hpp"
+#include "policy/policy.hpp"
+#include "text/environment.hpp"
+#include "text/error.hpp"
 
 using namespace opdock::core;
 using opdock::fuzz::require;

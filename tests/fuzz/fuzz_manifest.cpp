@@ -3,10 +3,10 @@
 #include <charconv>
 #include <string>
 
-#include "error.hpp"
 #include "input.hpp"
-#include "manifest.hpp"
+#include "inspect/manifest.hpp"
 #include "message_place.hpp"
+#include "text/error.hpp"
 
 using namespace opdock::core;
 using opdock::fuzz::require;

@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "files/reject.hpp"
 #include "input.hpp"
-#include "note.hpp"
-#include "reject.hpp"
+#include "inspect/note.hpp"
 
 using namespace opdock::core;
 using nlohmann::json;

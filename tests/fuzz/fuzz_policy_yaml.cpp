@@ -2,9 +2,9 @@
 #include <set>
 #include <string>
 
-#include "error.hpp"
 #include "message_place.hpp"
-#include "policy_yaml.hpp"
+#include "policy/policy_yaml.hpp"
+#include "text/error.hpp"
 
 using namespace opdock::core;
 using opdock::fuzz::require;

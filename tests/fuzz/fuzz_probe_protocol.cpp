@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "input.hpp"
-#include "register.hpp"
-#include "registration_difference.hpp"
-#include "transcript.hpp"
+#include "load/register.hpp"
+#include "load/registration_difference.hpp"
+#include "probe/transcript.hpp"
 
 using namespace opdock::core;
 using opdock::fuzz::require;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "input.hpp"
-#include "register.hpp"
+#include "load/register.hpp"
 #include "registration_script.hpp"
 
 using namespace opdock::core;

@@ -5,13 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bind.hpp"
-#include "error.hpp"
-#include "infer.hpp"
 #include "input.hpp"
 #include "made_call.hpp"
-#include "signature.hpp"
-#include "signature_json.hpp"
+#include "signature/bind.hpp"
+#include "signature/infer.hpp"
+#include "signature/signature.hpp"
+#include "signature/signature_json.hpp"
+#include "text/error.hpp"
 
 using namespace opdock::core;
 using opdock::fuzz::require;

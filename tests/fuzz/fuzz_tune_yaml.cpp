@@ -3,9 +3,9 @@
 #include <set>
 #include <string>
 
-#include "bounded_yaml.hpp"
-#include "error.hpp"
 #include "message_place.hpp"
+#include "text/bounded_yaml.hpp"
+#include "text/error.hpp"
 #include "tune/implementation_tuning.hpp"
 #include "tune/tune_file.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "dtype.hpp"
 #include "opdock/abi/version.h"
+#include "signature/dtype.hpp"
 
 namespace opdock::fuzz {
 namespace {

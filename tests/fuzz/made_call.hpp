@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "opdock/abi/args.h"
-#include "signature.hpp"
+#include "signature/signature.hpp"
 
 namespace opdock::fuzz {
 

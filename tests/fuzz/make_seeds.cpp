@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "../unit/dynamic_elf_file.hpp"
-#include "held_directory.hpp"
+#include "files/held_directory.hpp"
 #include "opdock/abi/note.h"
-#include "probe.hpp"
-#include "scan.hpp"
-#include "scan_cache.hpp"
+#include "probe/probe.hpp"
+#include "probe/scan.hpp"
+#include "probe/scan_cache.hpp"
 
 namespace {
 

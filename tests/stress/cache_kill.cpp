@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "scan_cache.hpp"
+#include "probe/scan_cache.hpp"
 #include "stress.hpp"
 #include "temporary_directory.hpp"
 

@@ -6,9 +6,9 @@
 
 #include <malloc.h>
 
-#include "error.hpp"
 #include "installation.hpp"
 #include "stress.hpp"
+#include "text/error.hpp"
 
 namespace opdock::stress {
 namespace {

@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "error.hpp"
 #include "installation.hpp"
 #include "stress.hpp"
+#include "text/error.hpp"
 
 namespace opdock::stress {
 namespace {

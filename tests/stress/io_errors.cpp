@@ -10,7 +10,7 @@
 #include "child_report.hpp"
 #include "failing_calls.hpp"
 #include "installation.hpp"
-#include "scan_cache.hpp"
+#include "probe/scan_cache.hpp"
 #include "stress.hpp"
 
 namespace opdock::stress {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "inspect.hpp"
+#include "inspect/inspect.hpp"
 #include "installation.hpp"
 #include "stress.hpp"
 

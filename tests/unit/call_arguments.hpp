@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "error.hpp"
 #include "opdock/abi/args.h"
 #include "opdock/abi/dtype.h"
 #include "opdock/abi/version.h"
+#include "text/error.hpp"
 
 namespace opdock::test {
 

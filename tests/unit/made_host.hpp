@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "environment.hpp"
-#include "host.hpp"
+#include "host/host.hpp"
 #include "opdock/opdock.hpp"
 #include "opdock/plugin.hpp"
+#include "text/environment.hpp"
 
 namespace opdock::test {
 

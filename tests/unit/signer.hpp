@@ -9,7 +9,7 @@
 
 #include <sodium.h>
 
-#include "file_signature.hpp"
+#include "trust/file_signature.hpp"
 
 namespace opdock::test {
 

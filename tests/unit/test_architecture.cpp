@@ -1,10 +1,10 @@
-#include "architecture.hpp"
+#include "load/architecture.hpp"
 
 #include <string>
 
 #include <doctest/doctest.h>
 
-#include "register.hpp"
+#include "load/register.hpp"
 
 using namespace opdock::core;
 

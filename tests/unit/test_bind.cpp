@@ -4,9 +4,9 @@
 #include <limits>
 #include <string>
 
-#include "bind.hpp"
 #include "call_arguments.hpp"
-#include "layout.hpp"
+#include "signature/bind.hpp"
+#include "signature/layout.hpp"
 #include "standard_signatures.hpp"
 
 using namespace opdock;

@@ -1,4 +1,4 @@
-#include "bounded_file.hpp"
+#include "files/bounded_file.hpp"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "bounded_yaml.hpp"
+#include "text/bounded_yaml.hpp"
 
 #include <algorithm>
 #include <ctime>

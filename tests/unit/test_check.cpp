@@ -1,4 +1,4 @@
-#include "check.hpp"
+#include "host/check.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "deferred_plugin.hpp"
+#include "load/deferred_plugin.hpp"
 
 #include <filesystem>
 

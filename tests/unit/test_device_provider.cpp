@@ -1,5 +1,5 @@
 // What a plugin's opdock_device is asked, when, and what becomes of its answers.
-#include "devices.hpp"
+#include "load/devices.hpp"
 
 #include <array>
 

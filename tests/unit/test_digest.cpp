@@ -1,8 +1,8 @@
-#include "digest.hpp"
+#include "files/digest.hpp"
 
 #include <doctest/doctest.h>
 
-#include "load.hpp"
+#include "load/load.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;

@@ -1,4 +1,4 @@
-#include "dispatch.hpp"
+#include "dispatch/dispatch.hpp"
 
 #include <doctest/doctest.h>
 

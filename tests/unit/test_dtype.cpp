@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "dtype.hpp"
+#include "signature/dtype.hpp"
 
 using namespace opdock::core;
 

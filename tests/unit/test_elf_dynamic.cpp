@@ -1,5 +1,5 @@
 // Dynamic sections that no linker writes. What real plugins have is in test_inspect.cpp.
-#include "elf_dynamic.hpp"
+#include "inspect/elf_dynamic.hpp"
 
 #include <ctime>
 #include <string>
@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "dynamic_elf_file.hpp"
-#include "reject.hpp"
+#include "files/reject.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;

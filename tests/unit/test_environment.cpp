@@ -1,4 +1,4 @@
-#include "environment.hpp"
+#include "text/environment.hpp"
 
 #include <fstream>
 #include <set>

@@ -1,12 +1,12 @@
-#include "file_signature.hpp"
+#include "trust/file_signature.hpp"
 
 #include <doctest/doctest.h>
 
-#include "error.hpp"
-#include "reject.hpp"
+#include "files/reject.hpp"
 #include "signer.hpp"
+#include "text/error.hpp"
 #include "thrown_error.hpp"
-#include "trust.hpp"
+#include "trust/trust.hpp"
 
 using namespace opdock::core;
 using opdock::test::message_of;

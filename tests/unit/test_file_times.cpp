@@ -1,4 +1,4 @@
-#include "file_times.hpp"
+#include "files/file_times.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

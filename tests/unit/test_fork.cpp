@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "made_host.hpp"
-#include "scan_cache.hpp"
+#include "probe/scan_cache.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock;

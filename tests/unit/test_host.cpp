@@ -1,4 +1,4 @@
-#include "host.hpp"
+#include "host/host.hpp"
 
 #include <algorithm>
 

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.hpp"
 #include "fake_device.hpp"
+#include "host/check.hpp"
 #include "made_host.hpp"
 #include "temporary_directory.hpp"
 #include "thrown_error.hpp"

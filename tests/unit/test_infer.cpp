@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "call_arguments.hpp"
-#include "dtype.hpp"
-#include "infer.hpp"
+#include "signature/dtype.hpp"
+#include "signature/infer.hpp"
 #include "standard_signatures.hpp"
 
 using namespace opdock;

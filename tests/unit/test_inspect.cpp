@@ -1,4 +1,4 @@
-#include "inspect.hpp"
+#include "inspect/inspect.hpp"
 
 #include <array>
 #include <cstdlib>
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "elf_file.hpp"
+#include "files/plugin_file.hpp"
 #include "opdock/abi/note.h"
-#include "plugin_file.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;

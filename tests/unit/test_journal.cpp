@@ -1,4 +1,4 @@
-#include "journal.hpp"
+#include "probe/journal.hpp"
 
 #include <csignal>
 #include <filesystem>

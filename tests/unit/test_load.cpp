@@ -1,4 +1,4 @@
-#include "load.hpp"
+#include "load/load.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "manifest.hpp"
+#include "inspect/manifest.hpp"
 
 #include <string>
 

@@ -1,10 +1,10 @@
-#include "note.hpp"
+#include "inspect/note.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "files/reject.hpp"
 #include "opdock/abi/note.h"
-#include "reject.hpp"
 
 using namespace opdock::core;
 using nlohmann::json;

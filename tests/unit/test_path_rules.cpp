@@ -1,4 +1,4 @@
-#include "path_rules.hpp"
+#include "files/path_rules.hpp"
 
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-#include "policy.hpp"
+#include "policy/policy.hpp"
 
 #include <algorithm>
 #include <string>

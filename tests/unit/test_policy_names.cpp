@@ -1,4 +1,4 @@
-#include "policy_names.hpp"
+#include "policy/policy_names.hpp"
 
 #include <doctest/doctest.h>
 

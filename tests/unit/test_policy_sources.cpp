@@ -1,4 +1,4 @@
-#include "policy_sources.hpp"
+#include "policy/policy_sources.hpp"
 
 #include <string>
 

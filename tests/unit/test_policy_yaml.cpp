@@ -1,4 +1,4 @@
-#include "policy_yaml.hpp"
+#include "policy/policy_yaml.hpp"
 
 #include <string>
 

@@ -1,12 +1,12 @@
-#include "prepare.hpp"
+#include "dispatch/prepare.hpp"
 
 #include <array>
 #include <thread>
 
 #include <doctest/doctest.h>
 
-#include "layout.hpp"
 #include "made_host.hpp"
+#include "signature/layout.hpp"
 
 using namespace opdock;
 using namespace opdock::test;

@@ -1,4 +1,4 @@
-#include "probe.hpp"
+#include "probe/probe.hpp"
 
 #include <array>
 #include <cerrno>
@@ -25,12 +25,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "load/register.hpp"
 #include "made_host.hpp"
 #include "mappings.hpp"
-#include "register.hpp"
-#include "scan.hpp"
+#include "probe/scan.hpp"
+#include "probe/transcript_format.h"
 #include "temporary_directory.hpp"
-#include "transcript_format.h"
 
 using namespace opdock::core;
 using opdock::test::contains;

@@ -1,4 +1,4 @@
-#include "public_key.hpp"
+#include "trust/public_key.hpp"
 
 #include <doctest/doctest.h>
 

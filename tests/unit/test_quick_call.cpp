@@ -1,5 +1,5 @@
 // A remembered call is served as the long way would serve it, and refused where the long way refuses it.
-#include "quick_call.hpp"
+#include "dispatch/quick_call.hpp"
 
 #include <cstring>
 #include <random>
@@ -8,8 +8,8 @@
 #include <doctest/doctest.h>
 
 #include "call_arguments.hpp"
-#include "dtype.hpp"
 #include "made_host.hpp"
+#include "signature/dtype.hpp"
 
 using namespace opdock;
 using namespace opdock::test;

@@ -1,6 +1,6 @@
 // What a plugin may not register. Each plugin here also registers something sound of every sort, none of which may
 // stay. Providers of devices are in test_device_provider.cpp.
-#include "register.hpp"
+#include "load/register.hpp"
 
 #include <climits>
 #include <functional>
@@ -10,7 +10,7 @@
 
 #include "fake_device.hpp"
 #include "made_host.hpp"
-#include "standard_ops.hpp"
+#include "signature/standard_ops.hpp"
 #include "standard_signatures.hpp"
 #include "thrown_error.hpp"
 

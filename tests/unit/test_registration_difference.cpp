@@ -1,9 +1,9 @@
-#include "registration_difference.hpp"
+#include "load/registration_difference.hpp"
 
 #include <doctest/doctest.h>
 
+#include "load/register.hpp"
 #include "made_host.hpp"
-#include "register.hpp"
 
 using namespace opdock::core;
 using opdock::test::contains;

@@ -1,4 +1,4 @@
-#include "reject.hpp"
+#include "files/reject.hpp"
 
 #include <fstream>
 #include <set>

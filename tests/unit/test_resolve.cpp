@@ -1,4 +1,4 @@
-#include "resolve.hpp"
+#include "resolve/resolve.hpp"
 
 #include <algorithm>
 #include <optional>

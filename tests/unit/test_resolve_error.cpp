@@ -1,4 +1,4 @@
-#include "resolve_error.hpp"
+#include "resolve/resolve_error.hpp"
 
 #include <array>
 #include <string>

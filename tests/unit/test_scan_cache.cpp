@@ -1,4 +1,4 @@
-#include "scan_cache.hpp"
+#include "probe/scan_cache.hpp"
 
 #include <csignal>
 #include <filesystem>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "database.hpp"
+#include "files/database.hpp"
 #include "made_host.hpp"
 #include "temporary_directory.hpp"
 

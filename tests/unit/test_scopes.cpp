@@ -1,4 +1,4 @@
-#include "policy_stack.hpp"
+#include "policy/policy_stack.hpp"
 
 #include <thread>
 

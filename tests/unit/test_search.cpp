@@ -1,4 +1,4 @@
-#include "search.hpp"
+#include "inspect/search.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "setting_text.hpp"
+#include "text/setting_text.hpp"
 
 #include <string>
 

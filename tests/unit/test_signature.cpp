@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "call_arguments.hpp"
-#include "signature.hpp"
+#include "signature/signature.hpp"
 #include "standard_signatures.hpp"
 
 using namespace opdock;

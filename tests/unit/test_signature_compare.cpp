@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "signature.hpp"
+#include "signature/signature.hpp"
 #include "standard_signatures.hpp"
 
 using namespace opdock;

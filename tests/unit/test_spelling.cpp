@@ -1,4 +1,4 @@
-#include "spelling.hpp"
+#include "text/spelling.hpp"
 
 #include <array>
 #include <string>

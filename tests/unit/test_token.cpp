@@ -1,4 +1,4 @@
-#include "token.hpp"
+#include "load/token.hpp"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "transcript.hpp"
+#include "probe/transcript.hpp"
 
 #include <cstddef>
 #include <cstring>
@@ -6,14 +6,14 @@
 
 #include <doctest/doctest.h>
 
-#include "held_directory.hpp"
-#include "load.hpp"
-#include "plugin_file.hpp"
-#include "probe.hpp"
-#include "register.hpp"
-#include "registration_difference.hpp"
-#include "scan.hpp"
-#include "transcript_format.h"
+#include "files/held_directory.hpp"
+#include "files/plugin_file.hpp"
+#include "load/load.hpp"
+#include "load/register.hpp"
+#include "load/registration_difference.hpp"
+#include "probe/probe.hpp"
+#include "probe/scan.hpp"
+#include "probe/transcript_format.h"
 
 using namespace opdock::core;
 

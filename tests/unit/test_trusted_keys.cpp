@@ -1,4 +1,4 @@
-#include "trusted_keys.hpp"
+#include "trust/trusted_keys.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "database.hpp"
+#include "files/database.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;

@@ -8,9 +8,9 @@
 
 #include <doctest/doctest.h>
 
-#include "error.hpp"
 #include "opdock/opdock.h"
 #include "temporary_directory.hpp"
+#include "text/error.hpp"
 #include "thrown_error.hpp"
 
 using namespace opdock::core;

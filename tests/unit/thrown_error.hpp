@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-#include "error.hpp"
+#include "text/error.hpp"
 
 namespace opdock::test {
 

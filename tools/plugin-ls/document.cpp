@@ -7,7 +7,7 @@
 #include "cli/exit.hpp"
 #include "cli/printable.hpp"
 #include "cli/suggest.hpp"
-#include "standard_ops.hpp"
+#include "signature/standard_ops.hpp"
 
 namespace opdock::plugin_ls {
 

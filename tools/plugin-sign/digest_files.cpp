@@ -5,7 +5,7 @@
 #include "cli/exit.hpp"
 #include "cli/printable.hpp"
 #include "commands.hpp"
-#include "digest.hpp"
+#include "files/digest.hpp"
 
 namespace opdock::plugin_sign {
 

@@ -2,7 +2,7 @@
 
 #include "cli/exit.hpp"
 #include "commands.hpp"
-#include "digest.hpp"
+#include "files/digest.hpp"
 
 namespace {
 

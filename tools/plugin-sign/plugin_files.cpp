@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "manifest.hpp"
+#include "inspect/manifest.hpp"
 
 namespace opdock::plugin_sign {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trust.hpp"
+#include "trust/trust.hpp"
 
 namespace opdock::plugin_sign {
 

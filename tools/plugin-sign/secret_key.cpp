@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bounded_file.hpp"
 #include "cli/exit.hpp"
-#include "digest.hpp"
-#include "keyed_lines.hpp"
+#include "files/bounded_file.hpp"
+#include "files/digest.hpp"
+#include "files/keyed_lines.hpp"
 
 namespace opdock::plugin_sign {
 namespace {

@@ -14,8 +14,8 @@
 #include <functional>
 #include <string>
 
-#include "public_key.hpp"
 #include "secret.hpp"
+#include "trust/public_key.hpp"
 
 namespace opdock::plugin_sign {
 

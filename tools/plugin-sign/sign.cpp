@@ -6,10 +6,10 @@
 #include "cli/exit.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
-#include "error.hpp"
 #include "passphrase.hpp"
 #include "plugin_files.hpp"
 #include "secret_key.hpp"
+#include "text/error.hpp"
 
 namespace opdock::plugin_sign {
 namespace {

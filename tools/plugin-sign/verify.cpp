@@ -5,9 +5,9 @@
 #include "cli/exit.hpp"
 #include "cli/printable.hpp"
 #include "commands.hpp"
-#include "environment.hpp"
+#include "files/reject.hpp"
 #include "plugin_files.hpp"
-#include "reject.hpp"
+#include "text/environment.hpp"
 
 namespace opdock::plugin_sign {
 namespace {

@@ -4,10 +4,10 @@
 #include <fstream>
 #include <system_error>
 
-#include "bounded_yaml.hpp"
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
 #include "opdock/opdock.h"
+#include "text/bounded_yaml.hpp"
 
 namespace opdock::plugin_tune {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "dtype.hpp"
 #include "opdock/plugin.hpp"
+#include "signature/dtype.hpp"
 
 namespace opdock::core {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "database.hpp"
+#include "files/database.hpp"
 
 namespace opdock::core {
 

@@ -2,9 +2,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "error.hpp"
-#include "host.hpp"
-#include "plugin_call.hpp"
+#include "host/host.hpp"
+#include "load/plugin_call.hpp"
+#include "text/error.hpp"
 
 namespace opdock::core {
 namespace {

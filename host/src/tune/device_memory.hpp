@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "load/registration.hpp"
 #include "opdock/opdock.h"
-#include "registration.hpp"
 
 namespace opdock::core {
 

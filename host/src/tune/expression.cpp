@@ -10,7 +10,7 @@
 
 #include <muParser.h>
 
-#include "spelling.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {

@@ -11,7 +11,7 @@
 // is no map names a list of whole METAs.
 #pragma once
 
-#include "bounded_yaml.hpp"
+#include "text/bounded_yaml.hpp"
 #include "tune/tune_file.hpp"
 
 namespace opdock::core {

@@ -6,10 +6,10 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "architecture.hpp"
-#include "digest.hpp"
-#include "dtype.hpp"
-#include "spelling.hpp"
+#include "files/digest.hpp"
+#include "load/architecture.hpp"
+#include "signature/dtype.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "registration.hpp"
+#include "load/registration.hpp"
 #include "tune/expression.hpp"
 #include "tune/tune_file.hpp"
 #include "tune/variables.hpp"

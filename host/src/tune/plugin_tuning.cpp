@@ -6,8 +6,8 @@
 #include <set>
 #include <system_error>
 
-#include "error.hpp"
-#include "spelling.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {

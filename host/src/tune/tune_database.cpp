@@ -7,7 +7,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <spdlog/fmt/fmt.h>
 
-#include "database.hpp"
+#include "files/database.hpp"
 
 namespace opdock::core {
 namespace {

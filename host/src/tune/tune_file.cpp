@@ -8,10 +8,10 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "bounded_file.hpp"
-#include "bounded_yaml.hpp"
-#include "error.hpp"
-#include "spelling.hpp"
+#include "files/bounded_file.hpp"
+#include "text/bounded_yaml.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
 #include "tune/flaggems.hpp"
 #include "tune/yaml_reader.hpp"
 

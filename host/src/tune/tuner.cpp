@@ -9,13 +9,13 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "attempt.hpp"
-#include "error.hpp"
-#include "host.hpp"
-#include "plugin_call.hpp"
+#include "dispatch/attempt.hpp"
+#include "dispatch/workspace.hpp"
+#include "host/host.hpp"
+#include "load/plugin_call.hpp"
+#include "text/error.hpp"
 #include "tune/agreement.hpp"
 #include "tune/device_memory.hpp"
-#include "workspace.hpp"
 
 namespace opdock::core {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "call_shape.hpp"
-#include "deployment.hpp"
+#include "dispatch/deployment.hpp"
+#include "signature/call_shape.hpp"
 #include "tune/deployment_tuning.hpp"
 
 namespace opdock::core {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "dtype.hpp"
+#include "signature/dtype.hpp"
 
 namespace opdock::core {
 namespace {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "opdock/plugin.h"
-#include "signature.hpp"
+#include "signature/signature.hpp"
 
 namespace opdock::core {
 

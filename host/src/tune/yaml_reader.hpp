@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "bounded_yaml.hpp"
-#include "spelling.hpp"
+#include "text/bounded_yaml.hpp"
+#include "text/spelling.hpp"
 #include "tune/tune_file.hpp"
 
 namespace opdock::core {

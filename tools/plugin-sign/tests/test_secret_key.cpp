@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 
 #include "cli/exit.hpp"
-#include "digest.hpp"
-#include "error.hpp"
+#include "files/digest.hpp"
 #include "temporary_directory.hpp"
+#include "text/error.hpp"
 
 using namespace opdock;
 using namespace opdock::plugin_sign;

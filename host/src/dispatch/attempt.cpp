@@ -1,0 +1,212 @@
+#include "dispatch/attempt.hpp"
+
+#include <algorithm>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "host/host.hpp"
+#include "load/plugin_call.hpp"
+
+namespace opdock::core {
+
+Attempt::~Attempt() {
+    if (problem.plan != nullptr) {
+        const Callbacks &callbacks = implementation.callbacks();
+        host.make_current(deployment.device()); // where that fails, what the plan holds of the host is still given back
+        call_plugin([&] {
+            callbacks.plan_destroy(&host.api(), callbacks.user_data, deployment.device(), problem.plan);
+            return OPDOCK_OK;
+        });
+    }
+}
+
+opdock_status Attempt::declined(const std::string &why) {
+    reason = why;
+    return OPDOCK_UNSUPPORTED;
+}
+
+opdock_status Attempt::check_limits(const CallShape &shape) {
+    if (!fits) {
+        return declined(
+            fmt::format("it knows the shorter signature {}, and the call uses more", implementation.form->text));
+    }
+    if ((implementation.required_flags & OPDOCK_IMPL_NEEDS_CONTIGUOUS) != 0) {
+        for (uint32_t p = 0; p < shape.signature->n_params(); ++p) {
+            for (uint32_t t = shape.first[p]; t < shape.first[p + 1]; ++t) {
+                if (!shape.tensors[t].absent && !shape.tensors[t].contiguous) {
+                    return declined(fmt::format("it needs contiguous tensors, and '{}' is not",
+                                                shape.signature->parameter(p).name));
+                }
+            }
+        }
+    }
+    return OPDOCK_OK;
+}
+
+void Attempt::fill_problem(const CallShape &shape) {
+    const Signature &form = *implementation.form;
+    const bool shorter = form.n_params() != shape.signature->n_params();
+    if (shorter) {
+        // The longer form appends parameters to inputs and to outputs: leave those out.
+        const size_t full_inputs = shape.signature->inputs.size();
+        first_ = {0};
+        for (size_t p = 0; p < form.n_params(); ++p) {
+            const size_t full = p < form.inputs.size() ? p : full_inputs + (p - form.inputs.size());
+            for (uint32_t t = shape.first[full]; t < shape.first[full + 1]; ++t) {
+                map.push_back(t);
+                tensors_.push_back(shape.pointers[t]);
+            }
+            first_.push_back(static_cast<uint32_t>(map.size()));
+        }
+    }
+    attributes = shape.attributes;
+    problem.struct_size = OPDOCK_STRUCT_SIZE(opdock_problem, host_data);
+    problem.n_inputs = static_cast<uint32_t>(form.inputs.size());
+    problem.n_outputs = static_cast<uint32_t>(form.outputs.size());
+    problem.n_tensors = shorter ? static_cast<uint32_t>(map.size()) : shape.n_tensors;
+    problem.n_attributes = static_cast<uint32_t>(form.attributes.size());
+    problem.n_knobs = 0;
+    problem.knobs = nullptr;
+    problem.tensors = shorter ? tensors_.data() : shape.pointers.data();
+    problem.first = shorter ? first_.data() : shape.first.data();
+    problem.attributes = attributes.data();
+    problem.device = shape.device;
+    problem.user_data = implementation.callbacks().user_data;
+    problem.host = &host.api();
+    problem.host_data = this;
+}
+
+opdock_status Attempt::choose_config(const TuneConfig *given) {
+    chosen = {};
+    if (implementation.knobs.empty()) {
+        return OPDOCK_OK;
+    }
+    DeploymentTuning *tuning = given == nullptr ? deployment.tuning() : nullptr;
+    std::optional<ChosenConfig> known;
+    if (given != nullptr) {
+        known = ChosenConfig{*given, ConfigSource::given, {}};
+    } else if (tuning != nullptr && is_tuned) {
+        known = tuning->look_up(problem, explains_config);
+    }
+    if (!known) {
+        const opdock_status status = ask_heuristic();
+        if (status != OPDOCK_OK) {
+            return status;
+        }
+        if (chosen.source == ConfigSource::defaults && tuning != nullptr) {
+            std::string why;
+            known = tuning->heuristic(problem, explains_config, &why);
+            if (!why.empty()) {
+                host.log().warning(fmt::format("{}; the defaults of '{}' are used", why, implementation.impl_id));
+            }
+        }
+    }
+    if (known) {
+        chosen = std::move(*known);
+    }
+    problem.knobs = chosen.config.data();
+    problem.n_knobs = static_cast<uint32_t>(chosen.config.size());
+    return OPDOCK_OK;
+}
+
+// What the implementation's function says; the defaults when it has none or no opinion.
+opdock_status Attempt::ask_heuristic() {
+    for (const Knob &knob : implementation.knobs) {
+        chosen.config.push_back(knob.default_value);
+    }
+    const auto heuristic = implementation.callbacks().heuristic;
+    if (heuristic == nullptr) {
+        return OPDOCK_OK;
+    }
+    TuneConfig config = chosen.config;
+    const opdock_status status = call_plugin([&] { return heuristic(&problem, config.data()); });
+    if (status == OPDOCK_UNSUPPORTED) { // it has no opinion
+        return OPDOCK_OK;
+    }
+    if (status != OPDOCK_OK) {
+        reason = "heuristic: " + take_message(status);
+        return status;
+    }
+    for (size_t k = 0; k < config.size(); ++k) {
+        const Knob &knob = implementation.knobs[k];
+        if (config[k] < knob.minimum || config[k] > knob.maximum) {
+            reason = fmt::format("heuristic: knob '{}' is {}, outside its range {} to {}", knob.name, config[k],
+                                 knob.minimum, knob.maximum);
+            return OPDOCK_FAILED_CLEAN;
+        }
+    }
+    chosen = {std::move(config), ConfigSource::heuristic_function, {}};
+    return OPDOCK_OK;
+}
+
+std::string Attempt::misalignment(const CallShape &shape, void *const *data) const {
+    for (uint32_t p = 0; p < shape.signature->n_params(); ++p) {
+        for (uint32_t t = shape.first[p]; t < shape.first[p + 1]; ++t) {
+            const uint64_t mask =
+                implementation.alignment == 0 ? shape.tensors[t].alignment_mask : implementation.alignment - 1;
+            if (data[t] != nullptr && (reinterpret_cast<uint64_t>(data[t]) & mask) != 0) {
+                return fmt::format("it needs data aligned to {} bytes, and '{}' is not", mask + 1,
+                                   shape.signature->parameter(p).name);
+            }
+        }
+    }
+    return {};
+}
+
+opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const TuneConfig *given) {
+    const Availability availability = deployment.ask_availability();
+    if (availability.answer != Availability::yes) {
+        return declined("not available: " + availability.reason);
+    }
+    const Callbacks &callbacks = implementation.callbacks(); // of a plugin that is open
+    opdock_status status = check_limits(shape);
+    if (status != OPDOCK_OK) {
+        return status;
+    }
+    map.clear();
+    tensors_.clear();
+    fill_problem(shape);
+    provider = host.provider_to_enter(shape.device);
+    status = host.make_current(shape.device);
+    if (status != OPDOCK_OK) {
+        reason = take_message(status);
+        return status;
+    }
+    if (ask_supports && callbacks.supports != nullptr) {
+        status = call_plugin([&] { return callbacks.supports(&problem); });
+        if (status != OPDOCK_OK) {
+            reason = take_message(status);
+            return status;
+        }
+    }
+    status = deployment.device_state(&problem.device_state, &reason);
+    if (status == OPDOCK_OK) {
+        status = choose_config(given);
+    }
+    if (status != OPDOCK_OK) {
+        return status;
+    }
+    if (callbacks.plan_create != nullptr && problem.plan == nullptr) {
+        void *plan = nullptr;
+        status = call_plugin([&] { return callbacks.plan_create(&problem, &plan); });
+        if (status != OPDOCK_OK) {
+            reason = "plan_create: " + take_message(status);
+            return status;
+        }
+        problem.plan = plan;
+    }
+    if (callbacks.workspace_size != nullptr) {
+        status = call_plugin([&] { return callbacks.workspace_size(&problem, &workspace_size); });
+        if (status != OPDOCK_OK) {
+            reason = "workspace_size: " + take_message(status);
+            return status;
+        }
+    }
+    kernel = callbacks.kernel;
+    alignment_mask = implementation.alignment > 1 ? implementation.alignment - 1 : 0;
+    plain = provider == nullptr && workspace_size == 0 && map.empty();
+    ready = true;
+    return OPDOCK_OK;
+}
+
+} // namespace opdock::core

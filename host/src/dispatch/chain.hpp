@@ -1,0 +1,78 @@
+// Decisions as the call path uses them: immutable, interned, alive as long as the host.
+//
+//   handle -> Target -> Chain (one for each device and dtypes met) -> Link -> Implementation
+//
+// A View is one effective policy over one catalog; it owns a Target for each op. A handle points to its op's Target in
+// the view of the process; a thread with a scoped policy finds its Target in the scope's view. A change of policy
+// points the handles to another view's targets, which may be an old one; a change of catalog, health or availability
+// starts a new epoch with new views.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dispatch/deployment.hpp"
+#include "policy/policy_stack.hpp"
+#include "resolve/catalog.hpp"
+#include "resolve/resolve.hpp"
+
+namespace opdock::core {
+
+class Host;
+struct Target;
+
+struct Link {
+    const Implementation *implementation;
+    Deployment *deployment;
+};
+
+struct Chain {
+    const CatalogOp *op;
+    DLDevice device;
+    std::vector<uint32_t> dtypes;
+    bool scoped = false; // under the scopes of a thread
+    Decision decision;
+    std::vector<Link> links; // what is left to try, in order
+    // Who served the last call; the log has a line when it changes.
+    mutable std::atomic<const Implementation *> serving{nullptr};
+};
+
+struct View {
+    View(const Catalog &of, uint64_t in_epoch, PolicyStack under, Policy as_one, size_t n_ops)
+        : catalog(of), epoch(in_epoch), policy(std::move(under)), flattened(std::move(as_one)), targets(n_ops) {}
+
+    const Catalog &catalog;
+    const uint64_t epoch;
+    const PolicyStack policy;
+    const Policy flattened; // two stacks that come to the same share a view
+    // By OpEntry::number; null until first needed.
+    mutable std::vector<std::atomic<const Target *>> targets;
+};
+
+// An op of a host. What a handle really is.
+struct OpEntry : opdock_handle {
+    std::string name;
+    Host *host = nullptr;
+    uint32_t number = 0; // within the host; `index` is unique in the process
+};
+
+struct Target : opdock_target {
+    uint64_t id = 0; // never used twice in a process
+    OpEntry *op = nullptr;
+    const View *view = nullptr;
+    std::vector<const Chain *> chains;
+
+    const Chain *find(DLDevice device, const std::vector<uint32_t> &dtypes) const {
+        for (const Chain *chain : chains) {
+            if (same_device(chain->device, device) && chain->dtypes == dtypes) {
+                return chain;
+            }
+        }
+        return nullptr;
+    }
+};
+
+} // namespace opdock::core

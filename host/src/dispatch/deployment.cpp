@@ -1,0 +1,138 @@
+#include "dispatch/deployment.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "host/host.hpp"
+#include "load/deferred_plugin.hpp"
+#include "load/plugin_call.hpp"
+
+namespace opdock::core {
+
+Deployment::Deployment(const Implementation &implementation, DLDevice device, const Host &host)
+    : implementation_(implementation), device_(device), host_(host) {}
+
+Deployment::~Deployment() = default;
+
+Availability Deployment::availability_before_use(const Implementation &implementation) {
+    if (const DeferredPlugin *plugin = implementation.deferred) {
+        const DeferredPlugin::Outcome *outcome = plugin->outcome();
+        if (outcome == nullptr) {
+            return {};
+        }
+        if (outcome->rejection) {
+            return {Availability::no, plugin->unavailable(*outcome->rejection)};
+        }
+    }
+    return {implementation.callbacks().available == nullptr ? Availability::yes : Availability::unknown, {}};
+}
+
+Availability Deployment::known_availability() const {
+    Availability before = availability_before_use(implementation_);
+    if (before.answer != Availability::unknown) {
+        return before;
+    }
+    const std::lock_guard lock(mutex_);
+    return availability_;
+}
+
+Availability Deployment::ask_availability() {
+    if (DeferredPlugin *plugin = implementation_.deferred) {
+        if (const Rejection *rejection = host_.open_plugin(*plugin)) {
+            return {Availability::no, plugin->unavailable(*rejection)};
+        }
+    }
+    const Callbacks &callbacks = implementation_.callbacks();
+    if (callbacks.available == nullptr) {
+        return {Availability::yes, {}};
+    }
+    const std::lock_guard asking(asking_);
+    Availability answer = known_availability();
+    if (answer.answer == Availability::unknown) {
+        answer.reason = host_.missing_device(device_);
+        answer.answer = Availability::no;
+        if (answer.reason.empty()) {
+            opdock_status status = host_.make_current(device_);
+            if (status == OPDOCK_OK) {
+                status = call_plugin([&] { return callbacks.available(&host_.api(), callbacks.user_data, device_); });
+            }
+            answer.answer = status == OPDOCK_OK ? Availability::yes : Availability::no;
+            answer.reason = take_message(status);
+        }
+        const std::lock_guard lock(mutex_);
+        availability_ = answer;
+    }
+    return answer;
+}
+
+void Deployment::forget_availability() {
+    const std::lock_guard lock(mutex_);
+    availability_ = {};
+}
+
+opdock_status Deployment::device_state(void **state, std::string *reason) {
+    *state = nullptr;
+    const Callbacks &callbacks = implementation_.callbacks();
+    if (callbacks.device_init == nullptr) {
+        return OPDOCK_OK;
+    }
+    const std::lock_guard asking(asking_);
+    if (!initialized_) {
+        const opdock_status status =
+            call_plugin([&] { return callbacks.device_init(&host_.api(), callbacks.user_data, device_, &state_); });
+        if (status != OPDOCK_OK) {
+            *reason = "device_init: " + take_message(status);
+            return status;
+        }
+        initialized_ = true;
+    }
+    *state = state_;
+    return OPDOCK_OK;
+}
+
+DeploymentTuning *Deployment::tuning() {
+    if (!has_read_tuning_.load(std::memory_order_acquire)) {
+        const std::lock_guard reading(reading_tuning_);
+        if (!has_read_tuning_.load(std::memory_order_relaxed)) {
+            tuning_ = host_.tuning_for(implementation_, device_);
+            has_read_tuning_.store(true, std::memory_order_release);
+        }
+    }
+    return tuning_.get();
+}
+
+void Deployment::finish() {
+    const std::lock_guard asking(asking_);
+    if (initialized_) {
+        initialized_ = false;
+        const Callbacks &callbacks = implementation_.callbacks();
+        host_.make_current(device_); // where that fails, what the state holds of the host is still given back
+        call_plugin([&] {
+            callbacks.device_fini(&host_.api(), callbacks.user_data, device_, state_);
+            return OPDOCK_OK;
+        });
+    }
+}
+
+bool Deployment::count_failure(const std::string &reason) {
+    const int32_t failures = consecutive_failures_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (failures < failure_limit || out_.exchange(true, std::memory_order_relaxed)) {
+        return false;
+    }
+    const std::lock_guard lock(mutex_);
+    out_reason_ = fmt::format("failed {} times in a row, last with: {}", failure_limit, reason);
+    return true;
+}
+
+std::string Deployment::out_reason() const {
+    const std::lock_guard lock(mutex_);
+    return out_reason_;
+}
+
+void Deployment::reset_health() {
+    const std::lock_guard lock(mutex_);
+    consecutive_failures_.store(0, std::memory_order_relaxed);
+    out_.store(false, std::memory_order_relaxed);
+    out_reason_.clear();
+}
+
+} // namespace opdock::core

@@ -1,0 +1,83 @@
+// An implementation on one device: whether it is available there, the state it made, how it has been doing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "load/registration.hpp"
+#include "resolve/resolve.hpp"
+
+namespace opdock::core {
+
+class DeploymentTuning;
+class Host;
+
+class Deployment {
+  public:
+    // After so many failures in a row an implementation leaves its op's chain on the device.
+    static constexpr int32_t failure_limit = 3;
+
+    Deployment(const Implementation &implementation, DLDevice device, const Host &host);
+    ~Deployment();
+
+    const Implementation &implementation() const { return implementation_; }
+    DLDevice device() const { return device_; }
+
+    // What is known before anybody asked on some device.
+    static Availability availability_before_use(const Implementation &implementation);
+    // What is known so far.
+    Availability known_availability() const;
+    // Asks the implementation if nobody has; at most once until forget_availability. Waits for a thread that is asking.
+    Availability ask_availability();
+    void forget_availability();
+
+    // The state device_init made, making it on first use. A status other than OPDOCK_OK comes with *reason and is asked
+    // again the next time.
+    opdock_status device_state(void **state, std::string *reason);
+    // What the tune file and the tuning database say of it here, read on first use. Null without knobs, and for a
+    // device that nothing is known of.
+    DeploymentTuning *tuning();
+    // Runs device_fini if device_init ran.
+    void finish();
+
+    // Counts a failure; true when it was the one that takes the implementation out of the chain.
+    bool count_failure(const std::string &reason);
+    void count_success() { consecutive_failures_.store(0, std::memory_order_relaxed); }
+    bool was_called() const { return called_.load(std::memory_order_relaxed); }
+    // Whether this is the first call of it on this device; true once.
+    bool is_first_call() {
+        return !called_.load(std::memory_order_relaxed) && !called_.exchange(true, std::memory_order_relaxed);
+    }
+    bool has_failures() const { return consecutive_failures_.load(std::memory_order_relaxed) != 0; }
+    bool is_out() const { return out_.load(std::memory_order_relaxed); }
+    std::string out_reason() const;
+    void reset_health();
+
+    // Calls served through memos that are gone; living memos keep their own count.
+    std::atomic<uint64_t> served_before{0};
+
+  private:
+    const Implementation &implementation_;
+    const DLDevice device_;
+    const Host &host_;
+
+    std::mutex asking_; // held while the plugin is asked; nothing else waits for it
+    bool initialized_ = false;
+    void *state_ = nullptr;
+
+    std::mutex reading_tuning_;
+    std::atomic<bool> has_read_tuning_{false};
+    std::unique_ptr<DeploymentTuning> tuning_;
+
+    mutable std::mutex mutex_; // of what follows; never held while the plugin's code runs
+    Availability availability_{};
+    std::string out_reason_;
+    std::atomic<int32_t> consecutive_failures_{0};
+    std::atomic<bool> out_{false};
+    std::atomic<bool> called_{false};
+};
+
+} // namespace opdock::core

@@ -1,0 +1,291 @@
+// call_target is the hot path; what it does and does not do is measured in tests/bench. Everything that happens once in
+// a while is a function of its own, so that the path stays straight.
+#include "dispatch/dispatch.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "dispatch/memo.hpp"
+#include "dispatch/quick_call.hpp"
+#include "dispatch/run_chain.hpp"
+#include "host/host.hpp"
+#include "signature/bind.hpp"
+#include "signature/layout.hpp"
+#include "text/error.hpp"
+
+namespace opdock::core {
+namespace {
+
+[[gnu::noinline]] opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) noexcept;
+
+// The calls of this thread, newest first.
+[[gnu::noinline]] opdock_status look_back(const Target &target, OpEntry &op, const opdock_args &args) {
+    ThreadState &thread = *opdock_thread_state;
+    Way &latest = thread.latest[op.index % ThreadState::n_latest];
+    const Memo *const tried = latest.target_id == target.id ? latest.memo : nullptr;
+    if (op.index < thread.n_slots && thread.slots[op.index] != nullptr) {
+        for (const Way way : thread.slots[op.index]->ways) { // a copy: the kernel may make calls of its own
+            opdock_status status = OPDOCK_OK;
+            if (way.target_id == target.id && way.memo != tried && way.memo->quick.attempt(*way.memo, args, &status)) {
+                latest = way;
+                return status;
+            }
+        }
+    }
+    return call_slowly(&target, op, args);
+}
+
+template<class Matching>
+opdock_status call_or_look_back(const Target &target, OpEntry &op, const opdock_args &args, Memo &memo) {
+    opdock_status status = OPDOCK_OK;
+    if (call_quickly<Matching>(memo, args, &status)) [[likely]] {
+        return status;
+    }
+    return look_back(target, op, args);
+}
+
+template<class Matching>
+bool attempt(Memo &memo, const opdock_args &args, opdock_status *status) {
+    return call_quickly<Matching>(memo, args, status);
+}
+
+template<class Matching>
+constexpr QuickWay quick_way_of() {
+    return {call_or_look_back<Matching>, attempt<Matching>};
+}
+
+// A thread without a state yet, with scopes, inside a kernel that calls another op, or with a message of an earlier
+// kernel's that is not about this call.
+[[gnu::noinline]] opdock_status call_in_context(OpEntry &op, const opdock_args &args) {
+    ThreadState *thread = opdock_thread_state;
+    if (thread == nullptr) {
+        return call_slowly(nullptr, op, args);
+    }
+    if ((thread->flags & ThreadState::spoken_to) != 0) {
+        thread->forget_message();
+    }
+    if ((thread->flags & ~ThreadState::scoped) != 0) {
+        return call_slowly(nullptr, op, args);
+    }
+    try {
+        const Target &target = op.host->target_of(op, *thread);
+        const Way &latest = thread->latest[op.index % ThreadState::n_latest];
+        return latest.target_id == target.id ? latest.memo->quick.call(target, op, args, *latest.memo)
+                                             : look_back(target, op, args);
+    } catch (...) {
+        return leave_current_exception();
+    }
+}
+
+} // namespace
+
+QuickWay quick_way(const Memo &memo) {
+    static constexpr uint32_t most_inputs = 4, most_outputs = 3;
+    static constexpr QuickWay usual_ways[most_outputs][most_inputs] = {
+        {quick_way_of<UsualCall<1, 1>>(), quick_way_of<UsualCall<2, 1>>(), quick_way_of<UsualCall<3, 1>>(),
+         quick_way_of<UsualCall<4, 1>>()},
+        {quick_way_of<UsualCall<1, 2>>(), quick_way_of<UsualCall<2, 2>>(), quick_way_of<UsualCall<3, 2>>(),
+         quick_way_of<UsualCall<4, 2>>()},
+        {quick_way_of<UsualCall<1, 3>>(), quick_way_of<UsualCall<2, 3>>(), quick_way_of<UsualCall<3, 3>>(),
+         quick_way_of<UsualCall<4, 3>>()},
+    };
+    const uint32_t n_outputs = memo.shape.n_tensors - memo.n_inputs;
+    const bool usual = memo.n_inputs >= 1 && memo.n_inputs <= most_inputs && n_outputs >= 1 &&
+                       n_outputs <= most_outputs && !memo.shape.signature->writes_inputs() &&
+                       std::none_of(memo.given.begin(), memo.given.end(), [](const auto &one) { return one.special; });
+    return usual ? usual_ways[n_outputs - 1][memo.n_inputs - 1] : quick_way_of<AnyCall>();
+}
+
+QuickWay no_quick_way() {
+    return {[](const Target &target, OpEntry &op, const opdock_args &args, Memo & /*memo*/) {
+                return look_back(target, op, args);
+            },
+            [](Memo & /*memo*/, const opdock_args & /*args*/, opdock_status * /*status*/) { return false; }};
+}
+
+opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_status status) noexcept {
+    try {
+        Pointers pointers{memo.data.data(), memo.attributes};
+        void *const *data = memo.data.data();
+        for (uint32_t i = 0; i < memo.shape.n_tensors; ++i) {
+            const uint32_t alias = memo.quick_tensors.at(i).alias;
+            pointers.aliased |= alias != i && data[i] != nullptr && data[i] == data[alias];
+        }
+        const opdock_args args = full_args(given);
+        Run run{memo.head->host, thread_state(), memo, args, pointers};
+        return run_chain(run, &status);
+    } catch (...) {
+        return leave_current_exception();
+    }
+}
+
+opdock_status call_target(const opdock_target *given, opdock_handle *handle, const opdock_args *args) {
+    const auto &target = static_cast<const Target &>(*given);
+    auto &op = static_cast<OpEntry &>(*handle);
+    ThreadState *thread = opdock_thread_state;
+    if (thread == nullptr || thread->flags != 0) [[unlikely]] {
+        return call_in_context(op, *args);
+    }
+    const Way &latest = thread->latest[handle->index % ThreadState::n_latest];
+    return latest.target_id == target.id ? latest.memo->quick.call(target, op, *args, *latest.memo)
+                                         : look_back(target, op, *args);
+}
+
+opdock_status leave_error(opdock_status status, std::string message) {
+    thread_state().forget_message();
+    thread_state().error = std::move(message);
+    return status;
+}
+
+opdock_status leave_current_exception() noexcept {
+    try {
+        try {
+            throw;
+        } catch (const Error &error) {
+            return leave_error(error.status(), error.what());
+        } catch (const std::bad_alloc &) {
+            return leave_error(OPDOCK_OUT_OF_MEMORY, "opdock ran out of memory");
+        } catch (const std::exception &exception) {
+            return leave_error(OPDOCK_INTERNAL_ERROR, std::string("opdock: ") + exception.what());
+        }
+    } catch (...) { // no memory even for the message
+        if (opdock_thread_state != nullptr) {
+            opdock_thread_state->error = "out of memory"; // so short that it needs none
+        }
+        return OPDOCK_OUT_OF_MEMORY;
+    }
+}
+
+namespace {
+
+bool is_pinned(const Host &host, const Way &way) {
+    return way.memo != nullptr && way.host_id == host.id() &&
+           std::any_of(way.memo->attempts.begin(), way.memo->attempts.end(),
+                       [](const auto &attempt) { return attempt->pins.load(std::memory_order_relaxed) != 0; });
+}
+
+// The memo of this thread for a call that was validated, made when there is none. `given` is what the caller gave,
+// `args` the same with all fields.
+Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target &target, const Bound &bound,
+               const opdock_args &given, const opdock_args &args, Pointers &pointers) {
+    Slot &slot = thread.slot(op.index);
+    for (size_t i = 0; i < Slot::n_ways; ++i) {
+        Way &way = slot.ways.at(i);
+        if (way.target_id == target.id && matches(*way.memo, given, pointers)) {
+            std::rotate(slot.ways.begin(), slot.ways.begin() + static_cast<std::ptrdiff_t>(i),
+                        slot.ways.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+            thread.latest[op.index % ThreadState::n_latest] = slot.ways.front();
+            return *slot.ways.front().memo;
+        }
+        pointers.aliased = false;
+    }
+    const Chain &chain = host.chain_for(target, bound.device, bound.dtypes);
+    // Publishing the chain gave the op a new target; remember the call under that one.
+    const Target &current = host.target_of(op, thread);
+    Memo &memo = host.adopt(std::make_unique<Memo>(chain, bound, args, given.struct_size, host));
+    // The oldest way goes, unless its kernel is further up this thread's stack. When all are, the slot is deeper than a
+    // kernel can nest: implementations never call themselves.
+    auto oldest = slot.ways.end() - 1;
+    while (oldest != slot.ways.begin() && is_pinned(host, *oldest)) {
+        --oldest;
+    }
+    if (oldest->memo != nullptr && oldest->host_id == host.id() && !is_pinned(host, *oldest)) {
+        host.release(oldest->memo);
+    }
+    std::rotate(slot.ways.begin(), oldest, oldest + 1);
+    slot.ways.front() = {current.find(bound.device, bound.dtypes) == &chain ? current.id : target.id, host.id(), &memo};
+    thread.latest[op.index % ThreadState::n_latest] = slot.ways.front();
+    return memo;
+}
+
+opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) noexcept {
+    try {
+        const opdock_args args = full_args(given);
+        Host &host = *op.host;
+        ThreadState &thread = thread_state();
+        if (target == nullptr) {
+            target = &host.target_of(op, thread);
+        }
+        const CatalogOp &declared = *target->view->catalog.find(op.name);
+        const Bound bound = bind(*declared.signature, args);
+        host.check_device(bound.device);
+        if (target->find(bound.device, bound.dtypes) == nullptr && host.is_capturing(bound.device, args.stream)) {
+            throw Error(OPDOCK_NOT_PREPARED,
+                        fmt::format("op '{}': the stream is being captured and the op was never "
+                                    "resolved for these dtypes; prepare the call before the capture",
+                                    op.name));
+        }
+        std::vector<void *> data(bound.tensors.size());
+        std::vector<opdock_value> attributes = bound.attributes;
+        Pointers pointers{data.data(), attributes.data()};
+        Memo &memo = memo_for(host, thread, op, *target, bound, given, args, pointers);
+        std::transform(bound.tensors.begin(), bound.tensors.end(), data.begin(), first_element);
+        attributes = bound.attributes;
+        for (size_t i = 0; i < attributes.size(); ++i) {
+            if (attributes[i].type == OPDOCK_VALUE_STRING || attributes[i].type == OPDOCK_VALUE_INTS) {
+                attributes[i] = memo.shape.attributes[i]; // the same, and there for as long as the problem
+            }
+        }
+        pointers.aliased = bound.writes_inputs && !declared.signature->writes_inputs();
+        Run run{host, thread, memo, args, pointers};
+        return run_chain(run);
+    } catch (...) {
+        return leave_current_exception();
+    }
+}
+
+// Marks the implementation that calls another op as active on this thread.
+class ActiveFrame {
+  public:
+    ActiveFrame(ThreadState &thread, Attempt &attempt)
+        : thread_(thread), attempt_(attempt), frame_{&attempt.implementation, thread.active} {
+        thread_.active = &frame_;
+        thread_.flags |= ThreadState::nested;
+        attempt_.pins.fetch_add(1, std::memory_order_relaxed);
+    }
+    ActiveFrame(const ActiveFrame &) = delete;
+    ActiveFrame &operator=(const ActiveFrame &) = delete;
+    ~ActiveFrame() {
+        attempt_.pins.fetch_sub(1, std::memory_order_relaxed);
+        thread_.active = frame_.previous;
+        if (thread_.active == nullptr) {
+            thread_.flags &= ~ThreadState::nested;
+        }
+    }
+
+  private:
+    ThreadState &thread_;
+    Attempt &attempt_;
+    Frame frame_;
+};
+
+} // namespace
+
+opdock_status call_from_kernel(const opdock_problem *from, const char *op, const opdock_args *args) {
+    opdock_status status = OPDOCK_OK;
+    try {
+        auto &attempt = *static_cast<Attempt *>(from->host_data);
+        const ActiveFrame frame(thread_state(), attempt);
+        status = call_slowly(nullptr, attempt.host.op(op), *args);
+    } catch (...) {
+        status = leave_current_exception();
+    }
+    if (status != OPDOCK_OK) {
+        leave_message(opdock_last_error()); // so that the kernel may return the status as it is
+    }
+    switch (status) { // the host's own statuses mean nothing to the caller of the kernel
+    case OPDOCK_UNKNOWN_OP:
+    case OPDOCK_NO_IMPLEMENTATION:
+    case OPDOCK_ALL_DROPPED:
+        return OPDOCK_UNSUPPORTED;
+    case OPDOCK_ALL_FAILED:
+        return OPDOCK_FAILED;
+    default:
+        return status >= OPDOCK_UNKNOWN_OP ? OPDOCK_FAILED_CLEAN : status;
+    }
+}
+
+} // namespace opdock::core

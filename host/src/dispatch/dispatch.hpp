@@ -1,0 +1,28 @@
+// One call, from the handle to the kernel's status.
+#pragma once
+
+#include <string>
+
+#include "dispatch/memo.hpp"
+#include "opdock/opdock.h"
+
+namespace opdock::core {
+
+// What every Target of a host has as its `call`.
+opdock_status call_target(const opdock_target *target, opdock_handle *handle, const opdock_args *args);
+
+// What takes calls that look like those of this memo, whose head is set.
+QuickWay quick_way(const Memo &memo);
+// What takes none.
+QuickWay no_quick_way();
+
+// A call from inside a kernel; `from` is the problem that kernel was given.
+opdock_status call_from_kernel(const opdock_problem *from, const char *op, const opdock_args *args);
+
+// Sets opdock_last_error and returns `status`.
+opdock_status leave_error(opdock_status status, std::string message);
+
+// The status and message of the exception in flight. Call it from a catch block.
+opdock_status leave_current_exception() noexcept;
+
+} // namespace opdock::core

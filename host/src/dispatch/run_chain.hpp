@@ -1,0 +1,32 @@
+// Trying the implementations of a chain, one after the other, until one serves the call.
+#pragma once
+
+#include "dispatch/memo.hpp"
+#include "load/thread_state.hpp"
+
+namespace opdock::core {
+
+// One call on the long way.
+struct Run {
+    Host &host;
+    ThreadState &thread;
+    Memo &memo;
+    const opdock_args &args; // with all fields
+    Pointers pointers;
+};
+
+// Whether the head of the chain serves calls and nothing else has happened: then there is nothing to note.
+inline bool serves_steadily(const Memo &memo, const Attempt &attempt) {
+    return memo.chain.serving.load(std::memory_order_relaxed) == &attempt.implementation &&
+           !attempt.deployment.has_failures();
+}
+
+inline void count_served(Attempt &attempt) {
+    // One writer, so no atomic addition is needed.
+    attempt.served.store(attempt.served.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+// With `head_status`, the first implementation was tried already and returned that. Throws Error when nothing serves.
+opdock_status run_chain(Run &run, const opdock_status *head_status = nullptr);
+
+} // namespace opdock::core

@@ -1,0 +1,92 @@
+#include "dispatch/workspace.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "host/host.hpp"
+#include "load/plugin_call.hpp"
+
+namespace opdock::core {
+namespace {
+
+constexpr uint64_t alignment = 256;
+
+} // namespace
+
+Workspace::Workspace(const Attempt &attempt, const opdock_args &args)
+    : host_(attempt.host), attempt_(attempt), args_(args) {}
+
+Workspace::~Workspace() {
+    if (!owned_) {
+        return;
+    }
+    const DLDevice device = attempt_.deployment.device();
+    const WorkspaceAllocator &allocator = host_.workspace();
+    if (allocator.free != nullptr) {
+        allocator.free(allocator.user_data, device, args_.stream, memory_);
+    } else {
+        call_plugin([&] {
+            const opdock_device &table = provider_->table;
+            return table.free(&host_.api(), table.user_data, device.device_id, args_.stream, memory_);
+        });
+    }
+}
+
+opdock_status Workspace::provide(std::string *reason) {
+    const uint64_t needed = attempt_.workspace_size;
+    if (needed == 0) {
+        return OPDOCK_OK;
+    }
+    if (args_.workspace == nullptr) {
+        return allocate(reason);
+    }
+    const std::string &impl_id = attempt_.implementation.impl_id;
+    if (args_.workspace_size < needed) {
+        *reason = fmt::format("the workspace given has {} bytes; '{}' needs {}", args_.workspace_size, impl_id, needed);
+        return OPDOCK_INVALID_ARGUMENT;
+    }
+    if (reinterpret_cast<uintptr_t>(args_.workspace) % alignment != 0) {
+        *reason =
+            fmt::format("the workspace given is at {}; it has to be aligned to {} bytes", args_.workspace, alignment);
+        return OPDOCK_INVALID_ARGUMENT;
+    }
+    memory_ = args_.workspace;
+    return OPDOCK_OK;
+}
+
+opdock_status Workspace::allocate(std::string *reason) {
+    const DLDevice device = attempt_.deployment.device();
+    const uint64_t bytes = attempt_.workspace_size;
+    const WorkspaceAllocator &allocator = host_.workspace();
+    opdock_status status = OPDOCK_OUT_OF_MEMORY;
+    std::string why;
+    if (allocator.allocate != nullptr) {
+        memory_ = allocator.allocate(allocator.user_data, device, args_.stream, bytes);
+        why = "the program's allocator gave none";
+    } else if (host_.is_capturing(device, args_.stream)) {
+        // The graph would write to memory that went back to the provider when it was captured.
+        *reason = fmt::format("it needs a workspace of {} bytes, and the stream is being captured: the caller has to "
+                              "give one that lives as long as the graph (opdock_args.workspace)",
+                              bytes);
+        return OPDOCK_INVALID_ARGUMENT;
+    } else if ((provider_ = find_provider(host_.catalog().providers, device.device_type)) != nullptr) {
+        const opdock_device &table = provider_->table;
+        const opdock_status returned = call_plugin([&] {
+            return table.allocate(&host_.api(), table.user_data, device.device_id, args_.stream, bytes, &memory_);
+        });
+        if (returned != OPDOCK_OK) {
+            memory_ = nullptr;
+            status = returned;
+        }
+        why = take_message(returned);
+    } else {
+        why = "no plugin provides memory of this kind of device";
+    }
+    if (memory_ == nullptr) {
+        *reason = fmt::format("no memory for a workspace of {} bytes: {}", bytes, why);
+        return status;
+    }
+    owned_ = true;
+    return OPDOCK_OK;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,227 @@
+#include "files/database.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <SQLiteCpp/Exception.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <spdlog/fmt/fmt.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "files/own_folder.hpp"
+
+namespace opdock::core {
+namespace {
+
+constexpr int busy_milliseconds = 2000;
+
+std::mutex &turns() {
+    static auto *const mutex = new std::mutex; // never freed: threads may end after main returned
+    return *mutex;
+}
+
+std::unique_lock<std::mutex> take_turn() {
+    static const int once = pthread_atfork([] { turns().lock(); }, [] { turns().unlock(); }, [] { turns().unlock(); });
+    (void)once;
+    return std::unique_lock(turns());
+}
+
+bool is_on_network(const std::string &path) {
+    // linux/magic.h and the sources of filesystems that are not in the kernel's tree.
+    constexpr std::array<unsigned long, 11> types = {
+        0x6969,     // NFS
+        0x517B,     // SMB
+        0xFF534D42, // CIFS
+        0xFE534D42, // SMB2
+        0x5346414F, // AFS
+        0x00C36400, // Ceph
+        0x01021997, // 9P
+        0x65735546, // FUSE: sshfs and others
+        0x0BD00BD0, // Lustre
+        0x47504653, // GPFS
+        0x19830326, // BeeGFS
+    };
+    struct statfs status = {};
+    if (statfs(path.c_str(), &status) != 0) {
+        return false;
+    }
+    const auto type = static_cast<unsigned long>(status.f_type) & 0xFFFFFFFFul;
+    return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+// The file as SQLite, which is told to follow no links, takes it: the folder may lie behind one.
+std::string without_links(const std::string &path) {
+    const std::filesystem::path file(path);
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::canonical(file.parent_path(), error);
+    return error ? path : (folder / file.filename()).string();
+}
+
+// A file that somebody else may write says what they want it to say.
+void check_owner(const std::string &path) {
+    struct stat status = {};
+    if (::stat(path.c_str(), &status) != 0) {
+        return; // not there yet
+    }
+    if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        throw DatabaseError(fmt::format("'{}' belongs to somebody else, or others may write to it", path));
+    }
+}
+
+enum class Content { wanted, nothing, other };
+
+// In one transaction: another process may be making the file.
+Content content_of(SQLite::Database &database, const DatabaseFormat &format) {
+    const Transaction transaction(database, false);
+    if (database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0) {
+        return Content::nothing;
+    }
+    const bool wanted = database.execAndGet("PRAGMA application_id").getInt() == format.application &&
+                        database.execAndGet("PRAGMA user_version").getInt() == format.version;
+    return wanted ? Content::wanted : Content::other;
+}
+
+void fill(SQLite::Database &database, const std::string &path, const DatabaseFormat &format) {
+    ::chmod(path.c_str(), 0600);
+    database.exec(is_on_network(path) ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL");
+    Transaction transaction(database, true);
+    if (database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0) { // else another process was quicker
+        database.exec(format.schema);
+        database.exec(fmt::format("PRAGMA application_id = {}", format.application));
+        database.exec(fmt::format("PRAGMA user_version = {}", format.version));
+    }
+    transaction.commit();
+}
+
+// Nothing when the file holds something else.
+std::unique_ptr<SQLite::Database> try_open(const std::string &path, const DatabaseFormat &format) {
+    auto database = std::make_unique<SQLite::Database>(
+        path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOFOLLOW, busy_milliseconds);
+    Content content = content_of(*database, format);
+    if (content == Content::nothing) {
+        fill(*database, path, format);
+        content = content_of(*database, format);
+    }
+    return content == Content::wanted ? std::move(database) : nullptr;
+}
+
+} // namespace
+
+Transaction::Transaction(SQLite::Database &database, bool immediate) : database_(database) {
+    database_.exec(immediate ? "BEGIN IMMEDIATE" : "BEGIN");
+}
+
+Transaction::~Transaction() {
+    if (open_) {
+        (void)sqlite3_exec(database_.getHandle(), "ROLLBACK", nullptr, nullptr, nullptr); // closing does it too
+    }
+}
+
+void Transaction::commit() {
+    database_.exec("COMMIT");
+    open_ = false;
+}
+
+bool is_damage(const SQLite::Exception &error) {
+    const int code = error.getErrorCode() & 0xff;
+    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+}
+
+namespace {
+
+bool reads_to_its_end(const std::string &path) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (descriptor < 0) {
+        return false;
+    }
+    std::array<char, 16384> piece{};
+    ssize_t got = 0;
+    do {
+        got = ::read(descriptor, piece.data(), piece.size());
+    } while (got > 0 || (got < 0 && errno == EINTR));
+    ::close(descriptor);
+    return got == 0;
+}
+
+bool is_whole(const std::string &path) {
+    try {
+        SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_NOFOLLOW, busy_milliseconds);
+        return database.execAndGet("PRAGMA quick_check(1)").getString() == "ok";
+    } catch (const SQLite::Exception &error) {
+        return !is_damage(error);
+    }
+}
+
+void set_aside(const std::string &path) {
+    for (const char *suffix : {"", "-wal", "-shm", "-journal"}) {
+        const std::string from = path + suffix;
+        const std::string to = path + ".damaged" + suffix;
+        if (std::rename(from.c_str(), to.c_str()) != 0) {
+            (void)std::remove(to.c_str()); // not one of before
+        }
+    }
+}
+
+void set_aside_if_damaged(const std::string &path) {
+    if (reads_to_its_end(path) && !is_whole(path)) {
+        set_aside(path);
+    }
+}
+
+} // namespace
+
+void set_aside_damaged(const std::string &path) {
+    const std::unique_lock turn = take_turn();
+    set_aside_if_damaged(without_links(path));
+}
+
+OpenDatabase open_database(const std::string &named, const DatabaseFormat &format) {
+    std::unique_lock turn = take_turn();
+    // The file alone would not do: SQLite also believes the journals that lie beside it.
+    const std::string fault = make_own_folder(std::filesystem::path(named).parent_path().string());
+    if (!fault.empty()) {
+        throw DatabaseError(fault);
+    }
+    const std::string path = without_links(named);
+    check_owner(path);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_milliseconds);
+    for (int attempt = 0;; ++attempt) {
+        try {
+            if (auto database = try_open(path, format)) {
+                database->exec("PRAGMA synchronous = NORMAL");
+                return {std::move(turn), std::move(database)};
+            }
+            if (attempt == 0) {
+                set_aside(path); // another's, or another version's
+                continue;
+            }
+        } catch (const SQLite::Exception &error) {
+            // Changing the kind of journal does not wait for others by itself.
+            if ((error.getErrorCode() & 0xff) == SQLITE_BUSY && std::chrono::steady_clock::now() < deadline) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                --attempt;
+                continue;
+            }
+            if (!is_damage(error)) {
+                throw DatabaseError(fmt::format("'{}' cannot be used: {}", path, error.what()));
+            }
+        }
+        if (attempt > 0) {
+            throw DatabaseError(fmt::format("'{}' is damaged and cannot be set aside, or cannot be read", path));
+        }
+        set_aside_if_damaged(path);
+    }
+}
+
+} // namespace opdock::core

@@ -1,0 +1,92 @@
+#include "files/held_directory.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "files/reject.hpp"
+
+namespace opdock::core {
+
+namespace {
+
+std::string folder_of(const std::filesystem::path &file) {
+    if (file.is_relative()) {
+        return folder_of(std::filesystem::absolute(file));
+    }
+    return file.native().substr(0, std::max<std::size_t>(1, file.native().rfind('/')));
+}
+
+bool are_same(int descriptor, int other) {
+    struct stat one = {};
+    struct stat two = {};
+    return ::fstat(descriptor, &one) == 0 && ::fstat(other, &two) == 0 && one.st_dev == two.st_dev &&
+           one.st_ino == two.st_ino;
+}
+
+} // namespace
+
+std::string HeldDirectory::name_for_loader(const std::string &file) const {
+    return fmt::format("/proc/self/fd/{}/{}", descriptor_.get(), file);
+}
+
+HeldDirectoryPtr HeldDirectories::of(const std::filesystem::path &file) {
+    const std::string path = folder_of(file);
+    std::weak_ptr<const HeldDirectory> &slot = held_[path];
+    if (HeldDirectoryPtr held = slot.lock()) {
+        return held;
+    }
+    Descriptor descriptor(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (descriptor.get() < 0) {
+        const int code = errno;
+        held_.erase(path);
+        throw Rejected(code == ENOENT || code == ENOTDIR ? RejectCode::not_found : RejectCode::unreadable,
+                       fmt::format("the folder '{}' cannot be opened: {}.\nCheck the path and its permissions.", path,
+                                   std::generic_category().message(code)));
+    }
+    HeldDirectoryPtr held = KeptDirectory::find(path, descriptor.get());
+    if (held == nullptr) {
+        held = std::make_shared<const HeldDirectory>(std::move(descriptor), path);
+    }
+    slot = held;
+    return held;
+}
+
+struct KeptDirectory::Kept {
+    HeldDirectoryPtr directory;
+    Kept *older;
+};
+
+std::atomic<KeptDirectory::Kept *> KeptDirectory::newest{nullptr};
+
+KeptDirectory::KeptDirectory(HeldDirectoryPtr directory)
+    : kept_(std::make_unique<Kept>(Kept{std::move(directory), nullptr})) {}
+
+KeptDirectory::~KeptDirectory() = default;
+
+void KeptDirectory::keep() noexcept {
+    for (const Kept *one = newest.load(); one != nullptr; one = one->older) {
+        if (one->directory == kept_->directory) {
+            return;
+        }
+    }
+    Kept *const kept = kept_.release();
+    kept->older = newest.load();
+    while (!newest.compare_exchange_weak(kept->older, kept)) {
+    }
+}
+
+HeldDirectoryPtr KeptDirectory::find(const std::string &path, int descriptor) {
+    for (const Kept *one = newest.load(); one != nullptr; one = one->older) {
+        if (one->directory->path() == path && are_same(one->directory->descriptor(), descriptor)) {
+            return one->directory;
+        }
+    }
+    return nullptr;
+}
+
+} // namespace opdock::core

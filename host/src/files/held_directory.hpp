@@ -1,0 +1,66 @@
+// A folder that is held open, from the moment a plugin in it is judged until the plugin is loaded.
+//
+// The dynamic loader is given names in it through /proc/self/fd, so that $ORIGIN means the folder and nobody can put
+// another in its place.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "files/descriptor.hpp"
+
+namespace opdock::core {
+
+class HeldDirectory {
+  public:
+    HeldDirectory(Descriptor descriptor, std::string path)
+        : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
+
+    int descriptor() const { return descriptor_.get(); }
+    const std::string &path() const { return path_; }
+    // "/proc/self/fd/9/libacme.so"
+    std::string name_for_loader(const std::string &file) const;
+
+  private:
+    Descriptor descriptor_;
+    std::string path_;
+};
+
+using HeldDirectoryPtr = std::shared_ptr<const HeldDirectory>;
+
+// One descriptor for each folder in use, however many plugins lie in it; one that is kept for good serves every host.
+class HeldDirectories {
+  public:
+    // The folder a file lies in. Throws Rejected.
+    HeldDirectoryPtr of(const std::filesystem::path &file);
+
+  private:
+    std::map<std::string, std::weak_ptr<const HeldDirectory>> held_; // by path
+};
+
+// For good: the loader remembers the name of what it loaded, and another folder's descriptor with the same number would
+// give it the wrong plugin.
+class KeptDirectory {
+  public:
+    // Takes what keeping needs, so that it cannot fail once the plugin is there.
+    explicit KeptDirectory(HeldDirectoryPtr directory);
+    ~KeptDirectory();
+    KeptDirectory(const KeptDirectory &) = delete;
+    KeptDirectory &operator=(const KeptDirectory &) = delete;
+
+    void keep() noexcept;
+
+    // The folder of this path and descriptor when it is kept already, or null.
+    static HeldDirectoryPtr find(const std::string &path, int descriptor);
+
+  private:
+    struct Kept;
+    static std::atomic<Kept *> newest; // a list without a lock, which a forked child could inherit
+    std::unique_ptr<Kept> kept_;
+};
+
+} // namespace opdock::core

@@ -1,0 +1,50 @@
+#include "files/own_folder.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace opdock::core {
+
+std::string fault_of_own_folder(const std::string &folder) {
+    struct stat status = {};
+    if (::stat(folder.c_str(), &status) != 0) {
+        return {};
+    }
+    if (status.st_uid != ::geteuid()) {
+        return fmt::format("the folder '{}' belongs to user {}, and not to user {}, who runs this process", folder,
+                           status.st_uid, ::geteuid());
+    }
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return fmt::format("others may write to the folder '{}' (mode {:04o}); delete it, or run `chmod 700` if nobody "
+                           "did",
+                           folder, status.st_mode & 07777u);
+    }
+    return {};
+}
+
+// The mode is given when it is made, and not after: in between others could put something into it.
+std::string make_own_folder(const std::string &folder) {
+    for (std::size_t end = 0; end != folder.size();) {
+        end = std::min(folder.find('/', end + 1), folder.size());
+        const std::string part = folder.substr(0, end);
+        if (::mkdir(part.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
+            const int code = errno;
+            struct stat status = {}; // a read-only disk says so before it says that the folder is there
+            if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+                return fmt::format("the folder '{}' cannot be made: {}", folder, std::generic_category().message(code));
+            }
+        }
+    }
+    struct stat status = {};
+    if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+        return fmt::format("'{}' is no folder", folder);
+    }
+    return fault_of_own_folder(folder);
+}
+
+} // namespace opdock::core

@@ -1,0 +1,43 @@
+// The file of a plugin while it is judged.
+//
+// Read with pread through one descriptor and never mapped, so that a file that shrinks meanwhile is an error and not a
+// SIGBUS.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "files/descriptor.hpp"
+#include "files/file_identity.hpp"
+#include "files/held_directory.hpp"
+
+namespace opdock::core {
+
+// A regular file, open for reading. Throws Rejected when it is none or cannot be read.
+class PluginFile {
+  public:
+    explicit PluginFile(const std::filesystem::path &path);
+    PluginFile(const HeldDirectory &directory, const std::string &name);
+
+    // Without its folders, as messages name it.
+    const std::string &name() const { return name_; }
+    std::uint64_t size() const { return identity_.size; }
+    const FileIdentity &identity() const { return identity_; }
+    // Whether it was written to, or given other permissions, since it was opened.
+    bool is_changed() const;
+
+    // Fills all of `bytes`.
+    void read(std::uint64_t offset, std::span<std::byte> bytes) const;
+
+  private:
+    PluginFile(int directory, const char *path, std::string name);
+
+    std::string name_;
+    Descriptor descriptor_;
+    FileIdentity identity_;
+};
+
+} // namespace opdock::core

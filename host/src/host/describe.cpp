@@ -1,0 +1,300 @@
+// What a host tells people and tools, as JSON. Only explain() asks plugins anything: describing opens none.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
+
+#include "host/host.hpp"
+#include "opdock_version.hpp"
+#include "signature/dtype.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+using nlohmann::json;
+
+const char *status_text(PluginRecord::Status status) {
+    switch (status) {
+    case PluginRecord::Status::loaded:
+        return "loaded";
+    case PluginRecord::Status::rejected:
+        return "rejected";
+    default:
+        return "skipped";
+    }
+}
+
+const char *answer_text(Availability::Answer answer) {
+    switch (answer) {
+    case Availability::yes:
+        return "yes";
+    case Availability::no:
+        return "no";
+    default:
+        return "unknown";
+    }
+}
+
+std::string tuple_text(const std::vector<uint32_t> &dtypes) {
+    std::string text;
+    for (const uint32_t dtype : dtypes) {
+        text += (text.empty() ? "" : ",") + dtype_name(dtype);
+    }
+    return text;
+}
+
+// Every tuple of dtypes that the signature allows, in the order in which it lists them.
+std::vector<std::vector<uint32_t>> all_tuples(const Signature &signature) {
+    std::vector<std::vector<uint32_t>> tuples = {{}};
+    for (const std::vector<uint32_t> &allowed : signature.allowed_dtypes) {
+        std::vector<std::vector<uint32_t>> longer;
+        for (const std::vector<uint32_t> &tuple : tuples) {
+            for (const uint32_t dtype : allowed) {
+                longer.push_back(tuple);
+                longer.back().push_back(dtype);
+            }
+        }
+        tuples = std::move(longer);
+    }
+    return tuples;
+}
+
+json dtypes_json(const Implementation &implementation, const Signature &signature) {
+    json list = json::array();
+    for (const auto &tuple : implementation.dtypes.empty() ? all_tuples(signature) : implementation.dtypes) {
+        list.push_back(tuple_text(tuple));
+    }
+    return list;
+}
+
+std::vector<uint32_t> parse_tuple(std::string_view text, const Signature &signature) {
+    std::vector<uint32_t> tuple;
+    for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find(',', begin), text.size());
+        const std::string_view name = text.substr(begin, end - begin);
+        const std::optional<uint32_t> dtype = parse_dtype(name);
+        if (!dtype) {
+            throw Error(OPDOCK_INVALID_ARGUMENT,
+                        fmt::format("'{}' is no dtype; expected " OPDOCK_DTYPE_NAMES ", separated by commas", name));
+        }
+        tuple.push_back(*dtype);
+        begin = end + 1;
+    }
+    const size_t variables = signature.dtype_variables.size();
+    if (tuple.size() == 1 && variables > 1) {
+        tuple.resize(variables, tuple.front()); // one for all
+    }
+    if (tuple.size() != variables) {
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    fmt::format("dtypes '{}': op '{}' has {} dtype variables", text, signature.name, variables));
+    }
+    return tuple;
+}
+
+// Why a plugin that was taken could not be opened later; null when it could, or was not tried.
+const Rejection *rejection_since(const PluginRecord &plugin) {
+    const DeferredPlugin::Outcome *outcome = plugin.deferred ? plugin.deferred->outcome() : nullptr;
+    return outcome != nullptr && outcome->rejection ? &*outcome->rejection : nullptr;
+}
+
+} // namespace
+
+json Host::describe() const {
+    const Catalog &now = catalog();
+    json plugins = json::array();
+    for (const PluginRecord &plugin : now.plugins) {
+        const Rejection *refused = rejection_since(plugin);
+        std::vector<std::string> warnings = plugin.warnings;
+        if (plugin.status == PluginRecord::Status::loaded) {
+            const std::vector<std::string> &wrong = plugin_tuning(plugin.id).problems();
+            warnings.insert(warnings.end(), wrong.begin(), wrong.end());
+        }
+        plugins.push_back({{"id", plugin.id},
+                           {"version", plugin.version},
+                           {"vendor", plugin.vendor},
+                           {"path", plugin.path},
+                           {"requested", plugin.requested},
+                           {"status", status_text(refused ? PluginRecord::Status::rejected : plugin.status)},
+                           {"code", refused ? code_text(refused->code) : plugin.code},
+                           {"reason", refused ? refused->message : plugin.reason},
+                           {"warnings", warnings}});
+    }
+    json paths = json::array();
+    for (const SearchPath &path : paths_) {
+        paths.push_back({{"path", path.path}, {"origin", path.origin}});
+    }
+    json problems = json::array();
+    for (const SearchProblem &problem : problems_) {
+        problems.push_back({{"message", problem.message}, {"requested", problem.requested}, {"taken", problem.taken}});
+    }
+    const PolicyStack policy = effective_policy();
+    json ops = json::array();
+    for (const auto &[name, op] : now.ops) {
+        ops.push_back(describe_op(now, *op, policy));
+    }
+    return {{"schema", "opdock.plugin-ls/1"},
+            {"host", {{"version", version}, {"abi", {{"major", OPDOCK_ABI_MAJOR}, {"minor", OPDOCK_ABI_MINOR}}}}},
+            {"policy", policy_json(policy.flattened())},
+            {"paths", std::move(paths)},
+            {"problems", std::move(problems)},
+            {"plugins", std::move(plugins)},
+            {"ops", std::move(ops)}};
+}
+
+json Host::describe_devices() const {
+    json devices = json::array();
+    const Catalog &now = catalog();
+    for (const auto &provider : now.providers) {
+        const DeviceCount count = device_count(*provider);
+        if (!count.reason.empty()) {
+            devices.push_back({{"kind", provider->kind}, {"problem", count.reason}});
+        }
+        for (int32_t i = 0; i < count.count; ++i) {
+            const DLDevice device{static_cast<DLDeviceType>(provider->table.dl_device_type), i};
+            json one = {{"device", device_text(now.providers, device)}, {"kind", provider->kind}};
+            if (const opdock_device_properties *properties = device_properties(device)) {
+                one.update({{"name", properties->name},
+                            {"architecture", properties->architecture},
+                            {"driver", properties->driver},
+                            {"uuid", properties->uuid},
+                            {"memory", properties->memory},
+                            {"compute_units", properties->compute_units},
+                            {"warp_size", properties->warp_size},
+                            {"shared_memory", properties->shared_memory},
+                            {"cache", properties->cache}});
+            } else {
+                one["problem"] = "its provider does not say what it is";
+            }
+            devices.push_back(std::move(one));
+        }
+    }
+    return devices;
+}
+
+json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const {
+    std::vector<const Implementation *> sorted;
+    std::set<std::string> kinds; // folded
+    for (const auto &implementation : op.implementations) {
+        sorted.push_back(implementation.get());
+        kinds.insert(folded(implementation->device));
+    }
+    std::sort(sorted.begin(), sorted.end(), [](const auto *a, const auto *b) { return a->impl_id < b->impl_id; });
+    json implementations = json::array();
+    for (const Implementation *implementation : sorted) {
+        const Availability availability = known_availability(now, *implementation);
+        implementations.push_back({{"impl_id", implementation->impl_id},
+                                   {"kind", kind_name(implementation->kind)},
+                                   {"vendor", implementation->vendor},
+                                   {"priority", implementation->priority},
+                                   {"device", implementation->device},
+                                   {"dtypes", dtypes_json(*implementation, *implementation->form)},
+                                   {"available", answer_text(availability.answer)},
+                                   {"reason", availability.reason},
+                                   {"plugin", implementation->plugin}});
+    }
+    json chains = json::array();
+    for (const std::string &kind : kinds) {
+        const std::optional<DLDevice> first = find_device(now.providers, kind);
+        if (!first) {
+            continue; // of a kind that nobody provides there is no device, and so no chain
+        }
+        const DLDevice device = *first;
+        // Tuples with the same chain share a row.
+        std::vector<std::pair<std::vector<std::string>, json>> rows;
+        for (const std::vector<uint32_t> &tuple : all_tuples(*op.signature)) {
+            const Decision decision = decide(op, policy, listing_key(now, device, tuple), device);
+            std::vector<std::string> chain;
+            for (const Kept &kept : decision.chain) {
+                chain.push_back(kept.impl_id);
+            }
+            if (chain.empty()) {
+                continue;
+            }
+            auto row = std::find_if(rows.begin(), rows.end(), [&](const auto &known) { return known.first == chain; });
+            if (row == rows.end()) {
+                row = rows.insert(rows.end(), {std::move(chain), json::array()});
+            }
+            row->second.push_back(tuple_text(tuple));
+        }
+        for (auto &[chain, dtypes] : rows) {
+            chains.push_back({{"device", kind}, {"dtypes", std::move(dtypes)}, {"chain", chain}});
+        }
+    }
+    return {{"op", op.name},
+            {"signature", op.signature->text},
+            {"implementations", std::move(implementations)},
+            {"chains", std::move(chains)}};
+}
+
+Availability Host::known_availability(const Catalog &now, const Implementation &implementation) const {
+    if (const DeferredPlugin *plugin = implementation.deferred) {
+        const DeferredPlugin::Outcome *outcome = plugin->outcome();
+        if (outcome != nullptr && outcome->rejection) {
+            return {Availability::no, plugin->unavailable(*outcome->rejection)};
+        }
+    }
+    if (implementation.callbacks().available == nullptr) {
+        return {Availability::yes, {}};
+    }
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    Availability answer;
+    for (const auto &[key, deployment] : book.deployments) {
+        if (key.first == &implementation &&
+            same_name(device_kind(now.providers, key.second.first), implementation.device)) {
+            const Availability here = deployment->known_availability();
+            if (here.answer == Availability::yes || answer.answer == Availability::unknown) {
+                answer = here;
+            }
+        }
+    }
+    return answer;
+}
+
+json Host::explain(std::string_view op_name, const char *device_name, const char *dtypes,
+                   const PolicyPtr &given) const {
+    const Catalog &now = catalog();
+    (void)op(op_name); // an unknown one throws
+    const CatalogOp &declared = *now.find(op_name);
+    const DLDevice device = parse_device(now.providers, device_name != nullptr ? device_name : "cpu:0");
+    PolicyStack policy = effective_policy();
+    if (given != nullptr) {
+        policy.scopes.push_back(given);
+    }
+    std::optional<std::vector<uint32_t>> tuple;
+    if (dtypes != nullptr) {
+        tuple = parse_tuple(dtypes, *declared.signature);
+    }
+    const Key key = key_for(now, device, tuple ? &*tuple : nullptr);
+    for (const auto &implementation : declared.implementations) {
+        if (same_name(implementation->device, key.device_kind)) {
+            deployment_of(*implementation, device).ask_availability();
+        }
+    }
+    const Decision decision = decide(declared, policy, key, device);
+    json chain = json::array();
+    json kept = json::array();
+    for (const Kept &one : decision.chain) {
+        chain.push_back(one.impl_id);
+        kept.push_back({{"impl_id", one.impl_id}, {"rule", one.rule}});
+    }
+    json dropped = json::array();
+    for (const Dropped &one : decision.dropped) {
+        dropped.push_back({{"impl_id", one.impl_id}, {"rule", rule_name(one.rule)}, {"reason", one.reason}});
+    }
+    return {{"op", declared.name},
+            {"device", device_text(now.providers, device)},
+            {"dtypes", tuple ? json(tuple_text(*tuple)) : json()},
+            {"strict", decision.policy.strict},
+            {"order", order_text(decision.policy.order)},
+            {"order_source", decision.policy.order_source},
+            {"chain", std::move(chain)},
+            {"kept", std::move(kept)},
+            {"dropped", std::move(dropped)}};
+}
+
+} // namespace opdock::core

@@ -1,0 +1,246 @@
+// What a running host is told by its calls: who served, who failed, which memory is whose.
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "host/host.hpp"
+#include "load/plugin_call.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+
+const DeviceProvider *Host::provider_to_enter(DLDevice device) const {
+    return device.device_type == kDLCPU ? nullptr : find_provider(catalog().providers, device.device_type);
+}
+
+DeviceCount Host::device_count(const DeviceProvider &provider) const {
+    Ledger &book = ledger();
+    {
+        const std::lock_guard lock(book.mutex);
+        const auto known = book.device_counts.find(&provider);
+        if (known != book.device_counts.end()) {
+            return known->second;
+        }
+    }
+    DeviceCount found;
+    const opdock_status status =
+        call_plugin([&] { return provider.table.count(&table_->api, provider.table.user_data, &found.count); });
+    if (status != OPDOCK_OK) {
+        found = {0, fmt::format(" ({})", take_message(status))};
+    }
+    const std::lock_guard lock(book.mutex);
+    return book.device_counts.try_emplace(&provider, std::move(found)).first->second;
+}
+
+opdock_status Host::make_current(DLDevice device) const {
+    const DeviceProvider *provider = provider_to_enter(device);
+    if (provider == nullptr) {
+        return OPDOCK_OK;
+    }
+    const opdock_status status = call_plugin(
+        [&] { return provider->table.make_current(&table_->api, provider->table.user_data, device.device_id); });
+    if (status != OPDOCK_OK) {
+        std::string said;
+        said.swap(thread_state().message);
+        leave_message("make_current: ", said.empty() ? "it gave no reason" : said.c_str());
+    }
+    return status;
+}
+
+bool Host::is_capturing(DLDevice device, void *stream) const {
+    const DeviceProvider *provider = provider_to_enter(device);
+    if (provider == nullptr) {
+        return false;
+    }
+    int32_t capturing = 0;
+    const opdock_status status = call_plugin([&] {
+        return provider->table.stream_is_capturing(&table_->api, provider->table.user_data, device.device_id, stream,
+                                                   &capturing);
+    });
+    return status == OPDOCK_OK && capturing != 0;
+}
+
+Memo &Host::adopt(std::unique_ptr<Memo> memo) {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    Memo *address = memo.get();
+    book.memos.emplace(address, std::move(memo));
+    return *address;
+}
+
+void Host::release(Memo *memo) {
+    Ledger &book = ledger();
+    std::unique_ptr<Memo> gone; // destroyed without the lock: its plans are the plugins'
+    {
+        const std::lock_guard lock(book.mutex);
+        const auto found = book.memos.find(memo);
+        if (found == book.memos.end()) {
+            return;
+        }
+        gone = std::move(found->second);
+        book.memos.erase(found);
+        for (const auto &attempt : gone->attempts) {
+            attempt->deployment.served_before.fetch_add(attempt->served.load(std::memory_order_relaxed),
+                                                        std::memory_order_relaxed);
+        }
+    }
+}
+
+void Host::note_serving(const Chain &chain, const Implementation &implementation, std::span<const Failure> failures) {
+    if (chain.serving.exchange(&implementation, std::memory_order_relaxed) == &implementation) {
+        return;
+    }
+    std::string before;
+    {
+        Ledger &book = ledger();
+        const std::lock_guard lock(book.mutex);
+        std::string &serving = book.serving[{chain.op->name, chain.scoped}];
+        before = serving;
+        serving = implementation.impl_id;
+    }
+    if (before == implementation.impl_id) {
+        return;
+    }
+    std::string what = fmt::format("kind={}", kind_name(implementation.kind));
+    if (!implementation.vendor.empty()) {
+        what += ", vendor=" + implementation.vendor;
+    }
+    std::string why;
+    for (const Failure &failure : failures) {
+        why += fmt::format("{} '{}': {}", why.empty() ? " after" : ";", failure.impl_id, failure.outcome);
+    }
+    if (before.empty()) {
+        log_.info(fmt::format("Op '{}' using '{}' ({}){}", chain.op->name, implementation.impl_id, what, why));
+    } else {
+        log_.info(fmt::format("Op '{}' switched from '{}' to '{}' ({}){}", chain.op->name, before,
+                              implementation.impl_id, what, why));
+    }
+}
+
+void Host::drop_failed(const Chain &chain, const Deployment &deployment) {
+    log_.warning(fmt::format("Op '{}': '{}' leaves the chain on {}: {}. reset_health brings it back.", chain.op->name,
+                             deployment.implementation().impl_id, device_text(catalog().providers, chain.device),
+                             deployment.out_reason()));
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    publish(book, true);
+}
+
+void Host::lose_device(DLDevice device, const std::string &message) {
+    Ledger &book = ledger();
+    {
+        const std::lock_guard lock(book.mutex);
+        if (!book.lost_devices.emplace(device_key(device), message).second) {
+            return;
+        }
+        publish(book, true); // no call may match what it remembers
+    }
+    log_.error(fmt::format("Device {} is lost; nothing more is tried on it. {}",
+                           device_text(catalog().providers, device), message));
+}
+
+std::string Host::missing_device(DLDevice device) const {
+    const DeviceProvider *provider = provider_to_enter(device);
+    if (provider == nullptr) {
+        return {};
+    }
+    const DeviceCount known = device_count(*provider);
+    if (device.device_id >= 0 && device.device_id < known.count) {
+        return {};
+    }
+    return fmt::format("there is no device {}: plugin '{}' counts {} devices{}",
+                       device_text(catalog().providers, device), provider->plugin, known.count, known.reason);
+}
+
+void Host::check_device(DLDevice device) const {
+    const std::string missing = missing_device(device);
+    if (!missing.empty()) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, missing);
+    }
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    const auto lost = book.lost_devices.find(device_key(device));
+    if (lost != book.lost_devices.end()) {
+        throw Error(OPDOCK_DEVICE_LOST, fmt::format("device {} was lost and nothing more is tried on it: {}",
+                                                    device_text(catalog().providers, device), lost->second));
+    }
+}
+
+namespace {
+
+// Throws when no op of this name (any, when null) has an implementation of this id (any, when null).
+void expect_implementation(const Host &host, const char *op, const char *impl_id) {
+    if (op != nullptr) {
+        (void)host.op(op); // throws
+    }
+    std::set<std::string_view> ids;
+    for (const auto &[name, declared] : host.catalog().ops) {
+        for (const auto &implementation : declared->implementations) {
+            if (op == nullptr || name == op) {
+                ids.insert(implementation->impl_id);
+            }
+        }
+    }
+    if (impl_id != nullptr &&
+        std::none_of(ids.begin(), ids.end(), [&](std::string_view known) { return same_name(known, impl_id); })) {
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    fmt::format("{} implementation {}{}",
+                                op != nullptr ? "op " + quote(op) + " has no" : "no op has an", quote(impl_id),
+                                did_you_mean(impl_id, std::vector<std::string_view>(ids.begin(), ids.end()))));
+    }
+}
+
+} // namespace
+
+uint64_t Host::served_count(const char *op, const char *impl_id) const {
+    expect_implementation(*this, op, impl_id);
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    uint64_t count = 0;
+    const auto is_meant = [&](const Implementation &implementation) {
+        return implementation.op == op && same_name(implementation.impl_id, impl_id);
+    };
+    for (const auto &[key, deployment] : book.deployments) {
+        if (is_meant(deployment->implementation())) {
+            count += deployment->served_before.load(std::memory_order_relaxed);
+        }
+    }
+    for (const auto &[address, memo] : book.memos) {
+        for (const auto &attempt : memo->attempts) {
+            if (is_meant(attempt->implementation)) {
+                count += attempt->served.load(std::memory_order_relaxed);
+            }
+        }
+    }
+    return count;
+}
+
+void Host::reset_health(const char *op, const char *impl_id) {
+    expect_implementation(*this, op, impl_id);
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    for (const auto &[key, deployment] : book.deployments) {
+        const Implementation &implementation = deployment->implementation();
+        if ((op == nullptr || implementation.op == op) &&
+            (impl_id == nullptr || same_name(implementation.impl_id, impl_id))) {
+            deployment->reset_health();
+        }
+    }
+    publish(book, true);
+}
+
+void Host::refresh_availability() {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    for (const auto &[key, deployment] : book.deployments) {
+        deployment->forget_availability();
+    }
+    book.device_counts.clear();
+    book.properties.clear();
+    publish(book, true);
+}
+
+} // namespace opdock::core

@@ -1,0 +1,472 @@
+// How plugins come into a host: found, looked at, tried in a process of their own, and opened when first chosen.
+#include <algorithm>
+#include <cfenv>
+#include <list>
+#include <new>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <dlfcn.h>
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
+
+#include "files/file_times.hpp"
+#include "host/host.hpp"
+#include "inspect/library_place.hpp"
+#include "load/deferred_plugin.hpp"
+#include "load/load.hpp"
+#include "load/registration_difference.hpp"
+#include "probe/scan.hpp"
+#include "text/error.hpp"
+
+namespace opdock::core {
+namespace {
+
+std::string install_directory() {
+    const std::filesystem::path library = library_directory();
+    return library.empty() ? std::string() : (library / "opdock" / "plugins").string();
+}
+
+std::string text_of(const std::string &id, const std::vector<RegistrationError> &errors) {
+    std::string message = fmt::format("plugin '{}' registered nothing because of ", id);
+    message += errors.size() == 1 ? "an error: " : fmt::format("{} errors:", errors.size());
+    for (const RegistrationError &error : errors) {
+        message += (errors.size() == 1 ? "" : "\n  ") + error.message;
+    }
+    return message;
+}
+
+FileIdentity identity_in(const DeferredPlugin::Place &place) {
+    struct stat status = {};
+    // What cannot be looked at now cannot be read either: inspection says why.
+    return ::fstatat(place.directory->descriptor(), place.name.c_str(), &status, 0) == 0 ? identity_of(status)
+                                                                                         : FileIdentity{};
+}
+
+// Loading may leave the thread rounding in another way (libraries linked with -ffast-math do); the program's numbers
+// are not the plugin's to change.
+class KeepFloatingPoint {
+  public:
+    KeepFloatingPoint() { std::fegetenv(&environment_); }
+    ~KeepFloatingPoint() { std::fesetenv(&environment_); }
+    KeepFloatingPoint(const KeepFloatingPoint &) = delete;
+    KeepFloatingPoint &operator=(const KeepFloatingPoint &) = delete;
+
+  private:
+    std::fenv_t environment_{};
+};
+
+// Keeps a plugin's folder when it is told to, and else when the plugin stays mapped though it was let go of, as inline
+// variables of C++ make it: the loader would give it for a file of its name in the next folder with this descriptor.
+class KeptIfMapped {
+  public:
+    explicit KeptIfMapped(const DeferredPlugin::Place &place)
+        : directory_(place.directory), name_(place.directory->name_for_loader(place.name)) {}
+    ~KeptIfMapped() {
+        if (void *const mapped = kept_ ? nullptr : ::dlopen(name_.c_str(), RTLD_LAZY | RTLD_NOLOAD)) {
+            ::dlclose(mapped);
+            directory_.keep();
+        }
+    }
+    KeptIfMapped(const KeptIfMapped &) = delete;
+    KeptIfMapped &operator=(const KeptIfMapped &) = delete;
+
+    void keep() noexcept {
+        directory_.keep();
+        kept_ = true;
+    }
+
+  private:
+    KeptDirectory directory_;
+    const std::string name_;
+    bool kept_ = false;
+};
+
+} // namespace
+
+void Host::log_impl_ids(const Catalog &catalog) const {
+    if (!log_.writes(OPDOCK_LOG_INFO)) {
+        return;
+    }
+    std::vector<std::string_view> impl_ids;
+    for (const auto &[name, op] : catalog.ops) {
+        for (const auto &implementation : op->implementations) {
+            impl_ids.push_back(implementation->impl_id);
+        }
+    }
+    std::sort(impl_ids.begin(), impl_ids.end());
+    impl_ids.erase(std::unique(impl_ids.begin(), impl_ids.end()), impl_ids.end());
+    log_.info(impl_ids.empty() ? "Registered impl_ids: []"
+                               : fmt::format("Registered impl_ids: ['{}']", fmt::join(impl_ids, "', '")));
+}
+
+void Host::load_found(const HostOptions &options, Catalog &into) {
+    SearchInput input;
+    input.modules = options.modules;
+    input.standard_directories =
+        options.standard_directories ? *options.standard_directories : standard_directories(install_directory());
+    SearchResult found = search_plugins(input, environment_);
+    paths_ = std::move(found.paths);
+    std::string refused; // of what was asked for by name
+    problems_ = std::move(found.problems);
+    for (const SearchProblem &problem : problems_) {
+        log_.warning(problem.message);
+        if (problem.requested) {
+            refused += "\n  " + problem.message;
+        }
+    }
+    ScanCache cache(cache_folder_, log_);
+    read_journals(cache);
+    if (options.rescan) {
+        cache.forget_all();
+    }
+    for (const PluginCandidate &candidate : found.candidates) {
+        PluginRecord record = load_file(candidate, into, cache);
+        if (record.status == PluginRecord::Status::rejected) {
+            log_.warning(fmt::format("Plugin '{}' rejected ({}): {}", record.path, record.code, record.reason));
+            if (candidate.requested) {
+                refused += fmt::format("\n  {}: {}: {}", record.path, record.code, record.reason);
+            }
+        } else if (record.status == PluginRecord::Status::skipped) {
+            log_.info(fmt::format("Plugin '{}' skipped ({}): {}", record.path, record.code, record.reason));
+        }
+        into.add(std::move(record));
+    }
+    cache.save();
+    log_impl_ids(into);
+    if (!refused.empty() && process_policy().strict()) {
+        throw Error(OPDOCK_LOAD_FAILED,
+                    fmt::format("strict is set ({}) and modules that were asked for did not load:{}",
+                                process_policy().effective("", "", -1).strict_source, refused));
+    }
+}
+
+PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, ScanCache &cache) {
+    PluginRecord record;
+    record.path = candidate.path;
+    record.origin = candidate.origin;
+    record.requested = candidate.requested;
+    record.names_tune = !candidate.tune.empty();
+    record.tune = record.names_tune ? candidate.tune : tune_file_beside(candidate.path);
+    try {
+        const std::filesystem::path path = candidate.path;
+        DeferredPlugin::Place place{ledger().directories.of(path), path.filename().string(), {}};
+        place.identity = candidate.status ? identity_of(*candidate.status) : identity_in(place);
+        wait_until_changes_show(place.identity);
+        judge_trust(candidate, place, record);
+        const Scan scan = this->scan(place, into, cache, record);
+        place.identity = scan.identity;
+        place.deaths = scan.deaths;
+        const PluginIdentity identity{record.id, record.vendor, record.path, true, scan.note->devices};
+        if (scan.transcript != nullptr) {
+            Registrar registrar(identity, &table_->api, ledger().signatures);
+            registrar.run([&](opdock_registry *registry) { return scan.transcript->replay(registry); });
+            for (const std::string &change : scan.transcript->changes()) {
+                record.warnings.push_back(fmt::format("'{}' changes {} when it is loaded", place.name, change));
+            }
+            admit(registrar, into);
+            judge_tune_file(record, registrar.registration());
+            record.deferred = std::make_shared<DeferredPlugin>(*this, identity, std::move(place), registrar.take());
+            extend(into, record.deferred->known());
+        } else {
+            const KeepFloatingPoint keep;
+            const Journal::Open entry = ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}});
+            KeptIfMapped directory(place);
+            table_->keep();
+            auto loaded = core::load(*place.directory, place.name, place.identity);
+            if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
+                throw Rejected(rejection->code, rejection->message);
+            }
+            take(identity, std::get<Loaded>(loaded).entry, into, &record);
+            keep_mapped(std::move(std::get<Loaded>(loaded)));
+            directory.keep();
+        }
+    } catch (const Rejected &rejected) {
+        record.status = is_skip(rejected.code()) ? PluginRecord::Status::skipped : PluginRecord::Status::rejected;
+        record.code = code_text(rejected.code());
+        record.reason = rejected.what();
+        return record;
+    }
+    for (const std::string &warning : record.warnings) {
+        log_.warning(fmt::format("Plugin {}", warning));
+    }
+    if (log_.writes(OPDOCK_LOG_DEBUG)) {
+        log_.debug(fmt::format("Plugin '{}' {} found in '{}'", record.id, record.version, record.path));
+    }
+    return record;
+}
+
+Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record) {
+    std::optional<Scan> kept = cache.find(record.path, place.identity);
+    Scan scan = kept ? std::move(*kept) : look_at(*place.directory, place.name, ledger().library_versions);
+    if (scan.note) {
+        record.id = scan.note->id;
+        record.version = scan.note->version;
+        record.vendor = scan.note->vendor;
+    }
+    record.build_id = scan.build_id;
+    const auto refuse_rejected = [&] {
+        if (scan.rejection) {
+            throw Rejected(scan.rejection->code, scan.rejection->message);
+        }
+    };
+    if (!kept) {
+        cache.keep(record.path, scan);
+    }
+    refuse_rejected();
+    if (scan.identity != place.identity) {
+        throw Rejected(RejectCode::file_changed, changed_since_judged(record.path).message);
+    }
+    if (kept) { // the file is the same; the machine may be another
+        if (const auto reason = judge_cpu_features(place.name, scan.note->cpu_features, machine_cpu_features())) {
+            throw Rejected(RejectCode::cpu_feature_missing, *reason);
+        }
+    }
+    for (const std::string &weakness : scan.weaknesses) {
+        if (process_policy().strict()) {
+            throw Rejected(RejectCode::unsafe_memory, weakness + " Strict mode refuses it.");
+        }
+        record.warnings.push_back(weakness);
+    }
+    const std::vector<std::string> &devices = scan.note->devices;
+    if (environment_.is_on(Variable::skip_cuda) && !devices.empty() &&
+        std::all_of(devices.begin(), devices.end(), [](const std::string &device) { return device == "cuda"; })) {
+        throw Rejected(RejectCode::cuda_skipped,
+                       fmt::format("it is for CUDA, and {} is set", environment_.name(Variable::skip_cuda)));
+    }
+    if (const PluginRecord *other = into.find_plugin(record.id)) {
+        throw Rejected(
+            RejectCode::shadowed,
+            fmt::format("plugin id '{}' is already taken by '{}', which was found first", record.id, other->path));
+    }
+    std::string why = "it is not installed (libexec/opdock/plugin-probe)";
+    if (scan.transcript != nullptr) {
+        return scan; // it was tried before
+    }
+    if (probe_.empty() || !try_out(scan, *place.directory, place.name, probe_, environment_.secure, &why)) {
+        // Safer with it than without it, but no reason to do without the plugin.
+        log_.warning(fmt::format("Plugin '{}' is opened without being tried in a process of its own first: "
+                                 "plugin-probe could not be used: {}",
+                                 record.path, why));
+    }
+    cache.keep(record.path, scan);
+    refuse_rejected();
+    return scan;
+}
+
+void Host::admit(Registrar &registrar, const Catalog &into) const {
+    std::vector<RegistrationError> errors = registrar.errors();
+    if (errors.empty()) {
+        errors = conflicts(into, registrar.registration(), registrar.identity().id);
+    }
+    if (!errors.empty()) {
+        throw Rejected(errors.front().code, text_of(registrar.identity().id, errors));
+    }
+    for (const std::string &warning : registrar.warnings()) {
+        log_.warning(fmt::format("Plugin '{}': {}", registrar.identity().id, warning));
+    }
+}
+
+void Host::judge_tune_file(const PluginRecord &record, const Registration &registration) const {
+    if (!process_policy().strict() || tune_mode_ == TuneMode::off) {
+        return; // read when it is needed, and what is wrong with it is left out
+    }
+    std::vector<const Implementation *> implementations;
+    for (const auto &implementation : registration.implementations) {
+        implementations.push_back(implementation.get());
+    }
+    const PluginTuning tuning(record.tune, record.names_tune, implementations);
+    if (!tuning.problems().empty()) {
+        throw Rejected(RejectCode::tune_file_wrong,
+                       fmt::format("{}\nStrict mode refuses a plugin whose tune file is wrong.",
+                                   fmt::join(tuning.problems(), "\n")));
+    }
+}
+
+void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, const PluginRecord *record) {
+    // Both kept whatever comes of it: the plugin may have kept the registry, and what it knows of the host.
+    table_->keep();
+    Ledger &book = ledger();
+    Registrar &registrar =
+        *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_->api, book.signatures));
+    registrar.run(entry);
+    admit(registrar, into);
+    if (record != nullptr) {
+        judge_tune_file(*record, registrar.registration());
+    }
+    const Registration registration = registrar.take();
+    extend(into, registration);
+    book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
+}
+
+const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
+    const auto rejection_in = [](const DeferredPlugin::Outcome &outcome) {
+        return outcome.rejection ? &*outcome.rejection : nullptr;
+    };
+    if (const DeferredPlugin::Outcome *known = plugin.outcome()) {
+        return rejection_in(*known);
+    }
+    Ledger &book = ledger();
+    const std::lock_guard loading(book.loading);
+    if (const DeferredPlugin::Outcome *known = plugin.outcome()) {
+        return rejection_in(*known);
+    }
+    auto outcome = std::make_unique<DeferredPlugin::Outcome>();
+    try {
+        outcome->registration = open_and_register(book, plugin);
+    } catch (const Rejected &rejected) {
+        outcome->rejection = Rejection{rejected.code(), plugin.identity().path, rejected.what()};
+        log_.warning(fmt::format("Plugin {}", plugin.unavailable(*outcome->rejection)));
+    }
+    const Rejection *const rejection = rejection_in(plugin.settle(std::move(outcome)));
+    if (rejection == nullptr && plugin.place().deaths != 0) {
+        forget_deaths(plugin);
+    }
+    return rejection;
+}
+
+void Host::forget_deaths(const DeferredPlugin &plugin) const noexcept try {
+    ScanCache cache(cache_folder_, log_);
+    std::optional<Scan> scan = cache.find(plugin.identity().path, plugin.place().identity);
+    if (scan && !scan->rejection) {
+        scan->deaths = 0;
+        cache.keep(plugin.identity().path, *scan);
+        cache.save();
+    }
+} catch (const std::bad_alloc &) {
+    return; // the next host does it
+}
+
+Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin) const {
+    const KeepFloatingPoint keep;
+    const DeferredPlugin::Place &place = plugin.place();
+    const Journal::Open entry = book.journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}});
+    // Whatever needs memory first: once its code is there, it stays, whatever comes of it.
+    std::list<std::unique_ptr<Registrar>> made;
+    Registrar &registrar =
+        *made.emplace_back(std::make_unique<Registrar>(plugin.identity(), &table_->api, book.signatures));
+    KeptIfMapped directory(place);
+    table_->keep();
+    auto loaded = core::load(*place.directory, place.name, place.identity);
+    if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
+        throw Rejected(rejection->code, rejection->message);
+    }
+    const opdock_entry entry_point = std::get<Loaded>(loaded).entry;
+    book.registrars.splice(book.registrars.end(), made);
+    directory.keep();
+    keep_mapped(std::move(std::get<Loaded>(loaded))); // threads of its own may run in it
+    registrar.run(entry_point);
+    if (!registrar.errors().empty()) {
+        throw Rejected(
+            RejectCode::registration_changed,
+            fmt::format("{}.\nWhen it was scanned it registered without errors. What an entry registers must "
+                        "depend on nothing but the file.",
+                        text_of(plugin.identity().id, registrar.errors())));
+    }
+    Registration registration = registrar.take();
+    if (const std::optional<std::string> difference = find_difference(plugin.known(), registration)) {
+        throw Rejected(RejectCode::registration_changed,
+                       fmt::format("{}.\nWhat an entry registers must depend on nothing but the file; what depends on "
+                                   "the machine belongs into available().",
+                                   *difference));
+    }
+    log_.debug(fmt::format("Plugin '{}' opened from '{}'", plugin.identity().id, plugin.identity().path));
+    // Last, since what runs out of memory before is done again.
+    book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
+    return registration;
+}
+
+Journal::Open Host::note_first_call(Deployment &deployment) const noexcept try {
+    if (!deployment.is_first_call()) {
+        return {};
+    }
+    const Implementation &implementation = deployment.implementation();
+    const std::string plugin =
+        implementation.deferred != nullptr ? implementation.deferred->identity().path : implementation.plugin;
+    return ledger().journal.write({JournalEntry::Doing::calling, plugin, implementation.op, implementation.impl_id});
+} catch (const std::bad_alloc &) {
+    return {}; // the call may do without
+}
+
+void Host::read_journals(ScanCache &cache) const {
+    std::set<std::string, std::less<>> counted; // the processes of one job end for one reason
+    for (const Death &death : Journal::collect(journal_folder())) {
+        const JournalEntry &entry = death.entry;
+        if (entry.doing == JournalEntry::Doing::calling) {
+            log_.warning(fmt::format("Process {} ended in its first call of '{}' for op '{}' (plugin '{}'). "
+                                     "PLUGIN_PER_OP or PLUGIN_DENY_VENDORS can keep it from being chosen.",
+                                     death.process, entry.impl_id, entry.op, entry.path));
+            continue;
+        }
+        log_.warning(fmt::format("Process {} ended while it opened plugin '{}'", death.process, entry.path));
+        std::optional<Scan> scan = cache.find_any(entry.path);
+        if (!scan || scan->rejection || !counted.insert(entry.path).second) {
+            continue;
+        }
+        ++scan->deaths;
+        if (scan->deaths >= 2) { // once may have been something else's doing
+            scan->transcript = nullptr;
+            scan->rejection = Rejection{
+                RejectCode::host_died, entry.path,
+                fmt::format("{} times in a row processes ended while they opened '{}', though it passed when it was "
+                            "tried in a process of its own.\nIt is not opened again until the file changes or "
+                            "`plugin-ls --rescan` is run. Its vendor should know.",
+                            scan->deaths, entry.path)};
+        }
+        cache.keep(entry.path, *scan);
+    }
+}
+
+void Host::load(const std::string &path) {
+    refuse_while_registering("load a plugin");
+    if (!path.starts_with('/')) {
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    fmt::format("expected the absolute path of a plugin, found '{}'; the working directory is never "
+                                "searched",
+                                path));
+    }
+    Ledger &book = ledger();
+    const std::lock_guard loading(book.loading);
+    Catalog next = catalog();
+    PluginCandidate candidate;
+    candidate.path = path;
+    candidate.origin = "program";
+    candidate.requested = true;
+    ScanCache cache(cache_folder_, log_);
+    book.trust.keys.reset(); // somebody may have trusted another key since, and changed who may write where
+    book.trust.rules = PathRules();
+    PluginRecord record = load_file(candidate, next, cache);
+    cache.save();
+    if (record.status != PluginRecord::Status::loaded) {
+        throw Error(OPDOCK_LOAD_FAILED, fmt::format("{}: {}: {}", path, record.code, record.reason));
+    }
+    next.add(std::move(record));
+    publish_catalog(std::move(next));
+}
+
+void Host::register_module(const std::string &id, const std::string &vendor, opdock_entry entry) {
+    refuse_while_registering("register a module");
+    Ledger &book = ledger();
+    const std::lock_guard loading(book.loading);
+    Catalog next = catalog();
+    if (const PluginRecord *other = next.find_plugin(id)) {
+        throw Error(OPDOCK_LOAD_FAILED, fmt::format("module '{}': the id is already taken by '{}'", id, other->path));
+    }
+    try {
+        take({id, vendor, id}, entry, next, nullptr);
+    } catch (const Rejected &rejected) {
+        throw Error(OPDOCK_LOAD_FAILED,
+                    fmt::format("module '{}': {}: {}", id, code_text(rejected.code()), rejected.what()));
+    }
+    PluginRecord record;
+    record.id = id;
+    record.vendor = vendor;
+    record.origin = "program";
+    next.add(std::move(record));
+    publish_catalog(std::move(next));
+}
+
+} // namespace opdock::core

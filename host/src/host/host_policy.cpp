@@ -1,0 +1,116 @@
+// The policy of a host: what the program sets, what a thread scopes, what reloading brings.
+#include <algorithm>
+
+#include "host/host.hpp"
+#include "policy/policy_names.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+
+namespace {
+
+KnownNames names_in(const Catalog &of) {
+    KnownNames known;
+    for (const auto &[name, op] : of.ops) {
+        auto &impl_ids = known.impl_ids[name];
+        for (const auto &implementation : op->implementations) {
+            impl_ids.insert(implementation->impl_id);
+            known.vendors.insert(folded(implementation->vendor));
+            known.device_kinds.insert(folded(implementation->device));
+        }
+    }
+    for (const auto &provider : of.providers) {
+        known.device_kinds.insert(folded(provider->kind));
+    }
+    for (const Vendor &vendor : of.vendors) {
+        known.vendors.insert(folded(vendor.name));
+    }
+    for (const PluginRecord &plugin : of.plugins) {
+        if (!plugin.vendor.empty() && !known.vendors.contains(folded(plugin.vendor))) {
+            known.other_vendors.insert(folded(plugin.vendor));
+        }
+    }
+    return known;
+}
+
+} // namespace
+
+void Host::complain(const std::vector<UnknownName> &names, bool strict) const {
+    for (const UnknownName &name : names) {
+        if (strict && !name.fulfilled) {
+            throw Error(OPDOCK_INVALID_POLICY, name.problem);
+        }
+    }
+    for (const UnknownName &name : names) {
+        log_.warning(name.problem);
+    }
+}
+
+void Host::check_names(const PolicyStack &policy, const Catalog &of) const {
+    complain(unknown_names(policy.flattened(), names_in(of)), policy.strict());
+}
+
+Policy Host::make_policy(std::span<const Setting> settings) const {
+    Policy policy = policy_from_settings(settings);
+    // Only what it says itself: what lies below it was checked before.
+    const bool strict = policy.everywhere.strict ? policy.everywhere.strict->value : process_policy().strict();
+    complain(unknown_names(policy, names_in(catalog())), strict);
+    return policy;
+}
+
+void Host::set_program_policy(PolicyPtr policy) {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    auto next = std::make_unique<PolicyStack>(process_policy());
+    next->program = std::move(policy);
+    if (next->strict()) { // otherwise whoever made it was warned then
+        check_names(*next, catalog());
+    }
+    publish(book, false, book.policies.emplace_back(std::move(next)).get());
+}
+
+void Host::reload_policy() {
+    const Environment environment = environment_given_ ? environment_ : capture_environment(environment_.prefix);
+    LoadedPolicy loaded = load_policy(environment, system_policy_file_);
+    for (const std::string &warning : loaded.warnings) {
+        log_.warning(warning);
+    }
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    auto next = std::make_unique<PolicyStack>(std::move(loaded.stack));
+    next->program = process_policy().program;
+    check_names(*next, catalog());
+    publish(book, false, book.policies.emplace_back(std::move(next)).get());
+}
+
+void Host::push_scope(PolicyPtr policy) {
+    ThreadState &thread = thread_state();
+    thread.scopes.push_back({this, id_, std::move(policy), nullptr, 0});
+    thread.flags |= ThreadState::scoped;
+}
+
+void Host::pop_scope() {
+    ThreadState &thread = thread_state();
+    const auto scope = std::find_if(thread.scopes.rbegin(), thread.scopes.rend(),
+                                    [&](const Scope &candidate) { return candidate.host_id == id_; });
+    if (scope == thread.scopes.rend()) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, "no policy of this host is pushed on this thread");
+    }
+    thread.scopes.erase(std::next(scope).base());
+    if (thread.scopes.empty()) {
+        thread.flags &= ~ThreadState::scoped;
+    }
+}
+
+PolicyStack Host::effective_policy() const {
+    PolicyStack stack = process_policy();
+    for (const Scope &scope : thread_state().scopes) {
+        if (scope.host_id == id_) {
+            stack.scopes.push_back(scope.policy);
+        }
+    }
+    return stack;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,424 @@
+// Which configs a host's implementations use, and trying out others.
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
+
+#include "files/database.hpp"
+#include "host/host.hpp"
+#include "load/plugin_call.hpp"
+#include "signature/bind.hpp"
+#include "signature/layout.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+
+using nlohmann::json;
+
+namespace {
+
+json config_json(const Implementation &implementation, const TuneConfig &config) {
+    json object = json::object();
+    for (size_t i = 0; i < config.size(); ++i) {
+        object[implementation.knobs[i].name] = config[i];
+    }
+    return object;
+}
+
+// "n=4096 rows=1" as values.
+NamedValues named_values(const std::string &text) {
+    NamedValues values;
+    for (size_t begin = 0; begin < text.size();) {
+        const size_t end = std::min(text.find(' ', begin), text.size());
+        const size_t equals = text.rfind('=', end);
+        values.push_back({{text.substr(begin, equals - begin), {}}, {std::stoll(text.substr(equals + 1)), {}}});
+        begin = end + 1;
+    }
+    return values;
+}
+
+// The one with this id; the head of the chain without one.
+const Implementation &find_implementation(const CatalogOp &op, const Chain &chain, const std::string &impl_id) {
+    if (impl_id.empty()) {
+        return *chain.links.front().implementation;
+    }
+    std::vector<std::string_view> known;
+    for (const auto &implementation : op.implementations) {
+        if (same_name(implementation->impl_id, impl_id)) {
+            return *implementation;
+        }
+        known.push_back(implementation->impl_id);
+    }
+    throw Error(OPDOCK_INVALID_ARGUMENT, fmt::format("op '{}' has no implementation {}{}", op.name, quote(impl_id),
+                                                     did_you_mean(impl_id, known)));
+}
+
+// A FlagGems file names the ops of all of FlagGems; a plugin may implement two of them.
+constexpr size_t most_lines = 8;
+
+// What a policy keeps out may be tuned all the same; what cannot take the call may not even be asked.
+void check_can_serve(const Decision &decision, const std::string &impl_id) {
+    for (const Dropped &dropped : decision.dropped) {
+        if (dropped.impl_id == impl_id && (dropped.rule == Rule::device || dropped.rule == Rule::dtypes ||
+                                           dropped.rule == Rule::architecture || dropped.rule == Rule::availability)) {
+            throw Error(OPDOCK_UNSUPPORTED, fmt::format("'{}' cannot take the call: {}", impl_id, dropped.reason));
+        }
+    }
+}
+
+} // namespace
+
+const PluginTuning &Host::plugin_tuning(const std::string &plugin) const {
+    Ledger &book = ledger();
+    std::unique_lock reading(book.reading_tune_files);
+    const auto place = book.plugin_tunings.try_emplace(plugin).first;
+    if (place->second != nullptr) {
+        return *place->second;
+    }
+    const Catalog &now = catalog();
+    std::vector<const Implementation *> implementations;
+    for (const auto &[name, op] : now.ops) {
+        for (const auto &implementation : op->implementations) {
+            if (implementation->plugin == plugin) {
+                implementations.push_back(implementation.get());
+            }
+        }
+    }
+    const PluginRecord *record = now.find_plugin(plugin);
+    place->second =
+        std::make_unique<const PluginTuning>(record != nullptr && tune_mode_ != TuneMode::off ? record->tune : "",
+                                             record != nullptr && record->names_tune, implementations);
+    const PluginTuning &made = *place->second;
+    reading.unlock(); // before the program's log function runs
+    const std::vector<std::string> &problems = made.problems();
+    for (size_t i = 0; i < std::min(problems.size(), most_lines); ++i) {
+        log_.warning(fmt::format("{} This entry is ignored.", problems[i]));
+    }
+    if (problems.size() > most_lines) {
+        log_.warning(fmt::format("{}: {} more entries are ignored; `plugin-ls --check` shows all", made.path(),
+                                 problems.size() - most_lines));
+    }
+    return made;
+}
+
+std::unique_ptr<DeploymentTuning> Host::tuning_for(const Implementation &implementation, DLDevice device) const {
+    if (tune_mode_ == TuneMode::off || implementation.knobs.empty()) {
+        return nullptr;
+    }
+    const opdock_device_properties *properties = device_properties(device);
+    const DeviceProvider *provider = find_provider(catalog().providers, device.device_type);
+    const PluginTuning &plugin = plugin_tuning(implementation.plugin);
+    const ImplementationTuning *tuning = plugin.of(implementation);
+    if (properties == nullptr || provider == nullptr || tuning == nullptr) {
+        return nullptr;
+    }
+    const PluginRecord *record = catalog().find_plugin(implementation.plugin);
+    std::string version;
+    if (implementation.tune_version != 0) {
+        version = fmt::format("{} tune_version {}", implementation.plugin, implementation.tune_version);
+    } else if (record != nullptr && !record->build_id.empty()) {
+        version = fmt::format("{} build {}", implementation.plugin, record->build_id);
+    }
+    std::string problem;
+    auto made = std::make_unique<DeploymentTuning>(
+        *tuning, plugin.path(), *properties, (provider->table.flags & OPDOCK_DEVICE_ORDERED_ARCHITECTURES) != 0,
+        TuneIdentity{implementation.op, implementation.impl_id, std::move(version), properties->name,
+                     properties->architecture, properties->driver},
+        tune_database_, &problem);
+    if (!problem.empty()) {
+        log_.warning(fmt::format("What was tuned is not used: {}", problem));
+    }
+    return made;
+}
+
+Deployment &Host::deployment_of(const Implementation &implementation, DLDevice device) const {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    return deployment(book, implementation, device);
+}
+
+json Host::explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &policy) {
+    const CatalogOp &declared = *catalog().find(op.name);
+    const Bound bound = bind(*declared.signature, args, Pointing::optional);
+    check_device(bound.device);
+    const std::string device = device_text(catalog().providers, bound.device);
+    const std::string dtypes = tuple_text(bound.dtypes);
+    json explained = explain(op.name, device.c_str(), bound.dtypes.empty() ? nullptr : dtypes.c_str(), policy);
+    const CallShape shape(*declared.signature, bound);
+    json configs = json::array();
+    for (const json &impl_id : explained["chain"]) {
+        for (const auto &implementation : declared.implementations) {
+            if (implementation->impl_id != impl_id.get<std::string>() || implementation->knobs.empty()) {
+                continue;
+            }
+            Deployment &here = deployment_of(*implementation, bound.device);
+            Attempt attempt(*this, here);
+            attempt.fits = fits_form(*implementation->form, *declared.signature, bound);
+            attempt.explains_config = true;
+            const opdock_status status = attempt.prepare(shape, true);
+            json one = {{"impl_id", implementation->impl_id}};
+            if (status != OPDOCK_OK) {
+                one["refused"] = fmt::format("{}: {}", status_text(status), attempt.reason);
+            } else {
+                one.update({{"config", config_json(*implementation, attempt.chosen.config)},
+                            {"source", source_name(attempt.chosen.source)},
+                            {"origin", attempt.chosen.origin}});
+                if (const DeploymentTuning *tuning = here.tuning()) {
+                    const TuneTask task = tuning->task(attempt.problem);
+                    const PluginTuning &plugin = plugin_tuning(implementation->plugin);
+                    one.update({{"dtypes", task.dtypes},
+                                {"key", task.key},
+                                {"bucketed", task.key_text},
+                                {"candidates", task.candidates.size()},
+                                {"tune_file", plugin.has_file() ? plugin.path() : ""}});
+                }
+            }
+            configs.push_back(std::move(one));
+        }
+    }
+    explained["configs"] = std::move(configs);
+    return explained;
+}
+
+namespace {
+
+json run_json(const Implementation &implementation, const TimedConfig &timed) {
+    json run = {{"config", config_json(implementation, timed.config)}};
+    if (timed.refused.empty()) {
+        run.update({{"microseconds", timed.median}, {"spread", timed.spread}, {"samples", timed.samples}});
+    } else {
+        run.update({{"refused", timed.refused}, {"wrong", timed.is_wrong}});
+    }
+    return run;
+}
+
+// Whether anything was timed beside the config in force: else nothing is known that is worth keeping.
+bool compares(const TuneResult &result) {
+    return std::count_if(result.tried.begin(), result.tried.end(),
+                         [](const TimedConfig &timed) { return timed.samples > 0; }) > 1;
+}
+
+} // namespace
+
+json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &impl_id, const TuneOptions &options,
+                     bool again, bool dry_run) {
+    const CatalogOp &declared = *catalog().find(op.name);
+    const Bound bound = bind(*declared.signature, args);
+    check_device(bound.device);
+    const Chain &chain = chain_for(target_of(op, thread_state()), bound.device, bound.dtypes);
+    const Implementation &implementation = find_implementation(declared, chain, impl_id);
+    check_can_serve(decide(declared, effective_policy(), key_for(catalog(), bound.device, &bound.dtypes), bound.device),
+                    implementation.impl_id);
+    Deployment &here = deployment_of(implementation, bound.device);
+    if (implementation.knobs.empty()) {
+        throw Error(OPDOCK_UNSUPPORTED,
+                    fmt::format("'{}' has no knobs: there is nothing to tune", implementation.impl_id));
+    }
+    if (tune_mode_ == TuneMode::off) {
+        throw Error(OPDOCK_UNSUPPORTED, fmt::format("{} is off", environment_.name(Variable::tune)));
+    }
+    const CallShape shape(*declared.signature, bound);
+    std::vector<void *> data(bound.tensors.size());
+    std::transform(bound.tensors.begin(), bound.tensors.end(), data.begin(), first_element);
+    Attempt now(*this, here);
+    now.fits = fits_form(*implementation.form, *declared.signature, bound);
+    now.explains_config = true;
+    const opdock_status status = now.prepare(shape, true);
+    if (status != OPDOCK_OK) {
+        throw Error(OPDOCK_UNSUPPORTED,
+                    fmt::format("'{}' returned {}: {}", implementation.impl_id, status_text(status), now.reason));
+    }
+    DeploymentTuning *tuning = here.tuning();
+    if (tuning == nullptr) {
+        throw Error(OPDOCK_UNSUPPORTED, fmt::format("the provider of {} does not say what it is",
+                                                    device_text(catalog().providers, bound.device)));
+    }
+    const TuneTask task = tuning->task(now.problem);
+    const TuneIdentity &identity = tuning->identity();
+    json result = {{"op", op.name},
+                   {"impl_id", implementation.impl_id},
+                   {"device", device_text(catalog().providers, bound.device)},
+                   {"model", identity.device},
+                   {"architecture", identity.architecture},
+                   {"driver", identity.driver},
+                   {"dtypes", task.dtypes},
+                   {"key", task.key},
+                   {"bucketed", task.key_text},
+                   {"database", tune_database_.path()}};
+    const bool is_pinned = now.chosen.source == ConfigSource::pinned;
+    if (is_pinned || (now.chosen.source == ConfigSource::database && !again)) {
+        result.update({{"outcome", is_pinned ? "pinned" : "known"},
+                       {"origin", now.chosen.origin},
+                       {"best", {{"config", config_json(implementation, now.chosen.config)}}}});
+        return result;
+    }
+    const std::lock_guard one_at_a_time(ledger().tuning);
+    const TuneResult tuned =
+        tune(*this, here, {shape, data.data(), bound.attributes.data(), args.stream}, task, options);
+    json tried = json::array();
+    for (const TimedConfig &timed : tuned.tried) {
+        tried.push_back(run_json(implementation, timed));
+    }
+    json before = run_json(implementation, tuned.before);
+    before["source"] = source_name(tuned.before_source);
+    const bool is_kept = !dry_run && compares(tuned);
+    std::string problem = !dry_run && !is_kept ? "nothing but the config in force was timed" : "";
+    if (is_kept) {
+        try {
+            keep(*this, here, task, tuned);
+        } catch (const DatabaseError &error) {
+            problem = error.what();
+        }
+    }
+    result.update({{"outcome", "tuned"},
+                   {"before", std::move(before)},
+                   {"best", run_json(implementation, tuned.best)},
+                   {"gain", tuned.best.median > 0 ? tuned.before.median / tuned.best.median : 1},
+                   {"tried", std::move(tried)},
+                   {"complete", tuned.is_complete},
+                   {"seconds", tuned.seconds},
+                   {"kept", is_kept && problem.empty()},
+                   {"problem", problem}});
+    return result;
+}
+
+void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
+    DeploymentTuning *tuning = deployment.tuning();
+    if (tuning == nullptr || is_capturing(call.shape.device, call.stream)) {
+        return;
+    }
+    const std::unique_lock turn(ledger().tuning, std::try_to_lock);
+    if (!turn.owns_lock()) {
+        return; // another call is being tuned: this one does not wait
+    }
+    const std::string &impl_id = deployment.implementation().impl_id;
+    try {
+        Attempt now(*this, deployment);
+        if (now.prepare(call.shape, true) != OPDOCK_OK || now.chosen.source == ConfigSource::pinned ||
+            now.chosen.source == ConfigSource::database) {
+            return;
+        }
+        const TuneTask task = tuning->task(now.problem);
+        if (task.candidates.empty() || !tuning->is_first_try(task)) {
+            return;
+        }
+        TuneOptions options;
+        options.budget = tune_budget_;
+        const TuneResult tuned = tune(*this, deployment, call, task, options);
+        log_.info(fmt::format("Op '{}': '{}' was tuned for {} {} in {:.2g} s: {}, {:.2f} times as fast as {}",
+                              deployment.implementation().op, impl_id, task.dtypes, task.key, tuned.seconds,
+                              config_text(deployment.implementation().knobs, tuned.best.config),
+                              tuned.best.median > 0 ? tuned.before.median / tuned.best.median : 1.0,
+                              source_name(tuned.before_source)));
+        if (compares(tuned)) {
+            keep(*this, deployment, task, tuned);
+        }
+    } catch (const Error &error) {
+        log_.info(fmt::format("'{}' is not tuned: {}", impl_id, error.what()));
+    } catch (const DatabaseError &error) {
+        log_.warning(fmt::format("What was found for '{}' holds for this process only: {}", impl_id, error.what()));
+    }
+}
+
+// --- pinned tables --------------------------------------------------------------------------------------------------
+
+// Calls `visit` with each implementation on each of its devices that can be tuned here.
+template<class Visit>
+void Host::each_tuning(const char *op, const char *impl_id, Visit visit) const {
+    const Catalog &now = catalog();
+    for (const auto &[name, declared] : now.ops) {
+        for (const auto &implementation : declared->implementations) {
+            if (implementation->knobs.empty() || (op != nullptr && name != op) ||
+                (impl_id != nullptr && !same_name(implementation->impl_id, impl_id))) {
+                continue;
+            }
+            const std::optional<DLDevice> first = find_device(now.providers, implementation->device);
+            const DeviceProvider *provider =
+                first ? find_provider(now.providers, static_cast<int32_t>(first->device_type)) : nullptr;
+            std::set<std::string> models; // one of each does
+            for (int32_t i = 0; provider != nullptr && i < device_count(*provider).count; ++i) {
+                Deployment &here = deployment_of(*implementation, {first->device_type, i});
+                DeploymentTuning *tuning = here.tuning();
+                if (tuning != nullptr && models.insert(tuning->identity().device).second) {
+                    visit(*tuning);
+                }
+            }
+        }
+    }
+}
+
+std::string Host::export_tuning(const char *op, const char *impl_id) const {
+    TuneFile file;
+    each_tuning(op, impl_id, [&](const DeploymentTuning &tuning) {
+        const ImplementationTuning &known = tuning.implementation();
+        for (const ImplementationSection &space : known.sections()) {
+            std::map<std::string, TuneSection> sections; // by dtypes
+            for (const TuneEntry &entry : tuning.entries()) {
+                if (entry.space != space.space) {
+                    continue;
+                }
+                const auto [place, is_new] = sections.try_emplace(entry.dtypes);
+                TuneSection &section = place->second;
+                if (is_new) {
+                    section.op.text = tuning.identity().op;
+                    section.implementations = {{tuning.identity().impl_id, {}}};
+                    section.devices = {{tuning.identity().device, {}}};
+                    if (!entry.dtypes.empty() && entry.dtypes.find('-') == std::string::npos) {
+                        section.dtypes = {{entry.dtypes, {}}};
+                    }
+                    section.has_key = true;
+                    section.key = space.key.spelled(known.variables());
+                }
+                section.pinned.push_back({{}, named_values(entry.key), named_values(entry.config)});
+            }
+            for (auto &[dtypes, section] : sections) {
+                std::sort(section.pinned.begin(), section.pinned.end(), [](const auto &a, const auto &b) {
+                    return std::lexicographical_compare(
+                        a.key.begin(), a.key.end(), b.key.begin(), b.key.end(),
+                        [](const NamedValue &x, const NamedValue &y) { return x.value.value < y.value.value; });
+                });
+                file.sections.push_back(std::move(section));
+            }
+        }
+    });
+    return print_tune_file(file);
+}
+
+uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
+    const TuneFile file = parse_tune_file(yaml, name);
+    std::vector<std::string> problems;
+    for (const TuneProblem &problem : file.problems) {
+        problems.push_back(text_of(file, problem));
+    }
+    std::vector<std::pair<DeploymentTuning *, std::vector<TuneEntry>>> found;
+    uint64_t count = 0;
+    each_tuning(nullptr, nullptr, [&](DeploymentTuning &tuning) {
+        const ImplementationTuning given(tuning.implementation().implementation(), &file);
+        for (const TuneProblem &problem : given.problems()) {
+            problems.push_back(text_of(file, problem));
+        }
+        std::vector<TuneEntry> entries = tuning.adopt(given, problems);
+        count += entries.size();
+        if (!entries.empty()) {
+            found.emplace_back(&tuning, std::move(entries));
+        }
+    });
+    if (!problems.empty()) {
+        throw Error(OPDOCK_INVALID_TUNE_FILE, fmt::format("{}", fmt::join(problems, "\n")));
+    }
+    try {
+        for (const auto &[tuning, entries] : found) {
+            tune_database_.write(tuning->identity(), entries);
+        }
+    } catch (const DatabaseError &error) {
+        throw Error(OPDOCK_FAILED, error.what());
+    }
+    return count;
+}
+
+} // namespace opdock::core

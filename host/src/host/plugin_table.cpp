@@ -1,0 +1,102 @@
+#include "host/plugin_table.hpp"
+
+#include <thread>
+
+#include "dispatch/dispatch.hpp"
+#include "host/host.hpp"
+#include "load/thread_state.hpp"
+#include "tune/variables.hpp"
+
+namespace opdock::core {
+namespace {
+
+// All that are kept. A list without a lock, which a forked child could inherit.
+std::atomic<PluginTable *> newest{nullptr};
+
+void host_log(const opdock_host *api, int32_t level, const char *message) {
+    PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
+    table.users.fetch_add(1);
+    if (const Host *host = table.host.load()) {
+        host->log().write(level, message != nullptr ? message : "", __builtin_FILE(), __builtin_LINE());
+    }
+    table.users.fetch_sub(1);
+}
+
+opdock_status host_fail(const opdock_host * /*api*/, opdock_status status, const char *message) {
+    try {
+        ThreadState &thread = thread_state();
+        thread.leave_message(message != nullptr ? message : "");
+        thread.error = thread.message; // nobody comes after the kernel of a prepared call
+    } catch (...) {                    // the status has to do
+    }
+    return status;
+}
+
+int64_t host_dim(const opdock_problem *problem, const char *name) {
+    const auto &attempt = *static_cast<const Attempt *>(problem->host_data);
+    try {
+        return dim_of(*attempt.implementation.form, *problem, name != nullptr ? name : "").value_or(-1);
+    } catch (...) {
+        return -1;
+    }
+}
+
+const opdock_device_properties *host_device_properties(const opdock_host *api, DLDevice device) {
+    PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
+    const opdock_device_properties *properties = nullptr;
+    table.users.fetch_add(1);
+    try {
+        if (const Host *host = table.host.load()) {
+            properties = host->device_properties(device);
+        }
+    } catch (...) { // no memory to remember them
+    }
+    table.users.fetch_sub(1);
+    return properties;
+}
+
+const void *host_get_extension(const opdock_host * /*api*/, const char * /*name*/) {
+    return nullptr;
+}
+
+} // namespace
+
+void PluginTable::close() {
+    host = nullptr;
+    while (users != 0) {
+        std::this_thread::yield(); // a thread of a plugin is writing a line
+    }
+}
+
+void PluginTable::keep() noexcept {
+    if (kept.exchange(true)) {
+        return;
+    }
+    older = newest.load();
+    while (!newest.compare_exchange_weak(older, this)) {
+    }
+}
+
+void PluginTable::Release::operator()(PluginTable *table) const noexcept {
+    if (!table->kept) {
+        delete table;
+    }
+}
+
+PluginTablePtr new_plugin_table() {
+    PluginTablePtr made(new PluginTable);
+    opdock_host &api = made->api;
+    api.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, device_properties);
+    api.abi_major = OPDOCK_ABI_MAJOR;
+    api.abi_minor = OPDOCK_ABI_MINOR;
+    api.host_data = made.get();
+    api.log = host_log;
+    api.fail = host_fail;
+    api.get_extension = host_get_extension;
+    api.call_op = call_from_kernel;
+    api.dim = host_dim;
+    api.device_properties = host_device_properties;
+    return made;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,268 @@
+// How decisions come to be and reach the handles. Everything here happens under the ledger's lock and off the call
+// path; calls read what was published.
+#include <algorithm>
+#include <span>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "dispatch/dispatch.hpp"
+#include "host/host.hpp"
+#include "load/plugin_call.hpp"
+#include "resolve/resolve_error.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+uint64_t next_target_id() {
+    static std::atomic<uint64_t> next{1};
+    return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+// All of a key but the architecture.
+Key key_of_device(const Catalog &catalog, DLDevice device) {
+    Key key;
+    key.device_kind = device_kind(catalog.providers, device.device_type);
+    key.device_index = device.device_id;
+    const DeviceProvider *provider = find_provider(catalog.providers, device.device_type);
+    key.ordered_architectures =
+        provider != nullptr && (provider->table.flags & OPDOCK_DEVICE_ORDERED_ARCHITECTURES) != 0;
+    return key;
+}
+
+} // namespace
+
+Deployment &Host::deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const {
+    const std::pair key(&implementation, device_key(device));
+    const auto found = ledger.deployments.find(key);
+    if (found != ledger.deployments.end()) {
+        return *found->second;
+    }
+    // Made before its place is: a place without one would be met when the host closes.
+    return *ledger.deployments.emplace(key, std::make_unique<Deployment>(implementation, device, *this)).first->second;
+}
+
+const Target &Host::make_target(Ledger &ledger, const View &view, OpEntry &op, std::vector<const Chain *> chains) {
+    auto target = std::make_unique<Target>();
+    target->call = call_target;
+    target->id = next_target_id();
+    target->op = &op;
+    target->view = &view;
+    target->chains = std::move(chains);
+    const Target &made = *ledger.targets.emplace_back(std::move(target));
+    view.targets[op.number].store(&made, std::memory_order_release);
+    if (view_.load(std::memory_order_relaxed) == &view) {
+        __atomic_store_n(&op.target, static_cast<const opdock_target *>(&made), __ATOMIC_RELEASE);
+    }
+    return made;
+}
+
+const Target &Host::target_in(Ledger &ledger, const View &view, const OpEntry &op) {
+    const Target *target = view.targets[op.number].load(std::memory_order_acquire);
+    return target != nullptr ? *target : make_target(ledger, view, const_cast<OpEntry &>(op), {});
+}
+
+const View &Host::view_for(Ledger &ledger, PolicyStack policy) {
+    const uint64_t epoch = epoch_.load(std::memory_order_relaxed);
+    const Policy flattened = policy.flattened();
+    for (const auto &view : ledger.views) {
+        if (view->epoch == epoch && view->flattened == flattened) {
+            return *view;
+        }
+    }
+    const size_t n_ops = ops_.load(std::memory_order_acquire)->size();
+    return *ledger.views.emplace_back(
+        std::make_unique<View>(*catalog_.load(std::memory_order_acquire), epoch, std::move(policy), flattened, n_ops));
+}
+
+void Host::publish(Ledger &ledger, bool new_epoch, const PolicyStack *policy) {
+    if (new_epoch) {
+        epoch_.fetch_add(1, std::memory_order_relaxed);
+    }
+    const View &view = view_for(ledger, policy != nullptr ? *policy : process_policy());
+    const std::vector<OpEntry *> &ops = *ops_.load(std::memory_order_acquire);
+    for (const OpEntry *op : ops) {
+        (void)target_in(ledger, view, *op); // may run out of memory, which has to be before anything is in force
+    }
+    if (policy != nullptr) {
+        policy_.store(policy, std::memory_order_release);
+    }
+    const bool other_view = view_.exchange(&view, std::memory_order_acq_rel) != &view;
+    for (OpEntry *op : ops) {
+        const Target &target = target_in(ledger, view, *op);
+        for (const Chain *chain : target.chains) {
+            if (other_view) { // one that was in force before: since then another implementation may have served
+                chain->serving.store(nullptr, std::memory_order_relaxed);
+            }
+        }
+        __atomic_store_n(&op->target, static_cast<const opdock_target *>(&target), __ATOMIC_RELEASE);
+    }
+    policy_generation_.fetch_add(1, std::memory_order_release);
+    generation_.fetch_add(1, std::memory_order_release);
+}
+
+const Target &Host::target_of(const OpEntry &op, ThreadState &thread) {
+    for (auto scope = thread.scopes.rbegin(); scope != thread.scopes.rend(); ++scope) {
+        if (scope->host_id != id_) {
+            continue;
+        }
+        const uint64_t generation = policy_generation_.load(std::memory_order_acquire);
+        if (scope->policy_generation != generation) {
+            PolicyStack policy = effective_policy();
+            Ledger &locked = ledger();
+            const std::lock_guard lock(locked.mutex);
+            scope->view = &view_for(locked, std::move(policy));
+            scope->policy_generation = generation;
+        }
+        if (const Target *target = scope->view->targets[op.number].load(std::memory_order_acquire)) {
+            return *target;
+        }
+        Ledger &locked = ledger();
+        const std::lock_guard lock(locked.mutex);
+        return target_in(locked, *scope->view, op);
+    }
+    return *static_cast<const Target *>(__atomic_load_n(&op.target, __ATOMIC_ACQUIRE));
+}
+
+const Target &Host::target_under(const OpEntry &op, PolicyStack policy) {
+    Ledger &locked = ledger();
+    const std::lock_guard lock(locked.mutex);
+    return target_in(locked, view_for(locked, std::move(policy)), op);
+}
+
+const opdock_device_properties *Host::device_properties(DLDevice device) const {
+    const DeviceProvider *provider = find_provider(catalog().providers, device.device_type);
+    if (provider == nullptr || !missing_device(device).empty()) {
+        return nullptr; // and not remembered: a plugin that is loaded later may tell
+    }
+    Ledger &book = ledger();
+    {
+        const std::lock_guard lock(book.mutex);
+        const auto known = book.properties.find(device_key(device));
+        if (known != book.properties.end()) {
+            return known->second;
+        }
+    }
+    auto properties = std::make_unique<opdock_device_properties>();
+    properties->struct_size = OPDOCK_STRUCT_SIZE(opdock_device_properties, cache);
+    const opdock_status status = call_plugin([&] {
+        return provider->table.properties(&table_->api, provider->table.user_data, device.device_id, properties.get());
+    });
+    for (const std::span<char> text : {std::span<char>(properties->name), std::span<char>(properties->architecture),
+                                       std::span<char>(properties->uuid), std::span<char>(properties->driver)}) {
+        text.back() = '\0';
+    }
+    const std::lock_guard lock(book.mutex);
+    book.kept_properties.push_back(std::move(properties));
+    return book.properties
+        .try_emplace(device_key(device), status == OPDOCK_OK ? book.kept_properties.back().get() : nullptr)
+        .first->second;
+}
+
+std::string Host::architecture(DLDevice device) const {
+    const opdock_device_properties *properties = device_properties(device);
+    return properties != nullptr ? properties->architecture : "";
+}
+
+Key Host::key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const {
+    Key key = key_of_device(catalog, device);
+    key.any_dtypes = dtypes == nullptr;
+    if (dtypes != nullptr) {
+        key.dtypes = *dtypes;
+    }
+    key.architecture = architecture(device);
+    return key;
+}
+
+Key Host::listing_key(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> &dtypes) const {
+    Key key = key_of_device(catalog, device);
+    key.dtypes = dtypes;
+    if (device.device_type == kDLCPU) { // the host's own
+        key.architecture = architecture(device);
+        return key;
+    }
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    const auto known = book.properties.find(device_key(device));
+    key.any_architecture = known == book.properties.end();
+    if (!key.any_architecture && known->second != nullptr) {
+        key.architecture = known->second->architecture;
+    }
+    return key;
+}
+
+Decision Host::decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device) const {
+    std::vector<Contender> contenders(op.implementations.size());
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    for (size_t i = 0; i < contenders.size(); ++i) {
+        const Implementation &implementation = *op.implementations[i];
+        contenders[i].candidate = &implementation;
+        // One that the device kind drops anyway is not on this device: there is nothing to know about it there.
+        if (same_name(implementation.device, key.device_kind)) {
+            const auto here = book.deployments.find({&implementation, device_key(device)});
+            if (here == book.deployments.end()) {
+                contenders[i].availability = Deployment::availability_before_use(implementation);
+            } else {
+                contenders[i].availability = here->second->known_availability();
+                contenders[i].health = {!here->second->is_out(), here->second->out_reason()};
+            }
+        }
+    }
+    return resolve(contenders, key, policy.effective(op.name, key.device_kind, key.device_index));
+}
+
+const Chain &Host::chain_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes) {
+    if (const Chain *chain = target.find(device, dtypes)) {
+        return *chain;
+    }
+    const Catalog &catalog = target.view->catalog;
+    const CatalogOp &op = *catalog.find(target.op->name);
+    // Walks from the head: only what may be chosen is asked whether it is available.
+    const Key key = key_for(catalog, device, &dtypes);
+    Decision decision;
+    for (;;) {
+        decision = decide(op, target.view->policy, key, device);
+        if (op.implementations.empty()) {
+            throw no_implementation_error(op.name, std::vector{op.plugin}, catalog.rejected_plugins());
+        }
+        if (decision.chain.empty()) {
+            throw all_dropped_error(op.name, key, decision);
+        }
+        const Implementation &head = *op.implementations[decision.chain.front().id];
+        Deployment *there = nullptr;
+        {
+            Ledger &book = ledger();
+            const std::lock_guard lock(book.mutex);
+            there = &deployment(book, head, device);
+        }
+        if (there->known_availability().answer != Availability::unknown) {
+            break;
+        }
+        there->ask_availability();
+    }
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    const Target &current = target_in(book, *target.view, *target.op);
+    if (const Chain *chain = current.find(device, dtypes)) {
+        return *chain; // another thread was quicker
+    }
+    auto chain = std::make_unique<Chain>();
+    chain->op = &op;
+    chain->device = device;
+    chain->dtypes = dtypes;
+    chain->scoped = !target.view->policy.scopes.empty();
+    for (const Kept &kept : decision.chain) {
+        const Implementation &implementation = *op.implementations[kept.id];
+        chain->links.push_back({&implementation, &deployment(book, implementation, device)});
+    }
+    chain->decision = std::move(decision);
+    const Chain &made = *book.chains.emplace_back(std::move(chain));
+    std::vector<const Chain *> chains = current.chains;
+    chains.push_back(&made);
+    make_target(book, *target.view, *target.op, std::move(chains));
+    return made;
+}
+
+} // namespace opdock::core

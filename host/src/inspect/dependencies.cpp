@@ -1,0 +1,154 @@
+#include "inspect/dependencies.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <link.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "inspect/elf_dynamic.hpp"
+
+namespace opdock::core {
+namespace {
+
+// Of this process, so that what it lists is what this process would get. "" where it has no name to tell it by.
+std::string dynamic_loader() {
+    std::string path;
+    dl_iterate_phdr(
+        [](dl_phdr_info *info, std::size_t /*size*/, void *data) {
+            const std::filesystem::path library = info->dlpi_name;
+            if (library.filename().string().rfind("ld-", 0) != 0 && library.filename() != "ld64.so.2") {
+                return 0;
+            }
+            *static_cast<std::string *>(data) = library.string();
+            return 1;
+        },
+        &path);
+    return path;
+}
+
+std::string read_all(int descriptor) {
+    std::string text;
+    std::array<char, 4096> buffer{};
+    for (;;) {
+        const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
+        if (got > 0) {
+            text.append(buffer.data(), static_cast<std::size_t>(got));
+        } else if (got == 0 || errno != EINTR) {
+            return text;
+        }
+    }
+}
+
+// What `LD_TRACE_LOADED_OBJECTS=1 ld.so FILE` prints, as ldd does; "" when it cannot be run. With --list it would stop
+// at the first library that is missing.
+std::string listed(const std::string &loader, const std::filesystem::path &path) {
+    std::array<int, 2> ends{};
+    if (loader.empty() || ::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return {};
+    }
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    std::string program = loader;
+    std::string tracing = "LD_TRACE_LOADED_OBJECTS=1";
+    std::string file = std::filesystem::absolute(path).string();
+    std::array<char *, 3> arguments = {program.data(), file.data(), nullptr};
+    std::vector<char *> environment = {tracing.data()};
+    for (char **variable = environ; *variable != nullptr; ++variable) {
+        environment.push_back(*variable);
+    }
+    environment.push_back(nullptr);
+    pid_t child = 0;
+    const int failed = ::posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environment.data());
+    posix_spawn_file_actions_destroy(&actions);
+    ::close(ends[1]);
+    std::string text;
+    if (failed == 0) {
+        text = read_all(ends[0]);
+        while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+        }
+    }
+    ::close(ends[0]);
+    return text;
+}
+
+struct Dependencies {
+    std::vector<std::filesystem::path> found;
+    std::vector<std::string> missing;
+};
+
+// Lines like "libm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x...)" and "libacme.so => not found".
+Dependencies parse(const std::string &text) {
+    Dependencies result;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        const std::size_t arrow = line.find(" => ");
+        const std::size_t name = line.find_first_not_of(" \t");
+        if (arrow == std::string::npos) { // the loader itself, or the kernel's own
+            if (name != std::string::npos && line[name] == '/') {
+                result.found.emplace_back(line.substr(name, line.find(" (", name) - name));
+            }
+            continue;
+        }
+        const std::string target = line.substr(arrow + 4, line.rfind(" (") - (arrow + 4));
+        if (target == "not found") {
+            result.missing.push_back(line.substr(name, arrow - name));
+        } else {
+            result.found.emplace_back(target);
+        }
+    }
+    return result;
+}
+
+bool defined_in_any(const std::vector<std::filesystem::path> &libraries, const std::string &symbol) {
+    return std::any_of(libraries.begin(), libraries.end(), [&](const std::filesystem::path &library) {
+        const PluginFile file(library);
+        return defines_symbol(ElfImage(file), symbol);
+    });
+}
+
+} // namespace
+
+std::optional<Rejection> judge_dependencies(const std::filesystem::path &path) {
+    const std::string name = path.filename().string();
+    const std::string list = listed(dynamic_loader(), path);
+    if (list.empty()) {
+        return std::nullopt;
+    }
+    const Dependencies dependencies = parse(list);
+    if (!dependencies.missing.empty()) {
+        return Rejection{RejectCode::library_missing, path,
+                         fmt::format("'{}' needs '{}', which is not found.\nInstall that library, or add its folder to "
+                                     "LD_LIBRARY_PATH.",
+                                     name, fmt::join(dependencies.missing, "', '"))};
+    }
+    try {
+        const PluginFile file(path);
+        std::vector<std::string> unresolved;
+        for (const std::string &symbol : undefined_symbols(ElfImage(file))) {
+            if (!defined_in_any(dependencies.found, symbol)) {
+                unresolved.push_back(symbol);
+            }
+        }
+        if (!unresolved.empty()) {
+            return Rejection{RejectCode::symbol_unresolved, path,
+                             fmt::format("'{}' uses '{}', which no library it needs defines.\nLink the plugin with "
+                                         "every library it uses (-z defs finds this when it is built).",
+                                         name, fmt::join(unresolved, "', '"))};
+        }
+    } catch (const Rejected &rejected) { // of a library, or the file changed meanwhile
+        return Rejection{rejected.code(), path, rejected.what()};
+    }
+    return std::nullopt;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,45 @@
+// What the dynamic loader would do with an ELF file, without it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inspect/elf.hpp"
+
+namespace opdock::core {
+
+// A version of a library's symbols: {"libc.so.6", "GLIBC_2.34"}.
+struct VersionNeed {
+    std::string library;
+    std::string version;
+};
+
+struct ElfDynamic {
+    std::vector<std::string> needed;   // libraries, as the loader would search them
+    std::vector<VersionNeed> versions; // that must exist; weak ones are left out
+    bool relocates_text = false;       // code is written to while it is loaded
+    bool uses_static_tls = false;      // thread-local memory that exists from the program's start
+    bool has_executable_stack = false; // makes every thread's stack executable
+    bool has_writable_code = false;    // a segment may be written and executed
+    bool names_auditors = false;       // libraries that the loader runs when this is the program it starts (DT_AUDIT)
+    std::uint64_t tls_bytes = 0;
+};
+
+// Throws Rejected when the dynamic section is missing or contradicts itself.
+ElfDynamic read_dynamic(const ElfImage &image);
+
+// Whether the file defines a function of this name that other files see.
+bool exports_function(const ElfImage &image, std::string_view name);
+
+// What the file uses and other files must define; weak ones are left out.
+std::vector<std::string> undefined_symbols(const ElfImage &image);
+
+// Whether the file defines a symbol of this name, of any kind, that other files see. Its version is not looked at.
+bool defines_symbol(const ElfImage &image, std::string_view name);
+
+// "GLIBC_2.34" and so on, of a library.
+std::vector<std::string> versions_defined(const ElfImage &image);
+
+} // namespace opdock::core

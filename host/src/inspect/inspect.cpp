@@ -1,0 +1,103 @@
+#include "inspect/inspect.hpp"
+
+#include <fmt/format.h>
+
+#include "inspect/elf.hpp"
+#include "inspect/elf_dynamic.hpp"
+#include "inspect/elf_notes.hpp"
+#include "opdock/plugin.h"
+
+namespace opdock::core {
+namespace {
+
+const std::string &the_note(const PluginFile &file, const ElfNotes &notes) {
+    if (notes.opdock.empty()) {
+        throw Rejected(RejectCode::no_note, fmt::format("'{}' is a shared object without opdock's note, so it is no "
+                                                        "opdock plugin.\nIf it should be one, put OPDOCK_NOTE(...) at "
+                                                        "file scope into one of its sources.",
+                                                        file.name()));
+    }
+    if (notes.opdock.size() > 1) {
+        throw Rejected(RejectCode::malformed_note,
+                       fmt::format("'{}' has {} of opdock's notes, expected one.\n"
+                                   "Put OPDOCK_NOTE(...) into exactly one source; link two plugins as two files.",
+                                   file.name(), notes.opdock.size()));
+    }
+    return notes.opdock.front();
+}
+
+// What the loader would refuse, as far as it can be told from outside.
+void judge_dynamic(const ElfImage &image, const ElfDynamic &dynamic, LibraryVersions &versions) {
+    const std::string &name = image.file().name();
+    for (const VersionNeed &need : dynamic.versions) {
+        if (versions.lacks(need.library, need.version)) {
+            throw Rejected(RejectCode::version_missing,
+                           fmt::format("'{}' needs {} of {}; the newest here is {}.\nIt was built on a newer system. "
+                                       "Rebuild it on the oldest system it shall run on, or install a newer {}.",
+                                       name, need.version, need.library,
+                                       versions.newest_like(need.library, need.version), need.library));
+        }
+    }
+    if (!exports_function(image, OPDOCK_ENTRY_SYMBOL)) {
+        throw Rejected(RejectCode::entry_missing, fmt::format("'{}' exports no function " OPDOCK_ENTRY_SYMBOL ".\n"
+                                                              "Define it with OPDOCK_ENTRY, and see that no version "
+                                                              "script hides it.",
+                                                              name));
+    }
+}
+
+std::vector<std::string> weaknesses_of(const std::string &name, const ElfDynamic &dynamic) {
+    std::vector<std::string> found;
+    const auto add = [&](bool is_so, std::string_view what, std::string_view remedy) {
+        if (is_so) {
+            found.push_back(fmt::format("'{}' {}.\n{}", name, what, remedy));
+        }
+    };
+    add(dynamic.has_writable_code, "has memory that is both writable and executable",
+        "Link it without -z rwx segments or a linker script that merges them.");
+    add(dynamic.has_executable_stack, "makes the stacks of all threads executable",
+        "Link it with -z noexecstack; an assembly source without a .note.GNU-stack section is the usual cause.");
+    add(dynamic.relocates_text, "has text relocations: its code is written to while it is loaded",
+        "Compile all of it with -fPIC.");
+    return found;
+}
+
+void judge(const PluginFile &file, LibraryVersions &versions, Inspection &result) {
+    result.identity = file.identity();
+    const ElfImage image(file);
+    const ElfNotes notes = read_notes(image);
+    result.build_id = notes.build_id;
+    result.note = parse_note(file.name(), the_note(file, notes), host_abi);
+    if (const auto reason = judge_cpu_features(file.name(), result.note->cpu_features, machine_cpu_features())) {
+        throw Rejected(RejectCode::cpu_feature_missing, *reason);
+    }
+    const ElfDynamic dynamic = read_dynamic(image);
+    result.names_auditors = dynamic.names_auditors;
+    judge_dynamic(image, dynamic, versions);
+    result.weaknesses = weaknesses_of(file.name(), dynamic);
+}
+
+// `open` makes the PluginFile, which may already say why not.
+template<class Open>
+Inspection inspect_opened(const std::filesystem::path &path, LibraryVersions &versions, Open open) {
+    Inspection result;
+    try {
+        judge(open(), versions, result);
+    } catch (const Rejected &rejected) {
+        result.rejection = Rejection{rejected.code(), path, rejected.what()};
+    }
+    return result;
+}
+
+} // namespace
+
+Inspection inspect(const std::filesystem::path &path, LibraryVersions &versions) {
+    return inspect_opened(path, versions, [&] { return PluginFile(path); });
+}
+
+Inspection inspect(const HeldDirectory &directory, const std::string &name, LibraryVersions &versions) {
+    return inspect_opened(std::filesystem::path(directory.path()) / name, versions,
+                          [&] { return PluginFile(directory, name); });
+}
+
+} // namespace opdock::core

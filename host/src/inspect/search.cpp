@@ -1,0 +1,207 @@
+#include "inspect/search.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "inspect/manifest.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+// 0, or the errno. std::filesystem makes a path of each, which takes longer than everything else here.
+int read_names(const std::string &directory, std::vector<std::string> &names) {
+    struct Close {
+        void operator()(DIR *opened) const { closedir(opened); }
+    };
+    const std::unique_ptr<DIR, Close> opened(opendir(directory.c_str()));
+    if (opened == nullptr) {
+        return errno;
+    }
+    errno = 0;
+    while (const dirent *entry = readdir(opened.get())) { // NOLINT(concurrency-mt-unsafe): a DIR of our own
+        names.emplace_back(entry->d_name);
+        errno = 0;
+    }
+    return errno;
+}
+
+class Search {
+  public:
+    SearchResult take() { return std::move(result_); }
+
+    // A directory, a library or a manifest that was asked for by name.
+    void module(const std::string &path, const std::string &origin) {
+        struct stat status = {};
+        const bool exists = stat(path.c_str(), &status) == 0;
+        result_.paths.push_back({path, origin, true, exists});
+        if (!exists) {
+            problem(path, origin, std::generic_category().message(errno), true);
+        } else if (!S_ISDIR(status.st_mode)) {
+            std::vector<PluginCandidate> found;
+            file(path, origin, true, found);
+            add(std::move(found));
+        } else if (!directory(path, origin, true)) {
+            problem(path, origin, "the directory holds no plugin (*.so, plugin.json or */plugin.json)", true);
+        }
+    }
+
+    // One of the directories that are always searched; it need not exist.
+    void standard_directory(const std::string &path, const std::string &origin) {
+        struct stat status = {};
+        const bool exists = stat(path.c_str(), &status) == 0;
+        result_.paths.push_back({path, origin, false, exists});
+        if (exists) {
+            directory(path, origin, false);
+        } else if (errno != ENOENT && errno != ENOTDIR) {
+            problem(path, origin, std::generic_category().message(errno), false);
+        }
+    }
+
+  private:
+    // Returns whether there was anything in it.
+    bool directory(const std::string &path, const std::string &origin, bool requested) {
+        std::vector<PluginCandidate> found;
+        const std::size_t problems = result_.problems.size();
+        std::vector<std::string> names;
+        if (const int error = read_names(path, names); error != 0) {
+            problem(path, origin, std::generic_category().message(error), requested);
+        }
+        std::sort(names.begin(), names.end()); // so that nothing depends on the file system, messages included
+        const std::string folder = path.ends_with('/') ? path : path + '/';
+        for (const std::string &name : names) {
+            if (name.starts_with('.')) { // half-written files of installers and editors
+                continue;
+            }
+            if (name.ends_with(".so") || name == "plugin.json") {
+                file(folder + name, origin, requested, found);
+                continue;
+            }
+            // A manifest in a folder of its own, so that several can be installed side by side.
+            const std::string manifest = folder + name + "/plugin.json";
+            struct stat status = {};
+            if (stat(manifest.c_str(), &status) == 0) {
+                file(manifest, origin, requested, found);
+            }
+        }
+        const bool anything = !found.empty() || result_.problems.size() != problems;
+        add(std::move(found));
+        return anything;
+    }
+
+    void file(const std::string &path, const std::string &origin, bool requested, std::vector<PluginCandidate> &found) {
+        if (!path.ends_with(".json")) {
+            found.push_back({path, origin, requested, {}, {}, {}, {}});
+            return;
+        }
+        try {
+            Manifest manifest = read_manifest(path);
+            for (const std::string &warning : manifest.warnings) {
+                result_.problems.push_back({warning, requested, true});
+            }
+            found.push_back({std::move(manifest.library), origin, requested, path, std::move(manifest.tune),
+                             std::move(manifest.signature), manifest.digest});
+        } catch (const Error &error) {
+            result_.problems.push_back({std::string(error.what()) + " (" + origin + ")", requested, false});
+        }
+    }
+
+    // By name. Of one file that lies in the directory and is named by a manifest there, the manifest's entry is kept:
+    // it knows more.
+    void add(std::vector<PluginCandidate> found) {
+        const auto by_name = [](const PluginCandidate &c) {
+            const std::string_view path = c.path;
+            return std::tuple(path.substr(path.rfind('/') + 1), path, std::string_view(c.manifest));
+        };
+        const auto sort = [&](auto before) {
+            if (!std::is_sorted(found.begin(), found.end(), before)) { // a directory's files are
+                std::sort(found.begin(), found.end(), before);
+            }
+        };
+        sort([&](const PluginCandidate &a, const PluginCandidate &b) {
+            return std::pair(a.manifest.empty(), by_name(a)) < std::pair(b.manifest.empty(), by_name(b));
+        });
+        std::erase_if(found, [&](PluginCandidate &candidate) {
+            struct stat status = {};
+            bool exists = lstat(candidate.path.c_str(), &status) == 0;
+            if (exists && S_ISLNK(status.st_mode)) {
+                exists = stat(candidate.path.c_str(), &status) == 0;
+            } else if (exists) {
+                candidate.status = status;
+            }
+            if (exists) {
+                return !files_.emplace(status.st_dev, status.st_ino).second;
+            }
+            const int reason = errno;
+            problem(candidate.path, candidate.manifest.empty() ? candidate.origin : candidate.manifest,
+                    std::generic_category().message(reason), candidate.requested);
+            return true;
+        });
+        sort([&](const PluginCandidate &a, const PluginCandidate &b) { return by_name(a) < by_name(b); });
+        std::move(found.begin(), found.end(), std::back_inserter(result_.candidates));
+    }
+
+    void problem(const std::string &path, const std::string &origin, const std::string &reason, bool requested) {
+        result_.problems.push_back({origin + ": " + quote(path) + ": " + reason, requested, false});
+    }
+
+    SearchResult result_;
+    std::set<std::pair<dev_t, ino_t>> files_; // found so far
+};
+
+constexpr const char *remedy = "; plugins are never looked for in the working directory, write the absolute path";
+
+} // namespace
+
+std::vector<SearchDirectory> standard_directories(const std::string &install_dir) {
+    std::vector<SearchDirectory> directories = {{"/usr/local/lib/opdock/plugins", "system"},
+                                                {"/usr/lib/opdock/plugins", "system"}};
+    if (!install_dir.empty()) {
+        std::erase_if(directories, [&](const SearchDirectory &directory) { return directory.path == install_dir; });
+        directories.insert(directories.begin(), {install_dir, "install"});
+    }
+    return directories;
+}
+
+SearchResult search_plugins(const SearchInput &input, const Environment &environment) {
+    Search search;
+    for (const std::string &path : input.modules) {
+        if (!path.starts_with('/')) {
+            throw Error(OPDOCK_INVALID_ARGUMENT,
+                        "expected the absolute path of a plugin or directory, found " + quote(path) + remedy);
+        }
+        search.module(path, "program");
+    }
+    if (const std::string *value = environment.find(Variable::modules)) {
+        for (const Piece &piece : split(*value, ",:")) {
+            if (!piece.text.starts_with('/')) {
+                reject(environment.place(Variable::modules), piece.offset,
+                       "expected absolute paths separated by commas or colons, found " + quote(piece.text) +
+                           (piece.text.empty() ? "; is there a separator too many?" : remedy));
+            }
+            search.module(std::string(piece.text), environment.name(Variable::modules));
+        }
+    }
+    if (!environment.is_on(Variable::modules_only)) {
+        if (!environment.user_data_dir.empty()) {
+            search.standard_directory(environment.user_data_dir + "/opdock/plugins", "user");
+        }
+        for (const SearchDirectory &directory : input.standard_directories) {
+            search.standard_directory(directory.path, directory.origin);
+        }
+    }
+    return search.take();
+}
+
+} // namespace opdock::core

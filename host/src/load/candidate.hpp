@@ -1,0 +1,22 @@
+// What an implementation says of itself that decides whether it may serve a call.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "load/token.hpp"
+
+namespace opdock::core {
+
+struct Candidate {
+    std::string impl_id;
+    Kind kind = Kind::default_;
+    std::string vendor; // empty for kinds without one
+    std::int32_t priority = 0;
+    std::string device;                             // kind
+    std::vector<std::vector<std::uint32_t>> dtypes; // allowed tuples of packed dtypes; empty: all
+    std::vector<std::string> architectures;         // "sm_90a" exact, "sm_80+" this or newer; empty: all
+};
+
+} // namespace opdock::core

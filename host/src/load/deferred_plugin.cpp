@@ -1,0 +1,95 @@
+#include "load/deferred_plugin.hpp"
+
+#include <utility>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "host/host.hpp"
+#include "load/plugin_call.hpp"
+
+namespace opdock::core {
+namespace {
+
+// What the providers of a deferred plugin have as user_data.
+struct ForwardedDevice : DeviceProvider {
+    DeferredPlugin *deferred = nullptr;
+    size_t number = 0; // among the providers of its plugin
+};
+
+// Opens the plugin and goes on to its own function.
+template<auto Member>
+struct Forward;
+template<class... Arguments, opdock_status (*opdock_device::*Member)(const opdock_host *, void *, Arguments...)>
+struct Forward<Member> {
+    static opdock_status call(const opdock_host *host, void *user_data, Arguments... arguments) {
+        const ForwardedDevice &device = *static_cast<const ForwardedDevice *>(user_data);
+        DeferredPlugin &plugin = *device.deferred;
+        if (const Rejection *rejection = plugin.host().open_plugin(plugin)) {
+            return host->fail(host, OPDOCK_FAILED, plugin.unavailable(*rejection).c_str());
+        }
+        const opdock_device &real = plugin.outcome()->registration.devices[device.number]->table;
+        return (real.*Member)(host, real.user_data, arguments...);
+    }
+};
+
+std::shared_ptr<const DeviceProvider> forwarded(const DeviceProvider &known, DeferredPlugin &plugin, size_t number) {
+    auto device = std::make_shared<ForwardedDevice>();
+    device->kind = known.kind;
+    device->stream_type = known.stream_type;
+    device->plugin = known.plugin;
+    device->deferred = &plugin;
+    device->number = number;
+    opdock_device &table = device->table;
+    table = known.table;
+    table.kind = device->kind.c_str();
+    table.stream_type = device->stream_type.c_str();
+    table.user_data = device.get();
+    table.count = Forward<&opdock_device::count>::call;
+    table.properties = Forward<&opdock_device::properties>::call;
+    table.make_current = Forward<&opdock_device::make_current>::call;
+    table.allocate = Forward<&opdock_device::allocate>::call;
+    table.free = Forward<&opdock_device::free>::call;
+    table.copy = Forward<&opdock_device::copy>::call;
+    table.stream_create = Forward<&opdock_device::stream_create>::call;
+    table.stream_destroy = Forward<&opdock_device::stream_destroy>::call;
+    table.stream_synchronize = Forward<&opdock_device::stream_synchronize>::call;
+    table.stream_is_capturing = Forward<&opdock_device::stream_is_capturing>::call;
+    table.event_create = Forward<&opdock_device::event_create>::call;
+    table.event_destroy = Forward<&opdock_device::event_destroy>::call;
+    table.event_record = Forward<&opdock_device::event_record>::call;
+    table.event_elapsed = Forward<&opdock_device::event_elapsed>::call;
+    return device;
+}
+
+} // namespace
+
+DeferredPlugin::DeferredPlugin(const Host &host, PluginIdentity identity, Place place, Registration known)
+    : host_(host), identity_(std::move(identity)), place_(std::move(place)), known_(std::move(known)) {
+    for (size_t i = 0; i < known_.devices.size(); ++i) {
+        known_.devices[i] = forwarded(*known_.devices[i], *this, i);
+    }
+    for (const auto &implementation : known_.implementations) {
+        implementation->deferred = this; // nobody else has seen it yet
+    }
+}
+
+DeferredPlugin::~DeferredPlugin() {
+    const std::unique_ptr<const Outcome> owned(outcome_.load());
+}
+
+const DeferredPlugin::Outcome &DeferredPlugin::settle(std::unique_ptr<const Outcome> outcome) {
+    for (size_t i = 0; i < outcome->registration.implementations.size(); ++i) {
+        known_.implementations[i]->opened.store(&outcome->registration.implementations[i]->registered,
+                                                std::memory_order_release);
+    }
+    const Outcome &settled = *outcome.release(); // in a child, what the parent's thread left behind is abandoned
+    outcome_.store(&settled, std::memory_order_release);
+    return settled;
+}
+
+std::string DeferredPlugin::unavailable(const Rejection &rejection) const {
+    return fmt::format("plugin '{}' was taken when it was scanned, but could not be opened: {}: {}", identity_.id,
+                       code_text(rejection.code), rejection.message);
+}
+
+} // namespace opdock::core

@@ -1,0 +1,263 @@
+#include "load/devices.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+constexpr size_t memory_alignment = 256;
+
+opdock_status cpu_count(const opdock_host * /*host*/, void * /*user_data*/, int32_t *count) {
+    *count = 1;
+    return OPDOCK_OK;
+}
+
+// As the kernel names it; tuned configs of one model serve every machine with it.
+const char *cpu_model() {
+    static const auto model = [] {
+        std::array<char, 128> name{"cpu"};
+        if (FILE *file = std::fopen("/proc/cpuinfo", "re")) {
+            std::array<char, 512> line{};
+            while (std::fgets(line.data(), line.size(), file) != nullptr) {
+                const std::string_view text = line.data();
+                const size_t colon = text.find(": ");
+                if (text.starts_with("model name") && colon != std::string_view::npos) {
+                    const std::string_view value = trimmed(text.substr(colon + 2)).substr(0, name.size() - 1);
+                    *std::copy(value.begin(), value.end(), name.begin()) = '\0';
+                    break;
+                }
+            }
+            (void)std::fclose(file);
+        }
+        return name;
+    }();
+    return model.data();
+}
+
+uint64_t last_level_cache() {
+    for (const int level : {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
+        if (const long bytes = sysconf(level); bytes > 0) {
+            return static_cast<uint64_t>(bytes);
+        }
+    }
+    return 0;
+}
+
+opdock_status cpu_properties(const opdock_host *host, void * /*user_data*/, int32_t index,
+                             opdock_device_properties *properties) {
+    if (index != 0) {
+        return host->fail(host, OPDOCK_INVALID_ARGUMENT, "the host has one cpu device, cpu:0");
+    }
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long page_size = sysconf(_SC_PAGESIZE);
+    properties->memory = pages > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size) : 0;
+    (void)std::snprintf(properties->name, sizeof properties->name, "%s", cpu_model());
+    properties->compute_units = std::thread::hardware_concurrency();
+    properties->warp_size = 1;
+    properties->cache = last_level_cache();
+#if defined(__x86_64__)
+    std::strcpy(properties->architecture, "x86_64");
+#elif defined(__aarch64__)
+    std::strcpy(properties->architecture, "aarch64");
+#else
+    std::strcpy(properties->architecture, "unknown");
+#endif
+    return OPDOCK_OK;
+}
+
+opdock_status cpu_make_current(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/) {
+    return OPDOCK_OK;
+}
+
+opdock_status cpu_allocate(const opdock_host *host, void * /*user_data*/, int32_t /*index*/, void * /*stream*/,
+                           uint64_t bytes, void **memory) {
+    *memory = ::operator new (bytes, std::align_val_t{memory_alignment}, std::nothrow);
+    return *memory != nullptr ? OPDOCK_OK : host->fail(host, OPDOCK_OUT_OF_MEMORY, "no memory left on the host");
+}
+
+opdock_status cpu_free(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/, void * /*stream*/,
+                       void *memory) {
+    ::operator delete (memory, std::align_val_t{memory_alignment});
+    return OPDOCK_OK;
+}
+
+opdock_status cpu_copy(const opdock_host *host, void * /*user_data*/, void *to, DLDevice to_device, const void *from,
+                       DLDevice from_device, uint64_t bytes, void * /*stream*/) {
+    if (to_device.device_type != kDLCPU || from_device.device_type != kDLCPU) {
+        return host->fail(host, OPDOCK_UNSUPPORTED, "the cpu copies between cpu memory only; ask the other device");
+    }
+    std::memcpy(to, from, bytes);
+    return OPDOCK_OK;
+}
+
+opdock_status cpu_stream_create(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/, void **stream) {
+    *stream = nullptr;
+    return OPDOCK_OK;
+}
+
+opdock_status cpu_stream(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/, void * /*stream*/) {
+    return OPDOCK_OK;
+}
+
+opdock_status cpu_stream_is_capturing(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/,
+                                      void * /*stream*/, int32_t *capturing) {
+    *capturing = 0;
+    return OPDOCK_OK;
+}
+
+using Clock = std::chrono::steady_clock;
+
+opdock_status cpu_event_create(const opdock_host *host, void * /*user_data*/, int32_t /*index*/, void **event) {
+    *event = new (std::nothrow) Clock::time_point;
+    return *event != nullptr ? OPDOCK_OK : host->fail(host, OPDOCK_OUT_OF_MEMORY, "no memory left on the host");
+}
+
+opdock_status cpu_event_destroy(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/, void *event) {
+    delete static_cast<Clock::time_point *>(event);
+    return OPDOCK_OK;
+}
+
+opdock_status cpu_event_record(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/, void *event,
+                               void * /*stream*/) {
+    *static_cast<Clock::time_point *>(event) = Clock::now();
+    return OPDOCK_OK;
+}
+
+opdock_status cpu_event_elapsed(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/, void *begin,
+                                void *end, float *milliseconds) {
+    const auto passed = *static_cast<Clock::time_point *>(end) - *static_cast<Clock::time_point *>(begin);
+    *milliseconds = std::chrono::duration<float, std::milli>(passed).count();
+    return OPDOCK_OK;
+}
+
+// What frameworks call DLPack's device types, for tensors of a kind that no plugin provides.
+constexpr std::array<std::pair<int32_t, const char *>, 8> dlpack_kinds = {{{kDLCPU, "cpu"},
+                                                                           {kDLCUDA, "cuda"},
+                                                                           {kDLCUDAHost, "cuda-host"},
+                                                                           {kDLOpenCL, "opencl"},
+                                                                           {kDLVulkan, "vulkan"},
+                                                                           {kDLMetal, "metal"},
+                                                                           {kDLROCM, "hip"},
+                                                                           {kDLROCMHost, "hip-host"}}};
+
+} // namespace
+
+std::shared_ptr<const DeviceProvider> cpu_provider() {
+    static const auto provider = [] {
+        auto made = std::make_shared<DeviceProvider>();
+        made->kind = "cpu";
+        made->stream_type = "none";
+        opdock_device &table = made->table;
+        table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device, event_elapsed);
+        table.dl_device_type = kDLCPU;
+        table.kind = "cpu";
+        table.stream_type = "none";
+        table.count = cpu_count;
+        table.properties = cpu_properties;
+        table.make_current = cpu_make_current;
+        table.allocate = cpu_allocate;
+        table.free = cpu_free;
+        table.copy = cpu_copy;
+        table.stream_create = cpu_stream_create;
+        table.stream_destroy = cpu_stream;
+        table.stream_synchronize = cpu_stream;
+        table.stream_is_capturing = cpu_stream_is_capturing;
+        table.event_create = cpu_event_create;
+        table.event_destroy = cpu_event_destroy;
+        table.event_record = cpu_event_record;
+        table.event_elapsed = cpu_event_elapsed;
+        return std::shared_ptr<const DeviceProvider>(std::move(made));
+    }();
+    return provider;
+}
+
+const DeviceProvider *find_provider(const DeviceProviders &providers, int32_t dl_device_type) {
+    for (const auto &provider : providers) {
+        if (provider->table.dl_device_type == dl_device_type) {
+            return provider.get();
+        }
+    }
+    return nullptr;
+}
+
+std::string device_kind(const DeviceProviders &providers, int32_t dl_device_type) {
+    if (const DeviceProvider *provider = find_provider(providers, dl_device_type)) {
+        return provider->kind;
+    }
+    for (const auto &[type, kind] : dlpack_kinds) {
+        if (type == dl_device_type) {
+            return kind;
+        }
+    }
+    return fmt::format("device-type-{}", dl_device_type);
+}
+
+bool is_dlpack_kind(std::string_view name) {
+    static constexpr std::array others = {"rocm",         "rocm-host", "vpi",    "ext-dev",
+                                          "cuda-managed", "oneapi",    "webgpu", "hexagon"};
+    return std::any_of(dlpack_kinds.begin(), dlpack_kinds.end(),
+                       [&](const auto &known) { return same_name(name, known.second); }) ||
+           std::any_of(others.begin(), others.end(), [&](const char *known) { return same_name(name, known); });
+}
+
+std::string device_text(const DeviceProviders &providers, DLDevice device) {
+    return fmt::format("{}:{}", device_kind(providers, device.device_type), device.device_id);
+}
+
+std::optional<DLDevice> find_device(const DeviceProviders &providers, std::string_view text) {
+    const size_t colon = text.find(':');
+    const std::string_view kind = text.substr(0, colon);
+    int32_t index = 0;
+    bool good = true;
+    if (colon != std::string_view::npos) {
+        const char *end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, index);
+        good = error == std::errc() && stop == end && index >= 0;
+    }
+    if (!good) {
+        return std::nullopt;
+    }
+    for (const auto &provider : providers) {
+        if (same_name(provider->kind, kind)) {
+            return DLDevice{static_cast<DLDeviceType>(provider->table.dl_device_type), index};
+        }
+    }
+    for (const auto &[type, name] : dlpack_kinds) {
+        if (same_name(kind, name)) {
+            return DLDevice{static_cast<DLDeviceType>(type), index};
+        }
+    }
+    return std::nullopt;
+}
+
+DLDevice parse_device(const DeviceProviders &providers, std::string_view text) {
+    if (const std::optional<DLDevice> found = find_device(providers, text)) {
+        return *found;
+    }
+    std::string kinds;
+    for (const auto &provider : providers) {
+        kinds += (kinds.empty() ? "" : ", ") + provider->kind;
+    }
+    throw Error(OPDOCK_INVALID_ARGUMENT,
+                fmt::format("'{}' names no device: expected KIND or KIND:INDEX with a kind that "
+                            "a plugin provides ({})",
+                            text, kinds));
+}
+
+} // namespace opdock::core

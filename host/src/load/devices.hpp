@@ -1,0 +1,42 @@
+// Device kinds: the host's own "cpu", the table of those that plugins provide, and how devices are spelled.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "load/registration.hpp"
+
+namespace opdock::core {
+
+inline bool same_device(DLDevice a, DLDevice b) {
+    return a.device_type == b.device_type && a.device_id == b.device_id;
+}
+
+// The host's provider of "cpu": one device, plain memory, no streams.
+std::shared_ptr<const DeviceProvider> cpu_provider();
+
+using DeviceProviders = std::vector<std::shared_ptr<const DeviceProvider>>;
+
+// The first provider of the DLPack device type, or null.
+const DeviceProvider *find_provider(const DeviceProviders &providers, int32_t dl_device_type);
+
+// "cuda": the provider's name for the kind, else DLPack's ("cuda", "rocm", ...), else "device-type-99".
+std::string device_kind(const DeviceProviders &providers, int32_t dl_device_type);
+
+// A name that DLPack has for a device type, whether or not anything here serves such devices.
+bool is_dlpack_kind(std::string_view name);
+
+// "cuda:1"
+std::string device_text(const DeviceProviders &providers, DLDevice device);
+
+// "cuda" or "cuda:1", in any case; nothing for anything else.
+std::optional<DLDevice> find_device(const DeviceProviders &providers, std::string_view text);
+
+// The same; throws Error(OPDOCK_INVALID_ARGUMENT) for anything else.
+DLDevice parse_device(const DeviceProviders &providers, std::string_view text);
+
+} // namespace opdock::core

@@ -1,0 +1,114 @@
+#include "load/load.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+namespace opdock::core {
+namespace {
+
+// Whether the name still leads to the file that was judged. Moving another file there and back shows too: it changes
+// the time of the last change.
+bool is_still(const FileIdentity &judged, const HeldDirectory &directory, const std::string &name) {
+    struct stat status = {};
+    return ::fstatat(directory.descriptor(), name.c_str(), &status, 0) == 0 && identity_of(status) == judged;
+}
+
+} // namespace
+
+// glibc says what is wrong in one sentence only, so it is told apart by its words.
+Rejection explain_refusal(const std::filesystem::path &path, std::string text) {
+    // The loader knows the plugin by the name of its held folder, here or in the probe.
+    constexpr std::string_view held = "/proc/self/fd/";
+    for (std::size_t at = 0; (at = text.find(held, at)) != std::string::npos;) {
+        const std::size_t end = std::min(text.find('/', at + held.size()), text.size());
+        text.replace(at, end - at, path.parent_path().string());
+    }
+    const std::string name = path.filename().string();
+    const auto contains = [&](std::string_view words) { return text.find(words) != std::string_view::npos; };
+    const auto rejection = [&](RejectCode code, std::string_view remedy) {
+        return Rejection{code, path, fmt::format("'{}' does not load: {}.\n{}", name, text, remedy)};
+    };
+    if (contains("undefined symbol: ")) {
+        return rejection(RejectCode::symbol_unresolved,
+                         "Link the plugin with every library it uses (-z defs finds this when it is built), or install "
+                         "the version of that library it was built with.");
+    }
+    if (contains("cannot open shared object file")) {
+        return rejection(
+            RejectCode::library_missing,
+            fmt::format("Install that library, or add its folder to LD_LIBRARY_PATH; `ldd {}` lists what is "
+                        "missing.",
+                        path.string()));
+    }
+    if (contains("' not found (required by")) {
+        return rejection(RejectCode::version_missing,
+                         "It was built on a newer system. Install that version, or rebuild the plugin on the oldest "
+                         "system it shall run on.");
+    }
+    if (contains("static TLS block")) {
+        return rejection(RejectCode::no_static_tls,
+                         "Rebuild it without -ftls-model=initial-exec, or load it before other libraries take the room "
+                         "(LD_PRELOAD).");
+    }
+    return rejection(RejectCode::load_failed, "The words after the colon are the dynamic loader's.");
+}
+
+Rejection no_entry(const std::filesystem::path &path) {
+    return {RejectCode::entry_missing, path,
+            fmt::format("'{}' exports no function " OPDOCK_ENTRY_SYMBOL ".\n"
+                        "Define it with OPDOCK_ENTRY, and see that no version script hides it.",
+                        path.filename().string())};
+}
+
+std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::string &name,
+                                     const FileIdentity &judged) {
+    using boost::dll::load_mode::type;
+    const std::filesystem::path path = std::filesystem::path(directory.path()) / name;
+    if (!is_still(judged, directory, name)) {
+        return changed_since_judged(path);
+    }
+    boost::dll::shared_library library;
+    // Null, or the loader's sentence, until the loader is used again.
+    const auto open = [&]() -> const char * {
+        boost::dll::fs::error_code always_the_same;
+        library.load(boost::dll::fs::path(directory.name_for_loader(name)), always_the_same,
+                     static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
+        return library.is_loaded() ? nullptr : ::dlerror(); // NOLINT(concurrency-mt-unsafe): of this thread
+    };
+    if (open() != nullptr) {
+        // It may have been for want of memory, which the sentence does not always tell and which is no fault of the
+        // plugin: if there is none, that is thrown; if there is some again, the second try shows.
+        constexpr std::size_t some = 65536;
+        ::operator delete(::operator new(some));
+        if (const char *refused = open()) {
+            return explain_refusal(path, refused);
+        }
+    }
+    if (!is_still(judged, directory, name)) {
+        return changed_since_judged(path);
+    }
+    if (!library.has(OPDOCK_ENTRY_SYMBOL)) {
+        return no_entry(path);
+    }
+    opdock_entry entry = &library.get<opdock_status(opdock_registry *)>(OPDOCK_ENTRY_SYMBOL);
+    return Loaded{std::move(library), entry};
+}
+
+void keep_mapped(Loaded &&loaded) {
+    // Its destructor, which would unmap the plugin, never runs; there is no memory to free but the handle.
+    union Forever {
+        boost::dll::shared_library library;
+        explicit Forever(boost::dll::shared_library &&from) : library(std::move(from)) {}
+        ~Forever() {} // NOLINT(modernize-use-equals-default): a defaulted one would be deleted
+    };
+    const Forever forever(std::move(loaded.library));
+}
+
+} // namespace opdock::core

@@ -1,0 +1,72 @@
+// Calling into a plugin: exceptions become statuses, and the message it left is found.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+
+#include "load/thread_state.hpp"
+#include "opdock/opdock.h"
+
+namespace opdock::core {
+
+// The message a plugin left with fail() since it was last taken; a plain sentence when there is none.
+inline std::string take_message(opdock_status status) {
+    std::string message;
+    message.swap(thread_state().message);
+    if (message.empty() && status != OPDOCK_OK) {
+        message = "it gave no reason";
+    }
+    return message;
+}
+
+// "FAILED", or "status 77, which is none of a plugin's".
+inline std::string status_text(opdock_status status) {
+    const bool known = status >= OPDOCK_OK && status <= OPDOCK_DEVICE_LOST;
+    return known ? opdock_status_name(status) : "status " + std::to_string(status) + ", which is none of a plugin's";
+}
+
+// As fail() leaves a message. Where there is no memory for one, the status has to do.
+inline void leave_message(const char *begin, const char *end = "") noexcept {
+    try {
+        thread_state().leave_message(std::string(begin) + end);
+    } catch (...) { // NOLINT(bugprone-empty-catch)
+    }
+}
+
+// What an exception that escaped from a plugin counts as. Call it from a catch block.
+inline opdock_status status_of_exception() noexcept {
+    try {
+        throw;
+    } catch (const std::bad_alloc &) {
+        leave_message("it threw std::bad_alloc");
+        return OPDOCK_OUT_OF_MEMORY;
+    } catch (const std::exception &exception) {
+        leave_message("it threw: ", exception.what());
+    } catch (...) {
+        leave_message("it threw something that is no std::exception");
+    }
+    return OPDOCK_FAILED;
+}
+
+// What a plugin returned, or OPDOCK_FAILED for a number that is none of its statuses: then nothing is known of what it
+// did.
+inline opdock_status known_status(opdock_status returned, std::string &reason) {
+    if (returned >= OPDOCK_OK && returned <= OPDOCK_DEVICE_LOST) {
+        return returned;
+    }
+    reason = status_text(returned) + ": " + reason;
+    return OPDOCK_FAILED;
+}
+
+template<typename Function>
+opdock_status call_plugin(Function function) noexcept {
+    try {
+        thread_state().forget_message(); // may have to make the state
+        return function();
+    } catch (...) {
+        return status_of_exception();
+    }
+}
+
+} // namespace opdock::core

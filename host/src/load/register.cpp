@@ -1,0 +1,423 @@
+#include "load/register.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "load/architecture.hpp"
+#include "load/plugin_call.hpp"
+#include "load/registration_fields.hpp"
+#include "load/thread_state.hpp"
+#include "signature/standard_ops.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+constexpr uint32_t known_required_impl_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS;
+constexpr uint32_t known_required_op_flags = 0;
+constexpr uint32_t known_required_device_flags = 0;
+
+// While it stands the entry runs: on this thread no host may be opened, and the registry takes what it is given.
+class Registering {
+  public:
+    Registering(ThreadState &thread, bool &open) : thread_(thread), open_(open) {
+        thread_.flags |= ThreadState::registering;
+        open_ = true;
+    }
+    Registering(const Registering &) = delete;
+    Registering &operator=(const Registering &) = delete;
+    ~Registering() { end(); }
+    void end() {
+        open_ = false;
+        thread_.flags &= ~ThreadState::registering;
+    }
+
+  private:
+    ThreadState &thread_;
+    bool &open_;
+};
+
+} // namespace
+
+Registrar::Registrar(PluginIdentity identity, const opdock_host *host, Signatures &signatures)
+    : identity_(std::move(identity)), signatures_(signatures) {
+    table_.struct_size = OPDOCK_STRUCT_SIZE(opdock_registry, fail);
+    table_.abi_major = OPDOCK_ABI_MAJOR;
+    table_.abi_minor = OPDOCK_ABI_MINOR;
+    table_.host_data = this;
+    table_.host = host;
+    table_.register_vendor = register_vendor;
+    table_.register_device = register_device;
+    table_.register_op = register_op;
+    table_.register_impl = register_impl;
+    table_.register_shutdown = register_shutdown;
+    table_.fail = fail;
+}
+
+void Registrar::run(const std::function<opdock_status(opdock_registry *)> &entry) {
+    try {
+        run_once(entry);
+    } catch (const std::bad_alloc &) {
+        // The plugin may have kept the table, and nothing else.
+        registration_ = {};
+        implementations_ = {};
+        errors_ = {};
+        warnings_ = {};
+        misdeclared_ = {};
+        fail_message_ = {};
+        throw;
+    }
+}
+
+void Registrar::run_once(const std::function<opdock_status(opdock_registry *)> &entry) {
+    ThreadState &thread = thread_state();
+    thread.message.clear();
+    opdock_status status = OPDOCK_OK;
+    Registering registering(thread, open_);
+    try {
+        status = entry(&table_);
+    } catch (const std::bad_alloc &) {
+        out_of_memory_ = true;
+    } catch (const std::exception &exception) {
+        keep(RejectCode::entry_threw, fmt::format("opdock_register threw: {}. An entry must return a status; build it "
+                                                  "with the SDK's register_plugin, which does that.",
+                                                  exception.what()));
+    } catch (...) {
+        keep(RejectCode::entry_threw, "opdock_register threw something that is no std::exception. An entry must return "
+                                      "a status; build it with the SDK's register_plugin, which does that.");
+    }
+    registering.end();
+    if (out_of_memory_) {
+        throw std::bad_alloc(); // which is no word about the plugin
+    }
+    if (n_registered_ == 0 && status == OPDOCK_OK && errors_.empty()) {
+        warnings_.emplace_back("it registers nothing");
+    }
+    if (status != OPDOCK_OK) {
+        const std::string &reason = !fail_message_.empty() ? fail_message_ : thread.message;
+        keep(RejectCode::entry_failed, fmt::format("opdock_register returned {}: {}", status_text(status),
+                                                   reason.empty() ? "it gave no reason" : reason));
+    }
+    finish();
+    if (!errors_.empty()) {
+        registration_ = {};
+    }
+}
+
+void Registrar::keep(RejectCode code, const std::string &message) {
+    errors_.push_back({code, message});
+}
+
+bool Registrar::accepts(const char *what) {
+    if (!open_) {
+        return false; // the plugin's own fault, long after its registration was judged
+    }
+    if (++n_registered_ > max_registrations) {
+        if (n_registered_ == max_registrations + 1) {
+            keep(RejectCode::too_many_registrations,
+                 fmt::format("{}: more than {} registrations", what, max_registrations));
+        }
+        return false;
+    }
+    return true;
+}
+
+// Nothing may be thrown through a plugin. That there was no memory is for run() to say.
+template<typename Work>
+opdock_status Registrar::guarded(Work work) noexcept {
+    try {
+        return work();
+    } catch (const std::bad_alloc &) {
+        out_of_memory_ = true;
+        return OPDOCK_OUT_OF_MEMORY;
+    }
+}
+
+template<typename Object, typename Add>
+opdock_status Registrar::record(const char *what, const Object *object, Add add) {
+    return guarded([&] {
+        if (!accepts(what)) {
+            return OPDOCK_INVALID_ARGUMENT;
+        }
+        try {
+            if (object == nullptr) {
+                throw Rejected(RejectCode::bad_field, "its argument is null");
+            }
+            add(*object);
+            return OPDOCK_OK;
+        } catch (const Rejected &rejected) {
+            keep(rejected.code(), fmt::format("{}: {}", what, rejected.what()));
+        }
+        return OPDOCK_INVALID_ARGUMENT;
+    });
+}
+
+opdock_status Registrar::register_vendor(opdock_registry *registry, const opdock_vendor *vendor) {
+    Registrar &self = of(registry);
+    return self.record("register_vendor", vendor, [&](const opdock_vendor &given) { self.add_vendor(given); });
+}
+
+opdock_status Registrar::register_device(opdock_registry *registry, const opdock_device *device) {
+    Registrar &self = of(registry);
+    return self.record("register_device", device, [&](const opdock_device &given) { self.add_device(given); });
+}
+
+opdock_status Registrar::register_op(opdock_registry *registry, const opdock_op *op) {
+    Registrar &self = of(registry);
+    return self.record("register_op", op, [&](const opdock_op &given) { self.add_op(given); });
+}
+
+opdock_status Registrar::register_impl(opdock_registry *registry, const opdock_impl *impl) {
+    Registrar &self = of(registry);
+    return self.record("register_impl", impl, [&](const opdock_impl &given) { self.add_impl(given); });
+}
+
+opdock_status Registrar::register_shutdown(opdock_registry *registry, void (*shutdown)(void *), void *user_data) {
+    Registrar &self = of(registry);
+    return self.guarded([&] {
+        if (!self.accepts("register_shutdown")) {
+            return OPDOCK_INVALID_ARGUMENT;
+        }
+        if (shutdown == nullptr) {
+            self.keep(RejectCode::bad_field, "register_shutdown: the function is null");
+            return OPDOCK_INVALID_ARGUMENT;
+        }
+        self.registration_.shutdowns.push_back({shutdown, user_data});
+        return OPDOCK_OK;
+    });
+}
+
+opdock_status Registrar::fail(opdock_registry *registry, opdock_status status, const char *message) {
+    Registrar &self = of(registry);
+    (void)self.guarded([&] {
+        if (self.open_) {
+            self.fail_message_ = message != nullptr ? std::string(message, strnlen(message, max_text_bytes)) : "";
+        }
+        return OPDOCK_OK;
+    });
+    return status;
+}
+
+void Registrar::add_vendor(const opdock_vendor &given) {
+    const opdock_vendor vendor = known_fields("opdock_vendor", given, OPDOCK_STRUCT_SIZE(opdock_vendor, name));
+    registration_.vendors.push_back({copy_identifier("name", vendor.name), copy_text("device_name", vendor.device_name),
+                                     copy_text("dispatch_key", vendor.dispatch_key),
+                                     copy_text("device_query_command", vendor.device_query_command)});
+}
+
+void Registrar::add_device(const opdock_device &given) {
+    const opdock_device device = known_fields("opdock_device", given, OPDOCK_STRUCT_SIZE(opdock_device, event_elapsed));
+    if ((device.required_flags & ~known_required_device_flags) != 0) {
+        throw Rejected(RejectCode::unknown_required_flag,
+                       fmt::format("required_flags {:#x} are not known to this host", device.required_flags));
+    }
+    auto provider = std::make_shared<DeviceProvider>();
+    provider->kind = copy_identifier("kind", device.kind);
+    provider->stream_type = copy_text("stream_type", device.stream_type);
+    provider->plugin = identity_.id;
+    provider->table = device;
+    provider->table.kind = provider->kind.c_str();
+    provider->table.stream_type = provider->stream_type.c_str();
+    const bool complete = device.count != nullptr && device.properties != nullptr && device.make_current != nullptr &&
+                          device.allocate != nullptr && device.free != nullptr && device.copy != nullptr &&
+                          device.stream_create != nullptr && device.stream_destroy != nullptr &&
+                          device.stream_synchronize != nullptr && device.stream_is_capturing != nullptr &&
+                          device.event_create != nullptr && device.event_destroy != nullptr &&
+                          device.event_record != nullptr && device.event_elapsed != nullptr;
+    if (!complete) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("device '{}': a function is null; all are required", provider->kind));
+    }
+    if (device.dl_device_type <= 0) {
+        throw Rejected(RejectCode::bad_field, fmt::format("device '{}': dl_device_type is {}; expected a DLDeviceType",
+                                                          provider->kind, device.dl_device_type));
+    }
+    for (const auto &other : registration_.devices) {
+        if (same_name(other->kind, provider->kind) || other->table.dl_device_type == device.dl_device_type) {
+            throw Rejected(
+                RejectCode::duplicate,
+                fmt::format(
+                    "device '{}' (type {}) is provided twice by this plugin: '{}' has type {}; rename or remove one",
+                    provider->kind, device.dl_device_type, other->kind, other->table.dl_device_type));
+        }
+    }
+    registration_.devices.push_back(std::move(provider));
+}
+
+void Registrar::add_op(const opdock_op &given) {
+    const opdock_op op = known_fields("opdock_op", given, OPDOCK_STRUCT_SIZE(opdock_op, signature));
+    if ((op.required_flags & ~known_required_op_flags) != 0) {
+        throw Rejected(RejectCode::unknown_required_flag,
+                       fmt::format("required_flags {:#x} are not known to this host", op.required_flags));
+    }
+    const std::string text = copy_text("signature", op.signature);
+    OpDeclaration declaration;
+    try {
+        declaration.signature = signatures_.parse(text);
+    } catch (const Error &error) {
+        misdeclared_.insert(text.substr(0, text.find('(')));
+        throw Rejected(RejectCode::bad_signature, error.what());
+    }
+    const std::string &name = declaration.signature->name;
+    const std::string_view standard = standard_signature(name);
+    if (std::string why; !standard.empty() && declaration.signature->text != standard &&
+                         compare(*declaration.signature, parse_signature(standard), &why) == Compatibility::conflict) {
+        misdeclared_.insert(name);
+        throw Rejected(RejectCode::signature_conflict,
+                       fmt::format("op '{}' is a standard op, and this declaration contradicts the standard's: {}\n"
+                                   "  declared: {}\n  standard: {}\nDeclare it with the text of "
+                                   "opdock/standard_ops.h, or give an op of your own a name like 'vendor.{}'.",
+                                   name, why, declaration.signature->text, standard, name));
+    }
+    if (standard.empty() && name.find('.') == std::string::npos) {
+        warnings_.push_back(fmt::format("op '{}' has no prefix, and such names belong to the standard ops; name it "
+                                        "'vendor.{}' lest another plugin means something else by it",
+                                        name, name));
+    }
+    if (std::any_of(registration_.ops.begin(), registration_.ops.end(),
+                    [&](const OpDeclaration &known) { return known.signature->name == name; })) {
+        throw Rejected(RejectCode::duplicate,
+                       fmt::format("op '{}' is declared twice by this plugin; rename or remove one", name));
+    }
+    declaration.doc = copy_text("doc", op.doc);
+    declaration.plugin = identity_.id;
+    registration_.ops.push_back(std::move(declaration));
+}
+
+void Registrar::add_impl(const opdock_impl &given) {
+    const opdock_impl impl = known_fields("opdock_impl", given, OPDOCK_STRUCT_SIZE(opdock_impl, kernel));
+    auto copy = std::make_shared<Implementation>();
+    copy->op = copy_name("op", impl.op);
+    copy->impl_id = copy_identifier("impl_id", impl.impl_id);
+    const std::string what = fmt::format("'{}' for op '{}'", copy->impl_id, copy->op);
+    copy->required_flags = impl.required_flags;
+    if ((impl.required_flags & ~known_required_impl_flags) != 0) {
+        warnings_.push_back(fmt::format("implementation {} is left out: its required_flags {:#x} are not known to this "
+                                        "host; install a newer opdock",
+                                        what, impl.required_flags));
+        return;
+    }
+    if (impl.kernel == nullptr) {
+        throw Rejected(RejectCode::null_kernel, fmt::format("{}: kernel is null; set it", what));
+    }
+    copy->kind = kind_of(what, impl.kind);
+    copy->vendor = impl.vendor != nullptr ? copy_identifier("vendor", impl.vendor)
+                                          : (copy->kind == Kind::vendor ? identity_.vendor : std::string());
+    if (copy->kind == Kind::vendor && copy->vendor.empty()) {
+        throw Rejected(RejectCode::bad_field, fmt::format("{}: kind vendor without a vendor", what));
+    }
+    if (copy->kind == Kind::vendor && identity_.one_vendor && !same_name(copy->vendor, identity_.vendor)) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("{}: vendor is '{}', but the plugin is of vendor '{}'; leave it null", what,
+                                   copy->vendor, identity_.vendor));
+    }
+    copy->device = copy_identifier("device", impl.device);
+    if (!identity_.devices.empty() &&
+        std::none_of(identity_.devices.begin(), identity_.devices.end(),
+                     [&](const std::string &device) { return same_name(device, copy->device); })) {
+        warnings_.push_back(fmt::format("implementation {} is for device '{}', which the plugin's note does not name; "
+                                        "add it to the devices of OPDOCK_NOTE, from which hosts judge the file",
+                                        what, copy->device));
+    }
+    copy->plugin = identity_.id;
+    copy->dtypes_text = copy_text("dtypes", impl.dtypes);
+    if (impl.architectures != nullptr) {
+        copy->architectures = split(copy_text("architectures", impl.architectures), '|');
+        for (const std::string &pattern : copy->architectures) {
+            if (!is_architecture_pattern(pattern)) {
+                throw Rejected(RejectCode::bad_field,
+                               fmt::format("{}: architecture '{}' is neither a name such as sm_90a nor a name with '+' "
+                                           "after its number, such as sm_80+",
+                                           what, pattern));
+            }
+        }
+    }
+    if (impl.alignment != 0 && !std::has_single_bit(impl.alignment)) {
+        throw Rejected(RejectCode::bad_field, fmt::format("{}: alignment {} is no power of two", what, impl.alignment));
+    }
+    if ((impl.device_init == nullptr) != (impl.device_fini == nullptr) ||
+        (impl.plan_create == nullptr) != (impl.plan_destroy == nullptr)) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("{}: device_init and device_fini come together, and so do plan_create and "
+                                   "plan_destroy; one of a pair is null",
+                                   what));
+    }
+    if (impl.n_knobs > 0 && impl.knobs == nullptr) {
+        throw Rejected(RejectCode::bad_field, fmt::format("{}: n_knobs is {} but knobs is null", what, impl.n_knobs));
+    }
+    if (impl.n_knobs > max_registrations) {
+        throw Rejected(RejectCode::too_many_registrations,
+                       fmt::format("{}: n_knobs is {}; at most {} are kept", what, impl.n_knobs, max_registrations));
+    }
+    std::set<std::string> knob_names;
+    for (uint32_t i = 0; i < impl.n_knobs; ++i) {
+        copy->knobs.push_back(copy_knob(impl.knobs[i]));
+        if (!knob_names.insert(copy->knobs.back().name).second) {
+            throw Rejected(RejectCode::duplicate, fmt::format("{}: knob '{}' is declared twice; rename or remove one",
+                                                              what, copy->knobs.back().name));
+        }
+    }
+    copy->priority = impl.priority;
+    copy->alignment = impl.alignment;
+    copy->flags = impl.flags;
+    copy->tune_version = impl.tune_version;
+    Callbacks &callbacks = copy->registered;
+    callbacks.user_data = impl.user_data;
+    callbacks.kernel = impl.kernel;
+    callbacks.available = impl.available;
+    callbacks.supports = impl.supports;
+    callbacks.heuristic = impl.heuristic;
+    callbacks.device_init = impl.device_init;
+    callbacks.device_fini = impl.device_fini;
+    callbacks.plan_create = impl.plan_create;
+    callbacks.plan_destroy = impl.plan_destroy;
+    callbacks.workspace_size = impl.workspace_size;
+    implementations_.push_back(std::move(copy));
+}
+
+void Registrar::finish() {
+    std::set<std::pair<std::string, std::string>> seen;
+    for (const auto &implementation : implementations_) {
+        const auto declaration =
+            std::find_if(registration_.ops.begin(), registration_.ops.end(), [&](const OpDeclaration &candidate) {
+                return candidate.signature->name == implementation->op;
+            });
+        const auto what = [&] {
+            return fmt::format("register_impl: '{}' for op '{}'", implementation->impl_id, implementation->op);
+        };
+        if (declaration == registration_.ops.end() && misdeclared_.contains(implementation->op)) {
+            continue; // said already
+        }
+        if (declaration == registration_.ops.end()) {
+            keep(RejectCode::op_undeclared,
+                 fmt::format("{}: this plugin does not declare the op. Call register_op with its signature "
+                             "(standard ones are in opdock/standard_ops.h).",
+                             what()));
+            continue;
+        }
+        if (!seen.emplace(implementation->op, folded(implementation->impl_id)).second) { // as policies compare them
+            keep(RejectCode::duplicate,
+                 fmt::format("{} is registered twice by this plugin; rename or remove one", what()));
+            continue;
+        }
+        implementation->form = declaration->signature;
+        if (!implementation->dtypes_text.empty()) {
+            try {
+                implementation->dtypes = parse_dtypes(implementation->dtypes_text, *declaration->signature);
+            } catch (const Rejected &rejected) {
+                keep(rejected.code(), fmt::format("{}: {}", what(), rejected.what()));
+            }
+        }
+        registration_.implementations.push_back(implementation);
+    }
+    implementations_.clear();
+}
+
+} // namespace opdock::core

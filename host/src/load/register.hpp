@@ -1,0 +1,92 @@
+// The stage that runs a plugin's entry and turns what it registers into values.
+//
+// All errors are kept, not only the first; a plugin that had one leaves nothing. The registry a plugin was given stays
+// allocated, so that one that kept the pointer gets an error status later and not a crash.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "files/reject.hpp"
+#include "load/registration.hpp"
+#include "opdock/plugin.h"
+#include "signature/signatures.hpp"
+
+namespace opdock::core {
+
+struct PluginIdentity {
+    std::string id;
+    std::string vendor;
+    std::string path; // for messages: the file, or the id of a module of the program itself
+    // Whether its implementations are of that vendor too. A program may register those of several.
+    bool one_vendor = false;
+    std::vector<std::string> devices = {}; // of the note; empty when there is none
+};
+
+struct RegistrationError {
+    RejectCode code;
+    std::string message;
+};
+
+// How much one plugin may register.
+inline constexpr size_t max_registrations = 65536;
+
+class Registrar {
+  public:
+    // `signatures` need not outlive run().
+    Registrar(PluginIdentity identity, const opdock_host *host, Signatures &signatures);
+
+    // Runs the entry on this thread. Afterwards either errors() is empty and registration() holds everything, or
+    // nothing. Throws std::bad_alloc when memory ran out, the host's or the plugin's.
+    void run(const std::function<opdock_status(opdock_registry *)> &entry);
+
+    const std::vector<RegistrationError> &errors() const { return errors_; }
+    // What is no error: implementations left out because they need a newer host, names that are asking for trouble.
+    const std::vector<std::string> &warnings() const { return warnings_; }
+    const PluginIdentity &identity() const { return identity_; }
+    const Registration &registration() const { return registration_; }
+    Registration take() { return std::move(registration_); }
+
+  private:
+    static Registrar &of(opdock_registry *registry) { return *static_cast<Registrar *>(registry->host_data); }
+    static opdock_status register_vendor(opdock_registry *registry, const opdock_vendor *vendor);
+    static opdock_status register_device(opdock_registry *registry, const opdock_device *device);
+    static opdock_status register_op(opdock_registry *registry, const opdock_op *op);
+    static opdock_status register_impl(opdock_registry *registry, const opdock_impl *impl);
+    static opdock_status register_shutdown(opdock_registry *registry, void (*shutdown)(void *), void *user_data);
+    static opdock_status fail(opdock_registry *registry, opdock_status status, const char *message);
+
+    // Whether a registration may be looked at: the registry is open and the limit not reached.
+    bool accepts(const char *what);
+    // Runs `add` on `object`, whose errors are Rejected, and keeps them.
+    template<typename Work>
+    opdock_status guarded(Work work) noexcept;
+    template<typename Object, typename Add>
+    opdock_status record(const char *what, const Object *object, Add add);
+    void keep(RejectCode code, const std::string &message);
+    void run_once(const std::function<opdock_status(opdock_registry *)> &entry);
+    void add_op(const opdock_op &op);
+    void add_impl(const opdock_impl &impl);
+    void add_device(const opdock_device &device);
+    void add_vendor(const opdock_vendor &vendor);
+    // What needs the whole registration: implementations find their declarations, duplicates show.
+    void finish();
+
+    PluginIdentity identity_;
+    Signatures &signatures_;
+    opdock_registry table_ = {};
+    Registration registration_;
+    std::vector<std::shared_ptr<Implementation>> implementations_; // until finish()
+    std::vector<RegistrationError> errors_;
+    std::vector<std::string> warnings_;
+    std::set<std::string, std::less<>> misdeclared_; // ops whose declarations were rejected
+    std::string fail_message_;
+    size_t n_registered_ = 0;
+    bool open_ = false;
+    bool out_of_memory_ = false; // some time during run()
+};
+
+} // namespace opdock::core

@@ -1,0 +1,134 @@
+#include "load/registration_fields.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "signature/dtype.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+std::string copy_text(const char *field, const char *text) {
+    if (text == nullptr) {
+        return {};
+    }
+    const size_t length = strnlen(text, max_text_bytes + 1);
+    if (length > max_text_bytes) {
+        throw Rejected(RejectCode::bad_name, fmt::format("{} is longer than {} bytes", field, max_text_bytes));
+    }
+    return {text, length};
+}
+
+std::string copy_name(const char *field, const char *text) {
+    std::string name = copy_text(field, text);
+    if (name.empty()) {
+        throw Rejected(RejectCode::bad_name, fmt::format("{} is {}", field, text == nullptr ? "null" : "empty"));
+    }
+    if (name.size() > max_name_bytes) {
+        throw Rejected(RejectCode::bad_name, fmt::format("{} '{}...' has {} bytes; at most {} are allowed", field,
+                                                         name.substr(0, 24), name.size(), max_name_bytes));
+    }
+    if (!is_printable(name)) {
+        throw Rejected(RejectCode::bad_name, fmt::format("{} is not printable UTF-8", field));
+    }
+    return name;
+}
+
+std::string copy_identifier(const char *field, const char *text) {
+    std::string name = copy_name(field, text);
+    if (name.find_first_of(" ,;:|='\"") != std::string::npos) {
+        throw Rejected(RejectCode::bad_name,
+                       fmt::format("{} '{}' holds a space or one of , ; : | = ' \", which policies use as separators",
+                                   field, name));
+    }
+    return name;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+    std::vector<std::string> parts;
+    for (size_t begin = 0;;) {
+        const size_t end = std::min(text.find(separator, begin), text.size());
+        parts.emplace_back(text.substr(begin, end - begin));
+        if (end == text.size()) {
+            return parts;
+        }
+        begin = end + 1;
+    }
+}
+
+std::vector<std::vector<uint32_t>> parse_dtypes(const std::string &text, const Signature &signature) {
+    std::vector<std::vector<uint32_t>> tuples;
+    for (const std::string &tuple_text : split(text, '|')) {
+        std::vector<uint32_t> tuple;
+        for (const std::string &name : split(tuple_text, ',')) {
+            const std::optional<uint32_t> dtype = parse_dtype(name);
+            if (!dtype) {
+                throw Rejected(RejectCode::bad_field,
+                               fmt::format("dtypes '{}': '{}' is no dtype; expected " OPDOCK_DTYPE_NAMES, text, name));
+            }
+            tuple.push_back(*dtype);
+        }
+        if (tuple.size() != signature.dtype_variables.size()) {
+            throw Rejected(
+                RejectCode::bad_field,
+                fmt::format("dtypes '{}': '{}' has {} dtypes, but the signature has {} dtype variables; give one "
+                            "dtype for each",
+                            text, tuple_text, tuple.size(), signature.dtype_variables.size()));
+        }
+        for (size_t i = 0; i < tuple.size(); ++i) {
+            const std::vector<uint32_t> &allowed = signature.allowed_dtypes[i];
+            if (std::find(allowed.begin(), allowed.end(), tuple[i]) == allowed.end()) {
+                throw Rejected(
+                    RejectCode::bad_field,
+                    fmt::format("dtypes '{}': {} of '{}' is never {}, so '{}' would never be chosen; remove it", text,
+                                signature.dtype_variables[i], signature.name, dtype_name(tuple[i]), tuple_text));
+            }
+        }
+        tuples.push_back(std::move(tuple));
+    }
+    return tuples;
+}
+
+Kind kind_of(const std::string &what, uint32_t kind) {
+    switch (kind) {
+    case OPDOCK_KIND_DEFAULT:
+        return Kind::default_;
+    case OPDOCK_KIND_VENDOR:
+        return Kind::vendor;
+    case OPDOCK_KIND_REFERENCE:
+        return Kind::reference;
+    default:
+        throw Rejected(
+            RejectCode::bad_field,
+            fmt::format("{}: kind is {}; expected OPDOCK_KIND_DEFAULT, _VENDOR or _REFERENCE (1, 2, 3)", what, kind));
+    }
+}
+
+Knob copy_knob(const opdock_knob *given) {
+    if (given == nullptr) {
+        throw Rejected(RejectCode::bad_field, "a knob is null");
+    }
+    const opdock_knob knob = known_fields("opdock_knob", *given, OPDOCK_STRUCT_SIZE(opdock_knob, default_value));
+    Knob copy;
+    copy.name = copy_identifier("a knob's name", knob.name);
+    copy.doc = copy_text("a knob's doc", knob.doc);
+    copy.type = knob.type;
+    copy.minimum = knob.minimum;
+    copy.maximum = knob.maximum;
+    copy.default_value = knob.default_value;
+    if (copy.type != OPDOCK_KNOB_INT && copy.type != OPDOCK_KNOB_BOOL) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("knob '{}' has type {}; expected OPDOCK_KNOB_INT or _BOOL", copy.name, copy.type));
+    }
+    if (copy.type == OPDOCK_KNOB_BOOL && (copy.minimum < 0 || copy.maximum > 1)) {
+        throw Rejected(RejectCode::bad_field, fmt::format("knob '{}' is a bool but ranges from {} to {}", copy.name,
+                                                          copy.minimum, copy.maximum));
+    }
+    if (copy.minimum > copy.maximum || copy.default_value < copy.minimum || copy.default_value > copy.maximum) {
+        throw Rejected(RejectCode::bad_field, fmt::format("knob '{}' has default {} outside its range {} to {}",
+                                                          copy.name, copy.default_value, copy.minimum, copy.maximum));
+    }
+    return copy;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,164 @@
+#include "load/token.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+constexpr std::array<std::string_view, 3> kind_words = {"default", "vendor", "reference"};
+constexpr std::array<Kind, 3> kinds = {Kind::default_, Kind::vendor, Kind::reference};
+constexpr std::string_view alias_of_default = "flagos";
+
+const Kind *find_kind(std::string_view word) {
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+        if (same_name(word, kind_words[i])) {
+            return &kinds[i];
+        }
+    }
+    return same_name(word, alias_of_default) ? kinds.data() : nullptr;
+}
+
+} // namespace
+
+std::string_view kind_name(Kind kind) {
+    return kind_words[static_cast<std::size_t>(kind) - OPDOCK_KIND_DEFAULT];
+}
+
+Token Token::of_vendor(std::string_view name) {
+    return {Type::vendor, Kind::vendor, folded(name)};
+}
+
+std::string Token::text() const {
+    switch (type) {
+    case Type::vendor:
+        return "vendor:" + name;
+    case Type::impl:
+        return "impl:" + name;
+    case Type::kind:
+        break;
+    }
+    return std::string(kind_name(kind));
+}
+
+bool Token::names(std::string_view impl_id, Kind of_kind, std::string_view vendor) const {
+    switch (type) {
+    case Type::vendor:
+        return of_kind == Kind::vendor && same_name(name, vendor);
+    case Type::impl:
+        return same_name(name, impl_id);
+    case Type::kind:
+        break;
+    }
+    return of_kind == kind;
+}
+
+std::string order_text(const Order &order) {
+    std::string result;
+    for (const Token &token : order) {
+        result += (result.empty() ? "" : "|") + token.text();
+    }
+    return result;
+}
+
+Order preferred_order(Kind first) {
+    Order order = {Token::of_kind(first)};
+    for (const Kind kind : kinds) {
+        if (kind != first) {
+            order.push_back(Token::of_kind(kind));
+        }
+    }
+    return order;
+}
+
+Kind parse_kind(std::string_view value, const Place &place) {
+    const std::string_view word = trimmed(value);
+    if (const Kind *kind = find_kind(word)) {
+        return *kind;
+    }
+    const auto offset = static_cast<std::size_t>(word.data() - value.data());
+    reject(place, word.empty() ? 0 : offset,
+           "expected " + one_of(kind_words) + ", found " + quote(word) + did_you_mean(word, kind_words));
+}
+
+Token parse_token(std::string_view text, const Place &place, std::size_t offset) {
+    static constexpr std::array<std::string_view, 5> words = {"default", "vendor", "reference", "vendor:NAME",
+                                                              "impl:ID"};
+    if (const Kind *kind = find_kind(text)) {
+        return Token::of_kind(*kind);
+    }
+    const std::size_t colon = text.find(':');
+    const std::string_view head = text.substr(0, colon);
+    const bool vendor = same_name(head, "vendor");
+    if (colon == std::string_view::npos || (!vendor && !same_name(head, "impl"))) {
+        static constexpr std::array<std::string_view, 5> heads = {"default", "vendor", "reference", "flagos", "impl"};
+        const std::string_view guess = nearest(head, heads);
+        std::string hint;
+        if (!guess.empty()) {
+            const bool keep_name = colon != std::string_view::npos && (guess == "vendor" || guess == "impl");
+            hint = "; did you mean " +
+                   quote(guess == "impl" && !keep_name
+                             ? "impl:ID"
+                             : std::string(guess) + std::string(keep_name ? text.substr(colon) : std::string_view())) +
+                   "?";
+        }
+        reject(place, offset, "expected a token (" + one_of(words) + "), found " + quote(text) + hint);
+    }
+    const std::string_view name = text.substr(colon + 1);
+    if (trimmed(name).empty()) {
+        reject(place, offset + colon + 1, "expected a name after " + quote(text.substr(0, colon + 1)));
+    }
+    if (trimmed(name).size() != name.size()) {
+        reject(place, offset + colon + 1, "unexpected space in " + quote(text) + "; write it without");
+    }
+    // In a list of a policy file: printed with the others, it would read as two.
+    if (const std::size_t separator = text.find_first_of("|;"); separator != std::string_view::npos) {
+        reject(place, offset + separator,
+               "unexpected " + quote(text.substr(separator, 1)) + " in " + quote(text) +
+                   "; write each token by itself");
+    }
+    return vendor ? Token::of_vendor(parse_vendor(name, place, offset + colon + 1)) : Token::of_impl(name);
+}
+
+Order parse_order(std::string_view value, const Place &place, std::size_t offset) {
+    Order order;
+    for (const Piece &piece : split(value, "|")) {
+        order.push_back(parse_token(piece.text, place, offset + piece.offset));
+    }
+    if (order.empty()) {
+        reject(place, offset, "expected at least one token, such as 'default' or 'vendor:acme'");
+    }
+    return order;
+}
+
+std::map<std::string, Order, std::less<>> parse_per_op(std::string_view value, const Place &place) {
+    std::map<std::string, Order, std::less<>> orders;
+    for (const Piece &piece : split(value, ";")) {
+        const std::size_t equals = piece.text.find('=');
+        if (equals == std::string_view::npos) {
+            reject(place, piece.offset, "expected OP=TOKEN|TOKEN, found " + quote(piece.text));
+        }
+        const std::string_view op = trimmed(piece.text.substr(0, equals));
+        check_op_name(op, place, piece.offset);
+        Order order = parse_order(piece.text.substr(equals + 1), place, piece.offset + equals + 1);
+        if (!orders.emplace(op, std::move(order)).second) {
+            reject(place, piece.offset, "op " + quote(op) + " is given twice; keep one order");
+        }
+    }
+    return orders;
+}
+
+void check_op_name(std::string_view name, const Place &place, std::size_t offset) {
+    const auto allowed = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+    };
+    const auto bad = std::find_if_not(name.begin(), name.end(), allowed);
+    if (name.empty() || bad != name.end()) {
+        reject(place, offset + static_cast<std::size_t>(bad - name.begin()),
+               "expected the name of an op (letters, digits, '_' and '.'), found " + quote(name));
+    }
+}
+
+} // namespace opdock::core

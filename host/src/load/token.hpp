@@ -1,0 +1,65 @@
+// Kinds of implementations and the tokens that orders are made of.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/setting_text.hpp"
+
+namespace opdock::core {
+
+enum class Kind : std::uint32_t {
+    default_ = OPDOCK_KIND_DEFAULT,
+    vendor = OPDOCK_KIND_VENDOR,
+    reference = OPDOCK_KIND_REFERENCE,
+};
+
+std::string_view kind_name(Kind kind);
+
+// One step of an order: all implementations of a kind, those of one vendor, or one implementation.
+struct Token {
+    enum class Type { kind, vendor, impl };
+
+    Type type = Type::kind;
+    Kind kind = Kind::default_; // of type kind
+    std::string name;           // of type vendor (folded) or impl (as written; compared without case)
+
+    static Token of_kind(Kind kind) { return {Type::kind, kind, {}}; }
+    static Token of_vendor(std::string_view name);
+    static Token of_impl(std::string_view id) { return {Type::impl, Kind::default_, std::string(id)}; }
+
+    // "vendor", "vendor:acme", "impl:vendor.acme".
+    std::string text() const;
+    // Whether it names an implementation with these properties.
+    bool names(std::string_view impl_id, Kind of_kind, std::string_view vendor) const;
+
+    bool operator==(const Token &) const = default;
+};
+
+using Order = std::vector<Token>;
+
+// "vendor:acme|default".
+std::string order_text(const Order &order);
+
+// `first`, then the other kinds in the order default, vendor, reference.
+Order preferred_order(Kind first);
+
+// "default" (also "flagos"), "vendor" or "reference".
+Kind parse_kind(std::string_view value, const Place &place);
+
+// One token. `offset` is where it starts in the value at `place`.
+Token parse_token(std::string_view text, const Place &place, std::size_t offset = 0);
+
+// "vendor:acme|default"; at least one token.
+Order parse_order(std::string_view value, const Place &place, std::size_t offset = 0);
+
+// "rmsnorm_fwd=vendor:acme|default;gelu=reference". An op given twice is an error.
+std::map<std::string, Order, std::less<>> parse_per_op(std::string_view value, const Place &place);
+
+// Throws unless `name` can be the name of an op: letters, digits, '_' and '.'.
+void check_op_name(std::string_view name, const Place &place, std::size_t offset = 0);
+
+} // namespace opdock::core

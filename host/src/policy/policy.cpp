@@ -1,0 +1,95 @@
+#include "policy/policy.hpp"
+
+#include <array>
+
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+// prefer before prefer_vendor: see set_item.
+constexpr std::array<std::string_view, 6> names = {"prefer",        "prefer_vendor", "strict",
+                                                   "allow_vendors", "deny_vendors",  "per_op"};
+
+} // namespace
+
+std::span<const std::string_view> setting_names() {
+    return names;
+}
+
+bool set_item(PolicySection &section, std::string_view name, std::string_view value, const Place &place,
+              const std::string &source) {
+    if (name == "prefer") {
+        section.prefer = Item<Kind>{parse_kind(value, place), source};
+    } else if (name == "prefer_vendor") {
+        const Kind kind = parse_switch(value, place) ? Kind::vendor : Kind::default_; // wrong even when not used
+        if (!section.prefer) {
+            section.prefer = Item<Kind>{kind, source};
+        }
+    } else if (name == "strict") {
+        section.strict = Item<bool>{parse_switch(value, place), source};
+    } else if (name == "allow_vendors") {
+        section.allow_vendors = Item<Vendors>{parse_vendors(value, place), source};
+    } else if (name == "deny_vendors") {
+        section.deny_vendors = Item<Vendors>{parse_vendors(value, place), source};
+    } else if (name == "per_op") {
+        section.per_op.clear();
+        for (auto &[op, order] : parse_per_op(value, place)) {
+            section.per_op[op] = Item<Order>{std::move(order), source};
+        }
+    } else {
+        return false;
+    }
+    return true;
+}
+
+Policy policy_from_settings(std::span<const Setting> settings) {
+    std::map<std::string_view, std::string_view> given;
+    for (const Setting &setting : settings) {
+        bool known = false;
+        for (const std::string_view name : names) {
+            known = known || name == setting.name;
+        }
+        if (setting.name == "trust" || setting.name == "trusted_sha256") {
+            throw Error(OPDOCK_INVALID_POLICY,
+                        "setting " + quote(setting.name) +
+                            " is not a program's: plugins are judged when the host opens, before "
+                            "there is a policy of the program; set it in the environment or in a "
+                            "policy file");
+        }
+        if (!known) {
+            throw Error(OPDOCK_INVALID_POLICY, "expected a setting (" + one_of(names) + "), found " +
+                                                   quote(setting.name) + did_you_mean(setting.name, names));
+        }
+        if (!given.emplace(setting.name, setting.value).second) {
+            throw Error(OPDOCK_INVALID_POLICY, "setting " + quote(setting.name) + " is given twice; keep one");
+        }
+    }
+    Policy policy;
+    for (const std::string_view name : names) {
+        if (const auto found = given.find(name); found != given.end()) {
+            set_item(policy.everywhere, name, found->second, Place{"setting " + quote(name)}, "");
+        }
+    }
+    return policy;
+}
+
+Policy policy_from_environment(const Environment &environment) {
+    static constexpr std::array<Variable, 6> order = {Variable::prefer,       Variable::prefer_vendor,
+                                                      Variable::strict,       Variable::allow_vendors,
+                                                      Variable::deny_vendors, Variable::per_op};
+    Policy policy;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        if (const std::string *value = environment.find(order[i])) {
+            set_item(policy.everywhere, names[i], *value, environment.place(order[i]), environment.name(order[i]));
+        }
+    }
+    if (const std::string *value = environment.find(Variable::trust)) {
+        policy.trust =
+            Item<Trust>{parse_trust(*value, environment.place(Variable::trust)), environment.name(Variable::trust)};
+    }
+    return policy;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,81 @@
+// A policy as one source states it: some items, each with where it was written. policy_stack.hpp puts sources together.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "load/token.hpp"
+#include "text/environment.hpp"
+#include "trust/trust_policy.hpp"
+
+namespace opdock::core {
+
+// The source of what nobody set. Not "default", which is a kind.
+inline constexpr const char *built_in_source = "built-in";
+
+template<class T>
+struct Item {
+    T value;
+    // "PLUGIN_PREFER", "/etc/opdock/policy.yaml:3:9", "built-in". Empty for a setting of the program: the layer that
+    // the policy is put into ("program", "scope") names it.
+    std::string source;
+
+    bool operator==(const Item &) const = default;
+};
+
+using Vendors = std::vector<std::string>; // folded
+using Digests = std::vector<std::string>; // SHA-256, in hexadecimal
+
+// The items for all devices, or for one kind or one device. What is not set comes from elsewhere; an empty list that is
+// set is a list of nobody.
+struct PolicySection {
+    std::optional<Item<Kind>> prefer;
+    std::optional<Item<bool>> strict;
+    std::optional<Item<Vendors>> allow_vendors;
+    std::optional<Item<Vendors>> deny_vendors;
+    std::map<std::string, Item<Order>, std::less<>> per_op;
+
+    bool operator==(const PolicySection &) const = default;
+};
+
+struct Policy {
+    PolicySection everywhere;
+    // By "cuda" or "cuda:0" (folded). Within one policy the most specific section that has an item wins.
+    std::map<std::string, PolicySection, std::less<>> devices;
+    // Only what is known when plugins are looked for counts: neither the program's policy, which needs an open host,
+    // nor a thread's scope has these.
+    std::optional<Item<Trust>> trust;
+    std::optional<Item<Digests>> trusted_sha256;
+    // Nothing below this policy counts: an item it lacks has its default. So is the effective policy of a thread.
+    bool complete = false;
+
+    bool operator==(const Policy &) const = default;
+};
+
+using PolicyPtr = std::shared_ptr<const Policy>;
+
+struct Setting {
+    std::string name;
+    std::string value;
+};
+
+// Settings of a program: prefer, prefer_vendor, strict, allow_vendors, deny_vendors, per_op, with the values of the
+// environment variables. Throws Error(OPDOCK_INVALID_POLICY) that names setting and column.
+Policy policy_from_settings(std::span<const Setting> settings);
+
+Policy policy_from_environment(const Environment &environment);
+
+// The names of the settings, for messages and files.
+std::span<const std::string_view> setting_names();
+
+// Writes one setting, spelled as in the environment, into `section`. False when there is no setting of this name.
+// PREFER_VENDOR yields to a PREFER already there, and must therefore come after it.
+bool set_item(PolicySection &section, std::string_view name, std::string_view value, const Place &place,
+              const std::string &source);
+
+} // namespace opdock::core

@@ -1,0 +1,143 @@
+#include "policy/policy_names.hpp"
+
+#include <algorithm>
+
+#include "load/devices.hpp"
+#include "signature/standard_ops.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+template<class Names>
+std::vector<std::string_view> views(const Names &names) {
+    std::vector<std::string_view> result;
+    for (const auto &name : names) {
+        if constexpr (requires { name.first; }) {
+            result.push_back(name.first);
+        } else {
+            result.push_back(name);
+        }
+    }
+    return result;
+}
+
+bool contains(const std::vector<std::string_view> &names, std::string_view name) {
+    return std::any_of(names.begin(), names.end(), [&](std::string_view known) { return same_name(known, name); });
+}
+
+class Check {
+  public:
+    explicit Check(const KnownNames &known)
+        : known_(known), vendors_(views(known.vendors)), ops_(views(known.impl_ids)) {}
+
+    void section(const PolicySection &section) {
+        list(section.allow_vendors, "setting 'allow_vendors'", false);
+        list(section.deny_vendors, "setting 'deny_vendors'", true);
+        for (const auto &[op, order] : section.per_op) {
+            const std::string where = order.source.empty() ? "setting 'per_op'" : order.source;
+            const auto found = known_.impl_ids.find(op);
+            if (found == known_.impl_ids.end()) {
+                add(where + (standard_signature(op).empty()
+                                 ? ": no plugin declares op " + quote(op) + did_you_mean(op, ops_)
+                                 : ": " + quote(op) + " is a standard op that no loaded plugin implements"));
+            }
+            for (const Token &token : order.value) {
+                if (token.type == Token::Type::vendor) {
+                    vendor(token.name, where);
+                } else if (token.type == Token::Type::impl && found != known_.impl_ids.end()) {
+                    impl(op, views(found->second), token.name, where);
+                }
+            }
+        }
+    }
+
+    // `everywhere` is what the section would say if nobody had written it.
+    void device(const std::string &name, const PolicySection &section, const PolicySection &everywhere) {
+        const std::string kind = name.substr(0, name.find(':'));
+        if (known_.device_kinds.contains(kind) || is_dlpack_kind(kind)) {
+            return;
+        }
+        const std::string source = source_of(section, everywhere);
+        const std::vector<std::string_view> kinds = views(known_.device_kinds);
+        add((source.empty() ? "" : source + ": ") + "the section for " + quote(name) +
+                ": no loaded plugin is for device kind " + quote(kind) + did_you_mean(kind, kinds),
+            true);
+    }
+
+    std::vector<UnknownName> take() { return std::move(problems_); }
+
+  private:
+    void list(const std::optional<Item<Vendors>> &item, const char *setting, bool denied) {
+        if (item) {
+            for (const std::string &name : item->value) {
+                vendor(name, item->source.empty() ? setting : item->source, denied);
+            }
+        }
+    }
+
+    // Of the first item that the section has of its own.
+    static std::string source_of(const PolicySection &section, const PolicySection &everywhere) {
+        std::string source;
+        const auto look_at = [&](const auto &item, const auto &above) {
+            if (source.empty() && item && item != above) {
+                source = item->source;
+            }
+        };
+        look_at(section.prefer, everywhere.prefer);
+        look_at(section.strict, everywhere.strict);
+        look_at(section.allow_vendors, everywhere.allow_vendors);
+        look_at(section.deny_vendors, everywhere.deny_vendors);
+        for (const auto &[op, order] : section.per_op) {
+            const auto above = everywhere.per_op.find(op);
+            if (source.empty() && (above == everywhere.per_op.end() || above->second != order)) {
+                source = order.source;
+            }
+        }
+        return source;
+    }
+
+    void vendor(const std::string &name, const std::string &where, bool denied = false) {
+        if (contains(views(known_.other_vendors), name)) {
+            add(where + ": vendor " + quote(name) +
+                " has plugins, but none of their implementations is of kind vendor, and those of other kinds are not "
+                "chosen by vendor");
+        } else if (!contains(vendors_, name)) {
+            add(where + ": no plugin is of vendor " + quote(name) + did_you_mean(name, vendors_), denied);
+        }
+    }
+
+    void impl(const std::string &op, const std::vector<std::string_view> &ids, const std::string &id,
+              const std::string &where) {
+        if (!contains(ids, id)) {
+            add(where + ": op " + quote(op) + " has no implementation " + quote(id) + did_you_mean(id, ids));
+        }
+    }
+
+    // A flattened policy repeats items in its device sections.
+    void add(std::string problem, bool fulfilled = false) {
+        if (std::none_of(problems_.begin(), problems_.end(),
+                         [&](const UnknownName &known) { return known.problem == problem; })) {
+            problems_.push_back({std::move(problem), fulfilled});
+        }
+    }
+
+    const KnownNames &known_;
+    std::vector<std::string_view> vendors_;
+    std::vector<std::string_view> ops_;
+    std::vector<UnknownName> problems_;
+};
+
+} // namespace
+
+std::vector<UnknownName> unknown_names(const Policy &policy, const KnownNames &known) {
+    Check check(known);
+    check.section(policy.everywhere);
+    for (const auto &[device, section] : policy.devices) {
+        check.section(section);
+        check.device(device, section, policy.everywhere);
+    }
+    return check.take();
+}
+
+} // namespace opdock::core

@@ -1,0 +1,30 @@
+// Names in a policy that nothing loaded answers to. Found once plugins are known: a warning each, or in strict mode an
+// error, except where the policy is fulfilled all the same.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "policy/policy.hpp"
+
+namespace opdock::core {
+
+struct KnownNames {
+    std::map<std::string, std::set<std::string, std::less<>>, std::less<>> impl_ids; // of each op that is declared
+    std::set<std::string, std::less<>> vendors; // of implementations of kind vendor, and registered ones
+    // Of plugins that bring no such implementation: lists of vendors do not concern them.
+    std::set<std::string, std::less<>> other_vendors;
+    std::set<std::string, std::less<>> device_kinds = {}; // folded; DLPack's names need not be among them
+};
+
+struct UnknownName {
+    std::string problem;    // a sentence that names where it was written and the nearest known name
+    bool fulfilled = false; // who is denied and not there does not serve; a device that is not there is not used
+};
+
+// In a stable order.
+std::vector<UnknownName> unknown_names(const Policy &policy, const KnownNames &known);
+
+} // namespace opdock::core

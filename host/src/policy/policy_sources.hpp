@@ -1,0 +1,23 @@
+// Reads the policy from everywhere outside the program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policy/policy_stack.hpp"
+#include "text/environment.hpp"
+
+namespace opdock::core {
+
+inline constexpr const char *system_policy_file = "/etc/opdock/policy.yaml";
+
+struct LoadedPolicy {
+    PolicyStack stack; // enforce, environment, config and system filled in; the rest is the program's
+    std::vector<std::string> warnings;
+};
+
+// Throws Error(OPDOCK_INVALID_POLICY) when a source is wrong, and for an unknown key when the result is strict; nothing
+// is changed then, so that a reload leaves the old policy in force. `system_file` need not exist.
+LoadedPolicy load_policy(const Environment &environment, const std::string &system_file = system_policy_file);
+
+} // namespace opdock::core

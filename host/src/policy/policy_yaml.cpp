@@ -1,0 +1,251 @@
+#include "policy/policy_yaml.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <span>
+
+#include "files/bounded_file.hpp"
+#include "text/bounded_yaml.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+using Type = YamlNode::Type;
+
+class Reader {
+  public:
+    Reader(const std::string &name, std::vector<std::string> &unknown_keys)
+        : name_(name), unknown_keys_(unknown_keys) {}
+
+    // A map of items, into policy.everywhere, and `devices`. What `extra` names is the caller's.
+    void policy(const YamlNode &map, Policy &policy, std::string_view extra = {}) {
+        const std::array others = {std::string_view("devices"), trust_key, digests_key, extra};
+        section(map, policy.everywhere, others);
+        trust(map, policy);
+        if (const YamlNode *devices = find(map, "devices")) {
+            for (const auto &[key, value] : entries(*devices, "a map of sections such as 'cuda' or 'cuda:0'")) {
+                PolicySection &device = policy.devices[device_name(key, policy)];
+                section(value, device, {});
+            }
+        }
+    }
+
+    const YamlNode *find(const YamlNode &map, std::string_view key) const {
+        for (const auto &[name, value] : map.entries) {
+            if (name.text == key) {
+                return &value;
+            }
+        }
+        return nullptr;
+    }
+
+    // An absent map (a key with everything below it commented out) is an empty one.
+    const std::vector<YamlEntry> &entries(const YamlNode &node, const char *expected) const {
+        if (node.type != Type::map && node.type != Type::null) {
+            reject(place(node), 0, std::string("expected ") + expected + ", found " + describe(node));
+        }
+        return node.entries;
+    }
+
+    void unknown(const YamlNode &key, const std::string &hint) {
+        unknown_keys_.push_back(place(key).text() + ": unknown key " + quote(key.text) + hint);
+    }
+
+  private:
+    static constexpr std::string_view trust_key = "trust";
+    static constexpr std::string_view digests_key = "trusted_sha256";
+
+    void trust(const YamlNode &map, Policy &policy) const {
+        for (const auto &[key, value] : entries(map, "a map of settings")) {
+            const std::string source = place(key).text();
+            if (key.text == trust_key) {
+                policy.trust = Item<Trust>{parse_trust(scalar(value), place(value)), source};
+            } else if (key.text == digests_key) {
+                policy.trusted_sha256 = Item<Digests>{digests(value), source};
+            }
+        }
+    }
+
+    Digests digests(const YamlNode &node) const {
+        if (node.type != Type::sequence) {
+            reject(place(node), 0,
+                   "expected a list of SHA-256 digests, found " + describe(node) +
+                       "; write [] for none, or leave the setting out");
+        }
+        Digests result;
+        for (const YamlNode &item : node.items) {
+            result.push_back(parse_sha256(scalar(item), place(item)));
+        }
+        return result;
+    }
+
+    // What `others` names is not the section's, but may stand beside it.
+    void section(const YamlNode &map, PolicySection &section, std::span<const std::string_view> others) {
+        const YamlNode *prefer_vendor = nullptr;
+        const YamlNode *prefer_vendor_key = nullptr;
+        for (const auto &[key, value] : entries(map, "a map of settings")) {
+            const std::string source = place(key).text();
+            if (key.text == "prefer_vendor") { // after prefer, wherever it stands
+                prefer_vendor = &value;
+                prefer_vendor_key = &key;
+            } else if (key.text == "prefer" || key.text == "strict") {
+                set_item(section, key.text, scalar(value), place(value), source);
+            } else if (key.text == "allow_vendors") {
+                section.allow_vendors = Item<Vendors>{vendors(value), source};
+            } else if (key.text == "deny_vendors") {
+                section.deny_vendors = Item<Vendors>{vendors(value), source};
+            } else if (key.text == "per_op") {
+                per_op(value, section, source);
+            } else if (std::find(others.begin(), others.end(), key.text) == others.end()) {
+                unknown(key, hint(key.text, others));
+            }
+        }
+        if (prefer_vendor != nullptr) {
+            set_item(section, "prefer_vendor", scalar(*prefer_vendor), place(*prefer_vendor),
+                     place(*prefer_vendor_key).text());
+        }
+    }
+
+    static std::string hint(std::string_view key, std::span<const std::string_view> others) {
+        if (key == "enforce") {
+            return "; only the system's policy file enforces, at its top level";
+        }
+        if (key == "devices") {
+            return "; sections for devices do not nest";
+        }
+        if (key == trust_key || key == digests_key) {
+            return "; it concerns the whole process and stands beside 'devices'";
+        }
+        std::vector<std::string_view> known(setting_names().begin(), setting_names().end());
+        for (const std::string_view name : others) {
+            if (!name.empty()) {
+                known.push_back(name);
+            }
+        }
+        return did_you_mean(key, known);
+    }
+
+    Vendors vendors(const YamlNode &node) const {
+        if (node.type == Type::scalar) {
+            return parse_vendors(node.text, place(node));
+        }
+        if (node.type != Type::sequence) {
+            reject(place(node), 0,
+                   "expected a list of vendors, found " + describe(node) +
+                       "; write [] for nobody, or leave the setting out");
+        }
+        Vendors result;
+        for (const YamlNode &item : node.items) {
+            std::string vendor = parse_vendor(scalar(item), place(item));
+            if (std::find(result.begin(), result.end(), vendor) == result.end()) {
+                result.push_back(std::move(vendor));
+            }
+        }
+        return result;
+    }
+
+    void per_op(const YamlNode &node, PolicySection &section, const std::string &source) const {
+        if (node.type == Type::scalar) {
+            set_item(section, "per_op", node.text, place(node), source);
+            return;
+        }
+        for (const auto &[op, order] : entries(node, "a map from ops to orders")) {
+            check_op_name(op.text, place(op));
+            section.per_op[op.text] = Item<Order>{this->order(order), place(op).text()};
+        }
+    }
+
+    Order order(const YamlNode &node) const {
+        if (node.type == Type::scalar) {
+            return parse_order(node.text, place(node));
+        }
+        if (node.type != Type::sequence || node.items.empty()) {
+            reject(place(node), 0, "expected a list of tokens such as [vendor:acme, default], found " + describe(node));
+        }
+        Order result;
+        for (const YamlNode &item : node.items) {
+            if (item.type == Type::map && item.entries.size() == 1) {
+                const auto &[key, value] = item.entries.front();
+                reject(place(item), 0,
+                       "found a map; a token has no space after ':', write " + key.text + ":" + value.text);
+            }
+            result.push_back(parse_token(scalar(item), place(item)));
+        }
+        return result;
+    }
+
+    // "cuda" or "cuda:0", folded.
+    std::string device_name(const YamlNode &key, const Policy &policy) const {
+        const std::string text = folded(key.text);
+        const std::size_t colon = std::min(text.find(':'), text.size());
+        const std::string kind = text.substr(0, colon);
+        constexpr const char *expected =
+            "expected a device kind, or kind and index, such as 'cuda' or 'cuda:0', found ";
+        if (kind.empty() || kind.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.") != std::string::npos) {
+            reject(place(key), 0, expected + quote(key.text));
+        }
+        std::string name = kind;
+        if (colon < text.size()) {
+            std::uint16_t index = 0;
+            const char *end = text.data() + text.size();
+            const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, index);
+            if (error != std::errc() || stop != end) {
+                reject(place(key), colon + 1, expected + quote(key.text));
+            }
+            name += ":" + std::to_string(index);
+        }
+        if (policy.devices.contains(name)) {
+            reject(place(key), 0, "device " + quote(name) + " is given twice; keep one section");
+        }
+        return name;
+    }
+
+    const std::string &scalar(const YamlNode &node) const {
+        if (node.type != Type::scalar) {
+            reject(place(node), 0, "expected one value, found " + describe(node));
+        }
+        return node.text;
+    }
+
+    static std::string describe(const YamlNode &node) {
+        switch (node.type) {
+        case Type::null:
+            return "nothing";
+        case Type::sequence:
+            return node.items.empty() ? "an empty list" : "a list";
+        case Type::map:
+            return "a map";
+        case Type::scalar:
+            break;
+        }
+        return quote(node.text);
+    }
+
+    Place place(const YamlNode &node) const { return {name_, node.line, node.column + (node.is_quoted ? 1 : 0)}; }
+
+    const std::string &name_;
+    std::vector<std::string> &unknown_keys_;
+};
+
+} // namespace
+
+PolicyFile parse_policy_file(std::string_view text, const std::string &name, Enforce enforce) {
+    const YamlNode root = parse_bounded_yaml(text, name, OPDOCK_INVALID_POLICY);
+    PolicyFile file;
+    Reader reader(name, file.unknown_keys);
+    reader.policy(root, file.policy, enforce == Enforce::accept ? "enforce" : "");
+    if (enforce == Enforce::accept) {
+        if (const YamlNode *enforced = reader.find(root, "enforce")) {
+            reader.policy(*enforced, file.enforce);
+        }
+    }
+    return file;
+}
+
+PolicyFile read_policy_file(const std::string &path, Enforce enforce) {
+    return parse_policy_file(read_bounded_file(path, OPDOCK_INVALID_POLICY, most_yaml_bytes), path, enforce);
+}
+
+} // namespace opdock::core

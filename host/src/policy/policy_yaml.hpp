@@ -1,0 +1,39 @@
+// Policy files.
+//
+//     prefer: vendor
+//     strict: false
+//     deny_vendors: [acme]
+//     per_op:
+//       rmsnorm_fwd: [vendor:beta, default]
+//     trust: require
+//     trusted_sha256: [9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08]
+//     devices:
+//       cuda:0: {strict: true}
+//     enforce:                  # /etc/opdock/policy.yaml only
+//       allow_vendors: [beta]
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/policy.hpp"
+
+namespace opdock::core {
+
+struct PolicyFile {
+    Policy policy;
+    Policy enforce;
+    // "FILE:LINE:COLUMN: unknown key 'x'; did you mean 'y'?": for the caller to log, or in strict mode to refuse.
+    std::vector<std::string> unknown_keys;
+};
+
+// Whether the file may have an `enforce` section. Elsewhere it counts as an unknown key.
+enum class Enforce { refuse, accept };
+
+// `name` stands for the file in messages and sources. Throws Error(OPDOCK_INVALID_POLICY).
+PolicyFile parse_policy_file(std::string_view text, const std::string &name, Enforce enforce);
+
+PolicyFile read_policy_file(const std::string &path, Enforce enforce);
+
+} // namespace opdock::core

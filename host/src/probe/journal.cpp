@@ -1,0 +1,206 @@
+#include "probe/journal.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "files/own_folder.hpp"
+
+namespace opdock::core {
+namespace {
+
+constexpr std::uint32_t magic = 0x6a64706f; // "opdj"
+constexpr std::size_t n_slots = 32;         // threads that do one of these things at once
+constexpr std::size_t text_bytes = 1012;
+constexpr const char *suffix = ".journal";
+
+} // namespace
+
+// As it lies in the file.
+struct Journal::Slot {
+    std::uint32_t doing; // 0: free; written last
+    std::uint32_t taken; // by a thread that is writing it or whose entry it is
+    std::uint32_t reserved;
+    std::array<char, text_bytes> text; // path, op and impl_id, a NUL after each
+};
+
+struct Journal::File {
+    std::uint32_t magic;
+    std::uint32_t reserved;
+    std::int64_t process;
+    std::array<Slot, n_slots> slots;
+};
+
+namespace {
+
+// Held by the open file and not by the process: another host of this process finds it taken too.
+bool lock(int descriptor) {
+    struct flock whole = {};
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    return fcntl(descriptor, F_OFD_SETLK, &whole) == 0;
+}
+
+// Closes it, also where memory runs out.
+struct OpenFile {
+    int descriptor;
+    explicit OpenFile(int opened) : descriptor(opened) {}
+    OpenFile(const OpenFile &) = delete;
+    OpenFile &operator=(const OpenFile &) = delete;
+    ~OpenFile() {
+        if (descriptor >= 0) {
+            close(descriptor);
+        }
+    }
+};
+
+bool read_whole(int descriptor, void *into, std::size_t size) {
+    ssize_t got = 0;
+    do {
+        got = pread(descriptor, into, size, 0);
+    } while (got < 0 && errno == EINTR);
+    return got == static_cast<ssize_t>(size);
+}
+
+// The three texts of an entry, whatever the bytes are.
+JournalEntry entry_of(std::uint32_t doing, std::string_view text) {
+    JournalEntry entry;
+    entry.doing = static_cast<JournalEntry::Doing>(doing);
+    for (std::string *part : {&entry.path, &entry.op, &entry.impl_id}) {
+        const std::size_t end = std::min(text.find('\0'), text.size());
+        *part = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return entry;
+}
+
+} // namespace
+
+Journal::Open::~Open() {
+    if (slot_ != nullptr) {
+        __atomic_store_n(&slot_->doing, 0u, __ATOMIC_RELEASE);
+        __atomic_store_n(&slot_->taken, 0u, __ATOMIC_RELEASE);
+    }
+}
+
+Journal::Journal(std::string folder) : folder_(std::move(folder)) {}
+
+Journal::~Journal() {
+    if (File *file = file_.load()) {
+        munmap(file, sizeof *file);
+        unlink(name_.c_str());
+        close(descriptor_);
+    }
+}
+
+Journal::File *Journal::file() {
+    if (File *made = file_.load(std::memory_order_acquire)) {
+        return made;
+    }
+    const std::lock_guard lock_of_making(mutex_);
+    if (tried_ || folder_.empty()) {
+        return file_.load(std::memory_order_acquire);
+    }
+    tried_ = true;
+    if (!make_own_folder(folder_).empty()) {
+        return nullptr;
+    }
+    name_ = fmt::format("{}/{}-XXXXXX{}", folder_, getpid(), suffix);
+    descriptor_ = mkostemps(name_.data(), static_cast<int>(std::strlen(suffix)), O_CLOEXEC);
+    if (descriptor_ < 0) {
+        return nullptr;
+    }
+    // The room is taken now: writing to a mapping of a file on a full disk would kill the process.
+    if (lock(descriptor_) && posix_fallocate(descriptor_, 0, sizeof(File)) == 0) {
+        void *memory = mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+        if (memory != MAP_FAILED) {
+            madvise(memory, sizeof(File), MADV_DONTFORK);
+            File *made = static_cast<File *>(memory);
+            made->process = getpid();
+            made->magic = magic;
+            file_.store(made, std::memory_order_release);
+            return made;
+        }
+    }
+    unlink(name_.c_str());
+    close(std::exchange(descriptor_, -1));
+    return nullptr;
+}
+
+Journal::Open Journal::write(const JournalEntry &entry) {
+    File *into = file();
+    if (into == nullptr) {
+        return {};
+    }
+    for (Slot &slot : into->slots) {
+        std::uint32_t is_free = 0;
+        if (!__atomic_compare_exchange_n(&slot.taken, &is_free, 1u, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            continue;
+        }
+        std::size_t at = 0;
+        for (const std::string *part : {&entry.path, &entry.op, &entry.impl_id}) {
+            const std::size_t size = std::min(part->size(), text_bytes - at - 1);
+            std::memcpy(slot.text.data() + at, part->data(), size);
+            slot.text[at + size] = '\0';
+            at = std::min(at + size + 1, text_bytes - 1);
+        }
+        __atomic_store_n(&slot.doing, static_cast<std::uint32_t>(entry.doing), __ATOMIC_RELEASE);
+        return Open(&slot);
+    }
+    return {};
+}
+
+void Journal::leave_to_parent() {
+    // Not mapped here (MADV_DONTFORK); the lock stays with the parent's descriptor.
+    if (file_.exchange(nullptr) != nullptr) {
+        close(std::exchange(descriptor_, -1));
+    }
+    tried_ = false;
+}
+
+std::vector<Death> Journal::collect(const std::string &folder) {
+    std::vector<Death> deaths;
+    if (!fault_of_own_folder(folder).empty()) {
+        return deaths; // whoever wrote them
+    }
+    std::vector<std::string> names;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+        if (entry->path().native().ends_with(suffix)) {
+            names.push_back(entry->path().native());
+        }
+    }
+    std::sort(names.begin(), names.end());
+    const auto file = std::make_unique<File>();
+    for (const std::string &name : names) {
+        const OpenFile opened{open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+        if (opened.descriptor < 0) {
+            continue;
+        }
+        // Who holds the lock lives; who is making the file has not written anything yet.
+        if (lock(opened.descriptor)) {
+            if (read_whole(opened.descriptor, file.get(), sizeof *file) && file->magic == magic) {
+                for (const Slot &slot : file->slots) {
+                    if (slot.doing == 1 || slot.doing == 2) {
+                        deaths.push_back({file->process, entry_of(slot.doing, {slot.text.data(), text_bytes})});
+                    }
+                }
+            }
+            unlink(name.c_str());
+        }
+    }
+    return deaths;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,319 @@
+#include "probe/probe.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "files/descriptor.hpp"
+#include "load/load.hpp"
+#include "probe/transcript_format.h"
+
+namespace opdock::core {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// posix_spawn's settings. A process group of its own, so that its children can be killed with it; signals as a new
+// program finds them; no descriptor but the ones it needs; whatever it prints goes where the host's errors go, since
+// what the host prints may be read by a program.
+class Spawn {
+  public:
+    Spawn() {
+        posix_spawnattr_init(&attributes_); // these two only set memory
+        posix_spawn_file_actions_init(&actions_);
+    }
+    // 0, or what went wrong: each file action needs memory, and a probe without its channel would look like a plugin
+    // that ended it.
+    int prepare(int channel, int directory) {
+        sigset_t none;
+        sigset_t all;
+        sigemptyset(&none);
+        sigfillset(&all);
+        posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        posix_spawnattr_setpgroup(&attributes_, 0);
+        posix_spawnattr_setsigmask(&attributes_, &none);
+        posix_spawnattr_setsigdefault(&attributes_, &all);
+        return std::max({posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0),
+                         posix_spawn_file_actions_adddup2(&actions_, STDERR_FILENO, STDOUT_FILENO),
+                         posix_spawn_file_actions_adddup2(&actions_, channel, OPDOCK_PROBE_CHANNEL),
+                         posix_spawn_file_actions_adddup2(&actions_, directory, OPDOCK_PROBE_DIRECTORY),
+                         posix_spawn_file_actions_addclosefrom_np(&actions_, OPDOCK_PROBE_DIRECTORY + 1)});
+    }
+    ~Spawn() {
+        posix_spawn_file_actions_destroy(&actions_);
+        posix_spawnattr_destroy(&attributes_);
+    }
+    Spawn(const Spawn &) = delete;
+    Spawn &operator=(const Spawn &) = delete;
+
+    // 0, or what went wrong.
+    int start(const char *executable, char *const *arguments, char *const *environment, pid_t *process) const {
+        return posix_spawn(process, executable, &actions_, &attributes_, arguments, environment);
+    }
+
+  private:
+    posix_spawnattr_t attributes_{};
+    posix_spawn_file_actions_t actions_{};
+};
+
+// Out of the way of the numbers that the child gives its own.
+int moved_up(int descriptor) {
+    constexpr int first_free = 16;
+    return fcntl(descriptor, F_DUPFD_CLOEXEC, first_free);
+}
+
+// What a system call that must not fail returned as errno. It says something of the machine, not of the plugin.
+struct ChannelFailure {
+    const char *call;
+    int code;
+};
+
+// Reads what is there. False at the end. Throws ChannelFailure.
+bool drain(int channel, std::vector<std::byte> &into) {
+    std::byte piece[16384];
+    for (;;) {
+        const ssize_t got = read(channel, piece, sizeof piece);
+        if (got > 0) {
+            into.insert(into.end(), piece, piece + got);
+            if (into.size() > most_transcript_bytes) {
+                return false;
+            }
+        } else if (got == 0 || errno == EAGAIN) {
+            return got < 0;
+        } else if (errno != EINTR) {
+            throw ChannelFailure{"read", errno};
+        }
+    }
+}
+
+class Child {
+  public:
+    explicit Child(pid_t process) : process_(process), handle_(open_handle(process)) {}
+    // Whatever it started goes with it.
+    ~Child() { reap(); }
+    Child(const Child &) = delete;
+    Child &operator=(const Child &) = delete;
+
+    // Reads until the process ends or time is up; true when it ended. Throws ChannelFailure.
+    bool follow(int channel, Clock::time_point deadline, std::vector<std::byte> &sent) {
+        bool talking = true;
+        for (;;) {
+            const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()) +
+                              std::chrono::milliseconds(1);
+            if (left.count() <= 0 || sent.size() > most_transcript_bytes) {
+                return false;
+            }
+            pollfd ends[] = {{talking ? channel : -1, POLLIN, 0}, {handle_.get(), POLLIN, 0}};
+            // Where the kernel has no handles for processes, look often.
+            const int wait = static_cast<int>(handle_.get() >= 0 ? left.count() : 2);
+            if (poll(ends, 2, wait) < 0 && errno != EINTR) {
+                throw ChannelFailure{"poll", errno};
+            }
+            if (ended()) {
+                drain(channel, sent);
+                return true;
+            }
+            talking = talking && drain(channel, sent);
+        }
+    }
+
+    // Kills what is left and tells how the process ended.
+    ProbeEnd reap() {
+        if (process_ > 0) {
+            kill(-process_, SIGKILL); // while the process is not reaped, no other group can have its number
+            pid_t reaped = 0;
+            do {
+                reaped = waitpid(process_, &end_.status, 0);
+            } while (reaped < 0 && errno == EINTR);
+            end_.known = reaped == process_; // the program may reap every child itself, or ignore SIGCHLD
+            process_ = -1;
+        }
+        return end_;
+    }
+
+  private:
+    static int open_handle(pid_t process) {
+#ifdef SYS_pidfd_open
+        return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+#else
+        return -1;
+#endif
+    }
+
+    bool ended() const {
+        siginfo_t info{};
+        int failed = 0;
+        do {
+            failed = waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT);
+        } while (failed != 0 && errno == EINTR);
+        if (failed != 0 && errno != ECHILD) { // which it is when somebody else reaped the child
+            throw ChannelFailure{"waitid", errno};
+        }
+        return failed != 0 || info.si_pid != 0;
+    }
+
+    pid_t process_;
+    Descriptor handle_;
+    ProbeEnd end_;
+};
+
+std::string how_it_ended(const ProbeEnd &end) {
+    if (!end.known) {
+        return "";
+    }
+    if (WIFSIGNALED(end.status)) {
+        const int signal = WTERMSIG(end.status);
+        return fmt::format(", by signal {} ({})", signal,
+                           strsignal(signal)); // NOLINT(concurrency-mt-unsafe): glibc's is
+    }
+    return fmt::format(", with exit code {}", WEXITSTATUS(end.status));
+}
+
+// Whether it ended by a signal that people and schedulers send, often to all processes of a job; code that fails is
+// ended by others. Not SIGKILL: what takes all memory ends by that one.
+bool was_told_to_stop(const ProbeEnd &end) {
+    constexpr std::array signals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+    return end.known && WIFSIGNALED(end.status) &&
+           std::find(signals.begin(), signals.end(), WTERMSIG(end.status)) != signals.end();
+}
+
+std::string_view doing(Transcript::Stage stage) {
+    return stage == Transcript::Stage::begun    ? "while it was opened, before its entry was called"
+           : stage == Transcript::Stage::opened ? "while it was registering"
+                                                : "after it had registered";
+}
+
+constexpr std::string_view quarantine = "\nIt is not tried again until the file changes or `plugin-ls --rescan` is "
+                                        "run. Its vendor should know.";
+
+} // namespace
+
+ProbeLimits limits_for(const std::vector<std::string> &devices) {
+    const bool for_cpu = std::all_of(devices.begin(), devices.end(), [](const auto &kind) { return kind == "cpu"; });
+    if (!for_cpu) {
+        return {std::chrono::seconds(30), 0};
+    }
+    // Libraries with threads of their own start one for each CPU, with a stack and an arena for it.
+    const std::uint64_t cpus = std::max(1u, std::thread::hardware_concurrency());
+    return {std::chrono::seconds(5), (std::uint64_t{1} << 30) + cpus * (std::uint64_t{32} << 20)};
+}
+
+std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDirectory &directory,
+                                     const std::string &name, const ProbeLimits &limits, bool secure,
+                                     std::string *why) {
+    const auto could_not = [&](const char *what, int code) {
+        *why = fmt::format("{}: {}", what, std::generic_category().message(code));
+        return std::nullopt;
+    };
+    int ends[2] = {-1, -1};
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return could_not("pipe", errno);
+    }
+    Descriptor channel(ends[0]);
+    Descriptor theirs(ends[1]);
+    Descriptor their_channel(moved_up(theirs.get()));
+    const Descriptor their_directory(moved_up(directory.descriptor()));
+    if (their_channel.get() < 0 || their_directory.get() < 0) {
+        return could_not("dup", errno);
+    }
+    if (fcntl(channel.get(), F_SETFL, O_NONBLOCK) != 0) {
+        return could_not("fcntl", errno);
+    }
+    theirs.close();
+
+    std::string memory = std::to_string(limits.memory);
+    std::string program = executable;
+    std::string file = name;
+    char *const arguments[] = {program.data(), file.data(), memory.data(), nullptr};
+    char *const no_environment[] = {nullptr};
+    pid_t process = -1;
+    {
+        Spawn spawn;
+        int failed = spawn.prepare(their_channel.get(), their_directory.get());
+        if (failed == 0) {
+            failed = spawn.start(program.c_str(), arguments, secure ? no_environment : environ, &process);
+        }
+        if (failed != 0) {
+            return could_not(program.c_str(), failed);
+        }
+    }
+    their_channel.close(); // so that the channel ends when the probe does
+    ProbeResult result;
+    Child child(process);
+    try {
+        const bool ended = child.follow(channel.get(), Clock::now() + limits.time, result.sent);
+        result.end = child.reap();
+        result.end.in_time = ended;
+        return result;
+    } catch (const ChannelFailure &failure) { // nothing is known of the plugin
+        return could_not(failure.call, failure.code);
+    }
+}
+
+std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, const std::string &name,
+                                                const ProbeLimits &limits, ProbeResult result) {
+    using Stage = Transcript::Stage;
+    const std::filesystem::path path = std::filesystem::path(directory.path()) / name;
+    const auto rejection = [&](RejectCode code, const std::string &message) { return Rejection{code, path, message}; };
+    if (result.sent.size() > most_transcript_bytes) {
+        return rejection(
+            RejectCode::too_many_registrations,
+            fmt::format("'{}' registers more than {} MiB of text.\nSplit the plugin, or see what its entry repeats.",
+                        name, most_transcript_bytes >> 20));
+    }
+    try {
+        Transcript transcript = Transcript::parse(std::move(result.sent));
+        switch (transcript.stage()) {
+        case Stage::open_failed:
+            return explain_refusal(path, transcript.loader_text());
+        case Stage::no_entry:
+            return no_entry(path);
+        case Stage::complete:
+            // Else it was not plugin-probe that said so. One that says so and is then slow to go has said all the same.
+            if (!result.end.in_time || !result.end.known || result.end.status == 0) {
+                return transcript;
+            }
+            break;
+        default:
+            break;
+        }
+        if (!result.end.in_time) {
+            return rejection(RejectCode::probe_timed_out,
+                             fmt::format("'{}' was stopped {} s after it was started in a process of its own, {}.{}",
+                                         name, std::chrono::duration<double>(limits.time).count(),
+                                         doing(transcript.stage()), quarantine));
+        }
+        if (was_told_to_stop(result.end)) {
+            return rejection(RejectCode::probe_stopped,
+                             fmt::format("the process that tried '{}' was told to stop{}, {}.\nNothing is known of the "
+                                         "plugin; the next host tries it again.",
+                                         name, how_it_ended(result.end), doing(transcript.stage())));
+        }
+        return rejection(RejectCode::probe_died,
+                         fmt::format("'{}' ended the process that tried it{}, {}.{}", name, how_it_ended(result.end),
+                                     doing(transcript.stage()), quarantine));
+    } catch (const Rejected &rejected) {
+        return rejection(rejected.code(), fmt::format("'{}': {}", name, rejected.what()));
+    }
+}
+
+bool is_inside_probe() {
+    return dlsym(RTLD_DEFAULT, "opdock_inside_probe") != nullptr;
+}
+
+} // namespace opdock::core

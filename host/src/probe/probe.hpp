@@ -1,0 +1,51 @@
+// Tries a plugin in a process of its own: what it registers comes back as data; what it breaks is not ours.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "files/held_directory.hpp"
+#include "files/reject.hpp"
+#include "probe/transcript.hpp"
+
+namespace opdock::core {
+
+struct ProbeLimits {
+    std::chrono::milliseconds time;
+    std::uint64_t memory = 0; // bytes of writable memory; 0: as much as there is
+};
+
+// Plugins for the CPU alone have little to do when they are opened. The runtimes of other devices may search for them,
+// and reserve much memory.
+ProbeLimits limits_for(const std::vector<std::string> &devices);
+
+// How a process ended.
+struct ProbeEnd {
+    bool in_time = true;
+    int status = 0; // as waitpid gives it; of no meaning when the process was killed, or reaped by somebody else
+    bool known = true;
+};
+
+struct ProbeResult {
+    std::vector<std::byte> sent;
+    ProbeEnd end;
+};
+
+// Runs `executable` on the file. Nothing when no process can be started, with *why. `secure`: without the environment,
+// which cannot be trusted.
+std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDirectory &directory,
+                                     const std::string &name, const ProbeLimits &limits, bool secure, std::string *why);
+
+// The transcript of a registration that ran to its end, or why the plugin is not taken.
+std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, const std::string &name,
+                                                const ProbeLimits &limits, ProbeResult result);
+
+// Whether this process is a probe: no host may be opened in it, which would probe without end.
+bool is_inside_probe();
+
+} // namespace opdock::core

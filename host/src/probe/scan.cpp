@@ -1,0 +1,54 @@
+#include "probe/scan.hpp"
+
+#include <utility>
+#include <variant>
+
+#include <unistd.h>
+
+#include "inspect/inspect.hpp"
+#include "inspect/library_place.hpp"
+#include "opdock_version.hpp"
+#include "probe/probe.hpp"
+
+namespace opdock::core {
+
+Scan look_at(const HeldDirectory &directory, const std::string &name, LibraryVersions &versions) {
+    Inspection inspection = inspect(directory, name, versions);
+    Scan scan;
+    scan.identity = inspection.identity;
+    scan.build_id = std::move(inspection.build_id);
+    scan.note = std::move(inspection.note);
+    scan.weaknesses = std::move(inspection.weaknesses);
+    scan.rejection = std::move(inspection.rejection);
+    return scan;
+}
+
+bool try_out(Scan &scan, const HeldDirectory &directory, const std::string &name, const std::string &probe, bool secure,
+             std::string *why) {
+    const ProbeLimits limits = limits_for(scan.note->devices);
+    std::optional<ProbeResult> result = run_probe(probe, directory, name, limits, secure, why);
+    if (!result) {
+        return false;
+    }
+    auto judged = judge_probe(directory, name, limits, std::move(*result));
+    if (auto *rejection = std::get_if<Rejection>(&judged)) {
+        scan.rejection = std::move(*rejection);
+    } else {
+        scan.transcript = std::make_shared<const Transcript>(std::move(std::get<Transcript>(judged)));
+    }
+    return true;
+}
+
+std::string find_probe() {
+    const std::filesystem::path library = library_directory();
+    // Where it is installed, and where it is built.
+    for (const char *folder : {libexec_from_library, "../libexec"}) {
+        const std::filesystem::path probe = (library / folder / "opdock" / "plugin-probe").lexically_normal();
+        if (!library.empty() && ::access(probe.c_str(), X_OK) == 0) {
+            return probe.string();
+        }
+    }
+    return {};
+}
+
+} // namespace opdock::core

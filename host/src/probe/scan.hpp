@@ -1,0 +1,43 @@
+// What is known of a plugin's file from looking at it and from trying it in a process of its own: everything the host
+// needs to know of a plugin that nobody has chosen yet.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "files/file_identity.hpp"
+#include "files/held_directory.hpp"
+#include "files/reject.hpp"
+#include "inspect/library_versions.hpp"
+#include "inspect/note.hpp"
+#include "probe/transcript.hpp"
+
+namespace opdock::core {
+
+struct Scan {
+    FileIdentity identity;
+    std::string build_id;
+    // Set when the note could be read, also of a plugin that is rejected.
+    std::optional<Note> note;
+    // What strict mode refuses.
+    std::vector<std::string> weaknesses;
+    std::optional<Rejection> rejection;
+    // Of its registration. Without one, and without a rejection, it was not tried.
+    std::shared_ptr<const Transcript> transcript;
+    // How often processes ended while they opened it, since one did so and lived.
+    std::uint32_t deaths = 0;
+};
+
+// Looks at the file; none of its code runs.
+Scan look_at(const HeldDirectory &directory, const std::string &name, LibraryVersions &versions);
+
+// Tries it, which adds the transcript or a rejection. False, with *why, when no process could be started.
+bool try_out(Scan &scan, const HeldDirectory &directory, const std::string &name, const std::string &probe, bool secure,
+             std::string *why);
+
+// The probe that was installed or built with this library; empty when there is none.
+std::string find_probe();
+
+} // namespace opdock::core

@@ -1,0 +1,75 @@
+// Everything that is registered, as one immutable value. A late registration makes a new catalog; readers keep theirs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "load/devices.hpp"
+#include "load/register.hpp"
+#include "load/registration.hpp"
+
+namespace opdock::core {
+
+// A plugin as people ask about it, whether or not it was taken.
+struct PluginRecord {
+    enum class Status { loaded, rejected, skipped };
+    std::string id; // empty when the file did not tell
+    std::string version;
+    std::string vendor;
+    std::string path;
+    std::string origin;     // where the search found it
+    bool requested = false; // asked for by name
+    Status status = Status::loaded;
+    std::string code; // "OPDOCK-E012", empty when loaded
+    std::string reason;
+    // What its code did that it should not.
+    std::vector<std::string> warnings;
+    std::string build_id;    // empty when the file has none
+    std::string tune;        // its tune file, whether or not there is one; empty for a module of the program
+    bool names_tune = false; // the manifest names it
+    // Not opened yet, or opened since; null for a module of the program.
+    std::shared_ptr<DeferredPlugin> deferred;
+};
+
+struct CatalogOp {
+    std::string name;
+    // The longest of the compatible forms that plugins declare.
+    std::shared_ptr<const Signature> signature;
+    std::string doc;
+    std::string plugin;                                                 // id, of the plugin that declared `signature`
+    std::vector<std::shared_ptr<const Implementation>> implementations; // in order of registration
+};
+
+struct Catalog {
+    std::vector<PluginRecord> plugins; // added by add()
+    std::map<std::string, std::shared_ptr<const CatalogOp>, std::less<>> ops;
+    DeviceProviders providers; // the first of a kind serves
+    std::vector<Vendor> vendors;
+    // Who has an impl_id: the op and the folded id, separated by a space, to the plugin's id.
+    std::unordered_map<std::string, std::string> implementers;
+    // Where the loaded plugin of an id is in `plugins`.
+    std::unordered_map<std::string, size_t> loaded;
+
+    const CatalogOp *find(std::string_view op) const {
+        const auto found = ops.find(op);
+        return found == ops.end() ? nullptr : found->second.get();
+    }
+    void add(PluginRecord plugin);
+    // The loaded plugin with this id, or null.
+    const PluginRecord *find_plugin(const std::string &id) const;
+    // A sentence for each plugin that was rejected.
+    std::vector<std::string> rejected_plugins() const;
+};
+
+// What keeps `registration` of plugin `id` out: signatures that contradict, an impl_id that another plugin has for the
+// same op. Empty when it fits.
+std::vector<RegistrationError> conflicts(const Catalog &catalog, const Registration &registration,
+                                         const std::string &id);
+
+// Adds a registration that has no conflicts.
+void extend(Catalog &catalog, const Registration &registration);
+
+} // namespace opdock::core

@@ -1,0 +1,84 @@
+#include "resolve/resolve_error.hpp"
+
+#include <algorithm>
+
+#include "signature/standard_ops.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+std::string listed(std::span<const std::string> lines) {
+    std::string text;
+    for (const std::string &line : lines) {
+        text += "\n  " + line;
+    }
+    return text;
+}
+
+std::string rejected_text(std::span<const std::string> rejected) {
+    return rejected.empty() ? std::string() : "\nThese plugins were not taken:" + listed(rejected);
+}
+
+std::string dropped_text(const Decision &decision) {
+    std::string text;
+    for (const Dropped &dropped : decision.dropped) {
+        text += "\n  " + dropped.impl_id + ": " + dropped.reason + " (" + std::string(rule_name(dropped.rule)) + ")";
+    }
+    return text;
+}
+
+} // namespace
+
+Error unknown_op_error(std::string_view op, std::span<const std::string_view> known_ops,
+                       std::span<const std::string> rejected) {
+    const bool standard = !standard_signature(op).empty();
+    return {OPDOCK_UNKNOWN_OP, (standard ? quote(op) + " is a standard op that no loaded plugin implements"
+                                         : "no plugin declares op " + quote(op) + did_you_mean(op, known_ops)) +
+                                   rejected_text(rejected) + "\nInstall a plugin that " +
+                                   (standard ? "implements" : "declares") +
+                                   " it, or name one as a module; plugin-ls lists what is there."};
+}
+
+Error no_implementation_error(std::string_view op, std::span<const std::string> plugins,
+                              std::span<const std::string> rejected) {
+    std::string declared;
+    for (const std::string &plugin : plugins) {
+        declared += (declared.empty() ? " by " : ", ") + quote(plugin);
+    }
+    return {OPDOCK_NO_IMPLEMENTATION, "op " + quote(op) + " is declared" + declared + ", but no plugin implements it" +
+                                          rejected_text(rejected) +
+                                          "\nInstall a plugin that implements it; plugin-ls lists what is there."};
+}
+
+Error all_dropped_error(std::string_view op, const Key &key, const Decision &decision) {
+    const auto for_health = [](const Dropped &dropped) { return dropped.rule == Rule::health; };
+    std::string text = "op " + quote(op) + " has no implementation left for " + key_text(key) + ":" +
+                       dropped_text(decision) + "\nThe order is " + order_text(decision.policy.order) + " (" +
+                       decision.policy.order_source + ").";
+    if (!std::all_of(decision.dropped.begin(), decision.dropped.end(), for_health)) {
+        text += " Change the policy named above, or install a plugin for this device and these dtypes.";
+    }
+    if (std::any_of(decision.dropped.begin(), decision.dropped.end(), for_health)) {
+        text += "\nWhat health dropped comes back with opdock_reset_health (C++: host.reset_health), once the cause of "
+                "the failures is gone.";
+    }
+    return {OPDOCK_ALL_DROPPED, text};
+}
+
+Error all_failed_error(std::string_view op, const Key &key, const Decision &decision,
+                       std::span<const Failure> failures) {
+    std::string text = "op " + quote(op) + " was not served on " + key_text(key) + ":";
+    for (const Failure &failure : failures) {
+        text += "\n  " + failure.impl_id + ": " + failure.outcome;
+    }
+    if (decision.policy.strict && failures.size() < decision.chain.size()) {
+        text += "\nNothing else was tried because " + decision.policy.strict_source + " is strict.";
+    }
+    if (!decision.dropped.empty()) {
+        text += "\nNot tried:" + dropped_text(decision);
+    }
+    return {OPDOCK_ALL_FAILED, text};
+}
+
+} // namespace opdock::core

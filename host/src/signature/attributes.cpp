@@ -1,0 +1,165 @@
+#include "signature/attributes.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "signature/dtype.hpp"
+#include "signature/solve.hpp"
+
+namespace opdock::core {
+
+namespace {
+
+std::string_view type_name(uint32_t type) {
+    switch (type) {
+    case OPDOCK_VALUE_INT:
+        return "int";
+    case OPDOCK_VALUE_FLOAT:
+        return "float";
+    case OPDOCK_VALUE_BOOL:
+        return "bool";
+    case OPDOCK_VALUE_STRING:
+        return "string";
+    case OPDOCK_VALUE_DTYPE:
+        return "dtype";
+    case OPDOCK_VALUE_INTS:
+        return "int[]";
+    default:
+        return "";
+    }
+}
+
+[[noreturn]] void fail_attribute(const Signature &signature, const AttributeSpec &spec, const std::string &message) {
+    fail(signature, fmt::format("attribute '{}' {}", spec.name, message));
+}
+
+[[noreturn]] void fail_unknown(const Signature &signature, std::string_view name) {
+    std::string known;
+    for (const AttributeSpec &spec : signature.attributes) {
+        known += (known.empty() ? "" : ", ") + spec.name;
+    }
+    fail(signature, fmt::format("unknown attribute '{}'; it has {}", name, known.empty() ? "none" : known));
+}
+
+[[noreturn]] void fail_type(const Signature &signature, const AttributeSpec &spec, const opdock_value &value) {
+    const std::string_view found = type_name(value.type);
+    fail_attribute(signature, spec,
+                   fmt::format("is of type {}, expected {}", found.empty() ? fmt::format("{}", value.type) : found,
+                               spec.type_name()));
+}
+
+opdock_value check(const Signature &signature, const AttributeSpec &spec, opdock_value value) {
+    if (value.type == OPDOCK_VALUE_INT && spec.type == OPDOCK_VALUE_FLOAT) {
+        const auto number = static_cast<double>(value.as.i);
+        value.type = OPDOCK_VALUE_FLOAT;
+        value.as.f = number;
+    }
+    if (value.type != spec.type) {
+        fail_type(signature, spec, value);
+    }
+    switch (value.type) {
+    case OPDOCK_VALUE_BOOL:
+        if (value.as.i != 0 && value.as.i != 1) {
+            fail_attribute(signature, spec, fmt::format("is {}, expected 0 or 1 for a bool", value.as.i));
+        }
+        break;
+    case OPDOCK_VALUE_STRING:
+        if (value.as.s == nullptr || strnlen(value.as.s, value.count) != value.count) {
+            fail_attribute(signature, spec, fmt::format("is not a string of {} bytes, none of them NUL", value.count));
+        }
+        break;
+    case OPDOCK_VALUE_INTS:
+        if (value.as.ints == nullptr && value.count != 0) {
+            fail_attribute(signature, spec, fmt::format("is null, expected {} numbers", value.count));
+        }
+        break;
+    case OPDOCK_VALUE_DTYPE:
+        if (value.as.i < 0 || value.as.i > UINT32_MAX ||
+            opdock_dtype_unpack(static_cast<uint32_t>(value.as.i)).lanes != 1) {
+            fail_attribute(signature, spec,
+                           fmt::format("is {:#x}, expected a dtype of one lane (OPDOCK_DTYPE)",
+                                       static_cast<uint64_t>(value.as.i)));
+        }
+        break;
+    default:
+        break;
+    }
+    return value;
+}
+
+bool is_default(const AttributeSpec &spec, const opdock_value &value) {
+    if (spec.required) {
+        return false;
+    }
+    switch (spec.type) {
+    case OPDOCK_VALUE_FLOAT:
+        return value.as.f == spec.number;
+    case OPDOCK_VALUE_STRING:
+        return std::string_view(value.as.s, value.count) == spec.text;
+    case OPDOCK_VALUE_INTS:
+        return std::equal(spec.integers.begin(), spec.integers.end(), value.as.ints, value.as.ints + value.count);
+    default:
+        return value.as.i == spec.integer;
+    }
+}
+
+size_t find(const Signature &signature, const char *name, size_t guess) {
+    const auto &specs = signature.attributes;
+    if (name == nullptr) {
+        if (guess >= specs.size()) {
+            fail(signature, fmt::format("got {} attributes, expected at most {}", guess + 1, specs.size()));
+        }
+        return guess;
+    }
+    // Most callers name them in the signature's order.
+    if (guess < specs.size() && std::strcmp(specs[guess].name.c_str(), name) == 0) {
+        return guess;
+    }
+    const auto found =
+        std::find_if(specs.begin(), specs.end(), [name](const AttributeSpec &s) { return s.name == name; });
+    if (found == specs.end()) {
+        fail_unknown(signature, name);
+    }
+    return static_cast<size_t>(found - specs.begin());
+}
+
+} // namespace
+
+size_t bind_attributes(const Signature &signature, const opdock_args &args, std::vector<opdock_value> &values) {
+    const auto &specs = signature.attributes;
+    if (args.attributes == nullptr && args.n_attributes != 0) {
+        fail(signature, fmt::format("n_attributes is {} and attributes is null", args.n_attributes));
+    }
+    values.assign(specs.size(), opdock_value{});
+    uint64_t given = 0;
+    for (uint32_t i = 0; i < args.n_attributes; ++i) {
+        const opdock_value &value = args.attributes[i].value;
+        const size_t at = find(signature, args.attributes[i].name, i);
+        if ((given >> at & 1u) != 0) {
+            fail_attribute(signature, specs[at], "is given twice");
+        }
+        given |= uint64_t{1} << at;
+        if (value.type != OPDOCK_VALUE_NONE) {
+            values[at] = check(signature, specs[at], value);
+        }
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < specs.size(); ++i) {
+        if (values[i].type == OPDOCK_VALUE_NONE) {
+            if (specs[i].required) {
+                fail_attribute(signature, specs[i],
+                               fmt::format("of type {} is missing; it has no default", specs[i].type_name()));
+            }
+            values[i] = specs[i].default_value();
+        } else if (!is_default(specs[i], values[i])) {
+            used = i + 1;
+        }
+    }
+    return used;
+}
+
+} // namespace opdock::core

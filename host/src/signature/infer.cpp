@@ -1,0 +1,98 @@
+#include "signature/infer.hpp"
+
+#include <fmt/format.h>
+
+#include "signature/attributes.hpp"
+#include "signature/layout.hpp"
+#include "signature/solve.hpp"
+
+namespace opdock::core {
+
+namespace {
+
+class Inference {
+  public:
+    Inference(const Signature &signature, const opdock_args &args)
+        : signature_(signature), args_(args), solver_(signature) {}
+
+    std::vector<opdock_tensor_spec> run() {
+        check_args(signature_, args_);
+        layout_ = lay_out(signature_, args_, false, tensors_, first_);
+        match(false, 0);
+        bind_attributes(signature_, args_, attributes_);
+        for (size_t i = 0; i < signature_.attributes.size(); ++i) {
+            if (signature_.attributes[i].dtype_variable >= 0) {
+                solver_.match_dtype_attribute(i, static_cast<uint32_t>(attributes_[i].as.i));
+            }
+        }
+        for (uint32_t element = 0; element < layout_.elements; ++element) {
+            match_element(element);
+            solver_.check_constraints(true);
+        }
+        solver_.check_constraints(false);
+        for (uint32_t i = 0; i < signature_.outputs.size(); ++i) {
+            add_output(static_cast<uint32_t>(signature_.inputs.size()) + i);
+        }
+        return std::move(specs_);
+    }
+
+  private:
+    void match(bool lists, uint32_t element) {
+        for (uint32_t i = 0; i < signature_.inputs.size(); ++i) {
+            if (signature_.inputs[i].list != lists || first_[i] == first_[i + 1]) {
+                continue;
+            }
+            const DLTensor *tensor = tensors_[first_[i] + element];
+            if (tensor != nullptr) {
+                solver_.match({i, element}, *tensor);
+            }
+        }
+    }
+
+    void match_element(uint32_t element) {
+        solver_.begin_element();
+        match(true, element);
+    }
+
+    void add_output(uint32_t parameter) {
+        if (!signature_.parameter(parameter).list) {
+            add_spec({parameter, 0});
+            return;
+        }
+        for (uint32_t element = 0; element < layout_.elements; ++element) {
+            match_element(element);
+            add_spec({parameter, element});
+        }
+    }
+
+    void add_spec(ArgumentPlace place) {
+        const Parameter &output = signature_.parameter(place.parameter);
+        opdock_tensor_spec spec{};
+        spec.name = output.name.c_str();
+        spec.optional = output.optional ? 1 : 0;
+        spec.parameter = place.parameter - static_cast<uint32_t>(signature_.inputs.size());
+        if (solver_.spec_of(place, &spec)) {
+            specs_.push_back(spec);
+        } else if (!output.optional) {
+            fail(signature_, place,
+                 "cannot be inferred: its dtype or shape comes from a list, and the lists are empty");
+        }
+    }
+
+    const Signature &signature_;
+    const opdock_args &args_;
+    Solver solver_;
+    Layout layout_;
+    std::vector<const DLTensor *> tensors_;
+    std::vector<uint32_t> first_;
+    std::vector<opdock_value> attributes_;
+    std::vector<opdock_tensor_spec> specs_;
+};
+
+} // namespace
+
+std::vector<opdock_tensor_spec> infer_outputs(const Signature &signature, const opdock_args &args) {
+    return Inference(signature, args).run();
+}
+
+} // namespace opdock::core

@@ -1,0 +1,82 @@
+// The recursive descent over a signature's tokens: one function for each rule of the grammar in docs/signatures.md.
+// signature_parser.cpp has parameters and dims, signature_parser_attributes.cpp attributes and where clauses.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "signature/signature.hpp"
+#include "signature/signature_lexer.hpp"
+
+namespace opdock::core {
+
+class SignatureParser {
+  public:
+    explicit SignatureParser(std::string_view text) : lexer_(text) {}
+
+    Signature parse();
+
+  private:
+    // What has a value: dims, dtype variables (a bit for each) and `...`.
+    struct Bindings {
+        uint32_t dims = 0;
+        uint32_t dtypes = 0;
+        bool ellipsis = false;
+    };
+
+    void advance() { token_ = lexer_.next(); }
+    [[noreturn]] void fail_expected(std::string_view expected) const;
+    void expect(std::string_view symbol, std::string_view where);
+    bool accept(std::string_view symbol);
+    // The name of a parameter or an attribute; no two may share one.
+    std::string new_name(std::string_view what);
+
+    void parse_inputs();
+    void parse_outputs();
+    Parameter parse_parameter(bool is_output);
+    void parse_markers(Parameter *parameter, bool is_output);
+    void parse_alias(Parameter *parameter);
+    void parse_dtype(Parameter *parameter);
+    void parse_shape(Parameter *parameter, bool is_output);
+    void parse_dim(Parameter *parameter, bool is_output);
+    void check_element_dims(const Parameter &parameter, const Token &start);
+    void check_alias(const Parameter &output, const Token &start) const;
+    void check_bound(const Parameter &output, const Token &start) const;
+
+    Expression parse_expression(size_t nesting = 0);
+    void parse_product(Expression *expression, size_t nesting);
+    void parse_factor(Expression *expression, size_t nesting);
+    void append(Expression *expression, Term term) const;
+    uint8_t dim_index();
+
+    void parse_attributes();
+    AttributeSpec parse_attribute();
+    void parse_attribute_type(AttributeSpec *attribute);
+    void parse_default(AttributeSpec *attribute);
+    int64_t parse_integer();
+    double parse_real();
+    std::string parse_string();
+    std::vector<int64_t> parse_integers();
+    uint32_t parse_dtype_name();
+
+    int dtype_variable(); // of the current token
+    void parse_where();
+    void parse_dtype_clause();
+    void parse_dim_clause();
+    void check_dtype_defaults() const;
+
+    SignatureLexer lexer_;
+    Token token_;
+    Signature signature_;
+    std::vector<std::string> names_;
+    Bindings sure_;           // given by a required input or an attribute
+    Bindings known_;          // those, and what optional inputs give
+    Bindings used_;           // by the parameter being parsed
+    uint32_t new_dims_ = 0;   // that appear in it for the first time
+    uint32_t own_dims_ = 0;   // that it binds, as far as it is parsed
+    uint32_t restricted_ = 0; // dtype variables that have a where clause
+    bool dims_may_be_new_ = true;
+};
+
+} // namespace opdock::core

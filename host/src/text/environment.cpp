@@ -1,0 +1,293 @@
+#include "text/environment.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+// A value beyond these is a mistake or an attack; real ones have tens of entries.
+constexpr std::size_t most_bytes = std::size_t{64} * 1024;
+constexpr std::size_t most_entries = 1024;
+
+constexpr std::array table = {
+    VariableInfo{
+        Variable::prefer, "PREFER", "default (or flagos), vendor, reference", "default",
+        "The kind of implementation tried first; the other kinds follow in the order default, vendor, reference.", ""},
+    VariableInfo{Variable::prefer_vendor, "PREFER_VENDOR", "1 or 0", "not set",
+                 "1 is the same as PREFER=vendor, 0 as PREFER=default. Ignored when PREFER is set.", ""},
+    VariableInfo{
+        Variable::strict, "STRICT", "1 or 0", "0",
+        "1: the first implementation of the chain serves the call, or the call fails with its reason; a module "
+        "asked for by name that does not load, and an unknown name in a policy, are errors.",
+        ""},
+    VariableInfo{Variable::allow_vendors, "ALLOW_VENDORS", "names separated by commas", "not set: every vendor",
+                 "The only vendors whose implementations of kind vendor are used. Set but empty: none.", ","},
+    VariableInfo{Variable::deny_vendors, "DENY_VENDORS", "names separated by commas", "not set: no vendor",
+                 "Vendors whose implementations of kind vendor are not used. Wins over ALLOW_VENDORS.", ","},
+    VariableInfo{Variable::per_op, "PER_OP", "OP=TOKEN|TOKEN;OP=TOKEN", "not set",
+                 "The order for given ops, in place of the preferred order. A token is default, vendor, reference, "
+                 "vendor:NAME or impl:ID; what an order does not name is not used for that op.",
+                 ";"},
+    VariableInfo{Variable::config, "CONFIG", "an absolute path", "not set",
+                 "A policy file (YAML) with the same settings, and sections for given devices.", ""},
+    VariableInfo{Variable::modules, "MODULES", "absolute paths separated by commas or colons", "not set",
+                 "Plugin files, manifests or directories, searched before the installed ones.", ",:"},
+    VariableInfo{
+        Variable::modules_only, "MODULES_ONLY", "1 or 0", "0",
+        "1: only modules given by the program and by MODULES are searched for, no directory of the user or the "
+        "system.",
+        ""},
+    VariableInfo{Variable::scan_cache, "SCAN_CACHE", "on or off", "on",
+                 "off: what plugins register is not remembered between processes, each is tried again.", ""},
+    VariableInfo{Variable::skip_cuda, "SKIP_CUDA", "1 or 0", "0", "1: plugins for CUDA are not loaded.", ""},
+    VariableInfo{
+        Variable::trust, "TRUST", "off, warn, require", "off",
+        "Whether a plugin must be signed with a trusted key or listed by its SHA-256: warn says in the log which "
+        "ones are not, require rejects them before any of their code runs.",
+        ""},
+    VariableInfo{
+        Variable::tune, "TUNE", "off, cached, online", "cached",
+        "Where the configs of kernels come from. off: their own heuristics and defaults; cached: also tune files and "
+        "what plugin-tune found; online: what nobody tuned is tuned when it is first called.",
+        ""},
+    VariableInfo{Variable::tune_db, "TUNE_DB", "an absolute path", "tune.sqlite in the user's cache",
+                 "The database of what tuning found.", ""},
+    VariableInfo{Variable::tune_budget, "TUNE_BUDGET", "seconds", "1", "How long TUNE=online may take for one shape.",
+                 ""},
+    VariableInfo{Variable::log_level, "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR", "INFO",
+                 "Lines below this level are not logged.", ""},
+};
+
+const VariableInfo &info(Variable variable) {
+    return *std::find_if(table.begin(), table.end(), [&](const VariableInfo &row) { return row.id == variable; });
+}
+
+bool is_identifier(std::string_view text) {
+    const auto letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    return !text.empty() && letter(text[0]) &&
+           std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || digit(c); });
+}
+
+// Keeps the entries that fit as a whole, so that capping never makes half a name.
+std::string capped(const VariableInfo &row, const std::string &name, const std::string &value,
+                   std::vector<std::string> &warnings) {
+    std::size_t end = std::min(value.size(), most_bytes);
+    std::string limit = value.size() > most_bytes ? std::to_string(most_bytes) + " bytes" : std::string();
+    if (row.separators.empty()) {
+        end = std::min(end, value.size());
+    } else {
+        std::size_t entries = 0;
+        std::size_t whole = 0; // where the last entry that fits ends
+        for (std::size_t begin = 0; begin <= end && entries < most_entries; ++entries) {
+            const std::size_t separator = value.find_first_of(row.separators, begin);
+            const std::size_t entry_end = std::min(separator, value.size());
+            if (entry_end > end) {
+                break;
+            }
+            whole = entry_end;
+            begin = entry_end + 1;
+        }
+        if (entries == most_entries && whole < value.size()) {
+            limit = std::to_string(most_entries) + " entries";
+        }
+        end = whole;
+    }
+    if (end < value.size()) {
+        warnings.push_back(name + " is longer than " + limit + "; what comes after that is ignored");
+    }
+    return value.substr(0, end);
+}
+
+// One of the folders of the XDG base directory specification: its variable, and where it is below the home directory.
+std::string user_folder(const RawEnvironment &raw, const char *variable, const char *below_home,
+                        std::vector<std::string> &warnings) {
+    const auto absolute = [&](const char *name) -> std::string {
+        const auto found = raw.find(name);
+        if (found == raw.end() || found->second.empty()) {
+            return {};
+        }
+        if (found->second.front() != '/') {
+            warnings.push_back(std::string(name) + " is ignored: " + quote(found->second) + " is not an absolute path");
+            return {};
+        }
+        return found->second;
+    };
+    if (std::string folder = absolute(variable); !folder.empty()) {
+        return folder;
+    }
+    const std::string home = absolute("HOME");
+    return home.empty() ? home : home + below_home;
+}
+
+// Names that are set, begin with the prefix and are one slip away from a variable of ours. Others with the prefix
+// belong to somebody else.
+void warn_of_misspelt(const std::string &prefix, const RawEnvironment &raw, std::vector<std::string> &warnings) {
+    std::vector<std::string> names;
+    names.reserve(table.size());
+    for (const VariableInfo &row : table) {
+        names.push_back(variable_name(row.id, prefix));
+    }
+    std::vector<std::string_view> stems(names.begin(), names.end());
+    for (std::string_view &stem : stems) {
+        stem.remove_prefix(prefix.size());
+    }
+    for (auto it = raw.lower_bound(prefix); it != raw.end() && it->first.starts_with(prefix); ++it) {
+        if (std::find(names.begin(), names.end(), it->first) != names.end()) {
+            continue;
+        }
+        const std::string_view guess = nearest(std::string_view(it->first).substr(prefix.size()), stems);
+        if (!guess.empty()) {
+            warnings.push_back(quote(it->first) + " is set but means nothing to opdock; did you mean '" + prefix +
+                               std::string(guess) + "'?");
+        }
+    }
+}
+
+} // namespace
+
+std::span<const VariableInfo> variables() {
+    return table;
+}
+
+std::string variable_name(Variable variable, std::string_view prefix) {
+    const bool of_plugins = variable == Variable::modules || variable == Variable::modules_only;
+    return std::string(prefix) + (of_plugins && !prefix.ends_with("PLUGIN_") ? "PLUGIN_" : "") +
+           std::string(info(variable).stem);
+}
+
+const std::string *Environment::find(Variable variable) const {
+    const auto found = values.find(variable);
+    return found == values.end() ? nullptr : &found->second;
+}
+
+bool Environment::is_on(Variable variable) const {
+    const std::string *value = find(variable);
+    return value != nullptr && parse_switch(*value, place(variable));
+}
+
+std::string Environment::cache_folder() const {
+    const bool off = find(Variable::scan_cache) != nullptr && !is_on(Variable::scan_cache);
+    return off || user_cache_dir.empty() ? std::string() : user_cache_dir + "/opdock";
+}
+
+TuneMode Environment::tune_mode() const {
+    static constexpr std::array<std::string_view, 3> modes = {"off", "cached", "online"}; // in the enum's order
+    const std::string *value = find(Variable::tune);
+    if (value == nullptr) {
+        return TuneMode::cached;
+    }
+    for (std::size_t i = 0; i < modes.size(); ++i) {
+        if (same_name(trimmed(*value), modes[i])) {
+            return static_cast<TuneMode>(i);
+        }
+    }
+    reject(place(Variable::tune), 0,
+           "expected " + one_of(modes) + ", found " + quote(*value) + did_you_mean(trimmed(*value), modes));
+}
+
+std::string Environment::tune_database() const {
+    const std::string *value = find(Variable::tune_db);
+    if (value != nullptr && !value->starts_with('/')) {
+        reject(place(Variable::tune_db), 0, "expected an absolute path, found " + quote(*value));
+    }
+    return value != nullptr ? *value : std::string();
+}
+
+double Environment::tune_budget() const {
+    const std::string *value = find(Variable::tune_budget);
+    if (value == nullptr) {
+        return 1;
+    }
+    const std::string_view text = trimmed(*value);
+    double seconds = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) || seconds > 86400) {
+        reject(place(Variable::tune_budget), 0, "expected seconds, more than 0, found " + quote(*value));
+    }
+    return seconds;
+}
+
+std::int32_t Environment::log_level(std::int32_t fallback) const {
+    static constexpr std::array<std::string_view, 4> levels = {"DEBUG", "INFO", "WARNING",
+                                                               "ERROR"}; // OPDOCK_LOG_ order
+    const std::string *value = find(Variable::log_level);
+    if (value == nullptr) {
+        return fallback;
+    }
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+        if (same_name(trimmed(*value), levels[i])) {
+            return static_cast<std::int32_t>(i);
+        }
+    }
+    reject(place(Variable::log_level), 0,
+           "expected " + one_of(levels) + ", found " + quote(*value) + did_you_mean(trimmed(*value), levels));
+}
+
+Environment make_environment(std::string_view prefix, const RawEnvironment &raw, bool secure) {
+    if (!is_identifier(prefix)) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, "the prefix of environment variables must be letters, digits and '_', "
+                                             "beginning with no digit; found " +
+                                                 quote(prefix));
+    }
+    Environment environment;
+    environment.prefix = prefix;
+    environment.secure = secure;
+    std::string ignored;
+    for (const VariableInfo &row : table) {
+        const std::string name = environment.name(row.id);
+        const auto found = raw.find(name);
+        if (found == raw.end()) {
+            continue;
+        }
+        if (secure) {
+            ignored += (ignored.empty() ? " (" : ", ") + name;
+        } else {
+            environment.values[row.id] = capped(row, name, found->second, environment.warnings);
+        }
+    }
+    if (secure) {
+        environment.warnings.push_back("this process has raised privileges: variables that begin with " +
+                                       environment.prefix + (ignored.empty() ? "" : ignored + ")") +
+                                       " and the user's plugin directory and trusted keys are ignored");
+    } else {
+        environment.user_data_dir = user_folder(raw, "XDG_DATA_HOME", "/.local/share", environment.warnings);
+        std::vector<std::string> again; // of HOME
+        environment.user_cache_dir = user_folder(raw, "XDG_CACHE_HOME", "/.cache",
+                                                 raw.contains("XDG_CACHE_HOME") ? environment.warnings : again);
+        environment.user_config_dir = user_folder(raw, "XDG_CONFIG_HOME", "/.config",
+                                                  raw.contains("XDG_CONFIG_HOME") ? environment.warnings : again);
+        warn_of_misspelt(environment.prefix, raw, environment.warnings);
+    }
+    return environment;
+}
+
+Environment capture_environment(std::string_view prefix) {
+    const bool secure = getauxval(AT_SECURE) != 0;
+    RawEnvironment raw;
+    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        const std::string_view text = *entry;
+        const std::string name(text.substr(0, text.find('=')));
+        if (!name.starts_with(prefix) && name != "HOME" && name != "XDG_DATA_HOME" && name != "XDG_CACHE_HOME" &&
+            name != "XDG_CONFIG_HOME") {
+            continue;
+        }
+        // With raised privileges secure_getenv answers null, and only the names are kept, for the warning.
+        const char *value = secure_getenv(name.c_str());
+        if (value != nullptr || secure) {
+            raw.emplace(name, value != nullptr ? value : "");
+        }
+    }
+    return make_environment(prefix, raw, secure);
+}
+
+} // namespace opdock::core

@@ -1,0 +1,77 @@
+#include "text/setting_text.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+
+std::string Place::text() const {
+    return line == 0 ? name : name + ":" + std::to_string(line) + ":" + std::to_string(column);
+}
+
+std::string Place::at(std::size_t offset) const {
+    return line == 0 ? name + ", column " + std::to_string(offset + 1)
+                     : name + ":" + std::to_string(line) + ":" + std::to_string(column + offset);
+}
+
+void reject(const Place &place, std::size_t offset, const std::string &message) {
+    throw Error(OPDOCK_INVALID_POLICY, place.at(offset) + ": " + message);
+}
+
+std::vector<Piece> split(std::string_view value, std::string_view separators) {
+    std::vector<Piece> pieces;
+    if (trimmed(value).empty()) {
+        return pieces;
+    }
+    for (std::size_t begin = 0;;) {
+        const std::size_t end = std::min(value.find_first_of(separators, begin), value.size());
+        const std::string_view text = trimmed(value.substr(begin, end - begin));
+        pieces.push_back({text, text.empty() ? begin : static_cast<std::size_t>(text.data() - value.data())});
+        if (end == value.size()) {
+            return pieces;
+        }
+        begin = end + 1;
+    }
+}
+
+bool parse_switch(std::string_view value, const Place &place) {
+    static constexpr std::array<std::string_view, 4> on = {"1", "true", "yes", "on"};
+    static constexpr std::array<std::string_view, 4> off = {"0", "false", "no", "off"};
+    const std::string word = folded(trimmed(value));
+    if (std::find(on.begin(), on.end(), word) != on.end()) {
+        return true;
+    }
+    if (std::find(off.begin(), off.end(), word) != off.end()) {
+        return false;
+    }
+    reject(place, 0, "expected 1/0, true/false, yes/no or on/off, found " + quote(value));
+}
+
+std::string parse_vendor(std::string_view name, const Place &place, std::size_t offset) {
+    if (name.empty()) {
+        reject(place, offset, "expected the name of a vendor, found nothing");
+    }
+    const std::size_t bad = name.find_first_of(" \t\r\n:;|=,");
+    if (bad != std::string_view::npos) {
+        reject(place, offset + bad,
+               "unexpected " + quote(name.substr(bad, 1)) + " in " + quote(name) +
+                   "; expected plain names of vendors separated by commas");
+    }
+    return folded(name);
+}
+
+std::vector<std::string> parse_vendors(std::string_view value, const Place &place) {
+    std::vector<std::string> vendors;
+    for (const Piece &piece : split(value, ",")) {
+        std::string name = parse_vendor(piece.text, place, piece.offset);
+        if (std::find(vendors.begin(), vendors.end(), name) == vendors.end()) {
+            vendors.push_back(std::move(name));
+        }
+    }
+    return vendors;
+}
+
+} // namespace opdock::core

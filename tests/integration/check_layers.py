@@ -1,0 +1,53 @@
+"""Checks that data flows one way through the host's stages.
+
+    check_layers.py SOURCES
+
+A file may include what stands in its own folder or in one that comes earlier below. Folders in one line share a level.
+A source, never a header, may include host/host.hpp: it works on the state that the host holds.
+"""
+
+import pathlib
+import re
+import sys
+
+LEVELS = [
+    ["text"],  # messages, names, YAML: knows nothing of plugins
+    ["files"],
+    ["signature"],  # and the shapes and dtypes that calls have
+    ["inspect"],  # search and judge files, without running them
+    ["trust"],
+    ["load"],  # open, register
+    ["probe"],  # try elsewhere, and remember: cache and journal
+    ["policy"],
+    ["resolve"],
+    ["dispatch", "tune"],
+    ["host"],
+]
+INCLUDE = re.compile(r'^#include "(?P<folder>\w+)/(?P<file>[\w.]+)"', re.MULTILINE)
+
+
+def wrong_includes(sources):
+    level_of = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
+    files = sorted(path for path in sources.rglob("*") if path.suffix in (".cpp", ".hpp", ".h"))
+    if not files:
+        yield f"{sources}: no sources"
+    for path in files:
+        folder = path.parent.name
+        if path.parent.parent != sources or folder not in level_of:
+            yield f"{path}: not in a folder that check_layers.py knows"
+            continue
+        for include in INCLUDE.finditer(path.read_text()):
+            later = level_of.get(include["folder"], 0) > level_of[folder]
+            of_the_state = include["folder"] == "host" and include["file"] == "host.hpp" and path.suffix == ".cpp"
+            if later and not of_the_state:
+                yield f"{path}: includes {include['folder']}/{include['file']} of a later stage"
+
+
+def main():
+    found = list(wrong_includes(pathlib.Path(sys.argv[1])))
+    print("\n".join(found) or "data flows one way")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
