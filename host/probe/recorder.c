@@ -124,9 +124,11 @@ static void add_knob(const opdock_knob *given) {
     sent = knob;
     FORGET(sent.name);
     FORGET(sent.doc);
+    FORGET(sent.choices);
     add_bytes(&sent, sizeof sent);
     add_text(knob.name);
     add_text(knob.doc);
+    add_text(knob.choices);
 }
 
 static opdock_status register_impl(opdock_registry *registry, const opdock_impl *given) {

@@ -55,7 +55,9 @@ struct Acme : Implementation {
             "norm(input: T[..., n], *, causal: bool = false) -> (output: T[..., n]) where T in f32|f16"));
         op = form->name;
         impl_id = "vendor.acme";
-        knobs = {{"block", "", OPDOCK_KNOB_INT, 1, 1024, 64}, {"stream", "", OPDOCK_KNOB_BOOL, 0, 1, 0}};
+        knobs = {{"block", "", OPDOCK_KNOB_INT, 1, 1024, 64, {}},
+                 {"stream", "", OPDOCK_KNOB_BOOL, 0, 1, 0, {}},
+                 {"pipeline", "", OPDOCK_KNOB_CHOICE, 0, 1, 0, {"none", "cpasync"}}};
     }
 };
 

@@ -114,10 +114,11 @@ void call_op(const Item &item, opdock_registry *registry) {
 
 opdock_knob knob_of(const Item &item) {
     opdock_knob knob = {};
-    knob.struct_size = item.number("struct_size", OPDOCK_STRUCT_SIZE(opdock_knob, doc));
+    knob.struct_size = item.number("struct_size", OPDOCK_STRUCT_SIZE(opdock_knob, choices));
     knob.type = item.number("type", OPDOCK_KNOB_INT);
     knob.name = item.text("name");
     knob.doc = item.text("doc");
+    knob.choices = item.text("choices");
     knob.minimum = item.number<std::int64_t>("minimum");
     knob.maximum = item.number<std::int64_t>("maximum");
     knob.default_value = item.number<std::int64_t>("default");

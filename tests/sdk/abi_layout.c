@@ -100,7 +100,7 @@ static const layout_row layout[] = {
     FIELD(opdock_host, dim, 56, 8),
     FIELD(opdock_host, device_properties, 64, 8),
 
-    STRUCT(opdock_knob, 48),
+    STRUCT(opdock_knob, 56),
     FIELD(opdock_knob, struct_size, 0, 4),
     FIELD(opdock_knob, type, 4, 4),
     FIELD(opdock_knob, name, 8, 8),
@@ -108,6 +108,7 @@ static const layout_row layout[] = {
     FIELD(opdock_knob, maximum, 24, 8),
     FIELD(opdock_knob, default_value, 32, 8),
     FIELD(opdock_knob, doc, 40, 8),
+    FIELD(opdock_knob, choices, 48, 8),
 
     STRUCT(opdock_vendor, 40),
     FIELD(opdock_vendor, struct_size, 0, 4),
@@ -245,6 +246,7 @@ static const constant_row constants[] = {
     CONSTANT(OPDOCK_IMPL_NEEDS_CONTIGUOUS, 1),
     CONSTANT(OPDOCK_KNOB_INT, 1),
     CONSTANT(OPDOCK_KNOB_BOOL, 2),
+    CONSTANT(OPDOCK_KNOB_CHOICE, 3),
     CONSTANT(OPDOCK_DEVICE_ORDERED_ARCHITECTURES, 1),
     CONSTANT(OPDOCK_NOTE_TYPE, 1),
 };

@@ -53,7 +53,8 @@ class FakeRegistry {
                              *impl,
                              {}};
             for (std::uint32_t i = 0; i < impl->n_knobs; ++i)
-                seen.knobs.push_back({text(impl->knobs[i]->name), text(impl->knobs[i]->doc), *impl->knobs[i]});
+                seen.knobs.push_back({text(impl->knobs[i]->name), text(impl->knobs[i]->doc),
+                                      text(impl->knobs[i]->choices), *impl->knobs[i]});
             of(registry).impls.push_back(seen);
             return OPDOCK_OK;
         };
@@ -125,6 +126,7 @@ TEST_CASE("an implementation arrives as it was described") {
                                                .needs_contiguous()
                                                .knob("block", 1, 64, 8, "Rows per task.")
                                                .bool_knob("unroll", true)
+                                               .choice_knob("pipeline", "none,cpasync,tma", 1)
                                                .user_data(&user_data)
                                                .kernel(kernel<&nothing>)
                                                .available(available<&anywhere>)
@@ -161,7 +163,7 @@ TEST_CASE("an implementation arrives as it was described") {
     CHECK((impl.c.device_fini == device_state<&no_state>.fini));
     CHECK((impl.c.plan_create == plan<&no_plan>.create));
     CHECK((impl.c.plan_destroy == plan<&no_plan>.destroy));
-    REQUIRE(impl.knobs.size() == 2);
+    REQUIRE(impl.knobs.size() == 3);
     CHECK(impl.knobs[0].name == "block");
     CHECK(impl.knobs[0].doc == "Rows per task.");
     CHECK(impl.knobs[0].c.type == OPDOCK_KNOB_INT);
@@ -173,6 +175,11 @@ TEST_CASE("an implementation arrives as it was described") {
     CHECK(impl.knobs[1].c.type == OPDOCK_KNOB_BOOL);
     CHECK(impl.knobs[1].c.maximum == 1);
     CHECK(impl.knobs[1].c.default_value == 1);
+    CHECK(impl.knobs[2].c.type == OPDOCK_KNOB_CHOICE);
+    CHECK(impl.knobs[2].c.minimum == 0);
+    CHECK(impl.knobs[2].c.maximum == 2);
+    CHECK(impl.knobs[2].c.default_value == 1);
+    CHECK(impl.knobs[2].choices == "none,cpasync,tma");
 }
 
 TEST_CASE("what was not described is null or 0, a vendor's, and on the CPU") {

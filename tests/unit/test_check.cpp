@@ -96,3 +96,21 @@ TEST_CASE("a check tells what hosts learnt of the file") {
     REQUIRE(warnings().size() == 1);
     CHECK(opdock::test::contains(warnings()[0].get<std::string>(), "hosts do not try it again (OPDOCK-E050): "));
 }
+
+TEST_CASE("a check reads the tune file that a plugin.json names, and else the one beside the library") {
+    const opdock::test::TemporaryDirectory folder;
+    std::filesystem::create_directories(folder.path() / "lib");
+    std::filesystem::copy_file(fixtures / "libgood.so", folder.path() / "lib" / "libacme.so");
+    const auto warnings = [&] { return check_file(folder.path() / "lib" / "libacme.so", "")["warnings"]; };
+    CHECK(warnings().empty());
+    folder.write("lib/acme.tune.yaml", "schema: opdock.tune/1\nbeside: 1\n");
+    REQUIRE(warnings().size() == 1);
+    CHECK(opdock::test::contains(warnings()[0].get<std::string>(), "lib/acme.tune.yaml:2:1: unknown field 'beside'"));
+    folder.write("share.yaml", "schema: opdock.tune/1\nnamed: 1\n");
+    folder.write("plugin.json", R"({"library": "lib/libacme.so", "tune": "share.yaml"})");
+    REQUIRE(warnings().size() == 1);
+    CHECK(opdock::test::contains(warnings()[0].get<std::string>(), "share.yaml:2:1: unknown field 'named'"));
+    folder.write("plugin.json", R"({"library": "lib/libother.so", "tune": "share.yaml"})");
+    REQUIRE(warnings().size() == 1);
+    CHECK(opdock::test::contains(warnings()[0].get<std::string>(), "'beside'"));
+}

@@ -15,15 +15,21 @@ using opdock::test::TemporaryDirectory;
 
 namespace {
 
-// An implementation with the knobs block (1 to 1024, default 64), vector (1 to 16) and stream (bool).
+// An implementation with the knobs block (1 to 1024, default 64), vector (1 to 16), stream (bool) and, when it is
+// piped, pipeline (none, cpasync, tma).
 struct Acme : Implementation {
     explicit Acme(const std::string &signature, const std::string &id = "vendor.acme") {
         form = std::make_shared<const Signature>(parse_signature(signature));
         op = form->name;
         impl_id = id;
-        knobs = {{"block", "", OPDOCK_KNOB_INT, 1, 1024, 64},
-                 {"vector", "", OPDOCK_KNOB_INT, 1, 16, 1},
-                 {"stream", "", OPDOCK_KNOB_BOOL, 0, 1, 0}};
+        knobs = {{"block", "", OPDOCK_KNOB_INT, 1, 1024, 64, {}},
+                 {"vector", "", OPDOCK_KNOB_INT, 1, 16, 1, {}},
+                 {"stream", "", OPDOCK_KNOB_BOOL, 0, 1, 0, {}}};
+    }
+    Acme &&piped() && {
+        knobs = {{"block", "", OPDOCK_KNOB_INT, 1, 1024, 64, {}},
+                 {"pipeline", "", OPDOCK_KNOB_CHOICE, 0, 2, 0, {"none", "cpasync", "tma"}}};
+        return std::move(*this);
     }
 };
 
@@ -112,6 +118,28 @@ TEST_CASE("what does not fit the implementation is told with its place and left 
     CHECK(Tuned("{architectures: [+sm], configs: [{block: 8}]}").problems().size() == 1);
     CHECK(Tuned("{key: {m: exact}, configs: [{block: 8}]}").problems() ==
           Texts{"acme.tune.yaml:4:12: key: the op has no 'm'; did you mean 'n'?"});
+}
+
+TEST_CASE("a choice is spelled by its name, in tune files and in the database") {
+    TuneFile file = file_of("{configs: [{pipeline: cpasync}, {pipeline: cpasnc}, {pipeline: 1}, {block: big}], "
+                            "where: pipeline > 0}",
+                            "cut");
+    const Acme implementation = Acme("cut(input: f32[n]) -> (output: f32[n])").piped();
+    const ImplementationTuning tuning(implementation, &file);
+    Texts problems;
+    for (const TuneProblem &problem : tuning.problems()) {
+        problems.push_back(problem.message);
+    }
+    CHECK(problems == Texts{"knob 'pipeline' is 'cpasnc'; expected 'none', 'cpasync' or 'tma'; did you mean 'cpasync'?",
+                            "knob 'pipeline' is '1'; expected 'none', 'cpasync' or 'tma'",
+                            "knob 'block': expected an integer, true or false, found 'big'"});
+    const std::vector<TuneConfig> candidates =
+        tuning.candidates(tuning.sections().at(0), std::vector<double>(tuning.variables().names().size()));
+    REQUIRE(candidates == std::vector<TuneConfig>{{64, 1}});
+    CHECK(config_text(implementation.knobs, candidates[0]) == "block=64 pipeline=cpasync");
+    CHECK(parse_config(implementation.knobs, "block=64 pipeline=cpasync") == candidates[0]);
+    CHECK_FALSE(parse_config(implementation.knobs, "block=64 pipeline=1"));
+    CHECK_FALSE(parse_config(implementation.knobs, "block=64 pipeline=cp"));
 }
 
 TEST_CASE("keys bucket the call, and pinned entries are found by them") {
@@ -246,6 +274,19 @@ TEST_CASE("launch options that FlagGems assumes are dropped where the kernel has
     CHECK(tuning.problems()[0].message.find("num_warps") != std::string::npos);
     const TuneFile bare = parse_tune_file("norm:\n  - META: {block: 8}\n", "tune_configs.yaml");
     CHECK(ImplementationTuning(implementation, &bare).problems().empty());
+    const TuneFile converted = parse_tune_file(print_tune_file(bare), "acme.tune.yaml");
+    CHECK(ImplementationTuning(implementation, &converted).problems().empty());
+}
+
+TEST_CASE("what a section assumes is there in its configs, its product and what it pins, unless they say otherwise") {
+    const Tuned tuned("{assume: {vector: 4, warps: 8}, configs: [{block: 8}, {vector: 2}], product: {block: [16]}, "
+                      "key: {n: exact}, pinned: [{key: {n: 5}, config: {block: 5}}]}");
+    CHECK(tuned.problems().empty());
+    CHECK(tuned.candidates() ==
+          Texts{"block=8 vector=4 stream=0", "block=64 vector=2 stream=0", "block=16 vector=4 stream=0"});
+    CHECK(tuned.tuning.sections().at(0).pinned.at("n=5").config == TuneConfig{5, 4, 0});
+    CHECK(space("{assume: {vector: 4}, product: {block: [8]}}") != space("{product: {block: [8]}}"));
+    CHECK(Tuned("{assume: {vector: 99}}").problems().size() == 1);
 }
 
 // --- variables -----------------------------------------------------------------------------------------------------

@@ -174,7 +174,8 @@ TEST_CASE("a range may be as wide as the type and as narrow as one value") {
 
 TEST_CASE("a knob of an unknown type is rejected, and a bool that is more than 0 and 1") {
     check_says(knob_rejection([](opdock_knob &knob) { knob.type = 0; }), {"OPDOCK-E039", "knob 'block' has type 0"});
-    check_says(knob_rejection([](opdock_knob &knob) { knob.type = 3; }), {"OPDOCK-E039", "OPDOCK_KNOB_INT or _BOOL"});
+    check_says(knob_rejection([](opdock_knob &knob) { knob.type = 4; }),
+               {"OPDOCK-E039", "OPDOCK_KNOB_INT, _BOOL or _CHOICE"});
     check_says(knob_rejection([](opdock_knob &knob) {
                    knob.type = OPDOCK_KNOB_BOOL;
                    knob.minimum = 0;
@@ -182,6 +183,24 @@ TEST_CASE("a knob of an unknown type is rejected, and a bool that is more than 0
                    knob.default_value = 1;
                }),
                {"OPDOCK-E039", "is a bool but ranges from 0 to 2"});
+}
+
+TEST_CASE("the choices of a knob are names that differ, as many as its range needs") {
+    const auto choosing = [](const char *choices, int64_t maximum) {
+        return knob_rejection([&](opdock_knob &knob) {
+            knob.struct_size = OPDOCK_STRUCT_SIZE(opdock_knob, choices);
+            knob.type = OPDOCK_KNOB_CHOICE;
+            knob.minimum = knob.default_value = 0;
+            knob.maximum = maximum;
+            knob.choices = choices;
+        });
+    };
+    check_says(choosing(nullptr, 0), {"OPDOCK-E035", "a choice of a knob is empty"});
+    check_says(choosing("none,,tma", 2), {"OPDOCK-E035", "a choice of a knob is empty"});
+    check_says(choosing("none, tma", 1), {"OPDOCK-E035", "' tma'"});
+    check_says(choosing("none,tma,none", 2), {"OPDOCK-E039", "knob 'block' has choice 'none' twice"});
+    check_says(choosing("none,8", 1), {"OPDOCK-E039", "'8' as a number"});
+    check_says(choosing("none,tma", 2), {"OPDOCK-E039", "knob 'block' has 2 choices but ranges from 0 to 2"});
 }
 
 TEST_CASE("two knobs of one implementation have two names") {

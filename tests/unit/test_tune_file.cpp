@@ -53,7 +53,16 @@ std::set<std::string> configs(const TuneFile &file, const std::string &op) {
     std::set<std::string> found;
     for (const TuneSection &one : file.sections) {
         for (size_t i = 0; one.op.text == op && i < one.configs.size(); ++i) {
-            found.insert(spelled(one.configs[i]));
+            NamedValues config = one.configs[i];
+            for (const NamedValue &assumed : one.assumed) {
+                const bool is_given = std::any_of(config.begin(), config.end(), [&](const NamedValue &value) {
+                    return value.name.text == assumed.name.text;
+                });
+                if (!is_given) {
+                    config.push_back(assumed);
+                }
+            }
+            found.insert(spelled(config));
         }
     }
     return found;
@@ -87,7 +96,6 @@ ops:
     configs: [{block: 2}]
 )");
     CHECK(file.problems.empty());
-    CHECK_FALSE(file.is_flaggems);
     REQUIRE(file.sections.size() == 3);
     const TuneSection &first = file.sections[0];
     CHECK(first.op.text == "rmsnorm_fwd");
@@ -123,9 +131,10 @@ TEST_CASE("what is wrong with an entry has its line and column, and the rest is 
           Texts{"acme.tune.yaml:4:5: unknown field 'confgs'; did you mean 'configs'?"});
     CHECK(problems("schema: opdock.tune/1\nop: {}\n") ==
           Texts{"acme.tune.yaml:2:1: unknown field 'op'; did you mean 'ops'?"});
-    CHECK(problems(section("configs: [{block: 1.5}, {block: 2}]")) ==
-          Texts{"acme.tune.yaml:4:23: 'block': expected an integer, true or false, found '1.5'"});
-    CHECK(problems(section("configs: [{block: '8'}]")).size() == 1); // quoted: a text
+    CHECK(problems(section("configs: [{block: []}, {block: 2}]")) ==
+          Texts{"acme.tune.yaml:4:23: 'block': expected an integer, true or false, found a list"});
+    CHECK(problems(section("pinned: [{key: {n: many}, config: {block: 8}}]")) ==
+          Texts{"acme.tune.yaml:4:24: 'n': expected an integer, true or false, found 'many'"});
     CHECK(problems(section("configs: 5")) == Texts{"acme.tune.yaml:4:14: configs: expected a list, found a value"});
     CHECK(problems(section("key: {n: log}")) ==
           Texts{"acme.tune.yaml:4:14: expected exact, log2 or multiple of N, found 'log'"});
@@ -135,7 +144,7 @@ TEST_CASE("what is wrong with an entry has its line and column, and the rest is 
           Texts{"acme.tune.yaml:4:14: a pinned entry has a key and a config"});
     CHECK(problems("schema: opdock.tune/1\nops:\n  scale: 5\n").size() == 1);
 
-    CHECK(parse(section("configs: [{block: 1.5}, {block: 2}]")).sections[0].configs.size() == 1);
+    CHECK(parse(section("configs: [{block: []}, {block: 2}]")).sections[0].configs.size() == 1);
 }
 
 TEST_CASE("what is no tune file is one error") {
@@ -180,6 +189,20 @@ TEST_CASE("merging joins what is for the same, and the later pins win") {
     const Error error = thrown_by([&] { merge_tune_files({vendor, other}); });
     CHECK(error.status() == OPDOCK_INVALID_TUNE_FILE);
     CHECK(std::string(error.what()).find("keep one") != std::string::npos);
+}
+
+TEST_CASE("words are choices of knobs, and stay words when they are printed") {
+    const TuneFile file =
+        parse(section("{configs: [{pipeline: cpasync, block: '8'}], product: {pipeline: ['null', 2]}}"));
+    CHECK(file.problems.empty());
+    const NamedValues &config = file.sections.at(0).configs.at(0);
+    CHECK(config.at(0).value.word == "cpasync");
+    CHECK(config.at(1).value.word == "8"); // quoted: a text
+    CHECK(file.sections[0].product.at(0).second.at(0).word == "null");
+    const std::string printed = print_tune_file(file);
+    CHECK(contains(printed, "{pipeline: cpasync, block: '8'}"));
+    CHECK(contains(printed, "pipeline: ['null', 2]"));
+    CHECK(print_tune_file(parse(printed)) == printed);
 }
 
 // --- FlagGems -------------------------------------------------------------------------------------------------------
@@ -231,38 +254,38 @@ both:
     param_map: {META: {B: bs}}
     bs: [2, 3]
 )");
-    CHECK(file.is_flaggems);
     for (const TuneProblem &problem : file.problems) {
         FAIL_CHECK(problem.message);
     }
     using Set = std::set<std::string>;
-    CHECK(configs(file, "mm") == Set{"BLOCK_M=64 BLOCK_N=128 num_ctas=1 num_stages=5 num_warps=8",
-                                     "BLOCK_M=32 BLOCK_N=32 num_ctas=1 num_stages=2 num_warps=4"});
-    CHECK(configs(file, "softmax") == Set{"TILE_N=32 maxnreg=128 num_ctas=2 num_stages=2 num_warps=4"});
+    CHECK(configs(file, "mm") == Set{"BLOCK_M=64 BLOCK_N=128 num_ctas=1 num_ldmatrixes=0 num_stages=5 num_warps=8",
+                                     "BLOCK_M=32 BLOCK_N=32 num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=4"});
+    CHECK(configs(file, "softmax") ==
+          Set{"TILE_N=32 maxnreg=128 num_ctas=2 num_ldmatrixes=0 num_stages=2 num_warps=4"});
     Set expected;
     for (const char *block : {"1024", "4096"}) {
         for (const char *literal : {"1", "2"}) {
             for (const char *pre : {"0", "1"}) {
                 for (const char *warps : {"4", "8"}) {
-                    expected.insert(std::string("BLOCK=") + block + " CONSTANT=2048 LITERAL=" + literal +
-                                    " PRE_LOAD=" + pre + " num_ctas=1 num_stages=2 num_warps=" + warps);
+                    expected.insert(std::string("BLOCK=") + block + " CONSTANT=2048 LITERAL=" + literal + " PRE_LOAD=" +
+                                    pre + " num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=" + warps);
                 }
             }
         }
     }
     CHECK(configs(file, "by_name") == expected);
-    CHECK(configs(file, "whole") ==
-          Set{"M=32 N=128 num_ctas=1 num_stages=2 num_warps=16", "M=32 N=128 num_ctas=1 num_stages=3 num_warps=16",
-              "M=64 N=64 num_ctas=1 num_stages=2 num_warps=16", "M=64 N=64 num_ctas=1 num_stages=3 num_warps=16"});
-    CHECK(configs(file, "no_meta") ==
-          Set{"num_ctas=1 num_stages=2 num_warps=16", "num_ctas=1 num_stages=2 num_warps=4"});
-    CHECK(configs(file, "both") == Set{"B=1 num_ctas=1 num_stages=2 num_warps=4",
-                                       "B=2 num_ctas=1 num_stages=2 num_warps=4",
-                                       "B=3 num_ctas=1 num_stages=2 num_warps=4"});
+    CHECK(configs(file, "whole") == Set{"M=32 N=128 num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=16",
+                                        "M=32 N=128 num_ctas=1 num_ldmatrixes=0 num_stages=3 num_warps=16",
+                                        "M=64 N=64 num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=16",
+                                        "M=64 N=64 num_ctas=1 num_ldmatrixes=0 num_stages=3 num_warps=16"});
+    CHECK(configs(file, "no_meta") == Set{"num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=16",
+                                          "num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=4"});
+    CHECK(configs(file, "both") == Set{"B=1 num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=4",
+                                       "B=2 num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=4",
+                                       "B=3 num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=4"});
 
     // In opdock's grammar it is the same set.
     const TuneFile converted = parse(print_tune_file(file));
-    CHECK_FALSE(converted.is_flaggems);
     for (const char *op : {"mm", "softmax", "by_name", "whole", "no_meta", "both"}) {
         CHECK(configs(converted, op) == configs(file, op));
     }

@@ -57,15 +57,13 @@ void add_tried(Table &table, const json &shape) {
     std::map<std::string, size_t> counts;
     constexpr size_t most = 3; // configs of one reason that are named
     for (const json &run : shape.at("tried")) {
-        const std::string reason = text_of(run, "refused");
-        if (reason.empty()) {
+        const auto outcome = run.at("outcome").get<std::string>();
+        untimed += outcome == "left out" ? 1 : 0;
+        if (outcome == "timed" || outcome == "left out") {
             continue;
         }
-        if (reason.starts_with("not timed")) {
-            ++untimed;
-            continue;
-        }
-        wrong += run.value("wrong", false) ? 1 : 0;
+        wrong += outcome == "wrong" ? 1 : 0;
+        const std::string reason = outcome == "wrong" ? "wrong: " + text_of(run, "reason") : text_of(run, "reason");
         if (++counts[reason] <= most) {
             reasons[reason] += (reasons[reason].empty() ? "" : ", ") + config_text(run.at("config"));
         }
@@ -145,7 +143,7 @@ std::string where_kept(const json &document) {
 std::string config_text(const json &config) {
     std::string text;
     for (const auto &[knob, value] : config.items()) {
-        text += (text.empty() ? "" : " ") + knob + "=" + value.dump();
+        text += (text.empty() ? "" : " ") + knob + "=" + (value.is_string() ? value.get<std::string>() : value.dump());
     }
     return text;
 }

@@ -298,9 +298,10 @@ typedef struct opdock_tune_options {
  * JSON: {"op", "impl_id", "device", "model", "architecture", "driver", "dtypes", "key", "bucketed", "database": its
  * file, "outcome": "tuned", "known" (in the database already) or "pinned" (by the tune file, which wins over the
  * database), "origin", "before": RUN and its "source", "best": RUN, "gain": before / best, "tried": [RUN], "complete",
- * "seconds", "kept", "problem": why it was not kept}; RUN is {"config", "microseconds" (median of one run), "spread"
- * (between the quartiles, as a fraction), "samples", "refused", "wrong"}. OPDOCK_UNSUPPORTED when there is nothing to
- * tune. */
+ * "seconds", "kept", "problem": why it was not kept}; RUN is {"config", "outcome": "timed", "refused" (declined
+ * or failed), "wrong" (computes something else) or "left out" (the time was up), "microseconds" (median of one run),
+ * "spread" (between the quartiles, as a fraction), "samples", "reason": why it was not timed}. OPDOCK_UNSUPPORTED when
+ * there is nothing to tune. */
 OPDOCK_API opdock_status opdock_tune(opdock_handle *handle, const opdock_args *args, const opdock_tune_options *options,
                                      char **json);
 

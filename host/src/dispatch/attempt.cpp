@@ -153,7 +153,7 @@ std::string Attempt::misalignment(const CallShape &shape, void *const *data) con
     return {};
 }
 
-opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const TuneConfig *given) {
+opdock_status Attempt::choose(const CallShape &shape, bool ask_supports, const TuneConfig *given) {
     const Availability availability = deployment.ask_availability();
     if (availability.answer != Availability::yes) {
         return declined("not available: " + availability.reason);
@@ -180,12 +180,15 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const 
         }
     }
     status = deployment.device_state(&problem.device_state, &reason);
-    if (status == OPDOCK_OK) {
-        status = choose_config(given);
-    }
+    return status == OPDOCK_OK ? choose_config(given) : status;
+}
+
+opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const TuneConfig *given) {
+    opdock_status status = choose(shape, ask_supports, given);
     if (status != OPDOCK_OK) {
         return status;
     }
+    const Callbacks &callbacks = implementation.callbacks();
     if (callbacks.plan_create != nullptr && problem.plan == nullptr) {
         void *plan = nullptr;
         status = call_plugin([&] { return callbacks.plan_create(&problem, &plan); });

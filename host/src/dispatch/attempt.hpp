@@ -25,6 +25,8 @@ struct Attempt {
     // why not: OPDOCK_UNSUPPORTED for a limit stated as data and what the plugin's functions return. With
     // `ask_supports`, `supports` is asked too. `given` is the config to use, where that is not to be chosen.
     opdock_status prepare(const CallShape &shape, bool ask_supports, const TuneConfig *given = nullptr);
+    // The first part of that: the problem and its config, without plan and workspace size. To know what would be used.
+    opdock_status choose(const CallShape &shape, bool ask_supports, const TuneConfig *given = nullptr);
 
     // Why it cannot take the tensors at these addresses; empty when it can.
     std::string misalignment(const CallShape &shape, void *const *data) const;

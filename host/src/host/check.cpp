@@ -6,6 +6,7 @@
 
 #include "inspect/dependencies.hpp"
 #include "inspect/inspect.hpp"
+#include "inspect/manifest.hpp"
 #include "load/register.hpp"
 #include "probe/scan_cache.hpp"
 #include "text/error.hpp"
@@ -44,11 +45,26 @@ std::string learnt_since(const std::filesystem::path &path, const FileIdentity &
     return {};
 }
 
-// What is wrong with the tune file beside it; names only where a host of this user scanned the plugin.
+// What a plugin.json beside the plugin or one folder up names for it; else the file beside it. Empty: none is there.
+std::string tune_file_of(const std::filesystem::path &plugin) {
+    for (const std::filesystem::path &folder : {plugin.parent_path(), plugin.parent_path().parent_path()}) {
+        try {
+            const Manifest manifest = read_manifest((folder / "plugin.json").string());
+            if (!manifest.tune.empty() && std::filesystem::path(manifest.library).lexically_normal() == plugin) {
+                return manifest.tune;
+            }
+        } catch (const Error &) { // NOLINT(bugprone-empty-catch): none there, or not a good one, which plugin-ls tells
+        }
+    }
+    const std::string beside = tune_file_beside(plugin.string());
+    return std::filesystem::exists(beside) ? beside : "";
+}
+
+// What is wrong with its tune file; names only where a host of this user scanned the plugin.
 std::vector<std::string> tune_problems(const std::string &plugin, const FileIdentity &now,
                                        const std::optional<Scan> &scan) {
-    const std::string path = tune_file_beside(plugin);
-    if (!std::filesystem::exists(path)) {
+    const std::string path = tune_file_of(plugin);
+    if (path.empty()) {
         return {};
     }
     if (scan && scan->identity == now && scan->transcript != nullptr) {

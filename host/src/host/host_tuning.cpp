@@ -25,18 +25,21 @@ namespace {
 json config_json(const Implementation &implementation, const TuneConfig &config) {
     json object = json::object();
     for (size_t i = 0; i < config.size(); ++i) {
-        object[implementation.knobs[i].name] = config[i];
+        const Knob &knob = implementation.knobs[i];
+        object[knob.name] = knob.type == OPDOCK_KNOB_CHOICE ? json(value_text(knob, config[i])) : json(config[i]);
     }
     return object;
 }
 
-// "n=4096 rows=1" as values.
+// "n=4096 pipeline=cpasync" as values.
 NamedValues named_values(const std::string &text) {
     NamedValues values;
     for (size_t begin = 0; begin < text.size();) {
         const size_t end = std::min(text.find(' ', begin), text.size());
         const size_t equals = text.rfind('=', end);
-        values.push_back({{text.substr(begin, equals - begin), {}}, {std::stoll(text.substr(equals + 1)), {}}});
+        const std::string value = text.substr(equals + 1, end - equals - 1);
+        const std::optional<int64_t> number = whole_number(value);
+        values.push_back({{text.substr(begin, equals - begin), {}}, {number.value_or(0), {}, number ? "" : value}});
         begin = end + 1;
     }
     return values;
@@ -187,12 +190,25 @@ json Host::explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &p
 
 namespace {
 
+const char *outcome_name(TimedConfig::Outcome outcome) {
+    switch (outcome) {
+    case TimedConfig::Outcome::refused:
+        return "refused";
+    case TimedConfig::Outcome::wrong:
+        return "wrong";
+    case TimedConfig::Outcome::left_out:
+        return "left out";
+    default:
+        return "timed";
+    }
+}
+
 json run_json(const Implementation &implementation, const TimedConfig &timed) {
-    json run = {{"config", config_json(implementation, timed.config)}};
-    if (timed.refused.empty()) {
+    json run = {{"config", config_json(implementation, timed.config)}, {"outcome", outcome_name(timed.outcome)}};
+    if (timed.outcome == TimedConfig::Outcome::timed) {
         run.update({{"microseconds", timed.median}, {"spread", timed.spread}, {"samples", timed.samples}});
     } else {
-        run.update({{"refused", timed.refused}, {"wrong", timed.is_wrong}});
+        run["reason"] = timed.reason;
     }
     return run;
 }
@@ -200,7 +216,7 @@ json run_json(const Implementation &implementation, const TimedConfig &timed) {
 // Whether anything was timed beside the config in force: else nothing is known that is worth keeping.
 bool compares(const TuneResult &result) {
     return std::count_if(result.tried.begin(), result.tried.end(),
-                         [](const TimedConfig &timed) { return timed.samples > 0; }) > 1;
+                         [](const TimedConfig &timed) { return timed.outcome == TimedConfig::Outcome::timed; }) > 1;
 }
 
 } // namespace
@@ -228,7 +244,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     Attempt now(*this, here);
     now.fits = fits_form(*implementation.form, *declared.signature, bound);
     now.explains_config = true;
-    const opdock_status status = now.prepare(shape, true);
+    const opdock_status status = now.choose(shape, true);
     if (status != OPDOCK_OK) {
         throw Error(OPDOCK_UNSUPPORTED,
                     fmt::format("'{}' returned {}: {}", implementation.impl_id, status_text(status), now.reason));
@@ -299,7 +315,7 @@ void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
     const std::string &impl_id = deployment.implementation().impl_id;
     try {
         Attempt now(*this, deployment);
-        if (now.prepare(call.shape, true) != OPDOCK_OK || now.chosen.source == ConfigSource::pinned ||
+        if (now.choose(call.shape, true) != OPDOCK_OK || now.chosen.source == ConfigSource::pinned ||
             now.chosen.source == ConfigSource::database) {
             return;
         }

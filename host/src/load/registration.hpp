@@ -22,6 +22,7 @@ struct Knob {
     int64_t minimum = 0;
     int64_t maximum = 0;
     int64_t default_value = 0;
+    std::vector<std::string> choices; // of OPDOCK_KNOB_CHOICE, whose values count from 0
 };
 
 // The functions of an implementation.

@@ -48,8 +48,9 @@ std::string text_of(const Implementation &one) {
         text += fmt::format(", architecture '{}'", architecture);
     }
     for (const Knob &knob : one.knobs) {
-        text += fmt::format(", knob '{}' of type {} from {} to {}, {} by default, doc '{}'", knob.name, knob.type,
-                            knob.minimum, knob.maximum, knob.default_value, knob.doc);
+        text += fmt::format(", knob '{}' of type {} from {} to {}, {} by default, doc '{}', choices '{}'", knob.name,
+                            knob.type, knob.minimum, knob.maximum, knob.default_value, knob.doc,
+                            fmt::join(knob.choices, ","));
     }
     return text;
 }

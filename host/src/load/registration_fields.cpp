@@ -104,6 +104,31 @@ Kind kind_of(const std::string &what, uint32_t kind) {
     }
 }
 
+namespace {
+
+std::vector<std::string> copy_choices(const Knob &knob, const char *given) {
+    const std::string text = copy_text("a knob's choices", given);
+    std::vector<std::string> choices;
+    for (const std::string &name : split(text, ',')) {
+        choices.push_back(copy_identifier("a choice of a knob", name.c_str()));
+        if (whole_number(name)) {
+            throw Rejected(
+                RejectCode::bad_field,
+                fmt::format("knob '{}': tune files would read its choice '{}' as a number", knob.name, name));
+        }
+        if (std::find(choices.begin(), choices.end() - 1, name) != choices.end() - 1) {
+            throw Rejected(RejectCode::bad_field, fmt::format("knob '{}' has choice '{}' twice", knob.name, name));
+        }
+    }
+    if (knob.minimum < 0 || knob.maximum >= static_cast<int64_t>(choices.size())) {
+        throw Rejected(RejectCode::bad_field, fmt::format("knob '{}' has {} choices but ranges from {} to {}",
+                                                          knob.name, choices.size(), knob.minimum, knob.maximum));
+    }
+    return choices;
+}
+
+} // namespace
+
 Knob copy_knob(const opdock_knob *given) {
     if (given == nullptr) {
         throw Rejected(RejectCode::bad_field, "a knob is null");
@@ -116,9 +141,13 @@ Knob copy_knob(const opdock_knob *given) {
     copy.minimum = knob.minimum;
     copy.maximum = knob.maximum;
     copy.default_value = knob.default_value;
-    if (copy.type != OPDOCK_KNOB_INT && copy.type != OPDOCK_KNOB_BOOL) {
-        throw Rejected(RejectCode::bad_field,
-                       fmt::format("knob '{}' has type {}; expected OPDOCK_KNOB_INT or _BOOL", copy.name, copy.type));
+    if (copy.type != OPDOCK_KNOB_INT && copy.type != OPDOCK_KNOB_BOOL && copy.type != OPDOCK_KNOB_CHOICE) {
+        throw Rejected(
+            RejectCode::bad_field,
+            fmt::format("knob '{}' has type {}; expected OPDOCK_KNOB_INT, _BOOL or _CHOICE", copy.name, copy.type));
+    }
+    if (copy.type == OPDOCK_KNOB_CHOICE) {
+        copy.choices = copy_choices(copy, knob.choices);
     }
     if (copy.type == OPDOCK_KNOB_BOOL && (copy.minimum < 0 || copy.maximum > 1)) {
         throw Rejected(RejectCode::bad_field, fmt::format("knob '{}' is a bool but ranges from {} to {}", copy.name,

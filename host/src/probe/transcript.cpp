@@ -78,6 +78,7 @@ class Payload {
             if (given != nullptr) {
                 knob.name = text();
                 knob.doc = text();
+                knob.choices = text();
             }
             pointers_.push_back(given);
         }

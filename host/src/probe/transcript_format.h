@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 enum {
-    OPDOCK_TRANSCRIPT_VERSION = 1,
+    OPDOCK_TRANSCRIPT_VERSION = 2,
 
     /* Kinds of records, in the order in which they may come. */
     OPDOCK_RECORD_HELLO = 1,       /* opdock_transcript_hello */

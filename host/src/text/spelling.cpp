@@ -1,6 +1,7 @@
 #include "text/spelling.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <vector>
 
@@ -75,6 +76,16 @@ std::string_view trimmed(std::string_view text) {
         return text.substr(0, 0);
     }
     return text.substr(begin, text.find_last_not_of(white) - begin + 1);
+}
+
+std::optional<int64_t> whole_number(std::string_view text) {
+    if (same_name(text, "true") || same_name(text, "false")) {
+        return same_name(text, "true") ? 1 : 0;
+    }
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() && !text.empty() ? std::optional(value)
+                                                                                     : std::nullopt;
 }
 
 bool is_printable(std::string_view text) {

@@ -1,6 +1,8 @@
 // How names are compared, shown in messages and guessed when misspelt.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +17,9 @@ bool same_name(std::string_view left, std::string_view right);
 
 // `text` without white space at both ends.
 std::string_view trimmed(std::string_view text);
+
+// An integer, true (1) or false (0); nothing for any other word.
+std::optional<int64_t> whole_number(std::string_view text);
 
 // Valid UTF-8 without control characters.
 bool is_printable(std::string_view text);

@@ -10,9 +10,13 @@ namespace {
 
 using Type = YamlNode::Type;
 
-constexpr std::array<std::pair<std::string_view, int64_t>, 3> assumed = {
-    {{"num_stages", 2}, {"num_warps", 4}, {"num_ctas", 1}}};
-constexpr std::array<std::string_view, 4> launch_options = {"num_warps", "num_stages", "num_ctas", "maxnreg"};
+constexpr size_t most_values = 4 * most_configs; // of what one entry generates
+
+// num_ldmatrixes is Hygon's alone.
+constexpr std::array<std::pair<std::string_view, int64_t>, 4> assumed_values = {
+    {{"num_stages", 2}, {"num_warps", 4}, {"num_ctas", 1}, {"num_ldmatrixes", 0}}};
+constexpr std::array<std::string_view, 5> launch_options = {"num_warps", "num_stages", "num_ctas", "maxnreg",
+                                                            "num_ldmatrixes"};
 
 const YamlNode *field(const YamlNode &map, std::string_view name) {
     for (const auto &[key, value] : map.entries) {
@@ -38,10 +42,18 @@ class Reader : YamlReader {
     explicit Reader(TuneFile &file) : YamlReader(file.problems), file_(file) {}
 
     void read(const YamlNode &root) {
+        if (root.entries.size() > most_sections) {
+            complain(root, "more than " + std::to_string(most_sections) + " ops");
+            return;
+        }
+        size_t count = 0; // configs, of all ops
         for (const auto &[op, entries] : root.entries) {
             TuneSection section;
             section.place = place_of(op);
             section.op = text_of(op);
+            for (const auto &[name, value] : assumed_values) {
+                section.assumed.push_back({{std::string(name), place_of(op)}, {value, place_of(op), {}}});
+            }
             if (!expect(entries, Type::sequence, "op " + quote(op.text) + " of a FlagGems file")) {
                 continue;
             }
@@ -49,11 +61,12 @@ class Reader : YamlReader {
                 if (expect(entry, Type::map, "an entry of op " + quote(op.text))) {
                     std::vector<NamedValues> configs =
                         field(entry, "gen") != nullptr ? generated(entry) : explicit_config(entry);
-                    if (section.configs.size() + configs.size() > most_configs) {
-                        complain(entry, "op " + quote(op.text) + " comes to more than " + std::to_string(most_configs) +
-                                            " configs");
+                    if (configs.size() > most_configs - count) {
+                        complain(entry, "here the file comes to more than " + std::to_string(most_configs) +
+                                            " configs; those of this entry are left out");
                         break;
                     }
+                    count += configs.size();
                     std::move(configs.begin(), configs.end(), std::back_inserter(section.configs));
                 }
             }
@@ -62,31 +75,32 @@ class Reader : YamlReader {
     }
 
   private:
-    static NamedValues assumptions(const YamlNode &entry) {
-        NamedValues config;
-        for (const auto &[name, value] : assumed) {
-            config.push_back({{std::string(name), place_of(entry)}, {value, place_of(entry)}, true});
+    // False after a complaint, unless it has as few entries as a kernel may have knobs.
+    bool is_narrow(const YamlNode &map) const {
+        if (map.entries.size() <= most_knobs) {
+            return true;
         }
-        return config;
+        complain(map, "more than " + std::to_string(most_knobs) + " names");
+        return false;
     }
 
     // False after a complaint.
     bool take_meta(const YamlNode &meta, NamedValues &into) const {
-        if (!expect(meta, Type::map, "META")) {
+        if (!expect(meta, Type::map, "META") || !is_narrow(meta)) {
             return false;
         }
         for (const auto &[name, value] : meta.entries) {
-            const auto number = whole(value, quote(name.text));
-            if (!number) {
+            auto given = knob_value(value, quote(name.text));
+            if (!given) {
                 return false;
             }
-            set(into, {text_of(name), *number});
+            set(into, {text_of(name), std::move(*given)});
         }
         return true;
     }
 
     std::vector<NamedValues> explicit_config(const YamlNode &entry) const {
-        NamedValues config = assumptions(entry);
+        NamedValues config;
         const YamlNode *meta = field(entry, "META");
         if (meta == nullptr) {
             complain(entry, "expected META, or gen with param_map");
@@ -99,11 +113,11 @@ class Reader : YamlReader {
             if (std::find(launch_options.begin(), launch_options.end(), name.text) == launch_options.end()) {
                 continue; // META, and what FlagGems does not read either
             }
-            const auto number = whole(value, quote(name.text));
-            if (!number) {
+            auto given = knob_value(value, quote(name.text));
+            if (!given) {
                 return {};
             }
-            set(config, {text_of(name), *number});
+            set(config, {text_of(name), std::move(*given)});
         }
         return {std::move(config)};
     }
@@ -117,7 +131,7 @@ class Reader : YamlReader {
             complain(source, "expected the name of a list, a list or one value");
             return nullptr;
         }
-        if (!source.is_quoted && parse(source.text)) {
+        if (!source.is_quoted && whole_number(source.text)) {
             made.type = Type::sequence;
             made.items = {source};
             return &made;
@@ -125,8 +139,8 @@ class Reader : YamlReader {
         const YamlNode *list = field(entry, source.text);
         if (list == nullptr) {
             std::vector<std::string_view> known;
-            for (const auto &[name, value] : entry.entries) {
-                known.push_back(name.text);
+            for (size_t i = 0; i < std::min(entry.entries.size(), most_knobs); ++i) {
+                known.push_back(entry.entries[i].key.text);
             }
             complain(source,
                      "there is no list " + quote(source.text) + " in this entry" + did_you_mean(source.text, known));
@@ -138,8 +152,11 @@ class Reader : YamlReader {
     // Each config so far with each value of the list.
     template<class Take>
     bool multiply(std::vector<NamedValues> &configs, const YamlNode &list, const YamlNode &at, Take take) const {
-        if (!list.items.empty() && configs.size() > most_configs / list.items.size()) {
-            complain(at, "the lists come to more than " + std::to_string(most_configs) + " configs");
+        const size_t width = configs.empty() ? 1 : configs.front().size() + 1;
+        if (!list.items.empty() && (configs.size() > most_configs / list.items.size() ||
+                                    configs.size() * list.items.size() * width > most_values)) {
+            complain(at, "the lists come to more than " + std::to_string(most_configs) + " configs, or " +
+                             std::to_string(most_values) + " values in them");
             return false;
         }
         std::vector<NamedValues> longer;
@@ -160,11 +177,11 @@ class Reader : YamlReader {
         YamlNode made;
         const YamlNode *list = list_of(entry, source, made);
         return list != nullptr && multiply(configs, *list, name, [&](const YamlNode &item, NamedValues &config) {
-                   const auto number = whole(item, quote(name.text));
-                   if (number) {
-                       set(config, {text_of(name), *number});
+                   auto given = knob_value(item, quote(name.text));
+                   if (given) {
+                       set(config, {text_of(name), *given});
                    }
-                   return number.has_value();
+                   return given.has_value();
                });
     }
 
@@ -175,7 +192,10 @@ class Reader : YamlReader {
             complain(entry, "gen needs param_map, a map with META in it");
             return {};
         }
-        std::vector<NamedValues> configs = {assumptions(entry)};
+        if (!is_narrow(*map) || (meta->type == Type::map && !is_narrow(*meta))) {
+            return {};
+        }
+        std::vector<NamedValues> configs(1);
         if (meta->type == Type::map) {
             for (const auto &[name, source] : meta->entries) {
                 if (!multiply_by(configs, entry, name, source)) {

@@ -6,9 +6,9 @@
 //                                              tile_n: [1024, 2048]
 //                                              warps: [4, 8]
 //
-// What an entry does not say of num_stages, num_warps and num_ctas is 2, 4 and 1. The names of META's fields and of the
-// launch options are those of the knobs. In param_map a source is the name of a list, a list, or one value; a META that
-// is no map names a list of whole METAs.
+// What an entry does not say of num_stages, num_warps, num_ctas and num_ldmatrixes is 2, 4, 1 and 0. The names of
+// META's fields and of the launch options are those of the knobs. In param_map a source is the name of a list, a list,
+// or one value; a META that is no map names a list of whole METAs.
 #pragma once
 
 #include "text/bounded_yaml.hpp"

@@ -1,7 +1,6 @@
 #include "tune/implementation_tuning.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include <spdlog/fmt/fmt.h>
@@ -35,7 +34,7 @@ std::optional<std::vector<uint32_t>> parse_tuple(const PlacedText &text, size_t 
         const std::string_view name = trimmed(std::string_view(text.text).substr(begin, end - begin));
         const std::optional<uint32_t> dtype = parse_dtype(name);
         if (!dtype) {
-            problems.push_back({text.place, quote(name) + " is no dtype; expected " OPDOCK_DTYPE_NAMES});
+            add_problem(problems, {text.place, quote(name) + " is no dtype; expected " OPDOCK_DTYPE_NAMES});
             return {};
         }
         tuple.push_back(*dtype);
@@ -45,8 +44,8 @@ std::optional<std::vector<uint32_t>> parse_tuple(const PlacedText &text, size_t 
         tuple.resize(n_variables, tuple.front()); // one for all
     }
     if (tuple.size() != n_variables) {
-        problems.push_back(
-            {text.place, fmt::format("dtypes {}: the op has {} dtype variables", quote(text.text), n_variables)});
+        add_problem(problems, {text.place,
+                               fmt::format("dtypes {}: the op has {} dtype variables", quote(text.text), n_variables)});
         return {};
     }
     return tuple;
@@ -54,10 +53,14 @@ std::optional<std::vector<uint32_t>> parse_tuple(const PlacedText &text, size_t 
 
 } // namespace
 
+std::string value_text(const Knob &knob, int64_t value) {
+    return knob.type == OPDOCK_KNOB_CHOICE ? knob.choices.at(static_cast<size_t>(value)) : std::to_string(value);
+}
+
 std::string config_text(const std::vector<Knob> &knobs, const TuneConfig &config) {
     std::string text;
     for (size_t i = 0; i < knobs.size(); ++i) {
-        text += fmt::format("{}{}={}", text.empty() ? "" : " ", knobs[i].name, config[i]);
+        text += fmt::format("{}{}={}", text.empty() ? "" : " ", knobs[i].name, value_text(knobs[i], config[i]));
     }
     return text;
 }
@@ -79,11 +82,15 @@ std::optional<TuneConfig> parse_config(const std::vector<Knob> &knobs, std::stri
         if (knob == knobs.end() || given[i]) {
             return {};
         }
-        const auto [stop, error] = std::from_chars(part.data() + equals + 1, part.data() + part.size(), config[i]);
-        if (error != std::errc() || stop != part.data() + part.size() || config[i] < knob->minimum ||
-            config[i] > knob->maximum) {
+        const std::string_view value = part.substr(equals + 1);
+        const auto choice = std::find(knob->choices.begin(), knob->choices.end(), value);
+        const std::optional<int64_t> number =
+            choice != knob->choices.end() ? choice - knob->choices.begin() : whole_number(value);
+        const bool is_named = choice != knob->choices.end() || knob->type != OPDOCK_KNOB_CHOICE;
+        if (!number || !is_named || *number < knob->minimum || *number > knob->maximum) {
             return {};
         }
+        config[i] = *number;
         given[i] = true;
     }
     return std::all_of(given.begin(), given.end(), [](bool one) { return one; }) ? std::optional(config) : std::nullopt;
@@ -101,10 +108,10 @@ TuneKey::TuneKey(const TuneSection &section, const TuneVariables &variables, std
     for (const auto &[name, bucket] : section.key) {
         const std::optional<size_t> variable = variables.find(name.text);
         if (!variable) {
-            problems.push_back({name.place, fmt::format("key: the op has no {}{}", quote(name.text),
-                                                        did_you_mean(name.text, views(variables.names())))});
+            add_problem(problems, {name.place, fmt::format("key: the op has no {}{}", quote(name.text),
+                                                           did_you_mean(name.text, views(variables.names())))});
         } else if (!variables.is_whole(*variable)) {
-            problems.push_back({name.place, fmt::format("key: {} is no integer", quote(name.text))});
+            add_problem(problems, {name.place, fmt::format("key: {} is no integer", quote(name.text))});
         } else {
             parts_.push_back({*variable, bucket});
         }
@@ -128,20 +135,21 @@ std::optional<std::string> TuneKey::of(const TuneVariables &variables, const Tun
         const bool in_key = variable && std::any_of(parts_.begin(), parts_.end(),
                                                     [&](const Part &part) { return part.variable == *variable; });
         if (!in_key) {
-            problems.push_back({value.name.place, fmt::format("{} is not in the key of this section ({})",
-                                                              quote(value.name.text), text(variables))});
+            add_problem(problems, {value.name.place, fmt::format("{} is not in the key of this section ({})",
+                                                                 quote(value.name.text), text(variables))});
             return {};
         }
         if (value.value.value < 0) {
-            problems.push_back({value.value.place, fmt::format("{} is negative", quote(value.name.text))});
+            add_problem(problems, {value.value.place, fmt::format("{} is negative", quote(value.name.text))});
             return {};
         }
         values[*variable] = static_cast<double>(value.value.value);
     }
     for (const Part &part : parts_) {
         if (values[part.variable] < 0) {
-            problems.push_back({pinned.place, fmt::format("the key lacks {}; the key of this section is {}",
-                                                          quote(variables.names()[part.variable]), text(variables))});
+            add_problem(problems,
+                        {pinned.place, fmt::format("the key lacks {}; the key of this section is {}",
+                                                   quote(variables.names()[part.variable]), text(variables))});
             return {};
         }
     }
@@ -216,35 +224,63 @@ std::optional<size_t> ImplementationTuning::knob(const PlacedText &name) {
     const std::vector<std::string_view> known = names_of(implementation_.knobs);
     const auto found = std::find(known.begin(), known.end(), name.text);
     if (found == known.end()) {
-        problems_.push_back({name.place, fmt::format("'{}' has no knob {}{}", implementation_.impl_id, quote(name.text),
-                                                     did_you_mean(name.text, known))});
+        add_problem(problems_, {name.place, fmt::format("'{}' has no knob {}{}", implementation_.impl_id,
+                                                        quote(name.text), did_you_mean(name.text, known))});
         return {};
     }
     return static_cast<size_t>(found - known.begin());
 }
 
-bool ImplementationTuning::in_range(size_t knob, const PlacedText &name, const PlacedValue &value) {
+std::optional<int64_t> ImplementationTuning::value_of(size_t knob, const PlacedValue &value) {
     const Knob &declared = implementation_.knobs[knob];
-    if (value.value >= declared.minimum && value.value <= declared.maximum) {
-        return true;
+    if (declared.type == OPDOCK_KNOB_CHOICE) {
+        // Those within its range, which may leave some out at both ends.
+        const std::vector<std::string_view> known(declared.choices.begin() + declared.minimum,
+                                                  declared.choices.begin() + declared.maximum + 1);
+        const auto choice = std::find(known.begin(), known.end(), value.word);
+        if (!value.word.empty() && choice != known.end()) {
+            return declared.minimum + (choice - known.begin());
+        }
+        const std::string found = value.word.empty() ? std::to_string(value.value) : value.word;
+        add_problem(problems_, {value.place, fmt::format("knob '{}' is {}; expected {}{}", declared.name, quote(found),
+                                                         one_of(known), did_you_mean(found, known))});
+        return {};
     }
-    problems_.push_back({value.place, fmt::format("knob {} is {}, outside its range {} to {}", quote(name.text),
-                                                  value.value, declared.minimum, declared.maximum)});
-    return false;
+    if (!value.word.empty()) {
+        add_problem(problems_, {value.place, fmt::format("knob '{}': expected an integer, true or false, found {}",
+                                                         declared.name, quote(value.word))});
+        return {};
+    }
+    if (value.value < declared.minimum || value.value > declared.maximum) {
+        add_problem(problems_, {value.place, fmt::format("knob '{}' is {}, outside its range {} to {}", declared.name,
+                                                         value.value, declared.minimum, declared.maximum)});
+        return {};
+    }
+    return value.value;
 }
 
-std::optional<TuneConfig> ImplementationTuning::config_of(const NamedValues &values) {
-    TuneConfig config = defaults();
+TuneConfig ImplementationTuning::base_of(const TuneSection &section) {
+    TuneConfig base = defaults();
     const std::vector<std::string_view> known = names_of(implementation_.knobs);
-    for (const NamedValue &value : values) {
-        if (value.is_assumed && std::find(known.begin(), known.end(), value.name.text) == known.end()) {
-            continue;
+    for (const NamedValue &value : section.assumed) {
+        const auto found = std::find(known.begin(), known.end(), value.name.text);
+        const auto which = static_cast<size_t>(found - known.begin());
+        if (const auto given = found != known.end() ? value_of(which, value.value) : std::nullopt) {
+            base[which] = *given;
         }
+    }
+    return base;
+}
+
+std::optional<TuneConfig> ImplementationTuning::config_of(const NamedValues &values, const TuneConfig &base) {
+    TuneConfig config = base;
+    for (const NamedValue &value : values) {
         const std::optional<size_t> which = knob(value.name);
-        if (!which || !in_range(*which, value.name, value.value)) {
+        const std::optional<int64_t> given = which ? value_of(*which, value.value) : std::nullopt;
+        if (!given) {
             return {};
         }
-        config[*which] = value.value.value;
+        config[*which] = *given;
     }
     return config;
 }
@@ -254,8 +290,8 @@ void ImplementationTuning::add(const TuneSection &from) {
     to.line = from.place.line;
     for (const PlacedText &one : from.architectures) {
         if (!is_architecture_pattern(one.text)) {
-            problems_.push_back(
-                {one.place, quote(one.text) + " is no architecture; expected one like sm_90 or sm_80+"});
+            add_problem(problems_,
+                        {one.place, quote(one.text) + " is no architecture; expected one like sm_90 or sm_80+"});
             return; // what it was for is not known
         }
         to.architectures.push_back(one.text);
@@ -270,20 +306,21 @@ void ImplementationTuning::add(const TuneSection &from) {
         }
         to.dtypes.push_back(std::move(*tuple));
     }
+    to.base = base_of(from);
     add_space(from, to);
     for (const auto &[name, text] : from.heuristics) {
         const std::optional<size_t> which = knob(name);
         if (const auto fault = TuneExpression::find_fault(text.text, variables_.names())) {
-            problems_.push_back({{text.place.line, text.place.column + fault->at}, fault->message});
+            add_problem(problems_, {{text.place.line, text.place.column + fault->at}, fault->message});
         } else if (which) {
             to.heuristics.emplace_back(*which, TuneExpression(text.text, variables_.names()));
         }
     }
     for (const TuneSection::Pinned &pinned : from.pinned) {
         const std::optional<std::string> key = to.key.of(variables_, pinned, problems_);
-        std::optional<TuneConfig> config = config_of(pinned.config);
+        std::optional<TuneConfig> config = config_of(pinned.config, to.base);
         if (key && config && !to.pinned.try_emplace(*key, PinnedConfig{std::move(*config), pinned.place.line}).second) {
-            problems_.push_back({pinned.place, fmt::format("the key ({}) is pinned twice; the first counts", *key)});
+            add_problem(problems_, {pinned.place, fmt::format("the key ({}) is pinned twice; the first counts", *key)});
         }
     }
     sections_.push_back(std::move(to));
@@ -291,7 +328,7 @@ void ImplementationTuning::add(const TuneSection &from) {
 
 void ImplementationTuning::add_space(const TuneSection &from, ImplementationSection &to) {
     for (const NamedValues &values : from.configs) {
-        if (std::optional<TuneConfig> config = config_of(values)) {
+        if (std::optional<TuneConfig> config = config_of(values, to.base)) {
             to.configs.push_back(std::move(*config));
         }
     }
@@ -303,8 +340,8 @@ void ImplementationTuning::add_space(const TuneSection &from, ImplementationSect
         }
         std::vector<int64_t> good;
         for (const PlacedValue &value : values) {
-            if (in_range(*which, name, value)) {
-                good.push_back(value.value);
+            if (const std::optional<int64_t> one = value_of(*which, value)) {
+                good.push_back(*one);
             }
         }
         if (good.empty()) {
@@ -319,11 +356,15 @@ void ImplementationTuning::add_space(const TuneSection &from, ImplementationSect
     }
     std::string text;
     for (const Knob &knob : implementation_.knobs) {
-        text += fmt::format("{}:{}:{}:{};", knob.name, knob.type, knob.minimum, knob.maximum);
+        text += fmt::format("{}:{}:{}:{}:{};", knob.name, knob.type, knob.minimum, knob.maximum,
+                            fmt::join(knob.choices, ","));
     }
     text += "key " + to.key.text(variables_);
     for (const TuneConfig &config : to.configs) {
         text += ";" + config_text(implementation_.knobs, config);
+    }
+    if (!to.product.empty()) {
+        text += ";base " + config_text(implementation_.knobs, to.base);
     }
     for (const auto &[which, values] : to.product) {
         text += fmt::format(";{} {}", which, fmt::join(values, ","));
@@ -338,7 +379,7 @@ void ImplementationTuning::add_where(const TuneSection &from, ImplementationSect
     bool static_only = true; // nothing but knobs is read: what is left over is known now
     for (const PlacedText &clause : from.where) {
         if (const auto fault = TuneExpression::find_fault(clause.text, where_names_)) {
-            problems_.push_back({{clause.place.line, clause.place.column + fault->at}, fault->message});
+            add_problem(problems_, {{clause.place.line, clause.place.column + fault->at}, fault->message});
             to.configs.clear(); // some may be what the clause was to keep out
             to.product.clear();
             to.where.clear();
@@ -353,7 +394,7 @@ void ImplementationTuning::add_where(const TuneSection &from, ImplementationSect
         return;
     }
     if (candidates(to, std::vector<double>(variables_.names().size())).empty()) {
-        problems_.push_back({from.where.front().place, "where leaves no config"});
+        add_problem(problems_, {from.where.front().place, "where leaves no config"});
         to.configs.clear();
         to.product.clear();
     }
@@ -368,7 +409,7 @@ void ImplementationTuning::each_candidate(const ImplementationSection &section, 
         return;
     }
     std::vector<size_t> at(section.product.size());
-    TuneConfig config = defaults();
+    TuneConfig config = section.base;
     for (;;) {
         for (size_t i = 0; i < at.size(); ++i) {
             config[section.product[i].first] = section.product[i].second[at[i]];

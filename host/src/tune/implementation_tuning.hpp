@@ -22,7 +22,9 @@ namespace opdock::core {
 // One value for each knob of an implementation, in its order.
 using TuneConfig = std::vector<int64_t>;
 
-// "block=256 vec=8"
+// A number or, of a choice, its name.
+std::string value_text(const Knob &knob, int64_t value);
+// "block=256 pipeline=cpasync"
 std::string config_text(const std::vector<Knob> &knobs, const TuneConfig &config);
 // The same back; nothing unless each knob is there once with a value in its range.
 std::optional<TuneConfig> parse_config(const std::vector<Knob> &knobs, std::string_view text);
@@ -67,6 +69,7 @@ struct ImplementationSection {
     std::vector<std::vector<uint32_t>> dtypes;
     TuneKey key;
 
+    TuneConfig base; // for knobs that a config leaves out
     // Candidates: the configs, then the product; of both, what passes `where`.
     std::vector<TuneConfig> configs;
     std::vector<std::pair<size_t, std::vector<int64_t>>> product; // knob, values
@@ -100,9 +103,10 @@ class ImplementationTuning {
 
   private:
     void add(const TuneSection &section);
-    std::optional<TuneConfig> config_of(const NamedValues &values);
+    TuneConfig base_of(const TuneSection &section);
+    std::optional<TuneConfig> config_of(const NamedValues &values, const TuneConfig &base);
     std::optional<size_t> knob(const PlacedText &name);
-    bool in_range(size_t knob, const PlacedText &name, const PlacedValue &value);
+    std::optional<int64_t> value_of(size_t knob, const PlacedValue &value);
     void add_space(const TuneSection &from, ImplementationSection &to);
     void add_where(const TuneSection &from, ImplementationSection &to);
     template<class Visit>

@@ -71,13 +71,13 @@ void PluginTuning::check_names(const std::vector<const Implementation *> &implem
     }
     for (const TuneSection &section : file_->sections) {
         if (!ops.contains(section.op.text)) {
-            found_.push_back({section.op.place, "unknown op " + quote(section.op.text) +
-                                                    did_you_mean(section.op.text, views(ops)) +
-                                                    (ops.empty() ? "" : " The plugin implements no op of that name.")});
+            add_problem(found_, {section.op.place,
+                                 "unknown op " + quote(section.op.text) + did_you_mean(section.op.text, views(ops)) +
+                                     (ops.empty() ? "" : " The plugin implements no op of that name.")});
             continue;
         }
         if (!tunable.contains(section.op.text)) {
-            found_.push_back({section.op.place, "no implementation of op " + quote(section.op.text) + " has knobs"});
+            add_problem(found_, {section.op.place, "no implementation of op " + quote(section.op.text) + " has knobs"});
             continue;
         }
         std::set<std::string> ids;
@@ -89,8 +89,8 @@ void PluginTuning::check_names(const std::vector<const Implementation *> &implem
         for (const PlacedText &id : section.implementations) {
             if (std::none_of(ids.begin(), ids.end(),
                              [&](const std::string &known) { return same_name(known, id.text); })) {
-                found_.push_back(
-                    {id.place, "unknown implementation " + quote(id.text) + did_you_mean(id.text, views(ids))});
+                add_problem(found_,
+                            {id.place, "unknown implementation " + quote(id.text) + did_you_mean(id.text, views(ids))});
             }
         }
     }
@@ -112,17 +112,15 @@ void PluginTuning::take_problems() {
         }
     }
     for (const auto &[place, entry] : seen) {
-        const TuneSection *section = nullptr;
-        for (const TuneSection &one : file_->sections) {
-            if (!comes_before(place, one.place)) {
-                section = &one;
-            }
-        }
+        const auto next = std::upper_bound( // sections stand in the order of the file
+            file_->sections.begin(), file_->sections.end(), place,
+            [](TunePlace wanted, const TuneSection &one) { return comes_before(wanted, one.place); });
+        const TuneSection *section = next == file_->sections.begin() ? nullptr : &*std::prev(next);
         const auto meant = static_cast<size_t>(std::count_if(tunings_.begin(), tunings_.end(), [&](const auto &one) {
             return section != nullptr && one->is_meant_by(*section);
         }));
         if (entry.count >= meant) {
-            found_.push_back(*entry.problem);
+            add_problem(found_, *entry.problem);
         }
     }
     std::stable_sort(found_.begin(), found_.end(),

@@ -20,8 +20,9 @@ namespace {
 
 using Type = YamlNode::Type;
 
-constexpr std::array<std::string_view, 10> section_fields = {
-    "impl", "architectures", "devices", "dtypes", "configs", "product", "where", "heuristics", "key", "pinned"};
+constexpr std::array<std::string_view, 11> section_fields = {"impl",       "architectures", "devices", "dtypes",
+                                                             "assume",     "configs",       "product", "where",
+                                                             "heuristics", "key",           "pinned"};
 
 class Reader : YamlReader {
   public:
@@ -58,6 +59,10 @@ class Reader : YamlReader {
         if (!expect(node, Type::map, "op " + quote(op.text) + ", a section or a list of sections")) {
             return;
         }
+        if (file_.sections.size() == most_sections) {
+            throw Error(OPDOCK_INVALID_TUNE_FILE,
+                        core::text_of(file_, {place_of(node), fmt::format("more than {} sections", most_sections)}));
+        }
         TuneSection section;
         section.place = place_of(node);
         section.op = text_of(op);
@@ -70,6 +75,8 @@ class Reader : YamlReader {
                 section.devices = texts(value, "devices");
             } else if (name.text == "dtypes") {
                 section.dtypes = texts(value, "dtypes");
+            } else if (name.text == "assume") {
+                section.assumed = named_values(value, "assume", true).value_or(NamedValues{});
             } else if (name.text == "configs") {
                 read_configs(value, section);
             } else if (name.text == "product") {
@@ -86,7 +93,37 @@ class Reader : YamlReader {
                 complain(name, "unknown field " + quote(name.text) + did_you_mean(name.text, section_fields));
             }
         }
+        count_expressions(section, node);
+        limit_configs(section);
         file_.sections.push_back(std::move(section));
+    }
+
+    void count_expressions(const TuneSection &section, const YamlNode &node) {
+        expressions_ += section.where.size() + section.heuristics.size();
+        if (expressions_ > most_expressions) {
+            throw Error(
+                OPDOCK_INVALID_TUNE_FILE,
+                core::text_of(file_, {place_of(node), fmt::format("more than {} expressions", most_expressions)}));
+        }
+    }
+
+    void limit_configs(TuneSection &section) {
+        size_t count = section.product.empty() ? 0 : 1;
+        for (const auto &[name, values] : section.product) {
+            count *= values.size(); // at most most_configs: read_product
+        }
+        const size_t cost = (count + section.configs.size()) * (1 + section.where.size());
+        if (cost > most_configs - configs_) {
+            add_problem(file_.problems,
+                        {section.place,
+                         fmt::format("here the file comes to more than {} configs, each counted once more for every "
+                                     "clause of where; the configs of this section are left out",
+                                     most_configs)});
+            section.configs.clear();
+            section.product.clear();
+            return;
+        }
+        configs_ += cost;
     }
 
     // One text or a list of them.
@@ -104,17 +141,22 @@ class Reader : YamlReader {
         return texts;
     }
 
-    std::optional<NamedValues> named_values(const YamlNode &node, const std::string &what) const {
+    // With words, the values of knobs; else integers.
+    std::optional<NamedValues> named_values(const YamlNode &node, const std::string &what, bool words) const {
         if (!expect(node, Type::map, what)) {
+            return {};
+        }
+        if (node.entries.size() > most_knobs) {
+            complain(node, fmt::format("{} gives more than {} values", what, most_knobs));
             return {};
         }
         NamedValues values;
         for (const auto &[name, value] : node.entries) {
-            const auto number = whole(value, quote(name.text));
-            if (!number) {
+            auto given = words ? knob_value(value, quote(name.text)) : whole(value, quote(name.text));
+            if (!given) {
                 return {};
             }
-            values.push_back({text_of(name), *number});
+            values.push_back({text_of(name), std::move(*given)});
         }
         return values;
     }
@@ -124,7 +166,7 @@ class Reader : YamlReader {
             return;
         }
         for (const YamlNode &item : node.items) {
-            if (auto config = named_values(item, "a config")) {
+            if (auto config = named_values(item, "a config", true)) {
                 section.configs.push_back(std::move(*config));
             }
         }
@@ -134,17 +176,21 @@ class Reader : YamlReader {
         if (!expect(node, Type::map, "product")) {
             return;
         }
+        if (node.entries.size() > most_knobs) {
+            complain(node, fmt::format("the product is of more than {} knobs", most_knobs));
+            return;
+        }
         size_t count = 1;
         for (const auto &[name, list] : node.entries) {
             std::vector<PlacedValue> values;
             if (list.type == Type::scalar) {
-                if (const auto value = whole(list, quote(name.text))) {
-                    values.push_back(*value);
+                if (auto value = knob_value(list, quote(name.text))) {
+                    values.push_back(std::move(*value));
                 }
             } else if (expect(list, Type::sequence, quote(name.text) + ", one value or a list")) {
                 for (const YamlNode &item : list.items) {
-                    if (const auto value = whole(item, quote(name.text))) {
-                        values.push_back(*value);
+                    if (auto value = knob_value(item, quote(name.text))) {
+                        values.push_back(std::move(*value));
                     }
                 }
             }
@@ -200,7 +246,7 @@ class Reader : YamlReader {
             return Bucket{Bucket::Kind::log2, 1};
         }
         if (text.starts_with(multiple)) {
-            const std::optional<int64_t> step = parse(text.substr(multiple.size()));
+            const std::optional<int64_t> step = whole_number(text.substr(multiple.size()));
             if (step && *step > 0 && *step <= int64_t{1} << 40) {
                 return Bucket{Bucket::Kind::multiple, *step};
             }
@@ -227,7 +273,7 @@ class Reader : YamlReader {
                     complain(name, "unknown field " + quote(name.text) + did_you_mean(name.text, fields));
                     continue;
                 }
-                auto values = named_values(value, name.text);
+                auto values = named_values(value, name.text, which == 1);
                 good = good && values;
                 has[which] = true;
                 (which == 0 ? pinned.key : pinned.config) = values.value_or(NamedValues{});
@@ -241,149 +287,20 @@ class Reader : YamlReader {
     }
 
     TuneFile &file_;
+    size_t expressions_ = 0;
+    size_t configs_ = 0;
 };
 
-// A text so that it reads back as that text: plain, 'quoted', or with escapes.
-std::string yaml_text(std::string_view text) {
-    const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-    if (std::any_of(text.begin(), text.end(), is_control)) {
-        std::string escaped = "\"";
-        for (const char c : text) {
-            escaped += is_control(c)           ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c))
-                       : c == '"' || c == '\\' ? std::string("\\") + c
-                                               : std::string(1, c);
-        }
-        return escaped + "\"";
-    }
-    const bool plain = !text.empty() && text.find_first_of(":#{}[],&*?|<>=!%@`'\"\\") == std::string_view::npos &&
-                       text.front() != ' ' && text.back() != ' ' && text.front() != '-' && text.front() != '.' &&
-                       !YamlReader::parse(text) && !same_name(text, "null") && text != "~";
-    if (plain) {
-        return std::string(text);
-    }
-    std::string quoted = "'";
-    for (const char c : text) {
-        quoted += c == '\'' ? "''" : std::string(1, c);
-    }
-    return quoted + "'";
-}
-
-std::string print_values(const NamedValues &values) {
-    std::string text;
-    for (const NamedValue &value : values) {
-        text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", yaml_text(value.name.text), value.value.value);
-    }
-    return "{" + text + "}";
-}
-
-std::string print_texts(const std::vector<PlacedText> &texts) {
-    std::string text;
-    for (const PlacedText &one : texts) {
-        text += (text.empty() ? "" : ", ") + yaml_text(one.text);
-    }
-    return "[" + text + "]";
-}
-
-void print_section(const TuneSection &section, std::string &into) {
-    const size_t begin = into.size();
-    const auto line = [&](size_t indent, const std::string &text) {
-        into += fmt::format("{:{}}{}\n", "", indent + 6, text);
-    };
-    for (const auto &[name, texts] :
-         {std::pair("impl", &section.implementations), std::pair("architectures", &section.architectures),
-          std::pair("devices", &section.devices), std::pair("dtypes", &section.dtypes)}) {
-        if (!texts->empty()) {
-            line(0, fmt::format("{}: {}", name, print_texts(*texts)));
-        }
-    }
-    if (section.has_key) {
-        std::string key;
-        for (const auto &[name, bucket] : section.key) {
-            key += fmt::format("{}{}: {}", key.empty() ? "" : ", ", yaml_text(name.text), bucket.text());
-        }
-        line(0, "key: {" + key + "}");
-    }
-    if (!section.configs.empty()) {
-        line(0, "configs:");
-        for (const NamedValues &config : section.configs) {
-            line(2, "- " + print_values(config));
-        }
-    }
-    if (!section.product.empty()) {
-        line(0, "product:");
-        for (const auto &[name, values] : section.product) {
-            std::string list;
-            for (const PlacedValue &value : values) {
-                list += (list.empty() ? "" : ", ") + std::to_string(value.value);
-            }
-            line(2, fmt::format("{}: [{}]", yaml_text(name.text), list));
-        }
-    }
-    if (!section.where.empty()) {
-        line(0, "where:");
-        for (const PlacedText &clause : section.where) {
-            line(2, "- " + yaml_text(clause.text));
-        }
-    }
-    if (!section.heuristics.empty()) {
-        line(0, "heuristics:");
-        for (const auto &[name, expression] : section.heuristics) {
-            line(2, fmt::format("{}: {}", yaml_text(name.text), yaml_text(expression.text)));
-        }
-    }
-    if (!section.pinned.empty()) {
-        line(0, "pinned:");
-        for (const TuneSection::Pinned &pinned : section.pinned) {
-            line(2, fmt::format("- {{key: {}, config: {}}}", print_values(pinned.key), print_values(pinned.config)));
-        }
-    }
-    if (into.size() == begin) {
-        into += "    - {}\n";
-    } else {
-        into.replace(begin + 4, 1, "-");
-    }
-}
-
-bool same_texts(const std::vector<PlacedText> &a, const std::vector<PlacedText> &b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [](const PlacedText &x, const PlacedText &y) { return x.text == y.text; });
-}
-
-// Whether both say the same of what is not pinned, so that their pinned entries belong together.
-bool same_but_pinned(TuneSection a, TuneSection b) {
-    a.pinned.clear();
-    b.pinned.clear();
-    std::string one;
-    std::string other;
-    print_section(a, one);
-    print_section(b, other);
-    return a.op.text == b.op.text && one == other;
-}
-
-bool is_for_same(const TuneSection &a, const TuneSection &b) {
-    return a.op.text == b.op.text && same_texts(a.implementations, b.implementations) &&
-           same_texts(a.architectures, b.architectures) && same_texts(a.devices, b.devices) &&
-           same_texts(a.dtypes, b.dtypes);
-}
-
-bool only_pins(const TuneSection &section) {
-    return section.configs.empty() && section.product.empty() && section.where.empty() && section.heuristics.empty();
-}
-
-void join_pinned(TuneSection &into, const TuneSection &from) {
-    for (const TuneSection::Pinned &pinned : from.pinned) {
-        const std::string key = print_values(pinned.key);
-        const auto known = std::find_if(into.pinned.begin(), into.pinned.end(),
-                                        [&](const auto &one) { return print_values(one.key) == key; });
-        if (known != into.pinned.end()) {
-            *known = pinned;
-        } else {
-            into.pinned.push_back(pinned);
-        }
-    }
-}
-
 } // namespace
+
+void add_problem(std::vector<TuneProblem> &problems, TuneProblem problem) {
+    if (problems.size() == most_problems) {
+        problem.message = "here, and perhaps further down, are faults that are not told";
+    }
+    if (problems.size() <= most_problems) {
+        problems.push_back(std::move(problem));
+    }
+}
 
 int64_t Bucket::of(int64_t value) const {
     value = std::clamp(value, int64_t{0}, int64_t{1} << 53);
@@ -424,7 +341,6 @@ TuneFile parse_tune_file(std::string_view text, const std::string &name) {
             fail(root, fmt::format("expected 'schema: {}', or a list of configs for each op as FlagGems has it",
                                    tune_schema));
         }
-        file.is_flaggems = true;
         read_flaggems(root, file);
     } else if (schema->value.type != Type::scalar || schema->value.text != tune_schema) {
         fail(schema->value, fmt::format("expected schema {}, found {}", tune_schema, quote(schema->value.text)));
@@ -440,52 +356,6 @@ TuneFile read_tune_file(const std::string &path) {
 
 std::string text_of(const TuneFile &file, const TuneProblem &problem) {
     return fmt::format("{}:{}:{}: {}", file.name, problem.place.line, problem.place.column, problem.message);
-}
-
-std::string print_tune_file(const TuneFile &file) {
-    std::string text = fmt::format("schema: {}\nops:\n", tune_schema);
-    std::vector<std::string_view> printed;
-    for (const TuneSection &first : file.sections) {
-        if (std::find(printed.begin(), printed.end(), first.op.text) != printed.end()) {
-            continue;
-        }
-        printed.push_back(first.op.text);
-        text += fmt::format("  {}:\n", yaml_text(first.op.text));
-        for (const TuneSection &section : file.sections) {
-            if (section.op.text == first.op.text) {
-                print_section(section, text);
-            }
-        }
-    }
-    return text;
-}
-
-TuneFile merge_tune_files(const std::vector<TuneFile> &files) {
-    TuneFile merged;
-    for (const TuneFile &file : files) {
-        const size_t before = merged.sections.size(); // sections of one file stand beside each other
-        for (const TuneSection &section : file.sections) {
-            const auto end = merged.sections.begin() + static_cast<std::ptrdiff_t>(before);
-            const auto same = std::find_if(merged.sections.begin(), end,
-                                           [&](const TuneSection &known) { return same_but_pinned(known, section); });
-            if (same != end) {
-                join_pinned(*same, section);
-                continue;
-            }
-            const auto rival = std::find_if(merged.sections.begin(), end, [&](const TuneSection &known) {
-                return is_for_same(known, section) && !only_pins(known) && !only_pins(section);
-            });
-            if (rival != end) {
-                throw Error(
-                    OPDOCK_INVALID_TUNE_FILE,
-                    text_of(file, {section.place, fmt::format("op '{}': an earlier file has other configs, "
-                                                              "heuristics or another key for the same; keep one",
-                                                              section.op.text)}));
-            }
-            merged.sections.push_back(section);
-        }
-    }
-    return merged;
 }
 
 } // namespace opdock::core

@@ -32,14 +32,14 @@ struct PlacedText {
 struct PlacedValue {
     int64_t value = 0;
     TunePlace place;
+    // A knob's choice, by name; then `value` says nothing.
+    std::string word;
 };
 
 // NAME: value
 struct NamedValue {
     PlacedText name;
     PlacedValue value;
-    // FlagGems' default for what an entry does not say: dropped where the kernel has no such knob.
-    bool is_assumed = false;
 };
 using NamedValues = std::vector<NamedValue>;
 
@@ -63,6 +63,8 @@ struct TuneSection {
     std::vector<PlacedText> devices;         // models, as opdock_device_properties.name
     std::vector<PlacedText> dtypes;          // tuples, as in opdock_impl: "bf16,f32"
 
+    // Of knobs that a config leaves out; what the implementation has no knob for does not count.
+    NamedValues assumed;
     std::vector<NamedValues> configs;
     std::vector<std::pair<PlacedText, std::vector<PlacedValue>>> product;
     std::vector<PlacedText> where;
@@ -78,15 +80,24 @@ struct TuneSection {
 };
 
 struct TuneFile {
-    std::string name; // for messages
-    bool is_flaggems = false;
+    std::string name;                  // for messages
     std::vector<TuneSection> sections; // in the order of the file
     std::vector<TuneProblem> problems;
 };
 
 inline constexpr std::string_view tune_schema = "opdock.tune/1";
-// How many configs one section may come to.
+
+// What a file may come to, so that even one made to be slow is read, looked up and chosen from in well under 100 ms.
+inline constexpr size_t most_sections = 1024;
+inline constexpr size_t most_expressions = 2048;
+inline constexpr size_t most_knobs = 256; // that one config gives values
+// Configs of all sections, each counted once more for every clause of its section's `where`.
 inline constexpr size_t most_configs = 65536;
+// That are told.
+inline constexpr size_t most_problems = 100;
+
+// Adds it, unless there are too many already.
+void add_problem(std::vector<TuneProblem> &problems, TuneProblem problem);
 
 // Throws Error(OPDOCK_INVALID_TUNE_FILE) for what is no tune file at all, with the line and column.
 TuneFile parse_tune_file(std::string_view text, const std::string &name);

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "dispatch/deployment.hpp"
-#include "signature/call_shape.hpp"
 #include "tune/deployment_tuning.hpp"
+#include "tune/repeated_call.hpp"
 
 namespace opdock::core {
 
@@ -38,11 +38,17 @@ struct TuneOptions {
 };
 
 struct TimedConfig {
+    enum class Outcome {
+        timed,
+        refused,  // declined, or failed
+        wrong,    // computes something else than the config in force
+        left_out, // the time was up
+    };
     TuneConfig config;
-    std::string refused; // why it was not timed: declined, failed, wrong; empty when it was
-    bool is_wrong = false;
-    double median = 0; // microseconds of one run
-    double spread = 0; // (75th - 25th percentile) / median
+    Outcome outcome = Outcome::timed;
+    std::string reason; // why it was not timed
+    double median = 0;  // microseconds of one run
+    double spread = 0;  // (75th - 25th percentile) / median
     size_t samples = 0;
 };
 
@@ -53,16 +59,9 @@ struct TuneResult {
     TimedConfig before; // what is in force without tuning, and its source
     ConfigSource before_source = ConfigSource::defaults;
     TimedConfig best;               // equal to `before` where nothing was faster
-    std::vector<TimedConfig> tried; // all, `before` first, then in the order of the file
+    std::vector<TimedConfig> tried; // `before` first, those that were not timed last
     bool is_complete = true;        // neither budget nor progress ended it
     double seconds = 0;
-};
-
-struct TunedCall {
-    const CallShape &shape;
-    void *const *data; // shape.n_tensors pointers
-    const opdock_value *attributes;
-    void *stream;
 };
 
 // Throws Error: OPDOCK_UNSUPPORTED when there is nothing to try, the config in force does not run, or the call cannot

@@ -2,7 +2,6 @@
 // out.
 #pragma once
 
-#include <charconv>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,7 +39,7 @@ class YamlReader {
     explicit YamlReader(std::vector<TuneProblem> &problems) : problems_(problems) {}
 
     void complain(const YamlNode &at, std::string message) const {
-        problems_.push_back({place_of(at), std::move(message)});
+        add_problem(problems_, {place_of(at), std::move(message)});
     }
 
     // False, after a complaint, unless it is of that type.
@@ -57,8 +56,8 @@ class YamlReader {
     // An integer, true or false.
     std::optional<PlacedValue> whole(const YamlNode &node, const std::string &what) const {
         if (node.type == YamlNode::Type::scalar && !node.is_quoted) {
-            if (const std::optional<int64_t> value = parse(node.text)) {
-                return PlacedValue{*value, place_of(node)};
+            if (const std::optional<int64_t> value = whole_number(node.text)) {
+                return PlacedValue{*value, place_of(node), {}};
             }
         }
         complain(node, what + ": expected an integer, true or false, found " +
@@ -66,14 +65,12 @@ class YamlReader {
         return {};
     }
 
-    static std::optional<int64_t> parse(std::string_view text) {
-        if (same_name(text, "true") || same_name(text, "false")) {
-            return same_name(text, "true") ? 1 : 0;
+    // The value of a knob: such a number, or the name of a choice.
+    std::optional<PlacedValue> knob_value(const YamlNode &node, const std::string &what) const {
+        if (node.type == YamlNode::Type::scalar && !node.text.empty() && (node.is_quoted || !whole_number(node.text))) {
+            return PlacedValue{0, place_of(node), node.text};
         }
-        int64_t value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        return error == std::errc() && end == text.data() + text.size() && !text.empty() ? std::optional(value)
-                                                                                         : std::nullopt;
+        return whole(node, what);
     }
 
   private:

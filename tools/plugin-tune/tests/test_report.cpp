@@ -46,7 +46,7 @@ TEST_CASE("nothing faster, nothing kept and an interruption are said") {
     document["shapes"][0]["complete"] = false;
     CHECK(render_report(document, opdock::cli::Page(false)).find("; not all were timed as often as planned\n") !=
           std::string::npos);
-    document["shapes"][0]["tried"][2]["refused"] = "not timed: the time was up";
+    document["shapes"][0]["tried"][2]["outcome"] = "left out";
     const std::string text = render_report(document, opdock::cli::Page(false));
     CHECK(text.find("the same") != std::string::npos);
     CHECK(text.find("nothing is clearly faster") != std::string::npos);

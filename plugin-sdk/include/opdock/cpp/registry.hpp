@@ -55,11 +55,18 @@ class Impl {
     // Knobs are numbered in the order of these calls; problem.knob(0) is the first one's value.
     Impl &knob(std::string name, std::int64_t minimum, std::int64_t maximum, std::int64_t default_value,
                std::string doc = {}) {
-        knobs_.push_back({OPDOCK_KNOB_INT, std::move(name), minimum, maximum, default_value, std::move(doc)});
+        knobs_.push_back({OPDOCK_KNOB_INT, std::move(name), minimum, maximum, default_value, std::move(doc), {}});
         return *this;
     }
     Impl &bool_knob(std::string name, bool default_value, std::string doc = {}) {
-        knobs_.push_back({OPDOCK_KNOB_BOOL, std::move(name), 0, 1, default_value ? 1 : 0, std::move(doc)});
+        knobs_.push_back({OPDOCK_KNOB_BOOL, std::move(name), 0, 1, default_value ? 1 : 0, std::move(doc), {}});
+        return *this;
+    }
+    // `choices`: "none,cpasync,tma"; the value is the place among them, from 0.
+    Impl &choice_knob(std::string name, std::string choices, std::int64_t default_value, std::string doc = {}) {
+        const auto commas = std::count(choices.begin(), choices.end(), ',');
+        knobs_.push_back(
+            {OPDOCK_KNOB_CHOICE, std::move(name), 0, commas, default_value, std::move(doc), std::move(choices)});
         return *this;
     }
 
@@ -85,6 +92,7 @@ class Impl {
         std::string name;
         std::int64_t minimum, maximum, default_value;
         std::string doc;
+        std::string choices;
     };
 
     template<class Field, class Value>
@@ -102,13 +110,14 @@ class Impl {
         std::vector<const opdock_knob *> pointers(knobs_.size());
         for (std::size_t i = 0; i < knobs_.size(); ++i) {
             const Knob &from = knobs_[i];
-            knobs[i].struct_size = OPDOCK_STRUCT_SIZE(opdock_knob, doc);
+            knobs[i].struct_size = OPDOCK_STRUCT_SIZE(opdock_knob, choices);
             knobs[i].type = from.type;
             knobs[i].name = from.name.c_str();
             knobs[i].minimum = from.minimum;
             knobs[i].maximum = from.maximum;
             knobs[i].default_value = from.default_value;
             knobs[i].doc = or_null(from.doc);
+            knobs[i].choices = or_null(from.choices);
             pointers[i] = &knobs[i];
         }
         opdock_impl impl = impl_;
