@@ -17,7 +17,7 @@ std::string text(const char *c) {
 }
 
 struct SeenKnob {
-    std::string name, doc;
+    std::string name, doc, choices;
     opdock_knob c;
 };
 

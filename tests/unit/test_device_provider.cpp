@@ -40,7 +40,7 @@ void give_all_functions(opdock_impl &impl) {
         return OPDOCK_OK;
     };
     static const opdock_knob block = {
-        OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_INT, "block", 1, 64, 8, nullptr};
+        OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_INT, "block", 1, 64, 8, nullptr, nullptr};
     static const opdock_knob *const knobs[] = {&block};
     impl.n_knobs = 1;
     impl.knobs = knobs;

@@ -752,7 +752,7 @@ TEST_CASE("nobody asks an implementation that is not chosen whether it is availa
 TEST_CASE("knobs have the heuristic's values, or their defaults where it has no opinion") {
     MadeHost host;
     static const opdock_knob block = {
-        OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_INT, "block", 1, 64, 8, nullptr};
+        OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_INT, "block", 1, 64, 8, nullptr, nullptr};
     static const opdock_knob *const knobs[] = {&block};
     auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
     std::vector<int64_t> seen;

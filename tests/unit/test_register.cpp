@@ -37,7 +37,7 @@ opdock_impl sound_impl(const char *impl_id = "default.sound") {
 }
 
 opdock_knob sound_knob(const char *name = "block") {
-    return {OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_INT, name, 1, 64, 8, nullptr};
+    return {OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_INT, name, 1, 64, 8, nullptr, nullptr};
 }
 
 opdock_vendor sound_vendor(const char *name = "soundvendor") {

@@ -31,8 +31,14 @@ Registration registration_of(const Things &things) {
         op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
         op.signature = things.signature.c_str();
         op.doc = things.doc.c_str();
-        const opdock_knob knob = {
-            OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_INT, "block", 1, 64, things.knob_default, nullptr};
+        const opdock_knob knob = {OPDOCK_STRUCT_SIZE(opdock_knob, doc),
+                                  OPDOCK_KNOB_INT,
+                                  "block",
+                                  1,
+                                  64,
+                                  things.knob_default,
+                                  nullptr,
+                                  nullptr};
         const opdock_knob *const knobs[] = {&knob};
         opdock_impl impl = {};
         impl.struct_size = OPDOCK_STRUCT_SIZE(opdock_impl, workspace_size);

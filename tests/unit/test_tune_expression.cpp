@@ -13,14 +13,16 @@ namespace {
 const std::vector<std::string> names = {"n", "rows", "block"};
 
 double value(const std::string &text, double n = 0, double rows = 0, double block = 0) {
-    const auto fault = TuneExpression::find_fault(text, names);
-    REQUIRE_MESSAGE(!fault, fault->message);
-    return TuneExpression(text, names).evaluate(std::vector<double>{n, rows, block}).value_or(-1);
+    const auto parsed = TuneExpression::parse(text, names);
+    const auto *fault = std::get_if<TuneExpression::Fault>(&parsed);
+    REQUIRE_MESSAGE(fault == nullptr, fault->message);
+    return std::get<TuneExpression>(parsed).evaluate(std::vector<double>{n, rows, block}).value_or(-1);
 }
 
 std::string fault(const std::string &text) {
-    const auto found = TuneExpression::find_fault(text, names);
-    return found ? std::to_string(found->at) + ": " + found->message : "";
+    const auto parsed = TuneExpression::parse(text, names);
+    const auto *found = std::get_if<TuneExpression::Fault>(&parsed);
+    return found != nullptr ? std::to_string(found->at) + ": " + found->message : "";
 }
 
 } // namespace
@@ -52,8 +54,8 @@ TEST_CASE("what is not finite is no value") {
 }
 
 TEST_CASE("an expression says which names it reads") {
-    CHECK(TuneExpression("block + n", names).reads() == std::vector<size_t>{0, 2});
-    CHECK(TuneExpression("1", names).reads().empty());
+    CHECK(std::get<TuneExpression>(TuneExpression::parse("block + n", names)).reads() == std::vector<size_t>{0, 2});
+    CHECK(std::get<TuneExpression>(TuneExpression::parse("1", names)).reads().empty());
 }
 
 TEST_CASE("a faulty expression says where and what") {

@@ -131,8 +131,8 @@ struct TuneExpression::Parsed {
     }
 };
 
-std::optional<TuneExpression::Fault> TuneExpression::find_fault(const std::string &text,
-                                                                std::span<const std::string> names) {
+std::variant<TuneExpression, TuneExpression::Fault> TuneExpression::parse(const std::string &text,
+                                                                          std::span<const std::string> names) {
     if (text.empty()) {
         return Fault{"an expression is expected, and nothing stands here", 0};
     }
@@ -158,18 +158,16 @@ std::optional<TuneExpression::Fault> TuneExpression::find_fault(const std::strin
         }
     }
     if (std::optional<Fault> unknown = find_unknown_name(text, names)) {
-        return unknown;
+        return *std::move(unknown);
     }
     try {
-        const Parsed parsed(text, names);
+        return TuneExpression(std::make_unique<Parsed>(text, names));
     } catch (const mu::Parser::exception_type &error) {
         return Fault{explained(error), static_cast<size_t>(std::max(error.GetPos(), 0))};
     }
-    return {};
 }
 
-TuneExpression::TuneExpression(std::string text, std::span<const std::string> names)
-    : parsed_(std::make_unique<Parsed>(std::move(text), names)) {}
+TuneExpression::TuneExpression(std::unique_ptr<Parsed> parsed) : parsed_(std::move(parsed)) {}
 TuneExpression::TuneExpression(TuneExpression &&) noexcept = default;
 TuneExpression &TuneExpression::operator=(TuneExpression &&) noexcept = default;
 TuneExpression::~TuneExpression() = default;

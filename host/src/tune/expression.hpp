@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace opdock::core {
@@ -29,10 +30,8 @@ class TuneExpression {
     static constexpr size_t most_depth = 32; // of parentheses
 
     // `names` are the variables that evaluate() has values for, in that order.
-    static std::optional<Fault> find_fault(const std::string &text, std::span<const std::string> names);
+    static std::variant<TuneExpression, Fault> parse(const std::string &text, std::span<const std::string> names);
 
-    // Of a text without fault.
-    TuneExpression(std::string text, std::span<const std::string> names);
     TuneExpression(TuneExpression &&) noexcept;
     TuneExpression &operator=(TuneExpression &&) noexcept;
     ~TuneExpression();
@@ -45,6 +44,7 @@ class TuneExpression {
 
   private:
     struct Parsed;
+    explicit TuneExpression(std::unique_ptr<Parsed> parsed);
     std::unique_ptr<Parsed> parsed_;
 };
 

@@ -310,10 +310,11 @@ void ImplementationTuning::add(const TuneSection &from) {
     add_space(from, to);
     for (const auto &[name, text] : from.heuristics) {
         const std::optional<size_t> which = knob(name);
-        if (const auto fault = TuneExpression::find_fault(text.text, variables_.names())) {
+        auto parsed = TuneExpression::parse(text.text, variables_.names());
+        if (const auto *fault = std::get_if<TuneExpression::Fault>(&parsed)) {
             add_problem(problems_, {{text.place.line, text.place.column + fault->at}, fault->message});
         } else if (which) {
-            to.heuristics.emplace_back(*which, TuneExpression(text.text, variables_.names()));
+            to.heuristics.emplace_back(*which, std::get<TuneExpression>(std::move(parsed)));
         }
     }
     for (const TuneSection::Pinned &pinned : from.pinned) {
@@ -378,14 +379,15 @@ void ImplementationTuning::add_space(const TuneSection &from, ImplementationSect
 void ImplementationTuning::add_where(const TuneSection &from, ImplementationSection &to) {
     bool static_only = true; // nothing but knobs is read: what is left over is known now
     for (const PlacedText &clause : from.where) {
-        if (const auto fault = TuneExpression::find_fault(clause.text, where_names_)) {
+        auto parsed = TuneExpression::parse(clause.text, where_names_);
+        if (const auto *fault = std::get_if<TuneExpression::Fault>(&parsed)) {
             add_problem(problems_, {{clause.place.line, clause.place.column + fault->at}, fault->message});
             to.configs.clear(); // some may be what the clause was to keep out
             to.product.clear();
             to.where.clear();
             return;
         }
-        to.where.emplace_back(clause.text, where_names_);
+        to.where.push_back(std::get<TuneExpression>(std::move(parsed)));
         const std::vector<size_t> &reads = to.where.back().reads();
         static_only = static_only && std::all_of(reads.begin(), reads.end(),
                                                  [&](size_t name) { return name >= variables_.names().size(); });

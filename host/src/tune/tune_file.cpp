@@ -112,12 +112,16 @@ class Reader : YamlReader {
         for (const auto &[name, values] : section.product) {
             count *= values.size(); // at most most_configs: read_product
         }
-        const size_t cost = (count + section.configs.size()) * (1 + section.where.size());
+        size_t each = 1;
+        for (const PlacedText &clause : section.where) {
+            each += 1 + clause.text.size() / 64;
+        }
+        const size_t cost = (count + section.configs.size()) * each;
         if (cost > most_configs - configs_) {
             add_problem(file_.problems,
                         {section.place,
                          fmt::format("here the file comes to more than {} configs, each counted once more for every "
-                                     "clause of where; the configs of this section are left out",
+                                     "64 bytes of where; the configs of this section are left out",
                                      most_configs)});
             section.configs.clear();
             section.product.clear();

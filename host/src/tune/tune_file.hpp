@@ -89,9 +89,9 @@ inline constexpr std::string_view tune_schema = "opdock.tune/1";
 
 // What a file may come to, so that even one made to be slow is read, looked up and chosen from in well under 100 ms.
 inline constexpr size_t most_sections = 1024;
-inline constexpr size_t most_expressions = 2048;
+inline constexpr size_t most_expressions = 1024;
 inline constexpr size_t most_knobs = 256; // that one config gives values
-// Configs of all sections, each counted once more for every clause of its section's `where`.
+// Configs of all sections, each counted once more for every 64 bytes of its section's `where`.
 inline constexpr size_t most_configs = 65536;
 // That are told.
 inline constexpr size_t most_problems = 100;
