@@ -111,7 +111,7 @@ void repeat(Stress &stress, std::uint64_t times, const std::string &what, std::i
     compare("mappings", before.mappings, after.mappings, 0);
     compare("descriptors", before.descriptors, after.descriptors, 0);
     // Texts keep the room of their longest value.
-    compare("bytes of heap", before.heap, after.heap, 4096 + bytes_each * static_cast<std::int64_t>(failed));
+    compare("bytes of heap", before.heap, after.heap, 1024 + bytes_each * static_cast<std::int64_t>(failed));
     said += (said.empty() ? "" : "; ") + std::to_string(failed) + " " + what + ": " +
             std::to_string(after.mappings - before.mappings) + " mappings, " +
             std::to_string(after.descriptors - before.descriptors) + " descriptors, " +

@@ -5,10 +5,12 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <iterator>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <unistd.h>
@@ -62,6 +64,20 @@ std::optional<std::uint64_t> number(std::string_view text) {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+// Starts over without malloc's cache of each thread. What lies in it counts as in use, which makes the heap of a
+// program that frees everything grow by up to 70 KB.
+void leave_out_thread_cache(char **argv) {
+    constexpr const char *tunable = "glibc.malloc.tcache_count=0";
+    const char *given = std::getenv("GLIBC_TUNABLES"); // NOLINT(concurrency-mt-unsafe): the only thread
+    if (given != nullptr && std::strstr(given, "tcache_count") != nullptr) {
+        return;
+    }
+    const std::string tunables = given == nullptr ? tunable : std::string(given) + ":" + tunable;
+    setenv("GLIBC_TUNABLES", tunables.c_str(), 1); // NOLINT(concurrency-mt-unsafe)
+    execv("/proc/self/exe", argv);
+    std::perror("stress: starting over");
 }
 
 int run(const Claim &claim, std::uint64_t rounds, std::uint32_t seed) {
@@ -118,5 +134,6 @@ int main_of(int argc, char **argv) {
 } // namespace opdock::stress
 
 int main(int argc, char **argv) {
+    opdock::stress::leave_out_thread_cache(argv);
     return opdock::stress::main_of(argc, argv);
 }
