@@ -466,7 +466,9 @@ TEST_CASE("wrong settings of tuning are errors when the host opens") {
     CHECK_THROWS_WITH(MadeHost(core::RawEnvironment{{"PLUGIN_TUNE_DB", "tune.sqlite"}}),
                       doctest::Contains("expected an absolute path"));
     CHECK_THROWS_WITH(MadeHost(core::RawEnvironment{{"PLUGIN_TUNE_BUDGET", "0"}}),
-                      doctest::Contains("expected seconds, more than 0"));
+                      doctest::Contains("expected seconds, such as 0.5, 500ms or 2m, found '0'"));
+    CHECK_THROWS_WITH(MadeHost(core::RawEnvironment{{"PLUGIN_TUNE_BUDGET", "5h"}}), doctest::Contains("found '5h'"));
+    CHECK(MadeHost(core::RawEnvironment{{"PLUGIN_TUNE_BUDGET", "250 ms"}})->tune_budget() == 0.25);
 }
 
 TEST_CASE("what is wrong with a tune file is in the log, with its place, and the rest of the file counts") {

@@ -175,7 +175,11 @@ Source parse_source(std::string_view text) {
 }
 
 Source parse_shape_or_source(std::string_view text) {
-    return begins_as_shape(text) ? parse_made_up(MadeUp::Kind::random, text, text, true) : parse_source(text);
+    const size_t open = text.find('[');
+    const bool is_shape =
+        begins_as_shape(text) || (open != std::string_view::npos && text.ends_with(']') &&
+                                  text.substr(0, open).find_first_of(":./") == std::string_view::npos);
+    return is_shape ? parse_made_up(MadeUp::Kind::random, text, text, true) : parse_source(text);
 }
 
 Source parse_shape(std::string_view text) {

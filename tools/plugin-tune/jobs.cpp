@@ -28,6 +28,20 @@ void check_implementation(const Host &host, const std::string &op, const std::st
     }
 }
 
+// Throws opdock::Error when the op does not take such a call. Shapes of files are not known yet.
+void check_call(const Host &host, const Job &job, DLDevice device) {
+    for (const auto &sources : job.arguments.inputs) {
+        for (const op_call::Source &source : sources) {
+            if (!std::holds_alternative<op_call::MadeUp>(source)) {
+                return;
+            }
+        }
+    }
+    op_call::Operands inputs = op_call::shapes_of(job.arguments);
+    op_call::put_on(inputs, job.signature.inputs, device);
+    op_call::infer_outputs(host.op(job.subject.op), job.signature, inputs, job.arguments.attributes);
+}
+
 Job job_of(const Host &host, const Subject &subject) {
     Signature signature = signature_of(host.op(subject.op));
     check_implementation(host, subject.op, subject.impl);
@@ -38,9 +52,11 @@ Job job_of(const Host &host, const Subject &subject) {
 }
 
 // What is wrong in a file is said with its place.
-Job job_of_file(const Host &host, const Subject &subject) {
+Job job_of_file(const Host &host, const Subject &subject, DLDevice device) {
     try {
-        return job_of(host, subject);
+        Job job = job_of(host, subject);
+        check_call(host, job, device);
+        return job;
     } catch (const std::exception &error) {
         throw cli::Failure(subject.place + ": " + error.what());
     }
@@ -157,8 +173,9 @@ Plan plan(const Host &host, const Request &request) {
         plan.jobs.push_back(job_of(host, request.subject));
         return plan;
     }
+    const DLDevice device = host.device(request.device);
     for (const Subject &subject : read_shapes(request.from)) {
-        plan.jobs.push_back(job_of_file(host, subject));
+        plan.jobs.push_back(job_of_file(host, subject, device));
     }
     return plan;
 }

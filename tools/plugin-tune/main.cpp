@@ -41,6 +41,13 @@ void plot(const Request &request, const std::string &gnuplot, const json &docume
         return;
     }
     write_output(request.plot, request.force, run_gnuplot(gnuplot, script));
+    std::cerr << "plugin-tune: the plot is in " << cli::printable(request.plot) << '\n';
+}
+
+// Whether anything was timed beside the config in force: then there was a result to keep.
+bool has_rivals(const json &shape) {
+    const json &tried = shape.at("tried");
+    return std::count_if(tried.begin(), tried.end(), [](const json &run) { return run.at("outcome") == "timed"; }) > 1;
 }
 
 int exit_code_of(const json &document, int signal) {
@@ -48,9 +55,12 @@ int exit_code_of(const json &document, int signal) {
         return 128 + signal;
     }
     const json &shapes = document.at("shapes");
-    return std::any_of(shapes.begin(), shapes.end(), [](const json &shape) { return shape.at("outcome") == "failed"; })
-               ? cli::exit_absent
-               : cli::exit_fine;
+    const auto has_failed = [&](const json &shape) {
+        const bool is_lost = shape.at("outcome") == "tuned" && !document.at("dry_run").get<bool>() &&
+                             !shape.at("kept").get<bool>() && has_rivals(shape);
+        return shape.at("outcome") == "failed" || is_lost;
+    };
+    return std::any_of(shapes.begin(), shapes.end(), has_failed) ? cli::exit_absent : cli::exit_fine;
 }
 
 int tune(const Request &request) {
@@ -64,8 +74,11 @@ int tune(const Request &request) {
         for (const LeftOut &one : planned.left_out) {
             reasons += "\n  " + one.op + " of " + one.impl + ": " + one.reason;
         }
-        throw cli::Failure("there is nothing to tune: no implementation on " + request.device +
-                           " has knobs and a tune file with configs for them" + reasons);
+        const std::string who = request.subject.impl.empty()
+                                    ? "no implementation on " + request.device + " has"
+                                    : "'" + request.subject.impl + "' has no op on " + request.device + " with";
+        throw cli::Failure("there is nothing to tune: " + who + " knobs and a tune file with configs for them" +
+                           reasons);
     }
     const Interrupts interrupts;
     Progress progress = progress_on_stderr(planned.jobs.size());

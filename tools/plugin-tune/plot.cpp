@@ -97,25 +97,28 @@ std::string plot_script(const json &document) {
         }
         const double before = shape.at("before").at("microseconds").get<double>();
         const double best = shape.at("best").value("microseconds", before);
-        data << ++count << ' ' << quoted(label_of(shape)) << ' ' << before << ' ' << best << ' '
-             << quoted(config_text(shape.at("best").at("config"))) << '\n';
+        std::ostringstream remark;
+        remark.precision(3);
+        remark << before << " to " << best << " us  " << config_text(shape.at("best").at("config"));
+        data << ++count << ' ' << quoted(label_of(shape) + "  " + shape.value("impl_id", "")) << ' '
+             << (best > 0 ? before / best : 1) << ' ' << quoted(remark.str()) << '\n';
     }
     if (count == 0) {
         return "";
     }
     std::ostringstream script;
-    script << "set terminal svg noenhanced size 900," << 160 + 60 * count << " background '#ffffff'\n"
-           << "$shapes << END\n"
-           << data.str() << "END\n"
-           << "set title " << quoted("Time of one run on " + document.value("device", "")) << "\n"
-           << "set xlabel 'microseconds, median'\n"
-           << "set xrange [0:*]\nset offsets graph 0.0, graph 0.25, 0, 0\n"
-           << "set yrange [" << count << ".6:0.4]\n"
-           << "set grid xtics\nset key outside bottom center horizontal\nset style fill solid 0.8 noborder\n"
-           << "plot $shapes using ($3/2):($1-0.17):($3/2):(0.15):ytic(2) with boxxyerror lc rgb '#9aa0a6' title "
-              "'default', \\\n"
-           << "     '' using ($4/2):($1+0.17):($4/2):(0.15) with boxxyerror lc rgb '#1a73e8' title 'best', \\\n"
-           << "     '' using 4:($1+0.17):5 with labels left offset 0.5,0 notitle\n";
+    script
+        << "set terminal svg noenhanced size 1000," << 130 + 36 * count << " background '#ffffff'\n"
+        << "$shapes << END\n"
+        << data.str() << "END\n"
+        << "set title " << quoted("What tuning gained on " + document.value("device", "")) << "\n"
+        << "set xlabel 'times as fast as before (median of one run)'\n"
+        << "set xrange [0:*]\nset offsets graph 0.0, graph 0.45, 0, 0\n"
+        << "set yrange [" << count << ".6:0.4]\n"
+        << "set grid xtics\nset style fill solid 0.8 noborder\nset arrow from 1, graph 0 to 1, graph 1 nohead lc rgb "
+           "'#5f6368'\n"
+        << "plot $shapes using ($3/2):1:($3/2):(0.3):ytic(2) with boxxyerror lc rgb '#1a73e8' notitle, \\\n"
+        << "     '' using 3:1:4 with labels left offset 0.5,0 notitle\n";
     return script.str();
 }
 

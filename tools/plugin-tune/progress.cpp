@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <iostream>
 
 #include <sys/ioctl.h>
@@ -13,6 +14,7 @@ namespace opdock::plugin_tune {
 namespace {
 
 constexpr double seconds_between_bars = 0.1;
+constexpr double seconds_before_announcement = 2;
 
 std::string time_text(double seconds) {
     const auto whole = static_cast<long>(std::ceil(seconds));
@@ -32,12 +34,13 @@ std::string bar_text(const Step &step, size_t index, size_t count, const std::st
     const double fraction = std::clamp(std::max(of_steps, of_time), 0.0, 1.0); // whichever ends it first
     const double left = fraction > 0 ? step.seconds * (1 - fraction) / fraction : step.budget;
     const double all = left + each * static_cast<double>(count - index - 1);
-    constexpr size_t cells = 20;
+    const size_t cells = width < 60 ? 8 : 20; // what is left of a narrow line is for the time
     const double whole = (static_cast<double>(index) + fraction) / static_cast<double>(count);
-    const auto full = static_cast<size_t>(whole * cells);
+    const auto full = static_cast<size_t>(whole * static_cast<double>(cells));
+    char percent[8];
+    std::snprintf(percent, sizeof percent, "%3d %%", static_cast<int>(100 * whole));
     std::string text = "[" + std::string(full, '#') + std::string(cells - full, '.') + "]  " +
-                       place_text(index, count) + "  " + std::to_string(static_cast<int>(100 * whole)) + " %  " +
-                       time_text(all) + "  " + label;
+                       place_text(index, count) + "  " + percent + "  " + time_text(all) + "  " + label;
     return text.substr(0, width);
 }
 
@@ -51,10 +54,10 @@ void Progress::begin(const std::string &label) {
 void Progress::step(const Step &step) {
     seconds_ = step.seconds;
     if (width_ == 0) {
-        if (!is_announced_) {
+        if (!is_announced_ && step.seconds > seconds_before_announcement) {
             write_(place_text(index_, count_) + ": " + label_ + "\n");
         }
-        is_announced_ = true;
+        is_announced_ = is_announced_ || step.seconds > seconds_before_announcement;
         return;
     }
     if (last_ >= 0 && step.seconds - last_ < seconds_between_bars) {
@@ -63,6 +66,13 @@ void Progress::step(const Step &step) {
     last_ = step.seconds;
     const double each = index_ == 0 ? step.budget : took_ / static_cast<double>(index_);
     write_("\r" + bar_text(step, index_, count_, label_, each, width_ - 1) + "\x1b[K");
+}
+
+void Progress::stopping() {
+    if (!is_stopping_) {
+        write_(std::string(width_ == 0 ? "" : "\r\x1b[K") + "stopping: what was found so far is compared once more\n");
+    }
+    is_stopping_ = true;
 }
 
 void Progress::end(const std::string &text) {

@@ -1,4 +1,4 @@
-// How far tuning is: a bar on a terminal, a line for each shape elsewhere.
+// How far tuning is: a bar on a terminal; elsewhere a line for each shape, and one before it when it takes long.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,8 @@ class Progress {
 
     void begin(const std::string &label);
     void step(const Step &step);
+    // The user asked for an end, and what is found so far is being compared.
+    void stopping();
     // What came of it.
     void end(const std::string &text);
 
@@ -37,6 +39,7 @@ class Progress {
     size_t index_ = 0;
     std::string label_;
     bool is_announced_ = false;
+    bool is_stopping_ = false;
     double last_ = -1;   // when the bar was drawn
     double took_ = 0;    // the shapes before this one
     double seconds_ = 0; // this one

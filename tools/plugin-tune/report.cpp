@@ -1,5 +1,6 @@
 #include "report.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -41,7 +42,7 @@ std::string time_of(const json &run) {
         return "";
     }
     char spread[32];
-    std::snprintf(spread, sizeof spread, " (%.0f %%)", 100 * run.value("spread", 0.0));
+    std::snprintf(spread, sizeof spread, ", spread %.0f %%", 100 * run.value("spread", 0.0));
     return number_text(run.at("microseconds").get<double>()) + " us" + spread;
 }
 
@@ -83,16 +84,24 @@ void add_tried(Table &table, const json &shape) {
     }
 }
 
+// Why the config in force stays.
+std::string verdict_of_none(const json &shape) {
+    const json &tried = shape.at("tried");
+    const auto timed =
+        std::count_if(tried.begin(), tried.end(), [](const json &run) { return text_of(run, "outcome") == "timed"; });
+    return timed > 1 ? "nothing is clearly faster" : "nothing else was timed";
+}
+
 void add_tuned(Table &table, const json &shape) {
     const json &before = shape.at("before");
     const json &best = shape.at("best");
     const bool stays = best.at("config") == before.at("config");
     table.row(
-        {{"default"}, {config_text(before.at("config"))}, {time_of(before)}, {text_of(before, "source"), Tint::quiet}});
+        {{"before"}, {config_text(before.at("config"))}, {time_of(before)}, {text_of(before, "source"), Tint::quiet}});
     table.row({{"best"},
                {stays ? "the same" : config_text(best.at("config")), stays ? Tint::plain : Tint::good},
                {stays ? "" : time_of(best)},
-               {stays ? "nothing is clearly faster" : gain_text(shape.at("gain").get<double>())}});
+               {stays ? verdict_of_none(shape) : gain_text(shape.at("gain").get<double>())}});
     add_tried(table, shape);
     if (const std::string problem = text_of(shape, "problem"); !problem.empty()) {
         table.note("not kept: " + problem);
@@ -113,7 +122,7 @@ void add_shape(Table &table, const json &shape) {
         table.row({{"failed", Tint::bad}});
         table.note(text_of(shape.at("error"), "message"));
     } else {
-        table.row({{"skipped", Tint::doubtful}, {"there was no time left for it"}});
+        table.row({{"skipped", Tint::doubtful}, {text_of(shape, "reason")}});
     }
 }
 
@@ -130,12 +139,14 @@ std::string where_kept(const json &document) {
     if (document.at("dry_run").get<bool>()) {
         return "Nothing was kept (--dry-run).\n";
     }
+    std::string known;
     for (const json &shape : document.at("shapes")) {
-        if (shape.value("kept", false) || text_of(shape, "outcome") == "known") {
+        if (shape.value("kept", false)) {
             return "Kept in " + text_of(shape, "database") + "\n";
         }
+        known = text_of(shape, "outcome") == "known" ? text_of(shape, "database") : known;
     }
-    return "";
+    return known.empty() ? "" : "Known from " + known + "\n";
 }
 
 } // namespace
@@ -168,7 +179,7 @@ std::string outcome_text(const json &shape) {
         return outcome;
     }
     return (shape.at("best").at("config") == shape.at("before").at("config")
-                ? "nothing is clearly faster than the default"
+                ? verdict_of_none(shape)
                 : gain_text(shape.at("gain").get<double>()) + " with " + config_text(shape.at("best").at("config"))) +
            ", in " + number_text(shape.at("seconds").get<double>()) + " s";
 }
@@ -192,6 +203,12 @@ std::string render_report(const json &document, const cli::Page &page) {
         }
         text += table.text(page);
     }
+    const json &shapes = document.at("shapes");
+    const auto skipped = std::count_if(shapes.begin(), shapes.end(),
+                                       [](const json &shape) { return text_of(shape, "outcome") == "skipped"; });
+    text += skipped == 0 ? ""
+                         : "\n" + counted(static_cast<size_t>(skipped), "of ") + std::to_string(shapes.size()) +
+                               " shapes were skipped.\n";
     const std::string kept = where_kept(document);
     text += kept.empty() ? "" : "\n" + cli::printable(kept);
     return text + (document.at("interrupted").get<bool>() ? "Interrupted: what was found until then is above.\n" : "");

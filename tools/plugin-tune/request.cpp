@@ -252,6 +252,9 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.from = text_of(values, "from");
     request.out = text_of(values, "out");
     request.plot = text_of(values, "plot");
+    if (const size_t dot = request.plot.rfind('.'); dot != std::string::npos && request.plot.substr(dot) != ".svg") {
+        throw cli::UsageError("--plot " + request.plot + ": it writes SVG; name a file that ends in .svg");
+    }
     request.all = values.count("all") != 0;
     request.force = values.count("force") != 0;
     request.json = values.count("json") != 0;

@@ -23,8 +23,13 @@ struct Watch {
 
 int32_t watch(void *user_data, uint64_t done, uint64_t total, double seconds) {
     const Watch &watch = *static_cast<const Watch *>(user_data);
-    watch.progress.step({done, total, seconds, watch.budget});
-    return watch.interrupts.signal() == 0 ? 1 : 0;
+    const bool goes_on = watch.interrupts.signal() == 0;
+    if (goes_on) {
+        watch.progress.step({done, total, seconds, watch.budget});
+    } else {
+        watch.progress.stopping();
+    }
+    return goes_on ? 1 : 0;
 }
 
 json named_json(const std::vector<Named> &list, const char *text) {
@@ -70,6 +75,7 @@ json tune_all(const Host &host, const Request &request, const Plan &plan, const 
         const double budget = budget_of_next(request, seconds(), plan.jobs.size() - i);
         if (interrupts.signal() != 0 || budget <= 0) {
             shape["outcome"] = "skipped";
+            shape["reason"] = interrupts.signal() != 0 ? "interrupted" : "the total budget was used up";
             shapes.push_back(std::move(shape));
             continue;
         }

@@ -17,8 +17,8 @@
 namespace opdock::plugin_tune {
 namespace {
 
-// As one tune file; what had to be left out is said on stderr.
-std::string merged(const std::vector<std::string> &paths) {
+// As one tune file; what had to be left out is said on stderr, and *is_whole becomes false.
+std::string merged(const std::vector<std::string> &paths, bool *is_whole) {
     std::vector<std::string> texts;
     for (const std::string &path : paths) {
         texts.push_back(read_text(path));
@@ -38,6 +38,7 @@ std::string merged(const std::vector<std::string> &paths) {
         std::istringstream lines(detail::take(warnings));
         for (std::string line; std::getline(lines, line);) {
             std::cerr << cli::printable(line) << " (left out)\n";
+            *is_whole = false;
         }
     }
     return text;
@@ -121,23 +122,27 @@ int import_results(const Request &request) {
     }
     Host host = cli::open_host(request.modules, false);
     op_call::check_modules(host, request.modules);
+    bool is_empty = false; // one of them
     for (size_t i = 0; i < texts.size(); ++i) {
         const uint64_t count = host.import_tuning(texts[i], request.files[i]);
         std::cout << request.files[i] << ": " << count << (count == 1 ? " config\n" : " configs\n");
+        is_empty = is_empty || count == 0;
     }
-    return cli::exit_fine;
+    return is_empty ? cli::exit_absent : cli::exit_fine;
 }
 
 int merge(const Request &request) {
     check_output(request.out, request.force);
-    write_output(request.out, request.force, merged(request.files));
-    return cli::exit_fine;
+    bool is_whole = true;
+    write_output(request.out, request.force, merged(request.files, &is_whole));
+    return is_whole ? cli::exit_fine : cli::exit_absent;
 }
 
 int convert(const Request &request) {
     check_output(request.out, request.force);
-    write_output(request.out, request.force, rename_ops(merged(request.files), request.renames));
-    return cli::exit_fine;
+    bool is_whole = true;
+    write_output(request.out, request.force, rename_ops(merged(request.files, &is_whole), request.renames));
+    return is_whole ? cli::exit_fine : cli::exit_absent;
 }
 
 } // namespace opdock::plugin_tune

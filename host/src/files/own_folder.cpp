@@ -20,9 +20,12 @@ std::string fault_of_own_folder(const std::string &folder) {
                            status.st_uid, ::geteuid());
     }
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return fmt::format("others may write to the folder '{}' (mode {:04o}); delete it, or run `chmod 700` if nobody "
-                           "did",
-                           folder, status.st_mode & 07777u);
+        return fmt::format("others may write to the folder '{}' (mode {:04o}), so that what lies in it cannot be "
+                           "trusted; {}",
+                           folder, status.st_mode & 07777u,
+                           (status.st_mode & S_ISVTX) != 0 // everybody's, such as /tmp
+                               ? "use a folder that its user alone may write to"
+                               : fmt::format("run `chmod go-w {}` if they did not", folder));
     }
     return {};
 }

@@ -100,7 +100,8 @@ const PluginTuning &Host::plugin_tuning(const std::string &plugin) const {
     reading.unlock(); // before the program's log function runs
     const std::vector<std::string> &problems = made.problems();
     for (size_t i = 0; i < std::min(problems.size(), most_lines); ++i) {
-        log_.warning(fmt::format("{} This entry is ignored.", problems[i]));
+        const bool is_sentence = problems[i].ends_with('.') || problems[i].ends_with('?');
+        log_.warning(fmt::format("{}{} This entry is ignored.", problems[i], is_sentence ? "" : "."));
     }
     if (problems.size() > most_lines) {
         log_.warning(fmt::format("{}: {} more entries are ignored; `plugin-ls --check` shows all", made.path(),
@@ -273,6 +274,13 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
                        {"best", {{"config", config_json(implementation, now.chosen.config)}}}});
         return result;
     }
+    if (!dry_run) {
+        try {
+            tune_database_.write(tuning->identity(), {}); // before any time is spent
+        } catch (const DatabaseError &error) {
+            throw Error(OPDOCK_FAILED, fmt::format("What would be found could not be kept: {}", error.what()));
+        }
+    }
     const std::lock_guard one_at_a_time(ledger().tuning);
     const TuneResult tuned =
         tune(*this, here, {shape, data.data(), bound.attributes.data(), args.stream}, task, options);
@@ -283,7 +291,8 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     json before = run_json(implementation, tuned.before);
     before["source"] = source_name(tuned.before_source);
     const bool is_kept = !dry_run && compares(tuned);
-    std::string problem = !dry_run && !is_kept ? "nothing but the config in force was timed" : "";
+    std::string problem =
+        !dry_run && !is_kept ? "nothing but the config in force was timed; give it a larger budget" : "";
     if (is_kept) {
         try {
             keep(*this, here, task, tuned);
@@ -405,6 +414,29 @@ std::string Host::export_tuning(const char *op, const char *impl_id) const {
     return print_tune_file(file);
 }
 
+namespace {
+
+std::string why_not_imported(const CatalogOp *op, const std::string &name, const TuneSection &section) {
+    if (op == nullptr) {
+        return fmt::format("not imported: there is no op {}", quote(name));
+    }
+    std::vector<std::string_view> known;
+    for (const auto &implementation : op->implementations) {
+        known.push_back(implementation->impl_id);
+    }
+    for (const PlacedText &id : section.implementations) {
+        const bool is_known =
+            std::any_of(known.begin(), known.end(), [&](std::string_view one) { return same_name(one, id.text); });
+        if (!is_known) {
+            return fmt::format("not imported: op {} has no implementation {}{}", quote(name), quote(id.text),
+                               did_you_mean(id.text, known));
+        }
+    }
+    return "not imported: it is for no device, architecture or dtypes that are here";
+}
+
+} // namespace
+
 uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
     const TuneFile file = parse_tune_file(yaml, name);
     std::vector<std::string> problems;
@@ -412,20 +444,33 @@ uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
         problems.push_back(text_of(file, problem));
     }
     std::vector<std::pair<DeploymentTuning *, std::vector<TuneEntry>>> found;
+    std::vector<std::string> left_out;
     uint64_t count = 0;
-    each_tuning(nullptr, nullptr, [&](DeploymentTuning &tuning) {
-        const ImplementationTuning given(tuning.implementation().implementation(), &file);
-        for (const TuneProblem &problem : given.problems()) {
-            problems.push_back(text_of(file, problem));
+    for (const TuneSection &section : file.sections) {
+        const TuneFile alone{file.name, {section}, {}};
+        uint64_t adopted = 0;
+        each_tuning(nullptr, nullptr, [&](DeploymentTuning &tuning) {
+            const ImplementationTuning given(tuning.implementation().implementation(), &alone);
+            for (const TuneProblem &problem : given.problems()) {
+                problems.push_back(text_of(file, problem));
+            }
+            std::vector<TuneEntry> entries = tuning.adopt(given, problems);
+            adopted += entries.size();
+            if (!entries.empty()) {
+                found.emplace_back(&tuning, std::move(entries));
+            }
+        });
+        count += adopted;
+        if (adopted == 0 && problems.empty() && !section.pinned.empty()) {
+            left_out.push_back(text_of(
+                file, {section.place, why_not_imported(catalog().find(section.op.text), section.op.text, section)}));
         }
-        std::vector<TuneEntry> entries = tuning.adopt(given, problems);
-        count += entries.size();
-        if (!entries.empty()) {
-            found.emplace_back(&tuning, std::move(entries));
-        }
-    });
+    }
     if (!problems.empty()) {
         throw Error(OPDOCK_INVALID_TUNE_FILE, fmt::format("{}", fmt::join(problems, "\n")));
+    }
+    for (const std::string &line : left_out) {
+        log_.warning(line);
     }
     try {
         for (const auto &[tuning, entries] : found) {

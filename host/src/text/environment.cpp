@@ -61,8 +61,8 @@ constexpr std::array table = {
         ""},
     VariableInfo{Variable::tune_db, "TUNE_DB", "an absolute path", "tune.sqlite in the user's cache",
                  "The database of what tuning found.", ""},
-    VariableInfo{Variable::tune_budget, "TUNE_BUDGET", "seconds", "1", "How long TUNE=online may take for one shape.",
-                 ""},
+    VariableInfo{Variable::tune_budget, "TUNE_BUDGET", "0.5, 500ms or 2m", "1",
+                 "How long TUNE=online may take for one shape, in seconds.", ""},
     VariableInfo{Variable::log_level, "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR", "INFO",
                  "Lines below this level are not logged.", ""},
 };
@@ -209,10 +209,13 @@ double Environment::tune_budget() const {
         return 1;
     }
     const std::string_view text = trimmed(*value);
-    double seconds = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) || seconds > 86400) {
-        reject(place(Variable::tune_budget), 0, "expected seconds, more than 0, found " + quote(*value));
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const std::string_view unit = trimmed({end, static_cast<std::size_t>(text.data() + text.size() - end)});
+    const double seconds = number * (unit == "ms" ? 1e-3 : unit == "m" ? 60 : 1);
+    const bool is_unit = unit.empty() || unit == "s" || unit == "ms" || unit == "m";
+    if (error != std::errc() || !is_unit || !(seconds > 0) || seconds > 86400) {
+        reject(place(Variable::tune_budget), 0, "expected seconds, such as 0.5, 500ms or 2m, found " + quote(*value));
     }
     return seconds;
 }

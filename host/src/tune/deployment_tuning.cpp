@@ -77,6 +77,19 @@ std::string DeploymentTuning::name_of(const ImplementationSection &section, cons
     return section.space + "|" + dtypes + "|" + key;
 }
 
+namespace {
+
+// An imported entry says nothing of times.
+std::string origin_of(double microseconds, double before) {
+    const auto text = [](double value) {
+        return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+    };
+    return microseconds == 0 ? "imported"
+                             : fmt::format("{} us when it was tuned, {} us before", text(microseconds), text(before));
+}
+
+} // namespace
+
 std::optional<ChosenConfig> DeploymentTuning::look_up(const opdock_problem &problem, bool explain) const {
     if (tuning_.sections().empty()) {
         return {};
@@ -101,9 +114,7 @@ std::optional<ChosenConfig> DeploymentTuning::look_up(const opdock_problem &prob
         return {};
     }
     return ChosenConfig{found->second.config, ConfigSource::database,
-                        explain ? fmt::format("{:.3g} us when it was tuned, {:.3g} us before",
-                                              found->second.microseconds, found->second.default_microseconds)
-                                : ""};
+                        explain ? origin_of(found->second.microseconds, found->second.default_microseconds) : ""};
 }
 
 std::optional<ChosenConfig> DeploymentTuning::heuristic(const opdock_problem &problem, bool explain,

@@ -69,14 +69,19 @@ void PluginTuning::check_names(const std::vector<const Implementation *> &implem
             tunable.insert(implementation->op);
         }
     }
+    std::set<std::string> told; // ops, each once whatever number of sections it has
     for (const TuneSection &section : file_->sections) {
+        const bool is_tunable = tunable.contains(section.op.text);
+        if (!is_tunable && !told.insert(section.op.text).second) {
+            continue;
+        }
         if (!ops.contains(section.op.text)) {
             add_problem(found_, {section.op.place,
                                  "unknown op " + quote(section.op.text) + did_you_mean(section.op.text, views(ops)) +
                                      (ops.empty() ? "" : " The plugin implements no op of that name.")});
             continue;
         }
-        if (!tunable.contains(section.op.text)) {
+        if (!is_tunable) {
             add_problem(found_, {section.op.place, "no implementation of op " + quote(section.op.text) + " has knobs"});
             continue;
         }

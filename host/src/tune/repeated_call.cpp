@@ -83,7 +83,7 @@ std::string RepeatedCall::compare(const std::vector<std::vector<std::byte>> &exp
     const auto found = results();
     for (size_t i = 0; i < written_.size(); ++i) {
         if (std::string difference = disagreement(written_[i].dtype, expected[i], found[i]); !difference.empty()) {
-            return fmt::format("wrong: in {}, {}", name_of(written_[i].tensor), difference);
+            return fmt::format("in {}, {}", name_of(written_[i].tensor), difference);
         }
     }
     return {};

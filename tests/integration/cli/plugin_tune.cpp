@@ -112,11 +112,30 @@ TEST_CASE("the report names both configs and where they are kept, and progress g
     const Finished finished = tune.run(rmsnorm);
     CHECK(finished.code == 0);
     CHECK(contains(finished.out, "rmsnorm_fwd input=f32[8,100] weight=f32[100]\n  default.cpu on "));
-    CHECK(contains(finished.out, "  default  grain_kib=256 stream=0  "));
+    CHECK(contains(finished.out, "  before  grain_kib=256 stream=0  "));
     CHECK(contains(finished.out, "      3 configs in "));
     CHECK(contains(finished.out, "\nKept in " + tune.database().string() + "\n"));
-    CHECK(contains(finished.err, "1 of 1: rmsnorm_fwd input=f32[8,100] weight=f32[100]\n"));
+    CHECK(contains(finished.err, "1 of 1: rmsnorm_fwd input=f32[8,100] weight=f32[100]: "));
     CHECK_FALSE(contains(finished.err, "\r"));
+}
+
+TEST_CASE("what could not be kept is said before any time is spent, and a dry run does not mind") {
+    const Tuned tune(two_configs);
+    std::filesystem::create_directory(tune.database());
+    const Finished finished = tune.run(rmsnorm);
+    CHECK(finished.code == 1);
+    CHECK(contains(finished.out, "What would be found could not be kept"));
+    CHECK(tune.run(rmsnorm_and({"--dry-run"})).code == 0);
+}
+
+TEST_CASE("a shapes file whose calls the op does not take is refused before anything is measured") {
+    const Tuned tune(two_configs);
+    const std::string shapes =
+        tune.file("shapes.yaml", "- op: rmsnorm_fwd\n  inputs: {input: \"f32[8,100]\", weight: \"f32[100]\"}\n"
+                                 "- op: rmsnorm_fwd\n  inputs: {input: \"f32[8,100]\", weight: \"f32[99]\"}\n")
+            .string();
+    check_error(tune.run({"--from", shapes}), 1, shapes + ":3:");
+    CHECK_FALSE(std::filesystem::exists(tune.database()));
 }
 
 TEST_CASE("a dry run keeps nothing") {
@@ -217,6 +236,13 @@ TEST_CASE("what was found travels as a tune file") {
     CHECK(imported.code == 0);
     CHECK(imported.out == file + ": 1 config\n");
     CHECK(other.document(rmsnorm_and({"--json"}))["shapes"][0]["outcome"] == "known");
+    const auto elsewhere =
+        other.file("elsewhere.yaml", "schema: opdock.tune/1\nops:\n  rmsnorm_fwd:\n    - impl: default.gpu\n"
+                                     "      pinned: [{key: {n: 128}, config: {grain_kib: 512}}]\n");
+    const Finished none = other.run({"import", elsewhere.string()});
+    CHECK(none.code == 1);
+    CHECK(contains(none.err, "elsewhere.yaml:4:7: not imported: op 'rmsnorm_fwd' has no implementation 'default.gpu'; "
+                             "did you mean 'default.cpu'?"));
     const auto wrong = other.file("wrong.yaml", "schema: opdock.tune/1\nops: {rmsnorm_fwd: {pinned: [{}]}}\n");
     check_error(other.run({"import", wrong.string()}), 1, "wrong.yaml:2:");
 

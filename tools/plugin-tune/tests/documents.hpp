@@ -24,5 +24,6 @@ inline nlohmann::json every_outcome() {
              "best": {"config": {"block": 256}}},
             {"op": "norm", "impl_id": "default.cpu", "inputs": [], "attributes": [], "outcome": "failed",
              "error": {"status": "UNSUPPORTED", "message": "it has no knobs"}},
-            {"op": "norm", "impl_id": null, "inputs": [], "attributes": [], "outcome": "skipped"}]})json");
+            {"op": "norm", "impl_id": null, "inputs": [], "attributes": [], "outcome": "skipped",
+             "reason": "interrupted"}]})json");
 }

@@ -9,8 +9,8 @@ using namespace opdock::plugin_tune;
 TEST_CASE("the report has best against default, what was wrong, and where it is kept") {
     CHECK(render_report(every_outcome(), opdock::cli::Page(false)) == R"(norm input=f32[4,8] eps=1e-6
   default.cpu on Some CPU, n=8 (n: log2)
-  default  block=64   12.5 us (2 %)  defaults
-  best     block=256  10 us (1 %)    1.25 times as fast
+  before  block=64   12.5 us, spread 2 %  defaults
+  best    block=256  10 us, spread 1 %    1.25 times as fast
       4 configs in 3.1 s, 1 wrong, 1 refused
       block=1: UNSUPPORTED: too small
       block=7: wrong: in 'output', element 3
@@ -26,11 +26,13 @@ norm
       it has no knobs
 
 norm
-  skipped  there was no time left for it
+  skipped  interrupted
 
 LEFT OUT
   conv  default.cpu
       no shapes follow from its signature
+
+1 of 4 shapes were skipped.
 
 Kept in /c/tune.sqlite
 )");
@@ -50,6 +52,8 @@ TEST_CASE("nothing faster, nothing kept and an interruption are said") {
     const std::string text = render_report(document, opdock::cli::Page(false));
     CHECK(text.find("the same") != std::string::npos);
     CHECK(text.find("nothing is clearly faster") != std::string::npos);
+    document["shapes"][0]["tried"][1]["outcome"] = "left out";
+    CHECK(render_report(document, opdock::cli::Page(false)).find("nothing else was timed") != std::string::npos);
     CHECK(text.find("      4 configs in 3.1 s, 1 wrong, 1 not timed\n") != std::string::npos);
     CHECK(text.find("Nothing was kept (--dry-run).\nInterrupted: ") != std::string::npos);
 }
