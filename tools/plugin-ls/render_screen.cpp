@@ -72,6 +72,18 @@ std::string remark_on(const json &impl) {
     return text;
 }
 
+constexpr size_t note_indent = 6;
+
+// "knob block: 1 to 1024, 64 by default; elements at a time"
+std::string knob_text(const json &knob) {
+    const std::string range = knob.at("type") == "choice"
+                                  ? words(knob.at("choices"), " or ")
+                                  : words(knob.at("minimum")) + " to " + words(knob.at("maximum"));
+    const std::string doc = text_of(knob, "doc");
+    return "knob " + words(knob.at("name")) + ": " + range + ", " + words(knob.at("default")) + " by default" +
+           (doc.empty() ? "" : "; " + doc);
+}
+
 } // namespace
 
 std::string render_plugins(const json &plugins, const Page &page) {
@@ -120,6 +132,9 @@ std::string render_op(const json &op, const Page &page) {
                    {words(impl.at("plugin"))},
                    {words(impl.at("dtypes")), Tint::quiet}});
         table.note(remark_on(impl));
+        for (const json &knob : impl.value("knobs", json::array())) {
+            table.note(cli::fill(cli::words_of(knob_text(knob)), 0, 2, page.width() - note_indent));
+        }
     }
     text += table.text(page);
     Table chains;

@@ -175,6 +175,29 @@ json Host::describe_devices() const {
     return devices;
 }
 
+namespace {
+
+json knobs_json(const std::vector<Knob> &knobs) {
+    json list = json::array();
+    for (const Knob &knob : knobs) {
+        json one = {{"name", knob.name}, {"doc", knob.doc}};
+        if (knob.type == OPDOCK_KNOB_CHOICE) {
+            one.update({{"type", "choice"},
+                        {"choices", knob.choices},
+                        {"default", knob.choices.at(static_cast<size_t>(knob.default_value))}});
+        } else {
+            one.update({{"type", knob.type == OPDOCK_KNOB_BOOL ? "bool" : "int"},
+                        {"minimum", knob.minimum},
+                        {"maximum", knob.maximum},
+                        {"default", knob.default_value}});
+        }
+        list.push_back(std::move(one));
+    }
+    return list;
+}
+
+} // namespace
+
 json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const {
     std::vector<const Implementation *> sorted;
     std::set<std::string> kinds; // folded
@@ -186,15 +209,22 @@ json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStac
     json implementations = json::array();
     for (const Implementation *implementation : sorted) {
         const Availability availability = known_availability(now, *implementation);
-        implementations.push_back({{"impl_id", implementation->impl_id},
-                                   {"kind", kind_name(implementation->kind)},
-                                   {"vendor", implementation->vendor},
-                                   {"priority", implementation->priority},
-                                   {"device", implementation->device},
-                                   {"dtypes", dtypes_json(*implementation, *implementation->form)},
-                                   {"available", answer_text(availability.answer)},
-                                   {"reason", availability.reason},
-                                   {"plugin", implementation->plugin}});
+        implementations.push_back(
+            {{"impl_id", implementation->impl_id},
+             {"kind", kind_name(implementation->kind)},
+             {"vendor", implementation->vendor},
+             {"priority", implementation->priority},
+             {"device", implementation->device},
+             {"dtypes", dtypes_json(*implementation, *implementation->form)},
+             {"architectures", implementation->architectures},
+             {"alignment", implementation->alignment},
+             {"deterministic", (implementation->flags & OPDOCK_IMPL_DETERMINISTIC) != 0},
+             {"capture_safe", (implementation->flags & OPDOCK_IMPL_CAPTURE_SAFE) != 0},
+             {"needs_contiguous", (implementation->required_flags & OPDOCK_IMPL_NEEDS_CONTIGUOUS) != 0},
+             {"knobs", knobs_json(implementation->knobs)},
+             {"available", answer_text(availability.answer)},
+             {"reason", availability.reason},
+             {"plugin", implementation->plugin}});
     }
     json chains = json::array();
     for (const std::string &kind : kinds) {

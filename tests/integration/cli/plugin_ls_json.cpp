@@ -103,10 +103,25 @@ void check_op(const json &op) {
                                        {"priority", Is::number},
                                        {"device", Is::text},
                                        {"dtypes", Is::list},
+                                       {"architectures", Is::list},
+                                       {"alignment", Is::number},
+                                       {"deterministic", Is::boolean},
+                                       {"capture_safe", Is::boolean},
+                                       {"needs_contiguous", Is::boolean},
+                                       {"knobs", Is::list},
                                        {"available", Is::text},
                                        {"reason", Is::text},
                                        {"plugin", Is::text}});
         check_texts(implementation["dtypes"]);
+        for (const json &knob : implementation["knobs"]) {
+            check_one_of(knob["type"], {"int", "bool"});
+            check_members(knob, {{"name", Is::text},
+                                 {"type", Is::text},
+                                 {"minimum", Is::number},
+                                 {"maximum", Is::number},
+                                 {"default", Is::number},
+                                 {"doc", Is::text}});
+        }
         check_one_of(implementation["available"], {"yes", "no", "unknown"});
         check_one_of(implementation["kind"], {"default", "vendor", "reference"});
         ids.insert(implementation["impl_id"].get<std::string>());

@@ -32,7 +32,9 @@ inline nlohmann::json small_document() {
             {"op": "rmsnorm_fwd", "signature": "rmsnorm_fwd(input: T[..., n], weight: U[n]) -> (output: T[..., n])",
              "implementations": [
                 {"impl_id": "vendor.acme", "kind": "vendor", "vendor": "acme", "priority": 10, "device": "cpu",
-                 "dtypes": ["f32,f32"], "available": "unknown", "reason": "", "plugin": "acme"},
+                 "dtypes": ["f32,f32"], "available": "unknown", "reason": "", "plugin": "acme",
+                 "knobs": [{"name": "block", "type": "int", "minimum": 1, "maximum": 64, "default": 8, "doc": "rows"},
+                           {"name": "path", "type": "choice", "choices": ["scalar", "simd"], "default": "simd", "doc": ""}]},
                 {"impl_id": "reference.cpp", "kind": "reference", "vendor": null, "priority": 0, "device": "cpu",
                  "dtypes": ["f32,f32", "bf16,f32"], "available": "no", "reason": "no avx9", "plugin": "reference"}],
              "chains": [{"device": "cpu:0", "dtypes": ["f32,f32"], "chain": ["vendor.acme", "reference.cpp"]},

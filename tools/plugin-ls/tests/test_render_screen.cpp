@@ -44,6 +44,8 @@ TEST_CASE("one op shows each implementation, why it is not available, and each c
   implementation  kind         device  plugin     dtypes
   vendor.acme     vendor:acme  cpu     acme       f32,f32
       priority 10; whether it is available is asked when it is needed
+      knob block: 1 to 64, 8 by default; rows
+      knob path: scalar or simd, simd by default
   reference.cpp   reference    cpu     reference  f32,f32 bf16,f32
       not available: no avx9
   on cpu:0  vendor.acme > reference.cpp  f32,f32
