@@ -1,13 +1,44 @@
 #include "blas.hpp"
 
+#include <mutex>
+
 #include <cblas.h>
 #include <pthread.h>
+
+// The serial OpenBLAS hands out its packing buffers without a lock: threads that call at the same moment may be given
+// the same one, and compute garbage (of products of 64 x 64 that four threads make, 1 in 200). The linker puts these in
+// the place of its two functions.
+extern "C" {
+void *__real_blas_memory_alloc(int position);
+void __real_blas_memory_free(void *buffer);
+void *__wrap_blas_memory_alloc(int position);
+void __wrap_blas_memory_free(void *buffer);
+}
+
+namespace {
+
+std::mutex &buffers() {
+    static std::mutex mutex;
+    return mutex;
+}
+
+} // namespace
+
+void *__wrap_blas_memory_alloc(int position) {
+    const std::lock_guard lock(buffers());
+    return __real_blas_memory_alloc(position);
+}
+
+void __wrap_blas_memory_free(void *buffer) {
+    const std::lock_guard lock(buffers());
+    __real_blas_memory_free(buffer);
+}
 
 namespace cpu {
 namespace {
 
-// OpenBLAS takes a lock of its own for a moment in each call. A child that is forked then has it locked for good, so
-// forks wait until no thread is in a call. They go first: else those who keep calling would keep them waiting.
+// That lock is held for a moment in each call. A child that is forked then has it locked for good, so forks wait until
+// no thread is in a call. They go first: else those who keep calling would keep them waiting.
 pthread_rwlock_t calling = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
 void before_fork() {

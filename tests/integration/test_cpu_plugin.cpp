@@ -121,3 +121,38 @@ TEST_CASE("a forked child can multiply matrices, also when other threads were at
     CHECK(failed == 0);
 }
 #endif
+
+TEST_CASE("matrix products of several threads at once are what one thread computes") {
+    const opdock::Host host({.modules = {CPU_PLUGIN}, .log = [](int32_t, std::string_view) {}});
+    const opdock::Op linear = host.op("linear_fwd");
+    constexpr int64_t rows = 64, columns = 48, depth = 40; // small, so that threads meet often
+    std::vector<float> input(rows * depth);
+    std::vector<float> gains(columns * depth);
+    for (size_t i = 0; i < input.size(); ++i) {
+        input[i] = static_cast<float>(i * 37 % 101) / 8;
+    }
+    for (size_t i = 0; i < gains.size(); ++i) {
+        gains[i] = static_cast<float>(i * 17 % 31) / 4;
+    }
+    const opdock::Tensor x(input.data(), opdock::f32, {rows, depth});
+    const opdock::Tensor w(gains.data(), opdock::f32, {columns, depth});
+    const auto product = [&] {
+        std::vector<float> output(rows * columns, -1);
+        const opdock::Tensor y(output.data(), opdock::f32, {rows, columns});
+        linear({x, w, nullptr}, {y});
+        return output;
+    };
+    const std::vector<float> expected = product();
+    std::atomic<int> wrong{0};
+    {
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < 4; ++i) {
+            threads.emplace_back([&] {
+                for (int call = 0; call < 2000; ++call) {
+                    wrong += product() == expected ? 0 : 1;
+                }
+            });
+        }
+    }
+    CHECK(wrong == 0);
+}
