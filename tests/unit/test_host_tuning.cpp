@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -262,6 +263,49 @@ TEST_CASE("inputs that a call writes hold afterwards what they held before") {
     }
     CHECK(state == std::vector<float>(16, 1));
     CHECK(first[0] == 2);
+}
+
+// Of fixture.trap (tests/fixtures/traps.c): `fault` is quick, and wrong in a way that one look does not show.
+struct Trap {
+    explicit Trap(int fault)
+        : installed(fmt::format("schema: opdock.tune/1\nops:\n  fixture.trap: {{configs: [{{fault: {}}}]}}\n", fault),
+                    "traps") {}
+    json tune() {
+        MadeHost host = installed.host();
+        opdock_tune_options options = {};
+        options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+        const Tensor x(in.data(), f32, {4096});
+        const Tensor y(out.data(), f32, {4096});
+        return json::parse(host.op("fixture.trap").tune({x}, {y}, {}, &options));
+    }
+
+    Installed installed;
+    std::vector<float> in = std::vector<float>(4096, 1.5F);
+    std::vector<float> out = std::vector<float>(4096, -1);
+};
+
+TEST_CASE("a config that is right only the first time, or only over some outputs, never wins") {
+    for (const int fault : {1, 2, 3, 4, 5, 6, 7}) {
+        CAPTURE(fault);
+        Trap trap(fault);
+        const json result = trap.tune();
+        CHECK(result["best"]["config"]["fault"] == 0);
+        REQUIRE(result["tried"].size() == 2);
+        CHECK(result["tried"][1]["outcome"] == "wrong");
+        CHECK(contains(result["tried"][1]["reason"], "in 'output', element "));
+        CHECK(trap.out == std::vector<float>(4096, 3));
+    }
+}
+
+TEST_CASE("a config that changes what the op only reads ends the search, and nothing is kept") {
+    Trap trap(8);
+    CHECK_THROWS_WITH(trap.tune(),
+                      doctest::Contains("with fault=8, 'vendor.traps' changed 'input', which the op only"));
+}
+
+TEST_CASE("a config after which the one in force is wrong ends the search, and nothing is kept") {
+    Trap trap(9);
+    CHECK_THROWS_WITH(trap.tune(), doctest::Contains("after the others ran, the config in force does not compute"));
 }
 
 TEST_CASE("an implementation that cannot take the call is not tuned with it") {

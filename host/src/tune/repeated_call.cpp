@@ -1,6 +1,8 @@
 #include "tune/repeated_call.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -15,7 +17,25 @@ namespace {
 
 constexpr double sample_microseconds = 300; // as many runs as fill this make a sample
 constexpr size_t most_runs = 2000;          // of one sample
-constexpr std::byte garbage{0xa5};
+// Large numbers of either sign, for integers and for every kind of float: what adds to them, or takes the larger or the
+// smaller, differs with one of them.
+constexpr std::byte positive{0x77};
+constexpr std::byte negative{0xf7};
+constexpr uint64_t piece_bytes = 16u << 20; // that a tensor of any size is filled and read by
+
+uint64_t digest_on(uint64_t digest, const std::byte *bytes, uint64_t count) {
+    constexpr uint64_t prime = 0x9e3779b97f4a7c15; // odd, so that no change of one word is lost
+    uint64_t i = 0;
+    for (; i + sizeof(uint64_t) <= count; i += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        std::memcpy(&word, bytes + i, sizeof word);
+        digest = std::rotl(digest ^ word, 29) * prime;
+    }
+    for (; i < count; ++i) {
+        digest = std::rotl(digest ^ static_cast<uint64_t>(bytes[i]), 29) * prime;
+    }
+    return digest;
+}
 
 } // namespace
 
@@ -23,9 +43,8 @@ RepeatedCall::RepeatedCall(Host &host, Deployment &deployment, const TunedCall &
     : host_(host), deployment_(deployment), call_(call), cold_(cold), access_(host, call.shape.device, call.stream),
       begin_(access_), end_(access_) {
     find_written();
-    uint64_t most = 0;
+    find_read();
     for (const Written &one : written_) {
-        most = std::max(most, one.bytes);
         if (one.is_input) {
             kept_.emplace_back(DeviceMemory(access_, one.bytes));
             access_.copy(kept_.back()->get(), call_.data[one.tensor], one.bytes);
@@ -33,7 +52,6 @@ RepeatedCall::RepeatedCall(Host &host, Deployment &deployment, const TunedCall &
             kept_.emplace_back();
         }
     }
-    garbage_.assign(most, garbage);
     if (cold) {
         const opdock_device_properties *properties = host.device_properties(call.shape.device);
         const uint64_t cache = properties != nullptr && properties->cache != 0 ? properties->cache : 64u << 20;
@@ -44,10 +62,11 @@ RepeatedCall::RepeatedCall(Host &host, Deployment &deployment, const TunedCall &
 
 RepeatedCall::~RepeatedCall() {
     try {
-        put_back(false);
+        put_back();
     } catch (...) { // NOLINT(bugprone-empty-catch): the device says so to whoever uses it next
     }
 }
+
 RepeatedCall::Ready RepeatedCall::prepare(const TuneConfig *config) {
     Ready ready;
     ready.attempt = std::make_unique<Attempt>(host_, deployment_);
@@ -65,12 +84,43 @@ RepeatedCall::Ready RepeatedCall::prepare(const TuneConfig *config) {
     return ready;
 }
 
-std::string RepeatedCall::run_once(Attempt &attempt) {
-    put_back(true);
-    return run(attempt, 1);
+std::string RepeatedCall::learn(Attempt &attempt) {
+    std::string failure = run_over(attempt, positive, 1);
+    if (!failure.empty()) {
+        return failure;
+    }
+    expected_ = results();
+    failure = run_over(attempt, negative, 1);
+    if (!failure.empty()) {
+        return failure;
+    }
+    find_gaps(expected_, results());
+    for (size_t i = 0; i < written_.size(); ++i) {
+        take_gaps(i, expected_[i], positive);
+    }
+    check_read(attempt);
+    const std::string difference = compare(negative);
+    return difference.empty()
+               ? ""
+               : "what it computes is not the same twice, or depends on what its outputs held: " + difference;
 }
 
-std::vector<std::vector<std::byte>> RepeatedCall::results() {
+RepeatedCall::Verdict RepeatedCall::check(Attempt &attempt, size_t runs) {
+    Verdict verdict;
+    for (const auto &[garbage, times] : {std::pair(positive, size_t{1}), std::pair(negative, size_t{1}),
+                                         std::pair(positive, writes_inputs_ ? size_t{1} : runs)}) {
+        if (verdict.is_right()) {
+            verdict.refused = run_over(attempt, garbage, times);
+        }
+        if (verdict.is_right()) {
+            verdict.wrong = compare(garbage);
+        }
+    }
+    check_read(attempt);
+    return verdict;
+}
+
+std::vector<std::vector<std::byte>> RepeatedCall::results() const {
     std::vector<std::vector<std::byte>> results;
     for (const Written &one : written_) {
         results.emplace_back(one.bytes);
@@ -79,10 +129,50 @@ std::vector<std::vector<std::byte>> RepeatedCall::results() {
     return results;
 }
 
-std::string RepeatedCall::compare(const std::vector<std::vector<std::byte>> &expected) {
-    const auto found = results();
+// Elements that hold the garbage, of whichever kind, after a run of the config in force.
+void RepeatedCall::find_gaps(const std::vector<std::vector<std::byte>> &one,
+                             const std::vector<std::vector<std::byte>> &other) {
+    gaps_.assign(written_.size(), {});
     for (size_t i = 0; i < written_.size(); ++i) {
-        if (std::string difference = disagreement(written_[i].dtype, expected[i], found[i]); !difference.empty()) {
+        const size_t element = std::max<size_t>(1, opdock_dtype_unpack(written_[i].dtype).bits / 8);
+        const auto holds = [&](const std::vector<std::byte> &found, size_t at, std::byte garbage) {
+            return std::all_of(found.begin() + static_cast<std::ptrdiff_t>(at),
+                               found.begin() + static_cast<std::ptrdiff_t>(std::min(at + element, found.size())),
+                               [&](std::byte byte) { return byte == garbage; });
+        };
+        for (size_t at = 0; !written_[i].is_input && at < one[i].size(); at += element) {
+            if (!holds(one[i], at, positive) || !holds(other[i], at, negative)) {
+                continue;
+            }
+            if (gaps_[i].empty() || gaps_[i].back().end != at) {
+                gaps_[i].push_back({at, at});
+            }
+            gaps_[i].back().end = std::min(at + element, one[i].size());
+        }
+    }
+}
+
+// Puts zeros where the config in force writes nothing. Empty, or where somebody wrote there.
+std::string RepeatedCall::take_gaps(size_t written, std::vector<std::byte> &found, std::byte garbage) const {
+    for (const Gap &gap : gaps_[written]) {
+        for (size_t i = gap.begin; i < gap.end; ++i) {
+            if (found[i] != garbage) {
+                return fmt::format("byte {} is written, which the config in force leaves as it is", i);
+            }
+            found[i] = std::byte{0};
+        }
+    }
+    return {};
+}
+
+std::string RepeatedCall::compare(std::byte garbage) const {
+    auto found = results();
+    for (size_t i = 0; i < written_.size(); ++i) {
+        std::string difference = take_gaps(i, found[i], garbage);
+        if (difference.empty()) {
+            difference = disagreement(written_[i].dtype, expected_[i], found[i]);
+        }
+        if (!difference.empty()) {
             return fmt::format("in {}, {}", name_of(written_[i].tensor), difference);
         }
     }
@@ -90,10 +180,10 @@ std::string RepeatedCall::compare(const std::vector<std::vector<std::byte>> &exp
 }
 
 double RepeatedCall::sample(Attempt &attempt, size_t runs) {
-    put_back(false);
+    put_back();
     flush();
     begin_.record();
-    const std::string failure = run(attempt, runs);
+    const std::string failure = run(attempt, runs, {});
     end_.record();
     if (!failure.empty()) {
         throw Error(OPDOCK_FAILED, failure);
@@ -143,6 +233,50 @@ void RepeatedCall::find_written() {
                 continue;
             }
             written_.push_back({t, opdock_dtype_pack(tensor.tensor.dtype), tensor.extent, !is_output});
+            writes_inputs_ = writes_inputs_ || !is_output;
+        }
+    }
+}
+
+// Those with gaps are left out: what lies in between may be another's, who may write it meanwhile.
+void RepeatedCall::find_read() {
+    const CallShape &shape = call_.shape;
+    for (uint32_t p = 0; p < shape.signature->inputs.size(); ++p) {
+        for (uint32_t t = shape.first[p]; t < shape.first[p + 1]; ++t) {
+            const TensorShape &tensor = shape.tensors[t];
+            if (tensor.absent || tensor.extent == 0 || call_.data[t] == nullptr || !tensor.contiguous ||
+                is_written_input(call_.data[t])) {
+                continue;
+            }
+            read_.push_back({t, tensor.extent, access_.is_host() || shape.signature->parameter(p).host, 0});
+            read_.back().digest = digest_of(read_.back());
+        }
+    }
+}
+
+uint64_t RepeatedCall::digest_of(const Read &read) const {
+    const auto *memory = static_cast<const std::byte *>(call_.data[read.tensor]);
+    if (read.on_host) {
+        return digest_on(0, memory, read.bytes);
+    }
+    uint64_t digest = 0;
+    std::vector<std::byte> piece(std::min(read.bytes, piece_bytes));
+    for (uint64_t begin = 0; begin < read.bytes; begin += piece.size()) {
+        const uint64_t bytes = std::min<uint64_t>(piece.size(), read.bytes - begin);
+        access_.copy_to_host(piece.data(), memory + begin, bytes);
+        digest = digest_on(digest, piece.data(), bytes);
+    }
+    return digest;
+}
+
+void RepeatedCall::check_read(const Attempt &attempt) const {
+    for (const Read &read : read_) {
+        if (digest_of(read) != read.digest) {
+            throw Error(OPDOCK_FAILED,
+                        fmt::format("with {}, '{}' changed {}, which the op only reads, and which holds now what that "
+                                    "left there",
+                                    config_text(deployment_.implementation().knobs, attempt.chosen.config),
+                                    deployment_.implementation().impl_id, name_of(read.tensor)));
         }
     }
 }
@@ -166,14 +300,31 @@ bool RepeatedCall::is_written_input(const void *data) const {
                        [&](const Written &one) { return one.is_input && call_.data[one.tensor] == data; });
 }
 
-void RepeatedCall::put_back(bool with_garbage) {
+void RepeatedCall::put_back() {
     for (size_t i = 0; i < written_.size(); ++i) {
         if (written_[i].is_input) {
             access_.copy(call_.data[written_[i].tensor], kept_[i]->get(), written_[i].bytes);
-        } else if (with_garbage) {
-            access_.copy_from_host(call_.data[written_[i].tensor], garbage_.data(), written_[i].bytes);
         }
     }
+}
+
+void RepeatedCall::fill(void *memory, uint64_t bytes, std::byte garbage) {
+    garbage_.assign(std::min(bytes, piece_bytes), garbage);
+    for (uint64_t begin = 0; begin < bytes; begin += garbage_.size()) {
+        access_.copy_from_host(static_cast<std::byte *>(memory) + begin, garbage_.data(),
+                               std::min<uint64_t>(garbage_.size(), bytes - begin));
+    }
+}
+
+// From inputs as they were, with garbage in outputs and workspace: nothing of another config's results is left there.
+std::string RepeatedCall::run_over(Attempt &attempt, std::byte garbage, size_t runs) {
+    put_back();
+    for (const Written &one : written_) {
+        if (!one.is_input) {
+            fill(call_.data[one.tensor], one.bytes, garbage);
+        }
+    }
+    return run(attempt, runs, garbage);
 }
 
 void RepeatedCall::flush() {
@@ -183,7 +334,7 @@ void RepeatedCall::flush() {
     }
 }
 
-std::string RepeatedCall::run(Attempt &attempt, size_t runs) {
+std::string RepeatedCall::run(Attempt &attempt, size_t runs, std::optional<std::byte> garbage) {
     opdock_args args = {};
     args.stream = call_.stream;
     std::string reason;
@@ -194,6 +345,9 @@ std::string RepeatedCall::run(Attempt &attempt, size_t runs) {
     Workspace workspace(attempt, args);
     if (workspace.provide(&reason) != OPDOCK_OK) {
         return reason;
+    }
+    if (garbage && workspace.memory() != nullptr) {
+        fill(workspace.memory(), attempt.workspace_size, *garbage);
     }
     const opdock_call call{
         OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),           0, call_.data, call_.stream, workspace.memory(),

@@ -39,12 +39,18 @@ class RepeatedCall {
     // Ready to run with this config; null: as the implementation chooses without tuning.
     Ready prepare(const TuneConfig *config);
 
-    // One run that finds garbage in its outputs. Empty, or why it failed.
-    std::string run_once(Attempt &attempt);
-    // Everything that was written.
-    std::vector<std::vector<std::byte>> results();
-    // Where what was written differs by more than rounding does; empty when it does not.
-    std::string compare(const std::vector<std::vector<std::byte>> &expected);
+    // What this one computes is what the others have to. Empty, or why it cannot be: it failed, or computes something
+    // else each time.
+    std::string learn(Attempt &attempt);
+    struct Verdict {
+        std::string refused; // why it did not run
+        std::string wrong;   // where what it wrote differs by more than rounding does
+        bool is_right() const { return refused.empty() && wrong.empty(); }
+    };
+    // Runs it from fresh inputs over one kind of garbage and over another, and then so many times in a row where the
+    // call writes no input. Throws Error(OPDOCK_FAILED) when it changed what the op only reads, which nobody can put
+    // back.
+    Verdict check(Attempt &attempt, size_t runs);
 
     // How many runs make a sample that is long enough to time. Throws what fails, like sample().
     size_t runs_of(Attempt &attempt);
@@ -62,13 +68,35 @@ class RepeatedCall {
         bool is_input; // has to be put back before each run
     };
 
+    // A tensor that the call only reads: too much to be kept, so that only a digest tells whether it was changed.
+    struct Read {
+        uint32_t tensor;
+        uint64_t bytes;
+        bool on_host;
+        uint64_t digest;
+    };
+    // Elements that the config in force does not write: bytes from begin to end.
+    struct Gap {
+        size_t begin;
+        size_t end;
+    };
+
     void find_written();
+    void find_read();
+    uint64_t digest_of(const Read &read) const;
+    void check_read(const Attempt &attempt) const;
+    std::vector<std::vector<std::byte>> results() const;
+    void find_gaps(const std::vector<std::vector<std::byte>> &one, const std::vector<std::vector<std::byte>> &other);
+    std::string take_gaps(size_t written, std::vector<std::byte> &found, std::byte garbage) const;
+    std::string compare(std::byte garbage) const;
     bool is_overwritten(uint32_t input) const;
     bool is_written_input(const void *data) const;
     std::string name_of(uint32_t tensor) const;
-    void put_back(bool with_garbage);
+    void put_back();
+    void fill(void *memory, uint64_t bytes, std::byte garbage);
+    std::string run_over(Attempt &attempt, std::byte garbage, size_t runs);
     void flush();
-    std::string run(Attempt &attempt, size_t runs);
+    std::string run(Attempt &attempt, size_t runs, std::optional<std::byte> garbage);
 
     Host &host_;
     Deployment &deployment_;
@@ -79,6 +107,10 @@ class RepeatedCall {
     DeviceEvent end_;
     std::vector<Written> written_;
     std::vector<std::optional<DeviceMemory>> kept_; // of `written_`: what an input held
+    std::vector<Read> read_;
+    std::vector<std::vector<std::byte>> expected_; // of `written_`, with zeros in the gaps
+    std::vector<std::vector<Gap>> gaps_;           // likewise
+    bool writes_inputs_ = false;
     std::vector<std::byte> garbage_;
     std::optional<DeviceMemory> flushed_;
     uint64_t flush_bytes_ = 0;

@@ -43,8 +43,8 @@ struct Runner {
     std::vector<double> samples;
 
     bool is_timed() const { return timed.outcome == TimedConfig::Outcome::timed; }
-    void fail(std::string reason) {
-        timed.outcome = TimedConfig::Outcome::refused;
+    void fail(TimedConfig::Outcome outcome, std::string reason) {
+        timed.outcome = outcome;
         timed.reason = std::move(reason);
         samples.clear();
     }
@@ -85,13 +85,12 @@ class Search {
     void start(TuneResult &result, const TuneTask &task) {
         RepeatedCall::Ready first = call_.prepare(nullptr);
         if (first.refused.empty()) {
-            first.refused = call_.run_once(*first.attempt);
+            first.refused = call_.learn(*first.attempt);
         }
         if (!first.refused.empty()) {
             throw Error(OPDOCK_UNSUPPORTED,
                         fmt::format("the call does not run with the config in force: {}", first.refused));
         }
-        expected_ = call_.results();
         result.before_source = first.attempt->chosen.source;
         std::vector<TuneConfig> configs = task.candidates;
         std::erase(configs, first.attempt->chosen.config);
@@ -120,15 +119,15 @@ class Search {
     // Into the race, if it runs and computes what it has to.
     void admit(const TuneConfig &config) {
         RepeatedCall::Ready ready = call_.prepare(&config);
-        std::string refused = std::move(ready.refused);
-        if (refused.empty()) {
-            refused = call_.run_once(*ready.attempt);
+        RepeatedCall::Verdict verdict{std::move(ready.refused), {}};
+        if (verdict.is_right()) {
+            verdict = call_.check(*ready.attempt, 1);
         }
-        if (!refused.empty()) {
-            return drop(config, TimedConfig::Outcome::refused, std::move(refused));
+        if (!verdict.refused.empty()) {
+            return drop(config, TimedConfig::Outcome::refused, std::move(verdict.refused));
         }
-        if (std::string difference = call_.compare(expected_); !difference.empty()) {
-            return drop(config, TimedConfig::Outcome::wrong, std::move(difference));
+        if (!verdict.wrong.empty()) {
+            return drop(config, TimedConfig::Outcome::wrong, std::move(verdict.wrong));
         }
         auto runner = std::make_unique<Runner>();
         runner->timed.config = config;
@@ -154,7 +153,7 @@ class Search {
             if (&runner == runners_.front().get()) {
                 throw;
             }
-            runner.fail(error.what());
+            runner.fail(TimedConfig::Outcome::refused, error.what());
         }
     }
 
@@ -193,41 +192,72 @@ class Search {
         }
     }
 
-    // The fastest against the one in force, interleaved; it has to win clearly.
-    void finish(TuneResult &result) {
-        Runner &before = *runners_.front();
-        Runner *best = &before;
+    Runner &fastest() {
+        Runner *best = runners_.front().get();
         for (const auto &runner : runners_) {
             if (!runner->samples.empty() && median_of(runner->samples) < median_of(best->samples)) {
                 best = runner.get();
             }
         }
-        if (best != &before) {
-            std::vector<double> of_before;
-            std::vector<double> of_best;
-            size_t rounds_won = 0;
-            for (size_t round = 0; round < final_rounds; ++round) {
-                of_before.push_back(call_.sample(*before.attempt, before.runs));
-                try {
-                    of_best.push_back(call_.sample(*best->attempt, best->runs));
-                    rounds_won += of_best.back() < of_before.back() ? 1 : 0;
-                } catch (const Error &error) {
-                    best->fail(error.what());
-                    break;
-                }
-                done_ += 2;
-                if (options_.progress && !stopped_) {
-                    stopped_ = !options_.progress({done_, std::max(total_, done_), seconds(), options_.budget});
-                }
+        return *best;
+    }
+
+    // The one against the config in force, interleaved; it has to win clearly.
+    bool wins(Runner &one) {
+        Runner &before = *runners_.front();
+        std::vector<double> of_before;
+        std::vector<double> of_one;
+        size_t rounds_won = 0;
+        for (size_t round = 0; round < final_rounds; ++round) {
+            of_before.push_back(call_.sample(*before.attempt, before.runs));
+            try {
+                of_one.push_back(call_.sample(*one.attempt, one.runs));
+            } catch (const Error &error) {
+                one.fail(TimedConfig::Outcome::refused, error.what());
+                break;
             }
-            before.samples = std::move(of_before);
-            if (best->is_timed()) {
-                best->samples = std::move(of_best);
+            rounds_won += of_one.back() < of_before.back() ? 1 : 0;
+            done_ += 2;
+            if (options_.progress && !stopped_) {
+                stopped_ = !options_.progress({done_, std::max(total_, done_), seconds(), options_.budget});
             }
-            const bool wins = best->is_timed() && rounds_won >= needed_rounds &&
-                              median_of(best->samples) < (1 - needed_gain) * median_of(before.samples);
-            best = wins ? best : &before;
         }
+        before.samples = std::move(of_before);
+        if (!one.is_timed()) {
+            return false;
+        }
+        one.samples = std::move(of_one);
+        return rounds_won >= needed_rounds && median_of(one.samples) < (1 - needed_gain) * median_of(before.samples);
+    }
+
+    // Once more, after the many runs that timed it: some are right the first time only.
+    void check_again(Runner &runner) {
+        RepeatedCall::Verdict verdict = call_.check(*runner.attempt, runner.runs);
+        if (!verdict.refused.empty()) {
+            runner.fail(TimedConfig::Outcome::refused, std::move(verdict.refused));
+        } else if (!verdict.wrong.empty()) {
+            runner.fail(TimedConfig::Outcome::wrong, std::move(verdict.wrong));
+        }
+    }
+
+    // Of those that win and are still right the fastest.
+    Runner &winner() {
+        Runner &before = *runners_.front();
+        for (Runner *best = &fastest(); best != &before; best = &fastest()) {
+            const bool is_faster = wins(*best);
+            if (is_faster) {
+                check_again(*best);
+            }
+            if (best->is_timed()) {
+                return is_faster ? *best : before;
+            }
+        }
+        return before;
+    }
+
+    void finish(TuneResult &result) {
+        Runner &before = *runners_.front();
+        Runner *best = &winner();
         for (const auto &runner : runners_) {
             if (!runner->samples.empty()) {
                 runner->timed.median = median_of(runner->samples);
@@ -237,21 +267,23 @@ class Search {
             result.tried.push_back(runner->timed);
         }
         std::move(dropped_.begin(), dropped_.end(), std::back_inserter(result.tried));
+        std::stable_partition(result.tried.begin(), result.tried.end(),
+                              [](const TimedConfig &one) { return one.outcome == TimedConfig::Outcome::timed; });
         result.before = before.timed;
         result.best = best->timed;
         result.is_complete = !cut_ && !stopped_;
-        const std::string failure = call_.run_once(*before.attempt); // what the caller finds in the outputs
+        const RepeatedCall::Verdict last = call_.check(*before.attempt, 1); // what the caller finds in the outputs
         call_.synchronize();
         result.seconds = seconds();
-        if (!failure.empty()) {
-            throw Error(OPDOCK_FAILED, failure);
+        if (!last.is_right()) {
+            throw Error(OPDOCK_FAILED, "after the others ran, the config in force does not compute what it did: " +
+                                           last.refused + last.wrong);
         }
     }
 
     RepeatedCall &call_;
     const TuneOptions &options_;
     const Clock::time_point began_ = Clock::now();
-    std::vector<std::vector<std::byte>> expected_;
     std::vector<std::unique_ptr<Runner>> runners_; // the first is the config in force without tuning
     std::vector<TimedConfig> dropped_;             // those that were never in the race
     size_t done_ = 0;
