@@ -192,6 +192,17 @@ TEST_CASE("tuning finds the fastest that is right, keeps it, and is quick the se
     CHECK(repeated["best"]["config"]["speed"] == 5);
 }
 
+TEST_CASE("a config serves only calls that where allows it for, whatever their key") {
+    const Installed installed(std::string(work_configs) + "    where: speed < 5 || n >= 4000\n");
+    MadeHost host = installed.host();
+    Work work;
+    CHECK(work.tune(host)["best"]["config"]["speed"] == 5);
+    CHECK(work.why(host)["source"] == "database");
+    Work smaller(3000); // of the same bucket
+    CHECK(smaller.why(host)["source"] == "defaults");
+    CHECK(smaller.tune(host)["best"]["config"]["speed"] == 1);
+}
+
 TEST_CASE("what the vendor pinned is not tuned") {
     const Installed installed(std::string(work_configs) + "    pinned: [{key: {n: 4096}, config: {speed: 2}}]\n");
     MadeHost host = installed.host();

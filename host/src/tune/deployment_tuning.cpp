@@ -110,7 +110,8 @@ std::optional<ChosenConfig> DeploymentTuning::look_up(const opdock_problem &prob
         name_of(*plan.space, tuple_text(call.dtypes), plan.space->key.of(tuning_.variables(), call.values));
     const std::lock_guard lock(mutex_);
     const auto found = tuned_.find(name);
-    if (found == tuned_.end()) {
+    // Of another call with this key: `where` may leave out for this one what it allowed for that.
+    if (found == tuned_.end() || !tuning_.is_allowed(*plan.space, found->second.config, call.values)) {
         return {};
     }
     return ChosenConfig{found->second.config, ConfigSource::database,

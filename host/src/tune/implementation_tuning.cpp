@@ -427,6 +427,21 @@ void ImplementationTuning::each_candidate(const ImplementationSection &section, 
     }
 }
 
+// `all`: the variables' values, and room for those of the knobs.
+bool ImplementationTuning::passes(const ImplementationSection &section, const TuneConfig &config,
+                                  std::vector<double> &all) const {
+    std::copy(config.begin(), config.end(), all.end() - static_cast<std::ptrdiff_t>(config.size()));
+    return std::all_of(section.where.begin(), section.where.end(),
+                       [&](const TuneExpression &clause) { return clause.evaluate(all).value_or(0) != 0; });
+}
+
+bool ImplementationTuning::is_allowed(const ImplementationSection &section, const TuneConfig &config,
+                                      std::span<const double> values) const {
+    std::vector<double> all(values.begin(), values.end());
+    all.resize(where_names_.size());
+    return passes(section, config, all);
+}
+
 std::vector<TuneConfig> ImplementationTuning::candidates(const ImplementationSection &section,
                                                          std::span<const double> values) const {
     std::vector<TuneConfig> found;
@@ -434,11 +449,7 @@ std::vector<TuneConfig> ImplementationTuning::candidates(const ImplementationSec
     std::vector<double> all(values.begin(), values.end());
     all.resize(where_names_.size());
     each_candidate(section, [&](const TuneConfig &config) {
-        std::copy(config.begin(), config.end(), all.begin() + static_cast<std::ptrdiff_t>(values.size()));
-        const bool passes = std::all_of(section.where.begin(), section.where.end(), [&](const TuneExpression &clause) {
-            return clause.evaluate(all).value_or(0) != 0;
-        });
-        if (passes && seen.insert(config).second) {
+        if (passes(section, config, all) && seen.insert(config).second) {
             found.push_back(config);
         }
     });

@@ -97,6 +97,9 @@ class ImplementationTuning {
     TuneConfig defaults() const;
     // In the order of the file, each once. `values` are those of variables().
     std::vector<TuneConfig> candidates(const ImplementationSection &section, std::span<const double> values) const;
+    // By the section's `where`.
+    bool is_allowed(const ImplementationSection &section, const TuneConfig &config,
+                    std::span<const double> values) const;
     // By the file's expressions; nothing when one has no value, or one outside the knob's range: *why.
     std::optional<TuneConfig> heuristic(const ImplementationSection &section, std::span<const double> values,
                                         std::string *why) const;
@@ -109,6 +112,7 @@ class ImplementationTuning {
     std::optional<int64_t> value_of(size_t knob, const PlacedValue &value);
     void add_space(const TuneSection &from, ImplementationSection &to);
     void add_where(const TuneSection &from, ImplementationSection &to);
+    bool passes(const ImplementationSection &section, const TuneConfig &config, std::vector<double> &all) const;
     template<class Visit>
     void each_candidate(const ImplementationSection &section, Visit visit) const;
 
