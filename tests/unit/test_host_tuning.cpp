@@ -344,6 +344,15 @@ TEST_CASE("written tensors with gaps are not tuned: the gaps may be another's") 
     CHECK(out == std::vector<float>(16, -1));
 }
 
+TEST_CASE("a call that writes nothing is not tuned: a wrong config would do as well") {
+    const Installed installed(
+        "schema: opdock.tune/1\nops:\n  fixture.work: {key: {}, configs: [{speed: 5, mode: 3}]}\n");
+    MadeHost host = installed.host();
+    Work work(0);
+    CHECK_THROWS_WITH(work.tune(host), doctest::Contains("the call writes nothing"));
+    CHECK(Work().why(host)["source"] == "defaults");
+}
+
 // --- who an entry is about
 // --------------------------------------------------------------------------------------------
 

@@ -236,6 +236,9 @@ void RepeatedCall::find_written() {
             writes_inputs_ = writes_inputs_ || !is_output;
         }
     }
+    if (written_.empty()) {
+        throw Error(OPDOCK_UNSUPPORTED, "the call writes nothing, so that no config can be told from a wrong one");
+    }
 }
 
 // Those with gaps are left out: what lies in between may be another's, who may write it meanwhile.
