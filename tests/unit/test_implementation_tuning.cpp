@@ -164,6 +164,24 @@ TEST_CASE("keys bucket the call, and pinned entries are found by them") {
               .size() == 1);
 }
 
+TEST_CASE("a negative attribute has a key of its own, which a pinned entry may spell") {
+    TuneFile file =
+        file_of("{key: {window: exact, n: log2}, pinned: [{key: {window: -1, n: 3}, config: {block: 8}}]}", "cut");
+    const Acme implementation("cut(input: f32[n], *, window: int = 0) -> (output: f32[n])");
+    const ImplementationTuning tuning(implementation, &file);
+    CHECK(tuning.problems().empty());
+    const ImplementationSection &section = tuning.sections().at(0);
+    const auto key = [&](double window) {
+        std::vector<double> values(tuning.variables().names().size());
+        values[*tuning.variables().find("window")] = window;
+        return section.key.of(tuning.variables(), values);
+    };
+    CHECK(key(-1) == "window=-1 n=0");
+    CHECK(key(0) == "window=0 n=0");
+    CHECK(key(0x1p63) == "window=9007199254740992 n=0");
+    CHECK(section.pinned.contains("window=-1 n=4"));
+}
+
 TEST_CASE("heuristics are computed from the call and stay within the range") {
     const Tuned tuned("{heuristics: {block: n / 3, vector: 'rows > 4 ? 2 : 4'}}");
     REQUIRE(tuned.problems().empty());

@@ -122,14 +122,15 @@ std::string TuneKey::of(const TuneVariables &variables, std::span<const double> 
     std::string text;
     for (const Part &part : parts_) {
         text += fmt::format("{}{}={}", text.empty() ? "" : " ", variables.names()[part.variable],
-                            part.bucket.of(static_cast<int64_t>(values[part.variable])));
+                            part.bucket.of(static_cast<int64_t>(std::clamp(values[part.variable], -0x1p53, 0x1p53))));
     }
     return text;
 }
 
 std::optional<std::string> TuneKey::of(const TuneVariables &variables, const TuneSection::Pinned &pinned,
                                        std::vector<TuneProblem> &problems) const {
-    std::vector<double> values(variables.names().size(), -1);
+    std::vector<double> values(variables.names().size());
+    std::vector<bool> given(values.size());
     for (const NamedValue &value : pinned.key) {
         const std::optional<size_t> variable = variables.find(value.name.text);
         const bool in_key = variable && std::any_of(parts_.begin(), parts_.end(),
@@ -139,14 +140,15 @@ std::optional<std::string> TuneKey::of(const TuneVariables &variables, const Tun
                                                                  quote(value.name.text), text(variables))});
             return {};
         }
-        if (value.value.value < 0) {
+        if (value.value.value < 0 && !variables.may_be_negative(*variable)) {
             add_problem(problems, {value.value.place, fmt::format("{} is negative", quote(value.name.text))});
             return {};
         }
         values[*variable] = static_cast<double>(value.value.value);
+        given[*variable] = true;
     }
     for (const Part &part : parts_) {
-        if (values[part.variable] < 0) {
+        if (!given[part.variable]) {
             add_problem(problems,
                         {pinned.place, fmt::format("the key lacks {}; the key of this section is {}",
                                                    quote(variables.names()[part.variable]), text(variables))});

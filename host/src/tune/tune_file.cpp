@@ -307,7 +307,10 @@ void add_problem(std::vector<TuneProblem> &problems, TuneProblem problem) {
 }
 
 int64_t Bucket::of(int64_t value) const {
-    value = std::clamp(value, int64_t{0}, int64_t{1} << 53);
+    value = std::min(value, int64_t{1} << 53);
+    if (value < 0) { // of an attribute: -1 is often "none", which is no size
+        return value;
+    }
     switch (kind) {
     case Kind::log2:
         return value <= 1 ? value : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(value)));

@@ -103,7 +103,10 @@ TuneVariables::TuneVariables(const Signature &form) : form_(form) {
     for (size_t i = 0; i < form.attributes.size(); ++i) {
         if (is_number(form.attributes[i]) && !find(form.attributes[i].name)) {
             attributes_.push_back(i);
-            add(form.attributes[i].name, form.attributes[i].type == OPDOCK_VALUE_FLOAT ? Kind::real : Kind::whole);
+            const uint32_t type = form.attributes[i].type;
+            add(form.attributes[i].name, type == OPDOCK_VALUE_FLOAT ? Kind::real
+                                         : type == OPDOCK_VALUE_INT ? Kind::integer
+                                                                    : Kind::whole);
         }
     }
     for (const std::string &variable : form.dtype_variables) {

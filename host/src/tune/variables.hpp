@@ -32,13 +32,14 @@ class TuneVariables {
     // otherwise.
     size_t n_dims() const { return n_dims_; }
     bool is_whole(size_t variable) const { return kinds_[variable] != Kind::real; } // never a fraction
+    bool may_be_negative(size_t variable) const { return kinds_[variable] >= Kind::integer; }
 
     // One value for each name. `dtypes` are those of the form's variables; unbound ones count 0 bytes.
     std::vector<double> values(const opdock_problem &problem, std::span<const uint32_t> dtypes,
                                const opdock_device_properties &device) const;
 
   private:
-    enum class Kind { whole, real };
+    enum class Kind { whole, integer, real };
 
     void add(std::string name, Kind kind);
 
