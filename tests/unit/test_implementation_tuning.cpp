@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -195,6 +196,20 @@ TEST_CASE("heuristics are computed from the call and stay within the range") {
     CHECK(why.empty());
     CHECK(chosen(1'000'000, 1) == "none");
     CHECK(why == "the expression of knob 'block' is 333333.3333333333, outside its range 1 to 1024");
+}
+
+TEST_CASE("a heuristic stays within a range that ends where doubles skip integers") {
+    TuneFile file = file_of("{heuristics: {block: n}}", "cut");
+    Acme implementation("cut(input: f32[n]) -> (output: f32[n])");
+    implementation.knobs[0].minimum = (int64_t{1} << 53) + 1;
+    implementation.knobs[0].maximum = std::numeric_limits<int64_t>::max();
+    const ImplementationTuning tuning(implementation, &file);
+    std::string why;
+    for (const double n : {0x1p53, 0x1p63}) {
+        std::vector<double> values(tuning.variables().names().size());
+        values[*tuning.variables().find("n")] = n;
+        CHECK_FALSE(tuning.heuristic(tuning.sections().at(0), values, &why));
+    }
 }
 
 TEST_CASE("the space is named by knobs, key and candidates, and by nothing else") {

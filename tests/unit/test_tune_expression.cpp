@@ -32,6 +32,8 @@ TEST_CASE("tune expressions compute what their functions say") {
     CHECK(value("min(1024, next_pow2(n))", 33) == 64);
     CHECK(value("next_pow2(n)", 64) == 64);
     CHECK(value("next_pow2(n)", 0) == 1);
+    CHECK(value("next_pow2(0 / 0)") == -1); // no value
+    CHECK(value("prev_pow2(0 / 0)") == -1);
     CHECK(value("prev_pow2(n)", 63) == 32);
     CHECK(value("prev_pow2(n)", 1) == 1);
     CHECK(value("ceil_div(n, 8)", 17) == 3);

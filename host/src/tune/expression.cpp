@@ -18,13 +18,17 @@ namespace {
 constexpr double largest = 9007199254740992; // 2^53: beyond it doubles skip integers
 
 double next_pow2(double x) {
-    return x <= 1        ? 1
+    return std::isnan(x) ? x
+           : x <= 1      ? 1
            : x > largest ? HUGE_VAL
                          : static_cast<double>(std::bit_ceil(static_cast<uint64_t>(std::ceil(x))));
 }
 
 double prev_pow2(double x) {
-    return x < 2 ? 1 : x > largest ? HUGE_VAL : static_cast<double>(std::bit_floor(static_cast<uint64_t>(x)));
+    return std::isnan(x) ? x
+           : x < 2       ? 1
+           : x > largest ? HUGE_VAL
+                         : static_cast<double>(std::bit_floor(static_cast<uint64_t>(x)));
 }
 
 double ceil_div(double a, double b) {

@@ -51,6 +51,12 @@ std::optional<std::vector<uint32_t>> parse_tuple(const PlacedText &text, size_t 
     return tuple;
 }
 
+// Nothing for what has no 64 bits. As integers, because a range may end where doubles skip some.
+std::optional<int64_t> rounded_down(double value) {
+    const double whole = std::floor(value);
+    return whole >= -0x1p63 && whole < 0x1p63 ? std::optional(static_cast<int64_t>(whole)) : std::nullopt;
+}
+
 } // namespace
 
 std::string value_text(const Knob &knob, int64_t value) {
@@ -464,13 +470,13 @@ std::optional<TuneConfig> ImplementationTuning::heuristic(const ImplementationSe
     for (const auto &[which, expression] : section.heuristics) {
         const Knob &knob = implementation_.knobs[which];
         const std::optional<double> value = expression.evaluate(values);
-        if (!value || std::floor(*value) < static_cast<double>(knob.minimum) ||
-            std::floor(*value) > static_cast<double>(knob.maximum)) {
+        const std::optional<int64_t> whole = value ? rounded_down(*value) : std::nullopt;
+        if (!whole || *whole < knob.minimum || *whole > knob.maximum) {
             *why = fmt::format("the expression of knob '{}' is {}, outside its range {} to {}", knob.name,
                                value ? fmt::format("{}", *value) : "no number", knob.minimum, knob.maximum);
             return {};
         }
-        config[which] = static_cast<int64_t>(std::floor(*value));
+        config[which] = *whole;
     }
     return config;
 }
