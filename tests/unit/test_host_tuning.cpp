@@ -470,6 +470,28 @@ TEST_CASE("results travel: exported, imported elsewhere, or shipped as pins") {
     CHECK(work.why(host)["config"]["speed"] == 5);
 }
 
+TEST_CASE("what is known of calls without an optional input is exported and imported, for them alone") {
+    constexpr const char *configs = R"(schema: opdock.tune/1
+ops:
+  fixture.pair:
+    - {dtypes: ['f32,-'], configs: [{fault: 1}]}
+    - {dtypes: ['f32,f16'], configs: [{fault: 1}]}
+)";
+    const Installed here(configs, "traps");
+    CHECK(here.host()->import_tuning(R"(schema: opdock.tune/1
+ops:
+  fixture.pair:
+    - {dtypes: ['f32,-'], key: {n: log2}, pinned: [{key: {n: 8}, config: {fault: 1}}]}
+)",
+                                     "results.yaml") == 1);
+    const std::string yaml = here.host()->export_tuning(nullptr, nullptr);
+    CHECK(contains(yaml, "dtypes: ['f32,-']\n"));
+    CHECK(yaml.find("pinned:") == yaml.rfind("pinned:"));
+    const Installed there(configs, "traps");
+    CHECK(there.host()->import_tuning(yaml, "export.yaml") == 1);
+    CHECK(there.host()->export_tuning(nullptr, nullptr) == yaml);
+}
+
 // --- online
 // -----------------------------------------------------------------------------------------------------------
 

@@ -381,7 +381,11 @@ std::string Host::export_tuning(const char *op, const char *impl_id) const {
     TuneFile file;
     each_tuning(op, impl_id, [&](const DeploymentTuning &tuning) {
         const ImplementationTuning &known = tuning.implementation();
+        std::set<std::string> exported; // sections may have the same space, for different dtypes
         for (const ImplementationSection &space : known.sections()) {
+            if (!exported.insert(space.space).second) {
+                continue;
+            }
             std::map<std::string, TuneSection> sections; // by dtypes
             for (const TuneEntry &entry : tuning.entries()) {
                 if (entry.space != space.space) {
@@ -393,7 +397,7 @@ std::string Host::export_tuning(const char *op, const char *impl_id) const {
                     section.op.text = tuning.identity().op;
                     section.implementations = {{tuning.identity().impl_id, {}}};
                     section.devices = {{tuning.identity().device, {}}};
-                    if (!entry.dtypes.empty() && entry.dtypes.find('-') == std::string::npos) {
+                    if (!entry.dtypes.empty()) {
                         section.dtypes = {{entry.dtypes, {}}};
                     }
                     section.has_key = true;

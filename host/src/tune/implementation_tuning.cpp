@@ -32,7 +32,7 @@ std::optional<std::vector<uint32_t>> parse_tuple(const PlacedText &text, size_t 
     for (size_t begin = 0; begin <= text.text.size();) {
         const size_t end = std::min(text.text.find(',', begin), text.text.size());
         const std::string_view name = trimmed(std::string_view(text.text).substr(begin, end - begin));
-        const std::optional<uint32_t> dtype = parse_dtype(name);
+        const std::optional<uint32_t> dtype = name == "-" ? 0 : parse_dtype(name);
         if (!dtype) {
             add_problem(problems, {text.place, quote(name) + " is no dtype; expected " OPDOCK_DTYPE_NAMES});
             return {};
