@@ -185,6 +185,26 @@ TEST_CASE("merging joins what is for the same, and the later pins win") {
     REQUIRE(merged.sections[1].pinned.size() == 2);
     CHECK(spelled(merged.sections[1].pinned[1].config) == "block=3");
 
+    const TuneFile bucketed =
+        merge_tune_files({parse(section("pinned: [{key: {n: 4000, rows: 2}, config: {block: 1}}]")),
+                          parse(section("pinned: [{key: {rows: 2, n: 4096}, config: {block: 2}}]"))});
+    REQUIRE(bucketed.sections.size() == 1);
+    REQUIRE(bucketed.sections[0].pinned.size() == 1); // both are for n=4096 rows=2, and of two the first would count
+    CHECK(spelled(bucketed.sections[0].pinned[0].config) == "block=2");
+
+    const TuneFile results = parse(section("{devices: A, pinned: [{key: {n: 1}, config: {block: 9}}]}"));
+    const TuneFile pins = parse(section("{configs: [{block: 1}], pinned: [{key: {n: 1}, config: {block: 1}}]}"));
+    const TuneFile ordered = merge_tune_files({pins, results});
+    REQUIRE(ordered.sections.size() == 2); // the first section that pins a call counts
+    CHECK(spelled(ordered.sections[0].pinned.at(0).config) == "block=9");
+    CHECK(spelled(ordered.sections[1].pinned.at(0).config) == "block=1");
+    const TuneFile back = merge_tune_files({results, pins});
+    REQUIRE(back.sections.size() == 3);
+    CHECK(spelled(back.sections[0].pinned.at(0).config) == "block=1");
+    CHECK(back.sections[0].configs.empty());
+    CHECK(back.sections[2].pinned.empty());
+    CHECK(back.sections[2].configs.size() == 1);
+
     const TuneFile other = parse(section("configs: [{block: 2}]"));
     const Error error = thrown_by([&] { merge_tune_files({vendor, other}); });
     CHECK(error.status() == OPDOCK_INVALID_TUNE_FILE);

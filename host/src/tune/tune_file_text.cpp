@@ -1,5 +1,6 @@
 // Tune files written, and merged: two sections say the same when they are written the same.
 #include <algorithm>
+#include <map>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -144,11 +145,22 @@ bool only_pins(const TuneSection &section) {
     return section.configs.empty() && section.product.empty() && section.where.empty() && section.heuristics.empty();
 }
 
+// The same for two entries of one section that are for the same calls, however they spell it.
+std::map<std::string_view, int64_t> key_of(const TuneSection &section, const TuneSection::Pinned &pinned) {
+    std::map<std::string_view, int64_t> key;
+    for (const NamedValue &value : pinned.key) {
+        const auto part = std::find_if(section.key.begin(), section.key.end(),
+                                       [&](const auto &one) { return one.first.text == value.name.text; });
+        const Bucket bucket = part != section.key.end() ? part->second : Bucket{Bucket::Kind::log2, 1};
+        key[value.name.text] = bucket.of(value.value.value);
+    }
+    return key;
+}
+
 void join_pinned(TuneSection &into, const TuneSection &from) {
     for (const TuneSection::Pinned &pinned : from.pinned) {
-        const std::string key = print_values(pinned.key);
         const auto known = std::find_if(into.pinned.begin(), into.pinned.end(),
-                                        [&](const auto &one) { return print_values(one.key) == key; });
+                                        [&](const auto &one) { return key_of(into, one) == key_of(from, pinned); });
         if (known != into.pinned.end()) {
             *known = pinned;
         } else {
@@ -156,6 +168,75 @@ void join_pinned(TuneSection &into, const TuneSection &from) {
         }
     }
 }
+
+TuneSection pins_of(TuneSection section) {
+    section.configs.clear();
+    section.product.clear();
+    section.where.clear();
+    section.heuristics.clear();
+    return section;
+}
+
+class Merger {
+  public:
+    void add(const TuneFile &file) {
+        earlier_ = merged_.sections.size(); // sections of one file stand beside each other
+        for (const TuneSection &section : file.sections) {
+            add(file, section);
+        }
+        while (!in_front_.empty()) {
+            const auto place =
+                std::find_if(merged_.sections.begin(), merged_.sections.end(),
+                             [&](const TuneSection &known) { return known.op.text == in_front_.back().op.text; });
+            merged_.sections.insert(place, std::move(in_front_.back()));
+            in_front_.pop_back();
+        }
+    }
+    TuneFile take() { return std::move(merged_); }
+
+  private:
+    void add(const TuneFile &file, const TuneSection &section) {
+        const auto begin = merged_.sections.begin();
+        const auto end = begin + static_cast<std::ptrdiff_t>(earlier_);
+        const auto same =
+            std::find_if(begin, end, [&](const TuneSection &known) { return same_but_pinned(known, section); });
+        const auto pinning = std::find_if(begin, end, [&](const TuneSection &known) {
+            return known.op.text == section.op.text && !known.pinned.empty();
+        });
+        if (same != end && same <= pinning) {
+            return join_pinned(*same, section);
+        }
+        if (same == end) {
+            refuse_rival(file, section);
+        }
+        // The first section that pins a call counts, and the later file is to win.
+        TuneSection rest = section;
+        if (pinning != end && !section.pinned.empty()) {
+            in_front_.push_back(pins_of(section));
+            rest.pinned.clear();
+        }
+        if (same == end && (section.pinned.size() == rest.pinned.size() || !only_pins(rest))) {
+            merged_.sections.push_back(std::move(rest));
+        }
+    }
+
+    void refuse_rival(const TuneFile &file, const TuneSection &section) const {
+        const auto end = merged_.sections.begin() + static_cast<std::ptrdiff_t>(earlier_);
+        const auto rival = std::find_if(merged_.sections.begin(), end, [&](const TuneSection &known) {
+            return is_for_same(known, section) && !only_pins(known) && !only_pins(section);
+        });
+        if (rival != end) {
+            throw Error(OPDOCK_INVALID_TUNE_FILE,
+                        text_of(file, {section.place, fmt::format("op '{}': an earlier file has other configs, "
+                                                                  "heuristics or another key for the same; keep one",
+                                                                  section.op.text)}));
+        }
+    }
+
+    TuneFile merged_;
+    size_t earlier_ = 0;                // sections, of the files before this one
+    std::vector<TuneSection> in_front_; // of those of their ops
+};
 
 } // namespace
 
@@ -178,31 +259,11 @@ std::string print_tune_file(const TuneFile &file) {
 }
 
 TuneFile merge_tune_files(const std::vector<TuneFile> &files) {
-    TuneFile merged;
+    Merger merger;
     for (const TuneFile &file : files) {
-        const size_t before = merged.sections.size(); // sections of one file stand beside each other
-        for (const TuneSection &section : file.sections) {
-            const auto end = merged.sections.begin() + static_cast<std::ptrdiff_t>(before);
-            const auto same = std::find_if(merged.sections.begin(), end,
-                                           [&](const TuneSection &known) { return same_but_pinned(known, section); });
-            if (same != end) {
-                join_pinned(*same, section);
-                continue;
-            }
-            const auto rival = std::find_if(merged.sections.begin(), end, [&](const TuneSection &known) {
-                return is_for_same(known, section) && !only_pins(known) && !only_pins(section);
-            });
-            if (rival != end) {
-                throw Error(
-                    OPDOCK_INVALID_TUNE_FILE,
-                    text_of(file, {section.place, fmt::format("op '{}': an earlier file has other configs, "
-                                                              "heuristics or another key for the same; keep one",
-                                                              section.op.text)}));
-            }
-            merged.sections.push_back(section);
-        }
+        merger.add(file);
     }
-    return merged;
+    return merger.take();
 }
 
 } // namespace opdock::core
