@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <spdlog/fmt/fmt.h>
 
 #include "opdock/opdock.h"
 #include "temporary_directory.hpp"
@@ -173,6 +174,29 @@ TEST_CASE("a product that explodes is left out") {
     REQUIRE(file.problems.size() == 1);
     CHECK(file.problems[0].message == "the product comes to more than 65536 configs");
     CHECK(file.sections[0].product.empty());
+}
+
+TEST_CASE("what is long is written so that it can be read again, or not at all") {
+    std::string values;
+    for (int i = 0; i < 9000; ++i) {
+        values += fmt::format("        - {}\n", 100 + i);
+    }
+    const TuneFile file = parse("schema: opdock.tune/1\nops:\n  scale:\n    product:\n      block:\n" + values);
+    REQUIRE(file.sections.at(0).product.at(0).second.size() == 9000);
+    const TuneFile again = parse(print_readable_tune_file(file));
+    REQUIRE(again.sections.at(0).product.size() == 1);
+    CHECK(again.sections[0].product[0].second.size() == 9000);
+
+    std::string gems = "scale:\n- gen: true\n  a: [";
+    for (int i = 0; i < 200; ++i) {
+        gems += fmt::format("{}{}", i == 0 ? "" : ", ", i);
+    }
+    gems += "]\n  param_map: {META: {A: a}, num_warps: a}\n";
+    const TuneFile generated = parse(gems);
+    CHECK(generated.sections.at(0).configs.size() == 40'000);
+    CHECK(opdock::test::message_of([&] {
+              (void)print_readable_tune_file(generated);
+          }).find("more than a tune file may hold") != std::string::npos);
 }
 
 TEST_CASE("merging joins what is for the same, and the later pins win") {

@@ -387,7 +387,7 @@ opdock_status opdock_tune_merge(const char *const *texts, const char *const *nam
                 problems += text_of(files.back(), problem) + "\n";
             }
         }
-        *yaml = copy_text(opdock::core::print_tune_file(opdock::core::merge_tune_files(files)));
+        *yaml = copy_text(opdock::core::print_readable_tune_file(opdock::core::merge_tune_files(files)));
         *warnings = problems.empty() ? nullptr : copy_text(problems);
     });
 }

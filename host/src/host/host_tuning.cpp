@@ -415,7 +415,7 @@ std::string Host::export_tuning(const char *op, const char *impl_id) const {
             }
         }
     });
-    return print_tune_file(file);
+    return print_readable_tune_file(file);
 }
 
 namespace {

@@ -108,6 +108,8 @@ std::string text_of(const TuneFile &file, const TuneProblem &problem);
 
 // In our grammar, whatever it was read from.
 std::string print_tune_file(const TuneFile &file);
+// The same, for others to read. Throws Error(OPDOCK_INVALID_TUNE_FILE) when it comes to more than a tune file may hold.
+std::string print_readable_tune_file(const TuneFile &file);
 
 // Sections of all files, those for the same joined: the pinned entries of later files win. Throws Error when two files
 // differ in anything but pinned entries.

@@ -40,20 +40,37 @@ std::string print_value(const PlacedValue &value) {
     return value.word.empty() ? std::to_string(value.value) : yaml_text(value.word);
 }
 
-std::string print_values(const NamedValues &values) {
-    std::string text;
-    for (const NamedValue &value : values) {
-        text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", yaml_text(value.name.text), print_value(value.value));
+// With commas in between, and in lines that are not too long to be read.
+class Listed {
+  public:
+    void add(const std::string &part) {
+        constexpr size_t widest = 1000;
+        const bool breaks = text_.size() - line_ + part.size() > widest;
+        text_ += text_.empty() ? "" : breaks ? ",\n            " : ", ";
+        line_ = breaks ? text_.size() : line_;
+        text_ += part;
     }
-    return "{" + text + "}";
+    const std::string &text() const { return text_; }
+
+  private:
+    std::string text_;
+    size_t line_ = 0; // where the last one begins
+};
+
+std::string print_values(const NamedValues &values) {
+    Listed list;
+    for (const NamedValue &value : values) {
+        list.add(yaml_text(value.name.text) + ": " + print_value(value.value));
+    }
+    return "{" + list.text() + "}";
 }
 
 std::string print_texts(const std::vector<PlacedText> &texts) {
-    std::string text;
+    Listed list;
     for (const PlacedText &one : texts) {
-        text += (text.empty() ? "" : ", ") + yaml_text(one.text);
+        list.add(yaml_text(one.text));
     }
-    return "[" + text + "]";
+    return "[" + list.text() + "]";
 }
 
 void print_section(const TuneSection &section, std::string &into) {
@@ -69,11 +86,11 @@ void print_section(const TuneSection &section, std::string &into) {
         }
     }
     if (section.has_key) {
-        std::string key;
+        Listed key;
         for (const auto &[name, bucket] : section.key) {
-            key += fmt::format("{}{}: {}", key.empty() ? "" : ", ", yaml_text(name.text), bucket.text());
+            key.add(yaml_text(name.text) + ": " + bucket.text());
         }
-        line(0, "key: {" + key + "}");
+        line(0, "key: {" + key.text() + "}");
     }
     if (!section.assumed.empty()) {
         line(0, "assume: " + print_values(section.assumed));
@@ -87,11 +104,11 @@ void print_section(const TuneSection &section, std::string &into) {
     if (!section.product.empty()) {
         line(0, "product:");
         for (const auto &[name, values] : section.product) {
-            std::string list;
+            Listed list;
             for (const PlacedValue &value : values) {
-                list += (list.empty() ? "" : ", ") + print_value(value);
+                list.add(print_value(value));
             }
-            line(2, fmt::format("{}: [{}]", yaml_text(name.text), list));
+            line(2, fmt::format("{}: [{}]", yaml_text(name.text), list.text()));
         }
     }
     if (!section.where.empty()) {
@@ -254,6 +271,20 @@ std::string print_tune_file(const TuneFile &file) {
                 print_section(section, text);
             }
         }
+    }
+    return text;
+}
+
+std::string print_readable_tune_file(const TuneFile &file) {
+    std::string text = print_tune_file(file);
+    constexpr const char *remedy = "what is to be written is more than a tune file may hold; make two of it";
+    try {
+        const TuneFile again = parse_tune_file(text, "result");
+        if (!again.problems.empty()) {
+            throw Error(OPDOCK_INVALID_TUNE_FILE, text_of(again, again.problems.front()));
+        }
+    } catch (const Error &error) {
+        throw Error(OPDOCK_INVALID_TUNE_FILE, fmt::format("{} ({})", remedy, error.what()));
     }
     return text;
 }
