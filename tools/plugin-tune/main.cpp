@@ -50,6 +50,17 @@ bool has_rivals(const json &shape) {
     return std::count_if(tried.begin(), tried.end(), [](const json &run) { return run.at("outcome") == "timed"; }) > 1;
 }
 
+// What was measured is printed already, so that the fault is for stderr alone.
+bool draws(const Request &request, const std::string &gnuplot, const json &document) {
+    try {
+        plot(request, gnuplot, document);
+        return true;
+    } catch (const std::exception &error) {
+        std::cerr << "plugin-tune: " << cli::printable(error.what()) << '\n';
+        return false;
+    }
+}
+
 int exit_code_of(const json &document, int signal) {
     if (signal != 0) {
         return 128 + signal;
@@ -88,8 +99,8 @@ int tune(const Request &request) {
     } else {
         std::cout << render_report(document, cli::page_of_stdout());
     }
-    if (!request.plot.empty()) {
-        plot(request, gnuplot, document);
+    if (!request.plot.empty() && !draws(request, gnuplot, document)) {
+        return interrupts.signal() != 0 ? 128 + interrupts.signal() : cli::exit_absent;
     }
     return exit_code_of(document, interrupts.signal());
 }

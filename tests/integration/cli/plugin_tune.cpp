@@ -281,6 +281,17 @@ TEST_CASE("a plot needs gnuplot, and is said to before anything is measured") {
     check_error(tune.run(rmsnorm_and({"--plot", drawing})), 1, "--force overwrites it");
 }
 
+TEST_CASE("a drawing that fails leaves one JSON document, of what was measured") {
+    Tuned tune(two_configs);
+    const auto gnuplot = tune.file("gnuplot", "#!/bin/sh\nexit 3\n");
+    std::filesystem::permissions(gnuplot, std::filesystem::perms::owner_all);
+    tune.tool().with("PATH", gnuplot.parent_path().string());
+    const Finished finished = tune.run(rmsnorm_and({"--plot", tune.path("gain.svg"), "--json"}));
+    check_error(finished, 1, "gnuplot failed");
+    CHECK(json::parse(finished.out)["shapes"][0]["outcome"] == "tuned");
+    CHECK_FALSE(std::filesystem::exists(tune.path("gain.svg")));
+}
+
 TEST_CASE("wrong usage of plugin-tune exits with 2, an absent op or implementation with 1") {
     const Tuned tune(two_configs);
     check_error(tune.run({}), 2, "what is to be tuned?");
