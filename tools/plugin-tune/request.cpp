@@ -187,6 +187,9 @@ void check_what_to_tune(Request &request) {
             throw cli::UsageError("what is to be tuned? Give an op with its shapes, --from FILE or --all; 'plugin-ls' "
                                   "lists the ops");
         }
+        if (!has_call && request.json) {
+            throw cli::UsageError("--json prints what was measured; give --shape, --from or --all beside it");
+        }
         request.action = has_call ? Action::tune : Action::show_expected;
     }
 }

@@ -302,6 +302,9 @@ TEST_CASE("wrong usage of plugin-tune exits with 2, an absent op or implementati
     check_error(tune.run(rmsnorm_and({"--modules", fixture("no_note")})), 1, ": rejected (OPDOCK-E010): ");
     const Finished finished = tune.run({"rmsnorm_fdw", "--shape", "a=f32[1]", "--json"});
     CHECK(json::parse(finished.out)["error"]["status"] == "UNKNOWN_OP");
+    const Finished nothing = tune.run({"rmsnorm_fwd", "--json"});
+    check_error(nothing, 2, "--json prints what was measured");
+    CHECK(json::parse(nothing.out)["error"]["status"] == "WRONG_USAGE");
     const Finished expected = tune.run({"rmsnorm_fwd"});
     CHECK(expected.code == 0);
     CHECK(contains(expected.out, "--shape weight=SOURCE"));
