@@ -1,6 +1,7 @@
 #include "tune_files.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <iostream>
 #include <sstream>
@@ -44,6 +45,15 @@ std::string merged(const std::vector<std::string> &paths, bool *is_whole) {
     return text;
 }
 
+// One that also YAML reads as a name.
+bool is_op_name(const std::string &text) {
+    const bool is_plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+        return (c < 0x80 && std::isalnum(c) != 0) || c == '_' || c == '.';
+    });
+    return is_plain && !text.empty() && std::isalpha(static_cast<unsigned char>(text.front())) != 0 &&
+           !cli::same_name(text, "null");
+}
+
 } // namespace
 
 std::string rename_ops(const std::string &yaml, const std::vector<Named> &renames) {
@@ -63,6 +73,10 @@ std::string rename_ops(const std::string &yaml, const std::vector<Named> &rename
         }
     }
     for (const Named &rename : renames) {
+        if (!is_op_name(rename.text)) {
+            throw cli::Failure("--rename " + rename.name + "=" + rename.text + ": '" + rename.text +
+                               "' is no name of an op, which is of letters, digits, '_' and '.'");
+        }
         if (std::find(ops.begin(), ops.end(), rename.name) == ops.end()) {
             throw cli::Failure("--rename " + rename.name + "=" + rename.text + ": the file has no op '" + rename.name +
                                "'" + cli::did_you_mean(rename.name, ops));

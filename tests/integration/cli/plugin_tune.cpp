@@ -261,6 +261,9 @@ TEST_CASE("a FlagGems file is converted, and its ops renamed") {
     CHECK(contains(finished.out, "schema: opdock.tune/1\nops:\n  acme.silu:\n"));
     CHECK(contains(finished.out, "BLOCK: 64"));
     check_error(tune.run({"convert", file.string(), "--rename", "sliu=x"}), 1, "did you mean 'silu'");
+    for (const char *name : {"silu=a: {}", "silu=null", "silu=#x", "silu=\xff"}) {
+        check_error(tune.run({"convert", file.string(), "--rename", name}), 1, "is no name of an op");
+    }
 }
 
 TEST_CASE("a plot needs gnuplot, and is said to before anything is measured") {
