@@ -242,6 +242,30 @@ TEST_CASE("stopping or a short budget keeps what is known by then") {
     CHECK(work.why(host)["config"]["speed"] == 1); // as it was known before
 }
 
+TEST_CASE("whoever watches tuning, or runs in it, cannot tune at the same time, and does not wait for itself") {
+    const Installed installed(work_configs);
+    MadeHost host = installed.host();
+    struct Nested {
+        MadeHost &host;
+        std::string message;
+    } nested{host, {}};
+    opdock_tune_options options = {};
+    options.user_data = &nested;
+    options.progress = [](void *user_data, uint64_t, uint64_t, double) {
+        Nested &self = *static_cast<Nested *>(user_data);
+        Work inner(16);
+        try {
+            (void)inner.tune(self.host);
+        } catch (const opdock::Error &error) {
+            self.message = error.what();
+        }
+        return 0;
+    };
+    Work work;
+    CHECK(work.tune(host, options)["complete"] == false);
+    CHECK(nested.message == "this thread is tuning another call");
+}
+
 TEST_CASE("options that a host does not know are refused") {
     const Installed installed(work_configs);
     MadeHost host = installed.host();

@@ -74,6 +74,31 @@ void check_can_serve(const Decision &decision, const std::string &impl_id) {
     }
 }
 
+// What this thread tunes. A kernel that is being tuned may make calls of its own, and tuning one of them would wait for
+// itself.
+class TuningTurn {
+  public:
+    explicit TuningTurn(const Ledger &book) : book_(book), outer_(innermost) { innermost = this; }
+    ~TuningTurn() { innermost = outer_; }
+    TuningTurn(const TuningTurn &) = delete;
+    TuningTurn &operator=(const TuningTurn &) = delete;
+
+    static bool is_taken(const Ledger &book) {
+        const TuningTurn *turn = innermost;
+        while (turn != nullptr && &turn->book_ != &book) {
+            turn = turn->outer_;
+        }
+        return turn != nullptr;
+    }
+
+  private:
+    static thread_local const TuningTurn *innermost;
+    const Ledger &book_;
+    const TuningTurn *const outer_;
+};
+
+thread_local const TuningTurn *TuningTurn::innermost = nullptr;
+
 } // namespace
 
 const PluginTuning &Host::plugin_tuning(const std::string &plugin) const {
@@ -274,6 +299,9 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
                        {"best", {{"config", config_json(implementation, now.chosen.config)}}}});
         return result;
     }
+    if (TuningTurn::is_taken(ledger())) {
+        throw Error(OPDOCK_UNSUPPORTED, "this thread is tuning another call");
+    }
     if (!dry_run) {
         try {
             tune_database_.write(tuning->identity(), {}); // before any time is spent
@@ -282,6 +310,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
         }
     }
     const std::lock_guard one_at_a_time(ledger().tuning);
+    const TuningTurn turn(ledger());
     const TuneResult tuned =
         tune(*this, here, {shape, data.data(), bound.attributes.data(), args.stream}, task, options);
     json tried = json::array();
@@ -314,13 +343,14 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
 
 void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
     DeploymentTuning *tuning = deployment.tuning();
-    if (tuning == nullptr || is_capturing(call.shape.device, call.stream)) {
+    if (tuning == nullptr || TuningTurn::is_taken(ledger()) || is_capturing(call.shape.device, call.stream)) {
         return;
     }
     const std::unique_lock turn(ledger().tuning, std::try_to_lock);
     if (!turn.owns_lock()) {
         return; // another call is being tuned: this one does not wait
     }
+    const TuningTurn mine(ledger());
     const std::string &impl_id = deployment.implementation().impl_id;
     try {
         Attempt now(*this, deployment);
