@@ -1,11 +1,13 @@
 // Choosing, finding and keeping configs, through a host and a plugin with knobs (tests/fixtures/tunable.c).
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -567,6 +569,37 @@ TEST_CASE("a database that cannot be used costs no call") {
         CHECK(host.logged("holds for this process only") == 1);
         CHECK(work.why(host)["source"] == "database"); // of this process
     }
+}
+
+TEST_CASE("online, a call is made also where there is no memory to tune it") {
+    const Installed installed(work_configs);
+    constexpr int64_t elements = 8 << 20;
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        bool is_made = false;
+        {
+            MadeHost host = installed.host({{"PLUGIN_TUNE", "online"}, {"PLUGIN_TUNE_BUDGET", "1"}});
+            Work work(elements);
+            const Op op = host.op("fixture.work");
+            Work small(1);
+            (void)op.try_call({small.x}, {small.y}); // all of the host that the next call needs is there
+            rlimit limit = {};
+            getrlimit(RLIMIT_AS, &limit);
+            std::ifstream pages("/proc/self/statm");
+            uint64_t mapped = 0;
+            pages >> mapped;
+            limit.rlim_cur = mapped * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + (8u << 20);
+            setrlimit(RLIMIT_AS, &limit);
+            is_made = op.try_call({work.x}, {work.y}) == OPDOCK_OK && work.out.back() == 3 &&
+                      host.logged("'vendor.tunable' is not tuned: ") == 1;
+        }
+        _exit(is_made ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_CASE("wrong settings of tuning are errors when the host opens") {

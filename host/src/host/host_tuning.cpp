@@ -374,9 +374,14 @@ void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
             keep(*this, deployment, task, tuned);
         }
     } catch (const Error &error) {
-        log_.info(fmt::format("'{}' is not tuned: {}", impl_id, error.what()));
+        // What could not be tried is no news; what went wrong while it was may have left something behind.
+        const bool is_expected = error.status() == OPDOCK_UNSUPPORTED;
+        const std::string line = fmt::format("'{}' is not tuned: {}", impl_id, error.what());
+        is_expected ? log_.info(line) : log_.warning(line);
     } catch (const DatabaseError &error) {
         log_.warning(fmt::format("What was found for '{}' holds for this process only: {}", impl_id, error.what()));
+    } catch (const std::exception &error) { // no memory for another copy of what the call writes
+        log_.warning(fmt::format("'{}' is not tuned: {}", impl_id, error.what()));
     }
 }
 
