@@ -240,7 +240,7 @@ TEST_CASE("stopping or a short budget keeps what is known by then") {
     CHECK(result["complete"] == false);
     CHECK(result["best"]["config"]["speed"] == 0);
     CHECK(result["kept"] == false);
-    CHECK(result["problem"] == "nothing but the config in force was timed");
+    CHECK(result["problem"] == "nothing but the config in force was timed; give it a larger budget");
     CHECK(work.why(host)["config"]["speed"] == 1); // as it was known before
 }
 
@@ -569,6 +569,16 @@ TEST_CASE("a database that cannot be used costs no call") {
         CHECK(host.logged("holds for this process only") == 1);
         CHECK(work.why(host)["source"] == "database"); // of this process
     }
+}
+
+TEST_CASE("that a database cannot be read is said once, whatever number of implementations asks") {
+    const Installed installed(work_configs);
+    const std::string folder = installed.directory.path().string();
+    MadeHost host = installed.host({{"PLUGIN_TUNE_DB", folder}});
+    for (const char *op : {"fixture.work", "fixture.update", "fixture.knobs"}) {
+        (void)host->export_tuning(op, nullptr);
+    }
+    CHECK(host.logged("What was tuned is not used") == 1);
 }
 
 TEST_CASE("online, a call is made also where there is no memory to tune it") {

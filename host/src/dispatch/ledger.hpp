@@ -60,6 +60,9 @@ struct Ledger {
     std::mutex reading_tune_files;                                             // guards the next
     std::map<std::string, std::unique_ptr<const PluginTuning>> plugin_tunings; // by plugin id
 
+    std::mutex telling_database_problems;         // guards the next
+    std::set<std::string> told_database_problems; // each is about all implementations
+
     std::mutex tuning; // held by the one call that is being tuned
 
     // Guards everything below. Never held while a plugin's code runs.

@@ -135,6 +135,15 @@ const PluginTuning &Host::plugin_tuning(const std::string &plugin) const {
     return made;
 }
 
+namespace {
+
+bool is_new_problem(Ledger &ledger, const std::string &problem) {
+    const std::lock_guard telling(ledger.telling_database_problems);
+    return ledger.told_database_problems.insert(problem).second;
+}
+
+} // namespace
+
 std::unique_ptr<DeploymentTuning> Host::tuning_for(const Implementation &implementation, DLDevice device) const {
     if (tune_mode_ == TuneMode::off || implementation.knobs.empty()) {
         return nullptr;
@@ -159,7 +168,7 @@ std::unique_ptr<DeploymentTuning> Host::tuning_for(const Implementation &impleme
         TuneIdentity{implementation.op, implementation.impl_id, std::move(version), properties->name,
                      properties->architecture, properties->driver},
         tune_database_, &problem);
-    if (!problem.empty()) {
+    if (!problem.empty() && is_new_problem(ledger(), problem)) {
         log_.warning(fmt::format("What was tuned is not used: {}", problem));
     }
     return made;
