@@ -15,10 +15,12 @@
 
 #include "files/database.hpp"
 #include "made_host.hpp"
+#include "signer.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
 using opdock::test::contains;
+using opdock::test::content_of;
 using opdock::test::Lines;
 using opdock::test::MadeHost;
 using opdock::test::TemporaryDirectory;
@@ -267,11 +269,34 @@ TEST_CASE("a cache that is damaged, or is none, is set aside and made anew") {
         {
             auto host = place.host(plugin);
             CHECK(status(host) == "loaded ");
+            CHECK(host.logged("WARNING] The cache of scanned plugins '" + place.file.string() + "' was damaged") ==
+                  (content.empty() ? 0 : 1));
+            CHECK(host.logged("is '" + place.file.string() + ".damaged' now") == (content.empty() ? 0 : 1));
+            CHECK(host.logged("is not used") == 0);
         }
         CHECK(std::filesystem::exists(place.file.string() + ".damaged") == !content.empty());
         Log log = quiet();
         CHECK(ScanCache(place.file.parent_path().string(), log).find_any(plugin.string()).has_value());
     }
+}
+
+TEST_CASE("a cache that is set aside takes the place of none that was set aside before") {
+    const Installed place;
+    const auto plugin = place.plugin("libgood.so");
+    std::filesystem::create_directories(place.file.parent_path());
+    for (int number = 1; number <= 11; ++number) {
+        std::ofstream(place.file) << "damaged for the " << number << ". time" << std::string(200, 'x');
+        chmod(place.file.c_str(), 0600);
+        auto host = place.host(plugin);
+    }
+    const auto begins = [&](const std::string &suffix, const std::string &text) {
+        return content_of(place.file.string() + suffix).starts_with(text);
+    };
+    CHECK(begins(".damaged", "damaged for the 1. time"));
+    CHECK(begins(".damaged-2", "damaged for the 2. time"));
+    CHECK(begins(".damaged-8", "damaged for the 8. time"));
+    CHECK(begins(".damaged-9", "damaged for the 11. time")); // a disk is not filled with them
+    CHECK_FALSE(std::filesystem::exists(place.file.string() + ".damaged-10"));
 }
 
 TEST_CASE("hosts of two versions that share a cache take nothing away from each other") {

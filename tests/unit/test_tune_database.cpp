@@ -11,9 +11,13 @@
 #include <unistd.h>
 
 #include "files/database.hpp"
+#include "made_host.hpp"
+#include "signer.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
+using opdock::test::contains;
+using opdock::test::content_of;
 using opdock::test::TemporaryDirectory;
 
 namespace {
@@ -22,6 +26,16 @@ const TuneIdentity identity = {"norm", "vendor.acme", "acme tune_version 1", "Fa
 
 TuneEntry entry(const std::string &key, const std::string &config = "block=8") {
     return {"space", "f32", key, config, 12.5, 25};
+}
+
+template<class Action>
+std::string message_of(Action action) {
+    try {
+        action();
+    } catch (const DatabaseError &error) {
+        return error.what();
+    }
+    return "nothing was thrown";
 }
 
 // What a child process returned, or its signal as a negative number.
@@ -70,14 +84,17 @@ TEST_CASE("what promises nothing across builds and has no build id is not kept")
     CHECK(TuneDatabase("").read(identity).empty());
 }
 
-TEST_CASE("a damaged or foreign database is set aside, an unusable one is an error, and neither ends anything") {
+TEST_CASE("a damaged database is set aside and that is said, an unusable one is an error, and neither ends anything") {
     const TemporaryDirectory directory;
     const std::string path = (directory.path() / "tune.sqlite").string();
     TuneDatabase(path).write(identity, {entry("n=1")});
     std::filesystem::resize_file(path, 5000);
     std::ofstream(path, std::ios::in | std::ios::out).write("garbage", 7);
-    CHECK(TuneDatabase(path).read(identity).empty());
+    const std::string said = message_of([&] { (void)TuneDatabase(path).read(identity); });
+    CHECK(said.starts_with("the tuning database '" + path + "' was damaged"));
+    CHECK(contains(said, "is '" + path + ".damaged' now"));
     CHECK(std::filesystem::exists(path + ".damaged"));
+    CHECK(TuneDatabase(path).read(identity).empty());
     TuneDatabase(path).write(identity, {entry("n=2")});
     CHECK(TuneDatabase(path).read(identity).size() == 1);
 
@@ -87,6 +104,36 @@ TEST_CASE("a damaged or foreign database is set aside, an unusable one is an err
     const TuneDatabase beyond((directory.path() / "tune.sqlite" / "x.sqlite").string());
     CHECK(beyond.read(identity).empty());
     CHECK_THROWS_AS(beyond.write(identity, {entry("n=1")}), DatabaseError);
+}
+
+TEST_CASE("a file that is no tuning database is refused and left as it is") {
+    const TemporaryDirectory directory;
+    const std::string path = (directory.path() / "mine").string();
+    SUBCASE("a text") {
+        std::ofstream(path) << "notes\n";
+    }
+    SUBCASE("a long text") {
+        std::ofstream(path) << std::string(5000, 'x');
+    }
+    SUBCASE("somebody's database") {
+        SQLite::Database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("CREATE TABLE notes (text)");
+    }
+    SUBCASE("somebody's database, with a write-ahead log") {
+        SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+        database.exec("PRAGMA journal_mode = WAL");
+        database.exec("CREATE TABLE notes (text)");
+    }
+    SUBCASE("somebody's database that is empty") {
+        SQLite::Database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("PRAGMA application_id = 7");
+    }
+    chmod(path.c_str(), 0600);
+    const std::string before = content_of(path);
+    const TuneDatabase database(path);
+    const std::string expected = "'" + path + "' is no database of opdock's for this, and was left as it is.";
+    CHECK(contains(message_of([&] { (void)database.read(identity); }), expected));
+    CHECK(contains(message_of([&] { database.write(identity, {entry("n=1")}); }), expected));
+    CHECK(content_of(path) == before);
+    CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == 1);
 }
 
 TEST_CASE("eight processes write one database, and nothing is lost") {

@@ -4,8 +4,10 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -19,12 +21,14 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "files/descriptor.hpp"
 #include "files/own_folder.hpp"
 
 namespace opdock::core {
 namespace {
 
 constexpr int busy_milliseconds = 2000;
+constexpr int most_aside = 9; // files that were set aside
 
 std::mutex &turns() {
     static auto *const mutex = new std::mutex; // never freed: threads may end after main returned
@@ -84,12 +88,53 @@ enum class Content { wanted, nothing, other };
 // In one transaction: another process may be making the file.
 Content content_of(SQLite::Database &database, const DatabaseFormat &format) {
     const Transaction transaction(database, false);
+    const int application = database.execAndGet("PRAGMA application_id").getInt();
+    const int version = database.execAndGet("PRAGMA user_version").getInt();
     if (database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0) {
-        return Content::nothing;
+        return application == 0 && version == 0 ? Content::nothing : Content::other;
     }
-    const bool wanted = database.execAndGet("PRAGMA application_id").getInt() == format.application &&
-                        database.execAndGet("PRAGMA user_version").getInt() == format.version;
-    return wanted ? Content::wanted : Content::other;
+    return application == format.application && version == format.version ? Content::wanted : Content::other;
+}
+
+// Four bytes of SQLite's header, which is big-endian.
+std::uint32_t number_at(const std::array<unsigned char, 100> &header, std::size_t offset) {
+    std::uint32_t number = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+        number = number << 8 | header.at(offset + i);
+    }
+    return number;
+}
+
+// Whether the file was never a database of this application, by the header alone (https://sqlite.org/fileformat.html):
+// to open it with SQLite would bring its journals into it. What cannot be read here SQLite reports.
+bool is_strangers(const std::string &path, const DatabaseFormat &format) {
+    constexpr std::string_view magic("SQLite format 3\0", 16);
+    constexpr std::size_t pages_at = 28;
+    constexpr std::size_t application_at = 68;
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    std::array<unsigned char, 100> header{};
+    const ssize_t got = file.get() < 0 ? -1 : ::pread(file.get(), header.data(), header.size(), 0);
+    if (got <= 0) {
+        return false; // not there, or empty: nobody's yet
+    }
+    if (static_cast<std::size_t>(got) < header.size()) {
+        return true;
+    }
+    const std::uint32_t application = number_at(header, application_at);
+    if (application == static_cast<std::uint32_t>(format.application)) {
+        return false;
+    }
+    // One page at most: another process may be making it, with everything still in the write-ahead log.
+    const bool is_being_made =
+        std::equal(magic.begin(), magic.end(), header.begin()) && application == 0 && number_at(header, pages_at) <= 1;
+    return !is_being_made;
+}
+
+[[noreturn]] void refuse_strangers(const std::string &path) {
+    throw DatabaseError(fmt::format("'{}' is no database of opdock's for this, and was left as it is.\nExpected a file "
+                                    "that opdock made, an empty one or none. Name another, or delete it if nobody "
+                                    "needs it",
+                                    path));
 }
 
 void fill(SQLite::Database &database, const std::string &path, const DatabaseFormat &format) {
@@ -163,30 +208,47 @@ bool is_whole(const std::string &path) {
     }
 }
 
-void set_aside(const std::string &path) {
-    for (const char *suffix : {"", "-wal", "-shm", "-journal"}) {
-        const std::string from = path + suffix;
-        const std::string to = path + ".damaged" + suffix;
-        if (std::rename(from.c_str(), to.c_str()) != 0) {
-            (void)std::remove(to.c_str()); // not one of before
-        }
+std::string name_aside(const std::string &path) {
+    std::string name = path + ".damaged";
+    struct stat status = {};
+    for (int number = 2; number <= most_aside && ::lstat(name.c_str(), &status) == 0; ++number) {
+        name = fmt::format("{}.damaged-{}", path, number);
     }
+    return name;
 }
 
-void set_aside_if_damaged(const std::string &path) {
-    if (reads_to_its_end(path) && !is_whole(path)) {
-        set_aside(path);
+bool set_aside(const std::string &path, const Notice &notice) {
+    const std::string aside = name_aside(path);
+    bool moved = false;
+    for (const char *suffix : {"", "-wal", "-shm", "-journal"}) {
+        const std::string from = path + suffix;
+        const std::string to = aside + suffix;
+        if (std::rename(from.c_str(), to.c_str()) != 0) {
+            (void)std::remove(to.c_str()); // not one of before
+        } else if (*suffix == '\0') {
+            moved = true;
+        }
     }
+    if (moved) { // else another process was quicker, and says it
+        notice(fmt::format("'{}' was damaged or of another version of opdock, and is '{}' now. A new one is made; "
+                           "delete the old one if nobody wants to look into it",
+                           path, aside));
+    }
+    return moved;
+}
+
+bool set_aside_if_damaged(const std::string &path, const Notice &notice) {
+    return reads_to_its_end(path) && !is_whole(path) && set_aside(path, notice);
 }
 
 } // namespace
 
-void set_aside_damaged(const std::string &path) {
+bool set_aside_damaged(const std::string &path, const Notice &notice) {
     const std::unique_lock turn = take_turn();
-    set_aside_if_damaged(without_links(path));
+    return set_aside_if_damaged(without_links(path), notice);
 }
 
-OpenDatabase open_database(const std::string &named, const DatabaseFormat &format) {
+OpenDatabase open_database(const std::string &named, const DatabaseFormat &format, const Notice &notice) {
     std::unique_lock turn = take_turn();
     // The file alone would not do: SQLite also believes the journals that lie beside it.
     const std::string fault = make_own_folder(std::filesystem::path(named).parent_path().string());
@@ -195,6 +257,9 @@ OpenDatabase open_database(const std::string &named, const DatabaseFormat &forma
     }
     const std::string path = without_links(named);
     check_owner(path);
+    if (format.stranger == Stranger::refuse && is_strangers(path, format)) {
+        refuse_strangers(path);
+    }
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_milliseconds);
     for (int attempt = 0;; ++attempt) {
         try {
@@ -203,7 +268,7 @@ OpenDatabase open_database(const std::string &named, const DatabaseFormat &forma
                 return {std::move(turn), std::move(database)};
             }
             if (attempt == 0) {
-                set_aside(path); // another's, or another version's
+                set_aside(path, notice); // another's, or another version's
                 continue;
             }
         } catch (const SQLite::Exception &error) {
@@ -220,7 +285,7 @@ OpenDatabase open_database(const std::string &named, const DatabaseFormat &forma
         if (attempt > 0) {
             throw DatabaseError(fmt::format("'{}' is damaged and cannot be set aside, or cannot be read", path));
         }
-        set_aside_if_damaged(path);
+        set_aside_if_damaged(path, notice);
     }
 }
 

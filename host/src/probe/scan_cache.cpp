@@ -44,6 +44,10 @@ std::span<const std::byte> blob_of(const SQLite::Column &column) {
     return {static_cast<const std::byte *>(column.getBlob()), static_cast<std::size_t>(column.getBytes())};
 }
 
+std::string not_used(const std::string &why) {
+    return fmt::format("is not used: {}. Plugins are tried again each time", why);
+}
+
 } // namespace
 
 std::vector<std::byte> encode_scan(const Scan &scan) {
@@ -157,8 +161,7 @@ ScanCache::ScanCache(std::string folder, const Log &log)
 
 void ScanCache::warn(const std::string &what) {
     if (!std::exchange(warned_, true)) {
-        log_.warning(
-            fmt::format("The cache of scanned plugins is not used: {}. Plugins are tried again each time.", what));
+        log_.warning(fmt::format("The cache of scanned plugins {}.", what));
     }
 }
 
@@ -167,8 +170,9 @@ void ScanCache::read() {
     if (file_.empty() || !std::filesystem::exists(file_, unreachable)) {
         return; // made when there is something to keep
     }
+    const Notice notice = [this](const std::string &what) { warn(what); };
     try {
-        const auto database = open_database(file_, format);
+        const auto database = open_database(file_, format, notice);
         SQLite::Statement query(*database, "SELECT path, scan, check_sum FROM scans WHERE host = ?");
         query.bind(1, this_host());
         while (query.executeStep()) {
@@ -178,13 +182,13 @@ void ScanCache::read() {
             }
         }
     } catch (const DatabaseError &error) {
-        warn(error.what());
+        warn(not_used(error.what()));
     } catch (const SQLite::Exception &error) {
         if (is_damage(error)) {
             rows_.clear();
-            set_aside_damaged(file_);
+            set_aside_damaged(file_, notice);
         }
-        warn(fmt::format("'{}': {}", file_, error.what()));
+        warn(not_used(fmt::format("'{}': {}", file_, error.what())));
     }
 }
 
@@ -215,8 +219,9 @@ void ScanCache::save() {
     if (file_.empty() || (changed_.empty() && !forget_)) {
         return;
     }
+    const Notice notice = [this](const std::string &what) { warn(what); };
     try {
-        const auto database = open_database(file_, format);
+        const auto database = open_database(file_, format, notice);
         Transaction transaction(*database, true);
         if (forget_) {
             database->exec("DELETE FROM scans");
@@ -235,12 +240,12 @@ void ScanCache::save() {
         changed_.clear();
         forget_ = false;
     } catch (const DatabaseError &error) {
-        warn(error.what());
+        warn(not_used(error.what()));
     } catch (const SQLite::Exception &error) {
         if (is_damage(error)) {
-            set_aside_damaged(file_);
+            set_aside_damaged(file_, notice);
         }
-        warn(fmt::format("'{}' cannot be written: {}", file_, error.what()));
+        warn(not_used(fmt::format("'{}' cannot be written: {}", file_, error.what())));
     }
 }
 

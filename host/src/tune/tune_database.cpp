@@ -17,7 +17,8 @@ constexpr DatabaseFormat format = {
     "CREATE TABLE configs (op TEXT NOT NULL, impl_id TEXT NOT NULL, version TEXT NOT NULL, device TEXT NOT NULL, "
     "architecture TEXT NOT NULL, driver TEXT NOT NULL, space TEXT NOT NULL, dtypes TEXT NOT NULL, key TEXT NOT NULL, "
     "config TEXT NOT NULL, microseconds REAL NOT NULL, default_microseconds REAL NOT NULL, "
-    "PRIMARY KEY (op, impl_id, version, device, architecture, driver, space, dtypes, key)) WITHOUT ROWID"};
+    "PRIMARY KEY (op, impl_id, version, device, architecture, driver, space, dtypes, key)) WITHOUT ROWID",
+    Stranger::refuse}; // PLUGIN_TUNE_DB may name any file
 
 // What is kept in memory of one implementation on one device; nobody tunes more shapes.
 constexpr int most_entries = 100'000;
@@ -27,17 +28,20 @@ std::array<const std::string *, 6> columns_of(const TuneIdentity &identity) {
             &identity.device, &identity.architecture, &identity.driver};
 }
 
-// Runs `work` on the open database; what SQLite throws becomes a DatabaseError.
+// Runs `work` on the open database; what SQLite throws becomes a DatabaseError. Returns what there is to say of a file
+// that was set aside for a new one.
 template<class Work>
-void with_database(const std::string &path, Work work) {
+std::string with_database(const std::string &path, Work work) {
+    std::string set_aside;
+    const Notice note = [&](const std::string &what) { set_aside = "the tuning database " + what; };
     try {
-        const auto database = open_database(path, format);
+        const auto database = open_database(path, format, note);
         work(*database);
-        return;
+        return set_aside;
     } catch (const SQLite::Exception &error) {
-        const std::string message = fmt::format("'{}': {}", path, error.what());
-        if (is_damage(error)) {
-            set_aside_damaged(path);
+        std::string message = fmt::format("'{}': {}", path, error.what());
+        if (is_damage(error) && set_aside_damaged(path, note)) {
+            message += "; " + set_aside;
         }
         throw DatabaseError(message);
     }
@@ -51,7 +55,7 @@ std::vector<TuneEntry> TuneDatabase::read(const TuneIdentity &identity) const {
     if (path_.empty() || identity.version.empty() || !std::filesystem::exists(path_, unreachable)) {
         return entries;
     }
-    with_database(path_, [&](SQLite::Database &database) {
+    const std::string set_aside = with_database(path_, [&](SQLite::Database &database) {
         SQLite::Statement query(database, "SELECT space, dtypes, key, config, microseconds, default_microseconds "
                                           "FROM configs WHERE op = ? AND impl_id = ? AND version = ? AND device = ? "
                                           "AND architecture = ? AND driver = ? LIMIT ?");
@@ -66,6 +70,9 @@ std::vector<TuneEntry> TuneDatabase::read(const TuneIdentity &identity) const {
                                query.getColumn(4).getDouble(), query.getColumn(5).getDouble()});
         }
     });
+    if (!set_aside.empty()) {
+        throw DatabaseError(set_aside); // the new one is empty: nothing is lost by it
+    }
     return entries;
 }
 
@@ -78,7 +85,8 @@ void TuneDatabase::write(const TuneIdentity &identity, const std::vector<TuneEnt
                                         "whether a result is still about it",
                                         identity.impl_id));
     }
-    with_database(path_, [&](SQLite::Database &database) {
+    // Whoever writes has read before, and was told then of a file that was set aside.
+    (void)with_database(path_, [&](SQLite::Database &database) {
         Transaction transaction(database, true);
         SQLite::Statement insert(database,
                                  "INSERT OR REPLACE INTO configs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
