@@ -3,11 +3,14 @@
 #include <string>
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
+#include "made_host.hpp"
 #include "temporary_directory.hpp"
 #include "thrown_error.hpp"
 
 using namespace opdock::core;
+using opdock::test::contains;
 using opdock::test::message_of;
 using opdock::test::TemporaryDirectory;
 using opdock::test::thrown_by;
@@ -49,6 +52,46 @@ TEST_CASE("each source decides what the ones above it leave open") {
     CHECK(policy.deny == Vendors{"evil"});
     CHECK(policy.deny_source == system + ":6:11");
     CHECK(loaded.stack.effective("gelu", "cpu", 0).order_source == system + ":5:10");
+}
+
+TEST_CASE("a file that others may write to grants no trust, and takes none away") {
+    Machine machine;
+    const std::string digests = "trusted_sha256: [" + std::string(64, 'a') + "]\n";
+    const std::string config = machine.config("prefer: vendor\ntrust: off\n" + digests);
+    const RawEnvironment environment = {{"PLUGIN_CONFIG", config}};
+    REQUIRE(::chmod(machine.system("trust: warn\n").c_str(), 0644) == 0);
+    CHECK(machine.load(environment).warnings.empty());
+    CHECK(machine.load(environment).stack.trust().mode == Trust::off);
+
+    REQUIRE(::chmod(config.c_str(), 0666) == 0);
+    const LoadedPolicy loaded = machine.load(environment);
+    CHECK(loaded.stack.trust().mode == Trust::warn);
+    CHECK(loaded.stack.trust().digests == nullptr);
+    CHECK(loaded.stack.effective("gelu", "cpu", 0).order_source == config + ":1:1"); // the rest counts
+    REQUIRE(loaded.warnings.size() == 1);
+    CHECK(contains(loaded.warnings[0], "the policy file '" + config + "'"));
+    CHECK(contains(loaded.warnings[0], "Ignored: trust (" + config + ":2:1), trusted_sha256 (" + config + ":3:1)."));
+    CHECK(contains(loaded.warnings[0], "Run `chmod o-w '" + config + "'`"));
+    RawEnvironment strict = environment;
+    strict["PLUGIN_STRICT"] = "1";
+    CHECK(contains(message_of([&] { machine.load(strict); }), "Strict mode takes no trust from such a file."));
+}
+
+TEST_CASE("what a file that others may write to requires stays required") {
+    Machine machine;
+    const std::string file = machine.system("enforce: {trust: require}\n");
+    REQUIRE(::chmod(file.c_str(), 0666) == 0);
+    const LoadedPolicy loaded = machine.load({});
+    CHECK(loaded.stack.trust().mode == Trust::require);
+    REQUIRE(loaded.warnings.size() == 1);
+    CHECK(contains(loaded.warnings[0], "Ignored: nothing, as it only requires trust."));
+}
+
+TEST_CASE("a file that others may write to and that says nothing of trust is taken without a word") {
+    Machine machine;
+    const std::string config = machine.config("prefer: vendor\n");
+    REQUIRE(::chmod(config.c_str(), 0666) == 0);
+    CHECK(machine.load({{"PLUGIN_CONFIG", config}, {"PLUGIN_STRICT", "1"}}).warnings.empty());
 }
 
 TEST_CASE("a policy of the system that is a link to nowhere is not passed over: it may enforce something") {

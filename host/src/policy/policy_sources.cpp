@@ -2,8 +2,10 @@
 
 #include <cerrno>
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "files/path_rules.hpp"
 #include "policy/policy_yaml.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"
@@ -31,11 +33,47 @@ PolicyFile read_named_file(const std::string &path, const std::string &variable)
     }
 }
 
+// Whoever may write to a file may change what it says of trust: such a file grants none. What it requires stays
+// required, since to ignore that would let in what the file keeps out. Returns what was ignored, "" for nothing.
+std::string drop_trust_of(Policy &policy) {
+    std::string dropped;
+    if (policy.trust && policy.trust->value != Trust::require) {
+        dropped = fmt::format("trust ({})", policy.trust->source);
+        policy.trust.reset();
+    }
+    if (policy.trusted_sha256) {
+        dropped += fmt::format("{}trusted_sha256 ({})", dropped.empty() ? "" : ", ", policy.trusted_sha256->source);
+        policy.trusted_sha256.reset();
+    }
+    return dropped;
+}
+
+// By the rules that trusted keys obey. Nothing is said of a file that says nothing of trust.
+void judge_place(const std::string &path, PolicyFile &file, std::vector<std::string> &faults) {
+    const auto speaks_of_trust = [](const Policy &policy) { return policy.trust || policy.trusted_sha256; };
+    if (!speaks_of_trust(file.policy) && !speaks_of_trust(file.enforce)) {
+        return;
+    }
+    const auto fault = PathRules().judge(path);
+    if (!fault) {
+        return;
+    }
+    std::string ignored = drop_trust_of(file.enforce);
+    const std::string more = drop_trust_of(file.policy);
+    ignored += (ignored.empty() || more.empty() ? "" : ", ") + more;
+    faults.push_back(fmt::format(
+        "Somebody else could change what the policy file '{}' says of trust: {}.\nIgnored: {}.\n"
+        "Expected that only root and the user who runs this process may write there. Run `{}` "
+        "once you know that the file is as it should be.",
+        path, fault->what, ignored.empty() ? "nothing, as it only requires trust" : ignored, fault->remedy));
+}
+
 } // namespace
 
 LoadedPolicy load_policy(const Environment &environment, const std::string &system_file) {
     LoadedPolicy loaded;
     std::vector<std::string> &warnings = loaded.warnings;
+    std::vector<std::string> faults;
     loaded.stack.environment = shared(policy_from_environment(environment));
     if (const std::string *path = environment.find(Variable::config)) {
         if (!path->starts_with('/')) {
@@ -43,11 +81,13 @@ LoadedPolicy load_policy(const Environment &environment, const std::string &syst
                    "expected the absolute path of a policy file, found " + quote(*path));
         }
         PolicyFile file = read_named_file(*path, environment.name(Variable::config));
+        judge_place(*path, file, faults);
         loaded.stack.config = shared(std::move(file.policy));
         warnings.insert(warnings.end(), file.unknown_keys.begin(), file.unknown_keys.end());
     }
     if (!is_absent(system_file)) {
         PolicyFile file = read_policy_file(system_file, Enforce::accept);
+        judge_place(system_file, file, faults);
         loaded.stack.system = shared(std::move(file.policy));
         loaded.stack.enforce = shared(std::move(file.enforce));
         warnings.insert(warnings.end(), file.unknown_keys.begin(), file.unknown_keys.end());
@@ -59,6 +99,11 @@ LoadedPolicy load_policy(const Environment &environment, const std::string &syst
         }
         throw Error(OPDOCK_INVALID_POLICY, message);
     }
+    if (!faults.empty() && loaded.stack.strict()) {
+        throw Error(OPDOCK_INVALID_POLICY,
+                    fmt::format("{}\nStrict mode takes no trust from such a file.", faults.front()));
+    }
+    warnings.insert(warnings.end(), faults.begin(), faults.end());
     return loaded;
 }
 
