@@ -1,7 +1,11 @@
 #include "plugin_files.hpp"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 
+#include "cli/exit.hpp"
+#include "inspect/inspect.hpp"
 #include "inspect/manifest.hpp"
 
 namespace opdock::plugin_sign {
@@ -22,6 +26,21 @@ PluginFiles plugin_files(const std::string &path) {
         files.signed_files.signature = files.library + ".sig";
     }
     return files;
+}
+
+void refuse_no_plugin(const PluginFiles &files) {
+    // Not for what depends on the machine or the version of opdock: plugins are signed anywhere.
+    constexpr std::array no_plugin = {core::RejectCode::not_elf,        core::RejectCode::truncated,
+                                      core::RejectCode::malformed_elf,  core::RejectCode::no_note,
+                                      core::RejectCode::malformed_note, core::RejectCode::too_large};
+    core::LibraryVersions versions;
+    const core::Inspection inspection = core::inspect(files.library, versions);
+    if (inspection.rejection &&
+        std::find(no_plugin.begin(), no_plugin.end(), inspection.rejection->code) != no_plugin.end()) {
+        throw cli::Failure(files.library + ": not signed (" + core::code_text(inspection.rejection->code) +
+                           "): " + inspection.rejection->message +
+                           "\nExpected a plugin's shared object, or a plugin.json that names one.");
+    }
 }
 
 } // namespace opdock::plugin_sign

@@ -16,4 +16,7 @@ struct PluginFiles {
 // `path` is a library, or a plugin.json that names one. Reads both.
 PluginFiles plugin_files(const std::string &path);
 
+// Throws cli::Failure for what no host would ever take for a plugin, on whatever machine: it is signed by mistake.
+void refuse_no_plugin(const PluginFiles &files);
+
 } // namespace opdock::plugin_sign

@@ -69,6 +69,14 @@ std::optional<Cost> parse_cost(core::KeyedLines &lines) {
                            most_memory, value.substr(0, 80)));
 }
 
+// Before its permissions are judged: those of a public key are as they should be.
+void refuse_public_key(const std::string &path, const std::string &text) {
+    if (text.starts_with("opdock.public-key/")) {
+        throw cli::Failure(path + ": this is a public key, and expected is the secret one that belongs to it, which "
+                                  "`plugin-sign keygen` wrote to NAME.key beside NAME.pub");
+    }
+}
+
 void refuse_if_others_may_read(const std::string &path) {
     struct stat status = {};
     if (::stat(path.c_str(), &status) != 0) {
@@ -122,8 +130,9 @@ std::string make_secret_key(core::PublicKey &public_key, const Secret *passphras
 }
 
 SecretKey read_secret_key(const std::string &path, const AskPassphrase &ask) {
-    refuse_if_others_may_read(path);
     const FileText file(path);
+    refuse_public_key(path, file.text);
+    refuse_if_others_may_read(path);
     core::KeyedLines lines(file.text, path);
     SecretKey result{{}, Secret(crypto_sign_SECRETKEYBYTES)};
     core::PublicKey stated;

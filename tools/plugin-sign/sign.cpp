@@ -31,6 +31,7 @@ std::vector<core::FileSignature> signatures_in(const std::string &path) {
 
 int sign(const Request &request) {
     const PluginFiles files = plugin_files(request.subjects.front());
+    refuse_no_plugin(files);
     const std::string &path = files.signed_files.signature;
     std::vector<core::FileSignature> signatures = signatures_in(path);
     const SecretKey key = read_secret_key(request.key, [&] {

@@ -104,6 +104,69 @@ TEST_CASE("a key is never overwritten, and none is left half made") {
     CHECK_FALSE(fs::exists(vendor.path("elsewhere")));
 }
 
+TEST_CASE("only what a host may take for a plugin is signed") {
+    const Vendor vendor;
+    const std::string key = vendor.make_key("acme");
+    const Finished text = vendor.sign(key, key + ".pub");
+    CHECK(text.code == 1);
+    CHECK(contains(text.err, key + ".pub: not signed (OPDOCK-E005): 'acme.pub' "));
+    CHECK(contains(text.err, "Expected a plugin's shared object, or a plugin.json that names one."));
+    CHECK_FALSE(fs::exists(key + ".pub.sig"));
+    const std::string no_note = vendor.path("libnote.so");
+    fs::copy_file(fixture("no_note"), no_note);
+    CHECK(contains(vendor.sign(key, no_note).err, "not signed (OPDOCK-E010)"));
+    const fs::path manifest = vendor.directory.write("plugin.json", R"({"library": "acme.pub"})");
+    CHECK(contains(vendor.sign(key, manifest.string()).err, "acme.pub: not signed (OPDOCK-E005)"));
+    // What depends on the machine is signed all the same.
+    const std::string other = vendor.path("libother.so");
+    fs::copy_file(fixture("other_abi"), other);
+    CHECK(vendor.sign(key, other).code == 0);
+}
+
+TEST_CASE("an operator who requires trust signs the plugins of opdock, or lists them") {
+    const Vendor operator_;
+    const std::string key = operator_.make_key("mine");
+    const fs::path plugins = operator_.directory.path() / "data/opdock/plugins";
+    fs::create_directories(plugins);
+    const std::vector<std::string> files = {(plugins / "libcpu.so").string(), (plugins / "libreference.so").string()};
+    fs::copy_file(CPU_PLUGIN, files[0]);
+    fs::copy_file(REFERENCE_PLUGIN, files[1]);
+    PluginLs tool({});
+    tool.with("XDG_DATA_HOME", operator_.path("data")).with("PLUGIN_MODULES_ONLY", "0");
+    tool.with("PLUGIN_TRUST", "require");
+    const auto loaded = [&] {
+        int count = 0;
+        const json document = json::parse(tool.run({"--json"}).out);
+        for (const json &plugin : document["plugins"]) {
+            count += plugin["status"] == "loaded" && plugin["path"].get<std::string>().starts_with(plugins.string());
+        }
+        return count;
+    };
+    CHECK(loaded() == 0);
+    const json digests = json::parse(operator_.tool.run({"digest", "--json", files[0], files[1]}).out);
+    const std::string listed = "trusted_sha256: [" + digests["files"][0]["sha256"].get<std::string>() + ", " +
+                               digests["files"][1]["sha256"].get<std::string>() + "]\n";
+    tool.with("PLUGIN_CONFIG", operator_.directory.write("policy.yaml", listed).string());
+    CHECK(loaded() == 2);
+    tool.with("PLUGIN_CONFIG", operator_.directory.write("empty.yaml", "").string());
+    CHECK(loaded() == 0);
+    for (const std::string &file : files) {
+        CHECK(operator_.sign(key, file).code == 0);
+    }
+    fs::create_directories(tool.home().path() / "opdock/trust.d");
+    fs::copy_file(key + ".pub", tool.home().path() / "opdock/trust.d/mine.pub");
+    CHECK(loaded() == 2);
+}
+
+TEST_CASE("a public key in place of a secret one is told as that") {
+    const Vendor vendor;
+    const std::string key = vendor.make_key("acme");
+    const Finished finished = vendor.tool.run({"sign", vendor.library, "--key", key + ".pub"});
+    CHECK(finished.code == 1);
+    CHECK(contains(finished.err, key + ".pub: this is a public key"));
+    CHECK_FALSE(contains(finished.err, "chmod"));
+}
+
 TEST_CASE("keygen refuses a passphrase that is empty, can be read by others or cannot be asked for") {
     const Vendor vendor;
     const auto keygen = [&](const std::vector<std::string> &more) {
