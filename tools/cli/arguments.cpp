@@ -36,7 +36,13 @@ std::string absolute_path(const std::string &path) {
     if (path.empty()) {
         throw UsageError("a path is empty");
     }
-    return std::filesystem::absolute(path).lexically_normal().string();
+    std::error_code error;
+    const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+    if (error) {
+        throw UsageError("'" + path + "': the working directory cannot be told (" + error.message() +
+                         "); expected an absolute path");
+    }
+    return absolute.lexically_normal().string();
 }
 
 } // namespace opdock::cli

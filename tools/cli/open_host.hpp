@@ -2,12 +2,15 @@
 // shown.
 #pragma once
 
+#include <cerrno>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <string>
+#include <system_error>
 #include <vector>
+
+#include <sys/stat.h>
 
 #include "cli/exit.hpp"
 #include "cli/printable.hpp"
@@ -15,8 +18,34 @@
 
 namespace opdock::cli {
 
-inline void write_log_line(const std::string &line) {
-    std::cerr << line + "\n";
+// Each line of a message with the message's beginning, "[opdock FILE:LINE LEVEL] ", as the host writes them itself.
+inline void write_log_line(const std::string &message) {
+    const size_t end = message.starts_with("[opdock ") ? message.find("] ") : std::string::npos;
+    const std::string beginning = end == std::string::npos ? "" : message.substr(0, end + 2);
+    std::string lines;
+    for (const char c : message) {
+        lines += c;
+        if (c == '\n') {
+            lines += beginning;
+        }
+    }
+    std::cerr << lines + "\n";
+}
+
+// Throws Failure when a module cannot be looked at: whoever names one on the command line wants that one.
+inline void look_at_module(const std::string &module) {
+    struct stat status = {};
+    if (::stat(module.c_str(), &status) == 0) {
+        return;
+    }
+    const int reason = errno;
+    if (reason == ENOENT || reason == ENOTDIR) {
+        throw Failure("--modules " + module + ": there is no such file or directory");
+    }
+    throw Failure("--modules " + module +
+                  ": OPDOCK-E002: it cannot be looked at: " + std::generic_category().message(reason) +
+                  ". Expected a file or directory that you may read; check its path, and the permissions of the "
+                  "directories above it");
 }
 
 // Whether the user asked for the log as it is.
@@ -24,15 +53,13 @@ inline bool log_is_wanted() {
     return secure_getenv("PLUGIN_LOG_LEVEL") != nullptr;
 }
 
-// Throws Failure when a module is not there: whoever names one on the command line wants that one. Warnings and errors
+// Throws as look_at_module does. Warnings and errors
 // go to `write`, made printable; so does all else if `whole_log` is set or PLUGIN_LOG_LEVEL asks for it. `rescan`: as
 // in Options.
 inline Host open_host(const std::vector<std::string> &modules, bool whole_log,
                       const std::function<void(const std::string &)> &write = write_log_line, bool rescan = false) {
     for (const std::string &module : modules) {
-        if (!std::filesystem::exists(module)) {
-            throw Failure("--modules " + module + ": there is no such file or directory");
-        }
+        look_at_module(module);
     }
     Options options;
     options.modules = modules;

@@ -15,7 +15,8 @@ using nlohmann::json;
 void check_modules(const Host &host, const std::vector<std::string> &modules) {
     const json document = json::parse(host.describe());
     for (const std::string &module : modules) {
-        if (!std::filesystem::is_regular_file(module)) {
+        std::error_code unreachable; // which opening the host has told
+        if (!std::filesystem::is_regular_file(module, unreachable)) {
             continue; // of a folder, whatever is sound may serve
         }
         for (const json &plugin : document.at("plugins")) {

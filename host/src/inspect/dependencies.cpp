@@ -60,7 +60,9 @@ std::string listed(const std::string &loader, const std::filesystem::path &path)
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     std::string program = loader;
     std::string tracing = "LD_TRACE_LOADED_OBJECTS=1";
-    std::string file = std::filesystem::absolute(path).string();
+    std::error_code error; // without a working directory the path is as good
+    const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+    std::string file = error ? path.string() : absolute.string();
     std::array<char *, 3> arguments = {program.data(), file.data(), nullptr};
     std::vector<char *> environment = {tracing.data()};
     for (char **variable = environ; *variable != nullptr; ++variable) {

@@ -30,10 +30,17 @@ class LineSink final : public spdlog::sinks::sink {
         const int32_t level = level_of(message.level);
         const std::string_view file = message.source.filename;
         fmt::memory_buffer line;
-        fmt::format_to(std::back_inserter(line), "[opdock {}:{} {}] {}",
+        fmt::format_to(std::back_inserter(line), "[opdock {}:{} {}] ",
                        file.substr(file.find_last_of('/') + 1), // npos + 1 is 0
-                       message.source.line, level_names.at(static_cast<size_t>(level)),
-                       std::string_view(message.payload.data(), message.payload.size()));
+                       message.source.line, level_names.at(static_cast<size_t>(level)));
+        const size_t beginning = line.size();
+        for (const char c : message.payload) {
+            line.push_back(c);
+            if (c == '\n' && callback_ == nullptr) { // whoever greps for a line of ours finds all of it
+                line.reserve(line.size() + beginning);
+                line.append(line.data(), line.data() + beginning);
+            }
+        }
         if (callback_ != nullptr) {
             line.push_back('\0');
             callback_(user_data_, level, line.data());
