@@ -223,6 +223,25 @@ TEST_CASE("a crash in the first call of an implementation is named at the next s
     }
 }
 
+TEST_CASE("what ended in a first call is listed until health is reset, all is tried again or the file changes") {
+    const TemporaryDirectory directory;
+    for (int death = 0; death < 2; ++death) {
+        in_child(SIGABRT, [&] {
+            auto host = host_in(directory, "libaborts_in_kernel.so");
+            call_next(host);
+        });
+        auto host = host_in(directory, "libaborts_in_kernel.so");
+    }
+    const std::string said = "2 processes ended in the first call of 'vendor.badco' for op 'badco.next'.";
+    const auto warnings = [](auto &host) { return host->describe()["plugins"][0]["warnings"].dump(); };
+    auto later = host_in(directory, "libaborts_in_kernel.so");
+    CHECK(later.logged("ended in") == 0);
+    CHECK(contains(warnings(later), said));
+    later->reset_health("badco.next", "vendor.badco");
+    auto reset = host_in(directory, "libaborts_in_kernel.so");
+    CHECK_FALSE(contains(warnings(reset), "ended in"));
+}
+
 TEST_CASE("the first run of a prepared call is written down, later ones are not") {
     const TemporaryDirectory directory;
     auto host = host_in(directory, "libkeeps_registry.so");

@@ -211,6 +211,8 @@ class Host {
     void read_journals(ScanCache &cache) const;
     // It was opened: who died while they did so died of something else.
     void forget_deaths(const DeferredPlugin &plugin) const noexcept;
+    // As reset_health has them. What was listed stays listed as long as this host is open.
+    void forget_call_deaths(const char *op, const char *impl_id) const;
 
     const uint64_t id_;
     Log log_;

@@ -220,6 +220,7 @@ uint64_t Host::served_count(const char *op, const char *impl_id) const {
 
 void Host::reset_health(const char *op, const char *impl_id) {
     expect_implementation(*this, op, impl_id);
+    forget_call_deaths(op, impl_id);
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
     for (const auto &[key, deployment] : book.deployments) {

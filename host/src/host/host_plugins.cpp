@@ -21,6 +21,7 @@
 #include "load/registration_difference.hpp"
 #include "probe/scan.hpp"
 #include "text/error.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -44,6 +45,33 @@ FileIdentity identity_in(const DeferredPlugin::Place &place) {
     // What cannot be looked at now cannot be read either: inspection says why.
     return ::fstatat(place.directory->descriptor(), place.name.c_str(), &status, 0) == 0 ? identity_of(status)
                                                                                          : FileIdentity{};
+}
+
+// In what the cache knows of the plugin; nothing where it does not know it.
+void remember_call_death(ScanCache &cache, const JournalEntry &entry) {
+    std::optional<Scan> scan = cache.find_any(entry.path);
+    if (!scan || scan->rejection) {
+        return;
+    }
+    std::vector<CallDeath> &deaths = scan->call_deaths;
+    auto known = std::find_if(deaths.begin(), deaths.end(), [&](const CallDeath &death) {
+        return death.op == entry.op && death.impl_id == entry.impl_id;
+    });
+    if (known == deaths.end()) {
+        if (deaths.size() == most_call_deaths) {
+            return;
+        }
+        known = deaths.insert(deaths.end(), {entry.op, entry.impl_id, 0});
+    }
+    ++known->count;
+    cache.keep(entry.path, *scan);
+}
+
+// Returns whether there were any. Null: of every op, of every implementation.
+bool forget_call_deaths_in(Scan &scan, const char *op, const char *impl_id) {
+    return std::erase_if(scan.call_deaths, [&](const CallDeath &death) {
+               return (op == nullptr || death.op == op) && (impl_id == nullptr || same_name(death.impl_id, impl_id));
+           }) != 0;
 }
 
 // Loading may leave the thread rounding in another way (libraries linked with -ffast-math do); the program's numbers
@@ -151,6 +179,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
     record.requested = candidate.requested;
     record.names_tune = !candidate.tune.empty();
     record.tune = record.names_tune ? candidate.tune : tune_file_beside(candidate.path);
+    std::vector<CallDeath> call_deaths;
     try {
         const std::filesystem::path path = candidate.path;
         DeferredPlugin::Place place{ledger().directories.of(path), path.filename().string(), {}};
@@ -160,6 +189,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         const Scan scan = this->scan(place, into, cache, record);
         place.identity = scan.identity;
         place.deaths = scan.deaths;
+        place.has_call_deaths = !scan.call_deaths.empty();
         const PluginIdentity identity{record.id, record.vendor, record.path, true, scan.note->devices};
         if (scan.transcript != nullptr) {
             Registrar registrar(identity, &table_->api, ledger().signatures);
@@ -171,6 +201,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
             judge_tune_file(record, registrar.registration());
             record.deferred = std::make_shared<DeferredPlugin>(*this, identity, std::move(place), registrar.take());
             extend(into, record.deferred->known());
+            call_deaths = scan.call_deaths;
         } else {
             const KeepFloatingPoint keep;
             const Journal::Open entry = ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}});
@@ -188,10 +219,14 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         record.status = is_skip(rejected.code()) ? PluginRecord::Status::skipped : PluginRecord::Status::rejected;
         record.code = code_text(rejected.code());
         record.reason = rejected.what();
+        record.warnings.clear(); // they are about using it
         return record;
     }
     for (const std::string &warning : record.warnings) {
         log_.warning(fmt::format("Plugin {}", warning));
+    }
+    for (const CallDeath &death : call_deaths) { // was logged by the host that found it, and is listed from then on
+        record.warnings.push_back(text_of(death));
     }
     if (log_.writes(OPDOCK_LOG_DEBUG)) {
         log_.debug(fmt::format("Plugin '{}' {} found in '{}'", record.id, record.version, record.path));
@@ -391,19 +426,44 @@ Journal::Open Host::note_first_call(Deployment &deployment) const noexcept try {
     return {}; // the call may do without
 }
 
+void Host::forget_call_deaths(const char *op, const char *impl_id) const {
+    std::optional<ScanCache> cache; // read when there is something to forget
+    for (const PluginRecord &plugin : catalog().plugins) {
+        if (plugin.deferred == nullptr || !plugin.deferred->place().has_call_deaths) {
+            continue;
+        }
+        if (!cache) {
+            cache.emplace(cache_folder_, log_);
+        }
+        std::optional<Scan> scan = cache->find(plugin.path, plugin.deferred->place().identity);
+        if (scan && forget_call_deaths_in(*scan, op, impl_id)) {
+            cache->keep(plugin.path, *scan);
+        }
+    }
+    if (cache) {
+        cache->save();
+    }
+}
+
 void Host::read_journals(ScanCache &cache) const {
     std::set<std::string, std::less<>> counted; // the processes of one job end for one reason
+    const auto is_new = [&](const JournalEntry &entry) {
+        return counted.insert(fmt::format("{}\n{}\n{}", entry.path, entry.op, entry.impl_id)).second;
+    };
     for (const Death &death : Journal::collect(journal_folder())) {
         const JournalEntry &entry = death.entry;
         if (entry.doing == JournalEntry::Doing::calling) {
             log_.warning(fmt::format("Process {} ended in its first call of '{}' for op '{}' (plugin '{}'). "
                                      "PLUGIN_PER_OP or PLUGIN_DENY_VENDORS can keep it from being chosen.",
                                      death.process, entry.impl_id, entry.op, entry.path));
+            if (is_new(entry)) {
+                remember_call_death(cache, entry);
+            }
             continue;
         }
         log_.warning(fmt::format("Process {} ended while it opened plugin '{}'", death.process, entry.path));
         std::optional<Scan> scan = cache.find_any(entry.path);
-        if (!scan || scan->rejection || !counted.insert(entry.path).second) {
+        if (!scan || scan->rejection || !is_new(entry)) {
             continue;
         }
         ++scan->deaths;
@@ -412,7 +472,7 @@ void Host::read_journals(ScanCache &cache) const {
             scan->rejection = Rejection{
                 RejectCode::host_died, entry.path,
                 fmt::format("{} times in a row processes ended while they opened '{}', though it passed when it was "
-                            "tried in a process of its own.\nIt is not opened again until the file changes or "
+                            "tried in a process of its own.\nHosts do not open it again until the file changes or "
                             "`plugin-ls --rescan` is run. Its vendor should know.",
                             scan->deaths, entry.path)};
         }

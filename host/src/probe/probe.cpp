@@ -198,8 +198,9 @@ std::string_view doing(Transcript::Stage stage) {
                                                 : "after it had registered";
 }
 
-constexpr std::string_view quarantine = "\nIt is not tried again until the file changes or `plugin-ls --rescan` is "
-                                        "run. Its vendor should know.";
+// Kept and shown later, and also shown by the `plugin-ls --rescan` that tried it.
+constexpr std::string_view quarantine = "\nHosts do not try it again until the file changes; each `plugin-ls --rescan` "
+                                        "does. Its vendor should know.";
 
 } // namespace
 

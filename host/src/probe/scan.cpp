@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
 #include "inspect/inspect.hpp"
@@ -11,6 +12,13 @@
 #include "probe/probe.hpp"
 
 namespace opdock::core {
+
+std::string text_of(const CallDeath &death) {
+    return fmt::format("{} ended in the first call of '{}' for op '{}'.\nPLUGIN_PER_OP or PLUGIN_DENY_VENDORS can keep "
+                       "it from being chosen; reset_health or `plugin-ls --rescan` forgets this.",
+                       death.count == 1 ? "A process" : fmt::format("{} processes", death.count), death.impl_id,
+                       death.op);
+}
 
 Scan look_at(const HeldDirectory &directory, const std::string &name, LibraryVersions &versions) {
     Inspection inspection = inspect(directory, name, versions);

@@ -2,6 +2,8 @@
 // needs to know of a plugin that nobody has chosen yet.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +18,18 @@
 
 namespace opdock::core {
 
+// Processes that ended in their first call of an implementation. Said, not judged: calls depend on their arguments.
+struct CallDeath {
+    std::string op;
+    std::string impl_id;
+    std::uint32_t count = 0;
+};
+
+// A sentence with what to do.
+std::string text_of(const CallDeath &death);
+
+inline constexpr std::size_t most_call_deaths = 64; // of one plugin
+
 struct Scan {
     FileIdentity identity;
     std::string build_id;
@@ -28,6 +42,8 @@ struct Scan {
     std::shared_ptr<const Transcript> transcript;
     // How often processes ended while they opened it, since one did so and lived.
     std::uint32_t deaths = 0;
+    // Since the file changed or somebody reset its health.
+    std::vector<CallDeath> call_deaths = {};
 };
 
 // Looks at the file; none of its code runs.

@@ -75,6 +75,11 @@ std::vector<std::byte> encode_scan(const Scan &scan) {
     writer.value(static_cast<std::int32_t>(scan.rejection ? static_cast<int>(scan.rejection->code) : 0));
     writer.text(scan.rejection ? scan.rejection->message : "");
     writer.bytes(scan.transcript ? std::span<const std::byte>(scan.transcript->bytes()) : std::span<const std::byte>());
+    for (const CallDeath &death : scan.call_deaths) { // to the end: rows of before had none
+        writer.text(death.op);
+        writer.text(death.impl_id);
+        writer.value(death.count);
+    }
     return writer.take();
 }
 
@@ -105,8 +110,14 @@ std::optional<Scan> decode_scan(std::span<const std::byte> bytes, const std::str
         const auto code = reader.value<std::int32_t>();
         std::string message = reader.text();
         const auto sent = reader.bytes();
-        if (!reader.at_end()) {
-            return {};
+        while (!reader.at_end()) {
+            if (scan.call_deaths.size() == most_call_deaths) {
+                return {};
+            }
+            CallDeath &death = scan.call_deaths.emplace_back();
+            death.op = reader.text();
+            death.impl_id = reader.text();
+            death.count = reader.value<std::uint32_t>();
         }
         if (code != 0) {
             const std::vector<RejectCode> codes = all_reject_codes();
