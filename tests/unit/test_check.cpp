@@ -3,19 +3,45 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <sys/stat.h>
+
 #include "made_host.hpp"
+#include "signer.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
+using opdock::test::contains;
+using opdock::test::Signer;
+using opdock::test::TemporaryDirectory;
+using opdock::test::write_file;
 
 namespace {
 
 const std::filesystem::path fixtures = OPDOCK_FIXTURES;
 
+nlohmann::json check(const std::filesystem::path &file, const RawEnvironment &variables = {},
+                     const std::string &cache = "") {
+    CheckSettings settings = check_settings(make_environment("PLUGIN_", variables, false), "/nonexistent");
+    settings.cache_folder = cache;
+    return check_file(file, settings);
+}
+
+void open_host(const std::filesystem::path &file, const std::string &cache) {
+    HostOptions options;
+    options.environment = make_environment("PLUGIN_", {}, false);
+    options.modules = {file.string()};
+    options.standard_directories = std::vector<SearchDirectory>{};
+    options.cache_folder = cache;
+    options.log = Log([](void *, int32_t, const char *) {}, nullptr);
+    const Host host(std::move(options));
+}
+
+const RawEnvironment strict = {{"PLUGIN_STRICT", "1"}};
+
 } // namespace
 
 TEST_CASE("a sound plugin checks out, with what its note says") {
-    const auto result = check_file(fixtures / "libgood.so", "");
+    const auto result = check(fixtures / "libgood.so");
     CHECK(result["path"] == (fixtures / "libgood.so").string());
     CHECK(result["status"] == "ok");
     CHECK(result["code"] == "");
@@ -25,7 +51,7 @@ TEST_CASE("a sound plugin checks out, with what its note says") {
 }
 
 TEST_CASE("a check names the symbols that no library defines") {
-    const auto result = check_file(fixtures / "libunresolved_symbol.so", "");
+    const auto result = check(fixtures / "libunresolved_symbol.so");
     CHECK(result["status"] == "rejected");
     CHECK(result["code"] == "OPDOCK-E021");
     CHECK(result["reason"].get<std::string>().find("'acme_forgotten_function'") != std::string::npos);
@@ -33,18 +59,18 @@ TEST_CASE("a check names the symbols that no library defines") {
 }
 
 TEST_CASE("a check names the libraries that are missing") {
-    const auto result = check_file(fixtures / "libmissing_library.so", "");
+    const auto result = check(fixtures / "libmissing_library.so");
     CHECK(result["status"] == "rejected");
     CHECK(result["code"] == "OPDOCK-E020");
     CHECK(result["reason"].get<std::string>().find("'libopdock_absent.so'") != std::string::npos);
 }
 
 TEST_CASE("a check finds that the entry is missing") {
-    CHECK(check_file(fixtures / "libno_entry.so", "")["code"] == "OPDOCK-E025");
+    CHECK(check(fixtures / "libno_entry.so")["code"] == "OPDOCK-E025");
 }
 
 TEST_CASE("a check runs none of the plugin's code") {
-    CHECK(check_file(fixtures / "libexits_when_opened.so", "")["status"] == "ok");
+    CHECK(check(fixtures / "libexits_when_opened.so")["status"] == "ok");
 }
 
 TEST_CASE("a check does not run what a file names for the loader to run with it") {
@@ -52,7 +78,7 @@ TEST_CASE("a check does not run what a file names for the loader to run with it"
     const std::filesystem::path ran = folder.write("ran", "");
     setenv("OPDOCK_FIXTURE_COUNTER", ran.c_str(), 1);
     for (const char *fixture : {"libnames_auditor.so", "libnames_auditor_of_needed.so"}) {
-        const auto result = check_file(fixtures / fixture, "");
+        const auto result = check(fixtures / fixture);
         CHECK(result["status"] == "ok");
         REQUIRE(result["warnings"].size() == 1);
         CHECK(opdock::test::contains(result["warnings"][0].get<std::string>(), "DT_AUDIT"));
@@ -62,55 +88,118 @@ TEST_CASE("a check does not run what a file names for the loader to run with it"
 }
 
 TEST_CASE("a file that is rejected before its note has none") {
-    const auto result = check_file(fixtures / "libnowhere.so", "");
+    const auto result = check(fixtures / "libnowhere.so");
     CHECK(result["status"] == "rejected");
     CHECK(result["code"] == "OPDOCK-E001");
     CHECK(result["note"].is_null());
 }
 
 TEST_CASE("a check tells what hosts learnt of the file") {
-    const opdock::test::TemporaryDirectory cache, folder;
+    const TemporaryDirectory cache, folder;
     const std::filesystem::path file = folder.path() / "libacme.so";
-    const auto warnings = [&] { return check_file(file, cache.path().string())["warnings"]; };
+    const auto result = [&] { return check(file, {}, cache.path().string()); };
     const auto put = [&](const char *fixture) {
         std::filesystem::copy_file(fixtures / fixture, folder.path() / "new");
         std::filesystem::rename(folder.path() / "new", file);
     };
-    const auto open_host = [&] {
-        HostOptions options;
-        options.environment = make_environment("PLUGIN_", {}, false);
-        options.modules = {file.string()};
-        options.standard_directories = std::vector<SearchDirectory>{};
-        options.cache_folder = cache.path().string();
-        options.log = Log([](void *, int32_t, const char *) {}, nullptr);
-        const Host host(std::move(options));
-    };
     put("libgood.so");
-    CHECK(warnings().empty());
-    open_host();
-    CHECK(warnings().empty());
+    CHECK(result()["warnings"].empty());
+    open_host(file, cache.path().string());
+    CHECK(result()["warnings"].empty());
     put("libaborts_in_entry.so");
-    REQUIRE(warnings().size() == 1);
-    CHECK(opdock::test::contains(warnings()[0].get<std::string>(), "'libacme.so' was changed since a host scanned it"));
-    open_host();
-    REQUIRE(warnings().size() == 1);
-    CHECK(opdock::test::contains(warnings()[0].get<std::string>(), "hosts do not try it again (OPDOCK-E050): "));
+    CHECK(result()["status"] == "ok");
+    REQUIRE(result()["warnings"].size() == 1);
+    CHECK(contains(result()["warnings"][0], "'libacme.so' was changed since a host scanned it"));
+    open_host(file, cache.path().string());
+    CHECK(result()["status"] == "quarantined");
+    CHECK(result()["code"] == "OPDOCK-E050");
+    CHECK(contains(result()["reason"], "'libacme.so'"));
+    CHECK(result()["note"]["id"] == "misbehaves");
+    CHECK(result()["warnings"].empty());
+}
+
+TEST_CASE("a check judges the place of a file as a host does") {
+    const TemporaryDirectory folder;
+    const std::filesystem::path file = folder.path() / "libacme.so";
+    std::filesystem::copy_file(fixtures / "libgood.so", file);
+    CHECK(check(file, strict)["status"] == "ok");
+    REQUIRE(::chmod(folder.path().c_str(), 0777) == 0);
+    const auto lenient = check(file);
+    CHECK(lenient["status"] == "ok");
+    REQUIRE(lenient["warnings"].size() == 1);
+    CHECK(contains(lenient["warnings"][0], "'libacme.so' is used, though somebody else could put code into it"));
+    for (const RawEnvironment &environment : {strict, RawEnvironment{{"PLUGIN_TRUST", "require"}}}) {
+        const auto refused = check(file, environment);
+        CHECK(refused["status"] == "rejected");
+        CHECK(refused["code"] == "OPDOCK-E060");
+        CHECK(contains(refused["reason"], "Run `chmod o-w '" + folder.path().string() + "'`"));
+    }
+}
+
+TEST_CASE("a check judges who signed a file as a host does") {
+    const TemporaryDirectory folder, config;
+    const std::filesystem::path file = folder.path() / "libacme.so";
+    std::filesystem::copy_file(fixtures / "libgood.so", file);
+    const auto with = [&](const char *trust) {
+        return check(file, {{"PLUGIN_TRUST", trust}, {"XDG_CONFIG_HOME", config.path().string()}});
+    };
+    const Signer signer("acme");
+    CHECK(with("require")["code"] == "OPDOCK-E061");
+    CHECK(contains(with("require")["reason"], "Trust is decided by PLUGIN_TRUST."));
+    CHECK(with("warn")["status"] == "ok");
+    REQUIRE(with("warn")["warnings"].size() == 1);
+    CHECK(contains(with("warn")["warnings"][0], "'libacme.so' is not signed"));
+    write_file(file.string() + ".sig", print(std::vector{signer.sign_file(file)}));
+    CHECK(with("require")["code"] == "OPDOCK-E063");
+    config.write("opdock/trust.d/acme.pub", print(signer.key()));
+    CHECK(with("require")["status"] == "ok");
+    CHECK(with("warn")["warnings"].empty());
+    std::filesystem::copy_file(fixtures / "libscaler.so", file, std::filesystem::copy_options::overwrite_existing);
+    CHECK(with("require")["code"] == "OPDOCK-E062");
+    CHECK(with("off")["status"] == "ok");
+    // What is found through a plugin.json is signed with it.
+    write_file(file.string() + ".sig", print(std::vector{signer.sign_file(file)}));
+    CHECK(with("require")["status"] == "ok");
+    folder.write("plugin.json", R"({"library": "libacme.so"})");
+    CHECK(with("require")["code"] == "OPDOCK-E062");
+}
+
+TEST_CASE("a policy that keeps a host from opening is an error of a check") {
+    CHECK_THROWS_WITH(check(fixtures / "libgood.so", {{"PLUGIN_STRICT", "perhaps"}}),
+                      doctest::Contains("PLUGIN_STRICT"));
+}
+
+TEST_CASE("in strict mode a check refuses what makes attacks easier, and a wrong tune file") {
+    const TemporaryDirectory folder;
+    const std::filesystem::path weak = folder.path() / "libweak.so";
+    std::filesystem::copy_file(fixtures / "libexecutable_stack.so", weak);
+    CHECK(check(weak)["status"] == "ok");
+    CHECK(check(weak, strict)["code"] == "OPDOCK-E009");
+    std::filesystem::copy_file(fixtures / "libgood.so", folder.path() / "libacme.so");
+    folder.write("acme.tune.yaml", "schema: opdock.tune/1\nbeside: 1\n");
+    CHECK(check(folder.path() / "libacme.so")["status"] == "ok");
+    const auto refused = check(folder.path() / "libacme.so", strict);
+    CHECK(refused["code"] == "OPDOCK-E042");
+    CHECK(contains(refused["reason"], "acme.tune.yaml:2:1: unknown field 'beside'"));
+    CHECK(check(folder.path() / "libacme.so", {{"PLUGIN_STRICT", "1"}, {"PLUGIN_TUNE", "off"}})["status"] == "ok");
 }
 
 TEST_CASE("a check reads the tune file that a plugin.json names, and else the one beside the library") {
-    const opdock::test::TemporaryDirectory folder;
+    const TemporaryDirectory folder;
     std::filesystem::create_directories(folder.path() / "lib");
     std::filesystem::copy_file(fixtures / "libgood.so", folder.path() / "lib" / "libacme.so");
-    const auto warnings = [&] { return check_file(folder.path() / "lib" / "libacme.so", "")["warnings"]; };
+    const auto warnings = [&] { return check(folder.path() / "lib" / "libacme.so")["warnings"]; };
     CHECK(warnings().empty());
     folder.write("lib/acme.tune.yaml", "schema: opdock.tune/1\nbeside: 1\n");
-    REQUIRE(warnings().size() == 1);
-    CHECK(opdock::test::contains(warnings()[0].get<std::string>(), "lib/acme.tune.yaml:2:1: unknown field 'beside'"));
+    REQUIRE(warnings().size() == 2);
+    CHECK(contains(warnings()[0], "lib/acme.tune.yaml:2:1: unknown field 'beside'"));
+    CHECK(contains(warnings()[1], "the tune file's knobs and ops were not looked up, because no host has scanned this "
+                                  "plugin yet; `plugin-ls --modules "));
     folder.write("share.yaml", "schema: opdock.tune/1\nnamed: 1\n");
     folder.write("plugin.json", R"({"library": "lib/libacme.so", "tune": "share.yaml"})");
-    REQUIRE(warnings().size() == 1);
-    CHECK(opdock::test::contains(warnings()[0].get<std::string>(), "share.yaml:2:1: unknown field 'named'"));
+    REQUIRE(warnings().size() == 2);
+    CHECK(contains(warnings()[0], "share.yaml:2:1: unknown field 'named'"));
     folder.write("plugin.json", R"({"library": "lib/libother.so", "tune": "share.yaml"})");
-    REQUIRE(warnings().size() == 1);
-    CHECK(opdock::test::contains(warnings()[0].get<std::string>(), "'beside'"));
+    REQUIRE(warnings().size() == 2);
+    CHECK(contains(warnings()[0], "'beside'"));
 }

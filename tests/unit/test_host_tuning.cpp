@@ -659,9 +659,13 @@ TEST_CASE("in strict mode a plugin whose tune file is wrong is rejected, with ev
 TEST_CASE("checking a plugin's file checks its tune file, the better the more is known of the plugin") {
     const Installed installed("schema: opdock.tune/1\nops: {fixture.work: {confgs: 1, heuristics: {sped: 1}}}\n");
     const std::string cache = (installed.directory.path() / "cache" / "opdock").string();
-    CHECK(core::check_file(installed.plugin(), cache)["warnings"].size() == 1);
+    core::CheckSettings settings;
+    settings.cache_folder = cache;
+    const json unscanned = core::check_file(installed.plugin(), settings);
+    REQUIRE(unscanned["warnings"].size() == 2);
+    CHECK(contains(unscanned["warnings"][1], "were not looked up"));
     (void)installed.host();
-    const json checked = core::check_file(installed.plugin(), cache);
+    const json checked = core::check_file(installed.plugin(), settings);
     REQUIRE(checked["warnings"].size() == 2);
     CHECK(contains(checked["warnings"][0], "2:22: unknown field 'confgs'; did you mean 'configs'?"));
     CHECK(contains(checked["warnings"][1], "has no knob 'sped'"));

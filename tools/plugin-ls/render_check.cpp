@@ -32,8 +32,12 @@ std::string render_check(const json &verdict, const Page &page) {
     } else {
         table.row({{"note"}, {"none that this host can read"}});
     }
+    for (const json &warning : verdict.value("warnings", json::array())) {
+        table.row({{"warning"}, {words(warning)}});
+    }
     for (const auto &[name, value] : verdict.items()) {
-        static const std::vector<std::string> shown = {"path", "status", "code", "reason", "note", "schema"};
+        static const std::vector<std::string> shown = {"path", "status", "code",    "reason",
+                                                       "note", "schema", "warnings"};
         if (std::find(shown.begin(), shown.end(), name) == shown.end()) {
             table.row({{name}, {words(value, ", ")}});
         }

@@ -235,9 +235,9 @@ OPDOCK_API opdock_status opdock_explain(opdock_runtime *runtime, const char *op,
 OPDOCK_API opdock_status opdock_explain_call(opdock_handle *handle, const opdock_args *args,
                                              const opdock_policy *policy, char **json);
 
-/* What `plugin-ls --check` says of one plugin file, as JSON: {"path", "status": "ok" or "rejected", "code", "reason",
- * "note": {...} or null, "warnings": [...], "build_id"}. Runs none of the file's code. Needs no open runtime. What
- * hosts of this user learnt of the file (PLUGIN_SCAN_CACHE) is among the warnings. */
+/* What `plugin-ls --check` says of one plugin file under this environment's settings, as JSON: {"path", "status": "ok",
+ * "rejected" or "quarantined" (hosts do not try it again), "code", "reason", "note": {...} or null, "warnings": [...],
+ * "build_id"}. Runs none of the file's code. Needs no open runtime. PLUGIN_SCAN_CACHE has what hosts learnt of it. */
 OPDOCK_API opdock_status opdock_check_file(const char *path, char **json);
 
 /* --- devices ------------------------------------------------------------------------------------------------------

@@ -395,7 +395,8 @@ opdock_status opdock_tune_merge(const char *const *texts, const char *const *nam
 opdock_status opdock_check_file(const char *path, char **json) {
     *json = nullptr;
     return guarded([&] {
-        *json = copy_text(opdock::core::check_file(path, opdock::core::capture_environment("PLUGIN_").cache_folder()));
+        *json = copy_text(
+            opdock::core::check_file(path, opdock::core::check_settings(opdock::core::capture_environment("PLUGIN_"))));
     });
 }
 

@@ -1,9 +1,15 @@
 #include "host/check.hpp"
 
+#include <optional>
+#include <system_error>
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
 
+#include "host/plugin_trust.hpp"
 #include "inspect/dependencies.hpp"
 #include "inspect/inspect.hpp"
 #include "inspect/manifest.hpp"
@@ -27,100 +33,222 @@ json as_json(const Note &note) {
             {"cpu_features", note.cpu_features}};
 }
 
-// "" when the cache does not know the file, or knows nothing bad.
-std::string learnt_since(const std::filesystem::path &path, const FileIdentity &now, const std::optional<Scan> &scan) {
-    if (!scan) {
-        return {};
-    }
-    if (scan->identity != now) {
-        return fmt::format(
-            "'{}' was changed since a host scanned it. Hosts that are open go on with what they know; the "
-            "next one tries it again.",
-            path.filename().string());
-    }
-    if (scan->rejection && is_quarantine(scan->rejection->code)) {
-        return fmt::format("hosts do not try it again ({}): {}", code_text(scan->rejection->code),
-                           scan->rejection->message);
-    }
-    return {};
+Rejected wrong_tune_file(const std::vector<std::string> &problems) {
+    return {RejectCode::tune_file_wrong,
+            fmt::format("{}\nStrict mode refuses a plugin whose tune file is wrong.", fmt::join(problems, "\n"))};
 }
 
-// What a plugin.json beside the plugin or one folder up names for it; else the file beside it. Empty: none is there.
-std::string tune_file_of(const std::filesystem::path &plugin) {
-    for (const std::filesystem::path &folder : {plugin.parent_path(), plugin.parent_path().parent_path()}) {
+// One file that is being judged.
+class Check {
+  public:
+    Check(const std::filesystem::path &path, const CheckSettings &settings)
+        : path_(path), settings_(settings), strict_(settings.policy.strict()), candidate_(candidate_of(path)),
+          inspection_(inspect(path, versions_)), scan_(learnt()) {}
+
+    json verdict() {
+        std::optional<Rejection> rejection;
         try {
-            const Manifest manifest = read_manifest((folder / "plugin.json").string());
-            if (!manifest.tune.empty() && std::filesystem::path(manifest.library).lexically_normal() == plugin) {
-                return manifest.tune;
+            judge();
+        } catch (const Rejected &rejected) {
+            rejection = Rejection{rejected.code(), path_, rejected.what()};
+        }
+        const bool is_bad = rejection && is_quarantine(rejection->code);
+        return {{"path", path_.string()},
+                {"status", !rejection ? "ok"
+                           : is_bad   ? "quarantined"
+                                      : "rejected"},
+                {"code", rejection ? code_text(rejection->code) : ""},
+                {"reason", rejection ? rejection->message : ""},
+                {"note", inspection_.note ? as_json(*inspection_.note) : json(nullptr)},
+                {"warnings", warnings_},
+                {"build_id", inspection_.build_id}};
+    }
+
+  private:
+    // Named by a plugin.json beside it or one folder up, or alone.
+    static PluginCandidate candidate_of(const std::filesystem::path &path) {
+        PluginCandidate candidate;
+        std::error_code unreachable; // then it is relative, and not found
+        const std::filesystem::path plugin = std::filesystem::absolute(path, unreachable).lexically_normal();
+        candidate.path = plugin.string();
+        for (const std::filesystem::path &folder : {plugin.parent_path(), plugin.parent_path().parent_path()}) {
+            try {
+                const std::string file = (folder / "plugin.json").string();
+                Manifest manifest = read_manifest(file);
+                if (std::filesystem::path(manifest.library).lexically_normal() == plugin) {
+                    candidate.manifest = file;
+                    candidate.tune = std::move(manifest.tune);
+                    candidate.signature = std::move(manifest.signature);
+                    candidate.manifest_digest = manifest.digest;
+                    break;
+                }
+            } catch (const Error &) { // NOLINT(bugprone-empty-catch): none, or not a good one, which plugin-ls tells
             }
-        } catch (const Error &) { // NOLINT(bugprone-empty-catch): none there, or not a good one, which plugin-ls tells
+        }
+        return candidate;
+    }
+
+    // What hosts know of the file as it is.
+    std::optional<Scan> learnt() {
+        const Log nobody([](void * /*unused*/, int32_t /*unused*/, const char * /*unused*/) {}, nullptr);
+        std::optional<Scan> scan = ScanCache(settings_.cache_folder, nobody).find_any(candidate_.path);
+        if (scan && scan->identity != inspection_.identity) {
+            warnings_.push_back(fmt::format("'{}' was changed since a host scanned it. Hosts that are open go on with "
+                                            "what they know; the next one tries it again.",
+                                            path_.filename().string()));
+            scan.reset();
+        }
+        return scan;
+    }
+
+    // In the order of a host. Throws Rejected.
+    void judge() {
+        const TrustPolicy trust = settings_.policy.trust();
+        PathRules rules;
+        for (const std::string &file : {candidate_.path, candidate_.manifest}) {
+            if (!file.empty()) {
+                judge_place(file, refuses_unsafe_places(strict_, trust), rules);
+            }
+        }
+        if (trust.mode == Trust::require) {
+            judge_signature(trust, rules);
+        }
+        if (inspection_.rejection) {
+            throw Rejected(inspection_.rejection->code, inspection_.rejection->message);
+        }
+        if (trust.mode == Trust::warn) { // of what is no plugin nobody wants a signature
+            judge_signature(trust, rules);
+        }
+        if (scan_ && scan_->rejection && is_quarantine(scan_->rejection->code)) {
+            throw Rejected(scan_->rejection->code, scan_->rejection->message);
+        }
+        judge_weaknesses();
+        warn_of_call_deaths();
+        judge_libraries();
+        judge_tune_file();
+    }
+
+    void judge_place(const std::string &file, bool refuse, PathRules &rules) {
+        const auto fault = core::judge_place(file, nullptr, rules);
+        if (fault && refuse) {
+            throw fault->rejection(file);
+        }
+        if (fault) {
+            warnings_.push_back(fault->warning(file));
         }
     }
-    const std::string beside = tune_file_beside(plugin.string());
-    return std::filesystem::exists(beside) ? beside : "";
-}
 
-// What is wrong with its tune file; names only where a host of this user scanned the plugin.
-std::vector<std::string> tune_problems(const std::string &plugin, const FileIdentity &now,
-                                       const std::optional<Scan> &scan) {
-    const std::string path = tune_file_of(plugin);
-    if (path.empty()) {
-        return {};
+    void judge_signature(const TrustPolicy &trust, PathRules &rules) {
+        if (inspection_.identity == FileIdentity{}) {
+            return; // it cannot be read, as inspection says
+        }
+        std::optional<TrustedKeys> keys;
+        const TrustVerdict verdict =
+            core::judge_signature(candidate_, sha256_of(PluginFile(path_)), trust, [&]() -> const TrustedKeys & {
+                return keys.emplace(read_trusted_keys(settings_.trust_folders, rules));
+            });
+        if (keys) {
+            warnings_.insert(warnings_.end(), keys->warnings.begin(), keys->warnings.end());
+        }
+        if (!verdict.is_trusted) {
+            warnings_.push_back(verdict.why);
+        }
     }
-    if (scan && scan->identity == now && scan->transcript != nullptr) {
+
+    void judge_weaknesses() {
+        for (const std::string &weakness : inspection_.weaknesses) {
+            if (strict_) {
+                throw Rejected(RejectCode::unsafe_memory, weakness + " Strict mode refuses it.");
+            }
+            warnings_.push_back(weakness);
+        }
+    }
+
+    void warn_of_call_deaths() {
+        if (scan_) {
+            for (const CallDeath &death : scan_->call_deaths) {
+                warnings_.push_back(text_of(death));
+            }
+        }
+    }
+
+    void judge_libraries() {
+        if (inspection_.names_auditors) {
+            warnings_.push_back(fmt::format(
+                "'{}' names libraries for the dynamic loader to run beside it (DT_AUDIT), so whether the libraries and "
+                "symbols it uses are there was not checked: that would run them.\nLink it without --audit and "
+                "--depaudit; hosts do not run them.",
+                path_.filename().string()));
+        } else if (const auto rejection = judge_dependencies(path_)) {
+            throw Rejected(rejection->code, rejection->message);
+        }
+    }
+
+    void judge_tune_file() {
+        const bool is_named = !candidate_.tune.empty();
+        const std::string file = is_named ? candidate_.tune : tune_file_beside(candidate_.path);
+        std::error_code unreachable;
+        if (!is_named && !std::filesystem::exists(file, unreachable)) {
+            return;
+        }
+        const bool is_known = scan_ && scan_->transcript != nullptr;
+        const std::vector<std::string> problems = is_known ? problems_by_registration(file) : problems_of_text(file);
+        if (strict_ && settings_.tune != TuneMode::off && !problems.empty()) {
+            throw wrong_tune_file(problems);
+        }
+        warnings_.insert(warnings_.end(), problems.begin(), problems.end());
+        if (!is_known) {
+            warnings_.push_back(fmt::format("the tune file's knobs and ops were not looked up, because no host has "
+                                            "scanned this plugin yet; `plugin-ls --modules {}` does",
+                                            candidate_.path));
+        }
+    }
+
+    // Names too: the registration is known.
+    std::vector<std::string> problems_by_registration(const std::string &file) const {
         Signatures signatures;
-        Registrar registrar({scan->note->id, scan->note->vendor, plugin, true, scan->note->devices}, nullptr,
-                            signatures);
-        registrar.run([&](opdock_registry *registry) { return scan->transcript->replay(registry); });
+        Registrar registrar({scan_->note->id, scan_->note->vendor, candidate_.path, true, scan_->note->devices},
+                            nullptr, signatures);
+        registrar.run([&](opdock_registry *registry) { return scan_->transcript->replay(registry); });
         std::vector<const Implementation *> implementations;
         for (const auto &implementation : registrar.registration().implementations) {
             implementations.push_back(implementation.get());
         }
-        return PluginTuning(path, false, implementations).problems();
+        return PluginTuning(file, true, implementations).problems();
     }
-    std::vector<std::string> problems;
-    try {
-        const TuneFile file = read_tune_file(path);
-        for (const TuneProblem &problem : file.problems) {
-            problems.push_back(text_of(file, problem));
+
+    static std::vector<std::string> problems_of_text(const std::string &file) {
+        std::vector<std::string> problems;
+        try {
+            const TuneFile read = read_tune_file(file);
+            for (const TuneProblem &problem : read.problems) {
+                problems.push_back(text_of(read, problem));
+            }
+        } catch (const Error &error) {
+            problems.emplace_back(error.what());
         }
-    } catch (const Error &error) {
-        problems.emplace_back(error.what());
+        return problems;
     }
-    return problems;
-}
+
+    const std::filesystem::path &path_;
+    const CheckSettings &settings_;
+    const bool strict_;
+    std::vector<std::string> warnings_;
+    const PluginCandidate candidate_;
+    LibraryVersions versions_;
+    const Inspection inspection_;
+    const std::optional<Scan> scan_; // null when it is of another file
+};
 
 } // namespace
 
-json check_file(const std::filesystem::path &path, const std::string &cache_folder) {
-    LibraryVersions versions;
-    Inspection inspection = inspect(path, versions);
-    if (!inspection.rejection && inspection.names_auditors) {
-        inspection.weaknesses.push_back(fmt::format(
-            "'{}' names libraries for the dynamic loader to run beside it (DT_AUDIT), so whether the libraries and "
-            "symbols it uses are there was not checked: that would run them.\nLink it without --audit and --depaudit; "
-            "hosts do not run them.",
-            path.filename().string()));
-    } else if (!inspection.rejection) {
-        inspection.rejection = judge_dependencies(path);
-    }
-    const Log nobody([](void * /*unused*/, int32_t /*unused*/, const char * /*unused*/) {}, nullptr);
-    const std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
-    const std::optional<Scan> scan = ScanCache(cache_folder, nobody).find_any(absolute);
-    if (const std::string what = learnt_since(path, inspection.identity, scan); !what.empty()) {
-        inspection.weaknesses.push_back(what);
-    }
-    for (const std::string &problem : tune_problems(absolute, inspection.identity, scan)) {
-        inspection.weaknesses.push_back(problem);
-    }
-    json result = {{"path", path.string()},
-                   {"status", inspection.rejection ? "rejected" : "ok"},
-                   {"code", inspection.rejection ? code_text(inspection.rejection->code) : ""},
-                   {"reason", inspection.rejection ? inspection.rejection->message : ""},
-                   {"note", inspection.note ? as_json(*inspection.note) : json(nullptr)},
-                   {"warnings", inspection.weaknesses},
-                   {"build_id", inspection.build_id}};
-    return result;
+CheckSettings check_settings(const Environment &environment, const std::string &system_file) {
+    return {load_policy(environment, system_file).stack, environment.tune_mode(), trust_folders(environment),
+            environment.cache_folder()};
+}
+
+json check_file(const std::filesystem::path &path, const CheckSettings &settings) {
+    return Check(path, settings).verdict();
 }
 
 } // namespace opdock::core

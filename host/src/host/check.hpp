@@ -3,15 +3,30 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "policy/policy_sources.hpp"
+#include "text/environment.hpp"
+
 namespace opdock::core {
 
-// Judges the file, and whether the libraries and symbols it uses are there, without running any of its code. {"path",
-// "status": "ok" or "rejected", "code", "reason", "note": {...} or null, "warnings": [...], "build_id"}; code and
-// reason are "" for ok. What hosts learnt of the file is in `cache_folder`, "" for none: that it was changed since, or
-// what became of it when it was tried, is a warning.
-nlohmann::json check_file(const std::filesystem::path &path, const std::string &cache_folder);
+// What decides whether a host takes a file, beside the file.
+struct CheckSettings {
+    PolicyStack policy;
+    TuneMode tune = TuneMode::cached;
+    std::vector<std::string> trust_folders;
+    std::string cache_folder; // of what hosts learnt; "" for none
+};
+
+// Those that a host of this environment has. Throws Error(OPDOCK_INVALID_POLICY) for what would keep it from opening.
+CheckSettings check_settings(const Environment &environment, const std::string &system_file = system_policy_file);
+
+// Judges the file as a host would that was asked for it, or for the folder of a plugin.json that names it: by its place
+// and signature, what it is, what hosts learnt when they tried it, the libraries and symbols it uses, its tune file.
+// None of its code runs. {"path", "status": "ok", "rejected" or "quarantined", "code", "reason", "note": {...} or null,
+// "warnings": [...], "build_id"}; code and reason are "" for ok.
+nlohmann::json check_file(const std::filesystem::path &path, const CheckSettings &settings);
 
 } // namespace opdock::core

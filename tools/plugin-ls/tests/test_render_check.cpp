@@ -22,6 +22,18 @@ TEST_CASE("a file that would be taken shows its note") {
 )");
 }
 
+TEST_CASE("each warning has a line of its own") {
+    const json verdict = json::parse(R"({"path": "/x/libacme.so", "status": "ok", "code": "", "reason": "",
+        "note": null, "warnings": ["a.yaml:1:1: unknown field 'a'.", "a.yaml:2:1: unknown field 'b'."]})");
+    CHECK(render_check(verdict, plain) == R"(  file          /x/libacme.so
+  status        ok
+  registration  not checked: that would run the plugin's code
+  note          none that this host can read
+  warning       a.yaml:1:1: unknown field 'a'.
+  warning       a.yaml:2:1: unknown field 'b'.
+)");
+}
+
 TEST_CASE("a rejected file shows code and reason") {
     const json verdict = json::parse(R"({"path": "/x/a.txt", "status": "rejected", "code": "OPDOCK-E005",
         "reason": "'a.txt' is not an ELF file", "note": null})");
