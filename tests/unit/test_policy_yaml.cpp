@@ -132,6 +132,13 @@ TEST_CASE("elsewhere `enforce` is an unknown key that says where it belongs") {
           "p.yaml:1:1: unknown key 'enforce'; only the system's policy file enforces, at its top level");
 }
 
+TEST_CASE("a key that only a variable has says so") {
+    const PolicyFile file = parse_policy_file("tune: online\n", "p.yaml", Enforce::refuse);
+    REQUIRE(file.unknown_keys.size() == 1);
+    CHECK(file.unknown_keys[0] == "p.yaml:1:1: unknown key 'tune'; policy files cannot set it, only an environment "
+                                  "variable that ends in TUNE does");
+}
+
 TEST_CASE("unknown keys are collected with their position and the nearest known one") {
     const PolicyFile file = parse("prefre: vendor\n"
                                   "devices:\n"

@@ -16,14 +16,14 @@ namespace {
 constexpr std::string_view prefix = "PLUGIN_";
 
 // What follows the prefix in opdock's own variables.
-constexpr std::array<std::string_view, 12> settings = {
-    "ALLOW_VENDORS", "CONFIG", "DENY_VENDORS",  "LOG_LEVEL", "MODULES", "MODULES_ONLY",
-    "PER_OP",        "PREFER", "PREFER_VENDOR", "SKIP_CUDA", "STRICT",  "TRUST",
+constexpr std::array<std::string_view, 16> settings = {
+    "ALLOW_VENDORS", "CONFIG",     "DENY_VENDORS", "LOG_LEVEL", "MODULES", "MODULES_ONLY", "PER_OP",      "PREFER",
+    "PREFER_VENDOR", "SCAN_CACHE", "SKIP_CUDA",    "STRICT",    "TRUST",   "TUNE",         "TUNE_BUDGET", "TUNE_DB",
 };
 
-constexpr std::array<std::string_view, 7> others = {
+constexpr std::array<std::string_view, 8> others = {
     "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD",
-    "ROCR_VISIBLE_DEVICES", "XDG_CONFIG_HOME",     "XDG_DATA_HOME",
+    "ROCR_VISIBLE_DEVICES", "XDG_CACHE_HOME",      "XDG_CONFIG_HOME", "XDG_DATA_HOME",
 };
 
 template<class Range>

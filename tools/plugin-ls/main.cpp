@@ -155,7 +155,8 @@ std::string as_text(const Request &request, const json &document, const Page &pa
     case Show::paths:
         return render_paths(document.at("paths"), page);
     case Show::policy:
-        return render_policy(document.at("policy"), page);
+        return render_policy(document.at("policy"), page) + "\n" + page.paint(cli::Tint::heading, "VARIABLES") + "\n" +
+               render_variables(document.at("variables"), page);
     default:
         return render_screen(document, request.verbose, page);
     }

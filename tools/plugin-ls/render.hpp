@@ -28,6 +28,8 @@ std::string render_why(const nlohmann::json &decision, const Page &page);
 
 std::string render_paths(const nlohmann::json &paths, const Page &page);
 std::string render_policy(const nlohmann::json &policy, const Page &page);
+// Every variable of opdock: whether it is set, and to what.
+std::string render_variables(const nlohmann::json &variables, const Page &page);
 
 // What opdock_check_file returned.
 std::string render_check(const nlohmann::json &verdict, const Page &page);

@@ -50,14 +50,34 @@ std::string render_paths(const json &paths, const Page &page) {
     return table.text(page);
 }
 
+std::string render_variables(const json &variables, const Page &page) {
+    Table table;
+    for (const json &variable : variables) {
+        const std::string name = words(variable.at("name"));
+        if (!variable.at("value").is_null()) {
+            const std::string value = variable.at("value").get<std::string>();
+            table.row({{name}, {"environment", Tint::quiet}, {value.empty() ? "(empty)" : value}});
+        } else if (variable.at("is_policy").get<bool>()) {
+            table.row({{name}, {"not set", Tint::quiet}, {""}}); // what holds then stands above
+        } else {
+            table.row({{name}, {"built-in", Tint::quiet}, {words(variable.at("default"))}});
+        }
+    }
+    return table.text(page);
+}
+
 std::string render_policy(const json &policy, const Page &page) {
     Table table;
     add_settings(table, policy, "");
     table.row({{"trust"}, {words(policy.at("trust"))}, {source_of(policy, "trust"), Tint::quiet}});
     const json &digests = policy.at("trusted_sha256");
+    // Each below, as a digest is wider than what stands beside it.
     table.row({{"trusted_sha256"},
-               {digests.empty() ? "none" : words(digests, ", ")}, // null is empty too
+               {digests.empty() ? "none" : std::to_string(digests.size()) + " listed"}, // null is empty too
                {source_of(policy, "trusted_sha256"), Tint::quiet}});
+    for (const json &digest : digests) {
+        table.note(words(digest));
+    }
     if (const auto devices = policy.find("devices"); devices != policy.end()) {
         for (const auto &[device, section] : devices->items()) {
             add_settings(table, section, device + " ");

@@ -101,6 +101,23 @@ const Rejection *rejection_since(const PluginRecord &plugin) {
     return outcome != nullptr && outcome->rejection ? &*outcome->rejection : nullptr;
 }
 
+// Each variable as it was when the host opened. What holds of the policy is in "policy", with its source.
+json variables_json(const Environment &environment) {
+    const auto settings = setting_names();
+    json list = json::array();
+    for (const VariableInfo &variable : variables()) {
+        const std::string *value = environment.find(variable.id);
+        const bool is_policy = variable.id == Variable::trust ||
+                               std::any_of(settings.begin(), settings.end(),
+                                           [&](std::string_view name) { return same_name(name, variable.stem); });
+        list.push_back({{"name", environment.name(variable.id)},
+                        {"value", value != nullptr ? json(*value) : json(nullptr)},
+                        {"default", variable.fallback},
+                        {"is_policy", is_policy}});
+    }
+    return list;
+}
+
 } // namespace
 
 json Host::describe() const {
@@ -129,7 +146,10 @@ json Host::describe() const {
     }
     json problems = json::array();
     for (const SearchProblem &problem : problems_) {
-        problems.push_back({{"message", problem.message}, {"requested", problem.requested}, {"taken", problem.taken}});
+        problems.push_back({{"message", problem.message},
+                            {"requested", problem.requested},
+                            {"taken", problem.taken},
+                            {"code", problem.code}});
     }
     const PolicyStack policy = effective_policy();
     json ops = json::array();
@@ -139,6 +159,7 @@ json Host::describe() const {
     return {{"schema", "opdock.plugin-ls/1"},
             {"host", {{"version", version}, {"abi", {{"major", OPDOCK_ABI_MAJOR}, {"minor", OPDOCK_ABI_MINOR}}}}},
             {"policy", policy_json(policy.flattened())},
+            {"variables", variables_json(environment_)},
             {"paths", std::move(paths)},
             {"problems", std::move(problems)},
             {"plugins", std::move(plugins)},

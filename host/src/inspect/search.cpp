@@ -11,8 +11,10 @@
 #include <utility>
 
 #include <dirent.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "files/reject.hpp"
 #include "inspect/manifest.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"
@@ -47,7 +49,7 @@ class Search {
         const bool exists = stat(path.c_str(), &status) == 0;
         result_.paths.push_back({path, origin, true, exists});
         if (!exists) {
-            problem(path, origin, std::generic_category().message(errno), true);
+            missing(path, origin, errno, true);
         } else if (!S_ISDIR(status.st_mode)) {
             std::vector<PluginCandidate> found;
             file(path, origin, true, found);
@@ -144,12 +146,20 @@ class Search {
                 return !files_.emplace(status.st_dev, status.st_ino).second;
             }
             const int reason = errno;
-            problem(candidate.path, candidate.manifest.empty() ? candidate.origin : candidate.manifest,
-                    std::generic_category().message(reason), candidate.requested);
+            missing(candidate.path, candidate.manifest.empty() ? candidate.origin : candidate.manifest, reason,
+                    candidate.requested);
             return true;
         });
         sort([&](const PluginCandidate &a, const PluginCandidate &b) { return by_name(a) < by_name(b); });
         std::move(found.begin(), found.end(), std::back_inserter(result_.candidates));
+    }
+
+    // A file that somebody named, or a link that leads nowhere.
+    void missing(const std::string &path, const std::string &origin, int reason, bool requested) {
+        const bool is_absent = reason == ENOENT || reason == ENOTDIR;
+        const std::string code = code_text(is_absent ? RejectCode::not_found : RejectCode::unreadable);
+        problem(path, origin, fmt::format("{} ({})", std::generic_category().message(reason), code), requested);
+        result_.problems.back().code = code;
     }
 
     void problem(const std::string &path, const std::string &origin, const std::string &reason, bool requested) {

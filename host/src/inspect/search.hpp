@@ -53,6 +53,7 @@ struct SearchProblem {
     std::string message;
     bool requested = false; // in strict mode an error of opening the host
     bool taken = false;     // a warning: what it is about was found all the same
+    std::string code = {};  // "OPDOCK-E001" of a file that is not there; else ""
 };
 
 struct SearchResult {

@@ -118,6 +118,12 @@ class Reader {
         if (key == trust_key || key == digests_key) {
             return "; it concerns the whole process and stands beside 'devices'";
         }
+        for (const VariableInfo &variable : variables()) {
+            if (same_name(variable.stem, key) && !same_name(key, "trust")) {
+                return "; policy files cannot set it, only an environment variable that ends in " +
+                       std::string(variable.stem) + " does";
+            }
+        }
         std::vector<std::string_view> known(setting_names().begin(), setting_names().end());
         for (const std::string_view name : others) {
             if (!name.empty()) {

@@ -38,7 +38,7 @@ constexpr std::array table = {
                  "vendor:NAME or impl:ID; what an order does not name is not used for that op.",
                  ";"},
     VariableInfo{Variable::config, "CONFIG", "an absolute path", "not set",
-                 "A policy file (YAML) with the same settings, and sections for given devices.", ""},
+                 "A policy file (YAML): prefer to per_op and trust, and sections for given devices.", ""},
     VariableInfo{Variable::modules, "MODULES", "absolute paths separated by commas or colons", "not set",
                  "Plugin files, manifests or directories, searched before the installed ones.", ",:"},
     VariableInfo{

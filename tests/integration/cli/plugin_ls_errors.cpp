@@ -1,5 +1,6 @@
 // What plugin-ls says when something is wrong: on stderr, after its name, with the exit code for it.
 #include <filesystem>
+#include <sstream>
 
 #include <doctest/doctest.h>
 
@@ -207,6 +208,81 @@ TEST_CASE("a module of the command line that is not there is an error") {
     CHECK(finished.code == 1);
     CHECK(finished.out.empty());
     CHECK(finished.err == "plugin-ls: --modules /nonexistent/libacme.so: there is no such file or directory\n");
+}
+
+TEST_CASE("a module of the command line that cannot be looked at is told in words, with a code") {
+    const PluginLs tool({});
+    const std::string loop = (tool.home().path() / "loop.so").string();
+    std::filesystem::create_symlink("loop.so", loop);
+    for (const Finished &finished : {tool.run({"--modules", loop}),
+                                     PluginRun({}).run({"gelu", "--modules", loop, "--in", "input=random:f32[4]"})}) {
+        CHECK(finished.code == 1);
+        CHECK(contains(finished.err, "--modules " + loop + ": OPDOCK-E002: it cannot be looked at: Too many levels"));
+        CHECK_FALSE(contains(finished.err, "filesystem error"));
+    }
+}
+
+TEST_CASE("a link that leads nowhere and a manifest without its library have a code") {
+    PluginLs tool({});
+    std::filesystem::create_directory(tool.home().path() / "folder");
+    std::filesystem::create_symlink("/nonexistent/libacme.so", tool.home().path() / "folder/libacme.so");
+    const auto manifest = tool.home().write("manifest/plugin.json", R"({"library": "libabsent.so"})");
+    const Finished finished =
+        tool.with("PLUGIN_MODULES", (tool.home().path() / "folder").string() + ":" + manifest.string())
+            .run({"--rejected"});
+    CHECK(finished.code == 1);
+    CHECK(contains(finished.out, "folder/libacme.so': No such file or directory (OPDOCK-E001)"));
+    CHECK(contains(finished.out, "manifest/libabsent.so': No such file or directory (OPDOCK-E001)"));
+}
+
+TEST_CASE("a message of several lines has the beginning of the log on each") {
+    PluginLs tool({fixture("other_abi")});
+    const Finished finished = tool.run({"--paths"});
+    CHECK(contains(finished.err, "OPDOCK-E012"));
+    std::istringstream lines(finished.err);
+    for (std::string line; std::getline(lines, line);) {
+        CHECK(line.starts_with("[opdock host_plugins.cpp:"));
+    }
+}
+
+TEST_CASE("a text that is named as a module is no plugin, and nobody asks for its signature") {
+    PluginLs tool({});
+    const auto text = tool.home().write("notes.so", "this is no library");
+    const Finished finished = tool.with("PLUGIN_TRUST", "warn").run({"--modules", text.string(), "--rejected"});
+    CHECK(contains(finished.out + finished.err, "OPDOCK-E005"));
+    CHECK_FALSE(contains(finished.out + finished.err, "not signed"));
+}
+
+TEST_CASE("check applies the settings that hosts have, and exits with 1 for what they do not take") {
+    PluginLs tool({});
+    const std::string file = (tool.home().path() / "plugins/libacme.so").string();
+    std::filesystem::create_directory(tool.home().path() / "plugins");
+    std::filesystem::copy_file(fixture("aborts_in_entry"), file);
+    CHECK(tool.run({"--check", file}).code == 0);
+    PluginLs requiring({});
+    const Finished unsigned_ = requiring.with("PLUGIN_TRUST", "require").run({"--check", file});
+    CHECK(unsigned_.code == 1);
+    CHECK(contains(unsigned_.out, "OPDOCK-E061"));
+    CHECK(tool.run({"--modules", file}).code == 1);
+    const Finished known = tool.run({"--check", file});
+    CHECK(known.code == 1);
+    CHECK(contains(known.out, " quarantined\n"));
+    CHECK(contains(known.out, "OPDOCK-E050"));
+    const Finished again = tool.run({"--modules", file, "--rescan"});
+    CHECK_FALSE(contains(again.out + again.err, "not tried again"));
+    std::filesystem::permissions(tool.home().path() / "plugins", std::filesystem::perms::all);
+    const Finished strict = tool.with("PLUGIN_STRICT", "1").run({"--check", file});
+    CHECK(strict.code == 1);
+    CHECK(contains(strict.out, "OPDOCK-E060"));
+}
+
+TEST_CASE("the policy lists every variable with its value and where it came from") {
+    PluginLs tool({fixture("good")});
+    const Finished finished = tool.with("PLUGIN_TUNE", "off").run({"--policy"});
+    CHECK(contains(finished.out, "\nVARIABLES\n"));
+    CHECK(contains(finished.out, "  PLUGIN_TUNE           environment  off\n"));
+    CHECK(contains(finished.out, "  PLUGIN_SCAN_CACHE     built-in     on\n"));
+    CHECK(contains(finished.out, "  PLUGIN_ALLOW_VENDORS  not set\n"));
 }
 
 TEST_CASE("in strict mode a module that was asked for and does not load is an error") {

@@ -139,6 +139,7 @@ void check_document(const json &document) {
     check_members(document, {{"schema", Is::text},
                              {"host", Is::object},
                              {"policy", Is::object},
+                             {"variables", Is::list},
                              {"paths", Is::list},
                              {"problems", Is::list},
                              {"plugins", Is::list},
@@ -151,8 +152,14 @@ void check_document(const json &document) {
     for (const json &path : document["paths"]) {
         check_members(path, {{"path", Is::text}, {"origin", Is::text}});
     }
+    for (const json &variable : document["variables"]) {
+        check_members(
+            variable,
+            {{"name", Is::text}, {"value", Is::text_or_null}, {"default", Is::text}, {"is_policy", Is::boolean}});
+    }
     for (const json &problem : document["problems"]) {
-        check_members(problem, {{"message", Is::text}, {"requested", Is::boolean}, {"taken", Is::boolean}});
+        check_members(problem,
+                      {{"message", Is::text}, {"requested", Is::boolean}, {"taken", Is::boolean}, {"code", Is::text}});
     }
     for (const json &plugin : document["plugins"]) {
         check_plugin(plugin);

@@ -26,6 +26,28 @@ TEST_CASE("an empty allow list reads differently from none") {
     CHECK(render_policy(policy, plain).find("allow_vendors   nobody") != std::string::npos);
 }
 
+TEST_CASE("digests stand below their number, so that the source stays in its column") {
+    json policy = small_document()["policy"];
+    policy["trusted_sha256"] = {std::string(64, 'a'), std::string(64, 'b')};
+    policy["sources"]["trusted_sha256"] = "/etc/opdock/policy.yaml:1:1";
+    CHECK(render_policy(policy, plain)
+              .ends_with("  trusted_sha256  2 listed   from /etc/opdock/policy.yaml:1:1\n      " +
+                         std::string(64, 'a') + "\n      " + std::string(64, 'b') + "\n"));
+}
+
+TEST_CASE("variables are listed whether they are set or not") {
+    const json variables = json::parse(R"([
+        {"name": "PLUGIN_PREFER", "value": "vendor", "default": "default", "is_policy": true},
+        {"name": "PLUGIN_STRICT", "value": null, "default": "0", "is_policy": true},
+        {"name": "PLUGIN_MODULES", "value": "", "default": "not set", "is_policy": false},
+        {"name": "PLUGIN_TUNE", "value": null, "default": "cached", "is_policy": false}])");
+    CHECK(render_variables(variables, plain) == R"(  PLUGIN_PREFER   environment  vendor
+  PLUGIN_STRICT   not set
+  PLUGIN_MODULES  environment  (empty)
+  PLUGIN_TUNE     built-in     cached
+)");
+}
+
 TEST_CASE("search paths name what brought them, in order") {
     CHECK(render_paths(small_document()["paths"], plain) == "  /opt/acme/libacme.so     PLUGIN_MODULES\n"
                                                             "  /usr/lib/opdock/plugins  system\n");
