@@ -37,7 +37,8 @@ class TuneDatabase {
 
     const std::string &path() const { return path_; }
 
-    // Everything that is valid for this identity. Throws DatabaseError; a damaged file is set aside.
+    // Everything that is valid for this identity. Throws DatabaseError, also when a damaged file was set aside; a file
+    // that never was such a database is left as it is.
     std::vector<TuneEntry> read(const TuneIdentity &identity) const;
     // Adds or replaces them, all or nothing. Waits for other processes. Throws DatabaseError.
     void write(const TuneIdentity &identity, const std::vector<TuneEntry> &entries) const;
