@@ -581,6 +581,7 @@ TEST_CASE("that a database cannot be read is said once, whatever number of imple
     CHECK(host.logged("What was tuned is not used") == 1);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which map more than any limit of memory allows
 TEST_CASE("online, a call is made also where there is no memory to tune it") {
     const Installed installed(work_configs);
     constexpr int64_t elements = 8 << 20;
@@ -611,6 +612,7 @@ TEST_CASE("online, a call is made also where there is no memory to tune it") {
     CHECK(WIFEXITED(status));
     CHECK(WEXITSTATUS(status) == 0);
 }
+#endif
 
 TEST_CASE("wrong settings of tuning are errors when the host opens") {
     CHECK_THROWS_WITH(
