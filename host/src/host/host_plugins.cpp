@@ -3,7 +3,6 @@
 #include <cfenv>
 #include <list>
 #include <new>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,33 +44,6 @@ FileIdentity identity_in(const DeferredPlugin::Place &place) {
     // What cannot be looked at now cannot be read either: inspection says why.
     return ::fstatat(place.directory->descriptor(), place.name.c_str(), &status, 0) == 0 ? identity_of(status)
                                                                                          : FileIdentity{};
-}
-
-// In what the cache knows of the plugin; nothing where it does not know it.
-void remember_call_death(ScanCache &cache, const JournalEntry &entry) {
-    std::optional<Scan> scan = cache.find_any(entry.path);
-    if (!scan || scan->rejection) {
-        return;
-    }
-    std::vector<CallDeath> &deaths = scan->call_deaths;
-    auto known = std::find_if(deaths.begin(), deaths.end(), [&](const CallDeath &death) {
-        return death.op == entry.op && death.impl_id == entry.impl_id;
-    });
-    if (known == deaths.end()) {
-        if (deaths.size() == most_call_deaths) {
-            return;
-        }
-        known = deaths.insert(deaths.end(), {entry.op, entry.impl_id, 0});
-    }
-    ++known->count;
-    cache.keep(entry.path, *scan);
-}
-
-// Returns whether there were any. Null: of every op, of every implementation.
-bool forget_call_deaths_in(Scan &scan, const char *op, const char *impl_id) {
-    return std::erase_if(scan.call_deaths, [&](const CallDeath &death) {
-               return (op == nullptr || death.op == op) && (impl_id == nullptr || same_name(death.impl_id, impl_id));
-           }) != 0;
 }
 
 // Loading may leave the thread rounding in another way (libraries linked with -ffast-math do); the program's numbers
@@ -363,18 +335,6 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
     return rejection;
 }
 
-void Host::forget_deaths(const DeferredPlugin &plugin) const noexcept try {
-    ScanCache cache(cache_folder_, log_);
-    std::optional<Scan> scan = cache.find(plugin.identity().path, plugin.place().identity);
-    if (scan && !scan->rejection) {
-        scan->deaths = 0;
-        cache.keep(plugin.identity().path, *scan);
-        cache.save();
-    }
-} catch (const std::bad_alloc &) {
-    return; // the next host does it
-}
-
 Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin) const {
     const KeepFloatingPoint keep;
     const DeferredPlugin::Place &place = plugin.place();
@@ -412,72 +372,6 @@ Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin)
     // Last, since what runs out of memory before is done again.
     book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
     return registration;
-}
-
-Journal::Open Host::note_first_call(Deployment &deployment) const noexcept try {
-    if (!deployment.is_first_call()) {
-        return {};
-    }
-    const Implementation &implementation = deployment.implementation();
-    const std::string plugin =
-        implementation.deferred != nullptr ? implementation.deferred->identity().path : implementation.plugin;
-    return ledger().journal.write({JournalEntry::Doing::calling, plugin, implementation.op, implementation.impl_id});
-} catch (const std::bad_alloc &) {
-    return {}; // the call may do without
-}
-
-void Host::forget_call_deaths(const char *op, const char *impl_id) const {
-    std::optional<ScanCache> cache; // read when there is something to forget
-    for (const PluginRecord &plugin : catalog().plugins) {
-        if (plugin.deferred == nullptr || !plugin.deferred->place().has_call_deaths) {
-            continue;
-        }
-        if (!cache) {
-            cache.emplace(cache_folder_, log_);
-        }
-        std::optional<Scan> scan = cache->find(plugin.path, plugin.deferred->place().identity);
-        if (scan && forget_call_deaths_in(*scan, op, impl_id)) {
-            cache->keep(plugin.path, *scan);
-        }
-    }
-    if (cache) {
-        cache->save();
-    }
-}
-
-void Host::read_journals(ScanCache &cache) const {
-    std::set<std::string, std::less<>> counted; // the processes of one job end for one reason
-    const auto is_new = [&](const JournalEntry &entry) {
-        return counted.insert(fmt::format("{}\n{}\n{}", entry.path, entry.op, entry.impl_id)).second;
-    };
-    for (const Death &death : Journal::collect(journal_folder())) {
-        const JournalEntry &entry = death.entry;
-        if (entry.doing == JournalEntry::Doing::calling) {
-            log_.warning(fmt::format("Process {} ended in its first call of '{}' for op '{}' (plugin '{}'). "
-                                     "PLUGIN_PER_OP or PLUGIN_DENY_VENDORS can keep it from being chosen.",
-                                     death.process, entry.impl_id, entry.op, entry.path));
-            if (is_new(entry)) {
-                remember_call_death(cache, entry);
-            }
-            continue;
-        }
-        log_.warning(fmt::format("Process {} ended while it opened plugin '{}'", death.process, entry.path));
-        std::optional<Scan> scan = cache.find_any(entry.path);
-        if (!scan || scan->rejection || !is_new(entry)) {
-            continue;
-        }
-        ++scan->deaths;
-        if (scan->deaths >= 2) { // once may have been something else's doing
-            scan->transcript = nullptr;
-            scan->rejection = Rejection{
-                RejectCode::host_died, entry.path,
-                fmt::format("{} times in a row processes ended while they opened '{}', though it passed when it was "
-                            "tried in a process of its own.\nHosts do not open it again until the file changes or "
-                            "`plugin-ls --rescan` is run. Its vendor should know.",
-                            scan->deaths, entry.path)};
-        }
-        cache.keep(entry.path, *scan);
-    }
 }
 
 void Host::load(const std::string &path) {

@@ -1,0 +1,128 @@
+// What processes were doing when they ended: noted while a plugin is opened or first called, and counted by the next
+// host.
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "host/host.hpp"
+#include "load/deferred_plugin.hpp"
+#include "probe/scan.hpp"
+#include "probe/scan_cache.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+// In what the cache knows of the plugin; nothing where it does not know it.
+void remember_call_death(ScanCache &cache, const JournalEntry &entry) {
+    std::optional<Scan> scan = cache.find_any(entry.path);
+    if (!scan || scan->rejection) {
+        return;
+    }
+    std::vector<CallDeath> &deaths = scan->call_deaths;
+    auto known = std::find_if(deaths.begin(), deaths.end(), [&](const CallDeath &death) {
+        return death.op == entry.op && death.impl_id == entry.impl_id;
+    });
+    if (known == deaths.end()) {
+        if (deaths.size() == most_call_deaths) {
+            return;
+        }
+        known = deaths.insert(deaths.end(), {entry.op, entry.impl_id, 0});
+    }
+    ++known->count;
+    cache.keep(entry.path, *scan);
+}
+
+// Returns whether there were any. Null: of every op, of every implementation.
+bool forget_call_deaths_in(Scan &scan, const char *op, const char *impl_id) {
+    return std::erase_if(scan.call_deaths, [&](const CallDeath &death) {
+               return (op == nullptr || death.op == op) && (impl_id == nullptr || same_name(death.impl_id, impl_id));
+           }) != 0;
+}
+
+} // namespace
+
+Journal::Open Host::note_first_call(Deployment &deployment) const noexcept try {
+    if (!deployment.is_first_call()) {
+        return {};
+    }
+    const Implementation &implementation = deployment.implementation();
+    const std::string plugin =
+        implementation.deferred != nullptr ? implementation.deferred->identity().path : implementation.plugin;
+    return ledger().journal.write({JournalEntry::Doing::calling, plugin, implementation.op, implementation.impl_id});
+} catch (const std::bad_alloc &) {
+    return {}; // the call may do without
+}
+
+void Host::forget_call_deaths(const char *op, const char *impl_id) const {
+    std::optional<ScanCache> cache; // read when there is something to forget
+    for (const PluginRecord &plugin : catalog().plugins) {
+        if (plugin.deferred == nullptr || !plugin.deferred->place().has_call_deaths) {
+            continue;
+        }
+        if (!cache) {
+            cache.emplace(cache_folder_, log_);
+        }
+        std::optional<Scan> scan = cache->find(plugin.path, plugin.deferred->place().identity);
+        if (scan && forget_call_deaths_in(*scan, op, impl_id)) {
+            cache->keep(plugin.path, *scan);
+        }
+    }
+    if (cache) {
+        cache->save();
+    }
+}
+
+void Host::read_journals(ScanCache &cache) const {
+    std::set<std::string, std::less<>> counted; // the processes of one job end for one reason
+    const auto is_new = [&](const JournalEntry &entry) {
+        return counted.insert(fmt::format("{}\n{}\n{}", entry.path, entry.op, entry.impl_id)).second;
+    };
+    for (const Death &death : Journal::collect(journal_folder())) {
+        const JournalEntry &entry = death.entry;
+        if (entry.doing == JournalEntry::Doing::calling) {
+            log_.warning(fmt::format("Process {} ended in its first call of '{}' for op '{}' (plugin '{}'). "
+                                     "PLUGIN_PER_OP or PLUGIN_DENY_VENDORS can keep it from being chosen.",
+                                     death.process, entry.impl_id, entry.op, entry.path));
+            if (is_new(entry)) {
+                remember_call_death(cache, entry);
+            }
+            continue;
+        }
+        log_.warning(fmt::format("Process {} ended while it opened plugin '{}'", death.process, entry.path));
+        std::optional<Scan> scan = cache.find_any(entry.path);
+        if (!scan || scan->rejection || !is_new(entry)) {
+            continue;
+        }
+        ++scan->deaths;
+        if (scan->deaths >= 2) { // once may have been something else's doing
+            scan->transcript = nullptr;
+            scan->rejection = Rejection{
+                RejectCode::host_died, entry.path,
+                fmt::format("{} times in a row processes ended while they opened '{}', though it passed when it was "
+                            "tried in a process of its own.\nHosts do not open it again until the file changes or "
+                            "`plugin-ls --rescan` is run. Its vendor should know.",
+                            scan->deaths, entry.path)};
+        }
+        cache.keep(entry.path, *scan);
+    }
+}
+
+void Host::forget_deaths(const DeferredPlugin &plugin) const noexcept try {
+    ScanCache cache(cache_folder_, log_);
+    std::optional<Scan> scan = cache.find(plugin.identity().path, plugin.place().identity);
+    if (scan && !scan->rejection) {
+        scan->deaths = 0;
+        cache.keep(plugin.identity().path, *scan);
+        cache.save();
+    }
+} catch (const std::bad_alloc &) {
+    return; // the next host does it
+}
+
+} // namespace opdock::core

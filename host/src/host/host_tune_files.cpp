@@ -1,0 +1,167 @@
+// What a host's tuning database knows, as tune files whose sections pin it, and the other way round.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
+
+#include "files/database.hpp"
+#include "host/host.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+// "n=4096 pipeline=cpasync" as values.
+NamedValues named_values(const std::string &text) {
+    NamedValues values;
+    for (size_t begin = 0; begin < text.size();) {
+        const size_t end = std::min(text.find(' ', begin), text.size());
+        const size_t equals = text.rfind('=', end);
+        const std::string value = text.substr(equals + 1, end - equals - 1);
+        const std::optional<int64_t> number = whole_number(value);
+        values.push_back({{text.substr(begin, equals - begin), {}}, {number.value_or(0), {}, number ? "" : value}});
+        begin = end + 1;
+    }
+    return values;
+}
+
+} // namespace
+
+// Calls `visit` with each implementation on each of its devices that can be tuned here.
+template<class Visit>
+void Host::each_tuning(const char *op, const char *impl_id, Visit visit) const {
+    const Catalog &now = catalog();
+    for (const auto &[name, declared] : now.ops) {
+        for (const auto &implementation : declared->implementations) {
+            if (implementation->knobs.empty() || (op != nullptr && name != op) ||
+                (impl_id != nullptr && !same_name(implementation->impl_id, impl_id))) {
+                continue;
+            }
+            const std::optional<DLDevice> first = find_device(now.providers, implementation->device);
+            const DeviceProvider *provider =
+                first ? find_provider(now.providers, static_cast<int32_t>(first->device_type)) : nullptr;
+            std::set<std::string> models; // one of each does
+            for (int32_t i = 0; provider != nullptr && i < device_count(*provider).count; ++i) {
+                Deployment &here = deployment_of(*implementation, {first->device_type, i});
+                DeploymentTuning *tuning = here.tuning();
+                if (tuning != nullptr && models.insert(tuning->identity().device).second) {
+                    visit(*tuning);
+                }
+            }
+        }
+    }
+}
+
+std::string Host::export_tuning(const char *op, const char *impl_id) const {
+    TuneFile file;
+    each_tuning(op, impl_id, [&](const DeploymentTuning &tuning) {
+        const ImplementationTuning &known = tuning.implementation();
+        std::set<std::string> exported; // sections may have the same space, for different dtypes
+        for (const ImplementationSection &space : known.sections()) {
+            if (!exported.insert(space.space).second) {
+                continue;
+            }
+            std::map<std::string, TuneSection> sections; // by dtypes
+            for (const TuneEntry &entry : tuning.entries()) {
+                if (entry.space != space.space) {
+                    continue;
+                }
+                const auto [place, is_new] = sections.try_emplace(entry.dtypes);
+                TuneSection &section = place->second;
+                if (is_new) {
+                    section.op.text = tuning.identity().op;
+                    section.implementations = {{tuning.identity().impl_id, {}}};
+                    section.devices = {{tuning.identity().device, {}}};
+                    if (!entry.dtypes.empty()) {
+                        section.dtypes = {{entry.dtypes, {}}};
+                    }
+                    section.has_key = true;
+                    section.key = space.key.spelled(known.variables());
+                }
+                section.pinned.push_back({{}, named_values(entry.key), named_values(entry.config)});
+            }
+            for (auto &[dtypes, section] : sections) {
+                std::sort(section.pinned.begin(), section.pinned.end(), [](const auto &a, const auto &b) {
+                    return std::lexicographical_compare(
+                        a.key.begin(), a.key.end(), b.key.begin(), b.key.end(),
+                        [](const NamedValue &x, const NamedValue &y) { return x.value.value < y.value.value; });
+                });
+                file.sections.push_back(std::move(section));
+            }
+        }
+    });
+    return print_readable_tune_file(file);
+}
+
+namespace {
+
+std::string why_not_imported(const CatalogOp *op, const std::string &name, const TuneSection &section) {
+    if (op == nullptr) {
+        return fmt::format("not imported: there is no op {}", quote(name));
+    }
+    std::vector<std::string_view> known;
+    for (const auto &implementation : op->implementations) {
+        known.push_back(implementation->impl_id);
+    }
+    for (const PlacedText &id : section.implementations) {
+        const bool is_known =
+            std::any_of(known.begin(), known.end(), [&](std::string_view one) { return same_name(one, id.text); });
+        if (!is_known) {
+            return fmt::format("not imported: op {} has no implementation {}{}", quote(name), quote(id.text),
+                               did_you_mean(id.text, known));
+        }
+    }
+    return "not imported: it is for no device, architecture or dtypes that are here";
+}
+
+} // namespace
+
+uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
+    const TuneFile file = parse_tune_file(yaml, name);
+    std::vector<std::string> problems;
+    for (const TuneProblem &problem : file.problems) {
+        problems.push_back(text_of(file, problem));
+    }
+    std::vector<std::pair<DeploymentTuning *, std::vector<TuneEntry>>> found;
+    std::vector<std::string> left_out;
+    uint64_t count = 0;
+    for (const TuneSection &section : file.sections) {
+        const TuneFile alone{file.name, {section}, {}};
+        uint64_t adopted = 0;
+        each_tuning(nullptr, nullptr, [&](DeploymentTuning &tuning) {
+            const ImplementationTuning given(tuning.implementation().implementation(), &alone);
+            for (const TuneProblem &problem : given.problems()) {
+                problems.push_back(text_of(file, problem));
+            }
+            std::vector<TuneEntry> entries = tuning.adopt(given, problems);
+            adopted += entries.size();
+            if (!entries.empty()) {
+                found.emplace_back(&tuning, std::move(entries));
+            }
+        });
+        count += adopted;
+        if (adopted == 0 && problems.empty() && !section.pinned.empty()) {
+            left_out.push_back(text_of(
+                file, {section.place, why_not_imported(catalog().find(section.op.text), section.op.text, section)}));
+        }
+    }
+    if (!problems.empty()) {
+        throw Error(OPDOCK_INVALID_TUNE_FILE, fmt::format("{}", fmt::join(problems, "\n")));
+    }
+    for (const std::string &line : left_out) {
+        log_.warning(line);
+    }
+    try {
+        for (const auto &[tuning, entries] : found) {
+            tune_database_.write(tuning->identity(), entries);
+        }
+    } catch (const DatabaseError &error) {
+        throw Error(OPDOCK_FAILED, error.what());
+    }
+    return count;
+}
+
+} // namespace opdock::core
