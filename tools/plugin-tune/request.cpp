@@ -67,8 +67,9 @@ Examples:
 Ctrl-C ends the measurement, keeps what is done and prints it; a second one
 ends the program at once.
 
-Exit codes: 0 fine; 1 a shape failed, there is nothing to tune, or a file or an
-op is absent; 2 wrong usage; 130 Ctrl-C, 143 SIGTERM (128 + the signal).
+Exit codes: 0 fine; 1 a shape failed or its result could not be kept, there is
+nothing to tune, an import took nothing, a merge or conversion left something
+out, or a file or an op is absent; 2 wrong usage; 130 Ctrl-C, 143 SIGTERM.
 )";
 
 struct Command {
@@ -109,7 +110,7 @@ po::options_description describe_options() {
         ("cold", "flush the caches before each run")                                            //
         ("again", "also what the database knows already")                                       //
         ("dry-run", "keep nothing")                                                             //
-        ("plot", text("FILE.svg"), "draw best against default for each shape; needs gnuplot")   //
+        ("plot", text("FILE.svg"), "draw how many times as fast each became; needs gnuplot")    //
         ("out", text("FILE"), "export, merge, convert: write there and not to standard output") //
         ("rename", texts("OLD=NEW"), "convert: an op's name here")                              //
         ("force", "overwrite the files of --out and --plot")                                    //
