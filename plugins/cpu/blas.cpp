@@ -71,8 +71,9 @@ class Calling {
 void multiply(const Matrix &x, int64_t rows, const Matrix &w, int64_t columns, int64_t depth, bool first, float *sums,
               int step) {
     const Calling this_call;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows), static_cast<int>(columns),
-                static_cast<int>(depth), 1.0f, x.data, x.step, w.data, w.step, first ? 0.0f : 1.0f, sums, step);
+    cblas_sgemm(CblasRowMajor, x.down ? CblasTrans : CblasNoTrans, w.down ? CblasNoTrans : CblasTrans,
+                static_cast<int>(rows), static_cast<int>(columns), static_cast<int>(depth), 1.0f, x.data, x.step,
+                w.data, w.step, first ? 0.0f : 1.0f, sums, step);
 }
 
 } // namespace cpu

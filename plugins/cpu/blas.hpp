@@ -8,10 +8,12 @@ namespace cpu {
 // Rows of f32 that follow each other by one step.
 struct Matrix {
     const float *data;
-    int step; // elements, at least 1 and at least as many as a row has
+    int step;  // elements, at least 1 and at least as many as a row has
+    bool down; // the depth of a product runs down the rows, not along them
 };
 
-// sums[i * step + j] = (or, unless `first`, +=) the dot product of row i of x and row j of w, over `depth` elements.
+// sums[i * step + j] = (or, unless `first`, +=) the sum over p < depth of x(i, p) * w(j, p), where x(i, p) is element p
+// of row i or, with the depth going down, element i of row p.
 void multiply(const Matrix &x, int64_t rows, const Matrix &w, int64_t columns, int64_t depth, bool first, float *sums,
               int step);
 

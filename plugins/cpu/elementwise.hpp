@@ -1,6 +1,7 @@
 // Elementwise ops over tensors of one shape: one run when all are dense, else one per row.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,45 +13,58 @@ namespace cpu {
 
 // Elements that follow each other in every tensor.
 struct Run {
-    DLDataType t;
-    const void *a;
-    const void *b; // null for one input
-    void *output;
+    DLDataType from, to; // of the first input and of the first output
+    const void *inputs[3];
+    void *outputs[2];
     size_t count;
-    float alpha;
+    int64_t first; // the position of the first one, row-major
     bool stream;
 };
 
-// Calls loop(run) for runs that cover the tensors of `call`, which has one output and one or two inputs.
+// Calls loop(run) for runs that cover the tensors of `call`: its first `inputs` inputs, and all outputs.
 template<class Loop>
-opdock::Status elementwise(const opdock::Call &call, float alpha, const Loop &loop) {
+opdock::Status elementwise(const opdock::Call &call, uint32_t inputs, const Loop &loop) {
     const Knobs knobs = Knobs::of(call);
-    const uint32_t inputs = call.c().n_inputs;
+    const uint32_t outputs = call.c().n_outputs;
     const DLTensor &shape = *call.output(0);
-    const int64_t bytes = element_bytes(shape);
-    const Rows a = Rows::of_input(call, 0);
-    const Rows b = inputs > 1 ? Rows::of_input(call, 1) : Rows();
-    const Rows output = Rows::of_output(call, 0);
-    const auto at = [&](int64_t row, int64_t element, int64_t count) {
-        const auto from = [&](const Rows &rows) {
-            std::byte *start = rows.row<std::byte>(row);
-            return start == nullptr ? nullptr : start + element * bytes;
-        };
-        loop(Run{shape.dtype, from(a), from(b), from(output), static_cast<size_t>(count), alpha, knobs.stream});
+    int64_t input_bytes[3] = {}, output_bytes[2] = {}, bytes = 0; // of an element
+    Rows input_rows[3], output_rows[2];
+    bool dense = true;
+    const auto add = [&](const DLTensor &tensor, int64_t &size) {
+        bytes += size = element_bytes(tensor);
+        dense = dense && is_dense(tensor);
     };
-
-    if (is_dense(shape) && is_dense(*call.input(0)) && (inputs == 1 || is_dense(*call.input(1)))) {
-        // Chunks begin on cache lines where the tensors do.
-        constexpr int64_t unit = 1024;
-        const int64_t elements = element_count(shape);
-        in_chunks((elements + unit - 1) / unit, unit * (inputs + 1) * bytes, knobs.grain_kib,
-                  [&](int64_t begin, int64_t end) {
-                      at(0, begin * unit, (end * unit < elements ? end * unit : elements) - begin * unit);
-                  });
-        return {};
+    for (uint32_t i = 0; i < inputs; ++i) {
+        add(*call.input(i), input_bytes[i]);
+        input_rows[i] = Rows::of_input(call, i);
+    }
+    for (uint32_t i = 0; i < outputs; ++i) {
+        add(*call.output(i), output_bytes[i]);
+        output_rows[i] = Rows::of_output(call, i);
     }
     const int64_t n = row_size(shape);
-    in_chunks(row_count(shape), n * (inputs + 1) * bytes, knobs.grain_kib, [&](int64_t begin, int64_t end) {
+    const auto at = [&](int64_t row, int64_t element, int64_t count) {
+        Run run = {call.input(0)->dtype,       shape.dtype,       {},          {},
+                   static_cast<size_t>(count), row * n + element, knobs.stream};
+        for (uint32_t i = 0; i < inputs; ++i)
+            run.inputs[i] = input_rows[i].row<const std::byte>(row) + element * input_bytes[i];
+        for (uint32_t i = 0; i < outputs; ++i)
+            run.outputs[i] = output_rows[i].row<std::byte>(row) + element * output_bytes[i];
+        loop(run);
+    };
+
+    const int64_t elements = element_count(shape);
+    if (elements == 0)
+        return {};
+    if (dense) {
+        // Chunks begin on cache lines where the tensors do.
+        constexpr int64_t unit = 1024;
+        in_chunks((elements + unit - 1) / unit, unit * bytes, knobs.grain_kib, [&](int64_t begin, int64_t end) {
+            at(0, begin * unit, std::min(end * unit, elements) - begin * unit);
+        });
+        return {};
+    }
+    in_chunks(row_count(shape), n * bytes, knobs.grain_kib, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row)
             at(row, 0, n);
     });

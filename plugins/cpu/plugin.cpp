@@ -33,23 +33,56 @@ void register_all(opdock::Registry &registry) {
     };
     serve(ops::rmsnorm_fwd, cpu::rmsnorm_fwd, cpu::weighted);
     serve(ops::rmsnorm_bwd, cpu::rmsnorm_bwd, cpu::weighted);
+    serve(ops::rmsnorm_bwd_add, cpu::rmsnorm_bwd_add, cpu::weighted);
     serve(ops::fused_add_rmsnorm_fwd, cpu::fused_add_rmsnorm_fwd, cpu::weighted);
     serve(ops::layernorm_fwd, cpu::layernorm_fwd, cpu::weighted);
     serve(ops::layernorm_bwd, cpu::layernorm_bwd, cpu::weighted);
 
     serve(ops::gelu, cpu::gelu, cpu::any_float);
-    serve(ops::silu, cpu::silu, cpu::any_float);
+    serve(ops::qgelu, cpu::qgelu, cpu::any_float);
     serve(ops::relu, cpu::relu, cpu::any_float);
+    serve(ops::silu, cpu::silu, cpu::any_float);
+    serve(ops::srelu, cpu::srelu, cpu::any_float);
     serve(ops::dgelu, cpu::dgelu, cpu::any_float);
-    serve(ops::dsilu, cpu::dsilu, cpu::any_float);
+    serve(ops::dqgelu, cpu::dqgelu, cpu::any_float);
     serve(ops::drelu, cpu::drelu, cpu::any_float);
+    serve(ops::dsilu, cpu::dsilu, cpu::any_float);
+    serve(ops::dsrelu, cpu::dsrelu, cpu::any_float);
+    serve(ops::dbias_dgelu, cpu::dbias_dgelu, cpu::any_float);
+    serve(ops::dbias_dqgelu, cpu::dbias_dqgelu, cpu::any_float);
+    serve(ops::dbias_drelu, cpu::dbias_drelu, cpu::any_float);
+    serve(ops::dbias_dsilu, cpu::dbias_dsilu, cpu::any_float);
+    serve(ops::dbias_dsrelu, cpu::dbias_dsrelu, cpu::any_float);
 
+    serve(ops::geglu, cpu::geglu, cpu::any_float);
+    serve(ops::qgeglu, cpu::qgeglu, cpu::any_float);
+    serve(ops::reglu, cpu::reglu, cpu::any_float);
+    serve(ops::sreglu, cpu::sreglu, cpu::any_float);
     serve(ops::swiglu, cpu::swiglu, cpu::any_float);
+    serve(ops::clamped_swiglu, cpu::clamped_swiglu, cpu::any_float);
+    serve(ops::dgeglu, cpu::dgeglu, cpu::any_float);
+    serve(ops::dqgeglu, cpu::dqgeglu, cpu::any_float);
+    serve(ops::dreglu, cpu::dreglu, cpu::any_float);
+    serve(ops::dsreglu, cpu::dsreglu, cpu::any_float);
     serve(ops::dswiglu, cpu::dswiglu, cpu::any_float);
+    serve(ops::clamped_dswiglu, cpu::clamped_dswiglu, cpu::any_float);
+    serve(ops::gelu_and_mul, cpu::gelu_and_mul, cpu::any_float);
     serve(ops::silu_and_mul, cpu::silu_and_mul, cpu::any_float);
+    serve(ops::gelu_and_mul_bwd, cpu::gelu_and_mul_bwd, cpu::any_float);
+    serve(ops::silu_and_mul_bwd, cpu::silu_and_mul_bwd, cpu::any_float);
 
     serve(ops::scaled_softmax_forward, cpu::scaled_softmax_forward, cpu::any_float);
     serve(ops::scaled_softmax_backward, cpu::scaled_softmax_backward, cpu::any_float);
+    serve(ops::scaled_masked_softmax_forward, cpu::scaled_masked_softmax_forward, cpu::any_float);
+    serve(ops::scaled_masked_softmax_backward, cpu::scaled_masked_softmax_backward, cpu::any_float);
+    serve(ops::scaled_upper_triang_masked_softmax_forward, cpu::scaled_upper_triang_masked_softmax_forward,
+          cpu::any_float);
+    serve(ops::scaled_upper_triang_masked_softmax_backward, cpu::scaled_upper_triang_masked_softmax_backward,
+          cpu::any_float);
+    serve(ops::scaled_aligned_causal_masked_softmax_forward, cpu::scaled_aligned_causal_masked_softmax_forward,
+          cpu::any_float);
+    serve(ops::scaled_aligned_causal_masked_softmax_backward, cpu::scaled_aligned_causal_masked_softmax_backward,
+          cpu::any_float);
 
     serve(ops::fused_rope_forward, cpu::fused_rope_forward, cpu::any_float);
     serve(ops::fused_rope_backward, cpu::fused_rope_backward, cpu::any_float);
@@ -57,10 +90,14 @@ void register_all(opdock::Registry &registry) {
     serve(ops::add, cpu::add, cpu::any_float);
     serve(ops::mul, cpu::mul, cpu::any_float);
 
+    serve(ops::matmul, cpu::matmul, cpu::any_float);
     serve(ops::linear_fwd, cpu::linear_fwd, cpu::any_float);
+    serve(ops::linear_dgrad, cpu::linear_dgrad, cpu::any_float);
+    serve(ops::linear_wgrad, cpu::linear_wgrad, cpu::any_float);
 
     serve(ops::cross_entropy_fwd, cpu::cross_entropy_fwd, cpu::any_float);
     serve(ops::cross_entropy_bwd, cpu::cross_entropy_bwd, cpu::any_float);
+    serve(ops::fused_cross_entropy, cpu::fused_cross_entropy, cpu::any_float);
 }
 
 } // namespace

@@ -19,6 +19,13 @@ class Rows {
     // The last `inner` dims make a row: 1, or 0 where each element is a row of its own.
     static Rows of_input(const opdock::Call &call, uint32_t i, int32_t inner = 1);
     static Rows of_output(const opdock::Call &call, uint32_t i, int32_t inner = 1);
+    // Rows one step apart, from the first one on.
+    static Rows apart(void *first, int64_t step_bytes) {
+        Rows rows;
+        rows.data_ = static_cast<std::byte *>(first);
+        rows.step_ = step_bytes;
+        return rows;
+    }
 
     // False when the tensor is absent or has no elements.
     explicit operator bool() const { return data_ != nullptr; }

@@ -32,11 +32,19 @@ T rounded(double value) {
 }
 
 template<class T>
-void widen(opdock::Row<const T> row, std::vector<double> &to) {
+void widen(opdock::Row<T> row, std::vector<double> &to) {
     to.resize(static_cast<std::size_t>(row.size()));
     std::int64_t i = 0;
     for (double &element : to)
         element = wide(row[i++]);
+}
+
+// The way back, into a row of as many elements.
+template<class T>
+void narrow(const std::vector<double> &from, opdock::Row<T> row) {
+    std::int64_t i = 0;
+    for (double element : from)
+        row[i++] = rounded<T>(element);
 }
 
 // output[i] = function(inputs[i]...), for any strides. An output may be one of the inputs.

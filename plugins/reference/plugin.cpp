@@ -26,27 +26,63 @@ void register_all(opdock::Registry &registry) {
 
     serve(ops::rmsnorm_fwd, kernel<&reference::rmsnorm_fwd>, two_dtypes);
     serve(ops::rmsnorm_bwd, kernel<&reference::rmsnorm_bwd>, two_dtypes);
+    serve(ops::rmsnorm_bwd_add, kernel<&reference::rmsnorm_bwd_add>, two_dtypes);
     serve(ops::fused_add_rmsnorm_fwd, kernel<&reference::fused_add_rmsnorm_fwd>, two_dtypes);
     serve(ops::layernorm_fwd, kernel<&reference::layernorm_fwd>, two_dtypes);
     serve(ops::layernorm_bwd, kernel<&reference::layernorm_bwd>, two_dtypes);
 
     serve(ops::gelu, kernel<&reference::gelu>, one_dtype);
-    serve(ops::dgelu, kernel<&reference::dgelu>, one_dtype);
-    serve(ops::silu, kernel<&reference::silu>, one_dtype);
-    serve(ops::dsilu, kernel<&reference::dsilu>, one_dtype);
+    serve(ops::qgelu, kernel<&reference::qgelu>, one_dtype);
     serve(ops::relu, kernel<&reference::relu>, one_dtype);
+    serve(ops::silu, kernel<&reference::silu>, one_dtype);
+    serve(ops::srelu, kernel<&reference::srelu>, one_dtype);
+    serve(ops::dgelu, kernel<&reference::dgelu>, one_dtype);
+    serve(ops::dqgelu, kernel<&reference::dqgelu>, one_dtype);
     serve(ops::drelu, kernel<&reference::drelu>, one_dtype);
+    serve(ops::dsilu, kernel<&reference::dsilu>, one_dtype);
+    serve(ops::dsrelu, kernel<&reference::dsrelu>, one_dtype);
+    serve(ops::dbias_dgelu, kernel<&reference::dbias_dgelu>, one_dtype);
+    serve(ops::dbias_dqgelu, kernel<&reference::dbias_dqgelu>, one_dtype);
+    serve(ops::dbias_drelu, kernel<&reference::dbias_drelu>, one_dtype);
+    serve(ops::dbias_dsilu, kernel<&reference::dbias_dsilu>, one_dtype);
+    serve(ops::dbias_dsrelu, kernel<&reference::dbias_dsrelu>, one_dtype);
 
+    serve(ops::geglu, kernel<&reference::geglu>, one_dtype);
+    serve(ops::qgeglu, kernel<&reference::qgeglu>, one_dtype);
+    serve(ops::reglu, kernel<&reference::reglu>, one_dtype);
+    serve(ops::sreglu, kernel<&reference::sreglu>, one_dtype);
     serve(ops::swiglu, kernel<&reference::swiglu>, one_dtype);
+    serve(ops::clamped_swiglu, kernel<&reference::clamped_swiglu>, one_dtype);
+    serve(ops::dgeglu, kernel<&reference::dgeglu>, one_dtype);
+    serve(ops::dqgeglu, kernel<&reference::dqgeglu>, one_dtype);
+    serve(ops::dreglu, kernel<&reference::dreglu>, one_dtype);
+    serve(ops::dsreglu, kernel<&reference::dsreglu>, one_dtype);
     serve(ops::dswiglu, kernel<&reference::dswiglu>, one_dtype);
+    serve(ops::clamped_dswiglu, kernel<&reference::clamped_dswiglu>, one_dtype);
+    serve(ops::gelu_and_mul, kernel<&reference::gelu_and_mul>, one_dtype);
     serve(ops::silu_and_mul, kernel<&reference::silu_and_mul>, one_dtype);
+    serve(ops::gelu_and_mul_bwd, kernel<&reference::gelu_and_mul_bwd>, one_dtype);
+    serve(ops::silu_and_mul_bwd, kernel<&reference::silu_and_mul_bwd>, one_dtype);
 
     serve(ops::scaled_softmax_forward, kernel<&reference::scaled_softmax_forward>, one_dtype);
     serve(ops::scaled_softmax_backward, kernel<&reference::scaled_softmax_backward>, one_dtype);
+    serve(ops::scaled_masked_softmax_forward, kernel<&reference::scaled_masked_softmax_forward>, one_dtype);
+    serve(ops::scaled_masked_softmax_backward, kernel<&reference::scaled_masked_softmax_backward>, one_dtype);
+    serve(ops::scaled_upper_triang_masked_softmax_forward,
+          kernel<&reference::scaled_upper_triang_masked_softmax_forward>, one_dtype);
+    serve(ops::scaled_upper_triang_masked_softmax_backward,
+          kernel<&reference::scaled_upper_triang_masked_softmax_backward>, one_dtype);
+    serve(ops::scaled_aligned_causal_masked_softmax_forward,
+          kernel<&reference::scaled_aligned_causal_masked_softmax_forward>, one_dtype);
+    serve(ops::scaled_aligned_causal_masked_softmax_backward,
+          kernel<&reference::scaled_aligned_causal_masked_softmax_backward>, one_dtype);
 
     serve(ops::fused_rope_forward, kernel<&reference::fused_rope_forward>, one_dtype);
     serve(ops::fused_rope_backward, kernel<&reference::fused_rope_backward>, one_dtype);
 
+    serve(ops::matmul, kernel<&reference::matmul>, one_dtype);
+    serve(ops::linear_dgrad, kernel<&reference::linear_dgrad>, one_dtype);
+    serve(ops::linear_wgrad, kernel<&reference::linear_wgrad>, one_dtype);
     serve(ops::linear_fwd, kernel<&reference::linear_fwd>,
           Impl(one_dtype)
               .knob("panel_rows", 1, 4096, 64, "Rows of the weight that are widened to double at a time.")
@@ -55,6 +91,7 @@ void register_all(opdock::Registry &registry) {
 
     serve(ops::cross_entropy_fwd, kernel<&reference::cross_entropy_fwd>, one_dtype);
     serve(ops::cross_entropy_bwd, kernel<&reference::cross_entropy_bwd>, one_dtype);
+    serve(ops::fused_cross_entropy, kernel<&reference::fused_cross_entropy>, one_dtype);
 
     serve(ops::add, kernel<&reference::add>, one_dtype);
     serve(ops::mul, kernel<&reference::mul>, one_dtype);

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <unordered_map>
 
+#include "op-call/source.hpp"
+
 namespace numerics {
 
 namespace {
@@ -18,26 +20,17 @@ Strides strides_of(const json &value) {
     return strides.is_null() ? Strides() : Strides(strides.get<std::vector<std::int64_t>>());
 }
 
-std::uint32_t dtype_of(const std::string &name) {
-    for (const std::uint32_t dtype : {OPDOCK_F32, OPDOCK_F16, OPDOCK_BF16})
-        if (opdock::files::dtype_name(dtype) == name)
-            return dtype;
-    throw std::runtime_error("cases name the unknown dtype '" + name + "'");
-}
-
 std::optional<Input> input_of(const json &value, const Tensors &tensors) {
     if (value.is_null())
         return std::nullopt;
     return Input{value.at("name"), tensors.at(value.at("tensor")), strides_of(value)};
 }
 
-std::optional<Output> output_of(const json &value, const Tensors &tensors) {
-    if (value.is_null())
-        return std::nullopt;
+Output output_of(const json &value, const Tensors &tensors) {
     const TensorData &expected = tensors.at(value.at("expected"));
     Output output;
     output.name = value.at("name");
-    output.dtype = dtype_of(value.at("dtype"));
+    output.dtype = opdock::op_call::parse_dtype(value.at("dtype").get<std::string>());
     output.shape = expected.shape;
     output.strides = strides_of(value);
     output.expected.resize(expected.bytes.size() / sizeof(double));
@@ -60,10 +53,13 @@ Case case_of(const json &value, const Tensors &tensors) {
         result.inputs.push_back(input_of(input, tensors));
         result.contiguous &= !result.inputs.back() || !result.inputs.back()->strides;
     }
+    result.list_sizes = value.at("list_sizes").get<std::vector<std::uint32_t>>();
     for (const json &output : value.at("outputs")) {
-        result.outputs.push_back(output_of(output, tensors));
+        result.outputs.push_back(output.is_null() ? std::nullopt : std::optional(output_of(output, tensors)));
         result.contiguous &= !result.outputs.back() || !result.outputs.back()->strides;
     }
+    for (const json &changed : value.at("changed"))
+        result.changed.push_back(output_of(changed, tensors));
     return result;
 }
 

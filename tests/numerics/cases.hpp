@@ -30,13 +30,15 @@ struct Output {
     std::vector<double> expected; // row-major
     double scale = 0;             // errors are relative to the norm of `expected`, or to this when it is larger
     double tolerance = 0;
-    std::optional<std::size_t> in_place_of; // the input whose memory it shares
+    std::optional<std::size_t> in_place_of; // the input whose memory it shares, or which it is
 };
 
 struct Case {
     std::string name;
     std::vector<std::optional<Input>> inputs;   // none: absent
+    std::vector<std::uint32_t> list_sizes;      // of each parameter that is a list
     std::vector<std::optional<Output>> outputs; // none: not wanted
+    std::vector<Output> changed;                // inputs that the op writes, and what becomes of them
     nlohmann::json attributes;                  // an object
     std::string status;                         // what the call must return: "OK", "INVALID_ARGUMENT"
     std::string message;                        // a word its error must have

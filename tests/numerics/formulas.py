@@ -54,6 +54,13 @@ def rmsnorm_bwd(grad, input, rsigma, weight, *, zero_centered_gamma=False):
     }
 
 
+def rmsnorm_bwd_add(grad, input, add, rsigma, weight, **attributes):
+    gradients = rmsnorm_bwd(grad, input, rsigma, weight, **attributes)
+    without = gradients["grad_input"]
+    added = Sum(without.value + add, max(without.scale, float(np.linalg.norm(np.ravel(add)))))
+    return {**gradients, "grad_input": added}
+
+
 def fused_add_rmsnorm_fwd(input, residual, weight, *, eps=1e-5, zero_centered_gamma=False):
     added = input + residual
     normalized = rmsnorm_fwd(added, weight, eps=eps, zero_centered_gamma=zero_centered_gamma)
@@ -120,6 +127,15 @@ def dsilu(grad, input):
     return {"grad_input": total(grad * s, grad * input * s * (1 - s))}
 
 
+def qgelu(input):
+    return {"output": input * sigmoid(1.702 * input)}
+
+
+def dqgelu(grad, input):
+    s = sigmoid(1.702 * input)
+    return {"grad_input": total(grad * s, grad * 1.702 * input * s * (1 - s))}
+
+
 def relu(input):
     return {"output": np.maximum(input, 0)}
 
@@ -128,39 +144,139 @@ def drelu(grad, input):
     return {"grad_input": np.where(input > 0, grad, 0)}
 
 
+def srelu(input):
+    return {"output": np.maximum(input, 0) ** 2}
+
+
+def dsrelu(grad, input):
+    return {"grad_input": 2 * grad * np.maximum(input, 0)}
+
+
+def with_bias(derivative):
+    def backward(grad, input):
+        grad_input = derivative(grad, input)["grad_input"]
+        terms = grad_input.value if isinstance(grad_input, Sum) else grad_input
+        return {"grad_bias": total_over_rows(terms), "grad_input": grad_input}
+
+    return backward
+
+
+dbias_dgelu, dbias_dqgelu, dbias_drelu = with_bias(dgelu), with_bias(dqgelu), with_bias(drelu)
+dbias_dsilu, dbias_dsrelu = with_bias(dsilu), with_bias(dsrelu)
+
+
+# --- gated activations ------------------------------------------------------------------------------------------------
+
+
 def halves(x):
     n = x.shape[-1] // 2
     return x[..., :n], x[..., n:]
 
 
-def swiglu(input):
-    gate, up = halves(input)
-    return silu_and_mul(gate, up)
+def as_sum(output):
+    return output if isinstance(output, Sum) else Sum(output, 0.0)
 
 
-def dswiglu(grad, input):
-    gate, up = halves(input)
-    grad_gate = dsilu(grad * up, gate)["grad_input"]
-    grad_up = grad * gate * sigmoid(gate)
-    return {"grad_input": Sum(np.concatenate([grad_gate.value, grad_up], -1), grad_gate.scale)}
+def scaled(output, factor):
+    """An output times a factor; the terms grow with it."""
+    value, scale = as_sum(output)
+    return Sum(value * factor, scale * float(np.sqrt(np.mean(factor**2))) if scale else 0.0)
 
 
-def silu_and_mul(gate, up):
-    return {"output": gate * sigmoid(gate) * up}
+def gate_of(activation):
+    """act(gate) * up, for the op's name act."""
+
+    def forward(gate, up):
+        return {"output": scaled(activation(gate)["output"], up)}
+
+    return forward
+
+
+def gate_gradient_of(activation, derivative):
+    def backward(grad, gate, up):
+        return {
+            "grad_gate": derivative(grad * up, gate)["grad_input"],
+            "grad_up": scaled(activation(gate)["output"], grad),
+        }
+
+    return backward
+
+
+silu_and_mul, silu_and_mul_bwd = gate_of(silu), gate_gradient_of(silu, dsilu)
+gelu_and_mul, gelu_and_mul_bwd = gate_of(gelu), gate_gradient_of(gelu, dgelu)
+
+
+def glu(activation):
+    return lambda input: gate_of(activation)(*halves(input))
+
+
+def dglu(activation, derivative):
+    def backward(grad, input):
+        gradients = gate_gradient_of(activation, derivative)(grad, *halves(input))
+        first, second = as_sum(gradients["grad_gate"]), as_sum(gradients["grad_up"])
+        return {"grad_input": Sum(np.concatenate([first.value, second.value], -1), max(first.scale, second.scale))}
+
+    return backward
+
+
+geglu, dgeglu = glu(gelu), dglu(gelu, dgelu)
+qgeglu, dqgeglu = glu(qgelu), dglu(qgelu, dqgelu)
+reglu, dreglu = glu(relu), dglu(relu, drelu)
+sreglu, dsreglu = glu(srelu), dglu(srelu, dsrelu)
+swiglu, dswiglu = glu(silu), dglu(silu, dsilu)
+
+
+def clamped_swiglu(input, *, limit=7.0, alpha=1.702):
+    first, second = halves(input)
+    a, b = np.minimum(first, limit), np.clip(second, -limit, limit)
+    gated = a * sigmoid(alpha * a)
+    return {"output": total(gated * b, gated)}
+
+
+def clamped_dswiglu(grad, input, *, limit=7.0, alpha=1.702):
+    first, second = halves(input)
+    a, b = np.minimum(first, limit), np.clip(second, -limit, limit)
+    s = sigmoid(alpha * a)
+    above = grad * (b + 1) * np.where(first <= limit, 1, 0)
+    by_first = total(above * s, above * alpha * a * s * (1 - s))
+    by_second = grad * a * s * np.where(np.abs(second) <= limit, 1, 0)
+    shifted = float(np.linalg.norm(np.ravel(grad * b)))  # b + 1 may cancel
+    return {"grad_input": Sum(np.concatenate([by_first.value, by_second], -1), max(by_first.scale, shifted))}
 
 
 # --- softmax ----------------------------------------------------------------------------------------------------------
 
 
+def visible_softmax(z, visible):
+    """Over the keys that are visible; 0 for the others, and for all where none is."""
+    largest = z.max(-1, keepdims=True, initial=-np.inf, where=visible)
+    e = np.exp(z - np.where(visible, largest, z)) * visible
+    total = e.sum(-1, keepdims=True)
+    return e / np.where(visible.any(-1, keepdims=True), total, 1)
+
+
 def scaled_softmax_forward(input, *, scale=1.0):
-    z = scale * input
-    e = np.exp(z - z.max(-1, keepdims=True, initial=-np.inf))
-    return {"output": e / e.sum(-1, keepdims=True)}
+    return {"output": visible_softmax(scale * input, np.full(input.shape, True))}
 
 
 def scaled_softmax_backward(grad, output, *, scale=1.0):
     weighted = grad * output
     return {"grad_input": total(scale * weighted, -scale * output * weighted.sum(-1, keepdims=True))}
+
+
+def scaled_masked_softmax_forward(input, mask, *, scale=1.0):
+    return {"output": visible_softmax(scale * input, np.broadcast_to(mask == 0, input.shape))}
+
+
+def scaled_aligned_causal_masked_softmax_forward(input, *, scale=1.0):
+    visible = np.tri(*input.shape[-2:], input.shape[-1] - input.shape[-2], dtype=bool)
+    return {"output": visible_softmax(scale * input, np.broadcast_to(visible, input.shape))}
+
+
+scaled_upper_triang_masked_softmax_forward = scaled_aligned_causal_masked_softmax_forward
+scaled_masked_softmax_backward = scaled_softmax_backward
+scaled_upper_triang_masked_softmax_backward = scaled_softmax_backward
+scaled_aligned_causal_masked_softmax_backward = scaled_softmax_backward
 
 
 # --- rotary embedding -------------------------------------------------------------------------------------------------
@@ -194,9 +310,30 @@ def fused_rope_backward(grad, freqs, *, interleaved=False):
 # --- linear algebra, elementwise --------------------------------------------------------------------------------------
 
 
+def product(a, b):
+    """a @ b; the size of its terms is the norm of all products."""
+    return Sum(a @ b, float(np.sqrt((a**2 @ b**2).sum())))
+
+
+def matmul(a, b):
+    return {"output": product(a, b)}
+
+
 def linear_fwd(input, weight, bias=None):
-    products = float(np.sqrt((input**2 @ weight.T**2).sum()))  # the norm of all products
-    return {"output": Sum(input @ weight.T + (0 if bias is None else bias), products)}
+    value, scale = product(input, weight.T)
+    return {"output": Sum(value + (0 if bias is None else bias), scale)}
+
+
+def linear_dgrad(grad, weight):
+    return {"grad_input": product(grad, weight)}
+
+
+def linear_wgrad(grad, input):
+    rows = grad.reshape(int(np.prod(grad.shape[:-1])), grad.shape[-1])
+    return {
+        "grad_weight": product(rows.T, input.reshape(len(rows), input.shape[-1])),
+        "grad_bias": total_over_rows(grad),
+    }
 
 
 def add(a, b, *, alpha=1.0):
@@ -242,3 +379,11 @@ def cross_entropy_bwd(grad_loss, logits, target, lse, *, ignore_index=-100, labe
             np.broadcast_to(-grad * label_smoothing / max(classes, 1), logits.shape),
         )
     }
+
+
+def fused_cross_entropy(logits, target, *, ignore_index=-100, label_smoothing=0.0, scale=1.0):
+    attributes = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
+    forward = cross_entropy_fwd(logits, target, **attributes)
+    grad_loss = np.full(len(target), scale)
+    backward = cross_entropy_bwd(grad_loss, logits, target, forward["lse"].value, **attributes)
+    return {"loss": forward["loss"], "logits": backward["grad_logits"]}

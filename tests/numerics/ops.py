@@ -12,7 +12,7 @@ from tensors import rounded
 
 
 class Op(NamedTuple):
-    draw: Callable  # draw(Source, shape, attributes) -> {parameter: Tensor}, in the order of the signature
+    draw: Callable  # draw(Source, shape, attributes) -> {parameter: Tensor or list of them}, as in the signature
     formula: Callable
     outputs: dict  # name -> dtype, "T" and "U" being the variables of the case
     shapes: list  # the first one is varied, the second one in layout only
@@ -21,7 +21,9 @@ class Op(NamedTuple):
     statistics: tuple = ()  # outputs that have no value for rows of no elements
     within: dict = {}  # output -> the dtype whose tolerance it has, where that is not its own
     in_place: dict = {}  # output -> the input it may share memory with
+    changed: dict = {}  # inputs that the op writes -> dtype; the formula returns what they become
     two_dtypes: bool = False  # has U beside T
+    fp8: bool = False  # has F; an attribute `dtype` names a variable
     special: list = []  # of Special
 
 
@@ -32,6 +34,7 @@ class Special(NamedTuple):
     draw: Callable  # draw(Source) -> {parameter: Tensor}
     status: str = "OK"  # what the call must return
     message: str = ""  # a word its error must have
+    attributes: dict = {}
 
 
 class Source:
@@ -86,6 +89,11 @@ def draw_rmsnorm(draw, shape, attributes):
     return {"input": draw("T", *shape), "weight": draw("U", shape[-1])}
 
 
+def draw_rmsnorm_bwd_add(draw, shape, attributes):
+    inputs = draw_rmsnorm_bwd(draw, shape, attributes)
+    return {"grad": inputs["grad"], "input": inputs["input"], "add": draw("T", *shape), **inputs}
+
+
 def draw_fused_add_rmsnorm(draw, shape, attributes):
     return {"input": draw("T", *shape), "residual": draw("T", *shape), "weight": draw("U", shape[-1])}
 
@@ -128,11 +136,11 @@ def draw_inputs(*names):
     return draw_all
 
 
-def draw_swiglu(draw, shape, attributes):
+def draw_halves(draw, shape, attributes):
     return {"input": draw("T", *even(shape))}
 
 
-def draw_dswiglu(draw, shape, attributes):
+def draw_halves_bwd(draw, shape, attributes):
     return {"grad": draw("T", *shape), "input": draw("T", *even(shape))}
 
 
@@ -150,12 +158,101 @@ def activation_gradient(name):
     )
 
 
+def activation_gradient_with_bias(name):
+    return Op(
+        draw_inputs("grad", "input"),
+        getattr(formulas, name),
+        {"grad_bias": "T", "grad_input": "T"},
+        ROWS + LONG + MANY,
+    )
+
+
+def gated(name, attributes=({},)):
+    return Op(draw_halves, getattr(formulas, name), {"output": "T"}, ROWS, list(attributes))
+
+
+def gated_gradient(name, attributes=({},)):
+    return Op(draw_halves_bwd, getattr(formulas, name), {"grad_input": "T"}, ROWS, list(attributes))
+
+
+def gated_tensors(name):
+    return Op(draw_inputs("gate", "up"), getattr(formulas, name), {"output": "T"}, ROWS)
+
+
+def gated_tensors_gradient(name):
+    outputs = {"grad_gate": "T", "grad_up": "T"}
+    return Op(draw_inputs("grad", "gate", "up"), getattr(formulas, name), outputs, ROWS)
+
+
+# Both limits are reached by inputs of a normal distribution.
+CLAMPED_ATTRIBUTES = ({"limit": 1.0}, {}, {"limit": 0.5, "alpha": 1.0})
+
+
 # --- softmax, rope, linear --------------------------------------------------------------------------------------------
 
 
 def draw_softmax_bwd(draw, shape, attributes):
     output = formulas.scaled_softmax_forward(draw("T", *shape).values)["output"]
     return {"grad": draw("T", *shape), "output": draw.rounded("T", output)}
+
+
+SOFTMAX_ATTRIBUTES = [{}, {"scale": 0.37}, {"scale": -2.0}]
+
+# b, h, q, k, m. The longest rows are of more than one block of the CPU plugin.
+MASKED_SHAPES = [
+    (2, 3, 5, 17, 2),
+    (3, 2, 7, 33, 1),
+    (1, 1, 1, 1, 1),
+    (1, 2, 17, 5, 1),
+    (2, 1, 40, 129, 2),
+    (1, 1, 3, 9001, 1),
+    (0, 2, 3, 4, 1),
+    (2, 0, 3, 4, 2),
+    (2, 2, 0, 4, 1),
+    (2, 2, 3, 0, 1),
+]
+CAUSAL_SHAPES = [shape[:-1] for shape in MASKED_SHAPES]
+# b, s
+TRIANGLE_SHAPES = [(3, 17), (2, 65), (1, 1), (5, 2), (0, 4), (3, 0), (1, 700)]
+
+
+def draw_mask(draw, b, q, k):
+    """A third is hidden, and of some queries everything."""
+    hidden = draw.rng.random((b, 1, q, k)) < 0.3
+    hidden[draw.rng.random((b, 1, q)) < 0.2] = True
+    return draw.rounded("u8", hidden)
+
+
+def draw_masked_softmax(draw, shape, attributes):
+    b, h, q, k, m = shape
+    return {"input": draw("T", b, h, q, k), "mask": draw_mask(draw, m, q, k)}
+
+
+def draw_masked_softmax_bwd(draw, shape, attributes):
+    inputs = draw_masked_softmax(draw, shape, attributes)
+    output = formulas.scaled_masked_softmax_forward(inputs["input"].values, inputs["mask"].values)["output"]
+    return {"grad": draw("T", *shape[:-1]), "output": draw.rounded("T", output)}
+
+
+def draw_causal_softmax_bwd(draw, shape, attributes):
+    output = formulas.scaled_aligned_causal_masked_softmax_forward(draw("T", *shape).values)["output"]
+    return {"grad": draw("T", *shape), "output": draw.rounded("T", output)}
+
+
+def square(draw_of):
+    return lambda draw, shape, attributes: draw_of(draw, (*shape, shape[-1]), attributes)
+
+
+def nothing_to_see(draw):
+    return {"input": draw("T", 1, 2, 3, 9), "mask": draw.rounded("u8", np.ones((1, 1, 3, 9)))}
+
+
+def softmax(name, draw_of, shapes, special=()):
+    return Op(draw_of, getattr(formulas, name), {"output": "T"}, shapes, SOFTMAX_ATTRIBUTES, special=list(special))
+
+
+def softmax_gradient(name, draw_of, shapes):
+    return Op(draw_of, getattr(formulas, name), {"grad_input": "T"}, shapes, SOFTMAX_ATTRIBUTES)
 
 
 # s, b, h, d, m, r. Angles of the halves differ, so that a kernel that reads the wrong one is found.
@@ -226,6 +323,40 @@ def draw_linear(draw, shape, attributes):
     return {"input": draw("T", *leading, k), "weight": draw("T", n, k), "bias": draw("T", n)}
 
 
+def draw_linear_dgrad(draw, shape, attributes):
+    *leading, k, n = shape
+    return {"grad": draw("T", *leading, n), "weight": draw("T", n, k)}
+
+
+def draw_linear_wgrad(draw, shape, attributes):
+    *leading, k, n = shape
+    return {"grad": draw("T", *leading, n), "input": draw("T", *leading, k)}
+
+
+# The leading dimensions, m, k, n.
+MATMUL_SHAPES = [
+    (2, 3, 5, 17, 9),
+    (33, 129, 65),
+    (1, 1, 1),
+    (7, 1, 5),
+    (3, 2, 40, 1),
+    (2, 21, 4, 33),
+    (150, 17, 3, 5),
+    (5, 4099, 131),
+    (0, 3, 4, 5),
+    (2, 0, 4, 5),
+    (2, 3, 0, 5),
+    (20, 0, 5),
+    (2, 3, 4, 0),
+    (2, 27, 1031, 70),
+]
+
+
+def draw_matmul(draw, shape, attributes):
+    *leading, m, k, n = shape
+    return {"a": draw("T", *leading, m, k), "b": draw("T", *leading, k, n)}
+
+
 # --- loss -------------------------------------------------------------------------------------------------------------
 
 LOSS_SHAPES = [(6, 17), (33, 257), (1, 1), (1, 5), (5, 1), (0, 8), (3, 0), (3, 4099)]
@@ -267,6 +398,9 @@ def loss_specials(draw_inputs):
     return [impossible_classes(draw_inputs)] + [wrong_class(draw_inputs, wrong) for wrong in (6, -1, 2**40)]
 
 
+ACTIVATIONS = ("gelu", "qgelu", "relu", "silu", "srelu")
+GATED = ("geglu", "qgeglu", "reglu", "sreglu", "swiglu")
+
 OPS = {
     "rmsnorm_fwd": Op(
         draw_rmsnorm,
@@ -281,6 +415,15 @@ OPS = {
     "rmsnorm_bwd": Op(
         draw_rmsnorm_bwd,
         formulas.rmsnorm_bwd,
+        {"grad_input": "T", "grad_weight": "U"},
+        ROWS + LONG + MANY,
+        NORM_BWD_ATTRIBUTES,
+        optional=("grad_weight",),
+        two_dtypes=True,
+    ),
+    "rmsnorm_bwd_add": Op(
+        draw_rmsnorm_bwd_add,
+        formulas.rmsnorm_bwd_add,
         {"grad_input": "T", "grad_weight": "U"},
         ROWS + LONG + MANY,
         NORM_BWD_ATTRIBUTES,
@@ -317,31 +460,51 @@ OPS = {
         optional=("grad_weight", "grad_bias"),
         two_dtypes=True,
     ),
-    "gelu": activation("gelu"),
-    "silu": activation("silu"),
-    "relu": activation("relu"),
-    "dgelu": activation_gradient("dgelu"),
-    "dsilu": activation_gradient("dsilu"),
-    "drelu": activation_gradient("drelu"),
-    "swiglu": Op(draw_swiglu, formulas.swiglu, {"output": "T"}, ROWS),
-    "dswiglu": Op(draw_dswiglu, formulas.dswiglu, {"grad_input": "T"}, ROWS),
-    "silu_and_mul": Op(draw_inputs("gate", "up"), formulas.silu_and_mul, {"output": "T"}, ROWS),
-    "scaled_softmax_forward": Op(
-        draw_inputs("input"),
-        formulas.scaled_softmax_forward,
-        {"output": "T"},
-        ROWS + LONG,
-        [{}, {"scale": 0.37}, {"scale": -2.0}],
+    **{name: activation(name) for name in ACTIVATIONS},
+    **{"d" + name: activation_gradient("d" + name) for name in ACTIVATIONS},
+    **{"dbias_d" + name: activation_gradient_with_bias("dbias_d" + name) for name in ACTIVATIONS},
+    **{name: gated(name) for name in GATED},
+    **{"d" + name: gated_gradient("d" + name) for name in GATED},
+    "clamped_swiglu": gated("clamped_swiglu", CLAMPED_ATTRIBUTES),
+    "clamped_dswiglu": gated_gradient("clamped_dswiglu", CLAMPED_ATTRIBUTES),
+    "silu_and_mul": gated_tensors("silu_and_mul"),
+    "gelu_and_mul": gated_tensors("gelu_and_mul"),
+    "silu_and_mul_bwd": gated_tensors_gradient("silu_and_mul_bwd"),
+    "gelu_and_mul_bwd": gated_tensors_gradient("gelu_and_mul_bwd"),
+    "scaled_softmax_forward": softmax("scaled_softmax_forward", draw_inputs("input"), ROWS + LONG),
+    "scaled_softmax_backward": softmax_gradient("scaled_softmax_backward", draw_softmax_bwd, ROWS + LONG),
+    "scaled_masked_softmax_forward": softmax(
+        "scaled_masked_softmax_forward",
+        draw_masked_softmax,
+        MASKED_SHAPES,
+        [Special("everything hidden", nothing_to_see)],
     ),
-    "scaled_softmax_backward": Op(
-        draw_softmax_bwd,
-        formulas.scaled_softmax_backward,
-        {"grad_input": "T"},
-        ROWS + LONG,
-        [{}, {"scale": 0.37}, {"scale": -2.0}],
+    "scaled_masked_softmax_backward": softmax_gradient(
+        "scaled_masked_softmax_backward", draw_masked_softmax_bwd, MASKED_SHAPES
+    ),
+    "scaled_upper_triang_masked_softmax_forward": softmax(
+        "scaled_upper_triang_masked_softmax_forward", square(draw_inputs("input")), TRIANGLE_SHAPES
+    ),
+    "scaled_upper_triang_masked_softmax_backward": softmax_gradient(
+        "scaled_upper_triang_masked_softmax_backward", square(draw_causal_softmax_bwd), TRIANGLE_SHAPES
+    ),
+    "scaled_aligned_causal_masked_softmax_forward": softmax(
+        "scaled_aligned_causal_masked_softmax_forward", draw_inputs("input"), CAUSAL_SHAPES
+    ),
+    "scaled_aligned_causal_masked_softmax_backward": softmax_gradient(
+        "scaled_aligned_causal_masked_softmax_backward", draw_causal_softmax_bwd, CAUSAL_SHAPES
     ),
     "fused_rope_forward": rope("fused_rope_forward", "input", "output"),
     "fused_rope_backward": rope("fused_rope_backward", "grad", "grad_input"),
+    "matmul": Op(draw_matmul, formulas.matmul, {"output": "T"}, MATMUL_SHAPES),
+    "linear_dgrad": Op(draw_linear_dgrad, formulas.linear_dgrad, {"grad_input": "T"}, LINEAR_SHAPES),
+    "linear_wgrad": Op(
+        draw_linear_wgrad,
+        formulas.linear_wgrad,
+        {"grad_weight": "T", "grad_bias": "T"},
+        LINEAR_SHAPES + [(66001, 2, 3)],
+        optional=("grad_bias",),
+    ),
     "linear_fwd": Op(
         draw_linear,
         formulas.linear_fwd,
@@ -365,6 +528,15 @@ OPS = {
         LOSS_SHAPES + LONG,
         LOSS_ATTRIBUTES,
         special=loss_specials(draw_loss_bwd),
+    ),
+    "fused_cross_entropy": Op(
+        draw_loss,
+        formulas.fused_cross_entropy,
+        {"loss": "f32"},
+        LOSS_SHAPES + LONG,
+        [{}, *({**attributes, "scale": 0.25} for attributes in LOSS_ATTRIBUTES[1:])],
+        changed={"logits": "T"},
+        special=loss_specials(draw_loss),
     ),
     "add": Op(
         draw_inputs("a", "b"),

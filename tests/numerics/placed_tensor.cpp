@@ -4,37 +4,13 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "op-call/element.hpp"
 #include "opdock/plugin.hpp"
 #include "tensor_files.hpp"
 
 namespace numerics {
 
 namespace {
-
-template<class T>
-double as_double(const std::byte *element) {
-    T value;
-    std::memcpy(&value, element, sizeof value);
-    if constexpr (std::is_integral_v<T>)
-        return static_cast<double>(value);
-    else
-        return static_cast<double>(static_cast<float>(value));
-}
-
-double decode(std::uint32_t dtype, const std::byte *element) {
-    switch (dtype) {
-    case OPDOCK_F32:
-        return as_double<float>(element);
-    case OPDOCK_F16:
-        return as_double<opdock::half_t>(element);
-    case OPDOCK_BF16:
-        return as_double<opdock::bfloat16_t>(element);
-    case OPDOCK_I64:
-        return as_double<std::int64_t>(element);
-    default:
-        throw std::logic_error("no values of dtype " + std::string(opdock::files::dtype_name(dtype)));
-    }
-}
 
 std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t> &shape) {
     std::vector<std::int64_t> strides(shape.size(), 1);
@@ -96,7 +72,7 @@ void PlacedTensor::put(std::span<const std::byte> elements) {
 std::vector<double> PlacedTensor::values() const {
     std::vector<double> values;
     values.reserve(count_);
-    for_each([&](const std::byte *element) { values.push_back(decode(dtype_, element)); });
+    for_each([&](const std::byte *element) { values.push_back(opdock::op_call::load_element(dtype_, element, 0)); });
     return values;
 }
 

@@ -2,6 +2,8 @@
 
 #include <stdlib.h> // setenv
 
+#include "op-call/source.hpp"
+
 namespace numerics {
 
 namespace {
@@ -14,6 +16,8 @@ opdock::Attribute attribute_of(const std::string &name, const json &value) {
         return {name.c_str(), value.get<bool>()};
     if (value.is_number_integer())
         return {name.c_str(), value.get<std::int64_t>()};
+    if (value.is_string())
+        return {name.c_str(), opdock_dtype_unpack(opdock::op_call::parse_dtype(value.get<std::string>()))};
     return {name.c_str(), value.get<double>()};
 }
 
@@ -44,7 +48,7 @@ Subject::Subject(const opdock::Host &host, Implementation implementation)
       only_this_(host.policy({{"strict", "1"}, {"per_op", implementation_.op + "=impl:" + implementation_.impl_id}})) {}
 
 Outcome Subject::call(const std::vector<const DLTensor *> &inputs, const std::vector<const DLTensor *> &outputs,
-                      const json &attributes) const {
+                      const json &attributes, const std::vector<std::uint32_t> &list_sizes) const {
     const std::vector<opdock::TensorArg> given_inputs(inputs.begin(), inputs.end());
     const std::vector<opdock::TensorArg> given_outputs(outputs.begin(), outputs.end());
     std::vector<opdock::Attribute> given_attributes;
@@ -52,7 +56,10 @@ Outcome Subject::call(const std::vector<const DLTensor *> &inputs, const std::ve
         given_attributes.push_back(attribute_of(item.key(), item.value()));
 
     const opdock::ScopedPolicy scope(host_, only_this_);
-    const opdock_status status = op_.try_call(opdock::Args(given_inputs, given_outputs, given_attributes));
+    opdock::Args arguments(given_inputs, given_outputs, given_attributes);
+    if (!list_sizes.empty())
+        arguments.lists(list_sizes);
+    const opdock_status status = op_.try_call(arguments);
     return {status, status == OPDOCK_OK ? "" : opdock_last_error()};
 }
 

@@ -35,9 +35,9 @@ class Subject {
 
     const Implementation &implementation() const { return implementation_; }
 
-    // `attributes` is an object. Null tensors are absent.
+    // `attributes` is an object. Null tensors are absent; lists are flattened, and `list_sizes` has one size for each.
     Outcome call(const std::vector<const DLTensor *> &inputs, const std::vector<const DLTensor *> &outputs,
-                 const nlohmann::json &attributes) const;
+                 const nlohmann::json &attributes, const std::vector<std::uint32_t> &list_sizes) const;
 
     // Calls it served so far.
     std::uint64_t served() const { return host_.served(implementation_.op, implementation_.impl_id); }

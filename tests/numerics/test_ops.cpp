@@ -31,6 +31,8 @@ struct Arguments {
                                      ? inputs[*output->in_place_of]
                                      : &tensors.emplace_back(output->dtype, output->shape, output->strides);
         }
+        for (const Output &output : of.changed)
+            changed.push_back(inputs[*output.in_place_of]);
         for (const PlacedTensor &tensor : tensors)
             before.push_back(tensor.bytes());
     }
@@ -42,18 +44,19 @@ struct Arguments {
         return result;
     }
 
-    bool is_output(const PlacedTensor &tensor) const {
-        return std::find(outputs.begin(), outputs.end(), &tensor) != outputs.end();
+    bool is_written(const PlacedTensor &tensor) const {
+        return std::find(outputs.begin(), outputs.end(), &tensor) != outputs.end() ||
+               std::find(changed.begin(), changed.end(), &tensor) != changed.end();
     }
 
-    std::deque<PlacedTensor> tensors; // does not move them
-    std::vector<PlacedTensor *> inputs, outputs;
-    std::vector<std::vector<std::byte>> before; // of all tensors
+    std::deque<PlacedTensor> tensors;                     // does not move them
+    std::vector<PlacedTensor *> inputs, outputs, changed; // as in the case
+    std::vector<std::vector<std::byte>> before;           // of all tensors
 };
 
 void check_untouched(const Arguments &arguments, bool outputs_too) {
     for (std::size_t i = 0; i < arguments.tensors.size(); ++i)
-        if (outputs_too || !arguments.is_output(arguments.tensors[i]))
+        if (outputs_too || !arguments.is_written(arguments.tensors[i]))
             CHECK_MESSAGE(arguments.tensors[i].bytes() == arguments.before[i], "tensor " << i << " was written to");
 }
 
@@ -63,22 +66,26 @@ struct Tally {
     double worst = 0; // the largest error as a part of its tolerance
 };
 
+void check_output(const Output &expected, const PlacedTensor &found, Tally &tally) {
+    const Difference difference = compare(expected, found.values());
+    CHECK_MESSAGE(difference.message.empty(), difference.message);
+    CHECK_MESSAGE(found.guards_intact(), "output '" << expected.name << "': written outside");
+    tally.worst = std::max(tally.worst, difference.error / expected.tolerance);
+}
+
 void check_outputs(const Case &of, const Arguments &arguments, Tally &tally) {
-    for (std::size_t i = 0; i < of.outputs.size(); ++i) {
-        if (!of.outputs[i])
-            continue;
-        const Difference difference = compare(*of.outputs[i], arguments.outputs[i]->values());
-        CHECK_MESSAGE(difference.message.empty(), difference.message);
-        CHECK_MESSAGE(arguments.outputs[i]->guards_intact(), "output '" << of.outputs[i]->name << "': written outside");
-        tally.worst = std::max(tally.worst, difference.error / of.outputs[i]->tolerance);
-    }
+    for (std::size_t i = 0; i < of.outputs.size(); ++i)
+        if (of.outputs[i])
+            check_output(*of.outputs[i], *arguments.outputs[i], tally);
+    for (std::size_t i = 0; i < of.changed.size(); ++i)
+        check_output(of.changed[i], *arguments.changed[i], tally);
 }
 
 void run(const Case &of, const Subject &subject, Tally &tally) {
     const Arguments arguments(of);
     const std::uint64_t served = subject.served();
     const Outcome outcome = subject.call(Arguments::descriptors(arguments.inputs),
-                                         Arguments::descriptors(arguments.outputs), of.attributes);
+                                         Arguments::descriptors(arguments.outputs), of.attributes, of.list_sizes);
     const std::string status = opdock_status_name(outcome.status);
     INFO("status: ", status, " ", outcome.message);
 

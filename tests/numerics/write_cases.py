@@ -22,7 +22,8 @@ import formulas
 from ops import OPS, Source, Special
 from tensors import Tensor, rounded, write_safetensors
 
-TOLERANCE = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2}
+EXACT = 1e-12
+TOLERANCE = {"f32": 1e-5, "f16": 2e-3, "bf16": 1.6e-2, "e4m3": EXACT, "e5m2": EXACT, "u8": EXACT, "i32": EXACT}
 LONG_SUM, LONG_SUM_TOLERANCE = 2**16, 1e-4
 LAYOUTS = ("contiguous", "padded", "transposed", "spread", "backwards", "repeated")
 
@@ -50,8 +51,23 @@ class Variation(NamedTuple):
     in_place: bool = False
 
 
-def is_repeated(tensor, layout):
-    return layout == "repeated" and len(tensor.stored.shape) > 1
+def repeated(tensor):
+    """Under a repeated layout only what the first index holds exists."""
+    if tensor.stored.ndim < 2:
+        return tensor
+    first = lambda array: np.broadcast_to(array[:1], array.shape)
+    return Tensor(tensor.dtype, first(tensor.stored), first(tensor.values))
+
+
+def in_list(given):
+    """The tensors of a parameter, of which there are many where it is a list."""
+    return given if isinstance(given, list) else [given]
+
+
+def each(given, function):
+    if isinstance(given, list):
+        return [function(tensor) for tensor in given]
+    return None if given is None else function(given)
 
 
 class CaseWriter:
@@ -62,19 +78,25 @@ class CaseWriter:
         self.cases = []
 
     def add(self, label, dtypes, inputs, attributes, variation=Variation(), expect=Special("", None)):
-        # Under a repeated layout only what the first index holds exists.
-        for name, tensor in inputs.items():
-            if is_repeated(tensor, variation.layouts.get(name)):
-                first = lambda array: np.broadcast_to(array[:1], array.shape)
-                inputs[name] = Tensor(tensor.dtype, first(tensor.stored), first(tensor.values))
-        inputs = {name: None if name in variation.absent else tensor for name, tensor in inputs.items()}
+        # What the op writes exists as often as it is written.
+        layouts = {n: "padded" if l == "repeated" and n in self.op.changed else l for n, l in variation.layouts.items()}
+        variation = variation._replace(layouts=layouts)
+        attributes = {n: dtypes.get(v, v) if n == "dtype" else v for n, v in attributes.items()}
+        inputs = {name: None if name in variation.absent else given for name, given in inputs.items()}
+        for name, given in inputs.items():
+            if layouts.get(name) == "repeated" and given is not None:
+                inputs[name] = [repeated(t) for t in given] if isinstance(given, list) else repeated(given)
+        flat = [(name, tensor) for name, given in inputs.items() for tensor in in_list(given)]
+        outputs, changed = self.written(inputs, attributes, dtypes, variation, expect.status)
         case = {
             "name": f"{','.join(dtypes.values())} {label}",
             "attributes": attributes,
             "status": expect.status,
             "message": expect.message,
-            "inputs": [self.input(name, tensor, variation) for name, tensor in inputs.items()],
-            "outputs": self.outputs(inputs, attributes, dtypes, variation, expect.status),
+            "inputs": [self.input(name, tensor, variation) for name, tensor in flat],
+            "list_sizes": [len(given) for given in inputs.values() if isinstance(given, list)],
+            "outputs": outputs,
+            "changed": changed,
         }
         self.cases.append(case)
 
@@ -84,43 +106,54 @@ class CaseWriter:
         strides = strides_of(tensor.stored.shape, variation.layouts.get(name, "contiguous"))
         return {"name": name, "tensor": self.store(name, tensor), "strides": strides}
 
-    def outputs(self, inputs, attributes, dtypes, variation, status):
-        values = {name: tensor if tensor is None else tensor.values for name, tensor in inputs.items()}
+    def written(self, inputs, attributes, dtypes, variation, status):
+        """What the outputs are to be, and what becomes of the inputs that the op writes."""
+        values = {name: each(given, lambda tensor: tensor.values) for name, given in inputs.items()}
         # A call that must fail writes nothing; its outputs are as large as those of one that does not.
         results = self.op.formula(**values, **attributes) if status == "OK" else self.blank(inputs)
-        sums = [n for tensor in inputs.values() if tensor for n in self.longest_sums(tensor.stored.shape)]
-        described = []
-        for name, dtype in self.op.outputs.items():
-            if name in variation.absent:
-                described.append(None)
-                continue
-            result = results[name]
+        flat = [(name, tensor) for name, given in inputs.items() for tensor in in_list(given)]
+        sums = [n for _, tensor in flat if tensor for n in self.longest_sums(tensor.stored.shape)]
+        long_sum = max(sums, default=0) > LONG_SUM
+
+        def describe(name, dtype, result, shared, layout):
             scale = result.scale if isinstance(result, formulas.Sum) and np.isfinite(result.scale) else 0.0
             result = result.value if isinstance(result, formulas.Sum) else result
             within = self.op.within.get(name, dtype)
-            dtype = dtypes.get(dtype, dtype)
             tolerance = TOLERANCE[dtypes.get(within, within)]
-            if max(sums) > LONG_SUM:
-                tolerance = max(tolerance, LONG_SUM_TOLERANCE)
+            return {
+                "name": name,
+                "expected": self.store(name, rounded(result, "f64")),
+                "dtype": dtypes.get(dtype, dtype),
+                # No two elements of an output share memory.
+                "strides": strides_of(np.shape(result), "padded" if layout == "repeated" else layout),
+                "scale": scale,
+                "tolerance": max(tolerance, LONG_SUM_TOLERANCE) if long_sum else tolerance,
+                "in_place_of": shared,
+            }
+
+        layout_of = lambda name: variation.layouts.get(name, "contiguous")
+        outputs = []
+        for name, dtype in self.op.outputs.items():
             shared = self.op.in_place.get(name) if variation.in_place else None
-            # No two elements of an output share memory.
-            layout = variation.layouts.get(shared or name, "contiguous")
-            layout = "padded" if layout == "repeated" else layout
-            described.append(
-                {
-                    "name": name,
-                    "expected": self.store(name, rounded(result, "f64")),
-                    "dtype": dtype,
-                    "strides": strides_of(np.shape(result), layout),
-                    "scale": scale,
-                    "tolerance": tolerance,
-                    "in_place_of": list(inputs).index(shared) if shared else None,
-                }
-            )
-        return described
+            place = [input_name for input_name, _ in flat].index(shared) if shared else None
+            absent = name in variation.absent
+            outputs.append(None if absent else describe(name, dtype, results[name], place, layout_of(shared or name)))
+        changed = []
+        for name, dtype in self.op.changed.items() if status == "OK" else ():
+            places = [i for i, (input_name, tensor) in enumerate(flat) if input_name == name and tensor]
+            for place, result in zip(places, in_list(results[name])):
+                changed.append(describe(name, dtype, result, place, layout_of(name)))
+        return outputs, changed
 
     def blank(self, inputs):
-        like = {"loss": "target", "lse": "target", "grad_logits": "logits", "output": "input", "grad_input": "grad"}
+        like = {
+            "loss": "target",
+            "lse": "target",
+            "grad_logits": "logits",
+            "output": "input",
+            "mask": "input",
+            "grad_input": "grad",
+        }
         return {name: np.zeros(inputs[like[name]].stored.shape) for name in self.op.outputs}
 
     @staticmethod
@@ -144,7 +177,7 @@ class CaseWriter:
         turn = itertools.cycle(op.attributes)
         for shape in op.shapes:
             attributes = next(turn)
-            variation = Variation(absent=() if shape[-1] else op.statistics)
+            variation = Variation(absent=() if not shape or shape[-1] else op.statistics)
             self.add(f"{shape} {attributes}", dtypes, op.draw(draw, shape, attributes), attributes, variation)
 
         shape = op.shapes[0]
@@ -169,12 +202,13 @@ class CaseWriter:
             for layout in ("padded", "transposed", "spread"):
                 vary(f"in place {layout}", shape, lambda inputs: Variation(self.layouts(inputs, layout), in_place=True))
         for special in op.special:
-            self.add(special.label, dtypes, special.draw(draw), {}, expect=special)
+            self.add(special.label, dtypes, special.draw(draw), special.attributes, expect=special)
 
     def write(self, folder):
         for t in ("f32", "f16", "bf16"):
             for u in dict.fromkeys((t, "f32")) if self.op.two_dtypes else (None,):
-                self.add_all({"T": t, "U": u} if u else {"T": t})
+                for f in ("e4m3", "e5m2") if self.op.fp8 else (None,):
+                    self.add_all({name: dtype for name, dtype in (("T", t), ("U", u), ("F", f)) if dtype})
         (folder / f"{self.name}.json").write_text(json.dumps({"op": self.name, "seed": self.seed, "cases": self.cases}))
         write_safetensors(folder / f"{self.name}.safetensors", self.tensors)
 

@@ -1,4 +1,5 @@
-// gelu, silu, relu and their derivatives.
+// The activations and their derivatives.
+#include "activation.hpp"
 #include "elementwise.hpp"
 #include "ops/ops.hpp"
 
@@ -14,33 +15,18 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-template<class Activation>
-void activate(const Run &run) {
-    map_unary(run, [](VF x) HWY_ATTR { return Activation::value(x); });
+void activate(const Run &run, Activation activation) {
+    visit_activation(activation, [&](auto function) HWY_ATTR {
+        using Function = decltype(function);
+        map_unary(run, [](VF x) HWY_ATTR { return Function::value(x); });
+    });
 }
 
-template<class Activation>
-void differentiate(const Run &run) {
-    map_binary(run, [](VF grad, VF x) HWY_ATTR { return hn::Mul(grad, Activation::slope(x)); });
-}
-
-void gelu_run(const Run &run) {
-    activate<Gelu>(run);
-}
-void silu_run(const Run &run) {
-    activate<Silu>(run);
-}
-void relu_run(const Run &run) {
-    activate<Relu>(run);
-}
-void dgelu_run(const Run &run) {
-    differentiate<Gelu>(run);
-}
-void dsilu_run(const Run &run) {
-    differentiate<Silu>(run);
-}
-void drelu_run(const Run &run) {
-    differentiate<Relu>(run);
+void differentiate(const Run &run, Activation activation) {
+    visit_activation(activation, [&](auto function) HWY_ATTR {
+        using Function = decltype(function);
+        map_binary(run, [](VF grad, VF x) HWY_ATTR { return hn::Mul(grad, Function::slope(x)); });
+    });
 }
 
 } // namespace HWY_NAMESPACE
@@ -50,12 +36,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace cpu {
 
-HWY_EXPORT(gelu_run);
-HWY_EXPORT(silu_run);
-HWY_EXPORT(relu_run);
-HWY_EXPORT(dgelu_run);
-HWY_EXPORT(dsilu_run);
-HWY_EXPORT(drelu_run);
+HWY_EXPORT(activate);
+HWY_EXPORT(differentiate);
 
 namespace {
 
@@ -69,50 +51,37 @@ opdock::Status check_backward(const opdock::Problem &problem) {
     return check_rows(problem, backward_operands);
 }
 
-template<void (*loop)(const Run &)>
+template<Activation which>
 opdock::Status forward(const opdock::Call &call) {
-    opdock::Status status = check_forward(call);
-    return status.ok() ? elementwise(call, 1, loop) : std::move(status);
+    if (opdock::Status status = check_forward(call); !status.ok())
+        return status;
+    return elementwise(call, 1, [](const Run &run) { HWY_DYNAMIC_DISPATCH(activate)(run, which); });
 }
 
-template<void (*loop)(const Run &)>
+template<Activation which>
 opdock::Status backward(const opdock::Call &call) {
-    opdock::Status status = check_backward(call);
-    return status.ok() ? elementwise(call, 1, loop) : std::move(status);
+    if (opdock::Status status = check_backward(call); !status.ok())
+        return status;
+    return elementwise(call, 2, [](const Run &run) { HWY_DYNAMIC_DISPATCH(differentiate)(run, which); });
 }
 
-void gelu_best(const Run &run) {
-    HWY_DYNAMIC_DISPATCH(gelu_run)(run);
-}
-void silu_best(const Run &run) {
-    HWY_DYNAMIC_DISPATCH(silu_run)(run);
-}
-void relu_best(const Run &run) {
-    HWY_DYNAMIC_DISPATCH(relu_run)(run);
-}
-void dgelu_best(const Run &run) {
-    HWY_DYNAMIC_DISPATCH(dgelu_run)(run);
-}
-void dsilu_best(const Run &run) {
-    HWY_DYNAMIC_DISPATCH(dsilu_run)(run);
-}
-void drelu_best(const Run &run) {
-    HWY_DYNAMIC_DISPATCH(drelu_run)(run);
-}
-
-template<void (*loop)(const Run &)>
-constexpr Implementation activation = {opdock::kernel<&forward<loop>>, opdock::supports<&check_forward>};
-template<void (*loop)(const Run &)>
-constexpr Implementation derivative = {opdock::kernel<&backward<loop>>, opdock::supports<&check_backward>};
+template<Activation which>
+constexpr Implementation value = {opdock::kernel<&forward<which>>, opdock::supports<&check_forward>};
+template<Activation which>
+constexpr Implementation derivative = {opdock::kernel<&backward<which>>, opdock::supports<&check_backward>};
 
 } // namespace
 
-const Implementation gelu = activation<gelu_best>;
-const Implementation silu = activation<silu_best>;
-const Implementation relu = activation<relu_best>;
-const Implementation dgelu = derivative<dgelu_best>;
-const Implementation dsilu = derivative<dsilu_best>;
-const Implementation drelu = derivative<drelu_best>;
+const Implementation gelu = value<Activation::gelu>;
+const Implementation qgelu = value<Activation::qgelu>;
+const Implementation relu = value<Activation::relu>;
+const Implementation silu = value<Activation::silu>;
+const Implementation srelu = value<Activation::srelu>;
+const Implementation dgelu = derivative<Activation::gelu>;
+const Implementation dqgelu = derivative<Activation::qgelu>;
+const Implementation drelu = derivative<Activation::relu>;
+const Implementation dsilu = derivative<Activation::silu>;
+const Implementation dsrelu = derivative<Activation::srelu>;
 
 } // namespace cpu
 #endif

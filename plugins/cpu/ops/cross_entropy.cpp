@@ -1,4 +1,4 @@
-// cross_entropy_fwd and cross_entropy_bwd.
+// cross_entropy_fwd, cross_entropy_bwd and fused_cross_entropy.
 #include <cmath>
 #include <string>
 
@@ -22,10 +22,11 @@ struct CrossEntropy {
     DLDataType t;
     Rows logits, target;
     Rows loss, lse;              // forward: outputs
-    Rows grad_loss, grad_logits; // backward; lse is then an input
+    Rows grad_loss, grad_logits; // backward; lse is then an input. Fused: grad_logits are the logits
     int64_t classes;
     int64_t ignore_index;
     double smoothing;
+    float scale; // fused: the gradient of every loss
     bool stream;
 };
 
@@ -35,6 +36,22 @@ struct CrossEntropy {
 HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
+
+// lse - (1 - e) logits[target] - e mean(logits)
+template<class T>
+HWY_INLINE double loss_of(const CrossEntropy &a, const T *logits, int64_t target, double lse) {
+    const double loss = lse - static_cast<double>(float(logits[target]));
+    if (a.smoothing == 0) // 0 times a logit of minus infinity is no number
+        return loss;
+    const double total = sum(static_cast<size_t>(a.classes), [=](size_t i, auto extent, VF s) HWY_ATTR {
+        return hn::Add(s, load(logits + i, extent));
+    });
+    return (1 - a.smoothing) * loss + a.smoothing * (lse - total / static_cast<double>(a.classes));
+}
+
+HWY_INLINE double log_of(const ExpSum &total) {
+    return static_cast<double>(total.pivot) + std::log(total.sum);
+}
 
 template<class T>
 void cross_entropy_forward(const CrossEntropy &a, int64_t begin, int64_t end) {
@@ -48,47 +65,69 @@ void cross_entropy_forward(const CrossEntropy &a, int64_t begin, int64_t end) {
             continue;
         }
         const T *logits = a.logits.row<const T>(r);
-        const ExpSum total = exp_sum(logits, n, 1, a.logits.row<const T>(r + 1 < end ? r + 1 : r));
-        const double lse = static_cast<double>(total.pivot) + std::log(total.sum);
+        const double lse = log_of(exp_sum(logits, n, 1, a.logits.row<const T>(r + 1 < end ? r + 1 : r)));
         if (a.lse)
             *a.lse.row<float>(r) = static_cast<float>(lse);
-        double value = 0;
-        if (!ignored) {
-            value = lse - static_cast<double>(float(logits[target]));
-            if (a.smoothing != 0) {
-                const double mean =
-                    sum(n, [=](size_t i, auto extent, VF s) HWY_ATTR { return hn::Add(s, load(logits + i, extent)); }) /
-                    static_cast<double>(a.classes);
-                value = (1 - a.smoothing) * value + a.smoothing * (lse - mean);
-            }
-        }
-        *loss = static_cast<float>(value);
+        *loss = ignored ? 0.0f : static_cast<float>(loss_of(a, logits, target, lse));
     }
+}
+
+// The gradient of a row is 0 where its target is ignored.
+template<class T>
+HWY_INLINE void no_gradient(size_t n, const Sink<T> &output) {
+    along(n, [=](size_t i, auto extent) HWY_ATTR { output.store(hn::Zero(f32), i, extent); });
+}
+
+// factor * (exp(logits - pivot) * share - (1 - e) * onehot(target) - e / v), where exp(-pivot) * share is that of lse.
+// The output may be the logits.
+template<class T>
+HWY_INLINE void write_gradient(const CrossEntropy &a, const T *logits, int64_t target, float pivot, float share,
+                               float factor, const Sink<T> &output) {
+    const auto n = static_cast<size_t>(a.classes);
+    const VF spread = hn::Set(f32, static_cast<float>(a.smoothing / static_cast<double>(a.classes)));
+    const VF hit = hn::Set(f32, static_cast<float>(1 - a.smoothing));
+    const VF from = hn::Set(f32, pivot), part = hn::Set(f32, share), grad = hn::Set(f32, factor);
+    const auto others = [=](size_t i, auto extent)
+                            HWY_ATTR { return hn::MulSub(exp(hn::Sub(load(logits + i, extent), from)), part, spread); };
+    // The target's element is computed apart from the rest, before what it is made of may be overwritten, and written
+    // last, so that the loop needs no comparison.
+    const auto at = static_cast<size_t>(target);
+    const VF wanted = hn::Mul(grad, hn::Sub(others(at, Part{1}), hit));
+    along(n, [=](size_t i, auto extent) HWY_ATTR { output.store(hn::Mul(grad, others(i, extent)), i, extent); });
+    output.store(wanted, at, Part{1});
 }
 
 template<class T>
 void cross_entropy_backward(const CrossEntropy &a, int64_t begin, int64_t end) {
-    const auto n = static_cast<size_t>(a.classes);
-    const VF spread = hn::Set(f32, static_cast<float>(a.smoothing / static_cast<double>(a.classes)));
-    const VF hit = hn::Set(f32, static_cast<float>(1 - a.smoothing));
     for (int64_t r = begin; r < end; ++r) {
         const int64_t target = *a.target.row<const int64_t>(r);
-        T *grad_logits = a.grad_logits.row<T>(r);
-        const Sink<T> output(grad_logits, a.stream);
+        const Sink<T> output(a.grad_logits.row<T>(r), a.stream);
+        if (target == a.ignore_index)
+            no_gradient(static_cast<size_t>(a.classes), output);
+        else
+            write_gradient(a, a.logits.row<const T>(r), target, *a.lse.row<const float>(r), 1,
+                           *a.grad_loss.row<const float>(r), output);
+    }
+    if (a.stream)
+        hwy::FlushStream();
+}
+
+template<class T>
+void cross_entropy_fused(const CrossEntropy &a, int64_t begin, int64_t end) {
+    const auto n = static_cast<size_t>(a.classes);
+    for (int64_t r = begin; r < end; ++r) {
+        const int64_t target = *a.target.row<const int64_t>(r);
+        const T *logits = a.logits.row<const T>(r);
+        const Sink<T> output(a.grad_logits.row<T>(r), a.stream);
+        float *loss = a.loss.row<float>(r);
         if (target == a.ignore_index) {
-            along(n, [=](size_t i, auto extent) HWY_ATTR { output.store(hn::Zero(f32), i, extent); });
+            *loss = 0;
+            no_gradient(n, output);
             continue;
         }
-        const T *logits = a.logits.row<const T>(r);
-        const VF grad = hn::Set(f32, *a.grad_loss.row<const float>(r));
-        const VF lse = hn::Set(f32, *a.lse.row<const float>(r));
-        const auto others = [=](size_t i, auto extent)
-                                HWY_ATTR { return hn::Sub(exp(hn::Sub(load(logits + i, extent), lse)), spread); };
-        // The target's element is computed apart from the rest and last, so that the loop needs no comparison.
-        const auto at = static_cast<size_t>(target);
-        const VF wanted = hn::Mul(grad, hn::Sub(others(at, Part{1}), hit));
-        along(n, [=](size_t i, auto extent) HWY_ATTR { output.store(hn::Mul(grad, others(i, extent)), i, extent); });
-        output.store(wanted, at, Part{1});
+        const ExpSum total = exp_sum(logits, n, 1, logits);
+        *loss = static_cast<float>(loss_of(a, logits, target, log_of(total)));
+        write_gradient(a, logits, target, total.pivot, static_cast<float>(1 / total.sum), a.scale, output);
     }
     if (a.stream)
         hwy::FlushStream();
@@ -102,6 +141,10 @@ void cross_entropy_bwd_rows(const CrossEntropy &a, int64_t begin, int64_t end) {
     opdock::visit_floating(a.t, [&](auto t) { cross_entropy_backward<typename decltype(t)::type>(a, begin, end); });
 }
 
+void cross_entropy_fused_rows(const CrossEntropy &a, int64_t begin, int64_t end) {
+    opdock::visit_floating(a.t, [&](auto t) { cross_entropy_fused<typename decltype(t)::type>(a, begin, end); });
+}
+
 } // namespace HWY_NAMESPACE
 } // namespace cpu
 HWY_AFTER_NAMESPACE();
@@ -111,6 +154,7 @@ namespace cpu {
 
 HWY_EXPORT(cross_entropy_fwd_rows);
 HWY_EXPORT(cross_entropy_bwd_rows);
+HWY_EXPORT(cross_entropy_fused_rows);
 
 namespace {
 
@@ -188,10 +232,41 @@ opdock::Status backward(const opdock::Call &call) {
     return {};
 }
 
+constexpr Operand fused_operands[] = {{"logits"}, {"target", false}, {"loss", false}};
+
+opdock::Status check_fused(const opdock::Problem &problem) {
+    return check_rows(problem, fused_operands);
+}
+
+opdock::Status fused(const opdock::Call &call) {
+    if (opdock::Status status = check_fused(call); !status.ok())
+        return status;
+    const Knobs knobs = Knobs::of(call);
+    const DLTensor &logits = *call.input(0);
+    CrossEntropy a = {};
+    a.t = logits.dtype;
+    a.logits = a.grad_logits = Rows::of_input(call, 0);
+    a.target = Rows::of_input(call, 1, 0);
+    a.loss = Rows::of_output(call, 0, 0);
+    a.classes = row_size(logits);
+    a.ignore_index = call.get_int(0);
+    a.smoothing = call.get_float(1);
+    a.scale = static_cast<float>(call.get_float(2));
+    a.stream = knobs.stream;
+    const int64_t rows = row_count(logits);
+    if (opdock::Status status = check_targets(a, rows); !status.ok())
+        return status;
+    in_chunks(rows, 2 * a.classes * element_bytes(logits), knobs.grain_kib, [&](int64_t begin, int64_t end) {
+        HWY_DYNAMIC_DISPATCH(cross_entropy_fused_rows)(a, begin, end);
+    });
+    return {};
+}
+
 } // namespace
 
 const Implementation cross_entropy_fwd = {opdock::kernel<&forward>, opdock::supports<&check_forward>};
 const Implementation cross_entropy_bwd = {opdock::kernel<&backward>, opdock::supports<&check_backward>};
+const Implementation fused_cross_entropy = {opdock::kernel<&fused>, opdock::supports<&check_fused>};
 
 } // namespace cpu
 #endif

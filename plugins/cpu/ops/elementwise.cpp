@@ -13,9 +13,9 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-void add_run(const Run &run) {
-    const VF alpha = hn::Set(f32, run.alpha);
-    map_binary(run, [alpha](VF a, VF b) HWY_ATTR { return hn::MulAdd(b, alpha, a); });
+void add_run(const Run &run, float alpha) {
+    const VF factor = hn::Set(f32, alpha);
+    map_binary(run, [factor](VF a, VF b) HWY_ATTR { return hn::MulAdd(b, factor, a); });
 }
 
 void mul_run(const Run &run) {
@@ -43,15 +43,14 @@ opdock::Status check(const opdock::Problem &problem) {
 opdock::Status run_add(const opdock::Call &call) {
     if (opdock::Status status = check(call); !status.ok())
         return status;
-    return elementwise(call, static_cast<float>(call.get_float(0)), [](const Run &run) {
-        HWY_DYNAMIC_DISPATCH(add_run)(run);
-    });
+    const auto alpha = static_cast<float>(call.get_float(0));
+    return elementwise(call, 2, [=](const Run &run) { HWY_DYNAMIC_DISPATCH(add_run)(run, alpha); });
 }
 
 opdock::Status run_mul(const opdock::Call &call) {
     if (opdock::Status status = check(call); !status.ok())
         return status;
-    return elementwise(call, 1, [](const Run &run) { HWY_DYNAMIC_DISPATCH(mul_run)(run); });
+    return elementwise(call, 2, [](const Run &run) { HWY_DYNAMIC_DISPATCH(mul_run)(run); });
 }
 
 } // namespace

@@ -11,21 +11,31 @@ struct Implementation {
     decltype(opdock_impl::workspace_size) workspace_size = nullptr;
 };
 
-// rmsnorm.cpp, layernorm.cpp
-extern const Implementation rmsnorm_fwd, rmsnorm_bwd, fused_add_rmsnorm_fwd, layernorm_fwd, layernorm_bwd;
+// rmsnorm.cpp, rmsnorm_bwd.cpp, layernorm.cpp
+extern const Implementation rmsnorm_fwd, fused_add_rmsnorm_fwd, rmsnorm_bwd, rmsnorm_bwd_add;
+extern const Implementation layernorm_fwd, layernorm_bwd;
 // activation.cpp
-extern const Implementation gelu, silu, relu, dgelu, dsilu, drelu;
+extern const Implementation gelu, qgelu, relu, silu, srelu;
+extern const Implementation dgelu, dqgelu, drelu, dsilu, dsrelu;
+// activation_bias.cpp
+extern const Implementation dbias_dgelu, dbias_dqgelu, dbias_drelu, dbias_dsilu, dbias_dsrelu;
 // gated.cpp
-extern const Implementation swiglu, dswiglu, silu_and_mul;
+extern const Implementation geglu, qgeglu, reglu, sreglu, swiglu, clamped_swiglu;
+extern const Implementation dgeglu, dqgeglu, dreglu, dsreglu, dswiglu, clamped_dswiglu;
+// gated_tensors.cpp
+extern const Implementation gelu_and_mul, silu_and_mul, gelu_and_mul_bwd, silu_and_mul_bwd;
 // softmax.cpp
 extern const Implementation scaled_softmax_forward, scaled_softmax_backward;
+extern const Implementation scaled_masked_softmax_forward, scaled_masked_softmax_backward;
+extern const Implementation scaled_upper_triang_masked_softmax_forward, scaled_upper_triang_masked_softmax_backward;
+extern const Implementation scaled_aligned_causal_masked_softmax_forward, scaled_aligned_causal_masked_softmax_backward;
 // rope.cpp
 extern const Implementation fused_rope_forward, fused_rope_backward;
 // elementwise.cpp
 extern const Implementation add, mul;
-// linear.cpp
-extern const Implementation linear_fwd;
+// linear.cpp, matmul.cpp
+extern const Implementation linear_fwd, linear_dgrad, linear_wgrad, matmul;
 // cross_entropy.cpp
-extern const Implementation cross_entropy_fwd, cross_entropy_bwd;
+extern const Implementation cross_entropy_fwd, cross_entropy_bwd, fused_cross_entropy;
 
 } // namespace cpu

@@ -1,12 +1,10 @@
-// rmsnorm_fwd, rmsnorm_bwd, fused_add_rmsnorm_fwd.
+// rmsnorm_fwd and fused_add_rmsnorm_fwd.
 //
 // A row is read twice: for its sum of squares, and, from the cache, to be scaled.
 #include <cmath>
-#include <cstring>
 
 #include "dtypes.hpp"
 #include "ops/ops.hpp"
-#include "row_blocks.hpp"
 #include "rows.hpp"
 #include "schedule.hpp"
 
@@ -28,16 +26,6 @@ struct RmsnormForward {
     int64_t n;
     double eps;
     float centre; // 1 with zero_centered_gamma, else 0: what is added to the weight
-    bool stream;
-};
-
-struct RmsnormBackward {
-    DLDataType t, u;
-    Rows grad, input, rsigma, weight, grad_input;
-    RowBlocks blocks;
-    float *weight_sums; // null: not wanted
-    int64_t n;
-    float centre;
     bool stream;
 };
 
@@ -90,52 +78,6 @@ void rmsnorm_fwd_rows(const RmsnormForward &a, int64_t begin, int64_t end) {
     });
 }
 
-// One block of rows, into its row of weight_sums.
-template<class T, class U>
-void rmsnorm_backward(const RmsnormBackward &a, int64_t block) {
-    const auto n = static_cast<size_t>(a.n);
-    const U *weight = a.weight.row<const U>(0);
-    const VF centre = hn::Set(f32, a.centre);
-    float *sums = a.weight_sums == nullptr ? nullptr : a.weight_sums + block * a.n;
-    if (sums != nullptr && n > 0)
-        std::memset(sums, 0, n * sizeof(float));
-    for (int64_t r = a.blocks.begin(block); r < a.blocks.end(block); ++r) {
-        const T *grad = a.grad.row<const T>(r);
-        const T *input = a.input.row<const T>(r);
-        const float rsigma = *a.rsigma.row<const float>(r);
-        const VF scale = hn::Set(f32, rsigma);
-        const auto gained = [=](VF g, size_t i, auto extent)
-                                HWY_ATTR { return hn::Mul(g, hn::Add(load(weight + i, extent), centre)); };
-        const double projection = sum(n, [=](size_t i, auto extent, VF total) HWY_ATTR {
-            return hn::MulAdd(gained(load(grad + i, extent), i, extent), load(input + i, extent), total);
-        });
-        // mean(g grad x) with x = input rsigma
-        const VF mean =
-            hn::Set(f32, static_cast<float>(projection * static_cast<double>(rsigma) / static_cast<double>(a.n)));
-        const NextRow<T> next_grad(a.grad, r, a.blocks.end(block), n);
-        const NextRow<T> next_input(a.input, r, a.blocks.end(block), n);
-        const Sink<T> out(a.grad_input.row<T>(r), a.stream);
-        along(n, [=](size_t i, auto extent) HWY_ATTR {
-            next_grad.fetch(i);
-            next_input.fetch(i);
-            const VF g = load(grad + i, extent);
-            const VF x = hn::Mul(load(input + i, extent), scale);
-            out.store(hn::Mul(scale, hn::NegMulAdd(x, mean, gained(g, i, extent))), i, extent);
-            if (sums != nullptr)
-                store(hn::MulAdd(g, x, load(sums + i, extent)), sums + i, extent);
-        });
-    }
-    if (a.stream)
-        hwy::FlushStream();
-}
-
-void rmsnorm_bwd_blocks(const RmsnormBackward &a, int64_t begin, int64_t end) {
-    visit_weighted(a.t, a.u, [&](auto t, auto u) {
-        for (int64_t block = begin; block < end; ++block)
-            rmsnorm_backward<typename decltype(t)::type, typename decltype(u)::type>(a, block);
-    });
-}
-
 } // namespace HWY_NAMESPACE
 } // namespace cpu
 HWY_AFTER_NAMESPACE();
@@ -144,7 +86,6 @@ HWY_AFTER_NAMESPACE();
 namespace cpu {
 
 HWY_EXPORT(rmsnorm_fwd_rows);
-HWY_EXPORT(rmsnorm_bwd_blocks);
 
 namespace {
 
@@ -210,58 +151,10 @@ opdock::Status fused_add(const opdock::Call &call) {
     return {};
 }
 
-constexpr Operand backward_operands[] = {{"grad"},   {"input"},      {"rsigma", false},
-                                         {"weight"}, {"grad_input"}, {"grad_weight"}};
-
-opdock::Status check_backward(const opdock::Problem &problem) {
-    return check_rows(problem, backward_operands);
-}
-
-uint64_t backward_workspace(const opdock::Problem &problem) {
-    const DLTensor &input = *problem.input(1);
-    if (!problem.has_output(1))
-        return 0;
-    return static_cast<uint64_t>(RowBlocks(row_count(input)).sums(row_size(input))) * sizeof(float);
-}
-
-opdock::Status backward(const opdock::Call &call) {
-    if (opdock::Status status = check_backward(call); !status.ok())
-        return status;
-    const Knobs knobs = Knobs::of(call);
-    const DLTensor &input = *call.input(1);
-    const RowBlocks blocks(row_count(input));
-    const int64_t n = row_size(input);
-    const Rows grad_weight = Rows::of_output(call, 1);
-    const RmsnormBackward a = {
-        .t = input.dtype,
-        .u = call.input(3)->dtype,
-        .grad = Rows::of_input(call, 0),
-        .input = Rows::of_input(call, 1),
-        .rsigma = Rows::of_input(call, 2, 0),
-        .weight = Rows::of_input(call, 3),
-        .grad_input = Rows::of_output(call, 0),
-        .blocks = blocks,
-        .weight_sums = grad_weight ? static_cast<float *>(call.workspace()) : nullptr,
-        .n = n,
-        .centre = call.get_bool(0) ? 1.0f : 0.0f,
-        .stream = knobs.stream,
-    };
-    in_chunks(blocks.count, blocks.rows_per_block * 3 * n * element_bytes(input), knobs.grain_kib,
-              [&](int64_t begin, int64_t end) {
-                  HWY_DYNAMIC_DISPATCH(rmsnorm_bwd_blocks)
-                  (a, begin, end);
-              });
-    if (grad_weight)
-        add_blocks(a.weight_sums, blocks, n, a.u, grad_weight, knobs.grain_kib);
-    return {};
-}
-
 } // namespace
 
 const Implementation rmsnorm_fwd = {opdock::kernel<&forward>, opdock::supports<&check_forward>};
 const Implementation fused_add_rmsnorm_fwd = {opdock::kernel<&fused_add>, opdock::supports<&check_fused_add>};
-const Implementation rmsnorm_bwd = {opdock::kernel<&backward>, opdock::supports<&check_backward>,
-                                    opdock::workspace_size<&backward_workspace>};
 
 } // namespace cpu
 #endif

@@ -1,4 +1,5 @@
-// scaled_softmax_forward and scaled_softmax_backward.
+// The scaled softmaxes, forward and backward.
+#include <algorithm>
 #include <cmath>
 
 #include "dtypes.hpp"
@@ -21,9 +22,19 @@ namespace cpu {
 struct Softmax {
     DLDataType t;
     Rows grad, input, output; // forward: input to output. backward: grad and the forward's output, `input`, to output
+    Rows mask;                // absent, or queries for each batch
+    int64_t batch;            // rows that share a mask
+    int64_t queries;          // of the last but one dim
     int64_t n;
+    bool causal; // the last query sees all keys, each one before it one less
     float scale;
     bool stream;
+
+    const uint8_t *mask_of(int64_t r) const { return mask.row<const uint8_t>(r / batch * queries + r % queries); }
+    // How many keys row r sees, the mask aside.
+    size_t seen(int64_t r) const {
+        return static_cast<size_t>(causal ? std::max<int64_t>(r % queries + 1 + n - queries, 0) : n);
+    }
 };
 
 } // namespace cpu
@@ -33,35 +44,50 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
+// What exponentials are multiplied with; nothing but 0 when no key is seen.
+HWY_INLINE VF inverse_of(double total) {
+    return hn::Set(f32, total == 0 ? 0.0f : static_cast<float>(1 / total));
+}
+
 // A row that is one block: its exponentials are computed once and kept.
-template<class T>
-HWY_INLINE void softmax_short_row(const T *input, size_t n, float scale, const Sink<T> &output,
+template<class T, class Keys>
+HWY_INLINE void softmax_short_row(const T *input, size_t n, float scale, Keys keys, const Sink<T> &output,
                                   const NextRow<T> &next) {
     HWY_ALIGN float kept[block_size];
     float *exponentials = kept;
-    const VF pivot = hn::Set(f32, pivot_of(input, 0, n, scale));
+    const VF pivot = hn::Set(f32, pivot_of(input, 0, n, scale, keys));
     const VF by = hn::Set(f32, scale);
     const float total = block_sum(0, n, [=](size_t i, auto extent, VF s) HWY_ATTR {
         next.fetch(i);
-        const VF e = exp(hn::Mul(hn::Sub(load(input + i, extent), pivot), by));
+        VF e = exp(hn::Mul(hn::Sub(load(input + i, extent), pivot), by));
+        e = keys.keep(e, hn::Zero(f32), i, extent);
         store(e, exponentials + i, extent);
         return hn::Add(s, e);
     });
-    const VF inverse = hn::Set(f32, 1 / total);
+    const VF inverse = inverse_of(static_cast<double>(total));
     along(n, [=](size_t i, auto extent)
                  HWY_ATTR { output.store(hn::Mul(load(exponentials + i, extent), inverse), i, extent); });
 }
 
-template<class T>
-HWY_INLINE void softmax_long_row(const T *input, size_t n, float scale, const Sink<T> &output) {
-    const ExpSum total = exp_sum(input, n, scale, input);
+template<class T, class Keys>
+HWY_INLINE void softmax_long_row(const T *input, size_t n, float scale, Keys keys, const Sink<T> &output) {
+    const ExpSum total = exp_sum(input, n, scale, input, keys);
     const VF pivot = hn::Set(f32, total.pivot);
     const VF by = hn::Set(f32, scale);
-    const VF inverse = hn::Set(f32, static_cast<float>(1 / total.sum));
+    const VF inverse = inverse_of(total.sum);
     along(n, [=](size_t i, auto extent) HWY_ATTR {
         const VF e = exp(hn::Mul(hn::Sub(load(input + i, extent), pivot), by));
-        output.store(hn::Mul(e, inverse), i, extent);
+        output.store(hn::Mul(keys.keep(e, hn::Zero(f32), i, extent), inverse), i, extent);
     });
+}
+
+// Zeros for elements [begin, end) of a row, of which whole vectors stand where the sink wants them.
+template<class T>
+HWY_INLINE void clear(const Sink<T> &output, size_t begin, size_t end) {
+    const size_t aligned = HWY_MIN(hwy::RoundUpTo(begin, hn::Lanes(f32)), end);
+    if (begin < aligned)
+        output.store(hn::Zero(f32), begin, Part{aligned - begin});
+    along(aligned, end, [=](size_t i, auto extent) HWY_ATTR { output.store(hn::Zero(f32), i, extent); });
 }
 
 template<class T>
@@ -70,10 +96,18 @@ void softmax_forward(const Softmax &a, int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
         const T *input = a.input.row<const T>(r);
         const Sink<T> output(a.output.row<T>(r), a.stream);
-        if (n <= block_size)
-            softmax_short_row(input, n, a.scale, output, NextRow<T>(a.input, r, end, n));
+        const size_t seen = a.seen(r);
+        const auto write = [&](auto keys) HWY_ATTR {
+            if (seen <= block_size)
+                softmax_short_row(input, seen, a.scale, keys, output, NextRow<T>(a.input, r, end, n));
+            else
+                softmax_long_row(input, seen, a.scale, keys, output);
+        };
+        if (a.mask)
+            write(UnhiddenKeys{a.mask_of(r)});
         else
-            softmax_long_row(input, n, a.scale, output);
+            write(AllKeys{});
+        clear(output, seen, n);
     }
     if (a.stream)
         hwy::FlushStream();
@@ -85,19 +119,21 @@ void softmax_backward(const Softmax &a, int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
         const T *grad = a.grad.row<const T>(r);
         const T *probability = a.input.row<const T>(r);
-        const VF projection = hn::Set(f32, static_cast<float>(sum(n, [=](size_t i, auto extent, VF s) HWY_ATTR {
+        const size_t seen = a.seen(r);
+        const VF projection = hn::Set(f32, static_cast<float>(sum(seen, [=](size_t i, auto extent, VF s) HWY_ATTR {
                                           return hn::MulAdd(load(grad + i, extent), load(probability + i, extent), s);
                                       })));
         const Sink<T> output(a.output.row<T>(r), a.stream);
         const NextRow<T> next_grad(a.grad, r, end, n);
         const NextRow<T> next_probability(a.input, r, end, n);
         const VF scale = hn::Set(f32, a.scale);
-        along(n, [=](size_t i, auto extent) HWY_ATTR {
+        along(seen, [=](size_t i, auto extent) HWY_ATTR {
             next_grad.fetch(i);
             next_probability.fetch(i);
             const VF centred = hn::Sub(load(grad + i, extent), projection);
             output.store(hn::Mul(hn::Mul(load(probability + i, extent), scale), centred), i, extent);
         });
+        clear(output, seen, n);
     }
     if (a.stream)
         hwy::FlushStream();
@@ -123,62 +159,95 @@ HWY_EXPORT(softmax_backward_rows);
 
 namespace {
 
+// What all of them have in common; `input` is the forward's input, or its output.
+Softmax arguments_of(const opdock::Call &call, uint32_t input) {
+    const DLTensor &shape = *call.input(input);
+    Softmax a = {};
+    a.t = shape.dtype;
+    a.input = Rows::of_input(call, input);
+    a.output = Rows::of_output(call, 0);
+    a.queries = shape.ndim > 1 ? shape.shape[shape.ndim - 2] : 1;
+    a.n = row_size(shape);
+    a.scale = static_cast<float>(call.get_float(0));
+    a.stream = Knobs::of(call).stream;
+    return a;
+}
+
 constexpr Operand forward_operands[] = {{"input"}, {"output"}};
+constexpr Operand masked_operands[] = {{"input"}, {"mask"}, {"output"}};
+constexpr Operand backward_operands[] = {{"grad"}, {"output"}, {"grad_input"}};
 
 opdock::Status check_forward(const opdock::Problem &problem) {
     return check_rows(problem, forward_operands);
 }
-
-opdock::Status forward(const opdock::Call &call) {
-    if (opdock::Status status = check_forward(call); !status.ok())
-        return status;
-    const Knobs knobs = Knobs::of(call);
-    const DLTensor &input = *call.input(0);
-    const Softmax a = {
-        .t = input.dtype,
-        .grad = {},
-        .input = Rows::of_input(call, 0),
-        .output = Rows::of_output(call, 0),
-        .n = row_size(input),
-        .scale = static_cast<float>(call.get_float(0)),
-        .stream = knobs.stream,
-    };
-    in_chunks(row_count(input), 2 * a.n * element_bytes(input), knobs.grain_kib, [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(softmax_forward_rows)(a, begin, end);
-    });
-    return {};
+opdock::Status check_masked(const opdock::Problem &problem) {
+    return check_rows(problem, masked_operands);
 }
-
-constexpr Operand backward_operands[] = {{"grad"}, {"output"}, {"grad_input"}};
-
 opdock::Status check_backward(const opdock::Problem &problem) {
     return check_rows(problem, backward_operands);
 }
 
-opdock::Status backward(const opdock::Call &call) {
-    if (opdock::Status status = check_backward(call); !status.ok())
-        return status;
-    const Knobs knobs = Knobs::of(call);
-    const DLTensor &grad = *call.input(0);
-    const Softmax a = {
-        .t = grad.dtype,
-        .grad = Rows::of_input(call, 0),
-        .input = Rows::of_input(call, 1),
-        .output = Rows::of_output(call, 0),
-        .n = row_size(grad),
-        .scale = static_cast<float>(call.get_float(0)),
-        .stream = knobs.stream,
-    };
-    in_chunks(row_count(grad), 3 * a.n * element_bytes(grad), knobs.grain_kib, [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(softmax_backward_rows)(a, begin, end);
-    });
+opdock::Status run_forward(const opdock::Call &call, const Softmax &a) {
+    const DLTensor &input = *call.input(0);
+    in_chunks(row_count(input), 2 * a.n * element_bytes(input), Knobs::of(call).grain_kib,
+              [&](int64_t begin, int64_t end) {
+                  HWY_DYNAMIC_DISPATCH(softmax_forward_rows)
+                  (a, begin, end);
+              });
     return {};
 }
 
+template<bool causal>
+opdock::Status forward(const opdock::Call &call) {
+    if (opdock::Status status = check_forward(call); !status.ok())
+        return status;
+    Softmax a = arguments_of(call, 0);
+    a.causal = causal;
+    return run_forward(call, a);
+}
+
+opdock::Status masked_forward(const opdock::Call &call) {
+    if (opdock::Status status = check_masked(call); !status.ok())
+        return status;
+    const DLTensor &input = *call.input(0);
+    Softmax a = arguments_of(call, 0);
+    a.mask = Rows::of_input(call, 1);
+    const int64_t rows = row_count(input);
+    a.batch = call.input(1)->shape[0] == 1 ? rows : rows / std::max<int64_t>(input.shape[0], 1);
+    return run_forward(call, a);
+}
+
+template<bool causal>
+opdock::Status backward(const opdock::Call &call) {
+    if (opdock::Status status = check_backward(call); !status.ok())
+        return status;
+    const DLTensor &grad = *call.input(0);
+    Softmax a = arguments_of(call, 1);
+    a.grad = Rows::of_input(call, 0);
+    a.causal = causal;
+    in_chunks(row_count(grad), 3 * a.n * element_bytes(grad), Knobs::of(call).grain_kib,
+              [&](int64_t begin, int64_t end) {
+                  HWY_DYNAMIC_DISPATCH(softmax_backward_rows)
+                  (a, begin, end);
+              });
+    return {};
+}
+
+template<bool causal>
+constexpr Implementation forward_functions = {opdock::kernel<&forward<causal>>, opdock::supports<&check_forward>};
+template<bool causal>
+constexpr Implementation backward_functions = {opdock::kernel<&backward<causal>>, opdock::supports<&check_backward>};
+
 } // namespace
 
-const Implementation scaled_softmax_forward = {opdock::kernel<&forward>, opdock::supports<&check_forward>};
-const Implementation scaled_softmax_backward = {opdock::kernel<&backward>, opdock::supports<&check_backward>};
+const Implementation scaled_softmax_forward = forward_functions<false>;
+const Implementation scaled_softmax_backward = backward_functions<false>;
+const Implementation scaled_masked_softmax_forward = {opdock::kernel<&masked_forward>, opdock::supports<&check_masked>};
+const Implementation scaled_masked_softmax_backward = backward_functions<false>;
+const Implementation scaled_upper_triang_masked_softmax_forward = forward_functions<true>;
+const Implementation scaled_upper_triang_masked_softmax_backward = backward_functions<true>;
+const Implementation scaled_aligned_causal_masked_softmax_forward = forward_functions<true>;
+const Implementation scaled_aligned_causal_masked_softmax_backward = backward_functions<true>;
 
 } // namespace cpu
 #endif

@@ -8,6 +8,7 @@
 #define CPU_SIMD_ACTIVATION_INL_H
 #endif
 
+#include "activation.hpp"
 #include "simd/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,11 +22,33 @@ struct Relu {
     static HWY_INLINE VF slope(VF x) { return hn::IfThenElseZero(hn::Gt(x, hn::Zero(f32)), hn::Set(f32, 1.0f)); }
 };
 
+struct Srelu {
+    static HWY_INLINE VF value(VF x) {
+        const VF positive = Relu::value(x);
+        return hn::Mul(positive, positive);
+    }
+    static HWY_INLINE VF slope(VF x) {
+        const VF positive = Relu::value(x);
+        return hn::Add(positive, positive);
+    }
+};
+
 struct Silu {
     static HWY_INLINE VF value(VF x) { return hn::Mul(x, sigmoid(x)); }
     static HWY_INLINE VF slope(VF x) {
         const VF s = sigmoid(x);
         return hn::MulAdd(hn::Mul(x, s), hn::Sub(hn::Set(f32, 1.0f), s), s);
+    }
+};
+
+struct Qgelu {
+    static constexpr float steepness = 1.702f;
+
+    static HWY_INLINE VF value(VF x) { return hn::Mul(x, sigmoid_of_negative(hn::Mul(x, hn::Set(f32, -steepness)))); }
+    static HWY_INLINE VF slope(VF x) {
+        const VF u = hn::Mul(x, hn::Set(f32, steepness));
+        const VF s = sigmoid(u);
+        return hn::MulAdd(hn::Mul(u, s), hn::Sub(hn::Set(f32, 1.0f), s), s);
     }
 };
 
@@ -48,6 +71,23 @@ struct Gelu {
         return hn::MulAdd(hn::Mul(hn::Mul(x, s), hn::Sub(hn::Set(f32, 1.0f), s)), du, s);
     }
 };
+
+// visit(Gelu{}) and so on.
+template<class Visitor>
+HWY_INLINE void visit_activation(Activation activation, Visitor visit) {
+    switch (activation) {
+    case Activation::gelu:
+        return visit(Gelu{});
+    case Activation::qgelu:
+        return visit(Qgelu{});
+    case Activation::relu:
+        return visit(Relu{});
+    case Activation::silu:
+        return visit(Silu{});
+    case Activation::srelu:
+        return visit(Srelu{});
+    }
+}
 
 } // namespace HWY_NAMESPACE
 } // namespace cpu

@@ -1,7 +1,5 @@
-// Products of rows with rows: sums[m][n] = the dot product of row m of one matrix and row n of another.
-//
-// For few rows m: both matrices are read as they lie, each vector of the second once, and the time is that of reading
-// it.
+// Products of few rows of one matrix with another, whose rows the sums run along, or down. The second is read as it
+// lies, each vector once, and the time is that of reading it.
 //
 // Included once per target; see hwy/foreach_target.h.
 #if defined(CPU_SIMD_MATRIX_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -17,21 +15,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
-
-// Rows as f32: the rows themselves where they are, else what they become in `scratch`.
-template<class T>
-HWY_INLINE void widen_rows(const T *const *rows, size_t count, size_t depth, float *scratch, const float **widened) {
-    for (size_t i = 0; i < count; ++i) {
-        if constexpr (sizeof(T) == sizeof(float)) {
-            widened[i] = rows[i];
-        } else {
-            const T *row = rows[i];
-            float *to = scratch + i * depth;
-            along(depth, [=](size_t p, auto extent) HWY_ATTR { store(load(row + p, extent), to + p, extent); });
-            widened[i] = to;
-        }
-    }
-}
 
 // sums[i][j] = the dot product of x[i] and w[j], for 4 rows w. Rows x are f32.
 template<size_t count, class T>
@@ -58,6 +41,31 @@ HWY_INLINE void dot_tile(const float *const *x, const T *const *w, size_t depth,
     sums[0][0] = total(a0), sums[0][1] = total(a1), sums[0][2] = total(a2), sums[0][3] = total(a3);
     if constexpr (count == 2)
         sums[1][0] = total(b0), sums[1][1] = total(b1), sums[1][2] = total(b2), sums[1][3] = total(b3);
+}
+
+// sums[i * n + j] += the sum over q < height of x[i][p + q] * w[q][j], for `count` rows x of f32 and j < n.
+template<size_t count, size_t height, class T>
+HWY_INLINE void add_rows(const float *const *x, size_t p, const T *const *w, size_t n, float *sums) {
+    static_assert(count <= 2 && (height == 1 || height == 4));
+    const T *w0 = w[0], *w1 = w[height > 1 ? 1 : 0], *w2 = w[height > 1 ? 2 : 0], *w3 = w[height - 1];
+    const float *first = x[0] + p, *second = x[count - 1] + p;
+    const auto factor = [](const float *of, size_t q) HWY_ATTR { return hn::Set(f32, of[height > q ? q : 0]); };
+    const VF a0 = factor(first, 0), a1 = factor(first, 1), a2 = factor(first, 2), a3 = factor(first, 3);
+    const VF b0 = factor(second, 0), b1 = factor(second, 1), b2 = factor(second, 2), b3 = factor(second, 3);
+    along(n, [=](size_t j, auto extent) HWY_ATTR {
+        const VF w_0 = load(w0 + j, extent);
+        VF a = hn::MulAdd(w_0, a0, load(sums + j, extent));
+        VF b = count == 2 ? hn::MulAdd(w_0, b0, load(sums + n + j, extent)) : a;
+        if constexpr (height == 4) {
+            const VF w_1 = load(w1 + j, extent), w_2 = load(w2 + j, extent), w_3 = load(w3 + j, extent);
+            a = hn::MulAdd(w_3, a3, hn::MulAdd(w_2, a2, hn::MulAdd(w_1, a1, a)));
+            if constexpr (count == 2)
+                b = hn::MulAdd(w_3, b3, hn::MulAdd(w_2, b2, hn::MulAdd(w_1, b1, b)));
+        }
+        store(a, sums + j, extent);
+        if constexpr (count == 2)
+            store(b, sums + n + j, extent);
+    });
 }
 
 } // namespace HWY_NAMESPACE

@@ -25,6 +25,31 @@ Status gradient(const Call &call) {
     });
 }
 
+// grad_bias sums what grad_input is before it is rounded.
+template<double (*slope)(double)>
+Status gradient_with_bias(const Call &call) {
+    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto grad = call.input<const T>(0);
+        const auto input = call.input<const T>(1);
+        const auto grad_bias = call.output<T>(0);
+        const auto grad_input = call.output<T>(1);
+        std::vector<double> sums(static_cast<std::size_t>(grad.size(-1)));
+        for (std::int64_t r = 0; r < grad.rows(); ++r) {
+            const auto g = grad.row(r);
+            const auto x = input.row(r);
+            const auto to = grad_input.row(r);
+            for (std::int64_t i = 0; i < g.size(); ++i) {
+                const double gradient = wide(g[i]) * slope(wide(x[i]));
+                to[i] = rounded<T>(gradient);
+                sums[static_cast<std::size_t>(i)] += gradient;
+            }
+        }
+        narrow(sums, grad_bias.row(0));
+        return Status();
+    });
+}
+
 } // namespace
 
 Status gelu(const Call &call) {
@@ -33,17 +58,48 @@ Status gelu(const Call &call) {
 Status dgelu(const Call &call) {
     return gradient<gelu_slope>(call);
 }
+Status dbias_dgelu(const Call &call) {
+    return gradient_with_bias<gelu_slope>(call);
+}
+
+Status qgelu(const Call &call) {
+    return activation<qgelu_of>(call);
+}
+Status dqgelu(const Call &call) {
+    return gradient<qgelu_slope>(call);
+}
+Status dbias_dqgelu(const Call &call) {
+    return gradient_with_bias<qgelu_slope>(call);
+}
+
+Status relu(const Call &call) {
+    return activation<relu_of>(call);
+}
+Status drelu(const Call &call) {
+    return gradient<relu_slope>(call);
+}
+Status dbias_drelu(const Call &call) {
+    return gradient_with_bias<relu_slope>(call);
+}
+
 Status silu(const Call &call) {
     return activation<silu_of>(call);
 }
 Status dsilu(const Call &call) {
     return gradient<silu_slope>(call);
 }
-Status relu(const Call &call) {
-    return activation<relu_of>(call);
+Status dbias_dsilu(const Call &call) {
+    return gradient_with_bias<silu_slope>(call);
 }
-Status drelu(const Call &call) {
-    return gradient<relu_slope>(call);
+
+Status srelu(const Call &call) {
+    return activation<srelu_of>(call);
+}
+Status dsrelu(const Call &call) {
+    return gradient<srelu_slope>(call);
+}
+Status dbias_dsrelu(const Call &call) {
+    return gradient_with_bias<srelu_slope>(call);
 }
 
 } // namespace reference

@@ -17,6 +17,15 @@ inline double silu_slope(double x) {
     return s * (1 + x * (1 - s));
 }
 
+inline constexpr double qgelu_steepness = 1.702;
+inline double qgelu_of(double x) {
+    return x * sigmoid(qgelu_steepness * x);
+}
+inline double qgelu_slope(double x) {
+    const double s = sigmoid(qgelu_steepness * x);
+    return s * (1 + qgelu_steepness * x * (1 - s));
+}
+
 // The tanh form: 0.5 x (1 + tanh(u)) with u = sqrt(2 / pi) (x + 0.044715 x^3), which is x * sigmoid(2u).
 inline constexpr double gelu_scale = 0.79788456080286535588;
 inline constexpr double gelu_cubic = 0.044715;
@@ -33,6 +42,13 @@ inline double relu_of(double x) {
 } // a NaN stays one
 inline double relu_slope(double x) {
     return x > 0 ? 1 : 0;
+}
+
+inline double srelu_of(double x) {
+    return relu_of(x) * relu_of(x);
+}
+inline double srelu_slope(double x) {
+    return 2 * relu_of(x);
 }
 
 } // namespace reference

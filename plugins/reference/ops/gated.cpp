@@ -4,7 +4,53 @@
 
 namespace reference {
 
-Status swiglu(const Call &call) {
+namespace {
+
+// The gradients of the two things that go into a gate.
+struct Gradients {
+    double first, second;
+};
+
+template<double (*value)(double), double (*slope)(double)>
+struct Gated {
+    explicit Gated(const Call & /*call*/) {}
+
+    double output(double first, double second) const { return value(first) * second; }
+    Gradients gradients(double grad, double first, double second) const {
+        return {grad * second * slope(first), grad * value(first)};
+    }
+};
+
+using Geglu = Gated<gelu_of, gelu_slope>;
+using Qgeglu = Gated<qgelu_of, qgelu_slope>;
+using Reglu = Gated<relu_of, relu_slope>;
+using Sreglu = Gated<srelu_of, srelu_slope>;
+using Swiglu = Gated<silu_of, silu_slope>;
+
+struct ClampedSwiglu {
+    double limit, alpha;
+
+    explicit ClampedSwiglu(const Call &call) : limit(call.get_float(0)), alpha(call.get_float(1)) {}
+
+    double below(double first) const { return first > limit ? limit : first; } // a NaN stays one
+    double within(double second) const { return second < -limit ? -limit : below(second); }
+
+    double output(double first, double second) const {
+        const double a = below(first);
+        return a * sigmoid(alpha * a) * (within(second) + 1);
+    }
+    Gradients gradients(double grad, double first, double second) const {
+        const double a = below(first);
+        const double s = sigmoid(alpha * a);
+        const bool second_counts = -limit <= second && second <= limit;
+        return {first <= limit ? grad * (within(second) + 1) * s * (1 + alpha * a * (1 - s)) : 0,
+                second_counts ? grad * a * s : 0};
+    }
+};
+
+template<class Gate>
+Status halves(const Call &call) {
+    const Gate gate(call);
     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto input = call.input<const T>(0);
@@ -14,13 +60,15 @@ Status swiglu(const Call &call) {
             const auto from = input.row(r);
             const auto to = output.row(r);
             for (std::int64_t i = 0; i < n; ++i)
-                to[i] = rounded<T>(silu_of(wide(from[i])) * wide(from[n + i]));
+                to[i] = rounded<T>(gate.output(wide(from[i]), wide(from[n + i])));
         }
         return Status();
     });
 }
 
-Status dswiglu(const Call &call) {
+template<class Gate>
+Status halves_backward(const Call &call) {
+    const Gate gate(call);
     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto grad = call.input<const T>(0);
@@ -32,23 +80,91 @@ Status dswiglu(const Call &call) {
             const auto from = input.row(r);
             const auto to = grad_input.row(r);
             for (std::int64_t i = 0; i < n; ++i) {
-                const double gate = wide(from[i]);
-                const double up = wide(from[n + i]);
-                to[i] = rounded<T>(wide(g[i]) * up * silu_slope(gate));
-                to[n + i] = rounded<T>(wide(g[i]) * silu_of(gate));
+                const Gradients found = gate.gradients(wide(g[i]), wide(from[i]), wide(from[n + i]));
+                to[i] = rounded<T>(found.first);
+                to[n + i] = rounded<T>(found.second);
             }
         }
         return Status();
     });
 }
 
-Status silu_and_mul(const Call &call) {
+template<class Gate>
+Status two_tensors(const Call &call) {
+    const Gate gate(call);
     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        const auto gated = [](double gate, double up) { return silu_of(gate) * up; };
+        const auto gated = [&](double first, double second) { return gate.output(first, second); };
         map(call.output<T>(0), gated, call.input<const T>(0), call.input<const T>(1));
         return Status();
     });
+}
+
+template<class Gate>
+Status two_tensors_backward(const Call &call) {
+    const Gate gate(call);
+    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto grad = call.input<const T>(0);
+        const auto first = call.input<const T>(1);
+        const auto second = call.input<const T>(2);
+        const auto of_first = [&](double g, double x, double y) { return gate.gradients(g, x, y).first; };
+        const auto of_second = [&](double g, double x, double y) { return gate.gradients(g, x, y).second; };
+        map(call.output<T>(0), of_first, grad, first, second);
+        map(call.output<T>(1), of_second, grad, first, second);
+        return Status();
+    });
+}
+
+} // namespace
+
+Status geglu(const Call &call) {
+    return halves<Geglu>(call);
+}
+Status dgeglu(const Call &call) {
+    return halves_backward<Geglu>(call);
+}
+Status qgeglu(const Call &call) {
+    return halves<Qgeglu>(call);
+}
+Status dqgeglu(const Call &call) {
+    return halves_backward<Qgeglu>(call);
+}
+Status reglu(const Call &call) {
+    return halves<Reglu>(call);
+}
+Status dreglu(const Call &call) {
+    return halves_backward<Reglu>(call);
+}
+Status sreglu(const Call &call) {
+    return halves<Sreglu>(call);
+}
+Status dsreglu(const Call &call) {
+    return halves_backward<Sreglu>(call);
+}
+Status swiglu(const Call &call) {
+    return halves<Swiglu>(call);
+}
+Status dswiglu(const Call &call) {
+    return halves_backward<Swiglu>(call);
+}
+Status clamped_swiglu(const Call &call) {
+    return halves<ClampedSwiglu>(call);
+}
+Status clamped_dswiglu(const Call &call) {
+    return halves_backward<ClampedSwiglu>(call);
+}
+Status silu_and_mul(const Call &call) {
+    return two_tensors<Swiglu>(call);
+}
+Status silu_and_mul_bwd(const Call &call) {
+    return two_tensors_backward<Swiglu>(call);
+}
+Status gelu_and_mul(const Call &call) {
+    return two_tensors<Geglu>(call);
+}
+Status gelu_and_mul_bwd(const Call &call) {
+    return two_tensors_backward<Geglu>(call);
 }
 
 } // namespace reference

@@ -2,9 +2,77 @@
 #include <numeric>
 
 #include "float64.hpp"
+#include "heuristics.hpp"
 #include "ops/ops.hpp"
 
 namespace reference {
+
+namespace {
+
+using Doubles = std::vector<double>;
+using opdock::Row;
+using opdock::TensorView;
+
+struct Sizes {
+    std::int64_t rows, columns, depth;
+};
+
+// store(i, j, the dot product of two vectors), of which take_x(i, to) and take_w(j, to) give one each. Widening costs
+// more than multiplying: a panel of the second ones is widened once and meets every one of the first.
+template<class TakeX, class TakeW, class Store>
+void multiply(const Sizes &sizes, std::int64_t panel_rows, TakeX take_x, TakeW take_w, Store store) {
+    std::vector<Doubles> panel;
+    Doubles x;
+    for (std::int64_t begin = 0; begin < sizes.columns; begin += panel_rows) {
+        const std::int64_t end = std::min(begin + panel_rows, sizes.columns);
+        panel.resize(static_cast<std::size_t>(end - begin));
+        for (std::int64_t j = begin; j < end; ++j)
+            take_w(j, panel[static_cast<std::size_t>(j - begin)]);
+        for (std::int64_t i = 0; i < sizes.rows; ++i) {
+            take_x(i, x);
+            for (std::int64_t j = begin; j < end; ++j) {
+                const Doubles &w = panel[static_cast<std::size_t>(j - begin)];
+                store(i, j, std::inner_product(x.begin(), x.end(), w.begin(), 0.0));
+            }
+        }
+    }
+}
+
+// Column j of the rows of a tensor, whatever its rank.
+template<class T>
+void widen_column(TensorView<const T> tensor, std::int64_t j, Doubles &to) {
+    to.resize(static_cast<std::size_t>(tensor.rows()));
+    std::int64_t r = 0;
+    for (double &element : to)
+        element = wide(tensor.row(r++)[j]);
+}
+
+} // namespace
+
+Status matmul(const Call &call) {
+    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto a = call.input<const T>(0);
+        const auto b = call.input<const T>(1);
+        const auto output = call.output<T>(0);
+        const Sizes sizes = {a.size(-2), b.size(-1), a.size(-1)};
+        const std::int64_t products = sizes.rows == 0 ? 0 : output.rows() / sizes.rows;
+        for (std::int64_t product = 0; product < products; ++product) {
+            const auto take_a = [&](std::int64_t i, Doubles &to) { widen(a.row(product * sizes.rows + i), to); };
+            const auto take_b = [&](std::int64_t j, Doubles &to) {
+                to.resize(static_cast<std::size_t>(sizes.depth));
+                std::int64_t p = product * sizes.depth;
+                for (double &element : to)
+                    element = wide(b.row(p++)[j]);
+            };
+            multiply(sizes, panel_rows_for_depth(sizes.depth), take_a, take_b,
+                     [&](std::int64_t i, std::int64_t j, double sum) {
+                         output.row(product * sizes.rows + i)[j] = rounded<T>(sum);
+                     });
+        }
+        return Status();
+    });
+}
 
 Status linear_fwd(const Call &call) {
     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
@@ -13,24 +81,49 @@ Status linear_fwd(const Call &call) {
         const auto weight = call.input<const T>(1);
         const auto bias = call.input<const T>(2);
         const auto output = call.output<T>(0);
-        const std::int64_t panel_rows = call.knob(0);
+        multiply(
+            {input.rows(), weight.size(0), weight.size(1)}, call.knob(0),
+            [&](std::int64_t r, Doubles &to) { widen(input.row(r), to); },
+            [&](std::int64_t n, Doubles &to) { widen(weight.row(n), to); },
+            [&](std::int64_t r, std::int64_t n, double sum) {
+                output.row(r)[n] = rounded<T>(bias ? sum + wide(bias[n]) : sum);
+            });
+        return Status();
+    });
+}
 
-        // Widening costs more than multiplying: a panel of the weight is widened once and meets every row of the input.
-        std::vector<std::vector<double>> panel;
-        std::vector<double> x;
-        for (std::int64_t begin = 0; begin < weight.size(0); begin += panel_rows) {
-            const std::int64_t end = std::min(begin + panel_rows, weight.size(0));
-            panel.resize(static_cast<std::size_t>(end - begin));
-            for (std::int64_t n = begin; n < end; ++n)
-                widen(weight.row(n), panel[static_cast<std::size_t>(n - begin)]);
-            for (std::int64_t r = 0; r < input.rows(); ++r) {
-                widen(input.row(r), x);
-                const auto to = output.row(r);
-                for (std::int64_t n = begin; n < end; ++n) {
-                    const std::vector<double> &w = panel[static_cast<std::size_t>(n - begin)];
-                    const double start = bias ? wide(bias[n]) : 0;
-                    to[n] = rounded<T>(std::inner_product(x.begin(), x.end(), w.begin(), start));
-                }
+Status linear_dgrad(const Call &call) {
+    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto grad = call.input<const T>(0);
+        const auto weight = call.input<const T>(1);
+        const auto grad_input = call.output<T>(0);
+        multiply(
+            {grad.rows(), weight.size(1), weight.size(0)}, panel_rows_for_depth(weight.size(0)),
+            [&](std::int64_t r, Doubles &to) { widen(grad.row(r), to); },
+            [&](std::int64_t k, Doubles &to) { widen_column(weight, k, to); },
+            [&](std::int64_t r, std::int64_t k, double sum) { grad_input.row(r)[k] = rounded<T>(sum); });
+        return Status();
+    });
+}
+
+Status linear_wgrad(const Call &call) {
+    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto grad = call.input<const T>(0);
+        const auto input = call.input<const T>(1);
+        const auto grad_weight = call.output<T>(0);
+        const auto grad_bias = call.output<T>(1);
+        multiply(
+            {grad.size(-1), input.size(-1), grad.rows()}, panel_rows_for_depth(grad.rows()),
+            [&](std::int64_t n, Doubles &to) { widen_column(grad, n, to); },
+            [&](std::int64_t k, Doubles &to) { widen_column(input, k, to); },
+            [&](std::int64_t n, std::int64_t k, double sum) { grad_weight.row(n)[k] = rounded<T>(sum); });
+        if (grad_bias) {
+            Doubles column;
+            for (std::int64_t n = 0; n < grad.size(-1); ++n) {
+                widen_column(grad, n, column);
+                grad_bias[n] = rounded<T>(std::accumulate(column.begin(), column.end(), 0.0));
             }
         }
         return Status();

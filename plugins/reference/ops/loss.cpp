@@ -53,6 +53,17 @@ double loss_of(const std::vector<double> &logits, double lse, std::int64_t targe
     return loss;
 }
 
+// Logits become the gradient of their loss, times a factor.
+void make_gradient(std::vector<double> &logits, double lse, std::int64_t target, const Options &options,
+                   double factor) {
+    const double others = options.smoothing / static_cast<double>(logits.size());
+    std::int64_t i = 0;
+    for (double &element : logits) {
+        const double expected = (i++ == target ? 1 - options.smoothing : 0) + others;
+        element = target == options.ignore_index ? 0 : factor * (std::exp(element - lse) - expected);
+    }
+}
+
 } // namespace
 
 Status cross_entropy_fwd(const Call &call) {
@@ -91,16 +102,34 @@ Status cross_entropy_bwd(const Call &call) {
         const auto logits = call.input<const T>(1);
         const auto lse = call.input<const float>(3);
         const auto grad_logits = call.output<T>(0);
-        const auto classes = static_cast<double>(logits.size(-1));
+        std::vector<double> row;
         for (std::int64_t r = 0; r < logits.rows(); ++r) {
-            const auto from = logits.row(r);
-            const auto to = grad_logits.row(r);
+            widen(logits.row(r), row);
+            make_gradient(row, wide(lse[r]), target[r], options, wide(grad_loss[r]));
+            narrow(row, grad_logits.row(r));
+        }
+        return Status();
+    });
+}
+
+Status fused_cross_entropy(const Call &call) {
+    const auto target = call.input<const std::int64_t>(1);
+    const Options options = options_of(call);
+    Status targets = check_targets(target, call.input(0)->shape[1], options);
+    if (!targets.ok())
+        return targets;
+    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto logits = call.input<T>(0);
+        const auto loss = call.output<float>(0);
+        std::vector<double> row;
+        for (std::int64_t r = 0; r < logits.rows(); ++r) {
+            widen(logits.row(r), row);
+            const double lse = log_sum_exp(row);
             const bool ignored = target[r] == options.ignore_index;
-            for (std::int64_t i = 0; i < to.size(); ++i) {
-                const double probability = std::exp(wide(from[i]) - wide(lse[r]));
-                const double expected = (i == target[r] ? 1 - options.smoothing : 0) + options.smoothing / classes;
-                to[i] = rounded<T>(ignored ? 0 : wide(grad_loss[r]) * (probability - expected));
-            }
+            loss[r] = rounded<float>(ignored ? 0 : loss_of(row, lse, target[r], options.smoothing));
+            make_gradient(row, lse, target[r], options, call.get_float(2));
+            narrow(row, logits.row(r));
         }
         return Status();
     });

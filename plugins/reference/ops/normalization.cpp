@@ -61,7 +61,7 @@ void rmsnorm_rows(TensorView<T> output, TensorView<float> rsigma, const Doubles 
 // Both norms: an absent mu means that rows are not centered.
 template<class T, class U>
 struct Backward {
-    TensorView<const T> grad, input;
+    TensorView<const T> grad, input, add; // add may be absent
     TensorView<const float> mu, rsigma;
     Doubles gamma;
     TensorView<T> grad_input;
@@ -83,9 +83,14 @@ struct Backward {
             }
             const double along_ones = mu ? mean(d) : 0;
             const double along_x = mean_product(d, x);
-            const auto to = grad_input.row(r);
             for (std::size_t i = 0; i < n; ++i)
-                to[static_cast<std::int64_t>(i)] = rounded<T>(reciprocal * (d[i] - along_ones - x[i] * along_x));
+                d[i] = reciprocal * (d[i] - along_ones - x[i] * along_x);
+            if (add) {
+                widen(add.row(r), x);
+                for (std::size_t i = 0; i < n; ++i)
+                    d[i] += x[i];
+            }
+            narrow(d, grad_input.row(r));
         }
         store(grad_weight, weight_sum);
         store(grad_bias, bias_sum);
@@ -93,10 +98,28 @@ struct Backward {
 
     static void store(TensorView<U> to, const Doubles &sum) {
         if (to)
-            for (std::size_t i = 0; i < sum.size(); ++i)
-                to[static_cast<std::int64_t>(i)] = rounded<U>(sum[i]);
+            narrow(sum, to.row(0));
     }
 };
+
+// Both ops without mu: what comes after the rows is one parameter further with `add`.
+Status rmsnorm_backward(const Call &call, bool with_add) {
+    const std::uint32_t rsigma = with_add ? 3 : 2, weight = rsigma + 1;
+    return for_dtypes(call.input(0), call.input(weight), [&](auto t, auto u) {
+        using T = typename decltype(t)::type;
+        using U = typename decltype(u)::type;
+        Backward<T, U> backward;
+        backward.grad = call.input<const T>(0);
+        backward.input = call.input<const T>(1);
+        if (with_add)
+            backward.add = call.input<const T>(2);
+        backward.rsigma = call.input<const float>(rsigma);
+        backward.gamma = gamma(call.input<const U>(weight), call.get_bool(0));
+        backward.grad_input = call.output<T>(0);
+        backward.grad_weight = call.output<U>(1);
+        backward.run();
+    });
+}
 
 } // namespace
 
@@ -162,18 +185,11 @@ Status layernorm_fwd(const Call &call) {
 }
 
 Status rmsnorm_bwd(const Call &call) {
-    return for_dtypes(call.input(0), call.input(3), [&](auto t, auto u) {
-        using T = typename decltype(t)::type;
-        using U = typename decltype(u)::type;
-        Backward<T, U> backward;
-        backward.grad = call.input<const T>(0);
-        backward.input = call.input<const T>(1);
-        backward.rsigma = call.input<const float>(2);
-        backward.gamma = gamma(call.input<const U>(3), call.get_bool(0));
-        backward.grad_input = call.output<T>(0);
-        backward.grad_weight = call.output<U>(1);
-        backward.run();
-    });
+    return rmsnorm_backward(call, false);
+}
+
+Status rmsnorm_bwd_add(const Call &call) {
+    return rmsnorm_backward(call, true);
 }
 
 Status layernorm_bwd(const Call &call) {

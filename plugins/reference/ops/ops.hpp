@@ -10,31 +10,64 @@ using opdock::Status;
 
 Status rmsnorm_fwd(const Call &call);
 Status rmsnorm_bwd(const Call &call);
+Status rmsnorm_bwd_add(const Call &call);
 Status fused_add_rmsnorm_fwd(const Call &call);
 Status layernorm_fwd(const Call &call);
 Status layernorm_bwd(const Call &call);
 
 Status gelu(const Call &call);
-Status dgelu(const Call &call);
-Status silu(const Call &call);
-Status dsilu(const Call &call);
+Status qgelu(const Call &call);
 Status relu(const Call &call);
+Status silu(const Call &call);
+Status srelu(const Call &call);
+Status dgelu(const Call &call);
+Status dqgelu(const Call &call);
 Status drelu(const Call &call);
+Status dsilu(const Call &call);
+Status dsrelu(const Call &call);
+Status dbias_dgelu(const Call &call);
+Status dbias_dqgelu(const Call &call);
+Status dbias_drelu(const Call &call);
+Status dbias_dsilu(const Call &call);
+Status dbias_dsrelu(const Call &call);
 
+Status geglu(const Call &call);
+Status qgeglu(const Call &call);
+Status reglu(const Call &call);
+Status sreglu(const Call &call);
 Status swiglu(const Call &call);
+Status clamped_swiglu(const Call &call);
+Status dgeglu(const Call &call);
+Status dqgeglu(const Call &call);
+Status dreglu(const Call &call);
+Status dsreglu(const Call &call);
 Status dswiglu(const Call &call);
+Status clamped_dswiglu(const Call &call);
+Status gelu_and_mul(const Call &call);
 Status silu_and_mul(const Call &call);
+Status gelu_and_mul_bwd(const Call &call);
+Status silu_and_mul_bwd(const Call &call);
 
 Status scaled_softmax_forward(const Call &call);
 Status scaled_softmax_backward(const Call &call);
+Status scaled_masked_softmax_forward(const Call &call);
+Status scaled_masked_softmax_backward(const Call &call);
+Status scaled_upper_triang_masked_softmax_forward(const Call &call);
+Status scaled_upper_triang_masked_softmax_backward(const Call &call);
+Status scaled_aligned_causal_masked_softmax_forward(const Call &call);
+Status scaled_aligned_causal_masked_softmax_backward(const Call &call);
 
 Status fused_rope_forward(const Call &call);
 Status fused_rope_backward(const Call &call);
 
+Status matmul(const Call &call);
 Status linear_fwd(const Call &call);
+Status linear_dgrad(const Call &call);
+Status linear_wgrad(const Call &call);
 
 Status cross_entropy_fwd(const Call &call);
 Status cross_entropy_bwd(const Call &call);
+Status fused_cross_entropy(const Call &call);
 
 Status add(const Call &call);
 Status mul(const Call &call);

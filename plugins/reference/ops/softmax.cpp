@@ -5,7 +5,11 @@
 
 namespace reference {
 
-Status scaled_softmax_forward(const Call &call) {
+namespace {
+
+// hidden(r, i) says whether row r may not see key i. A row that sees nothing is all zeros.
+template<class Hidden>
+Status softmax(const Call &call, Hidden hidden) {
     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto input = call.input<const T>(0);
@@ -14,21 +18,30 @@ Status scaled_softmax_forward(const Call &call) {
         std::vector<double> z;
         for (std::int64_t r = 0; r < input.rows(); ++r) {
             widen(input.row(r), z);
+            const auto sees = [&](std::size_t i) { return !hidden(r, static_cast<std::int64_t>(i)); };
             double largest = -std::numeric_limits<double>::infinity();
-            for (double &element : z)
-                largest = std::max(largest, element *= scale);
+            for (std::size_t i = 0; i < z.size(); ++i)
+                if (sees(i))
+                    largest = std::max(largest, z[i] *= scale);
             double sum = 0;
+            for (std::size_t i = 0; i < z.size(); ++i)
+                sum += z[i] = sees(i) ? std::exp(z[i] - largest) : 0;
             for (double &element : z)
-                sum += element = std::exp(element - largest);
-            const auto to = output.row(r);
-            for (std::int64_t i = 0; i < to.size(); ++i)
-                to[i] = rounded<T>(z[static_cast<std::size_t>(i)] / sum);
+                element = sum == 0 ? 0 : element / sum;
+            narrow(z, output.row(r));
         }
         return Status();
     });
 }
 
-Status scaled_softmax_backward(const Call &call) {
+// Whether key i comes after what row r, of the last two dimensions, is aligned with: the last row with the last key.
+auto later_keys(const DLTensor &input) {
+    const std::int64_t queries = input.shape[input.ndim - 2];
+    const std::int64_t keys = input.shape[input.ndim - 1];
+    return [=](std::int64_t r, std::int64_t i) { return i > r % queries + keys - queries; };
+}
+
+Status softmax_gradient(const Call &call) {
     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto grad = call.input<const T>(0);
@@ -47,6 +60,42 @@ Status scaled_softmax_backward(const Call &call) {
         }
         return Status();
     });
+}
+
+} // namespace
+
+Status scaled_softmax_forward(const Call &call) {
+    return softmax(call, [](std::int64_t, std::int64_t) { return false; });
+}
+Status scaled_softmax_backward(const Call &call) {
+    return softmax_gradient(call);
+}
+
+Status scaled_masked_softmax_forward(const Call &call) {
+    const auto mask = call.input<const std::uint8_t>(1);
+    const std::int64_t heads = call.input(0)->shape[1];
+    const std::int64_t queries = call.input(0)->shape[2];
+    return softmax(call, [=](std::int64_t r, std::int64_t i) {
+        const std::int64_t batch = mask.size(0) == 1 ? 0 : r / (heads * queries);
+        return mask(batch, 0, r % queries, i) != 0;
+    });
+}
+Status scaled_masked_softmax_backward(const Call &call) {
+    return softmax_gradient(call);
+}
+
+Status scaled_upper_triang_masked_softmax_forward(const Call &call) {
+    return softmax(call, later_keys(*call.input(0)));
+}
+Status scaled_upper_triang_masked_softmax_backward(const Call &call) {
+    return softmax_gradient(call);
+}
+
+Status scaled_aligned_causal_masked_softmax_forward(const Call &call) {
+    return softmax(call, later_keys(*call.input(0)));
+}
+Status scaled_aligned_causal_masked_softmax_backward(const Call &call) {
+    return softmax_gradient(call);
 }
 
 } // namespace reference

@@ -1,0 +1,134 @@
+// The derivatives of the activations that sum the gradient of a bias on the way: dbias_dgelu and the like.
+#include <cstring>
+
+#include "activation.hpp"
+#include "ops/ops.hpp"
+#include "row_blocks.hpp"
+#include "rows.hpp"
+#include "schedule.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/activation_bias.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h, which includes this file again for each target.
+#include "hwy/highway.h"
+#include "simd/activation-inl.h"
+#include "simd/memory-inl.h"
+#include "simd/rows-inl.h"
+
+#ifndef CPU_ACTIVATION_BIAS_ARGUMENTS
+#define CPU_ACTIVATION_BIAS_ARGUMENTS
+namespace cpu {
+
+struct BiasGradient {
+    DLDataType t;
+    Activation activation;
+    Rows grad, input, grad_input;
+    RowBlocks blocks;
+    float *sums; // a row of n for each block
+    int64_t n;
+    bool stream;
+};
+
+} // namespace cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace cpu {
+namespace HWY_NAMESPACE {
+
+// One block of rows, into its row of sums.
+template<class Function, class T>
+void bias_gradient(const BiasGradient &a, int64_t block) {
+    const auto n = static_cast<size_t>(a.n);
+    float *sums = a.sums + block * a.n;
+    std::memset(sums, 0, n * sizeof(float));
+    for (int64_t r = a.blocks.begin(block); r < a.blocks.end(block); ++r) {
+        const T *grad = a.grad.row<const T>(r);
+        const T *input = a.input.row<const T>(r);
+        const Sink<T> output(a.grad_input.row<T>(r), a.stream);
+        along(n, [=](size_t i, auto extent) HWY_ATTR {
+            const VF g = hn::Mul(load(grad + i, extent), Function::slope(load(input + i, extent)));
+            output.store(g, i, extent);
+            store(hn::Add(load(sums + i, extent), g), sums + i, extent);
+        });
+    }
+    if (a.stream)
+        hwy::FlushStream();
+}
+
+void bias_gradient_blocks(const BiasGradient &a, int64_t begin, int64_t end) {
+    visit_activation(a.activation, [&](auto function) {
+        opdock::visit_floating(a.t, [&](auto t) {
+            for (int64_t block = begin; block < end; ++block)
+                bias_gradient<decltype(function), typename decltype(t)::type>(a, block);
+        });
+    });
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cpu {
+
+HWY_EXPORT(bias_gradient_blocks);
+
+namespace {
+
+constexpr Operand operands[] = {{"grad"}, {"input"}, {"grad_bias"}, {"grad_input"}};
+
+opdock::Status check(const opdock::Problem &problem) {
+    return check_rows(problem, operands);
+}
+
+uint64_t workspace(const opdock::Problem &problem) {
+    const DLTensor &grad = *problem.input(0);
+    return static_cast<uint64_t>(RowBlocks(row_count(grad)).sums(row_size(grad))) * sizeof(float);
+}
+
+template<Activation which>
+opdock::Status run(const opdock::Call &call) {
+    if (opdock::Status status = check(call); !status.ok())
+        return status;
+    const Knobs knobs = Knobs::of(call);
+    const DLTensor &grad = *call.input(0);
+    const RowBlocks blocks(row_count(grad));
+    const int64_t n = row_size(grad);
+    if (n == 0)
+        return {};
+    const BiasGradient a = {
+        .t = grad.dtype,
+        .activation = which,
+        .grad = Rows::of_input(call, 0),
+        .input = Rows::of_input(call, 1),
+        .grad_input = Rows::of_output(call, 1),
+        .blocks = blocks,
+        .sums = static_cast<float *>(call.workspace()),
+        .n = n,
+        .stream = knobs.stream,
+    };
+    in_chunks(blocks.count, blocks.rows_per_block * 3 * n * element_bytes(grad), knobs.grain_kib,
+              [&](int64_t begin, int64_t end) {
+                  HWY_DYNAMIC_DISPATCH(bias_gradient_blocks)
+                  (a, begin, end);
+              });
+    add_blocks(a.sums, blocks, n, a.t, Rows::of_output(call, 0), knobs.grain_kib);
+    return {};
+}
+
+template<Activation which>
+constexpr Implementation derivative = {opdock::kernel<&run<which>>, opdock::supports<&check>,
+                                       opdock::workspace_size<&workspace>};
+
+} // namespace
+
+const Implementation dbias_dgelu = derivative<Activation::gelu>;
+const Implementation dbias_dqgelu = derivative<Activation::qgelu>;
+const Implementation dbias_drelu = derivative<Activation::relu>;
+const Implementation dbias_dsilu = derivative<Activation::silu>;
+const Implementation dbias_dsrelu = derivative<Activation::srelu>;
+
+} // namespace cpu
+#endif

@@ -1,0 +1,86 @@
+// Products of matrices, in blocks spread over threads: what the ops of linear.h have in common.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "opdock/plugin.hpp"
+#include "rows.hpp"
+#include "schedule.hpp"
+
+namespace cpu {
+
+// One of the two matrices: rows of elements that follow each other. The sums run along the rows, as those of an input
+// and of a weight do in linear_fwd, or down them.
+struct Factor {
+    Rows rows;
+    bool down = false;
+};
+
+// output(i, j) = bias(j) + the sum over p < depth of x(i, p) * w(j, p)
+struct Product {
+    DLDataType t;
+    Factor x, w;
+    Rows bias, output; // bias may be absent
+    int64_t rows, columns, depth;
+};
+
+// Rows and columns of the output.
+struct Block {
+    int64_t first_row, last_row;
+    int64_t first_column, last_column;
+};
+
+// The cut follows from the problem alone, so that the sums do not depend on the number of threads. With little to share
+// out, blocks are smaller: 16 of half this size keep 16 threads busy and cost 2 threads a tenth.
+struct Cut {
+    int64_t rows_per_block = 1024;
+    int64_t columns_per_block = 512;
+    int64_t down, across; // blocks
+
+    Cut(const Product &a, int64_t products);
+    Block block(const Product &a, int64_t i) const;
+};
+
+// One block.
+void multiply_block(const Product &a, const Block &block);
+// Few rows: all of them, for some columns. Each number is the same whatever the columns beside it.
+void multiply_few(const Product &a, int64_t first_column, int64_t last_column);
+
+// Up to here, BLAS spends more on turning the second factor than it saves.
+inline constexpr int64_t few_rows = 16;
+
+// Computes `count` products that differ in where their matrices are: product_of(i), each of the shape of `like`.
+template<class ProductOf>
+void multiply_all(const Product &like, int64_t count, const Knobs &knobs, const ProductOf &product_of) {
+    if (like.rows == 0 || like.columns == 0 || count == 0)
+        return;
+    if (like.rows <= few_rows) {
+        // A piece of a row of the second factor, where the sums go down, is worth going to when it has several lines.
+        const int64_t unit = like.w.down ? 128 : 4;
+        const int64_t units = (like.columns + unit - 1) / unit;
+        in_chunks(count * units, unit * like.depth * like.t.bits / 8, knobs.grain_kib, [&](int64_t begin, int64_t end) {
+            while (begin < end) {
+                const int64_t product = begin / units;
+                const int64_t last = std::min(end, (product + 1) * units);
+                multiply_few(product_of(product), (begin - product * units) * unit,
+                             std::min((last - product * units) * unit, like.columns));
+                begin = last;
+            }
+        });
+        return;
+    }
+    const Cut cut(like, count);
+    const int64_t blocks = cut.down * cut.across;
+    // What a task is worth is told in bytes; 8 multiplications take about as long as one byte from memory.
+    const int64_t worth =
+        std::min(cut.rows_per_block, like.rows) * std::min(cut.columns_per_block, like.columns) / 8 * like.depth;
+    in_chunks(count * blocks, worth, knobs.grain_kib, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            const Product a = product_of(i / blocks);
+            multiply_block(a, cut.block(a, i % blocks));
+        }
+    });
+}
+
+} // namespace cpu
