@@ -89,6 +89,10 @@ void register_all(opdock::Registry &registry) {
 
     serve(ops::add, cpu::add, cpu::any_float);
     serve(ops::mul, cpu::mul, cpu::any_float);
+    serve(ops::dropout_fwd, cpu::dropout_fwd, cpu::any_float);
+    serve(ops::dropout_bwd, cpu::dropout_bwd, cpu::any_float);
+    serve(ops::quantize, cpu::quantize, cpu::to_fp8);
+    serve(ops::dequantize, cpu::dequantize, cpu::from_fp8);
 
     serve(ops::matmul, cpu::matmul, cpu::any_float);
     serve(ops::linear_fwd, cpu::linear_fwd, cpu::any_float);
@@ -98,6 +102,11 @@ void register_all(opdock::Registry &registry) {
     serve(ops::cross_entropy_fwd, cpu::cross_entropy_fwd, cpu::any_float);
     serve(ops::cross_entropy_bwd, cpu::cross_entropy_bwd, cpu::any_float);
     serve(ops::fused_cross_entropy, cpu::fused_cross_entropy, cpu::any_float);
+
+    serve(ops::multi_tensor_adam, cpu::multi_tensor_adam, cpu::weighted);
+    serve(ops::multi_tensor_sgd, cpu::multi_tensor_sgd, cpu::weighted);
+    serve(ops::multi_tensor_l2norm, cpu::multi_tensor_l2norm, cpu::any_float);
+    serve(ops::multi_tensor_scale, cpu::multi_tensor_scale, cpu::any_float);
 }
 
 } // namespace

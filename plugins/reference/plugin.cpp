@@ -77,8 +77,9 @@ void register_all(opdock::Registry &registry) {
     serve(ops::scaled_aligned_causal_masked_softmax_backward,
           kernel<&reference::scaled_aligned_causal_masked_softmax_backward>, one_dtype);
 
-    serve(ops::fused_rope_forward, kernel<&reference::fused_rope_forward>, one_dtype);
-    serve(ops::fused_rope_backward, kernel<&reference::fused_rope_backward>, one_dtype);
+    const Impl rope = Impl(one_dtype).supports(opdock::supports<&reference::supports_rope>);
+    serve(ops::fused_rope_forward, kernel<&reference::fused_rope_forward>, rope);
+    serve(ops::fused_rope_backward, kernel<&reference::fused_rope_backward>, rope);
 
     serve(ops::matmul, kernel<&reference::matmul>, one_dtype);
     serve(ops::linear_dgrad, kernel<&reference::linear_dgrad>, one_dtype);
@@ -95,6 +96,20 @@ void register_all(opdock::Registry &registry) {
 
     serve(ops::add, kernel<&reference::add>, one_dtype);
     serve(ops::mul, kernel<&reference::mul>, one_dtype);
+
+    const Impl dropout = Impl(one_dtype).supports(opdock::supports<&reference::supports_dropout>);
+    serve(ops::dropout_fwd, kernel<&reference::dropout_fwd>, dropout);
+    serve(ops::dropout_bwd, kernel<&reference::dropout_bwd>, dropout);
+
+    serve(ops::quantize, kernel<&reference::quantize>,
+          Impl(reference).dtypes("f32,e4m3|f32,e5m2|f16,e4m3|f16,e5m2|bf16,e4m3|bf16,e5m2"));
+    serve(ops::dequantize, kernel<&reference::dequantize>,
+          Impl(reference).dtypes("e4m3,f32|e5m2,f32|e4m3,f16|e5m2,f16|e4m3,bf16|e5m2,bf16"));
+
+    serve(ops::multi_tensor_adam, kernel<&reference::multi_tensor_adam>, two_dtypes);
+    serve(ops::multi_tensor_sgd, kernel<&reference::multi_tensor_sgd>, two_dtypes);
+    serve(ops::multi_tensor_l2norm, kernel<&reference::multi_tensor_l2norm>, one_dtype);
+    serve(ops::multi_tensor_scale, kernel<&reference::multi_tensor_scale>, one_dtype);
 }
 
 } // namespace

@@ -37,6 +37,7 @@ struct Case {
     std::string op;
     std::vector<Operand> inputs, outputs;
     std::vector<opdock::Attribute> attributes = {};
+    std::vector<uint32_t> list_sizes = {};
 };
 
 int64_t elements(const Shape &shape) {
@@ -65,8 +66,10 @@ class Subject {
             arguments.push_back(tensor.get());
         const std::span<const opdock::TensorArg> all(arguments);
         const opdock::Policy policy = host().policy({{"prefer", "default"}, {"strict", "1"}});
-        prepared_.emplace(host().op(of.op).prepare(
-            opdock::Args(all.first(of.inputs.size()), all.subspan(of.inputs.size()), of.attributes), policy));
+        opdock::Args args(all.first(of.inputs.size()), all.subspan(of.inputs.size()), of.attributes);
+        if (!of.list_sizes.empty())
+            args.lists(of.list_sizes);
+        prepared_.emplace(host().op(of.op).prepare(args, policy));
         workspace_.resize(prepared_->workspace_size() + 256);
     }
 
@@ -177,43 +180,98 @@ void call_small(benchmark::State &state, const Case &of, DLDataType dtype) {
     }
 }
 
-// Every op, on rows x n elements.
-std::vector<Case> cases(int64_t rows, int64_t n) {
+std::vector<Case> activations(const Operand &matrix, const Operand &row) {
+    std::vector<Case> cases;
+    for (const std::string name : {"gelu", "qgelu", "relu", "silu", "srelu"}) {
+        cases.push_back({name, {matrix}, {matrix}});
+        cases.push_back({"d" + name, {matrix, matrix}, {matrix}});
+        cases.push_back({"dbias_d" + name, {matrix, matrix}, {row, matrix}});
+    }
+    return cases;
+}
+
+std::vector<Case> gates(const Operand &matrix, const Operand &twice) {
+    std::vector<Case> cases;
+    for (const std::string name : {"geglu", "qgeglu", "reglu", "sreglu", "swiglu"}) {
+        cases.push_back({name, {twice}, {matrix}});
+        cases.push_back({"d" + name, {matrix, twice}, {twice}});
+    }
+    cases.push_back({"clamped_swiglu", {twice}, {matrix}});
+    cases.push_back({"clamped_dswiglu", {matrix, twice}, {twice}});
+    for (const std::string name : {"silu_and_mul", "gelu_and_mul"}) {
+        cases.push_back({name, {matrix, matrix}, {matrix}});
+        cases.push_back({name + "_bwd", {matrix, matrix, matrix}, {matrix, matrix}});
+    }
+    return cases;
+}
+
+std::vector<Case> softmaxes(const Operand &matrix, int64_t rows, int64_t n) {
+    const Operand attention{{1, 1, rows, n}}, mask{{1, 1, rows, n}, opdock::u8}, square{{1, rows, rows}};
+    return {
+        {"scaled_softmax_forward", {matrix}, {matrix}},
+        {"scaled_softmax_backward", {matrix, matrix}, {matrix}},
+        {"scaled_masked_softmax_forward", {attention, mask}, {attention}},
+        {"scaled_masked_softmax_backward", {attention, attention}, {attention}},
+        {"scaled_upper_triang_masked_softmax_forward", {square}, {square}},
+        {"scaled_upper_triang_masked_softmax_backward", {square, square}, {square}},
+        {"scaled_aligned_causal_masked_softmax_forward", {attention}, {attention}},
+        {"scaled_aligned_causal_masked_softmax_backward", {attention, attention}, {attention}},
+    };
+}
+
+// On two tensors of half the elements each.
+std::vector<Case> optimizers(int64_t elements) {
+    const Operand half{{elements / 2}}, state{{elements / 2}, opdock::f32}, scalar{{1}, opdock::f32};
+    const Operand none{{1}, opdock::i32, true};
+    return {
+        {"multi_tensor_adam",
+         {half, half, half, half, state, state, state, state, scalar, scalar, none},
+         {},
+         {},
+         {2, 2, 2, 2}},
+        {"multi_tensor_sgd", {half, half, half, half, state, state, scalar, none}, {}, {{"momentum", 0.9}}, {2, 2, 2}},
+        {"multi_tensor_l2norm", {half, half}, {scalar}, {}, {2}},
+        {"multi_tensor_scale", {half, half, scalar, none}, {}, {}, {2}},
+    };
+}
+
+// Every op but products, on rows x n elements.
+std::vector<Case> cases(int64_t rows, int64_t n, DLDataType dtype) {
     const Operand matrix{{rows, n}}, twice{{rows, 2 * n}}, row{{n}}, column{{rows}, opdock::f32},
-        classes{{rows}, opdock::i64};
+        classes{{rows}, opdock::i64}, scalar{{1}, opdock::f32}, flags{{rows, n}, opdock::u8}, state{{2}, opdock::i64},
+        fp8{{rows, n}, opdock::e4m3};
     const int64_t heads = 8, positions = rows / heads;
     const Operand sequence{{positions, 1, heads, n}}, angles{{positions, 1, 1, n}, opdock::f32};
-    return {
+    std::vector<Case> all = {
         {"rmsnorm_fwd", {matrix, row}, {matrix, column}},
         {"rmsnorm_bwd", {matrix, matrix, column, row}, {matrix, row}},
+        {"rmsnorm_bwd_add", {matrix, matrix, matrix, column, row}, {matrix, row}},
         {"fused_add_rmsnorm_fwd", {matrix, matrix, row}, {matrix, matrix, column}},
         {"layernorm_fwd", {matrix, row, row}, {matrix, column, column}},
         {"layernorm_bwd", {matrix, matrix, column, column, row}, {matrix, row, row}},
-        {"gelu", {matrix}, {matrix}},
-        {"silu", {matrix}, {matrix}},
-        {"relu", {matrix}, {matrix}},
-        {"dgelu", {matrix, matrix}, {matrix}},
-        {"dsilu", {matrix, matrix}, {matrix}},
-        {"drelu", {matrix, matrix}, {matrix}},
-        {"swiglu", {twice}, {matrix}},
-        {"dswiglu", {matrix, twice}, {twice}},
-        {"silu_and_mul", {matrix, matrix}, {matrix}},
-        {"scaled_softmax_forward", {matrix}, {matrix}},
-        {"scaled_softmax_backward", {matrix, matrix}, {matrix}},
         {"fused_rope_forward", {sequence, angles}, {sequence}},
         {"fused_rope_backward", {sequence, angles}, {sequence}},
         {"add", {matrix, matrix}, {matrix}},
         {"mul", {matrix, matrix}, {matrix}},
+        {"dropout_fwd", {matrix, state}, {matrix, flags}, {{"p", 0.1}}},
+        {"dropout_bwd", {matrix, flags}, {matrix}, {{"p", 0.1}}},
+        {"quantize", {matrix, scalar, scalar}, {fp8}, {{"dtype", opdock::e4m3}}},
+        {"dequantize", {fp8, scalar}, {matrix}, {{"dtype", dtype}}},
         {"cross_entropy_fwd", {matrix, classes}, {column, column}},
         {"cross_entropy_bwd", {column, matrix, classes, column}, {matrix}},
+        {"fused_cross_entropy", {matrix, classes}, {column}},
     };
+    for (const std::vector<Case> &family :
+         {activations(matrix, row), gates(matrix, twice), softmaxes(matrix, rows, n), optimizers(rows * n)})
+        all.insert(all.end(), family.begin(), family.end());
+    return all;
 }
 
 void register_all() {
     const std::pair<const char *, DLDataType> dtypes[] = {
         {"f32", opdock::f32}, {"f16", opdock::f16}, {"bf16", opdock::bf16}};
     for (const auto &[dtype_name, dtype] : dtypes) {
-        for (const Case &of : cases(4096, 4096)) {
+        for (const Case &of : cases(4096, 4096, dtype)) {
             benchmark::RegisterBenchmark(
                 (of.op + "/" + dtype_name).c_str(),
                 [of, dtype = dtype](benchmark::State &state) { compare_with_copy(state, of, dtype); })
@@ -222,7 +280,7 @@ void register_all() {
                 ->Unit(benchmark::kMillisecond);
         }
     }
-    for (const Case &of : cases(8, 64)) {
+    for (const Case &of : cases(8, 64, opdock::f32)) {
         benchmark::RegisterBenchmark(("small " + of.op + "/f32").c_str(),
                                      [of](benchmark::State &state) { call_small(state, of, opdock::f32); });
     }

@@ -49,6 +49,7 @@ Case case_of(const json &value, const Tensors &tensors) {
     result.attributes = value.at("attributes");
     result.status = value.at("status");
     result.message = value.at("message");
+    result.refused = value.at("refused");
     for (const json &input : value.at("inputs")) {
         result.inputs.push_back(input_of(input, tensors));
         result.contiguous &= !result.inputs.back() || !result.inputs.back()->strides;

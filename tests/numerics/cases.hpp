@@ -42,6 +42,7 @@ struct Case {
     nlohmann::json attributes;                  // an object
     std::string status;                         // what the call must return: "OK", "INVALID_ARGUMENT"
     std::string message;                        // a word its error must have
+    bool refused = false;                       // such a call cannot be prepared either
     bool contiguous = true;                     // every tensor of it
 };
 

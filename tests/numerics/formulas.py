@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tensors import fp8_codes, fp8_values
+
 
 class Sum(NamedTuple):
     value: np.ndarray
@@ -344,6 +346,57 @@ def mul(a, b):
     return {"output": a * b}
 
 
+# --- dropout, quantization --------------------------------------------------------------------------------------------
+
+WORD = np.uint64(0xFFFFFFFF)
+
+
+def philox(counters, key):
+    """Philox 4x32-10: counters are rows of four 32-bit words, the key is two."""
+    a, b, c, d = (np.asarray(word, np.uint64) for word in counters)
+    low_key, high_key = (int(word) for word in key)
+    for _ in range(10):
+        of_a, of_c = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        shift = np.uint64(32)
+        a, b, c, d = (
+            (of_c >> shift) ^ b ^ np.uint64(low_key),
+            of_c & WORD,
+            (of_a >> shift) ^ d ^ np.uint64(high_key),
+            of_a & WORD,
+        )
+        low_key, high_key = (low_key + 0x9E3779B9) % 2**32, (high_key + 0xBB67AE85) % 2**32
+    return np.stack([a, b, c, d], -1)
+
+
+def halves_of(number):
+    number = int(number) % 2**64
+    return number % 2**32, number // 2**32
+
+
+def dropout_fwd(input, rng_state, *, p):
+    counters = np.arange(-(-input.size // 4), dtype=np.uint64)
+    offset = (np.full(counters.shape, half, np.uint64) for half in halves_of(rng_state[1]))
+    words = philox((counters & WORD, counters >> np.uint64(32), *offset), halves_of(rng_state[0]))
+    kept = words.reshape(-1)[: input.size].reshape(input.shape) >= np.uint64(np.floor(p * 2**32 + 0.5))
+    return {"output": dropout_bwd(input, kept, p=p)["grad_input"], "mask": kept.astype(np.uint8)}
+
+
+def dropout_bwd(grad, mask, *, p):
+    return {"grad_input": np.where(mask != 0, grad, 0) / (1 - p if p < 1 else 1)}
+
+
+def quantize(input, scale, amax, *, dtype):
+    product = (input * scale).astype(np.float32).astype(np.float64)
+    quantized = {"output": fp8_values(fp8_codes(product, dtype), dtype)}
+    if amax is not None:
+        quantized["amax"] = np.maximum(amax, np.abs(input).max(initial=-np.inf))
+    return quantized
+
+
+def dequantize(input, scale_inv, *, dtype):
+    return {"output": input * scale_inv}
+
+
 # --- loss -------------------------------------------------------------------------------------------------------------
 
 
@@ -387,3 +440,82 @@ def fused_cross_entropy(logits, target, *, ignore_index=-100, label_smoothing=0.
     grad_loss = np.full(len(target), scale)
     backward = cross_entropy_bwd(grad_loss, logits, target, forward["lse"].value, **attributes)
     return {"loss": forward["loss"], "logits": backward["grad_logits"]}
+
+
+# --- optimizer --------------------------------------------------------------------------------------------------------
+
+
+def lists(rows):
+    """A list of tuples as a tuple of lists."""
+    return [list(column) for column in zip(*rows)]
+
+
+def multi_tensor_adam(
+    grads,
+    params,
+    exp_avg,
+    exp_avg_sq,
+    lr,
+    step,
+    noop,
+    *,
+    beta1=0.9,
+    beta2=0.999,
+    eps=1e-8,
+    weight_decay=0.0,
+    decoupled=True,
+):
+    if noop is not None and noop[0] != 0:
+        return {"params": params, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq, "step": step}
+    steps = step + 1
+
+    def update(g, p, m, v):
+        if not decoupled:
+            g = g + weight_decay * p
+        m = total(beta1 * m, (1 - beta1) * g)
+        v = beta2 * v + (1 - beta2) * g**2
+        change = lr * (m.value / (1 - beta1**steps)) / (np.sqrt(v / (1 - beta2**steps)) + eps)
+        return total(p * (1 - lr * weight_decay if decoupled else 1), -change), m, v
+
+    params, exp_avg, exp_avg_sq = lists(map(update, grads, params, exp_avg, exp_avg_sq))
+    return {"params": params, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq, "step": steps}
+
+
+def multi_tensor_sgd(
+    grads,
+    params,
+    momentum_buffers,
+    lr,
+    noop,
+    *,
+    momentum=0.0,
+    dampening=0.0,
+    weight_decay=0.0,
+    nesterov=False,
+    first_run=False,
+):
+    if noop is not None and noop[0] != 0:
+        return {"params": params, "momentum_buffers": momentum_buffers}
+
+    def update(g, p, buffer):
+        step = total(g, weight_decay * p)
+        if momentum:
+            taken = Sum(step.value * (1 - dampening), step.scale * (1 - dampening))
+            buffer = step if first_run else total(momentum * buffer, taken.value)
+            step = Sum(step.value + momentum * buffer.value, buffer.scale + step.scale) if nesterov else buffer
+        terms = max(float(np.linalg.norm(p)), float(lr[0]) * step.scale)
+        return Sum(p - lr * step.value, terms), buffer
+
+    params, momentum_buffers = lists(map(update, grads, params, momentum_buffers))
+    return {"params": params, "momentum_buffers": momentum_buffers}
+
+
+def multi_tensor_l2norm(inputs):
+    return {"norm": np.sqrt(sum((x**2).sum() for x in inputs)).reshape(1)}
+
+
+def multi_tensor_scale(tensors, scale, found_inf):
+    tensors = [x * scale for x in tensors]
+    if found_inf is None:
+        return {"tensors": tensors}
+    return {"tensors": tensors, "found_inf": found_inf if all(np.isfinite(x).all() for x in tensors) else found_inf * 0 + 1}

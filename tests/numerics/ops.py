@@ -8,7 +8,7 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 import formulas
-from tensors import rounded
+from tensors import Tensor, fp8_values, rounded
 
 
 class Op(NamedTuple):
@@ -35,6 +35,7 @@ class Special(NamedTuple):
     status: str = "OK"  # what the call must return
     message: str = ""  # a word its error must have
     attributes: dict = {}
+    refused: bool = False  # it fails whatever the data are, and is not prepared either
 
 
 class Source:
@@ -281,7 +282,7 @@ def draw_rope(first):
 
 def odd_rotation(first):
     draw_odd = lambda draw: draw_rope(first)(draw, (2, 1, 1, 6, 2, 5), {})
-    return Special("an odd number of rotated dims", draw_odd, "INVALID_ARGUMENT", "freqs")
+    return Special("an odd number of rotated dims", draw_odd, "INVALID_ARGUMENT", "freqs", refused=True)
 
 
 def rope(name, first, output):
@@ -357,6 +358,57 @@ def draw_matmul(draw, shape, attributes):
     return {"a": draw("T", *leading, m, k), "b": draw("T", *leading, k, n)}
 
 
+# --- dropout, quantization --------------------------------------------------------------------------------------------
+
+DROPOUT_ATTRIBUTES = [{"p": 0.3}, {"p": 0.0}, {"p": 1.0}, {"p": 0.999}]
+
+
+def draw_dropout(draw, shape, attributes):
+    state = draw.rng.integers(-(2**63), 2**63, 2, dtype=np.int64)
+    return {"input": draw("T", *shape), "rng_state": draw.rounded("i64", state)}
+
+
+def draw_dropout_bwd(draw, shape, attributes):
+    kept = draw.rng.random(shape) >= attributes["p"]
+    return {"grad": draw("T", *shape), "mask": draw.rounded("u8", kept)}
+
+
+def improbable(draw_inputs):
+    draw_any = lambda draw: draw_inputs(draw, (2, 5), {"p": 0.5})
+    return [Special(f"p = {p}", draw_any, "INVALID_ARGUMENT", "p:", {"p": p}, refused=True) for p in (-0.1, 1.5)]
+
+
+def draw_quantize(draw, shape, attributes):
+    return {
+        "input": draw("T", *shape),
+        "scale": draw.rounded("f32", 2 ** draw.rng.uniform(-12, 10, 1)),
+        "amax": draw.rounded("f32", draw.rng.uniform(0, 3, 1)),
+    }
+
+
+def not_numbers(draw):
+    inputs = draw_quantize(draw, (4, 9), {})
+    values = inputs["input"].values.copy()
+    values[1, :4] = np.nan, np.inf, -np.inf, -0.0
+    return {**inputs, "input": draw.rounded("T", values)}
+
+
+def infinite(draw):
+    inputs = not_numbers(draw)
+    values = inputs["input"].values
+    return {**inputs, "input": draw.rounded("T", np.where(np.isnan(values), 1, values))}
+
+
+def draw_dequantize(draw, shape, attributes):
+    return {"input": draw("F", *shape), "scale_inv": draw.rounded("f32", 2 ** draw.rng.uniform(-4, 4, 1))}
+
+
+def all_codes(draw):
+    dtype = draw.dtypes["F"]
+    codes = np.arange(256, dtype=np.uint8)
+    return {"input": Tensor(dtype, codes, fp8_values(codes, dtype)), "scale_inv": draw.rounded("f32", [0.37])}
+
+
 # --- loss -------------------------------------------------------------------------------------------------------------
 
 LOSS_SHAPES = [(6, 17), (33, 257), (1, 1), (1, 5), (5, 1), (0, 8), (3, 0), (3, 4099)]
@@ -396,6 +448,86 @@ def impossible_classes(draw_inputs):
 
 def loss_specials(draw_inputs):
     return [impossible_classes(draw_inputs)] + [wrong_class(draw_inputs, wrong) for wrong in (6, -1, 2**40)]
+
+
+# --- optimizer --------------------------------------------------------------------------------------------------------
+
+# The sizes of a list's tensors; the CPU plugin cuts long ones.
+LISTS = [(17, 1, 4099, 5), (257,), (1,), (0, 3, 0), (0,), (5, 66001, 2)]
+
+
+def draw_list(draw, dtype, sizes):
+    return [draw(dtype, size) for size in sizes]
+
+
+def draw_flag(draw, flag):
+    return draw.rounded("i32", [flag])
+
+
+def draw_adam(draw, sizes, attributes, noop=0):
+    exp_avg = draw_list(draw, "f32", sizes)
+    # The average of squares is no less than the square of the average.
+    exp_avg_sq = [m.values**2 + draw("f32", len(m.values)).values ** 2 for m in exp_avg]
+    return {
+        "grads": draw_list(draw, "T", sizes),
+        "params": draw_list(draw, "U", sizes),
+        "exp_avg": exp_avg,
+        "exp_avg_sq": [draw.rounded("f32", v) for v in exp_avg_sq],
+        "lr": draw.rounded("f32", draw.rng.uniform(0.001, 0.1, 1)),
+        "step": draw.rounded("f32", draw.rng.integers(0, 50, 1)),
+        "noop": draw_flag(draw, noop),
+    }
+
+
+def draw_sgd(draw, sizes, attributes, noop=0):
+    return {
+        "grads": draw_list(draw, "T", sizes),
+        "params": draw_list(draw, "U", sizes),
+        "momentum_buffers": draw_list(draw, "f32", sizes),
+        "lr": draw.rounded("f32", draw.rng.uniform(0.001, 0.1, 1)),
+        "noop": draw_flag(draw, noop),
+    }
+
+
+def idle(draw_inputs):
+    return [Special("noop", lambda draw: draw_inputs(draw, (7, 33), {}, noop=1))]
+
+
+def large_gradients(draw):
+    """Squares of bf16 and f32 past the range of f32, where their average is within it."""
+    inputs = draw_adam(draw, (9,), {})
+    largest = 1e20 if draw.dtypes["T"] != "f16" else 6e4
+    return {**inputs, "grads": [draw.rounded("T", np.full(9, largest))]}
+
+
+def draw_norm(draw, sizes, attributes):
+    return {"inputs": draw_list(draw, "T", sizes)}
+
+
+def far_from_1(draw):
+    """Squares past the range of f32, on both sides."""
+    large, small = (1e25, 1e-25) if draw.dtypes["T"] != "f16" else (6e4, 1e-6)
+    return {"inputs": [draw.rounded("T", np.full(3, large)), draw.rounded("T", np.full(100, small))]}
+
+
+def near_0(draw):
+    return {"inputs": [draw.rounded("T", np.full(5, 1e-25 if draw.dtypes["T"] != "f16" else 1e-6))]}
+
+
+def draw_scale(draw, sizes, attributes):
+    return {
+        "tensors": draw_list(draw, "T", sizes),
+        "scale": draw("f32", 1),
+        "found_inf": draw_flag(draw, draw.rng.integers(0, 2)),
+    }
+
+
+def scale_no_numbers(draw):
+    return {
+        "tensors": [draw("T", 40), draw.rounded("T", [0.5, np.nan, np.inf])],
+        "scale": draw("f32", 1),
+        "found_inf": draw_flag(draw, 0),
+    }
 
 
 ACTIVATIONS = ("gelu", "qgelu", "relu", "silu", "srelu")
@@ -547,4 +679,94 @@ OPS = {
         in_place={"output": "a"},
     ),
     "mul": Op(draw_inputs("a", "b"), formulas.mul, {"output": "T"}, ROWS, in_place={"output": "a"}),
+    "dropout_fwd": Op(
+        draw_dropout,
+        formulas.dropout_fwd,
+        {"output": "T", "mask": "u8"},
+        ROWS + LONG,
+        DROPOUT_ATTRIBUTES,
+        in_place={"output": "input"},
+        special=improbable(draw_dropout),
+    ),
+    "dropout_bwd": Op(
+        draw_dropout_bwd,
+        formulas.dropout_bwd,
+        {"grad_input": "T"},
+        ROWS,
+        DROPOUT_ATTRIBUTES,
+        in_place={"grad_input": "grad"},
+        special=improbable(draw_dropout_bwd),
+    ),
+    "quantize": Op(
+        draw_quantize,
+        formulas.quantize,
+        {"output": "F"},
+        ROWS + LONG,
+        [{"dtype": "F"}],
+        optional=("amax",),
+        changed={"amax": "f32"},
+        fp8=True,
+        special=[
+            Special("not numbers", not_numbers, attributes={"dtype": "F"}),
+            Special("infinite", infinite, attributes={"dtype": "F"}),
+        ],
+    ),
+    "dequantize": Op(
+        draw_dequantize,
+        formulas.dequantize,
+        {"output": "T"},
+        ROWS,
+        [{"dtype": "T"}],
+        fp8=True,
+        special=[Special("every code", all_codes, attributes={"dtype": "T"})],
+    ),
+    "multi_tensor_adam": Op(
+        draw_adam,
+        formulas.multi_tensor_adam,
+        {},
+        LISTS,
+        [
+            {},
+            {"weight_decay": 0.1},
+            {"weight_decay": 0.1, "decoupled": False},
+            {"beta1": 0.5, "beta2": 0.9, "eps": 1e-3},
+        ],
+        optional=("noop",),
+        changed={"params": "U", "exp_avg": "f32", "exp_avg_sq": "f32", "step": "f32"},
+        two_dtypes=True,
+        special=[*idle(draw_adam), Special("large gradients", large_gradients)],
+    ),
+    "multi_tensor_sgd": Op(
+        draw_sgd,
+        formulas.multi_tensor_sgd,
+        {},
+        LISTS,
+        [
+            {},
+            {"momentum": 0.9},
+            {"momentum": 0.9, "dampening": 0.5, "weight_decay": 0.1},
+            {"momentum": 0.8, "nesterov": True},
+            {"momentum": 0.9, "dampening": 0.5, "first_run": True},
+        ],
+        optional=("noop",),
+        changed={"params": "U", "momentum_buffers": "f32"},
+        two_dtypes=True,
+        special=idle(draw_sgd),
+    ),
+    "multi_tensor_l2norm": Op(
+        draw_norm,
+        formulas.multi_tensor_l2norm,
+        {"norm": "f32"},
+        LISTS,
+        special=[Special("far from 1", far_from_1), Special("near 0", near_0)],
+    ),
+    "multi_tensor_scale": Op(
+        draw_scale,
+        formulas.multi_tensor_scale,
+        {},
+        LISTS,
+        optional=("found_inf",),
+        changed={"tensors": "T", "found_inf": "i32"},
+        special=[Special("not numbers", scale_no_numbers)],
+    ),
 }

@@ -21,6 +21,21 @@ opdock::Attribute attribute_of(const std::string &name, const json &value) {
     return {name.c_str(), value.get<double>()};
 }
 
+// What a call takes. Attributes borrow their names from the object.
+struct Given {
+    std::vector<opdock::TensorArg> inputs, outputs;
+    std::vector<opdock::Attribute> attributes;
+
+    Given(const std::vector<const DLTensor *> &with_inputs, const std::vector<const DLTensor *> &with_outputs,
+          const json &with_attributes)
+        : inputs(with_inputs.begin(), with_inputs.end()), outputs(with_outputs.begin(), with_outputs.end()) {
+        for (auto item = with_attributes.begin(); item != with_attributes.end(); ++item)
+            attributes.push_back(attribute_of(item.key(), item.value()));
+    }
+
+    opdock::Args arguments() const { return {inputs, outputs, attributes}; }
+};
+
 } // namespace
 
 std::unique_ptr<opdock::Host> open_host(const std::vector<std::string> &modules) {
@@ -49,18 +64,24 @@ Subject::Subject(const opdock::Host &host, Implementation implementation)
 
 Outcome Subject::call(const std::vector<const DLTensor *> &inputs, const std::vector<const DLTensor *> &outputs,
                       const json &attributes, const std::vector<std::uint32_t> &list_sizes) const {
-    const std::vector<opdock::TensorArg> given_inputs(inputs.begin(), inputs.end());
-    const std::vector<opdock::TensorArg> given_outputs(outputs.begin(), outputs.end());
-    std::vector<opdock::Attribute> given_attributes;
-    for (auto item = attributes.begin(); item != attributes.end(); ++item)
-        given_attributes.push_back(attribute_of(item.key(), item.value()));
-
-    const opdock::ScopedPolicy scope(host_, only_this_);
-    opdock::Args arguments(given_inputs, given_outputs, given_attributes);
+    const Given given(inputs, outputs, attributes);
+    opdock::Args arguments = given.arguments();
     if (!list_sizes.empty())
         arguments.lists(list_sizes);
+    const opdock::ScopedPolicy scope(host_, only_this_);
     const opdock_status status = op_.try_call(arguments);
     return {status, status == OPDOCK_OK ? "" : opdock_last_error()};
+}
+
+std::string Subject::refusal(const std::vector<const DLTensor *> &inputs, const std::vector<const DLTensor *> &outputs,
+                             const json &attributes) const {
+    const Given given(inputs, outputs, attributes);
+    try {
+        const opdock::Prepared prepared = op_.prepare(given.arguments(), only_this_);
+    } catch (const std::exception &exception) {
+        return exception.what();
+    }
+    return {};
 }
 
 } // namespace numerics

@@ -39,6 +39,10 @@ class Subject {
     Outcome call(const std::vector<const DLTensor *> &inputs, const std::vector<const DLTensor *> &outputs,
                  const nlohmann::json &attributes, const std::vector<std::uint32_t> &list_sizes) const;
 
+    // Why such a call cannot be prepared; empty when it can.
+    std::string refusal(const std::vector<const DLTensor *> &inputs, const std::vector<const DLTensor *> &outputs,
+                        const nlohmann::json &attributes) const;
+
     // Calls it served so far.
     std::uint64_t served() const { return host_.served(implementation_.op, implementation_.impl_id); }
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 SAFETENSORS_NAMES = {"f32": "F32", "f16": "F16", "bf16": "BF16", "f64": "F64", "i64": "I64", "i32": "I32", "u8": "U8"}
+SAFETENSORS_NAMES |= {"e4m3": "F8_E4M3", "e5m2": "F8_E5M2"}
 NUMPY_TYPES = {"f32": np.float32, "f16": np.float16, "f64": np.float64, "i64": np.int64, "i32": np.int32, "u8": np.uint8}
 
 INTEGERS = ("i64", "i32", "u8")
@@ -14,13 +15,48 @@ INTEGERS = ("i64", "i32", "u8")
 
 class Tensor(NamedTuple):
     dtype: str
-    stored: np.ndarray  # what is in memory; bf16 as uint16
+    stored: np.ndarray  # what is in memory; bf16 as uint16, fp8 as uint8
     values: np.ndarray  # what that means, in float64 (of an integer, itself)
+
+
+class Fp8(NamedTuple):
+    mantissa_bits: int
+    bias: int
+    largest: float
+
+
+FP8 = {"e4m3": Fp8(3, 7, 448.0), "e5m2": Fp8(2, 15, 57344.0)}
+
+
+def fp8_values(codes, dtype):
+    """What the codes of an fp8 type mean."""
+    mantissa_bits, bias, largest = FP8[dtype]
+    magnitudes = np.arange(128)
+    exponents, mantissas = magnitudes >> mantissa_bits, magnitudes & (2**mantissa_bits - 1)
+    values = np.ldexp(mantissas + 2.0**mantissa_bits * (exponents > 0), np.maximum(exponents, 1) - bias - mantissa_bits)
+    values[values > largest] = np.nan
+    if dtype == "e5m2":
+        values[0x7C] = np.inf
+    return np.concatenate([values, -values])[codes]
+
+
+def fp8_codes(values, dtype):
+    """The nearest codes, ties to even; what is past the largest value becomes that."""
+    mantissa_bits, bias, largest = FP8[dtype]
+    magnitudes = np.minimum(np.nan_to_num(np.abs(values), nan=0.0, posinf=largest), largest)
+    exponents = np.where(magnitudes > 0, np.maximum(np.frexp(magnitudes)[1] - 1, 1 - bias), 1 - bias)
+    # In units of the last place; a mantissa that rounds up to the next power of two carries into the exponent.
+    units = np.rint(np.ldexp(magnitudes, mantissa_bits - exponents)).astype(np.int64)
+    codes = np.where(np.isnan(values), 0x7F, units + ((exponents + bias - 1) << mantissa_bits))
+    return (codes + 128 * np.signbit(values)).astype(np.uint8)
 
 
 def rounded(values, dtype):
     """Values rounded to the nearest that `dtype` can hold, ties to even."""
     values = np.asarray(values)
+    if dtype in FP8:
+        codes = fp8_codes(values, dtype)
+        return Tensor(dtype, codes, fp8_values(codes, dtype))
     if dtype == "bf16":
         bits = values.astype(np.float32).view(np.uint32)
         stored = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)

@@ -8,6 +8,7 @@ import unittest
 import numpy as np
 
 import formulas
+import tensors
 
 
 def value(output):
@@ -128,6 +129,13 @@ class Gradients(unittest.TestCase):
         self.check(by_weight["grad_weight"], lambda v: loss(x, v, b), w)
         self.check(by_weight["grad_bias"], lambda v: loss(x, w, v), b)
 
+    def test_dropout(self):
+        x, g, state = self.draw(5, 7), self.draw(5, 7), np.array([3, -5])
+        for p in (0.0, 0.4, 1.0):
+            mask = formulas.dropout_fwd(x, state, p=p)["mask"]
+            loss = lambda v: (g * formulas.dropout_fwd(v, state, p=p)["output"]).sum()
+            self.check(formulas.dropout_bwd(g, mask, p=p)["grad_input"], loss, x)
+
     def test_cross_entropy(self):
         x, g, target = self.draw(4, 6), self.draw(4), np.array([0, 5, -100, 3])
         for smoothing in (0.0, 0.2):
@@ -138,6 +146,51 @@ class Gradients(unittest.TestCase):
             fused = formulas.fused_cross_entropy(x, target, label_smoothing=smoothing, scale=-0.3)
             self.check(fused["logits"], lambda v: -0.3 * forward(v)["loss"].value.sum(), x)
             np.testing.assert_array_equal(fused["loss"].value, forward(x)["loss"].value)
+
+
+class Optimizers(unittest.TestCase):
+    """Steps as the libraries that people train with take them, done by hand for one element."""
+
+    one = staticmethod(lambda value: [np.array([value])])
+
+    def adam(self, steps, **attributes):
+        p, m, v, step = self.one(2.0), self.one(0.0), self.one(0.0), np.zeros(1)
+        for _ in range(steps):
+            after = formulas.multi_tensor_adam(self.one(0.5), p, m, v, np.array([0.1]), step, None, **attributes)
+            p, m, v, step = [value(after["params"][0])], [value(after["exp_avg"][0])], after["exp_avg_sq"], after["step"]
+        return float(p[0][0])
+
+    def test_adam_moves_by_lr_whatever_a_steady_gradient_is(self):
+        self.assertAlmostEqual(self.adam(3, eps=0.0), 2 - 3 * 0.1)
+
+    def test_adam_decays_beside_the_gradient_or_in_it(self):
+        self.assertAlmostEqual(self.adam(1, eps=0.0, weight_decay=0.5), 2 * (1 - 0.05) - 0.1)
+        self.assertAlmostEqual(self.adam(1, eps=0.0, weight_decay=-0.5, decoupled=False), 2 + 0.1)  # 0.5 - 1 < 0
+
+    def test_sgd(self):
+        def step(buffer, **attributes):
+            lr = np.array([0.1])
+            after = formulas.multi_tensor_sgd(self.one(1.0), self.one(2.0), self.one(buffer), lr, None, **attributes)
+            return float(value(after["params"][0])[0]), float(value(after["momentum_buffers"][0])[0])
+
+        self.assertEqual(step(7.0), (2 - 0.1, 7.0))
+        self.assertEqual(step(7.0, weight_decay=0.5), (2 - 0.2, 7.0))
+        self.assertEqual(step(7.0, momentum=0.5), (2 - 0.45, 4.5))
+        self.assertEqual(step(7.0, momentum=0.5, dampening=0.5), (2 - 0.4, 4.0))
+        self.assertEqual(step(7.0, momentum=0.5, nesterov=True), (2 - 0.1 * (1 + 0.5 * 4.5), 4.5))
+        self.assertEqual(step(7.0, momentum=0.5, dampening=0.5, first_run=True), (2 - 0.1, 1.0))
+
+    def test_noop_leaves_everything(self):
+        zero = self.one(0.0)
+        after = formulas.multi_tensor_adam(self.one(1.0), zero, zero, zero, np.ones(1), np.ones(1), np.ones(1))
+        self.assertEqual([float(x[0]) for x in (after["params"][0], after["step"])], [0, 1])
+
+    def test_norm_and_scale(self):
+        norm = formulas.multi_tensor_l2norm([np.array([3.0]), np.array([]), np.array([0.0, 4.0])])["norm"]
+        np.testing.assert_array_equal(norm, [5])
+        for found, values in ((0, [1.0, 2.0]), (1, [1.0, np.inf]), (1, [np.nan])):
+            scaled = formulas.multi_tensor_scale([np.array(values)], np.array([0.5]), np.zeros(1))
+            np.testing.assert_array_equal(scaled["found_inf"], [found])
 
 
 class Facts(unittest.TestCase):
@@ -198,6 +251,35 @@ class Facts(unittest.TestCase):
     def test_matmul_multiplies_the_last_two_dims(self):
         a, b = np.arange(12.0).reshape(2, 2, 3), np.ones((2, 3, 1))
         np.testing.assert_array_equal(formulas.matmul(a, b)["output"].value, [[[3], [12]], [[21], [30]]])
+
+    def test_philox_gives_the_words_its_authors_publish(self):
+        words = lambda counter, key: " ".join(f"{word:08x}" for word in formulas.philox(counter, key))
+        self.assertEqual(words([0] * 4, [0] * 2), "6627e8d5 e169c58d bc57ac4c 9b00dbd8")
+        ones = 0xFFFFFFFF
+        self.assertEqual(words([ones] * 4, [ones] * 2), "408f276d 41c83b0e a20bc7c6 6d5451fd")
+        pi = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0)
+        self.assertEqual(words(*pi), "d16cfe09 94fdcceb 5001e420 24126ea1")
+
+    def test_dropout_keeps_its_share_and_the_mean(self):
+        dropped = formulas.dropout_fwd(np.ones(100000), np.array([1, 2]), p=0.3)
+        self.assertAlmostEqual(dropped["mask"].mean(), 0.7, delta=0.01)
+        self.assertAlmostEqual(dropped["output"].mean(), 1, delta=0.015)
+
+    def test_fp8_has_its_values_and_limits(self):
+        for dtype, largest, smallest in (("e4m3", 448, 2**-9), ("e5m2", 57344, 2**-16)):
+            codes = np.arange(256)
+            values = tensors.fp8_values(codes, dtype)
+            finite = np.isfinite(values)
+            self.assertEqual(values[finite].max(), largest)
+            self.assertEqual(values[values > 0].min(), smallest)
+            np.testing.assert_array_equal(tensors.fp8_codes(values[finite], dtype), codes[finite])
+            far = tensors.fp8_values(tensors.fp8_codes(np.array([np.inf, -1e9, np.nan]), dtype), dtype)
+            np.testing.assert_array_equal(far, [largest, -largest, np.nan])
+
+    def test_quantize_rounds_to_even(self):
+        quantized = formulas.quantize(np.array([17.0, 19.0, -500.0]), np.ones(1), np.array([3.0]), dtype="e4m3")
+        np.testing.assert_array_equal(quantized["output"], [16, 20, -448])
+        np.testing.assert_array_equal(quantized["amax"], [500])
 
     def test_cross_entropy_is_minus_the_log_of_the_smoothed_probability(self):
         x, target = self.rng.standard_normal((3, 5)), np.array([4, 0, 2])

@@ -84,8 +84,8 @@ void check_outputs(const Case &of, const Arguments &arguments, Tally &tally) {
 void run(const Case &of, const Subject &subject, Tally &tally) {
     const Arguments arguments(of);
     const std::uint64_t served = subject.served();
-    const Outcome outcome = subject.call(Arguments::descriptors(arguments.inputs),
-                                         Arguments::descriptors(arguments.outputs), of.attributes, of.list_sizes);
+    const auto inputs = Arguments::descriptors(arguments.inputs), outputs = Arguments::descriptors(arguments.outputs);
+    const Outcome outcome = subject.call(inputs, outputs, of.attributes, of.list_sizes);
     const std::string status = opdock_status_name(outcome.status);
     INFO("status: ", status, " ", outcome.message);
 
@@ -100,6 +100,11 @@ void run(const Case &of, const Subject &subject, Tally &tally) {
     if (outcome.status != OPDOCK_OK) {
         CHECK(outcome.message.find(of.message) != std::string::npos);
         check_untouched(arguments, true);
+        if (of.refused) {
+            const std::string refusal = subject.refusal(inputs, outputs, of.attributes);
+            CAPTURE(refusal);
+            CHECK(refusal.find(of.message) != std::string::npos);
+        }
         return;
     }
     CHECK(subject.served() == served + 1);

@@ -93,6 +93,7 @@ class CaseWriter:
             "attributes": attributes,
             "status": expect.status,
             "message": expect.message,
+            "refused": expect.refused,
             "inputs": [self.input(name, tensor, variation) for name, tensor in flat],
             "list_sizes": [len(given) for given in inputs.values() if isinstance(given, list)],
             "outputs": outputs,
@@ -141,7 +142,7 @@ class CaseWriter:
         changed = []
         for name, dtype in self.op.changed.items() if status == "OK" else ():
             places = [i for i, (input_name, tensor) in enumerate(flat) if input_name == name and tensor]
-            for place, result in zip(places, in_list(results[name])):
+            for place, result in zip(places, in_list(results.get(name))):
                 changed.append(describe(name, dtype, result, place, layout_of(name)))
         return outputs, changed
 
@@ -161,8 +162,7 @@ class CaseWriter:
         return math.prod(shape[-1:]), math.prod(shape[:-1])
 
     def store(self, name, tensor):
-        key = f"{len(self.cases)}.{name}"
-        key = key if key not in self.tensors else key + ".expected"
+        key = f"{len(self.tensors)}.{name}"
         self.tensors[key] = tensor
         return key
 

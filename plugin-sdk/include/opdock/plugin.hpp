@@ -1,6 +1,7 @@
 // All a plugin needs, in C++17, on top of opdock/plugin.h. Header-only; nothing here crosses the ABI.
 //
 //   floats.hpp       half_t, bfloat16_t
+//   float8.hpp       e4m3_t, e5m2_t, visit_float8
 //   dtype.hpp        visit_floating: from dtypes to types
 //   tensor_view.hpp  TensorView, Row
 //   status.hpp       Status, Failure
@@ -14,6 +15,7 @@
 /* IWYU pragma: begin_exports */
 #include "opdock/cpp/dtype.hpp"
 #include "opdock/cpp/firewall.hpp"
+#include "opdock/cpp/float8.hpp"
 #include "opdock/cpp/floats.hpp"
 #include "opdock/cpp/op.hpp"
 #include "opdock/cpp/problem.hpp"

@@ -33,9 +33,13 @@ extern const Implementation scaled_aligned_causal_masked_softmax_forward, scaled
 extern const Implementation fused_rope_forward, fused_rope_backward;
 // elementwise.cpp
 extern const Implementation add, mul;
+// dropout.cpp, quantize.cpp
+extern const Implementation dropout_fwd, dropout_bwd, quantize, dequantize;
 // linear.cpp, matmul.cpp
 extern const Implementation linear_fwd, linear_dgrad, linear_wgrad, matmul;
 // cross_entropy.cpp
 extern const Implementation cross_entropy_fwd, cross_entropy_bwd, fused_cross_entropy;
+// optimizer.cpp, multi_tensor.cpp
+extern const Implementation multi_tensor_adam, multi_tensor_sgd, multi_tensor_l2norm, multi_tensor_scale;
 
 } // namespace cpu

@@ -164,11 +164,21 @@ namespace {
 constexpr Operand forward_operands[] = {{"input"}, {"freqs"}, {"output"}};
 constexpr Operand backward_operands[] = {{"grad"}, {"freqs"}, {"grad_input"}};
 
-opdock::Status check_forward(const opdock::Problem &problem) {
-    return check_rows(problem, forward_operands);
+std::string odd(int64_t rotated) {
+    return "freqs: last dimension is " + std::to_string(rotated) +
+           "; dimensions are rotated in pairs, so it must be even";
 }
-opdock::Status check_backward(const opdock::Problem &problem) {
-    return check_rows(problem, backward_operands);
+
+// Whether these rows are served; a number of dims that nobody can rotate is the kernels' to report.
+template<const Operand (&operands)[3]>
+opdock::Status check(const opdock::Problem &problem) {
+    return check_rows(problem, operands);
+}
+
+template<const Operand (&operands)[3]>
+opdock::Status supports(const opdock::Problem &problem) {
+    const int64_t rotated = row_size(*problem.input(1));
+    return rotated % 2 == 0 ? check<operands>(problem) : opdock::unsupported(odd(rotated));
 }
 
 opdock::Status run(const opdock::Call &call, bool transposed) {
@@ -176,8 +186,7 @@ opdock::Status run(const opdock::Call &call, bool transposed) {
     const DLTensor &shape = *call.output(0);
     const int64_t rotated = row_size(*call.input(1));
     if (rotated % 2 != 0)
-        return opdock::invalid_argument("freqs: last dimension is " + std::to_string(rotated) +
-                                        "; dimensions are rotated in pairs, so it must be even");
+        return opdock::invalid_argument(odd(rotated));
     const Rope a = {
         .t = shape.dtype,
         .input = Rows::of_input(call, 0),
@@ -197,19 +206,19 @@ opdock::Status run(const opdock::Call &call, bool transposed) {
 }
 
 opdock::Status forward(const opdock::Call &call) {
-    opdock::Status status = check_forward(call);
+    opdock::Status status = check<forward_operands>(call);
     return status.ok() ? run(call, false) : std::move(status);
 }
 
 opdock::Status backward(const opdock::Call &call) {
-    opdock::Status status = check_backward(call);
+    opdock::Status status = check<backward_operands>(call);
     return status.ok() ? run(call, true) : std::move(status);
 }
 
 } // namespace
 
-const Implementation fused_rope_forward = {opdock::kernel<&forward>, opdock::supports<&check_forward>};
-const Implementation fused_rope_backward = {opdock::kernel<&backward>, opdock::supports<&check_backward>};
+const Implementation fused_rope_forward = {opdock::kernel<&forward>, opdock::supports<&supports<forward_operands>>};
+const Implementation fused_rope_backward = {opdock::kernel<&backward>, opdock::supports<&supports<backward_operands>>};
 
 } // namespace cpu
 #endif

@@ -33,14 +33,17 @@ using F32 = hn::ScalableTag<float>;
 using U32 = hn::RebindToUnsigned<F32>;
 using I32 = hn::RebindToSigned<F32>;
 using U16 = hn::Rebind<uint16_t, F32>;
+using U8 = hn::Rebind<uint8_t, F32>;
 using VF = hn::Vec<F32>;
 using VU32 = hn::Vec<U32>;
 using VU16 = hn::Vec<U16>;
+using VU8 = hn::Vec<U8>;
 
 inline constexpr F32 f32;
 inline constexpr U32 u32;
 inline constexpr I32 i32;
 inline constexpr U16 u16;
+inline constexpr U8 u8;
 
 // How much of a vector an access covers.
 struct Whole {};

@@ -14,12 +14,9 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-using U8 = hn::Rebind<uint8_t, F32>;
 using Lanes = hn::Mask<F32>;
 
-inline constexpr U8 u8;
-
-HWY_INLINE Lanes lanes_of_bytes(hn::Vec<U8> bytes) {
+HWY_INLINE Lanes lanes_of_bytes(VU8 bytes) {
     return hn::RebindMask(f32, hn::Ne(hn::PromoteTo(u32, bytes), hn::Zero(u32)));
 }
 
@@ -34,7 +31,7 @@ HWY_INLINE Lanes load_flags(const uint8_t *p, Part part) {
 }
 
 // 1 for each lane that is set, else 0.
-HWY_INLINE hn::Vec<U8> bytes_of_lanes(Lanes lanes) {
+HWY_INLINE VU8 bytes_of_lanes(Lanes lanes) {
     const VU32 ones = hn::IfThenElseZero(hn::RebindMask(u32, lanes), hn::Set(u32, 1));
     return hn::DemoteTo(u8, hn::BitCast(i32, ones));
 }

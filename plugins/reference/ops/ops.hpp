@@ -6,6 +6,7 @@
 namespace reference {
 
 using opdock::Call;
+using opdock::Problem;
 using opdock::Status;
 
 Status rmsnorm_fwd(const Call &call);
@@ -57,6 +58,7 @@ Status scaled_upper_triang_masked_softmax_backward(const Call &call);
 Status scaled_aligned_causal_masked_softmax_forward(const Call &call);
 Status scaled_aligned_causal_masked_softmax_backward(const Call &call);
 
+Status supports_rope(const Problem &problem);
 Status fused_rope_forward(const Call &call);
 Status fused_rope_backward(const Call &call);
 
@@ -71,5 +73,17 @@ Status fused_cross_entropy(const Call &call);
 
 Status add(const Call &call);
 Status mul(const Call &call);
+
+Status supports_dropout(const Problem &problem);
+Status dropout_fwd(const Call &call);
+Status dropout_bwd(const Call &call);
+
+Status quantize(const Call &call);
+Status dequantize(const Call &call);
+
+Status multi_tensor_adam(const Call &call);
+Status multi_tensor_sgd(const Call &call);
+Status multi_tensor_l2norm(const Call &call);
+Status multi_tensor_scale(const Call &call);
 
 } // namespace reference

@@ -1,3 +1,5 @@
+#include <string>
+
 #include "float64.hpp"
 #include "ops/ops.hpp"
 
@@ -5,14 +7,17 @@ namespace reference {
 
 namespace {
 
+std::string odd(std::int64_t rotated) {
+    return "freqs: dims rotate in pairs, so its last dimension must be even; found " + std::to_string(rotated);
+}
+
 // Turns every pair of dims; turn(x, y, i, j) gives the new pair for dims i and j, with the cosines and sines at hand.
 template<class Turn>
 Status rotate(const Call &call, Turn turn) {
     const auto freqs = call.input<const float>(1);
     const std::int64_t r = freqs.size(-1);
     if (r % 2 != 0)
-        return opdock::invalid_argument("freqs: dims rotate in pairs, so its last dimension must be even; found " +
-                                        std::to_string(r));
+        return opdock::invalid_argument(odd(r));
     const bool interleaved = call.get_bool(0);
     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -49,6 +54,11 @@ struct Pair {
 };
 
 } // namespace
+
+Status supports_rope(const Problem &problem) {
+    const std::int64_t rotated = problem.input(1)->shape[3];
+    return rotated % 2 == 0 ? Status() : opdock::unsupported(odd(rotated));
+}
 
 Status fused_rope_forward(const Call &call) {
     return rotate(call, [](double x, double y, const double *cos, const double *sin, std::int64_t i, std::int64_t j) {

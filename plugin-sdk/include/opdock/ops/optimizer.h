@@ -1,7 +1,7 @@
 /* Optimizer steps over lists of tensors, in one launch or a few, whatever the lists' length.
  *
- * noop other than 0 makes the op do nothing. What changes from step to step is a tensor, so that a captured graph stays
- * right.
+ * noop other than 0 makes the op do nothing: step, too, stays. What changes from step to step is a tensor, so that a
+ * captured graph stays right.
  *
  * Since opdock 0.1. */
 #ifndef OPDOCK_OPS_OPTIMIZER_H
@@ -31,7 +31,7 @@
 /* norm = sqrt(sum of all elements' squares). */
 #define OPDOCK_OP_MULTI_TENSOR_L2NORM "multi_tensor_l2norm(inputs: T[n]*) -> (norm: f32[1])"
 
-/* tensors *= scale; found_inf becomes 1 when a value is not finite. */
+/* tensors *= scale; found_inf becomes 1 when a scaled value, as it is stored, is not finite, and else stays. */
 #define OPDOCK_OP_MULTI_TENSOR_SCALE                                                                                   \
     "multi_tensor_scale(mut tensors: T[n]*, scale: f32[1], mut found_inf: i32[1]?) -> ()"
 
