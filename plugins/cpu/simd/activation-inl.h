@@ -1,4 +1,4 @@
-// The activations: value(x), and slope(x), its derivative.
+// The activations: value(x); slope(x), its derivative; and both(x), for less than they cost one by one.
 //
 // Included once per target; see hwy/foreach_target.h.
 #if defined(CPU_SIMD_ACTIVATION_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -15,40 +15,47 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
+struct ValueAndSlope {
+    VF value, slope;
+};
+
 struct Relu {
     static HWY_INLINE VF value(VF x) {
         return hn::IfThenElse(hn::Lt(x, hn::Zero(f32)), hn::Zero(f32), x); // NaN stays
     }
     static HWY_INLINE VF slope(VF x) { return hn::IfThenElseZero(hn::Gt(x, hn::Zero(f32)), hn::Set(f32, 1.0f)); }
+    static HWY_INLINE ValueAndSlope both(VF x) { return {value(x), slope(x)}; }
 };
 
 struct Srelu {
-    static HWY_INLINE VF value(VF x) {
+    static HWY_INLINE VF value(VF x) { return both(x).value; }
+    static HWY_INLINE VF slope(VF x) { return both(x).slope; }
+    static HWY_INLINE ValueAndSlope both(VF x) {
         const VF positive = Relu::value(x);
-        return hn::Mul(positive, positive);
-    }
-    static HWY_INLINE VF slope(VF x) {
-        const VF positive = Relu::value(x);
-        return hn::Add(positive, positive);
+        return {hn::Mul(positive, positive), hn::Add(positive, positive)};
     }
 };
 
+// x s for s = sigmoid(u), with slope s + x s (1 - s) u'.
+HWY_INLINE ValueAndSlope gated_by(VF x, VF s, VF slope_of_u) {
+    const VF value = hn::Mul(x, s);
+    return {value, hn::MulAdd(hn::Mul(value, slope_of_u), hn::Sub(hn::Set(f32, 1.0f), s), s)};
+}
+
 struct Silu {
-    static HWY_INLINE VF value(VF x) { return hn::Mul(x, sigmoid(x)); }
-    static HWY_INLINE VF slope(VF x) {
-        const VF s = sigmoid(x);
-        return hn::MulAdd(hn::Mul(x, s), hn::Sub(hn::Set(f32, 1.0f), s), s);
-    }
+    static HWY_INLINE VF value(VF x) { return both(x).value; }
+    static HWY_INLINE VF slope(VF x) { return both(x).slope; }
+    static HWY_INLINE ValueAndSlope both(VF x) { return gated_by(x, sigmoid(x), hn::Set(f32, 1.0f)); }
 };
 
 struct Qgelu {
     static constexpr float steepness = 1.702f;
 
-    static HWY_INLINE VF value(VF x) { return hn::Mul(x, sigmoid_of_negative(hn::Mul(x, hn::Set(f32, -steepness)))); }
-    static HWY_INLINE VF slope(VF x) {
-        const VF u = hn::Mul(x, hn::Set(f32, steepness));
-        const VF s = sigmoid(u);
-        return hn::MulAdd(hn::Mul(u, s), hn::Sub(hn::Set(f32, 1.0f), s), s);
+    static HWY_INLINE VF value(VF x) { return both(x).value; }
+    static HWY_INLINE VF slope(VF x) { return both(x).slope; }
+    static HWY_INLINE ValueAndSlope both(VF x) {
+        const VF s = sigmoid_of_negative(hn::Mul(x, hn::Set(f32, -steepness)));
+        return gated_by(x, s, hn::Set(f32, steepness));
     }
 };
 
@@ -63,12 +70,14 @@ struct Gelu {
         return sigmoid_of_negative(hn::Mul(x, inner));
     }
     static HWY_INLINE VF value(VF x) { return hn::Mul(x, gate(x)); }
-    static HWY_INLINE VF slope(VF x) {
-        // Past 16 the slope is 0 or 1 in f32; the clamp keeps x^2 times a vanished gate from being infinity times zero.
-        x = clamp(x, -16.0f, 16.0f);
-        const VF s = gate(x);
-        const VF du = hn::MulAdd(hn::Mul(x, x), hn::Set(f32, 3 * two_root * cubic), hn::Set(f32, two_root));
-        return hn::MulAdd(hn::Mul(hn::Mul(x, s), hn::Sub(hn::Set(f32, 1.0f), s)), du, s);
+    static HWY_INLINE VF slope(VF x) { return both(x).slope; }
+    static HWY_INLINE ValueAndSlope both(VF x) {
+        // Past 16 gate and slope are 0 or 1 in f32; the clamp keeps x^2 times a vanished gate from being infinity times
+        // zero.
+        const VF near = clamp(x, -16.0f, 16.0f);
+        const VF s = gate(near);
+        const VF du = hn::MulAdd(hn::Mul(near, near), hn::Set(f32, 3 * two_root * cubic), hn::Set(f32, two_root));
+        return {hn::Mul(x, s), gated_by(near, s, du).slope};
     }
 };
 

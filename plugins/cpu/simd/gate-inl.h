@@ -25,7 +25,8 @@ template<class Function>
 struct Gated {
     HWY_INLINE VF output(VF first, VF second) const { return hn::Mul(Function::value(first), second); }
     HWY_INLINE GateGradient gradient(VF grad, VF first, VF second) const {
-        return {hn::Mul(hn::Mul(grad, second), Function::slope(first)), hn::Mul(grad, Function::value(first))};
+        const ValueAndSlope of_first = Function::both(first);
+        return {hn::Mul(hn::Mul(grad, second), of_first.slope), hn::Mul(grad, of_first.value)};
     }
 };
 
@@ -39,13 +40,12 @@ struct ClampedSilu {
     }
     HWY_INLINE GateGradient gradient(VF grad, VF first, VF second) const {
         const VF a = below(first);
-        const VF u = hn::Mul(a, hn::Set(f32, alpha));
-        const VF s = sigmoid(u);
-        const VF slope = hn::MulAdd(hn::Mul(u, s), hn::Sub(hn::Set(f32, 1.0f), s), s);
+        const VF steepness = hn::Set(f32, alpha);
+        const ValueAndSlope of_first = gated_by(a, sigmoid(hn::Mul(a, steepness)), steepness);
         const auto free = hn::Le(first, hn::Set(f32, limit));
         const auto free_second = hn::And(hn::Ge(second, hn::Set(f32, -limit)), hn::Le(second, hn::Set(f32, limit)));
-        return {hn::IfThenElseZero(free, hn::Mul(hn::Mul(grad, shifted(second)), slope)),
-                hn::IfThenElseZero(free_second, hn::Mul(grad, hn::Mul(a, s)))};
+        return {hn::IfThenElseZero(free, hn::Mul(hn::Mul(grad, shifted(second)), of_first.slope)),
+                hn::IfThenElseZero(free_second, hn::Mul(grad, of_first.value))};
     }
 
   private:
