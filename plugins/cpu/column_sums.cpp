@@ -37,10 +37,6 @@ namespace cpu {
 
 HWY_EXPORT(sum_rows);
 
-uint64_t column_sums_workspace(const DLTensor &tensor) {
-    return static_cast<uint64_t>(RowBlocks(row_count(tensor)).sums(row_size(tensor))) * sizeof(float);
-}
-
 void sum_columns(const DLTensor &tensor, const Rows &rows, const Rows &out, float *workspace, const Knobs &knobs) {
     const RowBlocks blocks(row_count(tensor));
     const int64_t n = row_size(tensor);

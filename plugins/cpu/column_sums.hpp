@@ -9,10 +9,8 @@
 
 namespace cpu {
 
-// Bytes that sum_columns needs.
-uint64_t column_sums_workspace(const DLTensor &tensor);
-
-// `out`, of the tensor's dtype, gets one sum for each element of a row. The same whoever computes what.
+// `out`, of the tensor's dtype, gets one sum for each element of a row. The workspace has block_sums_bytes
+// (row_blocks.hpp).
 void sum_columns(const DLTensor &tensor, const Rows &rows, const Rows &out, float *workspace, const Knobs &knobs);
 
 } // namespace cpu

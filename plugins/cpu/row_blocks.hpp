@@ -29,6 +29,11 @@ struct RowBlocks {
     int64_t sums(int64_t n) const { return count * n; }
 };
 
+// Bytes of the sums of all blocks, for one sum over the rows of a tensor.
+inline uint64_t block_sums_bytes(const DLTensor &tensor) {
+    return static_cast<uint64_t>(RowBlocks(row_count(tensor)).sums(row_size(tensor))) * sizeof(float);
+}
+
 // out[j] = the sum over blocks b of sums[b * n + j]. `dtype` is that of `out`; zeros when there are no blocks.
 void add_blocks(const float *sums, const RowBlocks &blocks, int64_t n, DLDataType dtype, const Rows &out,
                 int64_t grain_kib);

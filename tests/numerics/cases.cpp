@@ -69,7 +69,7 @@ Case case_of(const json &value, const Tensors &tensors) {
 Cases read_cases(const std::filesystem::path &folder, const std::string &op) {
     std::ifstream file(folder / (op + ".json"));
     if (!file)
-        throw std::runtime_error("no cases for op '" + op + "' in '" + folder.string() + "': add it to ops.py");
+        throw std::runtime_error("no cases for op '" + op + "' in '" + folder.string() + "': add it to ops/");
     const json index = json::parse(file);
     Tensors tensors;
     for (TensorData &tensor : opdock::files::read_safetensors(folder / (op + ".safetensors"))) {

@@ -157,7 +157,8 @@ class Optimizers(unittest.TestCase):
         p, m, v, step = self.one(2.0), self.one(0.0), self.one(0.0), np.zeros(1)
         for _ in range(steps):
             after = formulas.multi_tensor_adam(self.one(0.5), p, m, v, np.array([0.1]), step, None, **attributes)
-            p, m, v, step = [value(after["params"][0])], [value(after["exp_avg"][0])], after["exp_avg_sq"], after["step"]
+            p, m = [value(after["params"][0])], [value(after["exp_avg"][0])]
+            v, step = after["exp_avg_sq"], after["step"]
         return float(p[0][0])
 
     def test_adam_moves_by_lr_whatever_a_steady_gradient_is(self):
@@ -216,7 +217,8 @@ class Facts(unittest.TestCase):
         np.testing.assert_allclose(formulas.srelu(3 * one)["output"], 9)
 
     def test_the_first_half_of_swiglu_is_the_gate(self):
-        np.testing.assert_allclose(value(formulas.swiglu(np.array([1.0, 3.0]))["output"]), [3 * 0.7310585786], rtol=1e-9)
+        gated = value(formulas.swiglu(np.array([1.0, 3.0]))["output"])
+        np.testing.assert_allclose(gated, [3 * 0.7310585786], rtol=1e-9)
 
     def test_clamped_swiglu_clamps_its_halves_and_shifts_the_second(self):
         far = value(formulas.clamped_swiglu(np.array([100.0, -100.0]), limit=2.0, alpha=1.0)["output"])

@@ -84,8 +84,7 @@ opdock::Status check(const opdock::Problem &problem) {
 }
 
 uint64_t workspace(const opdock::Problem &problem) {
-    const DLTensor &grad = *problem.input(0);
-    return static_cast<uint64_t>(RowBlocks(row_count(grad)).sums(row_size(grad))) * sizeof(float);
+    return block_sums_bytes(*problem.input(0));
 }
 
 template<Activation which>

@@ -2,6 +2,7 @@
 #include "column_sums.hpp"
 #include "ops/ops.hpp"
 #include "product.hpp"
+#include "row_blocks.hpp"
 
 namespace cpu {
 namespace {
@@ -59,7 +60,7 @@ opdock::Status dgrad(const opdock::Call &call) {
 }
 
 uint64_t wgrad_workspace(const opdock::Problem &problem) {
-    return problem.has_output(1) ? column_sums_workspace(*problem.input(0)) : 0;
+    return problem.has_output(1) ? block_sums_bytes(*problem.input(0)) : 0;
 }
 
 opdock::Status wgrad(const opdock::Call &call) {

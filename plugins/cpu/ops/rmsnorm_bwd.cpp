@@ -111,10 +111,7 @@ opdock::Status check_with_add(const opdock::Problem &problem) {
 }
 
 uint64_t workspace(const opdock::Problem &problem) {
-    const DLTensor &input = *problem.input(1);
-    if (!problem.has_output(1))
-        return 0;
-    return static_cast<uint64_t>(RowBlocks(row_count(input)).sums(row_size(input))) * sizeof(float);
+    return problem.has_output(1) ? block_sums_bytes(*problem.input(1)) : 0;
 }
 
 opdock::Status run(const opdock::Call &call, bool with_add) {

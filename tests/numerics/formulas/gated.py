@@ -1,0 +1,72 @@
+"""The ops of opdock/ops/gated.h."""
+
+import numpy as np
+
+from .activation import dgelu, dqgelu, drelu, dsilu, dsrelu, gelu, qgelu, relu, sigmoid, silu, srelu
+from .sums import as_sum, scaled, Sum, total
+
+
+def halves(x):
+    n = x.shape[-1] // 2
+    return x[..., :n], x[..., n:]
+
+
+def gate_of(activation):
+    """act(gate) * up, for the op's name act."""
+
+    def forward(gate, up):
+        return {"output": scaled(activation(gate)["output"], up)}
+
+    return forward
+
+
+def gate_gradient_of(activation, derivative):
+    def backward(grad, gate, up):
+        return {
+            "grad_gate": derivative(grad * up, gate)["grad_input"],
+            "grad_up": scaled(activation(gate)["output"], grad),
+        }
+
+    return backward
+
+
+silu_and_mul, silu_and_mul_bwd = gate_of(silu), gate_gradient_of(silu, dsilu)
+gelu_and_mul, gelu_and_mul_bwd = gate_of(gelu), gate_gradient_of(gelu, dgelu)
+
+
+def glu(activation):
+    return lambda input: gate_of(activation)(*halves(input))
+
+
+def dglu(activation, derivative):
+    def backward(grad, input):
+        gradients = gate_gradient_of(activation, derivative)(grad, *halves(input))
+        first, second = as_sum(gradients["grad_gate"]), as_sum(gradients["grad_up"])
+        return {"grad_input": Sum(np.concatenate([first.value, second.value], -1), max(first.scale, second.scale))}
+
+    return backward
+
+
+geglu, dgeglu = glu(gelu), dglu(gelu, dgelu)
+qgeglu, dqgeglu = glu(qgelu), dglu(qgelu, dqgelu)
+reglu, dreglu = glu(relu), dglu(relu, drelu)
+sreglu, dsreglu = glu(srelu), dglu(srelu, dsrelu)
+swiglu, dswiglu = glu(silu), dglu(silu, dsilu)
+
+
+def clamped_swiglu(input, *, limit=7.0, alpha=1.702):
+    first, second = halves(input)
+    a, b = np.minimum(first, limit), np.clip(second, -limit, limit)
+    gated = a * sigmoid(alpha * a)
+    return {"output": total(gated * b, gated)}
+
+
+def clamped_dswiglu(grad, input, *, limit=7.0, alpha=1.702):
+    first, second = halves(input)
+    a, b = np.minimum(first, limit), np.clip(second, -limit, limit)
+    s = sigmoid(alpha * a)
+    above = grad * (b + 1) * np.where(first <= limit, 1, 0)
+    by_first = total(above * s, above * alpha * a * s * (1 - s))
+    by_second = grad * a * s * np.where(np.abs(second) <= limit, 1, 0)
+    shifted = float(np.linalg.norm(np.ravel(grad * b)))  # b + 1 may cancel
+    return {"grad_input": Sum(np.concatenate([by_first.value, by_second], -1), max(by_first.scale, shifted))}

@@ -1,0 +1,30 @@
+"""The ops of opdock/ops/rope.h."""
+
+import numpy as np
+
+from .sums import Sum
+
+
+def rotation_pairs(r, interleaved):
+    """Indices of the first and of the second element of each pair that turns together."""
+    return (np.arange(0, r, 2), np.arange(1, r, 2)) if interleaved else (np.arange(r // 2), np.arange(r // 2, r))
+
+
+def fused_rope_forward(input, freqs, *, interleaved=False):
+    angles = freqs[: input.shape[0]]
+    first, second = rotation_pairs(freqs.shape[-1], interleaved)
+    x, y = input[..., first], input[..., second]
+    output = input.copy()
+    output[..., first] = x * np.cos(angles[..., first]) - y * np.sin(angles[..., first])
+    output[..., second] = y * np.cos(angles[..., second]) + x * np.sin(angles[..., second])
+    return {"output": Sum(output, float(np.linalg.norm(np.ravel(input))))}
+
+
+def fused_rope_backward(grad, freqs, *, interleaved=False):
+    angles = freqs[: grad.shape[0]]
+    first, second = rotation_pairs(freqs.shape[-1], interleaved)
+    x, y = grad[..., first], grad[..., second]
+    grad_input = grad.copy()
+    grad_input[..., first] = x * np.cos(angles[..., first]) + y * np.sin(angles[..., second])
+    grad_input[..., second] = y * np.cos(angles[..., second]) - x * np.sin(angles[..., first])
+    return {"grad_input": Sum(grad_input, float(np.linalg.norm(np.ravel(grad))))}

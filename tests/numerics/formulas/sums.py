@@ -1,0 +1,36 @@
+"""Outputs that are sums, and how large what they add up is."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+
+class Sum(NamedTuple):
+    value: np.ndarray
+    scale: float  # Euclidean norm of the largest term
+
+
+def total(*terms):
+    """The sum of a few terms, element by element."""
+    return Sum(sum(terms), max(float(np.linalg.norm(np.ravel(term))) for term in terms))
+
+
+def total_over_rows(terms):
+    """The sum over all dimensions but the last."""
+    return Sum(terms.sum(tuple(range(terms.ndim - 1))), float(np.linalg.norm(np.ravel(terms))))
+
+
+def as_sum(output):
+    return output if isinstance(output, Sum) else Sum(output, 0.0)
+
+
+def scaled(output, factor):
+    """An output times a factor; the terms grow with it."""
+    value, scale = as_sum(output)
+    return Sum(value * factor, scale * float(np.sqrt(np.mean(factor**2))) if scale else 0.0)
+
+
+def mean(x):
+    """Over the last dimension, which stays with size 1; 0 when it is empty."""
+    return x.sum(-1, keepdims=True) / max(x.shape[-1], 1)

@@ -1,0 +1,137 @@
+"""The ops of opdock/ops/optimizer.h."""
+
+import numpy as np
+
+import formulas
+
+from .cases import Op, Special, draw_inputs
+
+# The sizes of a list's tensors; the CPU plugin cuts long ones.
+LISTS = [(17, 1, 4099, 5), (257,), (1,), (0, 3, 0), (0,), (5, 66001, 2)]
+
+
+def draw_list(draw, dtype, sizes):
+    return [draw(dtype, size) for size in sizes]
+
+
+def draw_flag(draw, flag):
+    return draw.rounded("i32", [flag])
+
+
+def draw_adam(draw, sizes, attributes, noop=0):
+    exp_avg = draw_list(draw, "f32", sizes)
+    # The average of squares is no less than the square of the average.
+    exp_avg_sq = [m.values**2 + draw("f32", len(m.values)).values ** 2 for m in exp_avg]
+    return {
+        "grads": draw_list(draw, "T", sizes),
+        "params": draw_list(draw, "U", sizes),
+        "exp_avg": exp_avg,
+        "exp_avg_sq": [draw.rounded("f32", v) for v in exp_avg_sq],
+        "lr": draw.rounded("f32", draw.rng.uniform(0.001, 0.1, 1)),
+        "step": draw.rounded("f32", draw.rng.integers(0, 50, 1)),
+        "noop": draw_flag(draw, noop),
+    }
+
+
+def draw_sgd(draw, sizes, attributes, noop=0):
+    return {
+        "grads": draw_list(draw, "T", sizes),
+        "params": draw_list(draw, "U", sizes),
+        "momentum_buffers": draw_list(draw, "f32", sizes),
+        "lr": draw.rounded("f32", draw.rng.uniform(0.001, 0.1, 1)),
+        "noop": draw_flag(draw, noop),
+    }
+
+
+def idle(draw_inputs):
+    return [Special("noop", lambda draw: draw_inputs(draw, (7, 33), {}, noop=1))]
+
+
+def large_gradients(draw):
+    """Squares of bf16 and f32 past the range of f32, where their average is within it."""
+    inputs = draw_adam(draw, (9,), {})
+    largest = 1e20 if draw.dtypes["T"] != "f16" else 6e4
+    return {**inputs, "grads": [draw.rounded("T", np.full(9, largest))]}
+
+
+def draw_norm(draw, sizes, attributes):
+    return {"inputs": draw_list(draw, "T", sizes)}
+
+
+def far_from_1(draw):
+    """Squares past the range of f32, on both sides."""
+    large, small = (1e25, 1e-25) if draw.dtypes["T"] != "f16" else (6e4, 1e-6)
+    return {"inputs": [draw.rounded("T", np.full(3, large)), draw.rounded("T", np.full(100, small))]}
+
+
+def near_0(draw):
+    return {"inputs": [draw.rounded("T", np.full(5, 1e-25 if draw.dtypes["T"] != "f16" else 1e-6))]}
+
+
+def draw_scale(draw, sizes, attributes):
+    return {
+        "tensors": draw_list(draw, "T", sizes),
+        "scale": draw("f32", 1),
+        "found_inf": draw_flag(draw, draw.rng.integers(0, 2)),
+    }
+
+
+def scale_no_numbers(draw):
+    return {
+        "tensors": [draw("T", 40), draw.rounded("T", [0.5, np.nan, np.inf])],
+        "scale": draw("f32", 1),
+        "found_inf": draw_flag(draw, 0),
+    }
+
+
+OPS = {
+    "multi_tensor_adam": Op(
+        draw_adam,
+        formulas.multi_tensor_adam,
+        {},
+        LISTS,
+        [
+            {},
+            {"weight_decay": 0.1},
+            {"weight_decay": 0.1, "decoupled": False},
+            {"beta1": 0.5, "beta2": 0.9, "eps": 1e-3},
+        ],
+        optional=("noop",),
+        changed={"params": "U", "exp_avg": "f32", "exp_avg_sq": "f32", "step": "f32"},
+        two_dtypes=True,
+        special=[*idle(draw_adam), Special("large gradients", large_gradients)],
+    ),
+    "multi_tensor_sgd": Op(
+        draw_sgd,
+        formulas.multi_tensor_sgd,
+        {},
+        LISTS,
+        [
+            {},
+            {"momentum": 0.9},
+            {"momentum": 0.9, "dampening": 0.5, "weight_decay": 0.1},
+            {"momentum": 0.8, "nesterov": True},
+            {"momentum": 0.9, "dampening": 0.5, "first_run": True},
+        ],
+        optional=("noop",),
+        changed={"params": "U", "momentum_buffers": "f32"},
+        two_dtypes=True,
+        special=idle(draw_sgd),
+    ),
+    "multi_tensor_l2norm": Op(
+        draw_norm,
+        formulas.multi_tensor_l2norm,
+        {"norm": "f32"},
+        LISTS,
+        special=[Special("far from 1", far_from_1), Special("near 0", near_0)],
+    ),
+    "multi_tensor_scale": Op(
+        draw_scale,
+        formulas.multi_tensor_scale,
+        {},
+        LISTS,
+        optional=("found_inf",),
+        changed={"tensors": "T", "found_inf": "i32"},
+        special=[Special("not numbers", scale_no_numbers)],
+    ),
+}

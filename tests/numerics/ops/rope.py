@@ -1,0 +1,53 @@
+"""The ops of opdock/ops/rope.h."""
+
+import numpy as np
+
+import formulas
+
+from .cases import Op, Special
+
+# s, b, h, d, m, r. Angles of the halves differ, so that a kernel that reads the wrong one is found.
+ROPE_SHAPES = [
+    (5, 2, 3, 8, 7, 4),
+    (17, 1, 3, 130, 20, 128),
+    (1, 1, 1, 2, 1, 2),
+    (3, 1, 2, 7, 5, 6),
+    (6, 2, 4, 64, 6, 64),
+    (2, 2, 2, 8, 2, 0),
+    (0, 2, 3, 4, 4, 4),
+    (4, 0, 2, 6, 4, 2),
+]
+ROPE_ATTRIBUTES = [{}, {"interleaved": True}]
+
+
+def draw_rope(first):
+    def draw_all(draw, shape, attributes):
+        s, b, h, d, m, r = shape
+        positions = np.arange(m).reshape(m, 1, 1, 1)
+        angles = (100 * positions + draw.rng.random((m, 1, 1, r))) * 10000.0 ** (-np.arange(r) / max(r, 1))
+        return {first: draw("T", s, b, h, d), "freqs": draw.rounded("f32", angles)}
+
+    return draw_all
+
+
+def odd_rotation(first):
+    draw_odd = lambda draw: draw_rope(first)(draw, (2, 1, 1, 6, 2, 5), {})
+    return Special("an odd number of rotated dims", draw_odd, "INVALID_ARGUMENT", "freqs", refused=True)
+
+
+def rope(name, first, output):
+    return Op(
+        draw_rope(first),
+        getattr(formulas, name),
+        {output: "T"},
+        ROPE_SHAPES,
+        ROPE_ATTRIBUTES,
+        in_place={output: first},
+        special=[odd_rotation(first)],
+    )
+
+
+OPS = {
+    "fused_rope_forward": rope("fused_rope_forward", "input", "output"),
+    "fused_rope_backward": rope("fused_rope_backward", "grad", "grad_input"),
+}

@@ -1,0 +1,98 @@
+"""The ops of opdock/ops/softmax.h."""
+
+import numpy as np
+
+import formulas
+
+from .cases import LONG, Op, ROWS, Special, draw_inputs
+
+
+def draw_softmax_bwd(draw, shape, attributes):
+    output = formulas.scaled_softmax_forward(draw("T", *shape).values)["output"]
+    return {"grad": draw("T", *shape), "output": draw.rounded("T", output)}
+
+
+SOFTMAX_ATTRIBUTES = [{}, {"scale": 0.37}, {"scale": -2.0}]
+
+# b, h, q, k, m. The longest rows are of more than one block of the CPU plugin.
+MASKED_SHAPES = [
+    (2, 3, 5, 17, 2),
+    (3, 2, 7, 33, 1),
+    (1, 1, 1, 1, 1),
+    (1, 2, 17, 5, 1),
+    (2, 1, 40, 129, 2),
+    (1, 1, 3, 9001, 1),
+    (0, 2, 3, 4, 1),
+    (2, 0, 3, 4, 2),
+    (2, 2, 0, 4, 1),
+    (2, 2, 3, 0, 1),
+]
+CAUSAL_SHAPES = [shape[:-1] for shape in MASKED_SHAPES]
+# b, s
+TRIANGLE_SHAPES = [(3, 17), (2, 65), (1, 1), (5, 2), (0, 4), (3, 0), (1, 700)]
+
+
+def draw_mask(draw, b, q, k):
+    """A third is hidden, and of some queries everything."""
+    hidden = draw.rng.random((b, 1, q, k)) < 0.3
+    hidden[draw.rng.random((b, 1, q)) < 0.2] = True
+    return draw.rounded("u8", hidden)
+
+
+def draw_masked_softmax(draw, shape, attributes):
+    b, h, q, k, m = shape
+    return {"input": draw("T", b, h, q, k), "mask": draw_mask(draw, m, q, k)}
+
+
+def draw_masked_softmax_bwd(draw, shape, attributes):
+    inputs = draw_masked_softmax(draw, shape, attributes)
+    output = formulas.scaled_masked_softmax_forward(inputs["input"].values, inputs["mask"].values)["output"]
+    return {"grad": draw("T", *shape[:-1]), "output": draw.rounded("T", output)}
+
+
+def draw_causal_softmax_bwd(draw, shape, attributes):
+    output = formulas.scaled_aligned_causal_masked_softmax_forward(draw("T", *shape).values)["output"]
+    return {"grad": draw("T", *shape), "output": draw.rounded("T", output)}
+
+
+def square(draw_of):
+    return lambda draw, shape, attributes: draw_of(draw, (*shape, shape[-1]), attributes)
+
+
+def nothing_to_see(draw):
+    return {"input": draw("T", 1, 2, 3, 9), "mask": draw.rounded("u8", np.ones((1, 1, 3, 9)))}
+
+
+def softmax(name, draw_of, shapes, special=()):
+    return Op(draw_of, getattr(formulas, name), {"output": "T"}, shapes, SOFTMAX_ATTRIBUTES, special=list(special))
+
+
+def softmax_gradient(name, draw_of, shapes):
+    return Op(draw_of, getattr(formulas, name), {"grad_input": "T"}, shapes, SOFTMAX_ATTRIBUTES)
+
+
+OPS = {
+    "scaled_softmax_forward": softmax("scaled_softmax_forward", draw_inputs("input"), ROWS + LONG),
+    "scaled_softmax_backward": softmax_gradient("scaled_softmax_backward", draw_softmax_bwd, ROWS + LONG),
+    "scaled_masked_softmax_forward": softmax(
+        "scaled_masked_softmax_forward",
+        draw_masked_softmax,
+        MASKED_SHAPES,
+        [Special("everything hidden", nothing_to_see)],
+    ),
+    "scaled_masked_softmax_backward": softmax_gradient(
+        "scaled_masked_softmax_backward", draw_masked_softmax_bwd, MASKED_SHAPES
+    ),
+    "scaled_upper_triang_masked_softmax_forward": softmax(
+        "scaled_upper_triang_masked_softmax_forward", square(draw_inputs("input")), TRIANGLE_SHAPES
+    ),
+    "scaled_upper_triang_masked_softmax_backward": softmax_gradient(
+        "scaled_upper_triang_masked_softmax_backward", square(draw_causal_softmax_bwd), TRIANGLE_SHAPES
+    ),
+    "scaled_aligned_causal_masked_softmax_forward": softmax(
+        "scaled_aligned_causal_masked_softmax_forward", draw_inputs("input"), CAUSAL_SHAPES
+    ),
+    "scaled_aligned_causal_masked_softmax_backward": softmax_gradient(
+        "scaled_aligned_causal_masked_softmax_backward", draw_causal_softmax_bwd, CAUSAL_SHAPES
+    ),
+}
