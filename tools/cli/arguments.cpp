@@ -1,5 +1,7 @@
 #include "cli/arguments.hpp"
 
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 
 #include "cli/exit.hpp"
@@ -43,6 +45,49 @@ std::string absolute_path(const std::string &path) {
                          "); expected an absolute path");
     }
     return absolute.lexically_normal().string();
+}
+
+std::vector<std::string> texts_of(const po::variables_map &values, const char *option) {
+    return values.count(option) == 0 ? std::vector<std::string>() : values[option].as<std::vector<std::string>>();
+}
+
+std::string text_of(const po::variables_map &values, const char *option) {
+    if (values.count(option) == 0) {
+        return "";
+    }
+    const auto &text = values[option].as<std::string>();
+    if (text.empty()) {
+        throw UsageError(std::string("the value of --") + option + " is empty");
+    }
+    return text;
+}
+
+// boost::lexical_cast takes "-1" for an unsigned number.
+uint64_t number_of(const po::variables_map &values, const char *option, uint64_t minimum, uint64_t maximum) {
+    const auto &text = values[option].as<std::string>();
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < minimum || value > maximum) {
+        throw UsageError(std::string("--") + option + " '" + text + "': expected a whole number from " +
+                         std::to_string(minimum) + " to " + std::to_string(maximum));
+    }
+    return value;
+}
+
+double parse_duration(const std::string &text, const std::string &option) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const std::string unit(end, text.data() + text.size());
+    const double factor = unit.empty() || unit == "s" ? 1
+                          : unit == "ms"              ? 1e-3
+                          : unit == "m"               ? 60
+                          : unit == "h"               ? 3600
+                                                      : 0;
+    const double seconds = value * factor;
+    if (error != std::errc() || factor == 0 || !std::isfinite(seconds) || seconds <= 0 || seconds > 1e6) {
+        throw UsageError(option + " '" + text + "': expected a time such as 60s, 500ms, 2m or 1h");
+    }
+    return seconds;
 }
 
 } // namespace opdock::cli

@@ -2,6 +2,7 @@
 // a short spelling ambiguous.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,5 +17,16 @@ parse_arguments(const std::vector<std::string> &arguments, const boost::program_
 
 // A path as the user of a shell means it: relative to where they are. Throws UsageError when it is empty.
 std::string absolute_path(const std::string &path);
+
+// What an option was given: nothing, or as often as it was. Throws UsageError where it is empty.
+std::vector<std::string> texts_of(const boost::program_options::variables_map &values, const char *option);
+std::string text_of(const boost::program_options::variables_map &values, const char *option);
+
+// A whole number that an option was given. Throws UsageError, also for one out of this range.
+uint64_t number_of(const boost::program_options::variables_map &values, const char *option, uint64_t minimum,
+                   uint64_t maximum);
+
+// Seconds: "90", "90s", "500ms", "2m", "1h". Throws UsageError.
+double parse_duration(const std::string &text, const std::string &option);
 
 } // namespace opdock::cli

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iostream>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -93,6 +94,23 @@ void write_new_file(const std::string &path, std::string_view text) {
         ::unlink(written);
         return true;
     });
+}
+
+void check_output(const std::string &path, bool force) {
+    std::error_code error;
+    if (!path.empty() && !force && std::filesystem::exists(std::filesystem::symlink_status(path, error))) {
+        throw Failure(path + ": there is such a file; --force overwrites it");
+    }
+}
+
+void write_output(const std::string &path, bool force, const std::string &text) {
+    if (path.empty()) {
+        std::cout << text;
+    } else if (force) {
+        replace_file(path, text);
+    } else {
+        write_new_file(path, text);
+    }
 }
 
 } // namespace opdock::cli

@@ -30,7 +30,8 @@ void add_side(const std::vector<Parameter> &parameters, const Operands &operands
               std::vector<TensorArg> &arguments, std::vector<uint32_t> &list_sizes) {
     for (size_t i = 0; i < operands.size(); ++i) {
         for (const Operand &operand : operands[i]) {
-            tensors.emplace_back(operand.data, opdock_dtype_unpack(operand.dtype), operand.shape, operand.device);
+            tensors.emplace_back(operand.data, opdock_dtype_unpack(operand.dtype), operand.shape, operand.device,
+                                 operand.strides);
             arguments.emplace_back(tensors.back());
         }
         if (parameters[i].list) {

@@ -20,6 +20,7 @@ struct Operand {
     uint32_t dtype;
     std::vector<int64_t> shape;
     DLDevice device;
+    std::vector<int64_t> strides = {}; // in elements; empty: row-major without gaps
 };
 
 // One list for each parameter of one side of a signature.

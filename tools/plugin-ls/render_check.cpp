@@ -32,12 +32,23 @@ std::string render_check(const json &verdict, const Page &page) {
     } else {
         table.row({{"note"}, {"none that this host can read"}});
     }
+    if (verdict.contains("linkage") && verdict.at("linkage").is_object()) {
+        const json &linkage = verdict.at("linkage");
+        for (const auto &[kind, version] : linkage.at("versions").items()) {
+            table.row({{"needs " + kind}, {words(version) + " or newer"}});
+        }
+        for (const char *member : {"libraries", "search_paths", "exports"}) {
+            if (!linkage.at(member).empty()) {
+                table.row({{member}, {words(linkage.at(member), ", ")}});
+            }
+        }
+    }
     for (const json &warning : verdict.value("warnings", json::array())) {
         table.row({{"warning"}, {words(warning)}});
     }
     for (const auto &[name, value] : verdict.items()) {
-        static const std::vector<std::string> shown = {"path", "status", "code",    "reason",
-                                                       "note", "schema", "warnings"};
+        static const std::vector<std::string> shown = {"path", "status", "code",     "reason",
+                                                       "note", "schema", "warnings", "linkage"};
         if (std::find(shown.begin(), shown.end(), name) == shown.end()) {
             table.row({{name}, {words(value, ", ")}});
         }

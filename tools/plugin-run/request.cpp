@@ -1,6 +1,5 @@
 #include "request.hpp"
 
-#include <charconv>
 #include <limits>
 #include <sstream>
 
@@ -70,22 +69,6 @@ po::options_description describe_options() {
     return options;
 }
 
-std::vector<std::string> texts_of(const po::variables_map &values, const char *option) {
-    return values.count(option) == 0 ? std::vector<std::string>() : values[option].as<std::vector<std::string>>();
-}
-
-// boost::lexical_cast takes "-1" for an unsigned number.
-uint64_t number(const po::variables_map &values, const char *option, uint64_t minimum, uint64_t maximum) {
-    const auto &text = values[option].as<std::string>();
-    uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < minimum || value > maximum) {
-        throw cli::UsageError(std::string("--") + option + " '" + text + "': expected a whole number from " +
-                              std::to_string(minimum) + " to " + std::to_string(maximum));
-    }
-    return value;
-}
-
 } // namespace
 
 Request parse_request(const std::vector<std::string> &arguments) {
@@ -100,25 +83,20 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.version = values.count("version") != 0;
     request.json = values.count("json") != 0;
     request.inputs =
-        op_call::parse_named(texts_of(values, "in"), "--in", std::string("NAME=SOURCE\n  ") + op_call::source_forms);
-    request.attributes = op_call::parse_named(texts_of(values, "attr"), "--attr", "NAME=VALUE");
-    request.outputs = op_call::parse_named(texts_of(values, "out"), "--out", "NAME or NAME=FILE", false);
+        op_call::parse_named(cli::texts_of(values, "in"), "--in", std::string("NAME=SOURCE\n  ") + op_call::source_forms);
+    request.attributes = op_call::parse_named(cli::texts_of(values, "attr"), "--attr", "NAME=VALUE");
+    request.outputs = op_call::parse_named(cli::texts_of(values, "out"), "--out", "NAME or NAME=FILE", false);
     if (values.count("device") != 0) {
         request.device = values["device"].as<std::string>();
     }
-    if (values.count("impl") != 0) {
-        request.impl = values["impl"].as<std::string>();
-        if (request.impl.empty()) {
-            throw cli::UsageError("the value of --impl is empty");
-        }
-    }
+    request.impl = cli::text_of(values, "impl");
     if (values.count("repeat") != 0) {
-        request.repeat = static_cast<uint32_t>(number(values, "repeat", 1, 1'000'000));
+        request.repeat = static_cast<uint32_t>(cli::number_of(values, "repeat", 1, 1'000'000));
     }
     if (values.count("seed") != 0) {
-        request.seed = number(values, "seed", 0, std::numeric_limits<uint64_t>::max());
+        request.seed = cli::number_of(values, "seed", 0, std::numeric_limits<uint64_t>::max());
     }
-    for (const std::string &path : texts_of(values, "modules")) {
+    for (const std::string &path : cli::texts_of(values, "modules")) {
         request.modules.push_back(cli::absolute_path(path));
     }
     if (request.help || request.version) {

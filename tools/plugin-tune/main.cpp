@@ -4,10 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/open_host.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
-#include "interrupt.hpp"
+#include "cli/written_file.hpp"
 #include "jobs.hpp"
 #include "op-call/requested.hpp"
 #include "plot.hpp"
@@ -40,7 +41,7 @@ void plot(const Request &request, const std::string &gnuplot, const json &docume
         std::cerr << "plugin-tune: nothing was measured, so there is nothing to draw; --again tunes what is known\n";
         return;
     }
-    write_output(request.plot, request.force, run_gnuplot(gnuplot, script));
+    cli::write_output(request.plot, request.force, run_gnuplot(gnuplot, script));
     std::cerr << "plugin-tune: the plot is in " << cli::printable(request.plot) << '\n';
 }
 
@@ -76,7 +77,7 @@ int exit_code_of(const json &document, int signal) {
 
 int tune(const Request &request) {
     const std::string gnuplot = request.plot.empty() ? "" : find_gnuplot();
-    check_output(request.plot, request.force);
+    cli::check_output(request.plot, request.force);
     const Host host = cli::open_host(request.modules, false);
     op_call::check_modules(host, request.modules);
     const Plan planned = plan(host, request);
@@ -91,7 +92,7 @@ int tune(const Request &request) {
         throw cli::Failure("there is nothing to tune: " + who + " knobs and a tune file with configs for them" +
                            reasons);
     }
-    const Interrupts interrupts;
+    const cli::Interrupts interrupts;
     Progress progress = progress_on_stderr(planned.jobs.size());
     const json document = tune_all(host, request, planned, interrupts, progress);
     if (request.json) {

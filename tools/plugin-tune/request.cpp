@@ -1,8 +1,6 @@
 #include "request.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <sstream>
 
 #include "cli/arguments.hpp"
@@ -121,21 +119,6 @@ po::options_description describe_options() {
     return options;
 }
 
-std::vector<std::string> texts_of(const po::variables_map &values, const char *option) {
-    return values.count(option) == 0 ? std::vector<std::string>() : values[option].as<std::vector<std::string>>();
-}
-
-std::string text_of(const po::variables_map &values, const char *option) {
-    if (values.count(option) == 0) {
-        return "";
-    }
-    const auto &text = values[option].as<std::string>();
-    if (text.empty()) {
-        throw cli::UsageError(std::string("the value of --") + option + " is empty");
-    }
-    return text;
-}
-
 // The command that the first word is; tuning, whose first word is an op, is none.
 const Command &find_command(const std::vector<std::string> &words) {
     for (const Command &command : commands) {
@@ -213,22 +196,6 @@ void read_words(const Command &command, const std::vector<std::string> &words, R
 
 } // namespace
 
-double parse_duration(const std::string &text, const std::string &option) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const std::string unit(end, text.data() + text.size());
-    const double factor = unit.empty() || unit == "s" ? 1
-                          : unit == "ms"              ? 1e-3
-                          : unit == "m"               ? 60
-                          : unit == "h"               ? 3600
-                                                      : 0;
-    const double seconds = value * factor;
-    if (error != std::errc() || factor == 0 || !std::isfinite(seconds) || seconds <= 0 || seconds > 1e6) {
-        throw cli::UsageError(option + " '" + text + "': expected a time such as 60s, 500ms, 2m or 1h");
-    }
-    return seconds;
-}
-
 Request parse_request(const std::vector<std::string> &arguments) {
     po::options_description all = describe_options();
     all.add_options()("words", po::value<std::vector<std::string>>()); // the positional ones
@@ -243,37 +210,37 @@ Request parse_request(const std::vector<std::string> &arguments) {
         request.action = Action::version;
         return request;
     }
-    const std::vector<std::string> words = texts_of(values, "words");
+    const std::vector<std::string> words = cli::texts_of(values, "words");
     const Command &command = find_command(words);
     request.action = command.action;
     refuse_options_of_others(command, values);
     read_words(command, words, request);
-    request.subject.impl = text_of(values, "impl");
-    request.subject.inputs = op_call::parse_named(texts_of(values, "shape"), "--shape",
+    request.subject.impl = cli::text_of(values, "impl");
+    request.subject.inputs = op_call::parse_named(cli::texts_of(values, "shape"), "--shape",
                                                   std::string("NAME=SOURCE\n  ") + op_call::shape_or_source_forms);
-    request.subject.attributes = op_call::parse_named(texts_of(values, "attr"), "--attr", "NAME=VALUE");
-    request.renames = op_call::parse_named(texts_of(values, "rename"), "--rename", "OLD=NEW");
-    request.from = text_of(values, "from");
-    request.out = text_of(values, "out");
-    request.plot = text_of(values, "plot");
+    request.subject.attributes = op_call::parse_named(cli::texts_of(values, "attr"), "--attr", "NAME=VALUE");
+    request.renames = op_call::parse_named(cli::texts_of(values, "rename"), "--rename", "OLD=NEW");
+    request.from = cli::text_of(values, "from");
+    request.out = cli::text_of(values, "out");
+    request.plot = cli::text_of(values, "plot");
     if (const size_t dot = request.plot.rfind('.'); dot != std::string::npos && request.plot.substr(dot) != ".svg") {
         throw cli::UsageError("--plot " + request.plot + ": it writes SVG; name a file that ends in .svg");
     }
     request.all = values.count("all") != 0;
     request.force = values.count("force") != 0;
     request.json = values.count("json") != 0;
-    request.device = values.count("device") != 0 ? text_of(values, "device") : request.device;
-    request.strategy = strategy_of(text_of(values, "strategy"));
+    request.device = values.count("device") != 0 ? cli::text_of(values, "device") : request.device;
+    request.strategy = strategy_of(cli::text_of(values, "strategy"));
     request.flags = (values.count("cold") != 0 ? OPDOCK_TUNE_COLD : 0) |
                     (values.count("again") != 0 ? OPDOCK_TUNE_AGAIN : 0) |
                     (values.count("dry-run") != 0 ? OPDOCK_TUNE_DRY_RUN : 0);
     if (values.count("budget") != 0) {
-        request.budget = parse_duration(text_of(values, "budget"), "--budget");
+        request.budget = cli::parse_duration(cli::text_of(values, "budget"), "--budget");
     }
     if (values.count("total-budget") != 0) {
-        request.total_budget = parse_duration(text_of(values, "total-budget"), "--total-budget");
+        request.total_budget = cli::parse_duration(cli::text_of(values, "total-budget"), "--total-budget");
     }
-    for (const std::string &path : texts_of(values, "modules")) {
+    for (const std::string &path : cli::texts_of(values, "modules")) {
         request.modules.push_back(cli::absolute_path(path));
     }
     if (request.action == Action::tune) {

@@ -45,9 +45,6 @@ struct Request {
 // `arguments` without the program's name. Throws cli::UsageError.
 Request parse_request(const std::vector<std::string> &arguments);
 
-// Seconds: "90", "90s", "500ms", "2m", "1h". Throws cli::UsageError.
-double parse_duration(const std::string &text, const std::string &option);
-
 std::string help_text();
 
 } // namespace opdock::plugin_tune

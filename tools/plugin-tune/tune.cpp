@@ -16,7 +16,7 @@ using nlohmann::json;
 
 // What opdock_tune calls after each step.
 struct Watch {
-    const Interrupts &interrupts;
+    const cli::Interrupts &interrupts;
     Progress &progress;
     double budget;
 };
@@ -64,7 +64,7 @@ double budget_of_next(const Request &request, double spent, size_t left) {
     return std::max(0.0, std::min(request.budget, share));
 }
 
-json tune_all(const Host &host, const Request &request, const Plan &plan, const Interrupts &interrupts,
+json tune_all(const Host &host, const Request &request, const Plan &plan, const cli::Interrupts &interrupts,
               Progress &progress) {
     const auto began = Clock::now();
     const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "interrupt.hpp"
+#include "cli/interrupt.hpp"
 #include "jobs.hpp"
 #include "opdock/opdock.hpp"
 #include "progress.hpp"
@@ -12,7 +12,7 @@
 namespace opdock::plugin_tune {
 
 // The document opdock.plugin-tune/1. A shape that fails does not keep the others from being tuned.
-nlohmann::json tune_all(const Host &host, const Request &request, const Plan &plan, const Interrupts &interrupts,
+nlohmann::json tune_all(const Host &host, const Request &request, const Plan &plan, const cli::Interrupts &interrupts,
                         Progress &progress);
 
 // What the next of `left` shapes may take, when `spent` seconds are gone. 0: nothing is left.

@@ -98,25 +98,8 @@ std::string rename_ops(const std::string &yaml, const std::vector<Named> &rename
     return result;
 }
 
-void check_output(const std::string &path, bool force) {
-    std::error_code error;
-    if (!path.empty() && !force && std::filesystem::exists(std::filesystem::symlink_status(path, error))) {
-        throw cli::Failure(path + ": there is such a file; --force overwrites it");
-    }
-}
-
-void write_output(const std::string &path, bool force, const std::string &text) {
-    if (path.empty()) {
-        std::cout << text;
-    } else if (force) {
-        cli::replace_file(path, text);
-    } else {
-        cli::write_new_file(path, text);
-    }
-}
-
 int export_results(const Request &request) {
-    check_output(request.out, request.force);
+    cli::check_output(request.out, request.force);
     const Host host = cli::open_host(request.modules, false);
     op_call::check_modules(host, request.modules);
     if (!request.subject.op.empty()) {
@@ -125,7 +108,7 @@ int export_results(const Request &request) {
             op_call::only(host, request.subject.op, request.subject.impl);
         }
     }
-    write_output(request.out, request.force, host.export_tuning(request.subject.op, request.subject.impl));
+    cli::write_output(request.out, request.force, host.export_tuning(request.subject.op, request.subject.impl));
     return cli::exit_fine;
 }
 
@@ -146,16 +129,16 @@ int import_results(const Request &request) {
 }
 
 int merge(const Request &request) {
-    check_output(request.out, request.force);
+    cli::check_output(request.out, request.force);
     bool is_whole = true;
-    write_output(request.out, request.force, merged(request.files, &is_whole));
+    cli::write_output(request.out, request.force, merged(request.files, &is_whole));
     return is_whole ? cli::exit_fine : cli::exit_absent;
 }
 
 int convert(const Request &request) {
-    check_output(request.out, request.force);
+    cli::check_output(request.out, request.force);
     bool is_whole = true;
-    write_output(request.out, request.force, rename_ops(merged(request.files, &is_whole), request.renames));
+    cli::write_output(request.out, request.force, rename_ops(merged(request.files, &is_whole), request.renames));
     return is_whole ? cli::exit_fine : cli::exit_absent;
 }
 

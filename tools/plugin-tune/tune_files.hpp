@@ -17,10 +17,4 @@ int convert(const Request &request);
 // misses, and when two ops would have one name.
 std::string rename_ops(const std::string &yaml, const std::vector<Named> &renames);
 
-// Throws cli::Failure when there is a file that `force` does not allow to be overwritten. "" is standard output.
-void check_output(const std::string &path, bool force);
-
-// To that file, whole or not at all, or to standard output.
-void write_output(const std::string &path, bool force, const std::string &text);
-
 } // namespace opdock::plugin_tune

@@ -237,7 +237,8 @@ OPDOCK_API opdock_status opdock_explain_call(opdock_handle *handle, const opdock
 
 /* What `plugin-ls --check` says of one plugin file under this environment's settings, as JSON: {"path", "status": "ok",
  * "rejected" or "quarantined" (hosts do not try it again), "code", "reason", "note": {...} or null, "warnings": [...],
- * "build_id"}. Runs none of the file's code. Needs no open runtime. PLUGIN_SCAN_CACHE has what hosts learnt of it. */
+ * "build_id", "linkage": {"exports", "libraries", "search_paths", "versions", "relocates_text"} or null}. Runs none of
+ * the file's code. Needs no open runtime. PLUGIN_SCAN_CACHE has what hosts learnt of it. */
 OPDOCK_API opdock_status opdock_check_file(const char *path, char **json);
 
 /* --- devices ------------------------------------------------------------------------------------------------------

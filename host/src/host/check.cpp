@@ -12,6 +12,7 @@
 #include "host/plugin_trust.hpp"
 #include "inspect/dependencies.hpp"
 #include "inspect/inspect.hpp"
+#include "inspect/linkage.hpp"
 #include "inspect/manifest.hpp"
 #include "load/register.hpp"
 #include "probe/scan_cache.hpp"
@@ -31,6 +32,17 @@ json as_json(const Note &note) {
             {"vendor", note.vendor},
             {"devices", note.devices},
             {"cpu_features", note.cpu_features}};
+}
+
+json as_json(const std::optional<Linkage> &linkage) {
+    if (!linkage) {
+        return nullptr;
+    }
+    return {{"exports", linkage->exports},
+            {"libraries", linkage->libraries},
+            {"search_paths", linkage->search_paths},
+            {"versions", linkage->versions},
+            {"relocates_text", linkage->relocates_text}};
 }
 
 Rejected wrong_tune_file(const std::vector<std::string> &problems) {
@@ -61,7 +73,8 @@ class Check {
                 {"reason", rejection ? rejection->message : ""},
                 {"note", inspection_.note ? as_json(*inspection_.note) : json(nullptr)},
                 {"warnings", warnings_},
-                {"build_id", inspection_.build_id}};
+                {"build_id", inspection_.build_id},
+                {"linkage", as_json(read_linkage(path_))}};
     }
 
   private:

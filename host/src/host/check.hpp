@@ -26,7 +26,7 @@ CheckSettings check_settings(const Environment &environment, const std::string &
 // Judges the file as a host would that was asked for it, or for the folder of a plugin.json that names it: by its place
 // and signature, what it is, what hosts learnt when they tried it, the libraries and symbols it uses, its tune file.
 // None of its code runs. {"path", "status": "ok", "rejected" or "quarantined", "code", "reason", "note": {...} or null,
-// "warnings": [...], "build_id"}; code and reason are "" for ok.
+// "warnings": [...], "build_id", "linkage": {...} or null}; code and reason are "" for ok.
 nlohmann::json check_file(const std::filesystem::path &path, const CheckSettings &settings);
 
 } // namespace opdock::core

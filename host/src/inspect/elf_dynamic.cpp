@@ -188,6 +188,35 @@ class Symbols {
         return names;
     }
 
+    // What others find in it: from the first in the table of hashes to the end of the chain of the last bucket.
+    std::vector<std::string> defined(std::size_t most) const {
+        const std::uint64_t table = tags_.value(DT_GNU_HASH);
+        if (table == 0) {
+            return {};
+        }
+        const auto [n_buckets, first, n_filter, shift] = image_.read<std::array<std::uint32_t, 4>>(table);
+        const std::uint64_t buckets = table + 16 + std::uint64_t{n_filter} * 8;
+        const std::uint64_t hashes = buckets + std::uint64_t{n_buckets} * 4;
+        std::vector<std::string> names;
+        for (std::uint64_t bucket = 0; bucket < std::min<std::uint64_t>(n_buckets, symbols_that_fit()); ++bucket) {
+            std::uint64_t index = image_.read<std::uint32_t>(buckets + bucket * 4);
+            for (bool is_last = index < first; !is_last; ++index) {
+                if (names.size() == most) {
+                    return names;
+                }
+                const Elf64_Sym symbol = at(index);
+                if (symbol.st_shndx != SHN_UNDEF) {
+                    names.push_back(strings_.at(symbol.st_name));
+                }
+                if (index > symbols_that_fit()) {
+                    image_.reject("its table of symbols has no end");
+                }
+                is_last = (image_.read<std::uint32_t>(hashes + (index - first) * 4) & 1) != 0;
+            }
+        }
+        return names;
+    }
+
   private:
     // Whatever its tables say.
     std::uint64_t symbols_that_fit() const {
@@ -278,6 +307,11 @@ ElfDynamic read_dynamic(const ElfImage &image) {
         dynamic.needed.push_back(strings.at(name));
     }
     dynamic.versions = read_version_needs(image, tags, strings);
+    for (const std::int64_t tag : {DT_RPATH, DT_RUNPATH}) {
+        if (const auto path = tags.values.find(tag); path != tags.values.end()) {
+            dynamic.search_paths.push_back(strings.at(path->second));
+        }
+    }
     dynamic.relocates_text = tags.values.contains(DT_TEXTREL) || (tags.value(DT_FLAGS) & DF_TEXTREL) != 0;
     dynamic.uses_static_tls = (tags.value(DT_FLAGS) & DF_STATIC_TLS) != 0;
     dynamic.names_auditors = tags.values.contains(DT_AUDIT) || tags.values.contains(DT_DEPAUDIT);
@@ -317,6 +351,12 @@ bool defines_symbol(const ElfImage &image, std::string_view name) {
     const Tags tags = read_tags(image);
     const Strings strings(image, tags);
     return Symbols(image, tags, strings).type_of(name).has_value();
+}
+
+std::vector<std::string> defined_symbols(const ElfImage &image, std::size_t most) {
+    const Tags tags = read_tags(image);
+    const Strings strings(image, tags);
+    return Symbols(image, tags, strings).defined(most);
 }
 
 std::vector<std::string> versions_defined(const ElfImage &image) {

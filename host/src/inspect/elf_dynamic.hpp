@@ -17,13 +17,14 @@ struct VersionNeed {
 };
 
 struct ElfDynamic {
-    std::vector<std::string> needed;   // libraries, as the loader would search them
-    std::vector<VersionNeed> versions; // that must exist; weak ones are left out
-    bool relocates_text = false;       // code is written to while it is loaded
-    bool uses_static_tls = false;      // thread-local memory that exists from the program's start
-    bool has_executable_stack = false; // makes every thread's stack executable
-    bool has_writable_code = false;    // a segment may be written and executed
-    bool names_auditors = false;       // libraries that the loader runs when this is the program it starts (DT_AUDIT)
+    std::vector<std::string> needed;       // libraries, as the loader would search them
+    std::vector<VersionNeed> versions;     // that must exist; weak ones are left out
+    std::vector<std::string> search_paths; // of this file for its libraries (DT_RPATH, DT_RUNPATH)
+    bool relocates_text = false;           // code is written to while it is loaded
+    bool uses_static_tls = false;          // thread-local memory that exists from the program's start
+    bool has_executable_stack = false;     // makes every thread's stack executable
+    bool has_writable_code = false;        // a segment may be written and executed
+    bool names_auditors = false; // libraries that the loader runs when this is the program it starts (DT_AUDIT)
     std::uint64_t tls_bytes = 0;
 };
 
@@ -38,6 +39,10 @@ std::vector<std::string> undefined_symbols(const ElfImage &image);
 
 // Whether the file defines a symbol of this name, of any kind, that other files see. Its version is not looked at.
 bool defines_symbol(const ElfImage &image, std::string_view name);
+
+// What the file defines and other files see, at most `most` of them; the newer table of symbols (DT_GNU_HASH) only,
+// which every linker of today writes.
+std::vector<std::string> defined_symbols(const ElfImage &image, std::size_t most);
 
 // "GLIBC_2.34" and so on, of a library.
 std::vector<std::string> versions_defined(const ElfImage &image);

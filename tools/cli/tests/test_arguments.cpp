@@ -44,3 +44,14 @@ TEST_CASE("a path is made absolute and an empty one is a usage error") {
     CHECK(absolute_path("c.so").front() == '/');
     CHECK_THROWS_AS(absolute_path(""), UsageError);
 }
+
+TEST_CASE("times have units") {
+    CHECK(parse_duration("90", "--budget") == 90);
+    CHECK(parse_duration("60s", "--budget") == 60);
+    CHECK(parse_duration("2m", "--budget") == 120);
+    CHECK(parse_duration("1h", "--budget") == 3600);
+    for (const char *wrong : {"", "s", "0", "-1s", "1d", "1 s", "nan", "inf", "1e300"}) {
+        INFO(wrong);
+        CHECK_THROWS_AS(parse_duration(wrong, "--budget"), UsageError);
+    }
+}

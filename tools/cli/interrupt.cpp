@@ -1,8 +1,8 @@
-#include "interrupt.hpp"
+#include "cli/interrupt.hpp"
 
 #include <csignal>
 
-namespace opdock::plugin_tune {
+namespace opdock::cli {
 namespace {
 
 volatile std::sig_atomic_t came = 0;
@@ -35,4 +35,4 @@ int Interrupts::signal() const {
     return came;
 }
 
-} // namespace opdock::plugin_tune
+} // namespace opdock::cli

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace opdock::plugin_tune {
+namespace opdock::op_call {
 
 // Sizes of names; "..." is one of them.
 using Sizes = std::map<std::string, int64_t>;
@@ -25,4 +25,4 @@ std::vector<std::string> names_in(std::string_view dim);
 // Nothing for a name that has no size, a division by zero and what is no expression.
 std::optional<int64_t> evaluate(std::string_view dim, const Sizes &sizes);
 
-} // namespace opdock::plugin_tune
+} // namespace opdock::op_call

@@ -1,10 +1,10 @@
-#include "dims.hpp"
+#include "op-call/dims.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 
-namespace opdock::plugin_tune {
+namespace opdock::op_call {
 namespace {
 
 bool is_name_character(char c) {
@@ -141,4 +141,4 @@ std::optional<int64_t> evaluate(std::string_view dim, const Sizes &sizes) {
     return Evaluator(dim, sizes).whole();
 }
 
-} // namespace opdock::plugin_tune
+} // namespace opdock::op_call

@@ -1,7 +1,7 @@
 // Ctrl-C and SIGTERM, asked about instead of ending the program: what was measured is kept and shown.
 #pragma once
 
-namespace opdock::plugin_tune {
+namespace opdock::cli {
 
 // While there is one, the first signal is only remembered; a second one of the same kind ends the program.
 class Interrupts {
@@ -15,4 +15,4 @@ class Interrupts {
     int signal() const;
 };
 
-} // namespace opdock::plugin_tune
+} // namespace opdock::cli

@@ -1,8 +1,8 @@
-#include "dims.hpp"
+#include "op-call/dims.hpp"
 
 #include <doctest/doctest.h>
 
-using namespace opdock::plugin_tune;
+using namespace opdock::op_call;
 
 TEST_CASE("dims of a type are split at its commas") {
     CHECK(dims_of("T[..., 2*n]*") == std::vector<std::string>{"...", "2*n"});

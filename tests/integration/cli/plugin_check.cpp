@@ -1,0 +1,143 @@
+// plugin-check on plugins that are wrong in one way each, and on sound ones.
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tools.hpp"
+
+using nlohmann::json;
+using opdock::test::contains;
+using opdock::test::Finished;
+using opdock::test::fixture;
+using opdock::test::TemporaryDirectory;
+using opdock::test::Tool;
+
+namespace {
+
+struct PluginCheck : Tool {
+    PluginCheck() : Tool(PLUGIN_CHECK, {}) {}
+};
+
+// The checks that failed, and all that was printed.
+std::set<std::string> findings_of(const std::string &op, const std::string &file = fixture("planted")) {
+    const Finished finished = PluginCheck().run({file, "--op", op, "--impl", "vendor.planted", "--seed", "4",
+                                                 "--timeout", "5s", "--config-time", "1s", "--json"});
+    INFO(finished.out);
+    INFO(finished.err);
+    std::set<std::string> checks;
+    const json document = json::parse(finished.out);
+    REQUIRE(document.at("ops").size() == 1);
+    for (const json &finding : document.at("ops")[0].at("findings")) {
+        checks.insert(finding.at("check").get<std::string>());
+    }
+    CHECK(finished.code == (checks.empty() && document.at("files")[0].at("findings").empty() ? 0 : 1));
+    return checks;
+}
+
+void check_found(const std::vector<std::pair<std::string, std::string>> &expected) {
+    for (const auto &[op, check] : expected) {
+        CAPTURE(op);
+        const std::set<std::string> found = findings_of("planted." + op);
+        CAPTURE(found.size());
+        CHECK(found.contains(check));
+    }
+}
+
+} // namespace
+
+TEST_CASE("sound implementations have no findings") {
+    CHECK(findings_of("planted.sound").empty());
+    CHECK(findings_of("planted.sound_sum").empty());
+}
+
+TEST_CASE("wrong results are found") {
+    check_found({{"wrong_when_odd", "wrong"},
+                 {"int32_offsets", "wrong"},
+                 {"nan_when_large", "wrong"},
+                 {"wrong_in_place", "wrong"},
+                 {"ignores_attribute", "wrong"},
+                 {"narrow_sum", "wrong"}});
+}
+
+TEST_CASE("what is read, written or left alone where it must not be is found") {
+    check_found({{"write_past_end", "out-of-bounds"},
+                 {"write_before_begin", "out-of-bounds"},
+                 {"read_past_end", "out-of-bounds"},
+                 {"ignores_strides", "unwritten"},
+                 {"unwritten_tail", "unwritten"},
+                 {"does_nothing", "unwritten"},
+                 {"writes_input", "input-changed"}});
+}
+
+TEST_CASE("crashes, hangs and failures are found, and end nothing else") {
+    check_found({{"crashes", "crash"},
+                 {"crashes_when_empty", "crash"},
+                 {"needs_alignment", "crash"},
+                 {"hangs", "hang"},
+                 {"fails", "failed"}});
+}
+
+TEST_CASE("promises that are not kept are found") {
+    check_found({{"noisy", "not-deterministic"},
+                 {"racing_threads", "not-deterministic"},
+                 {"shared_buffer", "threads"},
+                 {"rejects_bf16", "declines-all"}});
+}
+
+TEST_CASE("a value of a knob that breaks an implementation is found") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "libplanted.so";
+    std::filesystem::copy_file(fixture("planted"), file);
+    directory.write("planted.tune.yaml", "schema: opdock.tune/1\n"
+                                         "ops: {planted.broken_knob: {product: {block: [1, 2, 3, 4]}}}\n");
+    CHECK(findings_of("planted.broken_knob", file.string()) == std::set<std::string>{"config"});
+}
+
+TEST_CASE("the command of a finding shows it again, alone") {
+    const std::vector<std::string> start = {fixture("planted"), "--op", "planted.ignores_attribute", "--impl",
+                                            "vendor.planted"};
+    std::vector<std::string> first = start;
+    first.insert(first.end(), {"--seed", "9", "--json"});
+    const json found = json::parse(PluginCheck().run(first).out).at("ops")[0].at("findings").at(0);
+    CHECK(contains(found.at("command").get<std::string>(), "--seed 9 --case "));
+    std::vector<std::string> again = first;
+    again.insert(again.end(), {"--case", std::to_string(found.at("case").get<int>())});
+    const json one = json::parse(PluginCheck().run(again).out).at("ops")[0];
+    CHECK(one.at("ran") == 1);
+    CHECK(one.at("findings").at(0).at("message") == found.at("message"));
+}
+
+TEST_CASE("reports are written for build servers and for people, and not over others") {
+    const TemporaryDirectory directory;
+    const std::string junit = (directory.path() / "report.xml").string();
+    const std::string html = (directory.path() / "report.html").string();
+    const std::vector<std::string> arguments = {
+        fixture("planted"), "--op", "planted.sound_sum", "--impl", "vendor.planted", "--junit", junit, "--html", html};
+    PluginCheck().run(arguments);
+    CHECK(std::filesystem::file_size(junit) > 100);
+    CHECK(std::filesystem::file_size(html) > 100);
+    const Finished second = PluginCheck().run(arguments);
+    CHECK(second.code == 1);
+    CHECK(contains(second.err, "there is such a file; --force overwrites it"));
+}
+
+TEST_CASE("what cannot be checked is said") {
+    const Finished absent = PluginCheck().run({"/nowhere/libacme.so"});
+    CHECK(absent.code == 1);
+    CHECK(contains(absent.err, "there is no such file or directory"));
+    const Finished misspelt = PluginCheck().run({fixture("planted"), "--op", "planted.sounds"});
+    CHECK(misspelt.code == 1);
+    CHECK(contains(misspelt.err, "did you mean 'planted.sound'"));
+    const Finished rejected = PluginCheck().run({fixture("no_note")});
+    CHECK(rejected.code == 1);
+    CHECK(contains(rejected.out, "rejected: OPDOCK-E"));
+    CHECK(PluginCheck().run({}).code == 2);
+    const Finished list = PluginCheck().run({fixture("good"), "--list"});
+    CHECK(list.code == 0);
+    CHECK(contains(list.out, "fixture.add vendor.acme\n"));
+}

@@ -1,0 +1,246 @@
+#include "cases.hpp"
+
+#include <algorithm>
+
+#include "attributes.hpp"
+#include "tensor_files.hpp"
+
+namespace opdock::plugin_check {
+namespace {
+
+using op_call::AttributeArgument;
+using op_call::AttributeParameter;
+using op_call::Parameter;
+using op_call::Signature;
+
+const char *text_of(Values values) {
+    switch (values) {
+    case Values::tiny:
+        return ", tiny values";
+    case Values::huge:
+        return ", huge values";
+    case Values::sparse:
+        return ", half of the values zero";
+    case Values::constant:
+        return ", all values alike";
+    case Values::infinite:
+        return ", some values infinite";
+    case Values::normal:
+        break;
+    }
+    return "";
+}
+
+const char *text_of(Layout layout) {
+    switch (layout) {
+    case Layout::misaligned:
+        return ", data aligned to its dtype only";
+    case Layout::padded:
+        return ", gaps between rows";
+    case Layout::transposed:
+        return ", transposed";
+    case Layout::scattered:
+        return ", every third element";
+    case Layout::distant:
+        return ", elements more than 2^31 apart";
+    case Layout::contiguous:
+        break;
+    }
+    return "";
+}
+
+const char *text_of(Exercise exercise) {
+    switch (exercise) {
+    case Exercise::in_place:
+        return ", in place";
+    case Exercise::threads:
+        return ", several threads at once";
+    case Exercise::configs:
+        return ", every config of the tune file";
+    case Exercise::call:
+        break;
+    }
+    return "";
+}
+
+Dtypes dtypes_of(const Signature &signature, const std::string &tuple) {
+    Dtypes dtypes;
+    size_t begin = 0;
+    for (const std::string &variable : signature.dtype_variables) {
+        const size_t end = std::min(tuple.find(',', begin), tuple.size());
+        dtypes[variable] = op_call::parse_dtype(std::string_view(tuple).substr(begin, end - begin));
+        begin = std::min(end + 1, tuple.size());
+    }
+    return dtypes;
+}
+
+// Signatures spell it "(output ~ input: T[...])".
+bool has_in_place(const Signature &signature) {
+    const size_t results = signature.text.find("->");
+    return results != std::string::npos && signature.text.find('~', results) != std::string::npos;
+}
+
+bool has_optionals(const Signature &signature) {
+    const auto is_optional = [](const Parameter &parameter) { return parameter.optional; };
+    return std::any_of(signature.inputs.begin(), signature.inputs.end(), is_optional) ||
+           std::any_of(signature.outputs.begin(), signature.outputs.end(), is_optional);
+}
+
+// The cases of one tuple of dtypes.
+class Listing {
+  public:
+    Listing(const Subject &subject, const Signature &signature, const std::string &tuple, uint64_t seed,
+            const Takes &takes)
+        : subject_(subject), signature_(signature), random_(derive(seed, tuple)) {
+        start_.tuple = tuple;
+        start_.dtypes = dtypes_of(signature, tuple);
+        start_.attributes = required_attributes(signature, start_.dtypes);
+        plain_ = plain_shapes(signature, random_, takes);
+        empty_ = empty_shapes(signature, random_, takes);
+    }
+
+    std::vector<Case> all() {
+        for (const Shapes &shapes : plain_) {
+            add(shapes, [](Case &) {});
+        }
+        for (const Shapes &shapes : empty_) {
+            add(shapes, [](Case &) {});
+        }
+        if (plain_.empty()) {
+            return cases_;
+        }
+        if (has_optionals(signature_)) {
+            add(at(0.3), [](Case &one) { one.with_optionals = false; });
+            add(at(0.7), [](Case &one) { one.with_optionals = false; });
+        }
+        for (const Values values : {Values::tiny, Values::huge, Values::sparse, Values::constant, Values::infinite}) {
+            add(at(0.5), [&](Case &one) { one.values = values; });
+        }
+        for (const AttributeParameter &attribute : signature_.attributes) {
+            add_other_value(attribute);
+        }
+        if (has_in_place(signature_)) {
+            add(at(0.3), [](Case &one) { one.exercise = Exercise::in_place; });
+            add(at(0.8), [](Case &one) { one.exercise = Exercise::in_place; });
+        }
+        if (subject_.alignment <= 1) {
+            add(at(0.4), [](Case &one) { one.layout = Layout::misaligned; });
+            add(at(0.8), [](Case &one) { one.layout = Layout::misaligned; });
+        }
+        if (!subject_.needs_contiguous) {
+            for (const Layout layout : {Layout::padded, Layout::transposed, Layout::scattered}) {
+                add(at(0.35), [&](Case &one) { one.layout = layout; });
+                add(at(0.6), [&](Case &one) { one.layout = layout; });
+            }
+            add(at(0.3), [](Case &one) { one.layout = Layout::distant; });
+        }
+        for (const double size : {0.3, 0.6, 0.9}) {
+            add(at(size), [](Case &one) { one.exercise = Exercise::threads; });
+        }
+        if (subject_.has_knobs) {
+            add(at(0.55), [](Case &one) { one.exercise = Exercise::configs; });
+            add(at(0.75), [](Case &one) { one.exercise = Exercise::configs; });
+        }
+        return cases_;
+    }
+
+  private:
+    template<class Change>
+    void add(const Shapes &shapes, Change change) {
+        Case one = start_;
+        one.shapes = shapes;
+        change(one);
+        one.attributes_text = plugin_check::text_of(one.attributes);
+        one.seed = random_.bits();
+        cases_.push_back(std::move(one));
+    }
+
+    void add_other_value(const AttributeParameter &attribute) {
+        const std::optional<AttributeArgument> other = other_value(attribute);
+        if (!other) {
+            return;
+        }
+        for (const double size : {0.25, 0.6}) {
+            add(at(size), [&](Case &one) {
+                std::erase_if(one.attributes, [&](const AttributeArgument &old) { return old.name == other->name; });
+                one.attributes.push_back(*other);
+            });
+        }
+    }
+
+    // From the smallest, 0, to the largest, 1; one of two or three.
+    const Shapes &at(double size) {
+        const double last = static_cast<double>(plain_.size() - 1);
+        const double place = size * last + random_.even(-1, 1);
+        return plain_[static_cast<size_t>(std::lround(std::clamp(place, 0.0, last)))];
+    }
+
+    const Subject &subject_;
+    const Signature &signature_;
+    Random random_;
+    Case start_;
+    std::vector<Shapes> plain_;
+    std::vector<Shapes> empty_;
+    std::vector<Case> cases_;
+};
+
+std::string dims_text(const std::vector<int64_t> &dims) {
+    std::string text = "[";
+    for (size_t i = 0; i < dims.size(); ++i) {
+        text += (i == 0 ? "" : ",") + std::to_string(dims[i]);
+    }
+    return text + "]";
+}
+
+} // namespace
+
+std::vector<Case> cases_for(const Subject &subject, const Signature &signature, uint64_t seed, const Takes &takes) {
+    std::vector<Case> cases;
+    for (const std::string &tuple : subject.tuples) {
+        for (Case &one : Listing(subject, signature, tuple, derive(seed, subject.op), takes).all()) {
+            one.index = cases.size();
+            cases.push_back(std::move(one));
+        }
+    }
+    return cases;
+}
+
+std::string label_of(const Case &one, const Signature &signature) {
+    std::string text;
+    for (const Parameter &input : signature.inputs) {
+        if (input.optional && !one.with_optionals) {
+            continue;
+        }
+        const size_t count = input.list ? one.shapes.size() : 1;
+        for (size_t i = 0; i < count; ++i) {
+            text += (text.empty() ? "" : ", ") + input.name + " " +
+                    std::string(files::dtype_name(dtype_in(input.type, one.dtypes))) +
+                    dims_text(dims_in(input.type, one.shapes[i]));
+        }
+    }
+    if (!one.with_optionals) {
+        text += ", without optional tensors";
+    }
+    return text + one.attributes_text + text_of(one.values) + text_of(one.layout) + text_of(one.exercise);
+}
+
+uint32_t dtype_in(std::string_view type, const Dtypes &dtypes) {
+    const std::string element = op_call::element_of(type);
+    const auto variable = dtypes.find(element);
+    return variable != dtypes.end() ? variable->second : op_call::parse_dtype(element);
+}
+
+std::string variable_of(const Signature &signature, const AttributeParameter &attribute) {
+    for (const std::string &variable : signature.dtype_variables) {
+        const std::string spelling = attribute.name + ": " + variable;
+        const size_t at = signature.text.find(spelling);
+        const size_t after = at + spelling.size();
+        if (at != std::string::npos && (after == signature.text.size() || signature.text[after] == ')' ||
+                                        signature.text[after] == ',' || signature.text[after] == ' ')) {
+            return variable;
+        }
+    }
+    return "";
+}
+
+} // namespace opdock::plugin_check

@@ -1,0 +1,80 @@
+// What an implementation is tried with.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "op-call/arguments.hpp"
+#include "shapes.hpp"
+
+namespace opdock::plugin_check {
+
+enum class Values {
+    normal,
+    tiny,     // products of two are below the smallest normal f32
+    huge,     // exponentials of them overflow, sums of squares in f32 do not
+    sparse,   // half of them zeros, of both signs
+    constant, // all alike: rows without variance
+    infinite, // some are infinite, where that has a meaning
+};
+
+enum class Layout {
+    contiguous,
+    misaligned, // contiguous, and the first element at an odd multiple of its size
+    padded,     // a gap after each row
+    transposed, // the last two dims the other way round
+    scattered,  // every third element, along all dims
+    distant,    // elements more than 2^31 elements apart
+};
+
+enum class Exercise {
+    call,     // once from end to end
+    in_place, // outputs that may be an input are it
+    threads,  // several at once
+    configs,  // with each config of the tune file
+};
+
+// A value for each dtype variable.
+using Dtypes = std::map<std::string, uint32_t>;
+
+struct Case {
+    size_t index = 0; // among those of one implementation of one op
+    Dtypes dtypes = {};
+    std::string tuple = {}; // the same as text, "bf16,f32"
+    Shapes shapes = {};
+    std::vector<op_call::AttributeArgument> attributes = {}; // those that are not at their default
+    std::string attributes_text = {};                        // " eps=0.01"
+    Values values = Values::normal;
+    Layout layout = Layout::contiguous;
+    Exercise exercise = Exercise::call;
+    bool with_optionals = true;
+    uint64_t seed = 0;
+};
+
+// What is known of an implementation from outside.
+struct Subject {
+    std::string op;
+    std::string impl_id;
+    std::string device; // "cpu:0"
+    std::vector<std::string> tuples;
+    bool deterministic = false;
+    bool needs_contiguous = false;
+    uint32_t alignment = 0; // bytes; 0: the size of the dtype
+    bool has_knobs = false;
+};
+
+// The cases follow from the seed and the signature. `takes`: whether the op takes f32 inputs of these shapes.
+std::vector<Case> cases_for(const Subject &subject, const op_call::Signature &signature, uint64_t seed,
+                            const Takes &takes);
+
+// "bf16: input [3,17], weight [17], eps=0.01, huge values, padded"
+std::string label_of(const Case &one, const op_call::Signature &signature);
+
+// The dtype of a parameter whose type is "T[..., n]" or "f32[1]".
+uint32_t dtype_in(std::string_view type, const Dtypes &dtypes);
+
+// "T" where the attribute gives that variable its value (`dtype: T`); "" for others.
+std::string variable_of(const op_call::Signature &signature, const op_call::AttributeParameter &attribute);
+
+} // namespace opdock::plugin_check

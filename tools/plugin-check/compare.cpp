@@ -1,0 +1,237 @@
+#include "compare.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "op-call/element.hpp"
+#include "opdock/plugin.h"
+
+namespace opdock::plugin_check {
+namespace {
+
+struct Format {
+    int digits; // of the significand, the first one included
+    int smallest_exponent;
+    double largest;
+};
+
+Format format_of(uint32_t dtype) {
+    switch (dtype) {
+    case OPDOCK_F16:
+        return {11, -14, 65504};
+    case OPDOCK_BF16:
+        return {8, -126, 3.3895313892515355e38};
+    case OPDOCK_E4M3:
+        return {4, -6, 448};
+    case OPDOCK_E5M2:
+        return {3, -14, 57344};
+    default:
+        return {24, -126, std::numeric_limits<float>::max()};
+    }
+}
+
+double rounded(uint32_t dtype, double value) {
+    std::byte element[8] = {};
+    op_call::store_element(dtype, element, 0, value);
+    return op_call::load_element(dtype, element, 0);
+}
+
+// Whether one of two numbers that differ in kind (finite, infinite, NaN) is as good as the other: near the largest
+// finite number either is.
+bool both_at_limit(double found, double expected, double largest, double tolerance) {
+    return !std::isnan(found) && std::signbit(found) == std::signbit(expected) &&
+           std::fabs(found) >= largest * (1 - 4 * tolerance) && std::fabs(expected) >= largest * (1 - 4 * tolerance);
+}
+
+std::string number(double value) {
+    std::ostringstream text;
+    text.precision(7);
+    text << value;
+    return text.str();
+}
+
+struct Sums {
+    double off = 0; // of squares, as the next two
+    double expected = 0;
+    double noise = 0;
+    size_t count = 0;
+};
+
+class Comparison {
+  public:
+    Comparison(const Output &found, const std::vector<double> &expected, double tolerance)
+        : found_(found), expected_(expected), tolerance_(tolerance), format_(format_of(found.dtype)) {}
+
+    Agreement run(const Noise &noise) {
+        if (is_integer(found_.dtype)) {
+            return equal();
+        }
+        std::string problem = differs_in_kind();
+        if (problem.empty()) {
+            sum();
+            problem = beyond();
+            if (!problem.empty()) {
+                noise_ = noise();
+                sum();
+                problem = beyond();
+            }
+        }
+        const double norm = std::sqrt(sums_.expected);
+        Agreement agreement;
+        // Of results next to zero, and of those that the reference does not know better, it says nothing.
+        const bool says_nothing =
+            problem.empty() && (!noise_.empty() || norm * tolerance_ < 16 * floor() * std::sqrt(count_of_finite()));
+        agreement.error = sums_.off == 0 || says_nothing ? 0 : std::sqrt(sums_.off) / std::max(norm, 1e-300);
+        agreement.worst_ulp = worst_ulp_;
+        agreement.problem = std::move(problem);
+        return agreement;
+    }
+
+  private:
+    double found(size_t i) const { return op_call::load_element(found_.dtype, found_.elements.data(), i); }
+
+    std::string at(size_t i) const {
+        return place_text(i, found_.shape) + " is " + number(found(i)) + ", expected " +
+               number(rounded(found_.dtype, expected_[i]));
+    }
+
+    double count_of_finite() const { return static_cast<double>(std::max<size_t>(sums_.count, 1)); }
+
+    // What may be lost next to zero: the smallest number of f16, which hardware keeps; the smallest normal one of f32
+    // and bf16, below which many compilers' options let it flush to zero.
+    double floor() const {
+        const bool may_flush = found_.dtype == OPDOCK_F32 || found_.dtype == OPDOCK_BF16;
+        return std::ldexp(1.0, format_.smallest_exponent - (may_flush ? 0 : format_.digits - 1));
+    }
+
+    Agreement equal() const {
+        Agreement agreement;
+        size_t different = 0;
+        size_t first = 0;
+        for (size_t i = 0; i < expected_.size(); ++i) {
+            if (found(i) != expected_[i] && different++ == 0) {
+                first = i;
+            }
+        }
+        if (different != 0) {
+            agreement.error = 1;
+            agreement.problem = std::to_string(different) + " of " + std::to_string(expected_.size()) +
+                                " elements differ: " + at(first);
+        }
+        return agreement;
+    }
+
+    std::string differs_in_kind() const {
+        for (size_t i = 0; i < expected_.size(); ++i) {
+            const double expected = rounded(found_.dtype, expected_[i]);
+            const double value = found(i);
+            if (std::isnan(expected_[i]) || (std::isfinite(expected) && std::isfinite(value)) || expected == value ||
+                both_at_limit(value, expected_[i], format_.largest, tolerance_)) {
+                continue;
+            }
+            return at(i);
+        }
+        return "";
+    }
+
+    void sum() {
+        sums_ = {};
+        for (size_t i = 0; i < expected_.size(); ++i) {
+            const double value = found(i);
+            if (!std::isfinite(expected_[i]) || !std::isfinite(value)) {
+                continue;
+            }
+            const double off = value - expected_[i];
+            sums_.off += off * off;
+            sums_.expected += expected_[i] * expected_[i];
+            sums_.noise += noise_.empty() ? 0 : noise_[i] * noise_[i];
+            ++sums_.count;
+        }
+    }
+
+    // After sum(). The element that is furthest off may be the only one.
+    std::string beyond() {
+        const double norm = std::sqrt(sums_.expected);
+        const double mean = norm / std::sqrt(count_of_finite());
+        size_t worst = 0;
+        double excess = 0;
+        double furthest = -1;
+        for (size_t i = 0; i < expected_.size(); ++i) {
+            const double value = found(i);
+            if (!std::isfinite(expected_[i]) || !std::isfinite(value)) {
+                continue;
+            }
+            const double off = std::fabs(value - expected_[i]);
+            if (off > furthest) {
+                furthest = off;
+                worst_ulp_ = off / unit_in_last_place(found_.dtype, expected_[i]);
+            }
+            const double allowed = 16 * tolerance_ * std::max(std::fabs(expected_[i]), mean) + floor() +
+                                   (noise_.empty() ? 0 : 8 * noise_[i]);
+            if (off / allowed > excess) {
+                excess = off / allowed;
+                worst = i;
+            }
+        }
+        const double off = std::sqrt(sums_.off);
+        const double allowed =
+            tolerance_ * norm + 4 * std::sqrt(sums_.noise) + floor() * std::sqrt(static_cast<double>(sums_.count));
+        if (off > allowed) {
+            return "relative error " + number(off / std::max(norm, 1e-300)) + ", at most " + number(tolerance_) +
+                   " is allowed; the worst: " + at(worst);
+        }
+        return excess > 1 ? "one element is far off: " + at(worst) : "";
+    }
+
+    const Output &found_;
+    const std::vector<double> &expected_;
+    double tolerance_;
+    Format format_;
+    std::vector<double> noise_;
+    Sums sums_;
+    double worst_ulp_ = 0;
+};
+
+} // namespace
+
+Agreement compare(const Output &found, const std::vector<double> &expected, double tolerance, const Noise &noise) {
+    return Comparison(found, expected, tolerance).run(noise);
+}
+
+double tolerance_for(uint32_t dtype, size_t terms) {
+    switch (dtype) {
+    case OPDOCK_F16:
+        return 2e-3;
+    case OPDOCK_BF16:
+        return 1.6e-2;
+    case OPDOCK_E4M3: // one step of a few elements, where the factors differ in their last digit
+    case OPDOCK_E5M2:
+        return 1e-2;
+    default:
+        return terms > (1u << 16) ? 1e-4 : 1e-5;
+    }
+}
+
+std::string place_text(size_t index, const std::vector<int64_t> &shape) {
+    std::string text;
+    for (size_t d = shape.size(); d-- > 0;) {
+        const auto size = static_cast<size_t>(std::max<int64_t>(shape[d], 1));
+        text = std::to_string(index % size) + (text.empty() ? "" : ", ") + text;
+        index /= size;
+    }
+    return "[" + text + "]";
+}
+
+double unit_in_last_place(uint32_t dtype, double value) {
+    const Format format = format_of(dtype);
+    const int exponent = value == 0 ? format.smallest_exponent : std::ilogb(value);
+    return std::ldexp(1.0, std::max(exponent, format.smallest_exponent) - format.digits + 1);
+}
+
+bool is_integer(uint32_t dtype) {
+    return dtype == OPDOCK_I64 || dtype == OPDOCK_I32 || dtype == OPDOCK_U8 || dtype == OPDOCK_BOOL;
+}
+
+} // namespace opdock::plugin_check

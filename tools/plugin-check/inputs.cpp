@@ -1,0 +1,271 @@
+#include "inputs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "op-call/element.hpp"
+
+namespace opdock::plugin_check {
+namespace {
+
+using op_call::HostTensor;
+using op_call::Parameter;
+using op_call::Signature;
+using op_call::Tensors;
+
+bool begins_with(const std::string &text, std::string_view beginning) {
+    return std::string_view(text).starts_with(beginning);
+}
+
+bool is_float(uint32_t dtype) {
+    return dtype == OPDOCK_F32 || dtype == OPDOCK_F16 || dtype == OPDOCK_BF16 || dtype == OPDOCK_E4M3 ||
+           dtype == OPDOCK_E5M2;
+}
+
+// --- what the inputs of the standard ops mean ------------------------------------------------------------------------
+
+enum class Meaning {
+    number,     // of the case's kind of values
+    class_of,   // an index into the last dim of the op's logits, or ignore_index
+    choice,     // 0 or 1
+    positive,   // a factor, a variance
+    step,       // a whole number from 1
+    never,      // 0: what a set flag would do is nothing
+    random_key, // any number from 0
+    angle,
+    index, // of any other input
+};
+
+struct Rule {
+    const char *op; // how the op's name begins
+    const char *input;
+    Meaning meaning;
+};
+
+const std::vector<Rule> rules = {
+    {"cross_entropy_", "target", Meaning::class_of},
+    {"fused_cross_entropy", "target", Meaning::class_of},
+    {"scaled_masked_softmax_", "mask", Meaning::choice},
+    {"dropout_bwd", "mask", Meaning::choice},
+    {"dropout_fwd", "rng_state", Meaning::random_key},
+    {"fused_rope_", "freqs", Meaning::angle},
+    {"quantize", "scale", Meaning::positive},
+    {"quantize", "amax", Meaning::positive},
+    {"dequantize", "scale_inv", Meaning::positive},
+    {"multi_tensor_", "lr", Meaning::positive},
+    {"multi_tensor_", "step", Meaning::step},
+    {"multi_tensor_", "noop", Meaning::never},
+    {"multi_tensor_", "found_inf", Meaning::never},
+    {"multi_tensor_", "scale", Meaning::positive},
+    {"multi_tensor_", "exp_avg_sq", Meaning::positive},
+};
+
+Meaning meaning_of(const Signature &signature, const Parameter &input, uint32_t dtype) {
+    for (const Rule &rule : rules) {
+        if (begins_with(signature.op, rule.op) && input.name == rule.input) {
+            return rule.meaning;
+        }
+    }
+    if (is_float(dtype)) {
+        return Meaning::number;
+    }
+    return dtype == OPDOCK_BOOL ? Meaning::choice : Meaning::index;
+}
+
+struct Saved {
+    const char *op;
+    const char *input;
+    Forward forward;
+};
+
+const std::vector<Saved> saved_values = {
+    {"rmsnorm_bwd", "rsigma", {"rmsnorm_fwd", "rsigma"}},
+    {"rmsnorm_bwd_add", "rsigma", {"rmsnorm_fwd", "rsigma"}},
+    {"layernorm_bwd", "mu", {"layernorm_fwd", "mu"}},
+    {"layernorm_bwd", "rsigma", {"layernorm_fwd", "rsigma"}},
+    {"cross_entropy_bwd", "lse", {"cross_entropy_fwd", "lse"}},
+    {"scaled_softmax_backward", "output", {"scaled_softmax_forward", "output"}},
+    {"scaled_masked_softmax_backward", "output", {"scaled_masked_softmax_forward", "output"}},
+    {"scaled_upper_triang_masked_softmax_backward", "output", {"scaled_upper_triang_masked_softmax_forward", "output"}},
+    {"scaled_aligned_causal_masked_softmax_backward",
+     "output",
+     {"scaled_aligned_causal_masked_softmax_forward", "output"}},
+};
+
+const Saved *saved_value(const Signature &signature, const Parameter &input) {
+    const auto found = std::find_if(saved_values.begin(), saved_values.end(), [&](const Saved &one) {
+        return signature.op == one.op && input.name == one.input;
+    });
+    return found == saved_values.end() ? nullptr : &*found;
+}
+
+// Ops in which an infinity has a meaning: it stays itself, or hides an element.
+bool takes_infinities(const Signature &signature, const Parameter &input) {
+    static const std::vector<std::string> elementwise = {"relu", "silu", "gelu", "add"};
+    const bool is_logits = input.name == "logits" || (input.name == "input" && begins_with(signature.op, "scaled_"));
+    return (is_logits && signature.op.find("back") == std::string::npos &&
+            signature.op.find("bwd") == std::string::npos) ||
+           (std::find(elementwise.begin(), elementwise.end(), signature.op) != elementwise.end() && input.name != "b");
+}
+
+// --- numbers
+// ----------------------------------------------------------------------------------------------------------
+
+double draw_number(Values values, Random &random, uint32_t dtype, bool only_below) {
+    const double normal = random.normal();
+    switch (values) {
+    case Values::tiny:
+        return normal * (dtype == OPDOCK_F16 ? 1e-4 : 1e-20);
+    case Values::huge:
+        return normal * (dtype == OPDOCK_E4M3 ? 100 : 1e4);
+    case Values::sparse:
+        return random.chance(0.5) ? std::copysign(0.0, normal) : normal;
+    case Values::constant:
+        return 0.75;
+    case Values::infinite:
+        if (random.chance(0.1)) {
+            const double infinity = std::numeric_limits<double>::infinity();
+            return only_below ? -infinity : std::copysign(infinity, normal);
+        }
+        return normal;
+    case Values::normal:
+        break;
+    }
+    return normal;
+}
+
+int64_t ignored_class(const Case &one) {
+    for (const op_call::AttributeArgument &attribute : one.attributes) {
+        if (attribute.name == "ignore_index") {
+            return std::get<int64_t>(attribute.value);
+        }
+    }
+    return -100;
+}
+
+// How many classes there are: the last dim of the input that has the most dims.
+int64_t last_dim(const Case &one, const Signature &signature, const Parameter &except) {
+    std::vector<int64_t> most;
+    for (const Parameter &input : signature.inputs) {
+        const std::vector<int64_t> dims = dims_in(input.type, one.shapes.front());
+        if (input.name != except.name && dims.size() > most.size()) {
+            most = dims;
+        }
+    }
+    return most.empty() ? 1 : most.back();
+}
+
+int64_t smallest_dim(const Case &one, const Signature &signature, const Parameter &except) {
+    int64_t smallest = std::numeric_limits<int64_t>::max();
+    for (const Parameter &input : signature.inputs) {
+        if (input.name != except.name) {
+            for (const int64_t dim : dims_in(input.type, one.shapes.front())) {
+                smallest = std::min(smallest, dim);
+            }
+        }
+    }
+    return smallest == std::numeric_limits<int64_t>::max() ? 1 : smallest;
+}
+
+class Drawing {
+  public:
+    Drawing(const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype)
+        : one_(one), dtype_(dtype), meaning_(meaning_of(signature, input, dtype)),
+          random_(derive(one.seed, input.name)),
+          bound_(meaning_ == Meaning::class_of ? last_dim(one, signature, input) : smallest_dim(one, signature, input)),
+          ignored_(ignored_class(one)) {
+        const bool is_hidden = one.values == Values::infinite && !takes_infinities(signature, input);
+        values_ = is_hidden ? Values::normal : one.values;
+        only_below_ = input.name == "logits" || begins_with(signature.op, "scaled_");
+    }
+
+    double next() {
+        switch (meaning_) {
+        case Meaning::number:
+            return draw_number(values_, random_, dtype_, only_below_);
+        case Meaning::class_of:
+            return static_cast<double>(bound_ == 0 || random_.chance(0.15)
+                                           ? ignored_
+                                           : static_cast<int64_t>(random_.below(static_cast<size_t>(bound_))));
+        case Meaning::choice:
+            return random_.chance(0.3) ? 1 : 0;
+        case Meaning::positive:
+            return random_.even(0.05, 1.5);
+        case Meaning::step:
+            return static_cast<double>(1 + random_.below(50));
+        case Meaning::never:
+            return 0;
+        case Meaning::random_key:
+            return static_cast<double>(random_.bits() >> 12);
+        case Meaning::angle:
+            return random_.even(-30, 30);
+        case Meaning::index:
+            break;
+        }
+        return bound_ > 0 ? static_cast<double>(random_.below(static_cast<size_t>(bound_))) : 0;
+    }
+
+  private:
+    const Case &one_;
+    uint32_t dtype_;
+    Meaning meaning_;
+    Random random_;
+    int64_t bound_;
+    int64_t ignored_;
+    Values values_ = Values::normal;
+    bool only_below_ = false;
+};
+
+} // namespace
+
+bool takes_any_number(const Signature &signature, const Parameter &input) {
+    return meaning_of(signature, input, OPDOCK_F32) == Meaning::number && saved_value(signature, input) == nullptr;
+}
+
+HostTensor draw_input(const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype,
+                      const std::vector<int64_t> &dims) {
+    HostTensor tensor(dtype, dims);
+    Drawing drawing(one, signature, input, dtype);
+    for (size_t i = 0; i < tensor.elements; ++i) {
+        op_call::store_element(dtype, tensor.memory.get(), i, drawing.next());
+    }
+    return tensor;
+}
+
+std::vector<Tensors> draw_inputs(const Case &one, const Signature &signature, const RunForward &run_forward) {
+    std::vector<Tensors> inputs(signature.inputs.size());
+    std::map<std::string, HostTensor *> known;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const Parameter &input = signature.inputs[i];
+        if (input.optional && !one.with_optionals) {
+            continue;
+        }
+        const size_t count = input.list ? one.shapes.size() : 1;
+        inputs[i].reserve(count);
+        for (size_t j = 0; j < count; ++j) {
+            Case of_element = one;
+            of_element.seed += j;
+            inputs[i].push_back(draw_input(of_element, signature, input, dtype_in(input.type, one.dtypes),
+                                           dims_in(input.type, one.shapes[j])));
+        }
+        if (!input.list && saved_value(signature, input) == nullptr) {
+            known[input.name] = &inputs[i].front();
+        }
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const Saved *saved = saved_value(signature, signature.inputs[i]);
+        if (saved == nullptr || inputs[i].empty()) {
+            continue;
+        }
+        const std::optional<HostTensor> values = run_forward(saved->forward, one, known);
+        HostTensor &input = inputs[i].front();
+        for (size_t k = 0; values && k < input.elements && k < values->elements; ++k) {
+            op_call::store_element(input.dtype, input.memory.get(), k,
+                                   op_call::load_element(values->dtype, values->memory.get(), k));
+        }
+    }
+    return inputs;
+}
+
+} // namespace opdock::plugin_check

@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <random>
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "binary.hpp"
+#include "cli/exit.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/open_host.hpp"
+#include "cli/page.hpp"
+#include "cli/print_document.hpp"
+#include "cli/printable.hpp"
+#include "cli/written_file.hpp"
+#include "op-call/requested.hpp"
+#include "report.hpp"
+#include "request.hpp"
+#include "subjects.hpp"
+#include "supervise.hpp"
+#include "worker.hpp"
+
+namespace opdock::plugin_check {
+namespace {
+
+using nlohmann::json;
+
+// One line that is written over, on a terminal only.
+class Bar {
+  public:
+    Bar() : shows_(isatty(STDERR_FILENO) == 1) {}
+    ~Bar() { clear(); }
+    Bar(const Bar &) = delete;
+    Bar &operator=(const Bar &) = delete;
+
+    void show(const std::string &text) {
+        if (shows_) {
+            std::cerr << "\r\x1b[K" << cli::printable(text).substr(0, 78) << std::flush;
+        }
+    }
+    void clear() {
+        if (shows_) {
+            std::cerr << "\r\x1b[K" << std::flush;
+        }
+    }
+
+  private:
+    bool shows_;
+};
+
+std::string quoted(const std::string &word) {
+    const bool is_plain =
+        word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:-+") ==
+        std::string::npos;
+    if (is_plain && !word.empty()) {
+        return word;
+    }
+    std::string text = "'";
+    for (const char c : word) {
+        text += c == '\'' ? "'\\''" : std::string(1, c);
+    }
+    return text + "'";
+}
+
+// What shows a finding again.
+std::string command_for(const Request &request, const Subject &subject, uint64_t seed, const json &finding) {
+    std::string command = "plugin-check";
+    for (const std::string &file : request.files) {
+        command += " " + quoted(file);
+    }
+    for (const std::string &module : request.modules) {
+        command += " --modules " + quoted(module);
+    }
+    command += " --op " + quoted(subject.op) + " --impl " + quoted(subject.impl_id);
+    if (!request.device.empty()) {
+        command += " --device " + quoted(request.device);
+    }
+    command += " --seed " + std::to_string(seed);
+    if (finding.at("case").is_number()) {
+        command += " --case " + std::to_string(finding.at("case").get<uint64_t>());
+    }
+    return command;
+}
+
+Host open(const Request &request) {
+    std::vector<std::string> modules = request.files;
+    modules.insert(modules.end(), request.modules.begin(), request.modules.end());
+    return cli::open_host(modules, false);
+}
+
+uint64_t seed_of(const Request &request) {
+    return request.seed ? *request.seed : std::random_device()() % 1'000'000;
+}
+
+json check_ops(const Request &request, const std::vector<Subject> &subjects, uint64_t seed,
+               const cli::Interrupts &interrupts) {
+    const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+    Limits limits;
+    limits.case_seconds = request.timeout;
+    json ops = json::array();
+    Bar bar;
+    for (size_t i = 0; i < subjects.size() && interrupts.signal() == 0; ++i) {
+        Job job;
+        job.subject = subjects[i];
+        job.modules = request.files;
+        job.modules.insert(job.modules.end(), request.modules.begin(), request.modules.end());
+        job.seed = seed;
+        job.only = request.only_case ? static_cast<int64_t>(*request.only_case) : -1;
+        job.settings = {request.threads, request.config_seconds};
+        json one = check_implementation(program, job, limits, [&](size_t done, size_t total) {
+            bar.show(std::to_string(i + 1) + " of " + std::to_string(subjects.size()) + "  " + subjects[i].op + "  " +
+                     std::to_string(done) + "/" + std::to_string(total));
+            return interrupts.signal() == 0;
+        });
+        for (json &finding : one.at("findings")) {
+            finding["command"] = command_for(request, subjects[i], seed, finding);
+        }
+        ops.push_back(std::move(one));
+    }
+    return ops;
+}
+
+int check(const Request &request) {
+    cli::check_output(request.junit, request.force);
+    cli::check_output(request.html, request.force);
+    const auto begin = std::chrono::steady_clock::now();
+    json files = json::array();
+    bool is_sound = true;
+    for (const std::string &file : request.files) {
+        cli::look_at_module(file);
+        files.push_back(check_binary(file, request.newest_glibc));
+        is_sound = is_sound && files.back().at("status") == "ok";
+    }
+    const uint64_t seed = seed_of(request);
+    const cli::Interrupts interrupts;
+    json ops = json::array();
+    if (is_sound) {
+        const std::vector<Subject> subjects = [&] {
+            const Host host = open(request);
+            op_call::check_modules(host, request.files);
+            return subjects_of(host, request);
+        }();
+        for (json &file : files) { // now that a host has scanned it, its tune file can be judged by name
+            file = check_binary(file.at("path").get<std::string>(), request.newest_glibc);
+        }
+        if (subjects.empty()) {
+            throw cli::Failure("there is nothing to check: no implementation is left" +
+                               (request.device.empty() ? std::string() : " on " + request.device));
+        }
+        ops = check_ops(request, subjects, seed, interrupts);
+    }
+    const json document = {{"schema", "opdock.plugin-check/1"},
+                           {"version", OPDOCK_TOOL_VERSION},
+                           {"seed", seed},
+                           {"complete", interrupts.signal() == 0},
+                           {"seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()},
+                           {"files", files},
+                           {"ops", ops}};
+    if (request.json) {
+        cli::print_document(document);
+    } else {
+        std::cout << render_text(document, cli::page_of_stdout());
+    }
+    if (!request.junit.empty()) {
+        cli::write_output(request.junit, request.force, render_junit(document));
+    }
+    if (!request.html.empty()) {
+        cli::write_output(request.html, request.force, render_html(document));
+    }
+    if (interrupts.signal() != 0) {
+        return 128 + interrupts.signal();
+    }
+    return count_findings(document) == 0 ? cli::exit_fine : cli::exit_absent;
+}
+
+// "rmsnorm_fwd vendor.acme" for each.
+int list(const Request &request) {
+    const Host host = open(request);
+    op_call::check_modules(host, request.files);
+    for (const Subject &subject : subjects_of(host, request)) {
+        std::cout << subject.op << ' ' << subject.impl_id << '\n';
+    }
+    return cli::exit_fine;
+}
+
+int execute(const Request &request) {
+    switch (request.action) {
+    case Request::Action::check:
+        return check(request);
+    case Request::Action::list:
+        return list(request);
+    case Request::Action::worker:
+        return run_worker(request.job);
+    case Request::Action::version:
+        std::cout << "plugin-check (opdock) " OPDOCK_TOOL_VERSION ", ABI " << OPDOCK_ABI_MAJOR << '.'
+                  << OPDOCK_ABI_MINOR << '\n';
+        return cli::exit_fine;
+    case Request::Action::help:
+        break;
+    }
+    std::cout << help_text();
+    return cli::exit_fine;
+}
+
+// Who asked for JSON gets JSON, whatever happens; the sentence goes to stderr as always.
+int run_or_report(const std::vector<std::string> &arguments) {
+    try {
+        return execute(parse_request(arguments));
+    } catch (const std::exception &error) {
+        if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
+            cli::print_document({{"schema", "opdock.plugin-check.error/1"}, {"error", {{"message", error.what()}}}});
+        }
+        throw;
+    }
+}
+
+} // namespace
+} // namespace opdock::plugin_check
+
+int main(int argc, char **argv) {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    return opdock::cli::run_tool("plugin-check", [&] { return opdock::plugin_check::run_or_report(arguments); });
+}

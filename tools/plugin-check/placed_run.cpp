@@ -1,0 +1,187 @@
+#include "placed_run.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace opdock::plugin_check {
+namespace {
+
+using op_call::Operands;
+using op_call::Parameter;
+using op_call::Signature;
+using op_call::Tensors;
+
+constexpr std::byte gap{0x5a}; // between elements of inputs, and in workspaces
+
+// The input that an output may be: "output ~ input: T[...]" in the signature's text.
+std::string partner_of(const Signature &signature, const std::string &output) {
+    const size_t results = std::min(signature.text.find("->"), signature.text.size());
+    const size_t at = signature.text.find(output + " ~ ", results);
+    if (at == std::string::npos) {
+        return "";
+    }
+    const size_t begin = at + output.size() + 3;
+    return signature.text.substr(begin, signature.text.find(':', begin) - begin);
+}
+
+DLDevice device_for(const Parameter &parameter, const Where &where) {
+    return parameter.host ? cpu : where.device;
+}
+
+} // namespace
+
+PlacedRun::PlacedRun(const Where &where, const Op &op, const Signature &signature, const Case &one,
+                     const std::vector<Tensors> &inputs, size_t alignment, bool at_end)
+    : signature_(signature), values_(inputs), where_(where), is_written_(inputs.size()) {
+    Operands host_inputs = op_call::operands_of(inputs);
+    op_call::put_on(host_inputs, signature.inputs, where.device);
+    const Operands host_outputs =
+        op_call::infer_outputs(op, signature, host_inputs, one.attributes, [&](size_t) { return one.with_optionals; });
+    place(where, signature.inputs, host_inputs, one, alignment, at_end, inputs_);
+    place(where, signature.outputs, host_outputs, one, alignment, at_end, outputs_);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        is_written_[i] = signature.inputs[i].mut;
+    }
+    if (one.exercise == Exercise::in_place) {
+        share_in_place(signature);
+    }
+    const auto operands_in = [](const auto &placed) {
+        Operands operands;
+        for (const auto &list : placed) {
+            auto &of_parameter = operands.emplace_back();
+            for (const auto &tensor : list) {
+                of_parameter.push_back(tensor->operand());
+            }
+        }
+        return operands;
+    };
+    in_ = operands_in(inputs_);
+    out_ = operands_in(outputs_);
+    call_ = std::make_unique<op_call::Call>(signature, in_, out_, one.attributes);
+}
+
+void PlacedRun::place(const Where &where, const std::vector<Parameter> &parameters, const Operands &operands,
+                      const Case &one, size_t alignment, bool at_end,
+                      std::vector<std::vector<std::shared_ptr<PlacedTensor>>> &to) {
+    const bool is_input = &parameters == &signature_.inputs;
+    for (size_t i = 0; i < operands.size(); ++i) {
+        auto &list = to.emplace_back();
+        for (const op_call::Operand &operand : operands[i]) {
+            list.push_back(
+                std::make_shared<PlacedTensor>(Where{where.runtime, device_for(parameters[i], where)},
+                                               (is_input ? "input '" : "output '") + parameters[i].name + "'",
+                                               operand.dtype, operand.shape, Placing{at_end, one.layout, alignment}));
+        }
+    }
+}
+
+void PlacedRun::share_in_place(const Signature &signature) {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+        const std::string partner = partner_of(signature, signature.outputs[i].name);
+        for (size_t j = 0; j < inputs_.size(); ++j) {
+            if (signature.inputs[j].name == partner && !inputs_[j].empty() && !outputs_[i].empty()) {
+                outputs_[i] = inputs_[j];
+                is_written_[j] = true;
+            }
+        }
+    }
+}
+
+opdock_status PlacedRun::prepare(const Op &op, const Policy &policy, std::string &message) {
+    opdock_prepared *prepared = nullptr;
+    const opdock_status status = opdock_prepare(op.c(), &call_->args().c(), policy.c(), &prepared);
+    if (status != OPDOCK_OK) {
+        message = opdock_last_error();
+        return status;
+    }
+    prepared_.emplace(prepared);
+    if (prepared_->workspace_size() != 0) {
+        workspace_ = std::make_unique<PlacedTensor>(where_, "its workspace", OPDOCK_U8,
+                                                    std::vector{static_cast<int64_t>(prepared_->workspace_size())},
+                                                    Placing{true, Layout::contiguous, 256});
+    }
+    return OPDOCK_OK;
+}
+
+void PlacedRun::reset(std::byte poison) {
+    poison_ = poison;
+    for (const auto &list : outputs_) {
+        for (const auto &tensor : list) {
+            tensor->fill(poison);
+        }
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        for (size_t j = 0; j < inputs_[i].size(); ++j) {
+            inputs_[i][j]->put(values_[i][j].memory.get(), gap);
+        }
+    }
+    if (workspace_) {
+        workspace_->fill(gap);
+    }
+}
+
+opdock_status PlacedRun::run(std::byte poison, std::string &message) {
+    reset(poison);
+    const op_call::Operand workspace = workspace_ ? workspace_->operand() : op_call::Operand{};
+    const opdock_status status = prepared_->run(pointers_of(signature_, in_, out_), nullptr, workspace.data);
+    if (status != OPDOCK_OK) {
+        message = opdock_last_error();
+        return status;
+    }
+    if (where_.device.device_type != kDLCPU) {
+        const opdock_status late = opdock_device_synchronize(where_.runtime, where_.device, nullptr);
+        if (late != OPDOCK_OK) {
+            message = opdock_last_error();
+        }
+        return late;
+    }
+    return OPDOCK_OK;
+}
+
+std::vector<Finding> PlacedRun::trespasses() const {
+    std::vector<Finding> findings;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        for (size_t j = 0; j < inputs_[i].size(); ++j) {
+            const PlacedTensor &tensor = *inputs_[i][j];
+            if (!tensor.rest_is(gap)) {
+                findings.push_back({"out-of-bounds", "it wrote beside the elements of " + tensor.name()});
+            }
+            const std::vector<std::byte> now = tensor.elements();
+            if (!is_written_[i] && !std::equal(now.begin(), now.end(), values_[i][j].memory.get())) {
+                findings.push_back({"input-changed", "it changed " + tensor.name() + ", which is not `mut`"});
+            }
+        }
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+        for (const auto &tensor : outputs_[i]) {
+            const bool is_input = tensor->name().starts_with("input");
+            if (!is_input && !tensor->rest_is(poison_)) {
+                findings.push_back({"out-of-bounds", "it wrote beside the elements of " + tensor->name()});
+            }
+        }
+    }
+    if (workspace_ && !workspace_->rest_is(gap)) {
+        findings.push_back({"out-of-bounds", "it wrote past the end of its workspace"});
+    }
+    return findings;
+}
+
+std::vector<Output> PlacedRun::written() const {
+    std::vector<Output> all;
+    const auto add = [&](const std::string &name, const PlacedTensor &tensor) {
+        all.push_back({name, tensor.dtype(), tensor.shape(), tensor.elements()});
+    };
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+        for (const auto &tensor : outputs_[i]) {
+            add(signature_.outputs[i].name, *tensor);
+        }
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        for (size_t j = 0; signature_.inputs[i].mut && j < inputs_[i].size(); ++j) {
+            add(signature_.inputs[i].name, *inputs_[i][j]);
+        }
+    }
+    return all;
+}
+
+} // namespace opdock::plugin_check

@@ -1,0 +1,59 @@
+// A call whose every tensor is guarded, prepared and run.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "compare.hpp"
+#include "placed_tensor.hpp"
+#include "reference.hpp"
+#include "trial.hpp"
+
+namespace opdock::plugin_check {
+
+class PlacedRun {
+  public:
+    // What outputs hold before a run: no kernel leaves both by chance.
+    static constexpr std::byte poisons[2] = {std::byte{0xff}, std::byte{0x7b}};
+
+    // Places the inputs' values. `at_end`: see Placing. Throws opdock::Error when the op does not take such a call.
+    PlacedRun(const Where &where, const Op &op, const op_call::Signature &signature, const Case &one,
+              const std::vector<op_call::Tensors> &inputs, size_t alignment, bool at_end);
+
+    // OPDOCK_OK, or what says that it was not prepared; `message` then has the reason.
+    opdock_status prepare(const Op &op, const Policy &policy, std::string &message);
+
+    // Puts the inputs' values in place again and poisons everything that is to be written.
+    void reset(std::byte poison);
+
+    // After reset(). Leaves `message` as it is when it succeeds.
+    opdock_status run(std::byte poison, std::string &message);
+
+    // After a run: all that lies beside elements, and inputs that are not to be written.
+    std::vector<Finding> trespasses() const;
+    // Outputs, then inputs that are written; in the order of Results.
+    std::vector<Output> written() const;
+
+    const Args &args() const { return call_->args(); }
+
+  private:
+    void place(const Where &where, const std::vector<op_call::Parameter> &parameters, const op_call::Operands &operands,
+               const Case &one, size_t alignment, bool at_end,
+               std::vector<std::vector<std::shared_ptr<PlacedTensor>>> &to);
+    void share_in_place(const op_call::Signature &signature);
+
+    const op_call::Signature &signature_;
+    const std::vector<op_call::Tensors> &values_;
+    Where where_;
+    std::vector<std::vector<std::shared_ptr<PlacedTensor>>> inputs_; // by parameter
+    std::vector<std::vector<std::shared_ptr<PlacedTensor>>> outputs_;
+    std::vector<bool> is_written_; // by input parameter: `mut`, or an output is the same memory
+    op_call::Operands in_;
+    op_call::Operands out_;
+    std::unique_ptr<op_call::Call> call_;
+    std::optional<Prepared> prepared_;
+    std::unique_ptr<PlacedTensor> workspace_;
+    std::byte poison_{};
+};
+
+} // namespace opdock::plugin_check

@@ -1,0 +1,238 @@
+#include "reference.hpp"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "attributes.hpp"
+#include "op-call/element.hpp"
+
+namespace opdock::plugin_check {
+namespace {
+
+using nlohmann::json;
+using op_call::AttributeArgument;
+using op_call::HostTensor;
+using op_call::Operands;
+using op_call::Parameter;
+using op_call::Signature;
+using op_call::Tensors;
+
+uint32_t widened(uint32_t dtype) {
+    return dtype == OPDOCK_F16 || dtype == OPDOCK_BF16 ? OPDOCK_F32 : dtype;
+}
+
+Dtypes widened(Dtypes dtypes) {
+    for (auto &[variable, dtype] : dtypes) {
+        dtype = widened(dtype);
+    }
+    return dtypes;
+}
+
+// Those of the call, with dtypes as the widened tensors have them.
+std::vector<AttributeArgument> widened(const Signature &signature, const Dtypes &dtypes,
+                                       std::vector<AttributeArgument> attributes) {
+    for (const op_call::AttributeParameter &parameter : signature.attributes) {
+        const auto variable = dtypes.find(variable_of(signature, parameter));
+        for (AttributeArgument &one : attributes) {
+            if (one.name == parameter.name && variable != dtypes.end()) {
+                one.value = opdock_dtype_unpack(variable->second);
+            }
+        }
+    }
+    return attributes;
+}
+
+HostTensor converted(const HostTensor &from, uint32_t dtype, double moved_by, uint64_t seed) {
+    HostTensor to(dtype, from.shape);
+    if (from.dtype == dtype && moved_by == 0) {
+        std::copy_n(from.memory.get(), from.bytes, to.memory.get());
+        return to;
+    }
+    Random random(seed);
+    for (size_t i = 0; i < from.elements; ++i) {
+        const double value = op_call::load_element(from.dtype, from.memory.get(), i);
+        op_call::store_element(dtype, to.memory.get(), i,
+                               moved_by == 0 ? value : value * (1 + (random.chance(0.5) ? moved_by : -moved_by)));
+    }
+    return to;
+}
+
+Result result_of(const std::string &name, const HostTensor &tensor) {
+    Result result{name, tensor.shape, std::vector<double>(tensor.elements)};
+    for (size_t i = 0; i < tensor.elements; ++i) {
+        result.values[i] = op_call::load_element(tensor.dtype, tensor.memory.get(), i);
+    }
+    return result;
+}
+
+// The outputs of a call in the host's memory.
+std::vector<Tensors> allocate(Operands &outputs) {
+    std::vector<Tensors> tensors;
+    for (auto &list : outputs) {
+        Tensors &of_parameter = tensors.emplace_back();
+        for (op_call::Operand &operand : list) {
+            of_parameter.emplace_back(operand.dtype, operand.shape);
+            operand.data = of_parameter.back().elements == 0 ? nullptr : of_parameter.back().memory.get();
+        }
+    }
+    return tensors;
+}
+
+// Runs a prepared call in the host's memory. Throws opdock::Error.
+void run(const Prepared &prepared, std::vector<void *> pointers) {
+    const HostTensor workspace(OPDOCK_U8, {static_cast<int64_t>(prepared.workspace_size())});
+    const opdock_status status = prepared.run(pointers, nullptr, workspace.memory.get());
+    if (status != OPDOCK_OK) {
+        throw Error(status, opdock_last_error());
+    }
+}
+
+std::string reference_of(const Host &host, const std::string &op) {
+    const json document = json::parse(host.describe());
+    for (const json &one : document.at("ops")) {
+        if (one.at("op") != op) {
+            continue;
+        }
+        for (const json &implementation : one.at("implementations")) {
+            if (implementation.at("kind") == "reference" && implementation.at("device") == "cpu") {
+                return implementation.at("impl_id").get<std::string>();
+            }
+        }
+    }
+    return "";
+}
+
+} // namespace
+
+Policy nothing_but(const Host &host, const std::string &op, const std::string &impl_id) {
+    return host.policy({{"per_op", op + "=impl:" + impl_id}, {"strict", "1"}});
+}
+
+std::vector<void *> pointers_of(const Signature &signature, const Operands &inputs, const Operands &outputs) {
+    std::vector<void *> pointers;
+    const auto add = [&](const std::vector<Parameter> &parameters, const Operands &operands) {
+        for (size_t i = 0; i < operands.size(); ++i) {
+            for (const op_call::Operand &operand : operands[i]) {
+                pointers.push_back(operand.data);
+            }
+            if (operands[i].empty() && !parameters[i].list) {
+                pointers.push_back(nullptr);
+            }
+        }
+    };
+    add(signature.inputs, inputs);
+    add(signature.outputs, outputs);
+    return pointers;
+}
+
+Reference::Reference(const Host &host, const Signature &signature)
+    : host_(host), signature_(signature), impl_id_(reference_of(host, signature.op)) {}
+
+bool Reference::takes(const Shapes &shapes) const {
+    Dtypes dtypes;
+    for (const std::string &variable : signature_.dtype_variables) {
+        // A variable that a where clause binds to fp8 takes no f32.
+        const bool is_fp8 = signature_.text.find(variable + " in e4m3") != std::string::npos;
+        dtypes[variable] = is_fp8 ? OPDOCK_E4M3 : OPDOCK_F32;
+    }
+    Operands inputs(signature_.inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const Parameter &input = signature_.inputs[i];
+        const size_t count = input.list ? shapes.size() : 1;
+        for (size_t j = 0; j < count; ++j) {
+            inputs[i].push_back({nullptr, dtype_in(input.type, dtypes), dims_in(input.type, shapes[j]), cpu});
+        }
+    }
+    try {
+        const Op op = host_.op(signature_.op);
+        const std::vector<AttributeArgument> attributes = required_attributes(signature_, dtypes);
+        const Operands outputs = op_call::infer_outputs(op, signature_, inputs, attributes);
+        if (exists()) {
+            const op_call::Call call(signature_, inputs, outputs, attributes);
+            static_cast<void>(op.prepare(call.args(), nothing_but(host_, signature_.op, impl_id_)));
+        }
+        return true;
+    } catch (const Error &) {
+        return false; // by the op, or by the reference
+    }
+}
+
+std::optional<Results> Reference::run(const Case &one, const std::vector<Tensors> &inputs, double moved_by,
+                                      std::string &why) const {
+    const Dtypes dtypes = widened(one.dtypes);
+    const std::vector<AttributeArgument> attributes = widened(signature_, dtypes, one.attributes);
+    std::vector<Tensors> wide(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const bool moves = moved_by != 0 && takes_any_number(signature_, signature_.inputs[i]);
+        for (const HostTensor &tensor : inputs[i]) {
+            wide[i].push_back(converted(tensor, dtype_in(signature_.inputs[i].type, dtypes), moves ? moved_by : 0,
+                                        derive(one.seed + wide[i].size(), signature_.inputs[i].name)));
+        }
+    }
+    try {
+        const Op op = host_.op(signature_.op);
+        Operands in = op_call::operands_of(wide);
+        Operands out =
+            op_call::infer_outputs(op, signature_, in, attributes, [&](size_t) { return one.with_optionals; });
+        const std::vector<Tensors> outputs = allocate(out);
+        const op_call::Call call(signature_, in, out, attributes);
+        const Prepared prepared = op.prepare(call.args(), nothing_but(host_, signature_.op, impl_id_));
+        plugin_check::run(prepared, pointers_of(signature_, in, out));
+        Results results;
+        for (size_t i = 0; i < outputs.size(); ++i) {
+            for (const HostTensor &tensor : outputs[i]) {
+                results.push_back(result_of(signature_.outputs[i].name, tensor));
+            }
+        }
+        for (size_t i = 0; i < wide.size(); ++i) {
+            for (size_t j = 0; signature_.inputs[i].mut && j < wide[i].size(); ++j) {
+                results.push_back(result_of(signature_.inputs[i].name, wide[i][j]));
+            }
+        }
+        return results;
+    } catch (const Error &error) {
+        why = error.what();
+        return std::nullopt;
+    }
+}
+
+std::optional<HostTensor> Reference::forward(const Forward &forward, const Case &one,
+                                             const std::map<std::string, HostTensor *> &known) const {
+    try {
+        const Op op = host_.op(forward.op);
+        const Signature signature = op_call::read_signature(json::parse(op.signature_json()));
+        const Reference reference(host_, signature);
+        Case of_forward = one;
+        of_forward.dtypes = widened(one.dtypes);
+        std::erase_if(of_forward.attributes, [&](const AttributeArgument &attribute) {
+            return !op_call::find_named(signature.attributes, attribute.name);
+        });
+        std::vector<Tensors> inputs(signature.inputs.size());
+        for (size_t i = 0; i < inputs.size(); ++i) {
+            const Parameter &input = signature.inputs[i];
+            const uint32_t dtype = dtype_in(input.type, of_forward.dtypes);
+            const auto same = known.find(input.name);
+            inputs[i].push_back(same != known.end() ? converted(*same->second, dtype, 0, 0)
+                                                    : draw_input(of_forward, signature, input, dtype,
+                                                                 dims_in(input.type, one.shapes.front())));
+        }
+        of_forward.with_optionals = true;
+        std::string why;
+        const std::optional<Results> results = reference.run(of_forward, inputs, 0, why);
+        for (const Result &result : results.value_or(Results())) {
+            if (result.name == forward.output) {
+                HostTensor tensor(OPDOCK_F32, result.shape);
+                for (size_t i = 0; i < tensor.elements; ++i) {
+                    op_call::store_element(OPDOCK_F32, tensor.memory.get(), i, result.values[i]);
+                }
+                return tensor;
+            }
+        }
+    } catch (const Error &) {
+        return std::nullopt; // no such op here: the input stays made up
+    }
+    return std::nullopt;
+}
+
+} // namespace opdock::plugin_check

@@ -1,0 +1,53 @@
+// What a call has to compute: the op's reference implementation, on the same values as f32.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inputs.hpp"
+#include "opdock/opdock.hpp"
+
+namespace opdock::plugin_check {
+
+// One tensor that a call writes: an output, or an input that is `mut`, after all outputs.
+struct Result {
+    std::string name;
+    std::vector<int64_t> shape;
+    std::vector<double> values;
+};
+using Results = std::vector<Result>;
+
+// Nothing but this implementation, and no fallback.
+Policy nothing_but(const Host &host, const std::string &op, const std::string &impl_id);
+
+// Pointers as Prepared::run takes them.
+std::vector<void *> pointers_of(const op_call::Signature &signature, const op_call::Operands &inputs,
+                                const op_call::Operands &outputs);
+
+class Reference {
+  public:
+    Reference(const Host &host, const op_call::Signature &signature);
+
+    // Whether there is one on the CPU.
+    bool exists() const { return !impl_id_.empty(); }
+
+    // Whether the op takes f32 inputs of these shapes, and so does the reference, as far as it says before running.
+    bool takes(const Shapes &shapes) const;
+
+    // `wanted`: the optional outputs too. `moved_by`: inputs that may be any number are moved by at most this fraction
+    // of themselves, at random. Nothing, with the reason in `why`, when it declines.
+    std::optional<Results> run(const Case &one, const std::vector<op_call::Tensors> &inputs, double moved_by,
+                               std::string &why) const;
+
+    // For draw_inputs.
+    std::optional<op_call::HostTensor> forward(const Forward &forward, const Case &one,
+                                               const std::map<std::string, op_call::HostTensor *> &known) const;
+
+  private:
+    const Host &host_;
+    const op_call::Signature &signature_;
+    std::string impl_id_;
+};
+
+} // namespace opdock::plugin_check

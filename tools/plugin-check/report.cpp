@@ -1,0 +1,169 @@
+#include "report.hpp"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/fill.hpp"
+#include "cli/printable.hpp"
+#include "cli/table.hpp"
+
+namespace opdock::plugin_check {
+namespace {
+
+using cli::Page;
+using cli::Tint;
+using nlohmann::json;
+
+std::string short_number(double value) {
+    std::ostringstream text;
+    text << std::setprecision(2) << value;
+    return text.str();
+}
+
+// Filled to the page, each line after `indent` blanks.
+std::string paragraph(const std::string &text, size_t indent, const Page &page) {
+    std::string lines;
+    std::istringstream source(cli::printable(text));
+    for (std::string line; std::getline(source, line);) {
+        lines += std::string(indent, ' ') + cli::fill(cli::words_of(line), indent, indent, page.width()) + "\n";
+    }
+    return lines;
+}
+
+std::string counts_of(const json &one) {
+    std::string text = std::to_string(one.at("ran").get<uint64_t>()) + " calls";
+    for (const char *what : {"declined", "skipped"}) {
+        if (const auto count = one.at(what).get<uint64_t>(); count != 0) {
+            text += ", " + std::to_string(count) + " " + what;
+        }
+    }
+    if (const auto configs = one.at("configs").get<uint64_t>(); configs != 0) {
+        text += ", " + std::to_string(configs) + " configs";
+    }
+    return text;
+}
+
+std::string finding_text(const json &finding, const Page &page) {
+    const auto dtypes = finding.value("dtypes", std::string());
+    std::string text = paragraph(finding.at("check").get<std::string>() + (dtypes.empty() ? "" : " (" + dtypes + ")") +
+                                     ": " + finding.at("message").get<std::string>(),
+                                 8, page);
+    if (const auto label = finding.value("label", std::string()); !label.empty()) {
+        text += paragraph(label + more_text(finding), 10, page);
+    }
+    if (const auto command = finding.value("command", std::string()); !command.empty()) {
+        text += "          " + cli::printable(command) + "\n"; // in one line, to be copied
+    }
+    return text;
+}
+
+std::string file_text(const json &file, const Page &page) {
+    std::string text = page.paint(Tint::heading, cli::printable(file.at("path").get<std::string>())) + "\n";
+    if (!file.at("id").get<std::string>().empty()) {
+        std::string facts = file.at("id").get<std::string>() + " " + file.at("version").get<std::string>() + " of " +
+                            file.at("vendor").get<std::string>();
+        for (const auto &[kind, version] : file.at("needs").items()) {
+            facts += ", needs " + kind + " " + version.get<std::string>();
+        }
+        text += paragraph(facts, 2, page);
+    }
+    for (const json &finding : file.at("findings")) {
+        text += "  " + page.paint(Tint::bad, "FAIL") + "\n" + finding_text(finding, page);
+    }
+    for (const json &warning : file.at("warnings")) {
+        text += paragraph("warning: " + warning.get<std::string>(), 2, page);
+    }
+    return text + "\n";
+}
+
+} // namespace
+
+std::string more_text(const json &finding) {
+    const auto also = finding.at("also").get<uint64_t>();
+    if (also == 0) {
+        return "";
+    }
+    std::string dtypes;
+    for (const json &tuple : finding.at("also_dtypes")) {
+        dtypes += (dtypes.empty() ? ", also with " : ", ") + tuple.get<std::string>();
+    }
+    return "; and " + std::to_string(also) + " more" + dtypes;
+}
+
+std::string worst_text(const json &one) {
+    std::string text;
+    for (const auto &[tuple, outputs] : one.at("worst").items()) {
+        double worst = 0;
+        for (const auto &[output, error] : outputs.items()) {
+            worst = std::max(worst, error.get<double>());
+        }
+        text += (text.empty() ? "" : "; ") + tuple + " " + short_number(worst);
+    }
+    return text;
+}
+
+size_t count_findings(const json &document) {
+    size_t count = 0;
+    for (const char *part : {"files", "ops"}) {
+        for (const json &one : document.at(part)) {
+            count += one.at("findings").size();
+        }
+    }
+    return count;
+}
+
+std::string render_text(const json &document, const Page &page) {
+    std::string text;
+    for (const json &file : document.at("files")) {
+        text += file_text(file, page);
+    }
+    // Rows are aligned over all ops, findings stand below theirs.
+    cli::Table table;
+    for (const json &one : document.at("ops")) {
+        const bool is_good = one.at("findings").empty();
+        table.row({{is_good ? "ok" : "FAIL", is_good ? Tint::good : Tint::bad},
+                   {one.at("op").get<std::string>()},
+                   {one.at("impl_id").get<std::string>()},
+                   {counts_of(one) + (one.at("worst").empty() ? "" : "; relative error: " + worst_text(one))}});
+    }
+    std::istringstream rows(table.text(page));
+    std::string line;
+    std::string row;
+    auto one = document.at("ops").begin();
+    const auto finish_row = [&] {
+        if (row.empty()) {
+            return;
+        }
+        text += row;
+        for (const json &finding : one->at("findings")) {
+            text += finding_text(finding, page);
+        }
+        for (const json &note : one->at("notes")) {
+            text += paragraph("note: " + note.get<std::string>(), 8, page);
+        }
+        ++one;
+        row.clear();
+    };
+    while (std::getline(rows, line)) {
+        if (!line.starts_with("   ")) { // what is indented deeper belongs to the row above
+            finish_row();
+        }
+        row += line + "\n";
+    }
+    finish_row();
+    const size_t ops = document.at("ops").size();
+    const size_t findings = count_findings(document);
+    const std::string verdict =
+        findings == 0 ? "nothing found" : std::to_string(findings) + (findings == 1 ? " finding" : " findings");
+    std::ostringstream end;
+    end << "\n"
+        << ops << (ops == 1 ? " implementation" : " implementations") << " checked in " << std::fixed
+        << std::setprecision(1) << document.at("seconds").get<double>() << " s with seed "
+        << document.at("seed").get<uint64_t>() << ": ";
+    return text + end.str() + page.paint(findings == 0 ? Tint::good : Tint::bad, verdict) + "\n";
+}
+
+} // namespace opdock::plugin_check

@@ -1,0 +1,37 @@
+// What the command line of plugin-check asks for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opdock::plugin_check {
+
+struct Request {
+    enum class Action { check, list, worker, version, help };
+    Action action = Action::help;
+    std::vector<std::string> files; // absolute
+    std::vector<std::string> ops;   // none: all
+    std::vector<std::string> impls; // none: all of the files
+    std::vector<std::string> modules;
+    std::string device; // "": the first of the implementation's kind
+    std::optional<uint64_t> seed;
+    std::optional<uint64_t> only_case;
+    unsigned threads = 4;
+    double timeout = 60;       // seconds for a case
+    double config_seconds = 5; // for the configs of a case
+    std::string newest_glibc;  // "": any
+    bool json = false;
+    std::string junit;
+    std::string html;
+    bool force = false;
+    std::string job; // of a worker
+};
+
+// `arguments` without the program's name. Throws cli::UsageError.
+Request parse_request(const std::vector<std::string> &arguments);
+
+std::string help_text();
+
+} // namespace opdock::plugin_check

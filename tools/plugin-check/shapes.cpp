@@ -1,0 +1,184 @@
+#include "shapes.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+namespace opdock::plugin_check {
+namespace {
+
+using op_call::Parameter;
+using op_call::Signature;
+
+struct Size {
+    std::vector<int64_t> leading;
+    int64_t last;
+};
+
+const std::vector<Size> plain_sizes = {
+    {{}, 1},     {{1}, 1},     {{}, 7},      {{3}, 5},      {{2}, 16},    {{2, 3}, 17},  {{5}, 64},
+    {{1}, 127},  {{3}, 128},   {{7}, 129},   {{4, 3}, 255}, {{33}, 257},  {{2}, 4099},   {{16}, 1024},
+    {{1}, 8192}, {{64}, 1000}, {{1024}, 33}, {{3}, 65537},  {{4099}, 48}, {{64}, 16384},
+};
+
+// What the dims of a signature are called, and the one of them that is a row's length.
+struct Names {
+    std::set<std::string> all;     // without "..."
+    std::set<std::string> in_list; // those that lists alone have
+    std::string last;              // "" where nothing but "..." is there
+    bool has_leading = false;
+};
+
+Names names_of(const Signature &signature) {
+    Names names;
+    size_t most = 0;
+    std::set<std::string> outside;
+    for (const Parameter &input : signature.inputs) {
+        const std::vector<std::string> dims = op_call::dims_of(input.type);
+        for (const std::string &dim : dims) {
+            for (const std::string &name : op_call::names_in(dim)) {
+                if (name == "...") {
+                    names.has_leading = true;
+                } else {
+                    names.all.insert(name);
+                    (input.list ? names.in_list : outside).insert(name);
+                }
+            }
+        }
+        if (!input.optional && dims.size() > most && dims.back() != "...") {
+            most = dims.size();
+            const std::vector<std::string> of_last = op_call::names_in(dims.back());
+            names.last = of_last.empty() ? "" : of_last.front();
+        }
+    }
+    for (const std::string &name : outside) {
+        names.in_list.erase(name);
+    }
+    return names;
+}
+
+bool has_lists(const Signature &signature) {
+    return std::any_of(signature.inputs.begin(), signature.inputs.end(),
+                       [](const Parameter &input) { return input.list; });
+}
+
+constexpr double most_work = 1 << 21; // steps of a naive loop, which is what the reference is
+
+// The other names are drawn, often equal to one that has a size already, since signatures compare them.
+Shape draw_shape(const Names &names, const Size &size, Random &random) {
+    static const std::vector<int64_t> small = {1, 2, 3, 4, 5, 8, 16, 17, 32, 64, 100, 129};
+    Shape shape;
+    shape.leading = size.leading;
+    if (names.last.empty()) {
+        shape.leading.push_back(size.last);
+    } else {
+        shape.names[names.last] = size.last;
+    }
+    int64_t rows = 1; // for those without "..." to share
+    for (const int64_t dim : size.leading) {
+        rows *= dim;
+    }
+    bool has_rows = names.has_leading;
+    for (const std::string &name : names.all) {
+        if (shape.names.contains(name)) {
+            continue;
+        }
+        int64_t value = random.one_of(small);
+        if (!has_rows && random.chance(0.5)) {
+            value = rows;
+            has_rows = true;
+        } else if (!names.last.empty() && random.chance(0.35)) {
+            auto known = shape.names.begin();
+            std::advance(known, random.below(shape.names.size()));
+            value = known->second;
+        }
+        shape.names[name] = work_of(shape) * static_cast<double>(value) > most_work ? 1 : value;
+    }
+    return shape;
+}
+
+// Lists have elements of different sizes.
+Shapes draw_shapes(const Signature &signature, const Names &names, const Size &size, Random &random) {
+    Shapes shapes = {draw_shape(names, size, random)};
+    if (!has_lists(signature)) {
+        return shapes;
+    }
+    for (size_t count = random.below(4); count > 0; --count) {
+        Shape next = shapes.front();
+        for (const std::string &name : names.in_list) {
+            next.names[name] = random.one_of(plain_sizes).last;
+        }
+        shapes.push_back(std::move(next));
+    }
+    return shapes;
+}
+
+std::optional<Shapes> fitting(const Signature &signature, const Names &names, const Size &size, Random &random,
+                              const Takes &takes) {
+    for (int attempt = 0; attempt < 40; ++attempt) {
+        Shapes shapes = draw_shapes(signature, names, size, random);
+        if (takes(shapes)) {
+            return shapes;
+        }
+    }
+    return std::nullopt;
+}
+
+double work_of_all(const Shapes &shapes) {
+    double work = 0;
+    for (const Shape &shape : shapes) {
+        work += work_of(shape);
+    }
+    return work;
+}
+
+} // namespace
+
+std::vector<int64_t> dims_in(std::string_view type, const Shape &shape) {
+    std::vector<int64_t> dims;
+    for (const std::string &dim : op_call::dims_of(type)) {
+        if (dim == "...") {
+            dims.insert(dims.end(), shape.leading.begin(), shape.leading.end());
+        } else {
+            dims.push_back(std::max<int64_t>(op_call::evaluate(dim, shape.names).value_or(1), 0));
+        }
+    }
+    return dims;
+}
+
+double work_of(const Shape &shape) {
+    double work = 1;
+    for (const int64_t dim : shape.leading) {
+        work *= static_cast<double>(dim);
+    }
+    for (const auto &[name, value] : shape.names) {
+        work *= static_cast<double>(value);
+    }
+    return work;
+}
+
+std::vector<Shapes> plain_shapes(const Signature &signature, Random &random, const Takes &takes) {
+    const Names names = names_of(signature);
+    std::vector<Shapes> all;
+    for (const Size &size : plain_sizes) {
+        if (std::optional<Shapes> shapes = fitting(signature, names, size, random, takes)) {
+            all.push_back(std::move(*shapes));
+        }
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Shapes &a, const Shapes &b) { return work_of_all(a) < work_of_all(b); });
+    return all;
+}
+
+std::vector<Shapes> empty_shapes(const Signature &signature, Random &random, const Takes &takes) {
+    const Names names = names_of(signature);
+    std::vector<Shapes> all;
+    for (const Size &size : {Size{{0}, 8}, Size{{2, 0}, 3}, Size{{3}, 0}}) {
+        if (std::optional<Shapes> shapes = fitting(signature, names, size, random, takes)) {
+            all.push_back(std::move(*shapes));
+        }
+    }
+    return all;
+}
+
+} // namespace opdock::plugin_check

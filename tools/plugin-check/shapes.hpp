@@ -1,0 +1,36 @@
+// Sizes for the dims of a signature.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "op-call/dims.hpp"
+#include "op-call/signature.hpp"
+#include "random.hpp"
+
+namespace opdock::plugin_check {
+
+struct Shape {
+    op_call::Sizes names;
+    std::vector<int64_t> leading; // what "..." stands for
+};
+
+// One for each element of the call's lists; a call without lists has one.
+using Shapes = std::vector<Shape>;
+
+// The dims of a parameter of this type, "T[..., 2*n]"; names without a size have 1.
+std::vector<int64_t> dims_in(std::string_view type, const Shape &shape);
+
+// How many steps a naive loop over all names takes.
+double work_of(const Shape &shape);
+
+// Whether the op takes a call of these shapes; what `where` clauses ask is for the host to say.
+using Takes = std::function<bool(const Shapes &)>;
+
+// From small to large: ones, odd sizes, powers of two and their neighbours, primes, short and long rows.
+std::vector<Shapes> plain_shapes(const op_call::Signature &signature, Random &random, const Takes &takes);
+
+// No rows, and rows of no elements.
+std::vector<Shapes> empty_shapes(const op_call::Signature &signature, Random &random, const Takes &takes);
+
+} // namespace opdock::plugin_check

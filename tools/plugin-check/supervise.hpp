@@ -1,0 +1,29 @@
+// Runs workers, and goes on after those that end badly.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "worker.hpp"
+
+namespace opdock::plugin_check {
+
+struct Limits {
+    double case_seconds = 60; // without news of it, a case hangs
+    int most_deaths = 3;      // after so many the rest of an implementation is left out
+};
+
+// Called with how many cases of how many are done; false ends it.
+using Progressed = std::function<bool(size_t done, size_t total)>;
+
+// One implementation of one op: {"op", "impl_id", "device", "dtypes": [...], "deterministic", "has_reference", "cases",
+// "ran", "declined", "skipped", "compared", "configs", "configs_left_out", "seconds", "declines": {reason: how often},
+// "worst": {"bf16": {"output": relative error}}, "findings": [{"check", "message", "case", "label", "dtypes", "also":
+// in how many more cases, "also_dtypes": with which others}], "notes": [text]}. Each check has one finding, of its
+// smallest case.
+nlohmann::json check_implementation(const std::string &program, const Job &job, const Limits &limits,
+                                    const Progressed &progressed);
+
+} // namespace opdock::plugin_check

@@ -1,0 +1,184 @@
+#include "cases.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "inputs.hpp"
+#include "op-call/element.hpp"
+#include "opdock/plugin.h"
+#include "placed_tensor.hpp"
+
+using namespace opdock::plugin_check;
+using opdock::op_call::HostTensor;
+using opdock::op_call::Parameter;
+using opdock::op_call::Signature;
+using opdock::op_call::Tensors;
+
+namespace {
+
+// rmsnorm_fwd, with an output that may be its input.
+Signature norm() {
+    Signature signature;
+    signature.op = "acme.norm";
+    signature.text = "acme.norm(input: T[..., n], weight: U[n], *, eps: float = 1e-5) -> "
+                     "(output ~ input: T[..., n], rsigma: f32[...]?)";
+    signature.inputs = {{"input", "T[..., n]"}, {"weight", "U[n]"}};
+    signature.outputs = {{"output", "T[..., n]"}, {"rsigma", "f32[...]", true}};
+    signature.attributes = {{"eps", "float", 1e-5}};
+    signature.dtype_variables = {"T", "U"};
+    return signature;
+}
+
+Subject subject() {
+    Subject subject;
+    subject.op = "acme.norm";
+    subject.impl_id = "vendor.acme";
+    subject.device = "cpu";
+    subject.tuples = {"f32,f32", "bf16,f32"};
+    return subject;
+}
+
+bool everything(const Shapes & /*shapes*/) {
+    return true;
+}
+
+size_t count(const std::vector<Case> &cases, Exercise exercise) {
+    return static_cast<size_t>(
+        std::count_if(cases.begin(), cases.end(), [&](const Case &one) { return one.exercise == exercise; }));
+}
+
+size_t count(const std::vector<Case> &cases, Layout layout) {
+    return static_cast<size_t>(
+        std::count_if(cases.begin(), cases.end(), [&](const Case &one) { return one.layout == layout; }));
+}
+
+} // namespace
+
+TEST_CASE("cases follow from the seed") {
+    const Signature signature = norm();
+    const auto labels = [&](uint64_t seed) {
+        std::vector<std::string> list;
+        for (const Case &one : cases_for(subject(), signature, seed, everything)) {
+            list.push_back(std::to_string(one.index) + " " + label_of(one, signature) + std::to_string(one.seed));
+        }
+        return list;
+    };
+    CHECK(labels(7) == labels(7));
+    CHECK(labels(7) != labels(8));
+}
+
+TEST_CASE("cases cover sizes, values, layouts, attributes and threads for each tuple of dtypes") {
+    const Signature signature = norm();
+    const std::vector<Case> cases = cases_for(subject(), signature, 1, everything);
+    std::set<std::string> tuples;
+    std::set<std::string> attributes;
+    std::set<Values> values;
+    for (const Case &one : cases) {
+        tuples.insert(one.tuple);
+        attributes.insert(one.attributes_text);
+        values.insert(one.values);
+    }
+    CHECK(tuples == std::set<std::string>{"f32,f32", "bf16,f32"});
+    CHECK(attributes == std::set<std::string>{"", ", eps=0.01"});
+    CHECK(values.size() == 6);
+    CHECK(count(cases, Exercise::threads) == 6);
+    CHECK(count(cases, Exercise::in_place) == 4);
+    CHECK(count(cases, Exercise::configs) == 0);
+    CHECK(count(cases, Layout::distant) == 2);
+    CHECK(std::any_of(cases.begin(), cases.end(), [](const Case &one) { return !one.with_optionals; }));
+    CHECK(std::any_of(cases.begin(), cases.end(),
+                      [&](const Case &one) { return dims_in("T[..., n]", one.shapes.front()).back() == 0; }));
+}
+
+TEST_CASE("what an implementation does not take is not tried") {
+    Subject narrow = subject();
+    narrow.needs_contiguous = true;
+    narrow.alignment = 16;
+    const std::vector<Case> cases = cases_for(narrow, norm(), 1, everything);
+    for (const Layout layout : {Layout::misaligned, Layout::padded, Layout::transposed, Layout::distant}) {
+        CHECK(count(cases, layout) == 0);
+    }
+}
+
+TEST_CASE("the plain shapes go from small to large") {
+    Random random(3);
+    const std::vector<Shapes> shapes = plain_shapes(norm(), random, everything);
+    REQUIRE(shapes.size() > 10);
+    CHECK(std::is_sorted(shapes.begin(), shapes.end(),
+                         [](const Shapes &a, const Shapes &b) { return work_of(a.front()) < work_of(b.front()); }));
+}
+
+TEST_CASE("an attribute that gives a dtype variable its value has the variable's dtype") {
+    Signature signature;
+    signature.op = "acme.cast";
+    signature.text = "acme.cast(input: T[...], *, dtype: F) -> (output: F[...]) where F in e4m3|e5m2";
+    signature.inputs = {{"input", "T[...]"}};
+    signature.outputs = {{"output", "F[...]"}};
+    signature.attributes = {{"dtype", "dtype", nullptr}};
+    signature.dtype_variables = {"T", "F"};
+    Subject cast = subject();
+    cast.tuples = {"f32,e5m2"};
+    const std::vector<Case> cases = cases_for(cast, signature, 1, everything);
+    REQUIRE_FALSE(cases.empty());
+    CHECK(cases.front().attributes_text == ", dtype=e5m2");
+}
+
+TEST_CASE("layouts have the strides that their names say") {
+    CHECK(strides_for({2, 3, 4}, Layout::contiguous) == std::vector<int64_t>{12, 4, 1});
+    CHECK(strides_for({2, 3, 4}, Layout::padded) == std::vector<int64_t>{21, 7, 1});
+    CHECK(strides_for({2, 3, 4}, Layout::transposed) == std::vector<int64_t>{12, 1, 3});
+    CHECK(strides_for({2, 3, 4}, Layout::scattered) == std::vector<int64_t>{36, 12, 3});
+    const std::vector<int64_t> distant = strides_for({1, 3, 4}, Layout::distant);
+    CHECK(2 * distant[1] > int64_t{1} << 31);
+}
+
+TEST_CASE("what is written beside the elements of a tensor shows, and they are put where they belong") {
+    const Where host{nullptr, opdock::cpu};
+    for (const bool at_end : {true, false}) {
+        for (const Layout layout : {Layout::contiguous, Layout::misaligned, Layout::padded, Layout::transposed}) {
+            PlacedTensor tensor(host, "x", OPDOCK_F32, {3, 5}, {at_end, layout, 0});
+            std::vector<float> values(15);
+            for (size_t i = 0; i < values.size(); ++i) {
+                values[i] = static_cast<float>(i);
+            }
+            tensor.put(reinterpret_cast<const std::byte *>(values.data()), std::byte{0x11});
+            const auto operand = tensor.operand();
+            auto *data = static_cast<float *>(operand.data);
+            CHECK(data[operand.strides[0] * 2 + operand.strides[1] * 3] == 13);
+            CHECK(tensor.rest_is(std::byte{0x11}));
+            data[operand.strides[0] * 2 + operand.strides[1] * 4] = -1;
+            CHECK(tensor.rest_is(std::byte{0x11}));
+            if (layout == Layout::padded) {
+                data[5] = 0;
+                CHECK_FALSE(tensor.rest_is(std::byte{0x11}));
+            }
+            const GuardHit hit = find_guard(reinterpret_cast<std::byte *>(data) - 1);
+            CHECK(std::string(hit.name) == "x");
+            CHECK(hit.is_before);
+            CHECK(hit.distance == 1);
+        }
+    }
+    CHECK(find_guard(&host).name == nullptr);
+}
+
+TEST_CASE("inputs have values that mean something to the standard ops") {
+    Signature loss;
+    loss.op = "cross_entropy_fwd";
+    loss.text = "cross_entropy_fwd(logits: T[b, v], target: i64[b], *, ignore_index: int = -100) -> (loss: f32[b])";
+    loss.inputs = {{"logits", "T[b, v]"}, {"target", "i64[b]"}};
+    loss.outputs = {{"loss", "f32[b]"}};
+    loss.attributes = {{"ignore_index", "int", -100}};
+    loss.dtype_variables = {"T"};
+    Case one;
+    one.dtypes = {{"T", OPDOCK_F32}};
+    one.shapes = {{{{"b", 200}, {"v", 7}}, {}}};
+    one.seed = 5;
+    const std::vector<Tensors> inputs = draw_inputs(one, loss, {});
+    std::set<double> targets;
+    for (size_t i = 0; i < 200; ++i) {
+        targets.insert(opdock::op_call::load_element(OPDOCK_I64, inputs[1].front().memory.get(), i));
+    }
+    CHECK(targets == std::set<double>{-100, 0, 1, 2, 3, 4, 5, 6});
+}

@@ -1,0 +1,80 @@
+#include "compare.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include <doctest/doctest.h>
+
+#include "op-call/element.hpp"
+#include "opdock/plugin.h"
+#include "tensor_files.hpp"
+
+using namespace opdock::plugin_check;
+
+namespace {
+
+Output output(uint32_t dtype, const std::vector<double> &values) {
+    Output output{"output", dtype, {static_cast<int64_t>(values.size())}, {}};
+    output.elements.resize(values.size() * opdock::files::element_size(dtype));
+    for (size_t i = 0; i < values.size(); ++i) {
+        opdock::op_call::store_element(dtype, output.elements.data(), i, values[i]);
+    }
+    return output;
+}
+
+Agreement agreement(uint32_t dtype, const std::vector<double> &found, const std::vector<double> &expected,
+                    const std::vector<double> &noise = {}) {
+    return compare(output(dtype, found), expected, tolerance_for(dtype, 1),
+                   [&] { return noise.empty() ? std::vector<double>(expected.size()) : noise; });
+}
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+} // namespace
+
+TEST_CASE("rounding to the output's dtype is no fault") {
+    const std::vector<double> expected = {1.0 / 3, -2.0 / 3, 1e-3};
+    for (const uint32_t dtype : {OPDOCK_F32, OPDOCK_F16, OPDOCK_BF16}) {
+        CHECK(agreement(dtype, expected, expected).problem.empty());
+    }
+}
+
+TEST_CASE("one wrong element among many is found, which the norm alone would not") {
+    std::vector<double> expected(100'000, 1.0);
+    std::vector<double> found = expected;
+    found[777] = 1.001;
+    const Agreement far = agreement(OPDOCK_F32, found, expected);
+    CHECK(far.error < 1e-5);
+    CHECK(far.problem == "one element is far off: [777] is 1.001, expected 1");
+}
+
+TEST_CASE("NaN and infinity where the reference has none are wrong, and the other way round") {
+    CHECK(agreement(OPDOCK_F32, {1, not_a_number}, {1, 2}).problem == "[1] is nan, expected 2");
+    CHECK(agreement(OPDOCK_F32, {1, infinity}, {1, 2}).problem == "[1] is inf, expected 2");
+    CHECK(agreement(OPDOCK_F32, {1, 2}, {1, -infinity}).problem == "[1] is 2, expected -inf");
+    CHECK(agreement(OPDOCK_F32, {1, infinity}, {1, infinity}).problem.empty());
+    CHECK(agreement(OPDOCK_F32, {1, 2}, {1, not_a_number}).problem.empty());
+}
+
+TEST_CASE("where a result is past the range of its dtype, infinity is right, and so is the largest number next to it") {
+    CHECK(agreement(OPDOCK_F16, {1, infinity}, {1, 1e6}).problem.empty());
+    CHECK(agreement(OPDOCK_F16, {1, 65504}, {1, 65530}).problem.empty());
+    CHECK_FALSE(agreement(OPDOCK_F16, {1, 100}, {1, 1e6}).problem.empty());
+    CHECK_FALSE(agreement(OPDOCK_F16, {1, -infinity}, {1, 1e6}).problem.empty());
+}
+
+TEST_CASE("what cancellation costs the reference too is no fault") {
+    CHECK_FALSE(agreement(OPDOCK_F32, {1e-6}, {2e-6}).problem.empty());
+    CHECK(agreement(OPDOCK_F32, {1e-6}, {2e-6}, {1e-6}).problem.empty());
+}
+
+TEST_CASE("integers are equal or wrong") {
+    CHECK(agreement(OPDOCK_U8, {0, 1, 1}, {0, 1, 1}).problem.empty());
+    CHECK(agreement(OPDOCK_U8, {0, 1, 0}, {0, 1, 1}).problem == "1 of 3 elements differ: [2] is 0, expected 1");
+}
+
+TEST_CASE("a place is told in all dims") {
+    CHECK(place_text(7, {2, 5}) == "[1, 2]");
+    CHECK(place_text(0, {}) == "[]");
+}

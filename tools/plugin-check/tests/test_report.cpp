@@ -1,0 +1,117 @@
+#include "report.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "binary.hpp"
+#include "request.hpp"
+
+#include "cli/exit.hpp"
+
+using namespace opdock::plugin_check;
+using nlohmann::json;
+using opdock::cli::Page;
+using opdock::cli::UsageError;
+
+namespace {
+
+json document() {
+    return json::parse(R"({"schema": "opdock.plugin-check/1", "version": "0.1.0", "seed": 7, "seconds": 1.25,
+        "complete": true,
+        "files": [{"path": "/x/libacme.so", "status": "ok", "id": "acme", "version": "1.0", "vendor": "Acme & Co",
+                   "abi": [0, 1], "build_id": "ab", "needs": {"GLIBC": "2.34"}, "libraries": [], "warnings": [],
+                   "findings": [{"check": "exports", "message": "it exports more"}]}],
+        "ops": [{"op": "gelu", "impl_id": "vendor.acme", "device": "cpu", "dtypes": ["f32"], "deterministic": true,
+                 "has_reference": true, "cases": 40, "ran": 39, "declined": 1, "skipped": 0, "compared": 39,
+                 "configs": 0, "configs_left_out": 0, "seconds": 1.0, "declines": {}, "worst": {"f32": {"output": 1e-7}},
+                 "findings": [{"check": "wrong", "message": "'output': <far> off", "case": 3, "label": "input f32[3,5]",
+                               "dtypes": "f32", "also": 2, "also_dtypes": ["bf16"],
+                               "command": "plugin-check /x/libacme.so --op gelu --case 3"}], "notes": []},
+                {"op": "relu", "impl_id": "vendor.acme", "device": "cpu", "dtypes": ["f32"], "deterministic": true,
+                 "has_reference": true, "cases": 40, "ran": 40, "declined": 0, "skipped": 0, "compared": 40,
+                 "configs": 4, "configs_left_out": 0, "seconds": 0.5, "declines": {}, "worst": {}, "findings": [],
+                 "notes": ["a note"]}]})");
+}
+
+bool contains(const std::string &text, const std::string &part) {
+    return text.find(part) != std::string::npos;
+}
+
+json sound() {
+    return json::parse(R"({"path": "/x/libacme.so", "status": "ok", "code": "", "reason": "", "build_id": "ab",
+        "warnings": [], "note": {"id": "acme", "version": "1", "vendor": "Acme", "abi": [0, 1]},
+        "linkage": {"exports": ["opdock_register"], "libraries": [], "search_paths": [],
+                    "versions": {"GLIBC": "2.9"}, "relocates_text": false}})");
+}
+
+} // namespace
+
+TEST_CASE("the text has a row for each op, and with each finding the command that shows it again") {
+    CHECK(render_text(document(), Page(false)) == R"(/x/libacme.so
+  acme 1.0 of Acme & Co, needs GLIBC 2.34
+  FAIL
+        exports: it exports more
+
+  FAIL  gelu  vendor.acme  39 calls, 1 declined; relative error: f32 1e-07
+        wrong (f32): 'output': <far> off
+          input f32[3,5]; and 2 more, also with bf16
+          plugin-check /x/libacme.so --op gelu --case 3
+  ok    relu  vendor.acme  40 calls, 4 configs
+        note: a note
+
+2 implementations checked in 1.2 s with seed 7: 2 findings
+)");
+}
+
+TEST_CASE("files for build servers and people escape what plugins say") {
+    const std::string xml = render_junit(document());
+    CHECK(contains(xml, R"(<testsuite name="plugin-check" tests="3" failures="2")"));
+    CHECK(contains(xml, R"(message="'output': &lt;far&gt; off")"));
+    CHECK(contains(xml, R"(<testcase classname="plugin-check.vendor.acme" name="relu" time="0.5"/>)"));
+    const std::string html = render_html(document());
+    CHECK(contains(html, "&lt;far&gt;"));
+    CHECK(contains(html, "Acme &amp; Co"));
+    CHECK_FALSE(contains(html, "http"));
+    CHECK(html.find("gelu") < html.find("relu"));
+}
+
+TEST_CASE("a file that is as it should be has no findings") {
+    const json judged = judge_binary(sound(), "2.28");
+    CHECK(judged["findings"].empty());
+    CHECK(judged["warnings"].empty());
+    CHECK(judged["needs"]["GLIBC"] == "2.9");
+}
+
+TEST_CASE("each requirement on a file is a finding of its own") {
+    const auto finding = [](const char *pointer, const json &value, const std::string &glibc = "") {
+        json verdict = sound();
+        verdict[json::json_pointer(pointer)] = value;
+        const json judged = judge_binary(verdict, glibc);
+        REQUIRE(judged["findings"].size() == 1);
+        return judged["findings"][0]["check"].get<std::string>();
+    };
+    CHECK(finding("/status", "rejected") == "rejected");
+    CHECK(finding("/linkage/exports", {"opdock_register", "helper"}) == "exports");
+    CHECK(finding("/linkage/search_paths", {"/home/me/lib"}) == "search-path");
+    CHECK(finding("/linkage/relocates_text", true) == "text-relocations");
+    CHECK(finding("/linkage/versions/GLIBC", "2.34", "2.28") == "glibc");
+    json relative = sound();
+    relative["linkage"]["search_paths"] = {"$ORIGIN/../lib"};
+    CHECK(judge_binary(relative, "")["findings"].empty());
+}
+
+TEST_CASE("a request says what to check") {
+    const Request request =
+        parse_request({"liba.so", "--op", "gelu", "--op", "relu", "--seed", "3", "--timeout", "2m"});
+    CHECK(request.action == Request::Action::check);
+    CHECK(request.ops == std::vector<std::string>{"gelu", "relu"});
+    CHECK(request.seed == 3);
+    CHECK(request.timeout == 120);
+    for (const std::vector<std::string> &wrong : std::vector<std::vector<std::string>>{{},
+                                                                                       {"--op", "gelu"},
+                                                                                       {"liba.so", "--case", "3"},
+                                                                                       {"liba.so", "--glibc", "new"},
+                                                                                       {"liba.so", "--threads", "1"}}) {
+        CHECK_THROWS_AS(parse_request(wrong), UsageError);
+    }
+}

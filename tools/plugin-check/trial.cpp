@@ -1,0 +1,350 @@
+#include "trial.hpp"
+
+#include <algorithm>
+#include <barrier>
+#include <set>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "compare.hpp"
+#include "placed_run.hpp"
+
+namespace opdock::plugin_check {
+namespace {
+
+using nlohmann::json;
+using op_call::Signature;
+using op_call::Tensors;
+
+// One unit in the last place of 1, halved: what rounding may move an input by.
+double half_unit(uint32_t dtype) {
+    return unit_in_last_place(dtype, 1) / 2;
+}
+
+// Of those the variables stand for, the one with the fewest digits.
+double moved_by(const Case &one) {
+    double most = half_unit(OPDOCK_F32);
+    for (const auto &[variable, dtype] : one.dtypes) {
+        most = std::max(most, is_integer(dtype) ? 0 : half_unit(dtype));
+    }
+    return most;
+}
+
+size_t most_elements(const std::vector<Tensors> &inputs) {
+    size_t most = 0;
+    for (const Tensors &list : inputs) {
+        for (const op_call::HostTensor &tensor : list) {
+            most = std::max(most, tensor.elements);
+        }
+    }
+    return most;
+}
+
+std::string status_text(opdock_status status, const std::string &message) {
+    return std::string(opdock_status_name(status)) + ": " + message;
+}
+
+bool same_bits(const std::vector<Output> &a, const std::vector<Output> &b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const Output &x, const Output &y) { return x.elements == y.elements; });
+}
+
+// What was not prepared or run: the implementation's right, or a fault.
+void take_status(Outcome &outcome, opdock_status status, const std::string &message) {
+    switch (status) {
+    case OPDOCK_UNSUPPORTED:
+    case OPDOCK_ALL_DROPPED:
+        outcome.kind = Outcome::Kind::declined;
+        outcome.reason = message;
+        return;
+    case OPDOCK_INVALID_ARGUMENT:
+        outcome.kind = Outcome::Kind::skipped;
+        outcome.reason = message;
+        return;
+    default:
+        outcome.findings.push_back({"failed", "it returned " + status_text(status, message)});
+    }
+}
+
+// Elements that both runs left as they were poisoned.
+void find_unwritten(const std::vector<Output> &first, std::byte first_poison, const std::vector<Output> &second,
+                    std::byte second_poison, Outcome &outcome) {
+    for (size_t o = 0; o < first.size(); ++o) {
+        const Output &a = first[o];
+        const Output &b = second[o];
+        size_t count = 1;
+        for (const int64_t dim : a.shape) {
+            count *= static_cast<size_t>(dim);
+        }
+        const size_t size = count == 0 ? 1 : a.elements.size() / count;
+        size_t unwritten = 0;
+        size_t where = 0;
+        for (size_t i = 0; i < count; ++i) {
+            const auto is = [&](const std::vector<std::byte> &elements, std::byte poison) {
+                const auto begin = elements.begin() + static_cast<std::ptrdiff_t>(i * size);
+                return std::all_of(begin, begin + static_cast<std::ptrdiff_t>(size),
+                                   [&](std::byte byte) { return byte == poison; });
+            };
+            if (is(a.elements, first_poison) && is(b.elements, second_poison) && unwritten++ == 0) {
+                where = i;
+            }
+        }
+        if (unwritten != 0) {
+            outcome.findings.push_back({"unwritten", "it left " + std::to_string(unwritten) + " of " +
+                                                         std::to_string(count) + " elements of output '" + a.name +
+                                                         "' unwritten, the first at " + place_text(where, a.shape)});
+        }
+    }
+}
+
+// Each kind of finding once for a case: the second run seldom has news.
+void add_new(Outcome &outcome, std::vector<Finding> findings) {
+    for (Finding &finding : findings) {
+        const bool is_known = std::any_of(outcome.findings.begin(), outcome.findings.end(), [&](const Finding &old) {
+            return old.check == finding.check && old.message == finding.message;
+        });
+        if (!is_known) {
+            outcome.findings.push_back(std::move(finding));
+        }
+    }
+}
+
+// What is not written is not right either, and not the same twice.
+void keep_causes(Outcome &outcome) {
+    std::vector<Finding> &findings = outcome.findings;
+    if (std::any_of(findings.begin(), findings.end(), [](const Finding &one) { return one.check == "unwritten"; })) {
+        std::erase_if(findings,
+                      [](const Finding &one) { return one.check == "wrong" || one.check == "not-deterministic"; });
+    }
+}
+
+} // namespace
+
+Trial::Trial(const Host &host, const Subject &subject, const Signature &signature, const Settings &settings)
+    : host_(host), subject_(subject), signature_(signature),
+      settings_(settings), where_{host.c(), host.device(subject.device)}, reference_(host, signature),
+      policy_(nothing_but(host, subject.op, subject.impl_id)) {}
+
+std::vector<Case> Trial::cases(uint64_t seed) const {
+    return cases_for(subject_, signature_, seed, [&](const Shapes &shapes) { return reference_.takes(shapes); });
+}
+
+Outcome Trial::run(const Case &one) const {
+    const RunForward forward = [&](const Forward &of, const Case &of_case, const auto &known) {
+        return reference_.forward(of, of_case, known);
+    };
+    const std::vector<Tensors> inputs = draw_inputs(one, signature_, forward);
+    std::optional<Results> expected;
+    std::string why;
+    if (reference_.exists()) {
+        expected = reference_.run(one, inputs, 0, why);
+        if (!expected) {
+            return {Outcome::Kind::skipped, "the reference: " + why, false, {}, {}, 0, 0};
+        }
+    }
+    try {
+        switch (one.exercise) {
+        case Exercise::threads:
+            return run_threads(one);
+        case Exercise::configs:
+            return run_configs(one, inputs);
+        case Exercise::call:
+        case Exercise::in_place:
+            break;
+        }
+        return run_call(one, inputs, expected ? &*expected : nullptr);
+    } catch (const Error &error) {
+        Outcome outcome;
+        take_status(outcome, error.status(), error.what());
+        return outcome;
+    }
+}
+
+Outcome Trial::run_call(const Case &one, const std::vector<Tensors> &inputs, const Results *expected) const {
+    Outcome outcome;
+    const Op op = host_.op(subject_.op);
+    std::vector<Output> first;
+    for (const bool at_end : {true, false}) {
+        PlacedRun placed(where_, op, signature_, one, inputs, subject_.alignment, at_end);
+        const std::byte poison = PlacedRun::poisons[at_end ? 0 : 1];
+        std::string message;
+        opdock_status status = placed.prepare(op, policy_, message);
+        status = status == OPDOCK_OK ? placed.run(poison, message) : status;
+        if (status != OPDOCK_OK) {
+            take_status(outcome, status, message);
+            return outcome;
+        }
+        add_new(outcome, placed.trespasses());
+        std::vector<Output> found = placed.written();
+        if (!at_end) {
+            if (one.exercise == Exercise::call) {
+                find_unwritten(first, PlacedRun::poisons[0], found, poison, outcome);
+                keep_causes(outcome);
+            }
+            break;
+        }
+        if (subject_.deterministic) {
+            status = placed.run(PlacedRun::poisons[1], message);
+            if (status == OPDOCK_OK && !same_bits(found, placed.written())) {
+                outcome.findings.push_back({"not-deterministic", "it declares itself deterministic, and the same call "
+                                                                 "made twice gave different bits"});
+            }
+        }
+        first = std::move(found);
+        if (expected != nullptr) {
+            judge(one, inputs, first, *expected, outcome);
+        }
+    }
+    return outcome;
+}
+
+void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std::vector<Output> &found,
+                  const Results &expected, Outcome &outcome) const {
+    outcome.compared = true;
+    std::optional<std::vector<Results>> moved; // made when first needed
+    const auto noise_of = [&](size_t o) {
+        if (!moved) {
+            moved.emplace();
+            for (uint64_t round = 0; round < 3; ++round) {
+                Case again = one;
+                again.seed += 1 + round;
+                std::string why;
+                if (std::optional<Results> results = reference_.run(again, inputs, moved_by(one), why)) {
+                    moved->push_back(std::move(*results));
+                }
+            }
+        }
+        std::vector<double> noise(expected[o].values.size());
+        for (const Results &results : *moved) {
+            for (size_t i = 0; i < noise.size(); ++i) {
+                noise[i] = std::max(noise[i], std::fabs(results[o].values[i] - expected[o].values[i]));
+            }
+        }
+        return noise;
+    };
+    const size_t terms = most_elements(inputs);
+    for (size_t o = 0; o < found.size() && o < expected.size(); ++o) {
+        const Agreement agreement =
+            compare(found[o], expected[o].values, tolerance_for(found[o].dtype, terms), [&] { return noise_of(o); });
+        double &error = outcome.errors[found[o].name];
+        error = std::max(error, agreement.error);
+        if (!agreement.problem.empty()) {
+            outcome.findings.push_back({"wrong", "'" + found[o].name + "': " + agreement.problem});
+        }
+    }
+}
+
+Outcome Trial::run_threads(const Case &one) const {
+    constexpr int rounds = 8;
+    const Op op = host_.op(subject_.op);
+    Outcome outcome;
+
+    // Each thread has numbers of its own, so that a buffer they share shows.
+    struct Worker {
+        Case one;
+        std::vector<Tensors> inputs;
+        std::optional<Results> expected;
+        std::unique_ptr<PlacedRun> placed;
+        std::vector<Output> alone;
+        std::vector<Finding> findings;
+    };
+    std::vector<Worker> workers(settings_.threads);
+    for (size_t i = 0; i < workers.size(); ++i) {
+        Worker &worker = workers[i];
+        worker.one = one;
+        worker.one.seed += i;
+        worker.inputs =
+            draw_inputs(worker.one, signature_, [&](const Forward &of, const Case &of_case, const auto &known) {
+                return reference_.forward(of, of_case, known);
+            });
+        std::string message;
+        if (reference_.exists()) {
+            worker.expected = reference_.run(worker.one, worker.inputs, 0, message);
+        }
+        worker.placed = std::make_unique<PlacedRun>(where_, op, signature_, worker.one, worker.inputs,
+                                                    subject_.alignment, i % 2 == 0);
+        opdock_status status = worker.placed->prepare(op, policy_, message);
+        status = status == OPDOCK_OK ? worker.placed->run(PlacedRun::poisons[0], message) : status;
+        if (status != OPDOCK_OK) {
+            take_status(outcome, status, message);
+            return outcome;
+        }
+        worker.alone = worker.placed->written();
+    }
+
+    std::barrier together(static_cast<std::ptrdiff_t>(workers.size()));
+    const auto work = [&](Worker &worker) {
+        for (int round = 0; round < rounds; ++round) {
+            together.arrive_and_wait();
+            std::string message;
+            const opdock_status status = worker.placed->run(PlacedRun::poisons[0], message);
+            if (status != OPDOCK_OK) {
+                worker.findings.push_back({"threads", "beside " + std::to_string(workers.size() - 1) +
+                                                          " other threads it returned " +
+                                                          status_text(status, message)});
+                continue;
+            }
+            const std::vector<Output> found = worker.placed->written();
+            if (same_bits(worker.alone, found)) {
+                continue;
+            }
+            Outcome judged;
+            if (worker.expected) {
+                judge(worker.one, worker.inputs, found, *worker.expected, judged);
+            }
+            if (subject_.deterministic || !judged.findings.empty()) {
+                worker.findings.push_back(
+                    {"threads", "beside " + std::to_string(workers.size() - 1) +
+                                    " other threads its result is another one than alone" +
+                                    (judged.findings.empty() ? "" : ": " + judged.findings.front().message)});
+            }
+        }
+    };
+    std::vector<std::thread> threads;
+    for (Worker &worker : workers) {
+        threads.emplace_back(work, std::ref(worker));
+    }
+    for (std::thread &thread : threads) {
+        thread.join();
+    }
+    for (Worker &worker : workers) {
+        if (!worker.findings.empty()) {
+            outcome.findings.push_back(worker.findings.front());
+            break;
+        }
+    }
+    outcome.compared = reference_.exists();
+    return outcome;
+}
+
+Outcome Trial::run_configs(const Case &one, const std::vector<Tensors> &inputs) const {
+    Outcome outcome;
+    const Op op = host_.op(subject_.op);
+    PlacedRun placed(where_, op, signature_, one, inputs, subject_.alignment, true);
+    placed.reset(PlacedRun::poisons[0]);
+    opdock_tune_options options = {};
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+    options.strategy = OPDOCK_TUNE_HALVING;
+    options.flags = OPDOCK_TUNE_DRY_RUN | OPDOCK_TUNE_AGAIN;
+    options.impl_id = subject_.impl_id.c_str();
+    options.budget = settings_.config_seconds;
+    const json tuned = json::parse(op.tune(placed.args(), &options));
+    for (const json &run : tuned.at("tried")) {
+        const auto what = run.at("outcome").get<std::string>();
+        ++outcome.configs;
+        if (what == "left out") {
+            ++outcome.configs_left_out;
+        } else if (what == "wrong") {
+            outcome.findings.push_back({"config", "with " + run.at("config").dump() + " " +
+                                                      run.value("reason", std::string("it computes something else"))});
+        } else if (what == "refused" && run.value("reason", std::string()).find("FAILED") != std::string::npos) {
+            outcome.findings.push_back(
+                {"config", "with " + run.at("config").dump() + " it fails: " + run.value("reason", std::string())});
+        }
+    }
+    add_new(outcome, placed.trespasses());
+    return outcome;
+}
+
+} // namespace opdock::plugin_check
