@@ -12,6 +12,13 @@
 # properties as on any other. Only opdock_register is exported, and every symbol is bound when the library is opened, so
 # that a plugin that cannot work says so then and not in a call. A check after linking makes sure of the entry, of the
 # exported symbols and of the note, which a host would otherwise reject it for; plugin-ls --check judges all of the file.
+#
+# opdock_add_plugin_check(NAME [ARGUMENTS argument...])
+#
+# Adds tests that run plugin-check on the plugin NAME: `plugin-check: NAME OP` for each op that it brings, with all that
+# is required of its file. What ops there are ctest asks the plugin when it starts. Call enable_testing() in the top
+# folder of the project. ARGUMENTS go to plugin-check, such as --seed 1 for the same inputs each time or --glibc 2.28.
+# OPDOCK_PLUGIN_CHECK names the tool where it is neither in opdock's prefix nor on the PATH.
 
 cmake_policy(VERSION 3.22)
 
@@ -95,4 +102,39 @@ function(opdock_add_plugin name)
             install(FILES "${tune}" DESTINATION "${destination}" RENAME ${name}.tune.yaml)
         endif()
     endif()
+endfunction()
+
+function(opdock_add_plugin_check name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ARGUMENTS")
+    if(arg_UNPARSED_ARGUMENTS)
+        list(GET arg_UNPARSED_ARGUMENTS 0 unknown)
+        message(FATAL_ERROR "opdock_add_plugin_check(${name}): unknown argument '${unknown}'; known is ARGUMENTS.")
+    endif()
+    if(NOT TARGET ${name})
+        message(FATAL_ERROR "opdock_add_plugin_check(${name}): there is no such target; call opdock_add_plugin first.")
+    endif()
+    if(TARGET plugin-check) # in opdock's own tree
+        set(tool "$<TARGET_FILE:plugin-check>")
+        add_dependencies(${name} plugin-check)
+    else()
+        find_program(OPDOCK_PLUGIN_CHECK plugin-check HINTS "${OpdockPlugin_TOOLS}" DOC "opdock's plugin-check")
+        if(NOT OPDOCK_PLUGIN_CHECK)
+            message(FATAL_ERROR "opdock_add_plugin_check(${name}): plugin-check was not found; install opdock's tools, "
+                                "or set OPDOCK_PLUGIN_CHECK to the program.")
+        endif()
+        set(tool "${OPDOCK_PLUGIN_CHECK}")
+    endif()
+    # The paths are known when the build is generated, the ops when the plugin is there.
+    set(list "${CMAKE_CURRENT_BINARY_DIR}/${name}-plugin-check.cmake")
+    file(
+        GENERATE
+        OUTPUT "${list}"
+        CONTENT
+            "set(name \"${name}\")
+set(tool \"${tool}\")
+set(plugin \"$<TARGET_FILE:${name}>\")
+set(arguments \"${arg_ARGUMENTS}\")
+include(\"${CMAKE_CURRENT_FUNCTION_LIST_DIR}/list-plugin-checks.cmake\")
+")
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${list}")
 endfunction()

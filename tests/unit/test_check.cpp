@@ -7,6 +7,7 @@
 
 #include "made_host.hpp"
 #include "signer.hpp"
+#include "inspect/linkage.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
@@ -48,6 +49,24 @@ TEST_CASE("a sound plugin checks out, with what its note says") {
     CHECK(result["reason"] == "");
     CHECK(result["note"]["id"] == "acme");
     CHECK(result["note"]["devices"] == nlohmann::json{"cpu"});
+}
+
+TEST_CASE("a check tells what a file shows and asks of the dynamic loader") {
+    const auto good = check(fixtures / "libgood.so")["linkage"];
+    CHECK(good["exports"] == nlohmann::json{"opdock_register"});
+    CHECK(good["search_paths"].empty());
+    CHECK(good["relocates_text"] == false);
+    CHECK(good["versions"].contains("GLIBC"));
+    // Linked against a library of the build tree, whose place it names.
+    CHECK_FALSE(check(fixtures / "libmissing_library.so")["linkage"]["search_paths"].empty());
+    CHECK(check(fixtures / "libgood.so.absent")["linkage"] == nullptr);
+}
+
+TEST_CASE("versions are compared number by number") {
+    CHECK(is_older("2.9", "2.34"));
+    CHECK(is_older("2.2", "2.2.5"));
+    CHECK_FALSE(is_older("2.34", "2.9"));
+    CHECK_FALSE(is_older("3.4.29", "3.4.29"));
 }
 
 TEST_CASE("a check names the symbols that no library defines") {

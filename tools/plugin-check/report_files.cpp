@@ -72,13 +72,15 @@ table { border-collapse: collapse; width: 100%; margin-top: 1.5rem; }
 th { text-align: left; font-weight: 600; color: #5a6475; border-bottom: 2px solid #d5dae3; }
 th, td { padding: .35rem .7rem .35rem 0; vertical-align: top; }
 td { border-bottom: 1px solid #e6e9ef; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
+th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; }
+div.wide { overflow-x: auto; }
 .ok { color: #12713f; font-weight: 600; }
 .fail { color: #b3261e; font-weight: 600; }
 code, pre { font: 13px/1.45 ui-monospace, monospace; }
 pre { background: #f4f6f9; padding: .5rem .7rem; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
 .finding { border-left: 3px solid #b3261e; padding-left: .8rem; margin: .6rem 0; }
-@media (prefers-color-scheme: dark) {
+@media print { body { font-size: 10px; margin: 0; } code, pre { font-size: 9px; } }
+@media screen and (prefers-color-scheme: dark) {
   body { background: #14171d; color: #dfe4ec; }
   th, p.facts { color: #97a1b3; } td { border-color: #272c36; } th { border-color: #3a4150; }
   pre { background: #1d222b; } .ok { color: #5fd39a; } .fail { color: #ff8a80; }
@@ -159,8 +161,9 @@ std::string render_html(const json &document) {
     std::stable_sort(sorted.begin(), sorted.end(), [](const json *a, const json *b) {
         return a->at("findings").empty() < b->at("findings").empty();
     });
-    html << "<table><tr><th></th><th>op</th><th>implementation</th><th>calls</th><th>declined</th><th>configs</th>"
-            "<th>worst relative error</th><th>seconds</th></tr>\n";
+    html << "<div class=\"wide\"><table><tr><th></th><th>op</th><th>implementation</th><th class=\"number\">calls</th>"
+            "<th class=\"number\">declined</th><th class=\"number\">configs</th><th>worst relative error</th>"
+            "<th class=\"number\">seconds</th></tr>\n";
     for (const json *one : sorted) {
         html << "<tr>" << verdict_cell(*one) << "<td><code>" << escaped(one->at("op")) << "</code></td><td><code>"
              << escaped(one->at("impl_id")) << "</code></td><td class=\"number\">" << one->at("ran").get<uint64_t>()
@@ -176,7 +179,7 @@ std::string render_html(const json &document) {
             html << "</td></tr>\n";
         }
     }
-    html << "</table>\n</body></html>\n";
+    html << "</table></div>\n</body></html>\n";
     return html.str();
 }
 

@@ -31,11 +31,11 @@ Inputs are different each time; the seed that is printed repeats them.
 
 constexpr const char *examples = R"(
 Examples:
-  plugin-check build/libacme.so
-  plugin-check build/libacme.so --op gelu --junit report.xml
+  plugin-check libacme.so
+  plugin-check libacme.so --junit report.xml --html report.html
   plugin-check --impl default.cpu --op rmsnorm_fwd --seed 7
-  plugin-check libacme.so --op gelu --impl vendor.acme --seed 7 --case 31
-  plugin-check libacme.so --html report.html --glibc 2.28
+  plugin-check --impl default.cpu --op gelu --seed 7 --case 31
+  plugin-check libacme.so --glibc 2.40 --json
 
 Exit codes: 0 nothing was found; 1 something was, or there is nothing to check;
 2 wrong usage; 130 Ctrl-C, 143 SIGTERM.

@@ -274,7 +274,11 @@ TEST_CASE("check as JSON has the verdict and the note") {
                          {"reason", Is::text},
                          {"note", Is::object},
                          {"warnings", Is::list},
-                         {"build_id", Is::text}});
+                         {"build_id", Is::text},
+                         {"linkage", Is::object}});
+    CHECK(good["linkage"]["exports"] == json{"opdock_register"});
+    CHECK(good["linkage"]["search_paths"].empty());
+    CHECK(good["linkage"]["versions"].contains("GLIBC"));
     CHECK(good["status"] == "ok");
     CHECK(good["note"]["id"] == "acme");
     const Finished rejected = PluginLs({}).run({"--json", "--check", fixture("other_abi")});

@@ -9,6 +9,10 @@ expect 0 "vendor.acme" -- plugin-ls --op acme.scaled_residual
 expect 0 -- plugin-ls --exists vendor.acme
 expect 0 "ok" -- plugin-ls --check "$build/libacme.so"
 
+# What it brings is tried op by op.
+expect 0 "plugin-check: acme rmsnorm_fwd" "plugin-check: acme silu_and_mul" "plugin-check: acme acme.scaled_residual" \
+    "100% tests passed" -- ctest --test-dir "$build"
+
 # Our own implementation goes first, the vendor's when it is preferred.
 expect 0 "default.cpu" -- "${rmsnorm[@]}"
 PLUGIN_PREFER=vendor expect 0 "vendor.acme" -- "${rmsnorm[@]}"
