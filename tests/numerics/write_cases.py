@@ -177,8 +177,7 @@ class CaseWriter:
         turn = itertools.cycle(op.attributes)
         for shape in op.shapes:
             attributes = next(turn)
-            variation = Variation(absent=() if not shape or shape[-1] else op.statistics)
-            self.add(f"{shape} {attributes}", dtypes, op.draw(draw, shape, attributes), attributes, variation)
+            self.add(f"{shape} {attributes}", dtypes, op.draw(draw, shape, attributes), attributes)
 
         shape = op.shapes[0]
         for attributes in op.attributes[1:]:

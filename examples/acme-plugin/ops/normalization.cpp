@@ -8,7 +8,7 @@ namespace acme {
 
 namespace {
 
-// Of one row. Blocks are summed in float, and their sums in double.
+// Of one row; 0 of an empty one. Blocks are summed in float, and their sums in double.
 template<class T>
 double mean_of_squares(opdock::Row<const T> row, std::int64_t block_size) {
     Block block;
@@ -20,7 +20,7 @@ double mean_of_squares(opdock::Row<const T> row, std::int64_t block_size) {
             partial += block[i] * block[i];
         sum += static_cast<double>(partial);
     });
-    return sum / static_cast<double>(row.size());
+    return row.size() == 0 ? 0 : sum / static_cast<double>(row.size());
 }
 
 template<class T, class U>

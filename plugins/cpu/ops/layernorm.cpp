@@ -53,7 +53,7 @@ namespace HWY_NAMESPACE {
 template<class T, class U>
 void layernorm_forward(const LayernormForward &a, int64_t begin, int64_t end) {
     const auto n = static_cast<size_t>(a.n);
-    const double count = static_cast<double>(a.n);
+    const double count = HWY_MAX(static_cast<double>(a.n), 1.0); // the mean of nothing is 0
     const U *weight = a.weight.row<const U>(0);
     const U *bias = a.bias.row<const U>(0);
     const VF centre = hn::Set(f32, a.centre);
@@ -101,7 +101,7 @@ void layernorm_fwd_rows(const LayernormForward &a, int64_t begin, int64_t end) {
 template<class T, class U>
 void layernorm_backward(const LayernormBackward &a, int64_t block) {
     const auto n = static_cast<size_t>(a.n);
-    const double count = static_cast<double>(a.n);
+    const double count = HWY_MAX(static_cast<double>(a.n), 1.0); // the mean of nothing is 0
     const U *weight = a.weight.row<const U>(0);
     const VF centre = hn::Set(f32, a.centre);
     const auto sums_of_block = [&](float *sums) -> float * {

@@ -52,7 +52,7 @@ void rmsnorm_forward(const RmsnormForward &a, int64_t begin, int64_t end) {
                 x = store_rounded(hn::Add(x, load(residual + i, extent)), added + i, extent);
             return hn::MulAdd(x, x, total);
         });
-        const auto rsigma = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(a.n) + a.eps));
+        const auto rsigma = static_cast<float>(1 / std::sqrt(squares / HWY_MAX(static_cast<double>(a.n), 1.0) + a.eps));
         if (a.rsigma)
             *a.rsigma.row<float>(r) = rsigma;
 

@@ -15,7 +15,6 @@ class Op(NamedTuple):
     shapes: list  # the first one is varied, the second one in layout only
     attributes: list = [{}]
     optional: tuple = ()  # inputs and outputs that may be absent
-    statistics: tuple = ()  # outputs that have no value for rows of no elements
     within: dict = {}  # output -> the dtype whose tolerance it has, where that is not its own
     in_place: dict = {}  # output -> the input it may share memory with
     changed: dict = {}  # inputs that the op writes -> dtype; the formula returns what they become

@@ -62,7 +62,6 @@ OPS = {
         ROWS + LONG,
         NORM_ATTRIBUTES,
         optional=("rsigma",),
-        statistics=("rsigma",),
         two_dtypes=True,
     ),
     "rmsnorm_bwd": Op(
@@ -90,7 +89,6 @@ OPS = {
         ROWS + LONG,
         NORM_ATTRIBUTES,
         optional=("rsigma",),
-        statistics=("rsigma",),
         within={"rsigma": "T"},  # it may be that of the sum as stored
         two_dtypes=True,
     ),
@@ -101,7 +99,6 @@ OPS = {
         ROWS + LONG,
         NORM_ATTRIBUTES,
         optional=("mu", "rsigma"),
-        statistics=("mu", "rsigma"),
         two_dtypes=True,
     ),
     "layernorm_bwd": Op(

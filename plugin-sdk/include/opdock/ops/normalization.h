@@ -1,7 +1,8 @@
 /* Normalization over the last dimension, of size n.
  *
  * g is the weight, or 1 + weight with zero_centered_gamma. Statistics accumulate in f32 or better. rsigma and mu are
- * one number per row, for the backward pass; null outputs are not wanted.
+ * one number per row, for the backward pass; null outputs are not wanted. The mean over a row of no elements is 0, so
+ * that its mu is 0 and its rsigma 1 / sqrt(eps).
  *
  * Since opdock 0.1. */
 #ifndef OPDOCK_OPS_NORMALIZATION_H
