@@ -7,12 +7,8 @@
 // `copy` is the median over rounds of (bytes per second of the op) / (bytes per second of the copy before it), where
 // bytes are those that the op must at least read and write: 1 is what memory allows, more is possible where the op
 // writes past the caches and the copy does not. Calls named `small` are of 8 rows of 64; their time is all that counts.
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <ctime>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,92 +16,12 @@
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
 
-#include "opdock/opdock.hpp"
+#include "prepared_case.hpp"
+#include "timing.hpp"
+
+using namespace opdock::bench;
 
 namespace {
-
-using Shape = std::vector<int64_t>;
-
-// One tensor of a call. Inputs hold small positive numbers, or, as i64, classes.
-struct Operand {
-    Shape shape;
-    std::optional<DLDataType> dtype = {}; // none: that of the run
-    bool absent = false;
-};
-
-struct Case {
-    std::string op;
-    std::vector<Operand> inputs, outputs;
-    std::vector<opdock::Attribute> attributes = {};
-    std::vector<uint32_t> list_sizes = {};
-};
-
-int64_t elements(const Shape &shape) {
-    int64_t product = 1;
-    for (const int64_t size : shape)
-        product *= size;
-    return product;
-}
-
-opdock::Host &host() {
-    static opdock::Host opened(
-        {.modules = {CPU_PLUGIN}, .prefix = "OPDOCK_BENCH_", .log = [](int32_t, std::string_view) {}});
-    return opened;
-}
-
-// The tensors of a call and the call, prepared.
-class Subject {
-  public:
-    Subject(const Case &of, DLDataType dtype) {
-        for (const auto *operands : {&of.inputs, &of.outputs}) {
-            for (const Operand &operand : *operands)
-                add(operand, operand.dtype.value_or(dtype), operands == &of.inputs);
-        }
-        std::vector<opdock::TensorArg> arguments;
-        for (const auto &tensor : tensors_)
-            arguments.push_back(tensor.get());
-        const std::span<const opdock::TensorArg> all(arguments);
-        const opdock::Policy policy = host().policy({{"prefer", "default"}, {"strict", "1"}});
-        opdock::Args args(all.first(of.inputs.size()), all.subspan(of.inputs.size()), of.attributes);
-        if (!of.list_sizes.empty())
-            args.lists(of.list_sizes);
-        prepared_.emplace(host().op(of.op).prepare(args, policy));
-        workspace_.resize(prepared_->workspace_size() + 256);
-    }
-
-    int64_t bytes() const { return bytes_; }
-
-    opdock_status run() {
-        void *workspace = workspace_.data();
-        size_t space = workspace_.size();
-        std::align(256, prepared_->workspace_size(), workspace, space);
-        return prepared_->run(pointers_, nullptr, workspace);
-    }
-
-  private:
-    void add(const Operand &operand, DLDataType dtype, bool is_input) {
-        if (operand.absent) {
-            tensors_.push_back(nullptr);
-            pointers_.push_back(nullptr);
-            return;
-        }
-        const int64_t size = elements(operand.shape) * dtype.bits / 8;
-        bytes_ += size;
-        const auto padded = static_cast<size_t>((size + 4095) / 4096 * 4096);
-        memory_.emplace_back(static_cast<std::byte *>(std::aligned_alloc(4096, padded)), &std::free);
-        // 0x3c3c is 1.06 in f16 and 0.0115 in bf16 and f32; classes are 0.
-        std::memset(memory_.back().get(), is_input && dtype.code != kDLInt ? 0x3c : 0, padded);
-        tensors_.push_back(std::make_unique<opdock::Tensor>(memory_.back().get(), dtype, operand.shape));
-        pointers_.push_back(memory_.back().get());
-    }
-
-    std::vector<std::unique_ptr<std::byte, void (*)(void *)>> memory_;
-    std::vector<std::unique_ptr<opdock::Tensor>> tensors_; // null where absent
-    std::vector<void *> pointers_;
-    std::vector<std::byte> workspace_;
-    std::optional<opdock::Prepared> prepared_;
-    int64_t bytes_ = 0;
-};
 
 // Reads and writes as many bytes as told, on all threads.
 class Copy {
@@ -126,30 +42,6 @@ class Copy {
     int64_t half_;
     std::vector<std::byte> from_, to_;
 };
-
-// What something took: by the clock, and of all processors together. On a busy machine the second is the steadier one.
-struct Cost {
-    double wall, cpu;
-};
-
-double now(clockid_t clock) {
-    timespec time;
-    clock_gettime(clock, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-template<class Function>
-Cost cost_of(Function function) {
-    const double wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
-    function();
-    return {now(CLOCK_MONOTONIC) - wall, now(CLOCK_PROCESS_CPUTIME_ID) - cpu};
-}
-
-double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
 
 void compare_with_copy(benchmark::State &state, const Case &of, DLDataType dtype) {
     Subject subject(of, dtype);
