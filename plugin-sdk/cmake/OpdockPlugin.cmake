@@ -18,7 +18,7 @@
 # Adds tests that run plugin-check on the plugin NAME: `plugin-check: NAME OP` for each op that it brings, with all that
 # is required of its file. What ops there are ctest asks the plugin when it starts. Call enable_testing() in the top
 # folder of the project. ARGUMENTS go to plugin-check, such as --seed 1 for the same inputs each time or --glibc 2.28.
-# OPDOCK_PLUGIN_CHECK names the tool where it is neither in opdock's prefix nor on the PATH.
+# OPDOCK_PLUGIN_CHECK names the tool where it is neither in opdock's prefix nor on the PATH. Without it there are no tests.
 
 cmake_policy(VERSION 3.22)
 
@@ -119,8 +119,9 @@ function(opdock_add_plugin_check name)
     else()
         find_program(OPDOCK_PLUGIN_CHECK plugin-check HINTS "${OpdockPlugin_TOOLS}" DOC "opdock's plugin-check")
         if(NOT OPDOCK_PLUGIN_CHECK)
-            message(FATAL_ERROR "opdock_add_plugin_check(${name}): plugin-check was not found; install opdock's tools, "
-                                "or set OPDOCK_PLUGIN_CHECK to the program.")
+            message(STATUS "opdock_add_plugin_check(${name}): plugin-check was not found, so that there are no tests of "
+                           "${name}; install opdock's tools, or set OPDOCK_PLUGIN_CHECK to the program")
+            return()
         endif()
         set(tool "${OPDOCK_PLUGIN_CHECK}")
     endif()

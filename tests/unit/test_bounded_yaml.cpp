@@ -109,6 +109,17 @@ TEST_CASE("a NUL byte is an error, not the end of the text") {
           "f.yaml:1:5: unexpected control character '\\x00'; expected UTF-8 text");
 }
 
+// yaml-cpp ends lines at them, editors do not: lines would have other numbers, and comments would end where no reader
+// of the file sees it.
+TEST_CASE("a carriage return alone is an error, and before a line feed part of it") {
+    CHECK(refusal("a: b # c\rd: e\n") ==
+          "f.yaml:1:9: a carriage return without a line feed; expected lines that end in LF or CR LF");
+    CHECK(refusal("a: b\r") ==
+          "f.yaml:1:5: a carriage return without a line feed; expected lines that end in LF or CR LF");
+    CHECK(refusal("# " + std::string("\r") + std::string(100'000, '[')).starts_with("f.yaml:1:3: a carriage return"));
+    CHECK(parse("a: b\r\nc: d\r\n").entries.size() == 2);
+}
+
 TEST_CASE("errors carry the status that the caller names") {
     CHECK(thrown_by([] { parse_bounded_yaml("a: [", "f", OPDOCK_LOAD_FAILED); }).status() == OPDOCK_LOAD_FAILED);
 }

@@ -155,6 +155,7 @@ class Comparison {
     std::string beyond() {
         const double norm = std::sqrt(sums_.expected);
         const double mean = norm / std::sqrt(count_of_finite());
+        const double mean_noise = std::sqrt(sums_.noise / count_of_finite());
         size_t worst = 0;
         double excess = 0;
         double furthest = -1;
@@ -169,7 +170,7 @@ class Comparison {
                 worst_ulp_ = off / unit_in_last_place(found_.dtype, expected_[i]);
             }
             const double allowed = 16 * tolerance_ * std::max(std::fabs(expected_[i]), mean) + floor() +
-                                   (noise_.empty() ? 0 : 8 * noise_[i]);
+                                   (noise_.empty() ? 0 : 8 * std::max(noise_[i], mean_noise));
             if (off / allowed > excess) {
                 excess = off / allowed;
                 worst = i;

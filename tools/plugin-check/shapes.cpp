@@ -113,11 +113,27 @@ Shapes draw_shapes(const Signature &signature, const Names &names, const Size &s
     return shapes;
 }
 
+// A name may stand in several dims of one tensor: f32[b, s, s].
+double elements_of(const Signature &signature, const Shape &shape) {
+    double most = 0;
+    for (const Parameter &input : signature.inputs) {
+        double elements = 1;
+        for (const int64_t dim : dims_in(input.type, shape)) {
+            elements *= static_cast<double>(dim);
+        }
+        most = std::max(most, elements);
+    }
+    return most;
+}
+
 std::optional<Shapes> fitting(const Signature &signature, const Names &names, const Size &size, Random &random,
                               const Takes &takes) {
     for (int attempt = 0; attempt < 40; ++attempt) {
         Shapes shapes = draw_shapes(signature, names, size, random);
-        if (takes(shapes)) {
+        const bool is_too_large = std::any_of(shapes.begin(), shapes.end(), [&](const Shape &shape) {
+            return elements_of(signature, shape) > 2 * most_work;
+        });
+        if (!is_too_large && takes(shapes)) {
             return shapes;
         }
     }

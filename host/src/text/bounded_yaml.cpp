@@ -60,6 +60,9 @@ void check_text(std::string_view text, const Reporter &reporter) {
             only_space = true;
             continue;
         }
+        if (c == '\r' && (i + 1 == text.size() || text[i + 1] != '\n')) { // yaml-cpp would end the line here
+            fail("a carriage return without a line feed; expected lines that end in LF or CR LF");
+        }
         const auto byte = static_cast<unsigned char>(c);
         if ((byte < 0x20 && c != '\t' && c != '\r') || byte == 0x7f) {
             fail("unexpected control character " + quote(text.substr(i, 1)) + "; expected UTF-8 text");
