@@ -156,3 +156,22 @@ TEST_CASE("matrix products of several threads at once are what one thread comput
     }
     CHECK(wrong == 0);
 }
+
+TEST_CASE("the time of work on the CPU is that of the work, and its status comes back") {
+    const opdock::Host host({.modules = {CPU_PLUGIN}, .log = [](int32_t, std::string_view) {}});
+    const auto sleep = [](void *user_data) -> opdock_status {
+        usleep(2000);
+        return *static_cast<opdock_status *>(user_data);
+    };
+    opdock_status status = OPDOCK_OK;
+    double microseconds = 0;
+    const auto timed = [&] {
+        return opdock_device_time(host.c(), {kDLCPU, 0}, nullptr, sleep, &status, &microseconds);
+    };
+    CHECK(timed() == OPDOCK_OK);
+    CHECK(microseconds >= 2000);
+    status = OPDOCK_FAILED;
+    CHECK(timed() == OPDOCK_FAILED);
+    CHECK(microseconds == 0);
+    CHECK(opdock_device_time(host.c(), {kDLVPI, 0}, nullptr, sleep, &status, &microseconds) == OPDOCK_UNSUPPORTED);
+}

@@ -265,6 +265,13 @@ OPDOCK_API opdock_status opdock_device_copy(opdock_runtime *runtime, void *to, D
 /* Waits until what was queued on the stream has run. */
 OPDOCK_API opdock_status opdock_device_synchronize(opdock_runtime *runtime, DLDevice device, void *stream);
 
+/* How long the device takes for what `work` queues on the stream, by the provider's timing events around it; waits
+ * until it has run. The device is current while `work` is called, once, on this thread. A status of `work` other than
+ * OPDOCK_OK comes back as it is, and nothing is timed. On the CPU the time is that of `work` itself. */
+OPDOCK_API opdock_status opdock_device_time(opdock_runtime *runtime, DLDevice device, void *stream,
+                                            opdock_status (*work)(void *user_data), void *user_data,
+                                            double *microseconds);
+
 /* --- tuning -------------------------------------------------------------------------------------------------------
  * docs/tuning.md has what configs are, where they come from and the format of tune files. */
 

@@ -313,6 +313,25 @@ opdock_status opdock_device_synchronize(opdock_runtime *runtime, DLDevice device
     return guarded([&] { opdock::core::DeviceAccess(*runtime, device, stream).synchronize(); });
 }
 
+opdock_status opdock_device_time(opdock_runtime *runtime, DLDevice device, void *stream,
+                                 opdock_status (*work)(void *user_data), void *user_data, double *microseconds) {
+    *microseconds = 0;
+    opdock_status status = OPDOCK_OK;
+    const opdock_status timed = guarded([&] {
+        const opdock::core::DeviceAccess access(*runtime, device, stream);
+        opdock::core::DeviceEvent begin(access);
+        opdock::core::DeviceEvent end(access);
+        access.make_current();
+        begin.record();
+        status = work(user_data);
+        if (status == OPDOCK_OK) {
+            end.record();
+            *microseconds = begin.microseconds_until(end);
+        }
+    });
+    return timed == OPDOCK_OK ? status : timed;
+}
+
 opdock_status opdock_explain_call(opdock_handle *handle, const opdock_args *args, const opdock_policy *policy,
                                   char **json) {
     *json = nullptr;

@@ -77,6 +77,10 @@ void DeviceAccess::synchronize() const {
           [&] { return table_.stream_synchronize(&host_.api(), table_.user_data, device_.device_id, stream_); });
 }
 
+void DeviceAccess::make_current() const {
+    check("making current", [&] { return table_.make_current(&host_.api(), table_.user_data, device_.device_id); });
+}
+
 DeviceMemory::~DeviceMemory() {
     try {
         access_.free(memory_);

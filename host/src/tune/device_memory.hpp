@@ -25,6 +25,8 @@ class DeviceAccess {
     void copy_from_host(void *to, const void *from, uint64_t bytes) const;
     void copy(void *to, const void *from, uint64_t bytes) const;
     void synchronize() const;
+    // For the calling thread.
+    void make_current() const;
     bool is_host() const { return device_.device_type == kDLCPU; }
 
   private:
