@@ -1,5 +1,7 @@
 #include "cli/printable.hpp"
 
+#include <cstdio>
+
 namespace opdock::cli {
 
 std::string printable(std::string_view text) {
@@ -35,6 +37,12 @@ size_t columns(std::string_view text) {
         count += (static_cast<unsigned char>(c) & 0xc0) != 0x80 ? 1 : 0;
     }
     return count;
+}
+
+std::string short_number(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, value >= 1000 ? "%.0f" : "%.3g", value);
+    return text;
 }
 
 } // namespace opdock::cli

@@ -1,4 +1,4 @@
-#include "progress.hpp"
+#include "cli/progress.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 #include "cli/printable.hpp"
 
-namespace opdock::plugin_tune {
+namespace opdock::cli {
 namespace {
 
 constexpr double seconds_between_bars = 0.1;
@@ -45,7 +45,7 @@ std::string bar_text(const Step &step, size_t index, size_t count, const std::st
 }
 
 void Progress::begin(const std::string &label) {
-    label_ = cli::printable(label);
+    label_ = printable(label);
     is_announced_ = false;
     last_ = -1;
     seconds_ = 0;
@@ -68,15 +68,15 @@ void Progress::step(const Step &step) {
     write_("\r" + bar_text(step, index_, count_, label_, each, width_ - 1) + "\x1b[K");
 }
 
-void Progress::stopping() {
+void Progress::stopping(const std::string &text) {
     if (!is_stopping_) {
-        write_(std::string(width_ == 0 ? "" : "\r\x1b[K") + "stopping: what was found so far is compared once more\n");
+        write_((width_ == 0 ? "" : "\r\x1b[K") + text + "\n");
     }
     is_stopping_ = true;
 }
 
 void Progress::end(const std::string &text) {
-    const std::string line = place_text(index_, count_) + ": " + label_ + ": " + cli::printable(text) + "\n";
+    const std::string line = place_text(index_, count_) + ": " + label_ + ": " + printable(text) + "\n";
     if (width_ == 0) {
         write_(line);
     } else if (index_ + 1 == count_ || last_ >= 0) {
@@ -98,4 +98,4 @@ Progress progress_on_stderr(size_t count) {
     return {count, width, [](const std::string &text) { std::cerr << text << std::flush; }};
 }
 
-} // namespace opdock::plugin_tune
+} // namespace opdock::cli

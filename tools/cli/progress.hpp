@@ -1,11 +1,12 @@
-// How far tuning is: a bar on a terminal; elsewhere a line for each shape, and one before it when it takes long.
+// How far a tool is that measures shapes: a bar on a terminal; elsewhere a line for each shape, and one before it when
+// it takes long.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 
-namespace opdock::plugin_tune {
+namespace opdock::cli {
 
 struct Step {
     uint64_t done = 0; // of this shape
@@ -27,8 +28,8 @@ class Progress {
 
     void begin(const std::string &label);
     void step(const Step &step);
-    // The user asked for an end, and what is found so far is being compared.
-    void stopping();
+    // The user asked for an end; `text`, which is written once, says what happens until then.
+    void stopping(const std::string &text);
     // What came of it.
     void end(const std::string &text);
 
@@ -48,4 +49,4 @@ class Progress {
 // To stderr; a bar when that is a terminal.
 Progress progress_on_stderr(size_t count);
 
-} // namespace opdock::plugin_tune
+} // namespace opdock::cli

@@ -1,4 +1,4 @@
-#include "builtin_shapes.hpp"
+#include "op-call/builtin_shapes.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,13 +6,8 @@
 
 #include "op-call/dims.hpp"
 
-namespace opdock::plugin_tune {
+namespace opdock::op_call {
 namespace {
-
-using op_call::Named;
-using op_call::Parameter;
-using op_call::Signature;
-using op_call::Sizes;
 
 // The power of two that is nearest to the n-th root.
 int64_t root(int64_t elements, size_t n) {
@@ -27,9 +22,9 @@ std::vector<std::string> largest_dims(const Signature &signature, std::vector<st
         if (input.optional) {
             continue;
         }
-        const std::vector<std::string> dims = op_call::dims_of(input.type);
+        const std::vector<std::string> dims = dims_of(input.type);
         for (const std::string &dim : dims) {
-            const std::vector<std::string> found = op_call::names_in(dim);
+            const std::vector<std::string> found = names_in(dim);
             names.insert(names.end(), found.begin(), found.end());
         }
         largest = dims.size() > largest.size() ? dims : largest;
@@ -50,9 +45,9 @@ Sizes sizes_of(const Signature &signature, const BuiltinSize &size, bool alike) 
         give(all, root(size.elements, largest.size()));
         return sizes;
     }
-    give(op_call::names_in(largest.back()), size.last);
+    give(names_in(largest.back()), size.last);
     for (size_t i = 0; i + 1 < largest.size(); ++i) {
-        give(op_call::names_in(largest[i]), root(size.elements / size.last, largest.size() - 1));
+        give(names_in(largest[i]), root(size.elements / size.last, largest.size() - 1));
     }
     give(all, size.last);
     return sizes;
@@ -73,11 +68,11 @@ std::map<std::string, std::string> dtypes_of(const Signature &signature, const s
 // "f32[16,128]"
 std::optional<std::string> source_of(const Parameter &input, const Sizes &sizes,
                                      const std::map<std::string, std::string> &dtypes) {
-    const std::string element = op_call::element_of(input.type);
+    const std::string element = element_of(input.type);
     const auto variable = dtypes.find(element);
     std::string dims;
-    for (const std::string &dim : op_call::dims_of(input.type)) {
-        const std::optional<int64_t> value = op_call::evaluate(dim, sizes);
+    for (const std::string &dim : dims_of(input.type)) {
+        const std::optional<int64_t> value = evaluate(dim, sizes);
         if (!value || *value < 0) {
             return std::nullopt;
         }
@@ -109,7 +104,7 @@ std::optional<BuiltinCall> builtin_call(const Signature &signature, const std::s
         }
         call.inputs.insert(call.inputs.end(), input.list ? 2 : 1, Named{input.name, *source});
     }
-    for (const op_call::AttributeParameter &attribute : signature.attributes) {
+    for (const AttributeParameter &attribute : signature.attributes) {
         if (!attribute.by_default.is_null()) {
             continue;
         }
@@ -138,4 +133,4 @@ std::vector<std::string> builtin_dtypes(const std::vector<std::string> &tuples) 
     return chosen;
 }
 
-} // namespace opdock::plugin_tune
+} // namespace opdock::op_call

@@ -1,4 +1,4 @@
-// The shapes of --all, from nothing but an op's signature.
+// The shapes of --all of the tools that measure, from nothing but an op's signature.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 #include "op-call/named.hpp"
 #include "op-call/signature.hpp"
 
-namespace opdock::plugin_tune {
+namespace opdock::op_call {
 
 // About how many elements the tensor with the most dims has, and its last dim.
 struct BuiltinSize {
@@ -18,16 +18,16 @@ struct BuiltinSize {
 inline constexpr BuiltinSize builtin_sizes[] = {{1 << 14, 128}, {1 << 18, 1024}, {1 << 22, 4096}};
 
 struct BuiltinCall {
-    std::vector<op_call::Named> inputs;
-    std::vector<op_call::Named> attributes; // those without a default
+    std::vector<Named> inputs;
+    std::vector<Named> attributes; // those without a default
 };
 
 // `dtypes` is a value for each dtype variable, "bf16,f32". `alike`: all dims have one size. Nothing where the signature
 // needs what cannot be guessed. Whether the op takes the shapes is for the host to say.
-std::optional<BuiltinCall> builtin_call(const op_call::Signature &signature, const std::string &dtypes,
-                                        const BuiltinSize &size, bool alike);
+std::optional<BuiltinCall> builtin_call(const Signature &signature, const std::string &dtypes, const BuiltinSize &size,
+                                        bool alike);
 
 // At most one tuple that begins with f32, and one with bf16; the first of all where there is neither.
 std::vector<std::string> builtin_dtypes(const std::vector<std::string> &tuples);
 
-} // namespace opdock::plugin_tune
+} // namespace opdock::op_call

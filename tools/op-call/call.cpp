@@ -130,4 +130,21 @@ Operands infer_outputs(const Op &op, const Signature &signature, const Operands 
     return outputs;
 }
 
+std::vector<void *> pointers_of(const Signature &signature, const Operands &inputs, const Operands &outputs) {
+    std::vector<void *> pointers;
+    const auto add = [&](const std::vector<Parameter> &parameters, const Operands &operands) {
+        for (size_t i = 0; i < operands.size(); ++i) {
+            for (const Operand &operand : operands[i]) {
+                pointers.push_back(operand.data);
+            }
+            if (operands[i].empty() && !parameters[i].list) {
+                pointers.push_back(nullptr);
+            }
+        }
+    };
+    add(signature.inputs, inputs);
+    add(signature.outputs, outputs);
+    return pointers;
+}
+
 } // namespace opdock::op_call

@@ -64,4 +64,7 @@ Operands infer_outputs(const Op &op, const Signature &signature, const Operands 
                        const std::vector<AttributeArgument> &attributes,
                        const std::function<bool(size_t)> &is_wanted = {});
 
+// Pointers as Prepared::run takes them.
+std::vector<void *> pointers_of(const Signature &signature, const Operands &inputs, const Operands &outputs);
+
 } // namespace opdock::op_call

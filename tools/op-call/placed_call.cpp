@@ -1,14 +1,11 @@
-#include "placed_call.hpp"
+#include "op-call/placed_call.hpp"
 
 #include <utility>
 
 #include "cli/exit.hpp"
 
-namespace opdock::plugin_tune {
+namespace opdock::op_call {
 namespace {
-
-using op_call::Operand;
-using op_call::Operands;
 
 uint64_t bytes_of(const Operand &operand) {
     return files::byte_size(operand.dtype, operand.shape);
@@ -29,21 +26,21 @@ DeviceBuffer::~DeviceBuffer() {
 DeviceBuffer::DeviceBuffer(DeviceBuffer &&other) noexcept
     : runtime_(other.runtime_), device_(other.device_), memory_(std::exchange(other.memory_, nullptr)) {}
 
-PlacedCall::PlacedCall(const Host &host, const Op &op, const op_call::Signature &signature,
-                       const op_call::Arguments &arguments, const op_call::Spelling &spelling, DLDevice device)
-    : inputs_(op_call::make_inputs(arguments, signature, spelling, 0)) {
-    Operands inputs = op_call::operands_of(inputs_);
-    Operands outputs = op_call::infer_outputs(op, signature, inputs, arguments.attributes);
-    place(host, inputs, signature.inputs, device, true);
-    place(host, outputs, signature.outputs, device, false);
+PlacedCall::PlacedCall(const Host &host, const Op &op, const Signature &signature, const Arguments &arguments,
+                       const Spelling &spelling, DLDevice device)
+    : inputs_(make_inputs(arguments, signature, spelling, 0)) {
+    placed_inputs_ = operands_of(inputs_);
+    placed_outputs_ = infer_outputs(op, signature, placed_inputs_, arguments.attributes);
+    place(host, placed_inputs_, signature.inputs, device, true);
+    place(host, placed_outputs_, signature.outputs, device, false);
     if (!buffers_.empty()) {
         detail::check(opdock_device_synchronize(host.c(), device, nullptr));
     }
-    call_ = std::make_unique<op_call::Call>(signature, inputs, outputs, arguments.attributes);
+    call_ = std::make_unique<Call>(signature, placed_inputs_, placed_outputs_, arguments.attributes);
 }
 
-void PlacedCall::place(const Host &host, Operands &operands, const std::vector<op_call::Parameter> &parameters,
-                       DLDevice device, bool with_values) {
+void PlacedCall::place(const Host &host, Operands &operands, const std::vector<Parameter> &parameters, DLDevice device,
+                       bool with_values) {
     for (size_t i = 0; i < operands.size(); ++i) {
         for (Operand &operand : operands[i]) {
             if (device.device_type != kDLCPU && !parameters[i].host) {
@@ -56,14 +53,14 @@ void PlacedCall::place(const Host &host, Operands &operands, const std::vector<o
             } else if (!with_values) {
                 try {
                     outputs_.emplace_back(operand.dtype, operand.shape);
-                } catch (const op_call::NoMemory &error) {
+                } catch (const NoMemory &error) {
                     throw cli::Failure("output " + parameters[i].name + ": " + error.what());
                 }
                 operand.data = outputs_.back().memory.get();
             }
         }
     }
-    op_call::put_on(operands, parameters, device);
+    put_on(operands, parameters, device);
 }
 
-} // namespace opdock::plugin_tune
+} // namespace opdock::op_call

@@ -6,7 +6,7 @@
 
 #include "op-call/call.hpp"
 
-namespace opdock::plugin_tune {
+namespace opdock::op_call {
 
 // Memory of a device, given back when it goes.
 class DeviceBuffer {
@@ -30,19 +30,24 @@ class PlacedCall {
   public:
     // Makes the inputs, infers the outputs, and copies what belongs there to the device. Borrows the arguments. Throws
     // opdock::Error, cli::Failure and files::Error.
-    PlacedCall(const Host &host, const Op &op, const op_call::Signature &signature, const op_call::Arguments &arguments,
-               const op_call::Spelling &spelling, DLDevice device);
+    PlacedCall(const Host &host, const Op &op, const Signature &signature, const Arguments &arguments,
+               const Spelling &spelling, DLDevice device);
 
     const Args &args() const { return call_->args(); }
+    // Where the tensors are.
+    const Operands &inputs() const { return placed_inputs_; }
+    const Operands &outputs() const { return placed_outputs_; }
 
   private:
-    void place(const Host &host, op_call::Operands &operands, const std::vector<op_call::Parameter> &parameters,
-               DLDevice device, bool with_values);
+    void place(const Host &host, Operands &operands, const std::vector<Parameter> &parameters, DLDevice device,
+               bool with_values);
 
-    std::vector<op_call::Tensors> inputs_;
-    std::vector<op_call::HostTensor> outputs_;
+    std::vector<Tensors> inputs_;
+    std::vector<HostTensor> outputs_;
     std::vector<DeviceBuffer> buffers_;
-    std::unique_ptr<op_call::Call> call_;
+    Operands placed_inputs_;
+    Operands placed_outputs_;
+    std::unique_ptr<Call> call_;
 };
 
-} // namespace opdock::plugin_tune
+} // namespace opdock::op_call

@@ -59,4 +59,8 @@ Policy only(const Host &host, const std::string &op, const std::string &impl) {
     return host.policy({{"per_op", op + "=impl:" + impl}});
 }
 
+Policy nothing_but(const Host &host, const std::string &op, const std::string &impl) {
+    return host.policy({{"per_op", op + "=impl:" + impl}, {"strict", "1"}});
+}
+
 } // namespace opdock::op_call

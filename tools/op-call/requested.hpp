@@ -18,4 +18,7 @@ std::vector<std::string> implementations_of(const Host &host, const std::string 
 // that name.
 Policy only(const Host &host, const std::string &op, const std::string &impl);
 
+// Nothing but this implementation, which is one of the op's, and no fallback.
+Policy nothing_but(const Host &host, const std::string &op, const std::string &impl);
+
 } // namespace opdock::op_call

@@ -1,15 +1,12 @@
-#include "shapes_file.hpp"
-
-#include <cerrno>
-#include <fstream>
-#include <system_error>
+#include "op-call/shapes_file.hpp"
 
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
+#include "cli/text_file.hpp"
 #include "opdock/opdock.h"
 #include "text/bounded_yaml.hpp"
 
-namespace opdock::plugin_tune {
+namespace opdock::op_call {
 namespace {
 
 using core::YamlEntry;
@@ -125,26 +122,7 @@ std::vector<Subject> parse_shapes(std::string_view text, const std::string &name
 }
 
 std::vector<Subject> read_shapes(const std::string &path) {
-    return parse_shapes(read_text(path), path);
+    return parse_shapes(cli::read_text(path), path);
 }
 
-std::string read_text(const std::string &path) {
-    constexpr size_t most = size_t{16} << 20;
-    errno = 0;
-    std::ifstream file(path, std::ios::binary);
-    std::string text;
-    char buffer[65536];
-    while (file && text.size() <= most) {
-        file.read(buffer, sizeof buffer);
-        text.append(buffer, static_cast<size_t>(file.gcount()));
-    }
-    if (!file.eof() && text.size() <= most) {
-        throw cli::Failure(path + ": " + (errno != 0 ? std::generic_category().message(errno) : "cannot be read"));
-    }
-    if (text.size() > most) {
-        throw cli::Failure(path + ": is larger than 16 MiB");
-    }
-    return text;
-}
-
-} // namespace opdock::plugin_tune
+} // namespace opdock::op_call

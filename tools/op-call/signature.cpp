@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cli/fill.hpp"
+#include "cli/printable.hpp"
 
 namespace opdock::op_call {
 namespace {
@@ -107,6 +108,10 @@ Signature read_signature(const json &json) {
     return signature;
 }
 
+Signature signature_of(const Op &op) {
+    return read_signature(json::parse(op.signature_json()));
+}
+
 std::string expected_arguments(const Signature &signature, const std::vector<std::string> &missing,
                                const Spelling &spelling, size_t width) {
     const auto is_missing = [&](const std::string &name) {
@@ -126,6 +131,12 @@ std::string expected_arguments(const Signature &signature, const std::vector<std
         lines.push_back({"--out " + output.name + "[=FILE]", remark_of(output)});
     }
     return "  " + cli::fill(cli::parameters_of(signature.text), 2, 6, width) + to_text(lines);
+}
+
+std::string expected_text(const Signature &signature, const Spelling &spelling) {
+    return signature.op + "\n" +
+           cli::printable(expected_arguments(signature, {}, spelling, cli::page_of_stdout().width())) + "\n  " +
+           spelling.forms + "\n";
 }
 
 } // namespace opdock::op_call

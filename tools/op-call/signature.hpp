@@ -9,6 +9,7 @@
 
 #include "cli/page.hpp"
 #include "op-call/spelling.hpp"
+#include "opdock/opdock.hpp"
 
 namespace opdock::op_call {
 
@@ -37,11 +38,15 @@ struct Signature {
 };
 
 Signature read_signature(const nlohmann::json &json);
+Signature signature_of(const Op &op);
 
 // The signature, in lines of `width`, and a line for each argument, those in `missing` marked. Does not end in a new
 // line.
 std::string expected_arguments(const Signature &signature, const std::vector<std::string> &missing,
                                const Spelling &spelling, size_t width = cli::Page::usual_width);
+
+// The same with the op's name and what its inputs may be, laid out for stdout, for people who ask what an op expects.
+std::string expected_text(const Signature &signature, const Spelling &spelling);
 
 // The type of `name` in the first pair of parentheses; "" when it is not there.
 std::string type_in(std::string_view parameters, std::string_view name);

@@ -123,7 +123,7 @@ void PlacedRun::reset(std::byte poison) {
 opdock_status PlacedRun::run(std::byte poison, std::string &message) {
     reset(poison);
     const op_call::Operand workspace = workspace_ ? workspace_->operand() : op_call::Operand{};
-    const opdock_status status = prepared_->run(pointers_of(signature_, in_, out_), nullptr, workspace.data);
+    const opdock_status status = prepared_->run(op_call::pointers_of(signature_, in_, out_), nullptr, workspace.data);
     if (status != OPDOCK_OK) {
         message = opdock_last_error();
         return status;

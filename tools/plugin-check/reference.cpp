@@ -6,6 +6,7 @@
 
 #include "attributes.hpp"
 #include "op-call/element.hpp"
+#include "op-call/requested.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -105,27 +106,6 @@ std::string reference_of(const Host &host, const std::string &op) {
 
 } // namespace
 
-Policy nothing_but(const Host &host, const std::string &op, const std::string &impl_id) {
-    return host.policy({{"per_op", op + "=impl:" + impl_id}, {"strict", "1"}});
-}
-
-std::vector<void *> pointers_of(const Signature &signature, const Operands &inputs, const Operands &outputs) {
-    std::vector<void *> pointers;
-    const auto add = [&](const std::vector<Parameter> &parameters, const Operands &operands) {
-        for (size_t i = 0; i < operands.size(); ++i) {
-            for (const op_call::Operand &operand : operands[i]) {
-                pointers.push_back(operand.data);
-            }
-            if (operands[i].empty() && !parameters[i].list) {
-                pointers.push_back(nullptr);
-            }
-        }
-    };
-    add(signature.inputs, inputs);
-    add(signature.outputs, outputs);
-    return pointers;
-}
-
 Reference::Reference(const Host &host, const Signature &signature)
     : host_(host), signature_(signature), impl_id_(reference_of(host, signature.op)) {}
 
@@ -150,7 +130,7 @@ bool Reference::takes(const Shapes &shapes) const {
         const Operands outputs = op_call::infer_outputs(op, signature_, inputs, attributes);
         if (exists()) {
             const op_call::Call call(signature_, inputs, outputs, attributes);
-            static_cast<void>(op.prepare(call.args(), nothing_but(host_, signature_.op, impl_id_)));
+            static_cast<void>(op.prepare(call.args(), op_call::nothing_but(host_, signature_.op, impl_id_)));
         }
         return true;
     } catch (const Error &) {
@@ -177,8 +157,8 @@ std::optional<Results> Reference::run(const Case &one, const std::vector<Tensors
             op_call::infer_outputs(op, signature_, in, attributes, [&](size_t) { return one.with_optionals; });
         const std::vector<Tensors> outputs = allocate(out);
         const op_call::Call call(signature_, in, out, attributes);
-        const Prepared prepared = op.prepare(call.args(), nothing_but(host_, signature_.op, impl_id_));
-        plugin_check::run(prepared, pointers_of(signature_, in, out));
+        const Prepared prepared = op.prepare(call.args(), op_call::nothing_but(host_, signature_.op, impl_id_));
+        plugin_check::run(prepared, op_call::pointers_of(signature_, in, out));
         Results results;
         for (size_t i = 0; i < outputs.size(); ++i) {
             for (const HostTensor &tensor : outputs[i]) {

@@ -18,13 +18,6 @@ struct Result {
 };
 using Results = std::vector<Result>;
 
-// Nothing but this implementation, and no fallback.
-Policy nothing_but(const Host &host, const std::string &op, const std::string &impl_id);
-
-// Pointers as Prepared::run takes them.
-std::vector<void *> pointers_of(const op_call::Signature &signature, const op_call::Operands &inputs,
-                                const op_call::Operands &outputs);
-
 class Reference {
   public:
     Reference(const Host &host, const op_call::Signature &signature);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compare.hpp"
+#include "op-call/requested.hpp"
 #include "placed_run.hpp"
 
 namespace opdock::plugin_check {
@@ -124,7 +125,7 @@ void keep_causes(Outcome &outcome) {
 Trial::Trial(const Host &host, const Subject &subject, const Signature &signature, const Settings &settings)
     : host_(host), subject_(subject), signature_(signature),
       settings_(settings), where_{host.c(), host.device(subject.device)}, reference_(host, signature),
-      policy_(nothing_but(host, subject.op, subject.impl_id)) {}
+      policy_(op_call::nothing_but(host, subject.op, subject.impl_id)) {}
 
 std::vector<Case> Trial::cases(uint64_t seed) const {
     return cases_for(subject_, signature_, seed, [&](const Shapes &shapes) { return reference_.takes(shapes); });

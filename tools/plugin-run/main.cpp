@@ -9,6 +9,7 @@
 #include "cli/page.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "op-call/failure.hpp"
 #include "op-call/requested.hpp"
 #include "report.hpp"
 #include "request.hpp"
@@ -26,10 +27,7 @@ void show_expected(const Request &request, const Signature &signature, const Op 
         cli::print_document(document);
         return;
     }
-    std::cout << signature.op << '\n'
-              << cli::printable(op_call::expected_arguments(signature, {}, op_call::sources_spelling,
-                                                            cli::page_of_stdout().width()))
-              << "\n  " << op_call::source_forms << '\n';
+    std::cout << op_call::expected_text(signature, op_call::sources_spelling);
 }
 
 int execute(const Request &request) {
@@ -47,7 +45,7 @@ int execute(const Request &request) {
     const Host host = cli::open_host(request.modules, true);
     op_call::check_modules(host, request.modules);
     const Op op = host.op(request.op);
-    const Signature signature = op_call::read_signature(json::parse(op.signature_json()));
+    const Signature signature = op_call::signature_of(op);
     if (asks_what_is_expected(request)) {
         show_expected(request, signature, op);
         return cli::exit_fine;
@@ -65,14 +63,6 @@ int execute(const Request &request) {
     return cli::exit_fine;
 }
 
-// What went wrong, by the name of the host's status; what the tool itself found wrong has names of its own.
-std::string status_of(const std::exception &error) {
-    if (const auto *of_host = dynamic_cast<const Error *>(&error)) {
-        return opdock_status_name(of_host->status());
-    }
-    return dynamic_cast<const cli::UsageError *>(&error) != nullptr ? "WRONG_USAGE" : "TOOL_FAILED";
-}
-
 // Who asked for JSON gets JSON, whatever happens; the sentence goes to stderr as always.
 int run_or_report(const std::vector<std::string> &arguments) {
     try {
@@ -80,7 +70,7 @@ int run_or_report(const std::vector<std::string> &arguments) {
     } catch (const std::exception &error) {
         // The command line itself may be what is wrong.
         if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
-            cli::print_document(error_json(status_of(error), error.what()));
+            cli::print_document(op_call::error_document("plugin-run", error));
         }
         throw;
     }

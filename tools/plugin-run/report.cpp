@@ -228,8 +228,4 @@ json render_json(const Request &request, const Signature &signature, const Argum
             {"outputs", std::move(outputs)}};
 }
 
-json error_json(const std::string &status, const std::string &message) {
-    return {{"schema", "opdock.plugin-run.error/1"}, {"error", {{"status", status}, {"message", message}}}};
-}
-
 } // namespace opdock::plugin_run

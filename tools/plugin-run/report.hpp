@@ -42,7 +42,4 @@ std::string render_text(const Request &request, const Signature &signature, cons
 nlohmann::json render_json(const Request &request, const Signature &signature, const Arguments &arguments,
                            const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results);
 
-// {"schema": "opdock.plugin-run.error/1", "error": {"status", "message"}}
-nlohmann::json error_json(const std::string &status, const std::string &message);
-
 } // namespace opdock::plugin_run

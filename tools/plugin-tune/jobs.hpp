@@ -4,20 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "op-call/arguments.hpp"
+#include "op-call/job.hpp"
 #include "opdock/opdock.hpp"
 #include "request.hpp"
 
 namespace opdock::plugin_tune {
 
-struct Job {
-    Subject subject;
-    op_call::Signature signature;
-    op_call::Arguments arguments;
-
-    // "rmsnorm_fwd input=f32[4,8] weight=f32[8] eps=1e-6"
-    std::string label() const;
-};
+using op_call::Job;
 
 // What --all leaves out of those that could be tuned, and why.
 struct LeftOut {

@@ -4,15 +4,16 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit.hpp"
+#include "cli/gnuplot.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/open_host.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "cli/written_file.hpp"
 #include "jobs.hpp"
+#include "op-call/failure.hpp"
 #include "op-call/requested.hpp"
 #include "plot.hpp"
-#include "progress.hpp"
 #include "report.hpp"
 #include "request.hpp"
 #include "tune.hpp"
@@ -26,12 +27,8 @@ using nlohmann::json;
 int show_expected(const Request &request) {
     const Host host = cli::open_host(request.modules, false);
     op_call::check_modules(host, request.modules);
-    const Op op = host.op(request.subject.op);
-    const op_call::Signature signature = op_call::read_signature(json::parse(op.signature_json()));
-    std::cout << signature.op << '\n'
-              << cli::printable(op_call::expected_arguments(signature, {}, op_call::shapes_or_sources_spelling,
-                                                            cli::page_of_stdout().width()))
-              << "\n  " << op_call::shape_or_source_forms << '\n';
+    const op_call::Signature signature = op_call::signature_of(host.op(request.subject.op));
+    std::cout << op_call::expected_text(signature, op_call::shapes_or_sources_spelling);
     return cli::exit_fine;
 }
 
@@ -41,7 +38,7 @@ void plot(const Request &request, const std::string &gnuplot, const json &docume
         std::cerr << "plugin-tune: nothing was measured, so there is nothing to draw; --again tunes what is known\n";
         return;
     }
-    cli::write_output(request.plot, request.force, run_gnuplot(gnuplot, script));
+    cli::write_output(request.plot, request.force, cli::run_gnuplot(gnuplot, script));
     std::cerr << "plugin-tune: the plot is in " << cli::printable(request.plot) << '\n';
 }
 
@@ -76,7 +73,7 @@ int exit_code_of(const json &document, int signal) {
 }
 
 int tune(const Request &request) {
-    const std::string gnuplot = request.plot.empty() ? "" : find_gnuplot();
+    const std::string gnuplot = request.plot.empty() ? "" : cli::find_gnuplot();
     cli::check_output(request.plot, request.force);
     const Host host = cli::open_host(request.modules, false);
     op_call::check_modules(host, request.modules);
@@ -93,7 +90,7 @@ int tune(const Request &request) {
                            reasons);
     }
     const cli::Interrupts interrupts;
-    Progress progress = progress_on_stderr(planned.jobs.size());
+    cli::Progress progress = cli::progress_on_stderr(planned.jobs.size());
     const json document = tune_all(host, request, planned, interrupts, progress);
     if (request.json) {
         cli::print_document(document);
@@ -137,7 +134,7 @@ int run_or_report(const std::vector<std::string> &arguments) {
         return execute(parse_request(arguments));
     } catch (const std::exception &error) {
         if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
-            cli::print_document(error_json(error));
+            cli::print_document(op_call::error_document("plugin-tune", error));
         }
         throw;
     }

@@ -7,10 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/exit.hpp"
 #include "cli/printable.hpp"
 #include "cli/table.hpp"
-#include "opdock/opdock.hpp"
+#include "op-call/subject.hpp"
 
 namespace opdock::plugin_tune {
 namespace {
@@ -22,13 +21,6 @@ using nlohmann::json;
 std::string text_of(const json &object, const char *member) {
     const auto found = object.find(member);
     return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-// Three significant digits, as many as repeat.
-std::string number_text(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, value >= 1000 ? "%.0f" : "%.3g", value);
-    return text;
 }
 
 std::string gain_text(double gain) {
@@ -43,7 +35,7 @@ std::string time_of(const json &run) {
     }
     char spread[32];
     std::snprintf(spread, sizeof spread, ", spread %.0f %%", 100 * run.value("spread", 0.0));
-    return number_text(run.at("microseconds").get<double>()) + " us" + spread;
+    return cli::short_number(run.at("microseconds").get<double>()) + " us" + spread;
 }
 
 std::string counted(size_t count, const std::string &what) {
@@ -73,8 +65,9 @@ void add_tried(Table &table, const json &shape) {
     for (const auto &[reason, count] : counts) {
         refused += count;
     }
-    table.note(counted(shape.at("tried").size(), "configs") + " in " + number_text(shape.at("seconds").get<double>()) +
-               " s" + (wrong == 0 ? "" : ", " + counted(wrong, "wrong")) +
+    table.note(counted(shape.at("tried").size(), "configs") + " in " +
+               cli::short_number(shape.at("seconds").get<double>()) + " s" +
+               (wrong == 0 ? "" : ", " + counted(wrong, "wrong")) +
                (refused == wrong ? "" : ", " + counted(refused - wrong, "refused")) +
                (untimed == 0 ? "" : ", " + counted(untimed, "not timed")) +
                (shape.at("complete").get<bool>() || untimed != 0 ? "" : "; not all were timed as often as planned"));
@@ -159,17 +152,6 @@ std::string config_text(const json &config) {
     return text;
 }
 
-std::string label_of(const json &shape) {
-    auto text = shape.at("op").get<std::string>();
-    for (const json &input : shape.at("inputs")) {
-        text += " " + text_of(input, "name") + "=" + text_of(input, "source");
-    }
-    for (const json &attribute : shape.at("attributes")) {
-        text += " " + text_of(attribute, "name") + "=" + text_of(attribute, "value");
-    }
-    return text;
-}
-
 std::string outcome_text(const json &shape) {
     const std::string outcome = text_of(shape, "outcome");
     if (outcome == "failed") {
@@ -181,13 +163,13 @@ std::string outcome_text(const json &shape) {
     return (shape.at("best").at("config") == shape.at("before").at("config")
                 ? verdict_of_none(shape)
                 : gain_text(shape.at("gain").get<double>()) + " with " + config_text(shape.at("best").at("config"))) +
-           ", in " + number_text(shape.at("seconds").get<double>()) + " s";
+           ", in " + cli::short_number(shape.at("seconds").get<double>()) + " s";
 }
 
 std::string render_report(const json &document, const cli::Page &page) {
     std::string text;
     for (const json &shape : document.at("shapes")) {
-        text += (text.empty() ? "" : "\n") + page.paint(Tint::heading, cli::printable(label_of(shape))) + "\n";
+        text += (text.empty() ? "" : "\n") + page.paint(Tint::heading, cli::printable(op_call::label_of(shape))) + "\n";
         const std::string facts = facts_of(shape);
         text += facts.empty() ? "" : "  " + cli::printable(facts) + "\n";
         Table table;
@@ -212,18 +194,6 @@ std::string render_report(const json &document, const cli::Page &page) {
     const std::string kept = where_kept(document);
     text += kept.empty() ? "" : "\n" + cli::printable(kept);
     return text + (document.at("interrupted").get<bool>() ? "Interrupted: what was found until then is above.\n" : "");
-}
-
-std::string status_of(const std::exception &error) {
-    if (const auto *of_host = dynamic_cast<const Error *>(&error)) {
-        return opdock_status_name(of_host->status());
-    }
-    return dynamic_cast<const cli::UsageError *>(&error) != nullptr ? "WRONG_USAGE" : "TOOL_FAILED";
-}
-
-json error_json(const std::exception &error) {
-    return {{"schema", "opdock.plugin-tune.error/1"},
-            {"error", {{"status", status_of(error)}, {"message", error.what()}}}};
 }
 
 } // namespace opdock::plugin_tune

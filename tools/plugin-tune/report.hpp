@@ -1,7 +1,6 @@
 // The document opdock.plugin-tune/1 as text for people. Pure: the same document is the same text.
 #pragma once
 
-#include <exception>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,16 +15,7 @@ std::string render_report(const nlohmann::json &document, const cli::Page &page)
 // What came of one shape, in a few words: "1.25 times as fast in 3.1 s".
 std::string outcome_text(const nlohmann::json &shape);
 
-// "rmsnorm_fwd input=f32[4,8]"
-std::string label_of(const nlohmann::json &shape);
-
 // "block=256 fast=1"
 std::string config_text(const nlohmann::json &config);
-
-// What went wrong, by the name of the host's status; what the tool itself found wrong has names of its own.
-std::string status_of(const std::exception &error);
-
-// {"schema": "opdock.plugin-tune.error/1", "error": {"status", "message"}}
-nlohmann::json error_json(const std::exception &error);
 
 } // namespace opdock::plugin_tune

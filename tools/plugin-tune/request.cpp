@@ -5,6 +5,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
+#include "cli/gnuplot.hpp"
 #include "cli/suggest.hpp"
 #include "op-call/source.hpp"
 #include "opdock/opdock.h"
@@ -223,9 +224,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.from = cli::text_of(values, "from");
     request.out = cli::text_of(values, "out");
     request.plot = cli::text_of(values, "plot");
-    if (const size_t dot = request.plot.rfind('.'); dot != std::string::npos && request.plot.substr(dot) != ".svg") {
-        throw cli::UsageError("--plot " + request.plot + ": it writes SVG; name a file that ends in .svg");
-    }
+    cli::check_plot_name(request.plot);
     request.all = values.count("all") != 0;
     request.force = values.count("force") != 0;
     request.json = values.count("json") != 0;

@@ -6,20 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "op-call/named.hpp"
+#include "op-call/subject.hpp"
 
 namespace opdock::plugin_tune {
 
 using op_call::Named;
-
-// One shape of one op, as text; whether it fits the op is the next question.
-struct Subject {
-    std::string op;
-    std::string impl; // "" takes the head of the op's chain
-    std::vector<Named> inputs;
-    std::vector<Named> attributes;
-    std::string place = {}; // "shapes.yaml:3:5", where it was asked for; "" is the command line
-};
+using op_call::Subject; // without an implementation, the head of the op's chain is tuned
 
 enum class Action { tune, show_expected, export_results, import_results, merge, convert, version, help };
 

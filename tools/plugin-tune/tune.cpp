@@ -5,7 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "placed_call.hpp"
+#include "op-call/failure.hpp"
+#include "op-call/placed_call.hpp"
 #include "report.hpp"
 
 namespace opdock::plugin_tune {
@@ -17,7 +18,7 @@ using nlohmann::json;
 // What opdock_tune calls after each step.
 struct Watch {
     const cli::Interrupts &interrupts;
-    Progress &progress;
+    cli::Progress &progress;
     double budget;
 };
 
@@ -27,30 +28,21 @@ int32_t watch(void *user_data, uint64_t done, uint64_t total, double seconds) {
     if (goes_on) {
         watch.progress.step({done, total, seconds, watch.budget});
     } else {
-        watch.progress.stopping();
+        watch.progress.stopping("stopping: what was found so far is compared once more");
     }
     return goes_on ? 1 : 0;
 }
 
-json named_json(const std::vector<Named> &list, const char *text) {
-    json result = json::array();
-    for (const Named &one : list) {
-        result.push_back({{"name", one.name}, {text, one.text}});
-    }
-    return result;
-}
-
 json described(const Job &job) {
-    return {{"op", job.subject.op},
-            {"impl_id", job.subject.impl.empty() ? json(nullptr) : json(job.subject.impl)},
-            {"inputs", named_json(job.subject.inputs, "source")},
-            {"attributes", named_json(job.subject.attributes, "value")}};
+    json shape = op_call::subject_json(job.subject);
+    shape["impl_id"] = job.subject.impl.empty() ? json(nullptr) : json(job.subject.impl);
+    return shape;
 }
 
 json tune_one(const Host &host, const Request &request, const Job &job, const opdock_tune_options &options) {
     const Op op = host.op(job.subject.op);
-    const PlacedCall call(host, op, job.signature, job.arguments, op_call::shapes_or_sources_spelling,
-                          host.device(request.device));
+    const op_call::PlacedCall call(host, op, job.signature, job.arguments, op_call::shapes_or_sources_spelling,
+                                   host.device(request.device));
     return json::parse(op.tune(call.args(), &options));
 }
 
@@ -65,7 +57,7 @@ double budget_of_next(const Request &request, double spent, size_t left) {
 }
 
 json tune_all(const Host &host, const Request &request, const Plan &plan, const cli::Interrupts &interrupts,
-              Progress &progress) {
+              cli::Progress &progress) {
     const auto began = Clock::now();
     const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
     json shapes = json::array();
@@ -88,12 +80,12 @@ json tune_all(const Host &host, const Request &request, const Plan &plan, const 
         options.budget = budget;
         options.progress = watch;
         options.user_data = &watched;
-        progress.begin(job.label());
+        progress.begin(op_call::label_of(job.subject));
         try {
             shape.update(tune_one(host, request, job, options));
         } catch (const std::exception &error) {
             shape["outcome"] = "failed";
-            shape["error"] = {{"status", status_of(error)}, {"message", error.what()}};
+            shape["error"] = op_call::failure_json(error);
         }
         progress.end(outcome_text(shape));
         shapes.push_back(std::move(shape));

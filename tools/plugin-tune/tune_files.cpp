@@ -10,10 +10,10 @@
 #include "cli/open_host.hpp"
 #include "cli/printable.hpp"
 #include "cli/suggest.hpp"
+#include "cli/text_file.hpp"
 #include "cli/written_file.hpp"
 #include "op-call/requested.hpp"
 #include "opdock/opdock.hpp"
-#include "shapes_file.hpp"
 
 namespace opdock::plugin_tune {
 namespace {
@@ -22,7 +22,7 @@ namespace {
 std::string merged(const std::vector<std::string> &paths, bool *is_whole) {
     std::vector<std::string> texts;
     for (const std::string &path : paths) {
-        texts.push_back(read_text(path));
+        texts.push_back(cli::read_text(path));
     }
     std::vector<const char *> text_pointers;
     std::vector<const char *> names;
@@ -115,7 +115,7 @@ int export_results(const Request &request) {
 int import_results(const Request &request) {
     std::vector<std::string> texts;
     for (const std::string &path : request.files) {
-        texts.push_back(read_text(path));
+        texts.push_back(cli::read_text(path));
     }
     Host host = cli::open_host(request.modules, false);
     op_call::check_modules(host, request.modules);

@@ -1,8 +1,8 @@
-#include "progress.hpp"
+#include "cli/progress.hpp"
 
 #include <doctest/doctest.h>
 
-using namespace opdock::plugin_tune;
+using namespace opdock::cli;
 
 TEST_CASE("the bar shows how far all shapes are and the time that is left") {
     CHECK(bar_text({50, 100, 10, 60}, 0, 1, "gelu", 0, 80) == "[##########..........]  1 of 1   50 %  10 s left  gelu");
@@ -33,9 +33,9 @@ TEST_CASE("that it is stopping is said once") {
     std::string text;
     Progress progress(1, 60, [&](const std::string &piece) { text += piece; });
     progress.begin("a");
-    progress.stopping();
-    progress.stopping();
-    CHECK(text == "\r\x1b[Kstopping: what was found so far is compared once more\n");
+    progress.stopping("stopping");
+    progress.stopping("stopping");
+    CHECK(text == "\r\x1b[Kstopping\n");
 }
 
 TEST_CASE("the bar is drawn at most ten times a second and taken away in the end") {

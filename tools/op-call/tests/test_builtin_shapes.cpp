@@ -1,10 +1,10 @@
-#include "builtin_shapes.hpp"
+#include "op-call/builtin_shapes.hpp"
 
 #include <doctest/doctest.h>
 
 #include "op-call/tests/signatures.hpp"
 
-using namespace opdock::plugin_tune;
+using namespace opdock::op_call;
 
 TEST_CASE("the last dim has its size and the others share the rest") {
     const auto call = builtin_call(rmsnorm(), "bf16,f32", builtin_sizes[1], false);

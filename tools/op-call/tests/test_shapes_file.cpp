@@ -1,10 +1,10 @@
-#include "shapes_file.hpp"
+#include "op-call/shapes_file.hpp"
 
 #include <doctest/doctest.h>
 
 #include "cli/exit.hpp"
 
-using namespace opdock::plugin_tune;
+using namespace opdock::op_call;
 
 static std::string complaint(const std::string &text) {
     try {

@@ -1,0 +1,30 @@
+#include "cli/text_file.hpp"
+
+#include <cerrno>
+#include <fstream>
+#include <system_error>
+
+#include "cli/exit.hpp"
+
+namespace opdock::cli {
+
+std::string read_text(const std::string &path) {
+    constexpr size_t most = size_t{16} << 20;
+    errno = 0;
+    std::ifstream file(path, std::ios::binary);
+    std::string text;
+    char buffer[65536];
+    while (file && text.size() <= most) {
+        file.read(buffer, sizeof buffer);
+        text.append(buffer, static_cast<size_t>(file.gcount()));
+    }
+    if (!file.eof() && text.size() <= most) {
+        throw Failure(path + ": " + (errno != 0 ? std::generic_category().message(errno) : "cannot be read"));
+    }
+    if (text.size() > most) {
+        throw Failure(path + ": is larger than 16 MiB");
+    }
+    return text;
+}
+
+} // namespace opdock::cli

@@ -1,0 +1,27 @@
+#include "op-call/failure.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/exit.hpp"
+#include "opdock/opdock.hpp"
+
+namespace opdock::op_call {
+
+using nlohmann::json;
+
+std::string status_of(const std::exception &error) {
+    if (const auto *of_host = dynamic_cast<const Error *>(&error)) {
+        return opdock_status_name(of_host->status());
+    }
+    return dynamic_cast<const cli::UsageError *>(&error) != nullptr ? "WRONG_USAGE" : "TOOL_FAILED";
+}
+
+json failure_json(const std::exception &error) {
+    return {{"status", status_of(error)}, {"message", error.what()}};
+}
+
+json error_document(const std::string &tool, const std::exception &error) {
+    return {{"schema", "opdock." + tool + ".error/1"}, {"error", failure_json(error)}};
+}
+
+} // namespace opdock::op_call

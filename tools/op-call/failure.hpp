@@ -1,0 +1,20 @@
+// What went wrong, as a JSON document of a tool.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace opdock::op_call {
+
+// By the name of the host's status; what the tool itself found wrong has names of its own.
+std::string status_of(const std::exception &error);
+
+// {"status", "message"}
+nlohmann::json failure_json(const std::exception &error);
+
+// {"schema": "opdock.TOOL.error/1", "error": {"status", "message"}}
+nlohmann::json error_document(const std::string &tool, const std::exception &error);
+
+} // namespace opdock::op_call

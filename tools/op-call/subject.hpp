@@ -1,0 +1,29 @@
+// A call that a tool measures, as its user wrote it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "op-call/named.hpp"
+
+namespace opdock::op_call {
+
+// One shape of one op, as text; whether it fits the op is the next question.
+struct Subject {
+    std::string op;
+    std::string impl; // "": none was asked for
+    std::vector<Named> inputs;
+    std::vector<Named> attributes;
+    std::string place = {}; // "shapes.yaml:3:5", where it was asked for; "" is the command line
+};
+
+// {"op", "inputs": [{"name", "source"}], "attributes": [{"name", "value"}]}
+nlohmann::json subject_json(const Subject &subject);
+
+// "rmsnorm_fwd input=f32[4,8] weight=f32[8] eps=1e-6", of a subject and of its JSON.
+std::string label_of(const Subject &subject);
+std::string label_of(const nlohmann::json &subject);
+
+} // namespace opdock::op_call
