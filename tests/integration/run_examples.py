@@ -1,6 +1,7 @@
 """Runs the examples that the tools print and their manuals show, as they stand there.
 
-    run_examples.py PLUGIN_CHECK PLUGIN_LS PLUGIN_RUN PLUGIN_SIGN PLUGIN_TUNE MANUALS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN
+    run_examples.py PLUGIN_BENCH PLUGIN_CHECK PLUGIN_LS PLUGIN_RUN PLUGIN_SIGN PLUGIN_TUNE MANUALS CPU_PLUGIN
+                    REFERENCE_PLUGIN ACME_PLUGIN
 
 In a folder with the files that they name: x.npy, w.npy, passphrase.txt, shapes.yaml, tune files, and
 libacme.so, which is ACME_PLUGIN. What is tuned is a copy of CPU_PLUGIN with a small tune file. Each must
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*plugin-(?:check|ls|run|sign|tune)(?: |$)")
+COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*plugin-(?:bench|check|ls|run|sign|tune)(?: |$)")
 
 
 def of_help(text):

@@ -1,0 +1,178 @@
+#include "call_cost.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "op-call/dims.hpp"
+#include "op-call/placed_call.hpp"
+#include "statistics.hpp"
+
+namespace opdock::plugin_bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+
+opdock_status nothing(const opdock_problem * /*problem*/, const opdock_call * /*call*/) {
+    return OPDOCK_OK;
+}
+
+// Runs so many calls; the status of the first that fails.
+using Loop = std::function<opdock_status(size_t runs)>;
+
+template<class One>
+Loop loop_of(One one) {
+    return [one](size_t runs) {
+        opdock_status status = OPDOCK_OK;
+        for (size_t i = 0; i < runs && status == OPDOCK_OK; ++i) {
+            status = one();
+        }
+        return status;
+    };
+}
+
+struct Way {
+    const char *name;
+    Loop loop;
+    std::vector<double> samples = {}; // nanoseconds of a call
+};
+
+class Ways {
+  public:
+    Ways(const Host &host, const op_call::Job &job, DLDevice device)
+        : host_(host), device_(device), op_(host.op(job.subject.op)),
+          placed_(host, op_, job.signature, job.arguments, op_call::shapes_or_sources_spelling, device),
+          prepared_(op_.prepare(placed_.args())),
+          pointers_(op_call::pointers_of(job.signature, placed_.inputs(), placed_.outputs())) {
+        if (prepared_.workspace_size() != 0) {
+            workspace_.emplace(host, device, prepared_.workspace_size());
+        }
+        call_ = {OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),
+                 0,
+                 pointers_.data(),
+                 nullptr,
+                 workspace_ ? workspace_->get() : nullptr,
+                 prepared_.workspace_size()};
+        // From the first run on the prepared call points to the kernel itself.
+        detail::check(op_.try_call(placed_.args()));
+        const opdock_status status = prepared_.run(call_);
+        if (status != OPDOCK_OK) {
+            throw Error(opdock_prepared_failed(prepared_.c(), status), opdock_last_error());
+        }
+        kernel_ = prepared_.c()->kernel;
+        const char *name = job.signature.op.c_str();
+        ways_ = {
+            {"indirect", loop_of([this] { return nothing_.load(std::memory_order_relaxed)(nullptr, nullptr); })},
+            {"kernel",
+             loop_of([this] { return kernel_.load(std::memory_order_relaxed)(&prepared_.problem(), &call_); })},
+            {"prepared", loop_of([this] { return prepared_.run(call_); })},
+            {"handle", loop_of([this] { return op_.try_call(placed_.args()); })},
+            {"by_name", loop_of([this, name] { return opdock_call_by_name(host_.c(), name, &placed_.args().c()); })}};
+    }
+    Ways(const Ways &) = delete;
+    Ways &operator=(const Ways &) = delete;
+
+    void measure() {
+        constexpr size_t rounds = 25;
+        for (Way &way : ways_) {
+            sample(way, 2);
+        }
+        std::vector<size_t> runs;
+        for (Way &way : ways_) {
+            runs.push_back(runs_of(sample(way, 10)));
+        }
+        for (size_t round = 0; round < rounds; ++round) {
+            for (size_t i = 0; i < ways_.size(); ++i) {
+                ways_[i].samples.push_back(sample(ways_[i], runs[i]));
+            }
+        }
+    }
+
+    std::string impl() const { return prepared_.impl(); }
+    const std::vector<Way> &ways() const { return ways_; }
+
+  private:
+    // A device's queue is shorter than what a CPU can do: once it is full, the device is what is timed.
+    size_t runs_of(double nanoseconds) const {
+        constexpr double length = 200'000;
+        const double most = device_.device_type == kDLCPU ? 100'000 : 200;
+        return static_cast<size_t>(std::clamp(length / std::max(nanoseconds, 0.1), 10.0, most));
+    }
+
+    double sample(Way &way, size_t runs) {
+        const auto begin = Clock::now();
+        const opdock_status status = way.loop(runs);
+        const auto end = Clock::now();
+        detail::check(status);
+        detail::check(opdock_device_synchronize(host_.c(), device_, nullptr));
+        return std::chrono::duration<double, std::nano>(end - begin).count() / static_cast<double>(runs);
+    }
+
+    const Host &host_;
+    const DLDevice device_;
+    const Op op_;
+    const op_call::PlacedCall placed_;
+    const Prepared prepared_;
+    std::vector<void *> pointers_;
+    std::optional<op_call::DeviceBuffer> workspace_;
+    opdock_call call_ = {};
+    std::atomic<opdock_kernel> nothing_{nothing};
+    std::atomic<opdock_kernel> kernel_{nullptr};
+    std::vector<Way> ways_;
+};
+
+// "bf16,f32": of each dtype variable in the call.
+std::string dtypes_of(const op_call::Job &job) {
+    const op_call::Operands inputs = op_call::shapes_of(job.arguments);
+    std::string dtypes;
+    for (const std::string &variable : job.signature.dtype_variables) {
+        std::string dtype = "f32"; // of one that no input has
+        for (size_t i = inputs.size(); i-- > 0;) {
+            if (op_call::element_of(job.signature.inputs[i].type) == variable && !inputs[i].empty()) {
+                dtype = files::dtype_name(inputs[i].front().dtype);
+            }
+        }
+        dtypes += (dtypes.empty() ? "" : ",") + dtype;
+    }
+    return dtypes;
+}
+
+} // namespace
+
+json call_cost(const Host &host, const op_call::Job &tiny, DLDevice device) {
+    Ways ways(host, tiny, device);
+    ways.measure();
+    json cost = op_call::subject_json(tiny.subject);
+    cost["impl_id"] = ways.impl();
+    const double indirect = summarize(ways.ways()[0].samples).median;
+    const double kernel = summarize(ways.ways()[1].samples).median;
+    cost["indirect"] = indirect;
+    for (const Way &way : ways.ways()) {
+        const std::string name = way.name;
+        if (name == "indirect") {
+            continue;
+        }
+        const Summary summary = summarize(way.samples);
+        cost[name] = {{"ns", summary.median}, {"spread", summary.spread()}};
+        if (name != "kernel") {
+            const double more = summary.median - kernel;
+            cost[name]["over_kernel"] = more;
+            cost[name]["ratio"] = summary.median / kernel;
+            cost[name]["ratio_if_empty"] = 1 + more / indirect;
+        }
+    }
+    return cost;
+}
+
+std::optional<op_call::Job> tiny_job(const Host &host, const op_call::Job &shape, DLDevice device) {
+    constexpr op_call::BuiltinSize tiny{64, 8};
+    std::string reason;
+    const auto takes = [&](const op_call::Job &job) { op_call::check_call(host, job, device); };
+    return op_call::builtin_job(host, {shape.subject.op, "", {}, {}}, dtypes_of(shape), tiny, takes, reason);
+}
+
+} // namespace opdock::plugin_bench

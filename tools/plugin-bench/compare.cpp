@@ -1,0 +1,115 @@
+#include "compare.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "cli/exit.hpp"
+#include "cli/text_file.hpp"
+#include "op-call/subject.hpp"
+
+namespace opdock::plugin_bench {
+namespace {
+
+using nlohmann::json;
+
+struct Timed {
+    std::string label;
+    std::string impl_id;
+    double microseconds;
+    double spread;
+
+    bool is_of(const Timed &other) const { return label == other.label && impl_id == other.impl_id; }
+};
+
+std::vector<Timed> timed_in(const json &document) {
+    std::vector<Timed> result;
+    for (const json &shape : document.at("shapes")) {
+        for (const json &one : shape.at("implementations")) {
+            if (one.at("outcome") == "timed") {
+                result.push_back({op_call::label_of(shape), one.at("impl_id").get<std::string>(),
+                                  one.at("microseconds").get<double>(), one.at("spread").get<double>()});
+            }
+        }
+    }
+    return result;
+}
+
+json row_of(const Timed *before, const Timed *now) {
+    const Timed &any = now != nullptr ? *now : *before;
+    json row = {{"label", any.label},
+                {"impl_id", any.impl_id},
+                {"before", nullptr},
+                {"now", nullptr},
+                {"ratio", nullptr},
+                {"spread", any.spread},
+                {"verdict", now != nullptr ? "new" : "gone"}};
+    if (before != nullptr) {
+        row["before"] = before->microseconds;
+    }
+    if (now != nullptr) {
+        row["now"] = now->microseconds;
+    }
+    if (before != nullptr && now != nullptr && before->microseconds > 0) {
+        const double ratio = now->microseconds / before->microseconds;
+        row["ratio"] = ratio;
+        row["spread"] = std::max(before->spread, now->spread);
+        row["verdict"] = verdict_of(ratio, before->spread, now->spread);
+    }
+    return row;
+}
+
+} // namespace
+
+const char *verdict_of(double ratio, double spread_before, double spread_now) {
+    constexpr double always = 0.02;
+    const double least = 1 + std::max({spread_before, spread_now, always});
+    return ratio > least ? "slower" : ratio * least < 1 ? "faster" : "same";
+}
+
+json read_document(const std::string &path) {
+    json document = json::parse(cli::read_text(path), nullptr, false);
+    try {
+        if (document.at("schema") == "opdock.plugin-bench/1") {
+            timed_in(document); // has what is compared
+            document.at("ceilings").at("copy").at("bytes_per_second").get<double>();
+            return document;
+        }
+    } catch (const json::exception &) { // said below
+    }
+    throw cli::Failure(path + ": expected what 'plugin-bench --json' printed, a document of opdock.plugin-bench/1");
+}
+
+json compare(const json &before, const json &now) {
+    const std::vector<Timed> old = timed_in(before);
+    const std::vector<Timed> timed = timed_in(now);
+    const auto find = [](const std::vector<Timed> &list, const Timed &wanted) {
+        const auto found = std::find_if(list.begin(), list.end(), [&](const Timed &one) { return one.is_of(wanted); });
+        return found == list.end() ? nullptr : &*found;
+    };
+    json rows = json::array();
+    for (const Timed &one : timed) {
+        rows.push_back(row_of(find(old, one), &one));
+    }
+    for (const Timed &one : old) {
+        if (find(timed, one) == nullptr) {
+            rows.push_back(row_of(&one, nullptr));
+        }
+    }
+    const auto copied = [](const json &document) {
+        return document.at("ceilings").at("copy").at("bytes_per_second").get<double>();
+    };
+    return {{"device", before.value("device", "")},
+            {"model", before.value("model", "")},
+            {"cold", before.value("cold", false)},
+            {"copy_ratio", copied(now) / copied(before)},
+            {"rows", std::move(rows)}};
+}
+
+bool is_too_slow(const json &comparison, double ratio) {
+    const json &rows = comparison.at("rows");
+    return ratio > 0 && std::any_of(rows.begin(), rows.end(), [&](const json &row) {
+               return row.at("verdict") == "slower" && row.at("ratio").get<double>() > ratio;
+           });
+}
+
+} // namespace opdock::plugin_bench

@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "bench.hpp"
+#include "cli/exit.hpp"
+#include "cli/gnuplot.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/open_host.hpp"
+#include "cli/print_document.hpp"
+#include "cli/printable.hpp"
+#include "cli/written_file.hpp"
+#include "compare.hpp"
+#include "csv.hpp"
+#include "device_facts.hpp"
+#include "op-call/failure.hpp"
+#include "op-call/requested.hpp"
+#include "plan.hpp"
+#include "plot.hpp"
+#include "report.hpp"
+#include "request.hpp"
+
+namespace opdock::plugin_bench {
+namespace {
+
+using nlohmann::json;
+
+int show_expected(const Request &request) {
+    const Host host = cli::open_host(request.modules, false);
+    op_call::check_modules(host, request.modules);
+    const op_call::Signature signature = op_call::signature_of(host.op(request.ops.front()));
+    std::cout << op_call::expected_text(signature, op_call::shapes_or_sources_spelling);
+    return cli::exit_fine;
+}
+
+void draw(const Request &request, const std::string &gnuplot, const json &document) {
+    const std::string script = plot_script(document);
+    if (script.empty()) {
+        throw cli::Failure("nothing was timed, so there is nothing to draw");
+    }
+    cli::write_output(request.plot, request.force, cli::run_gnuplot(gnuplot, script));
+    std::cerr << "plugin-bench: the plot is in " << cli::printable(request.plot) << '\n';
+}
+
+// What was measured is printed already, so that a fault of these is for stderr alone.
+bool writes_files(const Request &request, const std::string &gnuplot, const json &document) {
+    bool all = true;
+    const auto try_to = [&](const std::string &path, const auto &write) {
+        try {
+            if (!path.empty()) {
+                write();
+            }
+        } catch (const std::exception &error) {
+            std::cerr << "plugin-bench: " << cli::printable(error.what()) << '\n';
+            all = false;
+        }
+    };
+    try_to(request.csv, [&] { cli::write_output(request.csv, request.force, render_csv(document)); });
+    try_to(request.plot, [&] { draw(request, gnuplot, document); });
+    return all;
+}
+
+bool has_failed(const json &document) {
+    const json &shapes = document.at("shapes");
+    return std::any_of(shapes.begin(), shapes.end(), [](const json &shape) {
+        const json &all = shape.at("implementations");
+        return shape.at("outcome") == "failed" || shape.at("outcome") == "declined" ||
+               std::any_of(all.begin(), all.end(), [](const json &one) { return one.at("outcome") == "failed"; });
+    });
+}
+
+Plan checked_plan(const Host &host, const Request &request) {
+    Plan planned = plan(host, request);
+    if (planned.entries.empty()) {
+        std::string reasons;
+        for (const LeftOut &one : planned.left_out) {
+            reasons += "\n  " + one.op + ": " + one.reason;
+        }
+        throw cli::Failure("there is nothing to time on " + request.device + reasons);
+    }
+    return planned;
+}
+
+int measure(const Request &request) {
+    const std::string gnuplot = request.plot.empty() ? "" : cli::find_gnuplot();
+    cli::check_output(request.csv, request.force);
+    cli::check_output(request.plot, request.force);
+    const json before = request.compare.empty() ? json() : read_document(request.compare);
+    const Host host = cli::open_host(request.modules, false);
+    op_call::check_modules(host, request.modules);
+    const DeviceFacts facts = facts_of(host, request.device);
+    const Plan planned = checked_plan(host, request);
+    const cli::Interrupts interrupts;
+    cli::Progress progress = cli::progress_on_stderr(planned.entries.size());
+    json document = bench(host, request, facts, planned, interrupts, progress);
+    if (!before.is_null()) {
+        document["comparison"] = compare(before, document);
+    }
+    if (request.json) {
+        cli::print_document(document);
+    } else {
+        const cli::Page page = cli::page_of_stdout();
+        std::cout << render_report(document, page);
+        if (!before.is_null()) {
+            std::cout << render_comparison(document.at("comparison"), document, request.compare, page);
+        }
+    }
+    const bool all_written = writes_files(request, gnuplot, document);
+    if (interrupts.signal() != 0) {
+        return 128 + interrupts.signal();
+    }
+    const bool is_slower = !before.is_null() && is_too_slow(document.at("comparison"), request.fail_above);
+    return all_written && !has_failed(document) && !is_slower ? cli::exit_fine : cli::exit_absent;
+}
+
+int execute(const Request &request) {
+    switch (request.action) {
+    case Action::measure:
+        return measure(request);
+    case Action::show_expected:
+        return show_expected(request);
+    case Action::version:
+        std::cout << "plugin-bench (opdock) " OPDOCK_TOOL_VERSION ", ABI " << OPDOCK_ABI_MAJOR << '.'
+                  << OPDOCK_ABI_MINOR << '\n';
+        return cli::exit_fine;
+    case Action::help:
+        break;
+    }
+    std::cout << help_text();
+    return cli::exit_fine;
+}
+
+// Who asked for JSON gets JSON, whatever happens; the sentence goes to stderr as always.
+int run_or_report(const std::vector<std::string> &arguments) {
+    try {
+        return execute(parse_request(arguments));
+    } catch (const std::exception &error) {
+        if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
+            cli::print_document(op_call::error_document("plugin-bench", error));
+        }
+        throw;
+    }
+}
+
+} // namespace
+} // namespace opdock::plugin_bench
+
+int main(int argc, char **argv) {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    return opdock::cli::run_tool("plugin-bench", [&] { return opdock::plugin_bench::run_or_report(arguments); });
+}

@@ -1,0 +1,159 @@
+#include "plan.hpp"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/exit.hpp"
+#include "cli/suggest.hpp"
+#include "op-call/requested.hpp"
+
+namespace opdock::plugin_bench {
+namespace {
+
+using nlohmann::json;
+using op_call::Job;
+
+bool has(const std::vector<std::string> &wanted, const std::string &name) {
+    return wanted.empty() ||
+           std::any_of(wanted.begin(), wanted.end(), [&](const std::string &one) { return cli::same_name(one, name); });
+}
+
+class Planner {
+  public:
+    Planner(const Host &host, const Request &request)
+        : host_(host), request_(request), device_(host.device(request.device)),
+          kind_(request.device.substr(0, request.device.find(':'))), document_(json::parse(host.describe())) {}
+
+    Plan plan() {
+        Plan plan;
+        if (request_.all) {
+            add_all(plan);
+        } else if (!request_.shapes.empty()) {
+            for (Job &job : op_call::jobs_of_file(host_, request_.shapes, device_)) {
+                add(plan, std::move(job));
+            }
+        } else {
+            add(plan, op_call::job_of(host_, {request_.ops.front(), "", request_.inputs, request_.attributes}));
+        }
+        check_implementations(plan);
+        return plan;
+    }
+
+  private:
+    // On the device, of those that were asked for.
+    std::vector<json> implementations_of(const std::string &op, const std::vector<std::string> &wanted) const {
+        std::vector<json> result;
+        for (const json &one : document_.at("ops")) {
+            for (const json &implementation : one.at("implementations")) {
+                if (one.at("op") == op && cli::same_name(implementation.at("device").get<std::string>(), kind_) &&
+                    has(wanted, implementation.at("impl_id").get<std::string>())) {
+                    result.push_back(implementation);
+                }
+            }
+        }
+        return result;
+    }
+
+    std::vector<Timing> contenders_of(const Job &job) const {
+        const std::vector<std::string> wanted =
+            job.subject.impl.empty() ? request_.impls : std::vector<std::string>{job.subject.impl};
+        std::vector<Timing> contenders;
+        for (const json &one : implementations_of(job.subject.op, wanted)) {
+            contenders.push_back({one.at("impl_id").get<std::string>(), one.at("kind").get<std::string>()});
+        }
+        return contenders;
+    }
+
+    void add(Plan &plan, Job job) const {
+        std::vector<Timing> contenders = contenders_of(job);
+        if (contenders.empty()) {
+            for (const std::string &impl : request_.impls) {
+                op_call::only(host_, job.subject.op, impl); // says when there is none
+            }
+            throw cli::Failure((job.subject.place.empty() ? "" : job.subject.place + ": ") + "'" + job.subject.op +
+                               "' has no such implementation on " + request_.device + "; 'plugin-ls --op " +
+                               job.subject.op + "' lists those there are");
+        }
+        plan.entries.push_back({std::move(job), std::move(contenders)});
+    }
+
+    // Each name that --impl gives is one of somebody who runs.
+    void check_implementations(const Plan &plan) const {
+        for (const std::string &impl : request_.impls) {
+            const auto has_it = [&](const Entry &entry) {
+                return std::any_of(entry.contenders.begin(), entry.contenders.end(),
+                                   [&](const Timing &one) { return cli::same_name(one.impl_id, impl); });
+            };
+            if (!plan.entries.empty() && std::none_of(plan.entries.begin(), plan.entries.end(), has_it)) {
+                op_call::only(host_, plan.entries.front().job.subject.op, impl); // says when there is none
+                throw cli::Failure("--impl " + impl + ": it runs none of the shapes on " + request_.device);
+            }
+        }
+    }
+
+    // Every tuple of dtypes that one of them takes.
+    static std::vector<std::string> tuples_of(const std::vector<json> &implementations) {
+        std::vector<std::string> tuples;
+        for (const json &one : implementations) {
+            for (const auto &tuple : one.at("dtypes").get<std::vector<std::string>>()) {
+                if (std::find(tuples.begin(), tuples.end(), tuple) == tuples.end()) {
+                    tuples.push_back(tuple);
+                }
+            }
+        }
+        return tuples;
+    }
+
+    void add_builtin(Plan &plan, const std::string &op) const {
+        const std::vector<json> implementations = implementations_of(op, request_.impls);
+        if (implementations.empty()) {
+            plan.left_out.push_back(
+                {op, "no implementation on " + request_.device + (request_.impls.empty() ? "" : " of that name")});
+            return;
+        }
+        std::vector<Job> jobs;
+        std::string reason;
+        for (const std::string &dtypes : op_call::builtin_dtypes(tuples_of(implementations))) {
+            for (const op_call::BuiltinSize &size : op_call::builtin_sizes) {
+                const auto takes = [&](const Job &job) { op_call::check_call(host_, job, device_); };
+                if (auto job = op_call::builtin_job(host_, {op, "", {}, {}}, dtypes, size, takes, reason)) {
+                    op_call::add_new(jobs, std::move(*job));
+                }
+            }
+        }
+        for (Job &job : jobs) {
+            add(plan, std::move(job));
+        }
+        if (jobs.empty()) {
+            plan.left_out.push_back({op, reason});
+        }
+    }
+
+    void add_all(Plan &plan) const {
+        for (const std::string &op : request_.ops) {
+            host_.op(op); // says when there is none
+        }
+        for (const json &one : document_.at("ops")) {
+            const auto op = one.at("op").get<std::string>();
+            const bool is_named = std::find(request_.ops.begin(), request_.ops.end(), op) != request_.ops.end();
+            if (is_named || (request_.ops.empty() && !implementations_of(op, request_.impls).empty())) {
+                add_builtin(plan, op);
+            }
+        }
+    }
+
+    const Host &host_;
+    const Request &request_;
+    const DLDevice device_;
+    const std::string kind_;
+    const json document_;
+};
+
+} // namespace
+
+Plan plan(const Host &host, const Request &request) {
+    return Planner(host, request).plan();
+}
+
+} // namespace opdock::plugin_bench

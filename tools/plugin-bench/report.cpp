@@ -1,0 +1,210 @@
+#include "report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/printable.hpp"
+#include "cli/table.hpp"
+#include "op-call/subject.hpp"
+#include "rates.hpp"
+
+namespace opdock::plugin_bench {
+namespace {
+
+using cli::Cell;
+using cli::Table;
+using cli::Tint;
+using nlohmann::json;
+
+std::string text_of(const json &object, const char *key) {
+    return object.value(key, std::string());
+}
+
+std::string nanoseconds_text(double nanoseconds) {
+    return time_text(nanoseconds / 1000);
+}
+
+std::string ratio_text(double ratio) {
+    char text[32];
+    std::snprintf(text, sizeof text, ratio < 9.995 ? "%.2f" : ratio < 99.95 ? "%.1f" : "%.0f", ratio);
+    return text;
+}
+
+std::string ceilings_text(const json &document) {
+    const json &ceilings = document.at("ceilings");
+    const json &copy = ceilings.at("copy");
+    std::string text = "copies at " + rate_text(copy.at("bytes_per_second").get<double>(), "B/s");
+    for (const auto &[dtype, one] : ceilings.at("matmul").items()) {
+        text += ", multiplies " + dtype + " at " +
+                (one.is_null() ? "an unknown rate"
+                               : rate_text(one.at("flops_per_second").get<double>(), "FLOP/s") + " (" +
+                                     text_of(one, "op") + " of " + text_of(one, "impl_id") + ")");
+    }
+    return text;
+}
+
+// A ceiling that moved makes every fraction doubtful.
+std::string drift_text(const json &measured) {
+    if (measured.size() < 2) {
+        return "";
+    }
+    const double before = measured[0].get<double>();
+    const double after = measured[1].get<double>();
+    constexpr double much = 0.1;
+    if (std::abs(after / before - 1) < much) {
+        return "";
+    }
+    return "The copy rate was " + rate_text(before, "B/s") + " before and " + rate_text(after, "B/s") +
+           " after: something else keeps this machine busy, or its clock changes.\n";
+}
+
+// "67 %", of the copy rate; of linear ops of whichever ceiling is nearer.
+std::string fraction_text(const json &one) {
+    const json &roofline = one.at("roofline");
+    if (roofline.is_null()) {
+        return one.at("of_copy").is_null() ? "" : percent_text(one.at("of_copy").get<double>()) + " of copy";
+    }
+    const bool by_matmul = one.contains("of_matmul") && one.at("of_matmul") == roofline;
+    return percent_text(roofline.get<double>()) + (by_matmul ? " of matmul" : " of copy");
+}
+
+void add_timed(Table &table, const json &one, double fastest) {
+    const double time = one.at("microseconds").get<double>();
+    const bool is_linear = one.contains("flops_per_second");
+    table.row({{text_of(one, "impl_id"), time == fastest ? Tint::good : Tint::plain},
+               {time_text(time)},
+               {"+-" + percent_text(one.at("spread").get<double>() / 2), Tint::quiet},
+               {is_linear ? rate_text(one.at("flops_per_second").get<double>(), "FLOP/s")
+                          : rate_text(one.at("bytes_per_second").get<double>(), "B/s")},
+               {fraction_text(one)},
+               {time == fastest ? "" : ratio_text(time / fastest) + " x"}});
+}
+
+void add_shape(Table &table, const json &shape) {
+    std::vector<json> timed;
+    for (const json &one : shape.at("implementations")) {
+        if (one.at("outcome") == "timed") {
+            timed.push_back(one);
+        }
+    }
+    std::stable_sort(timed.begin(), timed.end(),
+                     [](const json &a, const json &b) { return a.at("microseconds") < b.at("microseconds"); });
+    for (const json &one : timed) {
+        add_timed(table, one, timed.front().at("microseconds").get<double>());
+    }
+    for (const json &one : shape.at("implementations")) {
+        if (one.at("outcome") != "timed") {
+            table.row({{text_of(one, "impl_id")},
+                       {text_of(one, "outcome"), one.at("outcome") == "failed" ? Tint::bad : Tint::doubtful}});
+            table.note(text_of(one, "reason"));
+        }
+    }
+    if (shape.contains("error")) {
+        table.row({{"failed", Tint::bad}});
+        table.note(text_of(shape.at("error"), "message"));
+    } else if (shape.at("implementations").empty()) {
+        table.row({{"skipped", Tint::doubtful}});
+    }
+}
+
+// "12.3 us (1.4 x)"
+Cell way_cell(const json &way) {
+    return {nanoseconds_text(way.at("ns").get<double>()) + " (" + ratio_text(way.at("ratio_if_empty").get<double>()) +
+            ")"};
+}
+
+std::string calls_text(const json &calls, const cli::Page &page) {
+    if (calls.empty()) {
+        return "";
+    }
+    Table table;
+    table.row({{"op"}, {"served by"}, {"kernel"}, {"prepared"}, {"handle"}, {"by name"}});
+    for (const json &one : calls) {
+        if (one.contains("error")) {
+            table.row({{text_of(one, "op")}, {"failed", Tint::bad}});
+            table.note(text_of(one.at("error"), "message"));
+            continue;
+        }
+        table.row({{text_of(one, "op")},
+                   {text_of(one, "impl_id")},
+                   {nanoseconds_text(one.at("kernel").at("ns").get<double>())},
+                   way_cell(one.at("prepared")),
+                   way_cell(one.at("handle")),
+                   way_cell(one.at("by_name"))});
+    }
+    return "\n" + page.paint(Tint::heading, "A CALL on the host, with next to nothing to compute") + "\n" +
+           table.text(page) +
+           "  In parentheses what the way to the kernel costs, as a ratio to a bare\n"
+           "  indirect call of a function that does nothing.\n";
+}
+
+// "default.cpu: 12.5 us to 10 us, 0.80 times, spread 2 %: faster"
+std::string change_text(const json &row, const cli::Page &page) {
+    const std::string verdict = text_of(row, "verdict");
+    const std::string who = cli::printable(text_of(row, "impl_id")) + ": ";
+    if (row.at("ratio").is_null()) {
+        return who + verdict;
+    }
+    const Tint tint = verdict == "slower" ? Tint::bad : verdict == "faster" ? Tint::good : Tint::plain;
+    return who + time_text(row.at("before").get<double>()) + " to " + time_text(row.at("now").get<double>()) + ", " +
+           ratio_text(row.at("ratio").get<double>()) + " times, spread " +
+           percent_text(row.at("spread").get<double>()) + ": " +
+           page.paint(tint, verdict == "same" ? "no change beyond it" : verdict);
+}
+
+} // namespace
+
+std::string render_report(const json &document, const cli::Page &page) {
+    const std::string model = text_of(document, "model");
+    std::string text = cli::printable(text_of(document, "device") + (model.empty() ? "" : ", " + model) + "\n  " +
+                                      ceilings_text(document)) +
+                       "\n" + drift_text(document.at("ceilings").at("copy").at("measured"));
+    for (const json &shape : document.at("shapes")) {
+        text += "\n" + page.paint(Tint::heading, cli::printable(op_call::label_of(shape))) + "\n";
+        Table table;
+        add_shape(table, shape);
+        text += table.text(page);
+    }
+    text += calls_text(document.at("calls"), page);
+    if (!document.at("left_out").empty()) {
+        Table table;
+        for (const json &one : document.at("left_out")) {
+            table.row({{text_of(one, "op")}});
+            table.note(text_of(one, "reason"));
+        }
+        text += "\n" + page.paint(Tint::heading, "LEFT OUT") + "\n" + table.text(page);
+    }
+    return text +
+           (document.at("interrupted").get<bool>() ? "\nInterrupted: what was timed until then is above.\n" : "");
+}
+
+std::string render_comparison(const json &comparison, const json &document, const std::string &path,
+                              const cli::Page &page) {
+    std::string text = "\n" + page.paint(Tint::heading, cli::printable("SINCE " + path)) + "\n";
+    for (const char *key : {"device", "model"}) {
+        if (comparison.at(key) != document.at(key)) {
+            text +=
+                cli::printable("  It was measured on another " + std::string(key) + ": " + text_of(comparison, key)) +
+                "\n";
+        }
+    }
+    if (comparison.at("cold") != document.at("cold")) {
+        text += "  One of the two was measured with --cold, the other was not.\n";
+    }
+    text += "  The copy rate is " + ratio_text(comparison.at("copy_ratio").get<double>()) + " times what it was.\n";
+    std::string label;
+    for (const json &row : comparison.at("rows")) {
+        if (text_of(row, "label") != label) {
+            label = text_of(row, "label");
+            text += "  " + cli::printable(label) + "\n";
+        }
+        text += "      " + change_text(row, page) + "\n";
+    }
+    return text;
+}
+
+} // namespace opdock::plugin_bench

@@ -1,0 +1,40 @@
+// What the command line of plugin-bench asks for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "op-call/subject.hpp"
+
+namespace opdock::plugin_bench {
+
+enum class Action { measure, show_expected, version, help };
+
+struct Request {
+    Action action = Action::help;
+    std::vector<std::string> ops; // one with --shape, any number with --all
+    std::vector<op_call::Named> inputs;
+    std::vector<op_call::Named> attributes;
+    std::string shapes; // the file
+    bool all = false;
+    std::vector<std::string> impls; // none: all
+    std::string device = "cpu";
+    uint64_t rounds = 15;
+    double seconds = 2; // for each shape
+    bool cold = false;
+    std::string csv;
+    std::string plot;
+    std::string compare;   // a document of before
+    double fail_above = 0; // times as long; 0: nothing fails
+    bool force = false;
+    bool json = false;
+    std::vector<std::string> modules; // absolute
+};
+
+// `arguments` without the program's name. Throws cli::UsageError.
+Request parse_request(const std::vector<std::string> &arguments);
+
+std::string help_text();
+
+} // namespace opdock::plugin_bench

@@ -1,0 +1,68 @@
+#include "request.hpp"
+
+#include <sstream>
+
+#include <doctest/doctest.h>
+
+#include "cli/exit.hpp"
+
+using namespace opdock::plugin_bench;
+using opdock::cli::UsageError;
+
+TEST_CASE("one shape on the command line") {
+    const Request request =
+        parse_request({"rmsnorm_fwd", "--shape", "input=f32[4,8]", "--shape", "weight=f32[8]", "--attr", "eps=1e-6",
+                       "--impl", "default.cpu", "--impl", "vendor.acme", "--time", "500ms", "--rounds", "7", "--cold"});
+    CHECK(request.action == Action::measure);
+    CHECK(request.ops == std::vector<std::string>{"rmsnorm_fwd"});
+    CHECK(request.impls == std::vector<std::string>{"default.cpu", "vendor.acme"});
+    REQUIRE(request.inputs.size() == 2);
+    CHECK(request.inputs[1].text == "f32[8]");
+    CHECK(request.seconds == 0.5);
+    CHECK(request.rounds == 7);
+    CHECK(request.cold);
+}
+
+TEST_CASE("an op alone asks what it expects, several need --all, and nothing at all is wrong usage") {
+    CHECK(parse_request({"gelu"}).action == Action::show_expected);
+    CHECK(parse_request({"gelu", "silu", "--all"}).ops.size() == 2);
+    CHECK(parse_request({"--all"}).action == Action::measure);
+    CHECK_THROWS_AS(parse_request({}), UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"gelu", "relu"}), "one op at a time without --all; 'relu' is a second one",
+                         UsageError);
+    CHECK_THROWS_AS(parse_request({"gelu", "--json"}), UsageError);
+}
+
+TEST_CASE("there is one way at a time to say what to time") {
+    CHECK_THROWS_AS(parse_request({"gelu", "--shapes", "s.yaml"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--all", "--shapes", "s.yaml"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--all", "--shape", "a=f32[2]"}), UsageError);
+}
+
+TEST_CASE("wrong values name their option") {
+    CHECK_THROWS_AS(parse_request({"--all", "--rounds", "0"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--all", "--time", "soon"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--all", "--plot", "x.png"}), UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"--all", "--fail-above", "1.1"}),
+                         "--fail-above says what --compare may find; give --compare FILE beside it", UsageError);
+    for (const char *ratio : {"0.9", "x", "nan", ""}) {
+        CHECK_THROWS_AS(parse_request({"--all", "--compare", "b.json", "--fail-above", ratio}), UsageError);
+    }
+    CHECK(parse_request({"--all", "--compare", "b.json", "--fail-above", "1.1"}).fail_above == 1.1);
+}
+
+TEST_CASE("help fits a terminal of 80 columns and names every option") {
+    const std::string text = help_text();
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        INFO(line);
+        CHECK(line.size() <= 80);
+    }
+    CHECK(parse_request({"--help", "--force"}).action == Action::help);
+    for (const char *option :
+         {"--shape", "--attr", "--shapes", "--all", "--impl", "--device", "--rounds", "--time", "--cold", "--compare",
+          "--fail-above", "--csv", "--plot", "--force", "--modules", "--json"}) {
+        INFO(option);
+        CHECK(text.find(option) != std::string::npos);
+    }
+}
