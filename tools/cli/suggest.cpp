@@ -41,6 +41,11 @@ bool same_name(std::string_view a, std::string_view b) {
     return lower(a) == lower(b);
 }
 
+bool is_wanted(const std::vector<std::string> &wanted, std::string_view name) {
+    return wanted.empty() ||
+           std::any_of(wanted.begin(), wanted.end(), [&](const std::string &one) { return same_name(one, name); });
+}
+
 std::vector<std::string> near_misses(std::string_view typed, const std::vector<std::string> &known) {
     constexpr size_t contained = 100; // ranks after every typing mistake
     const std::string wanted = lower(typed);

@@ -10,6 +10,9 @@ namespace opdock::cli {
 // Equal but for the case of ASCII letters, as policies compare names.
 bool same_name(std::string_view a, std::string_view b);
 
+// Whether `name` is one of `wanted`, or nothing is wanted in particular.
+bool is_wanted(const std::vector<std::string> &wanted, std::string_view name);
+
 // At most three of `known`, best first: those a typing mistake or two away, then those that contain `typed`.
 std::vector<std::string> near_misses(std::string_view typed, const std::vector<std::string> &known);
 

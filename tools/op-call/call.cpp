@@ -76,6 +76,10 @@ std::vector<Tensors> make_inputs(const Arguments &arguments, const Signature &si
     return inputs;
 }
 
+uint64_t bytes_of(const Operand &operand) {
+    return files::byte_size(operand.dtype, operand.shape);
+}
+
 Operands operands_of(const std::vector<Tensors> &tensors) {
     Operands operands;
     for (const Tensors &of_parameter : tensors) {

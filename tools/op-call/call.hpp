@@ -23,6 +23,8 @@ struct Operand {
     std::vector<int64_t> strides = {}; // in elements; empty: row-major without gaps
 };
 
+uint64_t bytes_of(const Operand &operand);
+
 // One list for each parameter of one side of a signature.
 using Operands = std::vector<std::vector<Operand>>;
 

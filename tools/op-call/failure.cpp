@@ -1,8 +1,11 @@
 #include "op-call/failure.hpp"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/exit.hpp"
+#include "cli/print_document.hpp"
 #include "opdock/opdock.hpp"
 
 namespace opdock::op_call {
@@ -22,6 +25,20 @@ json failure_json(const std::exception &error) {
 
 json error_document(const std::string &tool, const std::exception &error) {
     return {{"schema", "opdock." + tool + ".error/1"}, {"error", failure_json(error)}};
+}
+
+int run_json_tool(const std::string &tool, const std::vector<std::string> &arguments,
+                  const std::function<int(const std::vector<std::string> &arguments)> &execute) {
+    return cli::run_tool(tool, [&] {
+        try {
+            return execute(arguments);
+        } catch (const std::exception &error) {
+            if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
+                cli::print_document(error_document(tool, error));
+            }
+            throw;
+        }
+    });
 }
 
 } // namespace opdock::op_call

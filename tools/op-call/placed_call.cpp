@@ -5,14 +5,6 @@
 #include "cli/exit.hpp"
 
 namespace opdock::op_call {
-namespace {
-
-uint64_t bytes_of(const Operand &operand) {
-    return files::byte_size(operand.dtype, operand.shape);
-}
-
-} // namespace
-
 DeviceBuffer::DeviceBuffer(const Host &host, DLDevice device, uint64_t bytes) : runtime_(host.c()), device_(device) {
     detail::check(opdock_device_allocate(runtime_, device, nullptr, bytes, &memory_));
 }

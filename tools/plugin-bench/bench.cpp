@@ -5,9 +5,9 @@
 
 #include "call_cost.hpp"
 #include "ceilings.hpp"
+#include "cli/statistics.hpp"
 #include "op-call/failure.hpp"
 #include "rates.hpp"
-#include "statistics.hpp"
 #include "traffic.hpp"
 
 namespace opdock::plugin_bench {
@@ -34,7 +34,7 @@ json timing_json(const Timing &timing) {
         one["reason"] = timing.reason;
         return one;
     }
-    const Summary summary = summarize(timing.samples);
+    const cli::Summary summary = cli::summarize(timing.samples);
     one.update({{"microseconds", summary.median},
                 {"low", summary.low},
                 {"high", summary.high},

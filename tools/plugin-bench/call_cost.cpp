@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "cli/statistics.hpp"
 #include "op-call/dims.hpp"
 #include "op-call/placed_call.hpp"
-#include "statistics.hpp"
 
 namespace opdock::plugin_bench {
 namespace {
@@ -148,15 +148,15 @@ json call_cost(const Host &host, const op_call::Job &tiny, DLDevice device) {
     ways.measure();
     json cost = op_call::subject_json(tiny.subject);
     cost["impl_id"] = ways.impl();
-    const double indirect = summarize(ways.ways()[0].samples).median;
-    const double kernel = summarize(ways.ways()[1].samples).median;
+    const double indirect = cli::summarize(ways.ways()[0].samples).median;
+    const double kernel = cli::summarize(ways.ways()[1].samples).median;
     cost["indirect"] = indirect;
     for (const Way &way : ways.ways()) {
         const std::string name = way.name;
         if (name == "indirect") {
             continue;
         }
-        const Summary summary = summarize(way.samples);
+        const cli::Summary summary = cli::summarize(way.samples);
         cost[name] = {{"ns", summary.median}, {"spread", summary.spread()}};
         if (name != "kernel") {
             const double more = summary.median - kernel;

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "statistics.hpp"
+#include "cli/statistics.hpp"
 
 namespace opdock::plugin_bench {
 namespace {
@@ -82,7 +82,7 @@ double CopyRate::measure() const {
     for (size_t i = 0; i < copies; ++i) {
         samples.push_back(microseconds());
     }
-    return 2e6 * static_cast<double>(bytes_) / summarize(samples).median;
+    return 2e6 * static_cast<double>(bytes_) / cli::summarize(samples).median;
 }
 
 } // namespace opdock::plugin_bench

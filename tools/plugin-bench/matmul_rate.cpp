@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/statistics.hpp"
 #include "cli/suggest.hpp"
-#include "statistics.hpp"
 
 namespace opdock::plugin_bench {
 namespace {
@@ -99,7 +99,7 @@ std::optional<MatmulRate::Best> MatmulRate::measure() {
     }
     std::optional<Best> best;
     for (auto &[one, samples] : times) {
-        one.flops_per_second = 1e6 * flops / summarize(samples).median;
+        one.flops_per_second = 1e6 * flops / cli::summarize(samples).median;
         best = best && best->flops_per_second >= one.flops_per_second ? best : std::optional(one);
     }
     return best;

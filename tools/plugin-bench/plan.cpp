@@ -14,11 +14,6 @@ namespace {
 using nlohmann::json;
 using op_call::Job;
 
-bool has(const std::vector<std::string> &wanted, const std::string &name) {
-    return wanted.empty() ||
-           std::any_of(wanted.begin(), wanted.end(), [&](const std::string &one) { return cli::same_name(one, name); });
-}
-
 class Planner {
   public:
     Planner(const Host &host, const Request &request)
@@ -47,7 +42,7 @@ class Planner {
         for (const json &one : document_.at("ops")) {
             for (const json &implementation : one.at("implementations")) {
                 if (one.at("op") == op && cli::same_name(implementation.at("device").get<std::string>(), kind_) &&
-                    has(wanted, implementation.at("impl_id").get<std::string>())) {
+                    cli::is_wanted(wanted, implementation.at("impl_id").get<std::string>())) {
                     result.push_back(implementation);
                 }
             }

@@ -5,14 +5,11 @@
 namespace opdock::plugin_bench {
 namespace {
 
+using op_call::bytes_of;
 using op_call::DeviceBuffer;
 using op_call::Operand;
 
 constexpr uint64_t alignment = 256;
-
-uint64_t bytes_of(const Operand &tensor) {
-    return files::byte_size(tensor.dtype, tensor.shape);
-}
 
 uint64_t padded(uint64_t bytes) {
     return (bytes + alignment - 1) / alignment * alignment;

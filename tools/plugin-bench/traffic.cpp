@@ -14,7 +14,7 @@ using op_call::Parameter;
 uint64_t bytes_of(const std::vector<Operand> &tensors) {
     uint64_t bytes = 0;
     for (const Operand &tensor : tensors) {
-        bytes += files::byte_size(tensor.dtype, tensor.shape);
+        bytes += op_call::bytes_of(tensor);
     }
     return bytes;
 }

@@ -14,11 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-bool has(const std::vector<std::string> &wanted, const std::string &name) {
-    return wanted.empty() ||
-           std::any_of(wanted.begin(), wanted.end(), [&](const std::string &one) { return cli::same_name(one, name); });
-}
-
 // The ids of the plugins that the files are.
 std::set<std::string> plugins_of(const json &document, const std::vector<std::string> &files) {
     std::set<std::string> ids;
@@ -80,7 +75,7 @@ std::vector<Subject> subjects_of(const Host &host, const Request &request) {
             const auto id = implementation.at("impl_id").get<std::string>();
             ops.insert(name);
             impls.insert(id);
-            if (has(request.ops, name) && has(request.impls, id) &&
+            if (cli::is_wanted(request.ops, name) && cli::is_wanted(request.impls, id) &&
                 (kind.empty() || implementation.at("device") == kind)) {
                 subjects.push_back(subject_of(name, implementation, request.device));
             }

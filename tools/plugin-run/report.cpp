@@ -4,6 +4,7 @@
 #include <map>
 
 #include "cli/exit.hpp"
+#include "cli/statistics.hpp"
 #include "cli/table.hpp"
 #include "summary.hpp"
 
@@ -78,12 +79,6 @@ bool anything_random(const Arguments &arguments) {
     return false;
 }
 
-double median_of(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    const size_t middle = values.size() / 2;
-    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 std::string served_text(const Outcome &outcome) {
     if (outcome.served.size() == 1) {
         return outcome.served.front().first;
@@ -101,7 +96,7 @@ std::string time_text(const Outcome &outcome) {
         return first + ", a first call: resolving and preparing included";
     }
     return "min " + number_text(*std::min_element(outcome.microseconds.begin(), outcome.microseconds.end())) +
-           " us, median " + number_text(median_of(outcome.microseconds)) + " us of " +
+           " us, median " + number_text(cli::summarize(outcome.microseconds).median) + " us of " +
            std::to_string(outcome.microseconds.size()) + " calls, after a first of " + first;
 }
 
@@ -223,7 +218,7 @@ json render_json(const Request &request, const Signature &signature, const Argum
              {{"first", outcome.first_microseconds},
               {"repeat", times.size()},
               {"min", min},
-              {"median", times.empty() ? json(nullptr) : json(median_of(times))}}},
+              {"median", times.empty() ? json(nullptr) : json(cli::summarize(times).median)}}},
             {"inputs", std::move(inputs)},
             {"outputs", std::move(outputs)}};
 }

@@ -50,10 +50,6 @@ void add_builtin(const Host &host, const Subject &subject, const std::string &dt
     }
 }
 
-bool is_wanted(const std::string &wanted, const std::string &name) {
-    return wanted.empty() || cli::same_name(wanted, name);
-}
-
 Plan plan_of_all(const Host &host, const Request &request) {
     if (!request.subject.op.empty()) {
         check_implementation(host, request.subject.op, request.subject.impl);
@@ -70,7 +66,8 @@ Plan plan_of_all(const Host &host, const Request &request) {
         }
         for (const json &implementation : op.at("implementations")) {
             const Subject subject{name, implementation.at("impl_id").get<std::string>(), {}, {}};
-            if (!is_wanted(request.subject.impl, subject.impl) || implementation.at("device") != kind) {
+            const std::string &wanted = request.subject.impl;
+            if ((!wanted.empty() && !cli::same_name(wanted, subject.impl)) || implementation.at("device") != kind) {
                 continue;
             }
             const size_t before = plan.jobs.size();

@@ -128,22 +128,11 @@ int execute(const Request &request) {
     return cli::exit_fine;
 }
 
-// Who asked for JSON gets JSON, whatever happens; the sentence goes to stderr as always.
-int run_or_report(const std::vector<std::string> &arguments) {
-    try {
-        return execute(parse_request(arguments));
-    } catch (const std::exception &error) {
-        if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
-            cli::print_document(op_call::error_document("plugin-tune", error));
-        }
-        throw;
-    }
-}
-
 } // namespace
 } // namespace opdock::plugin_tune
 
 int main(int argc, char **argv) {
-    const std::vector<std::string> arguments(argv + 1, argv + argc);
-    return opdock::cli::run_tool("plugin-tune", [&] { return opdock::plugin_tune::run_or_report(arguments); });
+    return opdock::op_call::run_json_tool("plugin-tune", {argv + 1, argv + argc}, [](const auto &arguments) {
+        return opdock::plugin_tune::execute(opdock::plugin_tune::parse_request(arguments));
+    });
 }

@@ -1,9 +1,9 @@
-#include "statistics.hpp"
+#include "cli/statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-namespace opdock::plugin_bench {
+namespace opdock::cli {
 namespace {
 
 // `sorted` is not empty.
@@ -24,4 +24,4 @@ Summary summarize(std::vector<double> samples) {
     return {quantile(samples, 0.5), quantile(samples, 0.25), quantile(samples, 0.75), samples.size()};
 }
 
-} // namespace opdock::plugin_bench
+} // namespace opdock::cli

@@ -1,8 +1,8 @@
-#include "statistics.hpp"
+#include "cli/statistics.hpp"
 
 #include <doctest/doctest.h>
 
-using namespace opdock::plugin_bench;
+using namespace opdock::cli;
 
 TEST_CASE("median and quartiles, whatever the order of the samples") {
     const Summary odd = summarize({5, 1, 4, 2, 3});

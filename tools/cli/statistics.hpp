@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace opdock::plugin_bench {
+namespace opdock::cli {
 
 struct Summary {
     double median = 0;
@@ -19,4 +19,4 @@ struct Summary {
 // All zeros without samples. Quartiles lie between samples where their number asks for it.
 Summary summarize(std::vector<double> samples);
 
-} // namespace opdock::plugin_bench
+} // namespace opdock::cli
