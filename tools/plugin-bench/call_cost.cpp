@@ -141,6 +141,15 @@ std::string dtypes_of(const op_call::Job &job) {
     return dtypes;
 }
 
+// What a way took more than the kernel, round by round, so that what both took longer in a round cancels out.
+cli::Summary difference(const Way &way, const Way &kernel) {
+    std::vector<double> more;
+    for (size_t i = 0; i < way.samples.size(); ++i) {
+        more.push_back(way.samples[i] - kernel.samples[i]);
+    }
+    return cli::summarize(std::move(more));
+}
+
 } // namespace
 
 json call_cost(const Host &host, const op_call::Job &tiny, DLDevice device) {
@@ -149,20 +158,18 @@ json call_cost(const Host &host, const op_call::Job &tiny, DLDevice device) {
     json cost = op_call::subject_json(tiny.subject);
     cost["impl_id"] = ways.impl();
     const double indirect = cli::summarize(ways.ways()[0].samples).median;
-    const double kernel = cli::summarize(ways.ways()[1].samples).median;
+    const Way &kernel = ways.ways()[1];
     cost["indirect"] = indirect;
-    for (const Way &way : ways.ways()) {
-        const std::string name = way.name;
-        if (name == "indirect") {
-            continue;
-        }
+    for (size_t i = 1; i < ways.ways().size(); ++i) {
+        const Way &way = ways.ways()[i];
         const cli::Summary summary = cli::summarize(way.samples);
-        cost[name] = {{"ns", summary.median}, {"spread", summary.spread()}};
-        if (name != "kernel") {
-            const double more = summary.median - kernel;
-            cost[name]["over_kernel"] = more;
-            cost[name]["ratio"] = summary.median / kernel;
-            cost[name]["ratio_if_empty"] = 1 + more / indirect;
+        json &one = cost[way.name];
+        one = {{"ns", summary.median}, {"spread", summary.spread()}};
+        if (i > 1) {
+            const cli::Summary more = difference(way, kernel);
+            one["over_kernel"] = more.median;
+            one["ratio"] = summary.median / cli::summarize(kernel.samples).median;
+            one["ratio_if_empty"] = more.low > 0 ? json(1 + more.median / indirect) : json(nullptr);
         }
     }
     return cost;

@@ -15,8 +15,7 @@ using nlohmann::json;
 struct Timed {
     std::string label;
     std::string impl_id;
-    double microseconds;
-    double spread;
+    Measured measured;
 
     bool is_of(const Timed &other) const { return label == other.label && impl_id == other.impl_id; }
 };
@@ -26,8 +25,10 @@ std::vector<Timed> timed_in(const json &document) {
     for (const json &shape : document.at("shapes")) {
         for (const json &one : shape.at("implementations")) {
             if (one.at("outcome") == "timed") {
-                result.push_back({op_call::label_of(shape), one.at("impl_id").get<std::string>(),
-                                  one.at("microseconds").get<double>(), one.at("spread").get<double>()});
+                result.push_back({op_call::label_of(shape),
+                                  one.at("impl_id").get<std::string>(),
+                                  {one.at("microseconds").get<double>(), one.at("spread").get<double>(),
+                                   one.at("samples").get<uint64_t>()}});
             }
         }
     }
@@ -41,28 +42,33 @@ json row_of(const Timed *before, const Timed *now) {
                 {"before", nullptr},
                 {"now", nullptr},
                 {"ratio", nullptr},
-                {"spread", any.spread},
+                {"spread", any.measured.spread},
                 {"verdict", now != nullptr ? "new" : "gone"}};
     if (before != nullptr) {
-        row["before"] = before->microseconds;
+        row["before"] = before->measured.microseconds;
     }
     if (now != nullptr) {
-        row["now"] = now->microseconds;
+        row["now"] = now->measured.microseconds;
     }
-    if (before != nullptr && now != nullptr && before->microseconds > 0) {
-        const double ratio = now->microseconds / before->microseconds;
+    if (before != nullptr && now != nullptr && before->measured.microseconds > 0) {
+        const double ratio = now->measured.microseconds / before->measured.microseconds;
         row["ratio"] = ratio;
-        row["spread"] = std::max(before->spread, now->spread);
-        row["verdict"] = verdict_of(ratio, before->spread, now->spread);
+        row["spread"] = std::max(before->measured.spread, now->measured.spread);
+        row["verdict"] = verdict_of(before->measured, now->measured);
     }
     return row;
 }
 
 } // namespace
 
-const char *verdict_of(double ratio, double spread_before, double spread_now) {
+const char *verdict_of(const Measured &before, const Measured &now) {
     constexpr double always = 0.02;
-    const double least = 1 + std::max({spread_before, spread_now, always});
+    constexpr uint64_t fewest = 3;
+    if (std::min(before.samples, now.samples) < fewest) {
+        return "unsure";
+    }
+    const double ratio = now.microseconds / before.microseconds;
+    const double least = 1 + std::max({before.spread, now.spread, always});
     return ratio > least ? "slower" : ratio * least < 1 ? "faster" : "same";
 }
 

@@ -1,6 +1,7 @@
 // --compare: what changed since an earlier document, and what only seems so.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -8,8 +9,14 @@
 namespace opdock::plugin_bench {
 
 // Of a time before and now with their spreads: "slower", "faster", or "same" where the change is within the larger
-// spread, or within 2 %, which is what a clock and the placement of code alone do.
-const char *verdict_of(double ratio, double spread_before, double spread_now);
+// spread, or within 2 %, which is what a clock and the placement of code alone do. "unsure" where one of the two has
+// fewer than three samples, so that nobody knows its spread.
+struct Measured {
+    double microseconds;
+    double spread;
+    uint64_t samples;
+};
+const char *verdict_of(const Measured &before, const Measured &now);
 
 // A document opdock.plugin-bench/1 of a file. Throws cli::Failure for anything else.
 nlohmann::json read_document(const std::string &path);

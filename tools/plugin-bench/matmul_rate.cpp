@@ -84,7 +84,7 @@ void MatmulRate::add(const Host &host, const DeviceFacts &facts, const std::stri
 }
 
 std::optional<MatmulRate::Best> MatmulRate::measure() {
-    constexpr size_t rounds = 5;
+    constexpr size_t rounds = 3;
     std::vector<std::pair<Best, std::vector<double>>> times;
     for (size_t round = 0; round < rounds; ++round) {
         size_t at = 0;

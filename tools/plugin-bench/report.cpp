@@ -34,15 +34,17 @@ std::string ratio_text(double ratio) {
     return text;
 }
 
+// A line for each.
 std::string ceilings_text(const json &document) {
     const json &ceilings = document.at("ceilings");
-    const json &copy = ceilings.at("copy");
-    std::string text = "copies at " + rate_text(copy.at("bytes_per_second").get<double>(), "B/s");
+    std::string text =
+        "  copies at " + rate_text(ceilings.at("copy").at("bytes_per_second").get<double>(), "B/s") + "\n";
     for (const auto &[dtype, one] : ceilings.at("matmul").items()) {
-        text += ", multiplies " + dtype + " at " +
+        text += "  multiplies " + dtype + " at " +
                 (one.is_null() ? "an unknown rate"
                                : rate_text(one.at("flops_per_second").get<double>(), "FLOP/s") + " (" +
-                                     text_of(one, "op") + " of " + text_of(one, "impl_id") + ")");
+                                     text_of(one, "op") + " of " + text_of(one, "impl_id") + ")") +
+                "\n";
     }
     return text;
 }
@@ -72,12 +74,17 @@ std::string fraction_text(const json &one) {
     return percent_text(roofline.get<double>()) + (by_matmul ? " of matmul" : " of copy");
 }
 
+// "+-1 %", half of what lies between the quartiles.
+std::string spread_text(const json &one) {
+    return one.at("samples") == 1 ? "once" : "+-" + percent_text(one.at("spread").get<double>() / 2);
+}
+
 void add_timed(Table &table, const json &one, double fastest) {
     const double time = one.at("microseconds").get<double>();
     const bool is_linear = one.contains("flops_per_second");
     table.row({{text_of(one, "impl_id"), time == fastest ? Tint::good : Tint::plain},
                {time_text(time)},
-               {"+-" + percent_text(one.at("spread").get<double>() / 2), Tint::quiet},
+               {spread_text(one), Tint::quiet},
                {is_linear ? rate_text(one.at("flops_per_second").get<double>(), "FLOP/s")
                           : rate_text(one.at("bytes_per_second").get<double>(), "B/s")},
                {fraction_text(one)},
@@ -111,10 +118,12 @@ void add_shape(Table &table, const json &shape) {
     }
 }
 
-// "12.3 us (1.4 x)"
+// "+42 ns (34)"
 Cell way_cell(const json &way) {
-    return {nanoseconds_text(way.at("ns").get<double>()) + " (" + ratio_text(way.at("ratio_if_empty").get<double>()) +
-            ")"};
+    const json &ratio = way.at("ratio_if_empty");
+    return {ratio.is_null() ? "+0"
+                            : "+" + nanoseconds_text(way.at("over_kernel").get<double>()) + " (" +
+                                  ratio_text(ratio.get<double>()) + ")"};
 }
 
 std::string calls_text(const json &calls, const cli::Page &page) {
@@ -138,8 +147,8 @@ std::string calls_text(const json &calls, const cli::Page &page) {
     }
     return "\n" + page.paint(Tint::heading, "A CALL on the host, with next to nothing to compute") + "\n" +
            table.text(page) +
-           "  In parentheses what the way to the kernel costs, as a ratio to a bare\n"
-           "  indirect call of a function that does nothing.\n";
+           "  What each way adds to the kernel, +0 where the kernel itself varies by more; in\n"
+           "  parentheses its cost as a ratio to a bare indirect call, with an empty kernel.\n";
 }
 
 // "default.cpu: 12.5 us to 10 us, 0.80 times, spread 2 %: faster"
@@ -153,16 +162,18 @@ std::string change_text(const json &row, const cli::Page &page) {
     return who + time_text(row.at("before").get<double>()) + " to " + time_text(row.at("now").get<double>()) + ", " +
            ratio_text(row.at("ratio").get<double>()) + " times, spread " +
            percent_text(row.at("spread").get<double>()) + ": " +
-           page.paint(tint, verdict == "same" ? "no change beyond it" : verdict);
+           page.paint(tint, verdict == "same"     ? "no change beyond it"
+                            : verdict == "unsure" ? "too few rounds to tell"
+                                                  : verdict);
 }
 
 } // namespace
 
 std::string render_report(const json &document, const cli::Page &page) {
     const std::string model = text_of(document, "model");
-    std::string text = cli::printable(text_of(document, "device") + (model.empty() ? "" : ", " + model) + "\n  " +
+    std::string text = cli::printable(text_of(document, "device") + (model.empty() ? "" : ", " + model) + "\n" +
                                       ceilings_text(document)) +
-                       "\n" + drift_text(document.at("ceilings").at("copy").at("measured"));
+                       drift_text(document.at("ceilings").at("copy").at("measured"));
     for (const json &shape : document.at("shapes")) {
         text += "\n" + page.paint(Tint::heading, cli::printable(op_call::label_of(shape))) + "\n";
         Table table;

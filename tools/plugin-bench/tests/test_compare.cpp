@@ -9,14 +9,23 @@
 using namespace opdock::plugin_bench;
 using nlohmann::json;
 
+static std::string verdict(double ratio, double spread_before, double spread_now) {
+    return verdict_of({10, spread_before, 15}, {10 * ratio, spread_now, 15});
+}
+
 TEST_CASE("a change counts only beyond what both measurements spread, and beyond 2 %") {
-    CHECK(std::string(verdict_of(1.2, 0.05, 0.1)) == "slower");
-    CHECK(std::string(verdict_of(1.2, 0.25, 0.1)) == "same");
-    CHECK(std::string(verdict_of(1.2, 0.1, 0.25)) == "same");
-    CHECK(std::string(verdict_of(0.8, 0.1, 0.1)) == "faster");
-    CHECK(std::string(verdict_of(0.8, 0.3, 0.1)) == "same");
-    CHECK(std::string(verdict_of(1.015, 0, 0)) == "same");
-    CHECK(std::string(verdict_of(0.985, 0, 0)) == "same");
+    CHECK(verdict(1.2, 0.05, 0.1) == "slower");
+    CHECK(verdict(1.2, 0.25, 0.1) == "same");
+    CHECK(verdict(1.2, 0.1, 0.25) == "same");
+    CHECK(verdict(0.8, 0.1, 0.1) == "faster");
+    CHECK(verdict(0.8, 0.3, 0.1) == "same");
+    CHECK(verdict(1.015, 0, 0) == "same");
+    CHECK(verdict(0.985, 0, 0) == "same");
+}
+
+TEST_CASE("what was timed once or twice spreads by nobody knows how much") {
+    CHECK(std::string(verdict_of({10, 0, 1}, {20, 0.01, 15})) == "unsure");
+    CHECK(std::string(verdict_of({10, 0.01, 15}, {20, 0, 2})) == "unsure");
 }
 
 TEST_CASE("rows are matched by call and implementation, and what is new or gone is said") {
