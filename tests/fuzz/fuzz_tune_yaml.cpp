@@ -84,6 +84,22 @@ void use(const TuneFile &file) {
     }
 }
 
+// What is printed reads as the same, or is refused for a limit: in a name of 33 brackets, quoted, they count as levels.
+void check_printed(const TuneFile &file) {
+    std::string printed;
+    try {
+        printed = print_readable_tune_file(file);
+    } catch (const Error &error) {
+        std::string_view reason = error.what();
+        reason.remove_prefix(std::min(reason.find('('), reason.size())); // of what merging adds
+        const auto says = [&](const char *limit) { return reason.find(limit) != std::string_view::npos; };
+        require(says("nested deeper") || says("longer than") || says("more than ") || says("goes on after"),
+                "what is printed is refused for nothing but a limit");
+        return;
+    }
+    require(print_tune_file(parse_tune_file(printed, "printed")) == printed, "what is printed reads as the same");
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
@@ -93,8 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         Walk(text).node(parse_bounded_yaml(text, name, OPDOCK_INVALID_TUNE_FILE), 0);
         const TuneFile file = parse_tune_file(text, name);
         use(file);
-        const std::string printed = print_tune_file(file);
-        require(print_tune_file(parse_tune_file(printed, name)) == printed, "what is printed reads as the same");
+        check_printed(file);
     } catch (const Error &error) {
         require(error.status() == OPDOCK_INVALID_TUNE_FILE, "an error has the status that was asked for");
         opdock::fuzz::check_place(error.what(), name, text);

@@ -13,7 +13,8 @@ struct Difference {
     std::string message; // empty when the output is as good as it must be
 };
 
-// An element that is not finite must be so on both sides and in the same way, whatever the tolerance.
+// Off by as much as rounding to the smallest numbers of f16 takes is not off. An element that is not finite must be so
+// on both sides and in the same way, whatever the tolerance.
 Difference compare(const Output &expected, const std::vector<double> &found);
 
 } // namespace numerics

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "difference.hpp"
+#include "opdock/abi/dtype.h"
 
 using namespace numerics;
 
@@ -33,6 +34,14 @@ TEST_CASE("comparison: the error is the norm of the difference over the norm of 
     CHECK(compare(expected({3, 4}), {3, 4}).error == 0);
     CHECK(compare(expected({3, 4}), {3, 4.5}).error == doctest::Approx(0.1));
     CHECK(compare(expected({3, 4}, 1e-3, 50), {3, 4.5}).error == doctest::Approx(0.01));
+}
+
+TEST_CASE("comparison: rounding to the smallest numbers of f16 is no error") {
+    Output tiny = expected({7.18872e-6});
+    CHECK_FALSE(compare(tiny, {7.21216e-6}).message.empty());
+    tiny.dtype = OPDOCK_F16;
+    CHECK(compare(tiny, {7.21216e-6}).message.empty());
+    CHECK_FALSE(compare(tiny, {7.3e-6}).message.empty());
 }
 
 TEST_CASE("comparison: an error above the tolerance is reported with the worst element") {
