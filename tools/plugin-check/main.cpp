@@ -16,6 +16,7 @@
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "cli/written_file.hpp"
+#include "op-call/failure.hpp"
 #include "op-call/requested.hpp"
 #include "report.hpp"
 #include "request.hpp"
@@ -211,7 +212,7 @@ int run_or_report(const std::vector<std::string> &arguments) {
         return execute(parse_request(arguments));
     } catch (const std::exception &error) {
         if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
-            cli::print_document({{"schema", "opdock.plugin-check.error/1"}, {"error", {{"message", error.what()}}}});
+            cli::print_document(op_call::error_document("plugin-check", error));
         }
         throw;
     }

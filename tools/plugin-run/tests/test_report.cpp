@@ -88,11 +88,6 @@ TEST_CASE("bf16 for a .npy file is refused with a pointer to .safetensors") {
     CHECK(Call({{"output", "y.safetensors"}}, OPDOCK_BF16).results().size() == 1);
 }
 
-TEST_CASE("a failure as JSON has its status and its message") {
-    CHECK(error_json("ALL_DROPPED", "nobody serves it") == json::parse(R"({"schema": "opdock.plugin-run.error/1",
-                          "error": {"status": "ALL_DROPPED", "message": "nobody serves it"}})"));
-}
-
 TEST_CASE("the same report is JSON") {
     Call call(std::vector<Named>{{"output", "y.safetensors:a"}});
     call.outcome.microseconds = {2, 1, 3};
