@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "files/reject.hpp"
+#include "text/fork_safe_once.hpp"
 
 namespace opdock::core {
 namespace {
@@ -244,11 +245,12 @@ std::set<std::string> read_cpu_features() {
     return {};
 }
 
+constinit ForkSafeOnce<std::set<std::string>> cpu_features; // of a long file on machines with many CPUs
+
 } // namespace
 
 const std::set<std::string> &machine_cpu_features() {
-    static const std::set<std::string> features = read_cpu_features(); // a long file on machines with many CPUs
-    return features;
+    return cpu_features.get(read_cpu_features);
 }
 
 std::optional<std::string> judge_cpu_features(std::string_view plugin, const std::vector<std::string> &needed,

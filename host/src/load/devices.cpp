@@ -16,6 +16,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "text/error.hpp"
+#include "text/fork_safe_once.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::core {
@@ -29,26 +30,25 @@ opdock_status cpu_count(const opdock_host * /*host*/, void * /*user_data*/, int3
 }
 
 // As the kernel names it; tuned configs of one model serve every machine with it.
-const char *cpu_model() {
-    static const auto model = [] {
-        std::array<char, 128> name{"cpu"};
-        if (FILE *file = std::fopen("/proc/cpuinfo", "re")) {
-            std::array<char, 512> line{};
-            while (std::fgets(line.data(), line.size(), file) != nullptr) {
-                const std::string_view text = line.data();
-                const size_t colon = text.find(": ");
-                if (text.starts_with("model name") && colon != std::string_view::npos) {
-                    const std::string_view value = trimmed(text.substr(colon + 2)).substr(0, name.size() - 1);
-                    *std::copy(value.begin(), value.end(), name.begin()) = '\0';
-                    break;
-                }
+std::array<char, 128> read_cpu_model() {
+    std::array<char, 128> name{"cpu"};
+    if (FILE *file = std::fopen("/proc/cpuinfo", "re")) {
+        std::array<char, 512> line{};
+        while (std::fgets(line.data(), line.size(), file) != nullptr) {
+            const std::string_view text = line.data();
+            const size_t colon = text.find(": ");
+            if (text.starts_with("model name") && colon != std::string_view::npos) {
+                const std::string_view value = trimmed(text.substr(colon + 2)).substr(0, name.size() - 1);
+                *std::copy(value.begin(), value.end(), name.begin()) = '\0';
+                break;
             }
-            (void)std::fclose(file);
         }
-        return name;
-    }();
-    return model.data();
+        (void)std::fclose(file);
+    }
+    return name;
 }
+
+constinit ForkSafeOnce<std::array<char, 128>> cpu_model;
 
 uint64_t last_level_cache() {
     for (const int level : {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
@@ -67,7 +67,7 @@ opdock_status cpu_properties(const opdock_host *host, void * /*user_data*/, int3
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long page_size = sysconf(_SC_PAGESIZE);
     properties->memory = pages > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size) : 0;
-    (void)std::snprintf(properties->name, sizeof properties->name, "%s", cpu_model());
+    (void)std::snprintf(properties->name, sizeof properties->name, "%s", cpu_model.get(read_cpu_model).data());
     properties->compute_units = std::thread::hardware_concurrency();
     properties->warp_size = 1;
     properties->cache = last_level_cache();
