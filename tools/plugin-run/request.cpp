@@ -82,8 +82,8 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.help = values.count("help") != 0;
     request.version = values.count("version") != 0;
     request.json = values.count("json") != 0;
-    request.inputs =
-        op_call::parse_named(cli::texts_of(values, "in"), "--in", std::string("NAME=SOURCE\n  ") + op_call::source_forms);
+    request.inputs = op_call::parse_named(cli::texts_of(values, "in"), "--in",
+                                          std::string("NAME=SOURCE\n  ") + op_call::source_forms);
     request.attributes = op_call::parse_named(cli::texts_of(values, "attr"), "--attr", "NAME=VALUE");
     request.outputs = op_call::parse_named(cli::texts_of(values, "out"), "--out", "NAME or NAME=FILE", false);
     if (values.count("device") != 0) {
