@@ -12,6 +12,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Outcome = Timing::Outcome;
 
+// Fewer say nothing about the spread.
+constexpr size_t fewest_rounds = 3;
+
 class Race {
   public:
     Race(Rotation &rotation, const RaceOptions &options, std::vector<Timing> &timings)
@@ -35,7 +38,8 @@ class Race {
             }
         }
         // Each round begins with another one, so that nobody always runs after the same one.
-        for (size_t round = 0; round < options_.rounds && (round == 0 || seconds() < options_.seconds); ++round) {
+        for (size_t round = 0; round < options_.rounds && (round < fewest_rounds || seconds() < options_.seconds);
+             ++round) {
             for (size_t i = 0; i < runners_.size(); ++i) {
                 Runner &runner = runners_[(round + i) % runners_.size()];
                 if (!go_on()) {

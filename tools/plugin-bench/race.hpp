@@ -25,7 +25,7 @@ struct Timing {
 
 struct RaceOptions {
     size_t rounds;
-    double seconds; // for all; a round that has begun ends
+    double seconds; // for all, but for the first three rounds
     // Asked before each batch, with how many of how many were run and the seconds since the start; false stops.
     std::function<bool(uint64_t done, uint64_t total, double seconds)> go_on;
 };
