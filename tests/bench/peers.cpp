@@ -32,7 +32,7 @@ constexpr int64_t n = 4096;
 
 std::vector<Peer> peers(const DLDataType &dtype, at::ScalarType type) {
     const Operand matrix{{n, n}}, twice{{n, 2 * n}}, row{{n}}, column{{n}, opdock::f32}, classes{{n}, opdock::i64};
-    const Operand state{{n, n}, opdock::f32}, scalar{{1}, opdock::f32}, flags{{n, n}, opdock::u8},
+    const Operand flat{{n * n}}, state{{n * n}, opdock::f32}, scalar{{1}, opdock::f32}, flags{{n, n}, opdock::u8},
         rng{{2}, opdock::i64};
     const auto options = at::TensorOptions(type);
     const at::Tensor x = at::rand({n, n}, options), y = at::rand({n, n}, options), wide = at::rand({n, 2 * n}, options);
@@ -79,7 +79,7 @@ std::vector<Peer> peers(const DLDataType &dtype, at::ScalarType type) {
         {{"matmul", {matrix, matrix}, {matrix}}, [=] { at::matmul(x, y); }},
         {{"linear_fwd", {matrix, matrix, row}, {matrix}}, [=] { at::linear(x, y, b); }},
         {{"multi_tensor_adam",
-          {matrix, matrix, state, state, scalar, scalar, {{1}, opdock::i32, true}},
+          {flat, flat, state, state, scalar, scalar, {{1}, opdock::i32, true}},
           {},
           {},
           {1, 1, 1, 1}},
