@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compare.hpp"
 #include "op-call/element.hpp"
 
 namespace opdock::plugin_check {
@@ -219,8 +220,11 @@ class Drawing {
 
 } // namespace
 
-bool takes_any_number(const Signature &signature, const Parameter &input) {
-    return meaning_of(signature, input, OPDOCK_F32) == Meaning::number && saved_value(signature, input) == nullptr;
+double rounding_of(const Signature &signature, const Parameter &input, uint32_t dtype, double moved_by) {
+    if (meaning_of(signature, input, dtype) != Meaning::number) {
+        return 0;
+    }
+    return saved_value(signature, input) != nullptr ? std::min(moved_by, unit_in_last_place(dtype, 1) / 2) : moved_by;
 }
 
 HostTensor draw_input(const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype,

@@ -26,7 +26,9 @@ std::vector<op_call::Tensors> draw_inputs(const Case &one, const op_call::Signat
 op_call::HostTensor draw_input(const Case &one, const op_call::Signature &signature, const op_call::Parameter &input,
                                uint32_t dtype, const std::vector<int64_t> &dims);
 
-// Whether the values of the input are any numbers, so that a little change of them is another sound call.
-bool takes_any_number(const op_call::Signature &signature, const op_call::Parameter &input);
+// The fraction of itself by which rounding may have moved each value of an input whose elements are of `dtype`, in a
+// call that rounds to `moved_by`: less for what the forward op saved as f32, 0 for what counts, chooses or names.
+double rounding_of(const op_call::Signature &signature, const op_call::Parameter &input, uint32_t dtype,
+                   double moved_by);
 
 } // namespace opdock::plugin_check

@@ -144,9 +144,9 @@ std::optional<Results> Reference::run(const Case &one, const std::vector<Tensors
     const std::vector<AttributeArgument> attributes = widened(signature_, dtypes, one.attributes);
     std::vector<Tensors> wide(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
-        const bool moves = moved_by != 0 && takes_any_number(signature_, signature_.inputs[i]);
         for (const HostTensor &tensor : inputs[i]) {
-            wide[i].push_back(converted(tensor, dtype_in(signature_.inputs[i].type, dtypes), moves ? moved_by : 0,
+            wide[i].push_back(converted(tensor, dtype_in(signature_.inputs[i].type, dtypes),
+                                        rounding_of(signature_, signature_.inputs[i], tensor.dtype, moved_by),
                                         derive(one.seed + wide[i].size(), signature_.inputs[i].name)));
         }
     }

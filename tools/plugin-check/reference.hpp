@@ -28,8 +28,8 @@ class Reference {
     // Whether the op takes f32 inputs of these shapes, and so does the reference, as far as it says before running.
     bool takes(const Shapes &shapes) const;
 
-    // `wanted`: the optional outputs too. `moved_by`: inputs that may be any number are moved by at most this fraction
-    // of themselves, at random. Nothing, with the reason in `why`, when it declines.
+    // `wanted`: the optional outputs too. `moved_by`: inputs are moved by their rounding_of() it, up or down at
+    // random. Nothing, with the reason in `why`, when it declines.
     std::optional<Results> run(const Case &one, const std::vector<op_call::Tensors> &inputs, double moved_by,
                                std::string &why) const;
 

@@ -182,3 +182,14 @@ TEST_CASE("inputs have values that mean something to the standard ops") {
     }
     CHECK(targets == std::set<double>{-100, 0, 1, 2, 3, 4, 5, 6});
 }
+
+TEST_CASE("rounding moves numbers and what a forward op saved of them, and nothing that counts or chooses") {
+    constexpr double bf16_half_unit = 0x1p-8;
+    constexpr double f32_half_unit = 0x1p-24;
+    Signature signature;
+    signature.op = "cross_entropy_bwd";
+    CHECK(rounding_of(signature, {"logits", "T[b, v]"}, OPDOCK_BF16, bf16_half_unit) == bf16_half_unit);
+    CHECK(rounding_of(signature, {"lse", "f32[b]"}, OPDOCK_F32, bf16_half_unit) == f32_half_unit);
+    CHECK(rounding_of(signature, {"target", "i64[b]"}, OPDOCK_I64, bf16_half_unit) == 0);
+    CHECK(rounding_of(signature, {"logits", "T[b, v]"}, OPDOCK_BF16, 0) == 0);
+}
