@@ -1,0 +1,247 @@
+#include "device.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "runtime.hpp"
+
+namespace gpu {
+namespace {
+
+// Makes a device current for a function's length. The thread's own one is what it finds again.
+class Current {
+  public:
+    explicit Current(int index) : error_(GPU(GetDevice)(&before_)) {
+        if (error_ == GPU(Success) && before_ != index) {
+            error_ = GPU(SetDevice)(index);
+            changed_ = error_ == GPU(Success);
+        }
+    }
+    Current(const Current &) = delete;
+    Current &operator=(const Current &) = delete;
+    ~Current() {
+        if (changed_) {
+            static_cast<void>(GPU(SetDevice)(before_));
+        }
+    }
+    GPU(Error_t) error() const { return error_; }
+
+  private:
+    int before_ = 0;
+    bool changed_ = false;
+    GPU(Error_t) error_;
+};
+
+opdock_status result(const opdock_host *host, const char *what, GPU(Error_t) error) {
+    if (error == GPU(Success)) {
+        return OPDOCK_OK;
+    }
+    static_cast<void>(GPU(GetLastError)()); // so that nobody else finds it
+    return host->fail(host, status_of(error), error_text(what, error).c_str());
+}
+
+// function() with the device current.
+template<class Function>
+opdock_status on(const opdock_host *host, int32_t index, const char *what, Function function) {
+    const Current current(index);
+    return result(host, what, current.error() == GPU(Success) ? function() : current.error());
+}
+
+Stream stream_of(void *stream) {
+    return static_cast<Stream>(stream);
+}
+GPU(Event_t) event_of(void *event) {
+    return static_cast<GPU(Event_t)>(event);
+}
+
+template<size_t size>
+void copy_text(char (&to)[size], const std::string &from) {
+    const size_t length = std::min(from.size(), size - 1);
+    std::memcpy(to, from.data(), length);
+    to[length] = '\0';
+}
+
+std::string uuid_text(const char (&bytes)[16]) {
+    std::string text = "GPU";
+    for (int i = 0; i < 16; ++i) {
+        char digits[4];
+        std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(static_cast<unsigned char>(bytes[i])));
+        text += i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
+        text += digits;
+    }
+    return text;
+}
+
+// The kernel module's version, as nvidia-smi and rocm-smi show it; else the newest runtime that the driver serves.
+std::string driver_version() {
+#ifdef __HIP__
+    std::ifstream file("/sys/module/amdgpu/version");
+#else
+    std::ifstream file("/sys/module/nvidia/version");
+#endif
+    std::string version;
+    if (std::getline(file, version) && !version.empty()) {
+        return version;
+    }
+    int number = 0;
+    static_cast<void>(GPU(DriverGetVersion)(&number));
+#ifdef __HIP__
+    return "HIP " + std::to_string(number);
+#else
+    return "CUDA " + std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+#endif
+}
+
+opdock_status count(const opdock_host *host, void * /*user_data*/, int32_t *count) {
+    int found = 0;
+    const GPU(Error_t) error = GPU(GetDeviceCount)(&found);
+    *count = found;
+    if (error == GPU(Success)) {
+        return OPDOCK_OK;
+    }
+    static_cast<void>(GPU(GetLastError)());
+    *count = 0;
+    return host->fail(host, OPDOCK_UNSUPPORTED, error_text("no device can be used", error).c_str());
+}
+
+opdock_status properties(const opdock_host *host, void * /*user_data*/, int32_t index, opdock_device_properties *to) {
+#ifdef __HIP__
+    hipDeviceProp_t found;
+#else
+    cudaDeviceProp found;
+#endif
+    const GPU(Error_t) error = GPU(GetDeviceProperties)(&found, index);
+    if (error != GPU(Success)) {
+        return result(host, "asking for a device's properties", error);
+    }
+    to->memory = found.totalGlobalMem;
+    copy_text(to->name, found.name);
+    copy_text(to->driver, driver_version());
+    to->compute_units = static_cast<uint32_t>(found.multiProcessorCount);
+    to->warp_size = static_cast<uint32_t>(found.warpSize);
+    to->cache = static_cast<uint64_t>(found.l2CacheSize);
+#ifdef __HIP__
+    const std::string architecture = found.gcnArchName; // "gfx90a:sramecc+:xnack-"
+    copy_text(to->architecture, architecture.substr(0, architecture.find(':')));
+    to->shared_memory = found.sharedMemPerBlock;
+    char bytes[16] = {}; // HIP 5.2 has no UUIDs: where the device is plugged in
+    std::snprintf(bytes, sizeof bytes, "%04x:%02x:%02x", static_cast<unsigned>(found.pciDomainID),
+                  static_cast<unsigned>(found.pciBusID), static_cast<unsigned>(found.pciDeviceID));
+    copy_text(to->uuid, bytes);
+#else
+    copy_text(to->architecture, "sm_" + std::to_string(found.major) + std::to_string(found.minor));
+    to->shared_memory = found.sharedMemPerBlockOptin;
+    copy_text(to->uuid, uuid_text(found.uuid.bytes));
+#endif
+    return OPDOCK_OK;
+}
+
+opdock_status make_current(const opdock_host *host, void * /*user_data*/, int32_t index) {
+    return result(host, "making a device current", GPU(SetDevice)(index));
+}
+
+opdock_status allocate(const opdock_host *host, void * /*user_data*/, int32_t index, void *stream, uint64_t bytes,
+                       void **memory) {
+    return on(host, index, "allocating device memory",
+              [&] { return GPU(MallocAsync)(memory, bytes, stream_of(stream)); });
+}
+
+opdock_status release(const opdock_host *host, void * /*user_data*/, int32_t index, void *stream, void *memory) {
+    return on(host, index, "freeing device memory", [&] { return GPU(FreeAsync)(memory, stream_of(stream)); });
+}
+
+opdock_status copy(const opdock_host *host, void * /*user_data*/, void *to, DLDevice to_device, const void *from,
+                   DLDevice from_device, uint64_t bytes, void *stream) {
+    const int32_t index = to_device.device_type == device_type ? to_device.device_id : from_device.device_id;
+    return on(host, index, "copying memory",
+              [&] { return GPU(MemcpyAsync)(to, from, bytes, GPU(MemcpyDefault), stream_of(stream)); });
+}
+
+opdock_status stream_create(const opdock_host *host, void * /*user_data*/, int32_t index, void **stream) {
+    return on(host, index, "making a stream", [&] {
+        return GPU(StreamCreateWithFlags)(reinterpret_cast<Stream *>(stream), GPU(StreamNonBlocking));
+    });
+}
+
+opdock_status stream_destroy(const opdock_host *host, void * /*user_data*/, int32_t index, void *stream) {
+    return on(host, index, "removing a stream", [&] { return GPU(StreamDestroy)(stream_of(stream)); });
+}
+
+opdock_status stream_synchronize(const opdock_host *host, void * /*user_data*/, int32_t index, void *stream) {
+    return on(host, index, "waiting for a stream", [&] { return GPU(StreamSynchronize)(stream_of(stream)); });
+}
+
+opdock_status stream_is_capturing(const opdock_host *host, void * /*user_data*/, int32_t index, void *stream,
+                                  int32_t *capturing) {
+    return on(host, index, "asking whether a stream is captured", [&] {
+        GPU(StreamCaptureStatus) status = GPU(StreamCaptureStatusNone);
+        const GPU(Error_t) error = GPU(StreamIsCapturing)(stream_of(stream), &status);
+        *capturing = status == GPU(StreamCaptureStatusNone) ? 0 : 1;
+        return error;
+    });
+}
+
+opdock_status event_create(const opdock_host *host, void * /*user_data*/, int32_t index, void **event) {
+    return on(host, index, "making an event",
+              [&] { return GPU(EventCreate)(reinterpret_cast<GPU(Event_t) *>(event)); });
+}
+
+opdock_status event_destroy(const opdock_host *host, void * /*user_data*/, int32_t index, void *event) {
+    return on(host, index, "removing an event", [&] { return GPU(EventDestroy)(event_of(event)); });
+}
+
+opdock_status event_record(const opdock_host *host, void * /*user_data*/, int32_t index, void *event, void *stream) {
+    return on(host, index, "recording an event",
+              [&] { return GPU(EventRecord)(event_of(event), stream_of(stream)); });
+}
+
+opdock_status event_elapsed(const opdock_host *host, void * /*user_data*/, int32_t index, void *begin, void *end,
+                            float *milliseconds) {
+    return on(host, index, "measuring between events", [&] {
+        GPU(Error_t) error = GPU(EventSynchronize)(event_of(begin));
+        if (error == GPU(Success)) {
+            error = GPU(EventSynchronize)(event_of(end));
+        }
+        return error == GPU(Success) ? GPU(EventElapsedTime)(milliseconds, event_of(begin), event_of(end)) : error;
+    });
+}
+
+opdock_device make_table() {
+    opdock_device table = {};
+    table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device, event_elapsed);
+    table.dl_device_type = device_type;
+    table.kind = device_kind;
+#ifdef __HIP__
+    table.stream_type = "hipStream_t";
+#else
+    table.flags = OPDOCK_DEVICE_ORDERED_ARCHITECTURES;
+    table.stream_type = "cudaStream_t";
+#endif
+    table.count = count;
+    table.properties = properties;
+    table.make_current = make_current;
+    table.allocate = allocate;
+    table.free = release;
+    table.copy = copy;
+    table.stream_create = stream_create;
+    table.stream_destroy = stream_destroy;
+    table.stream_synchronize = stream_synchronize;
+    table.stream_is_capturing = stream_is_capturing;
+    table.event_create = event_create;
+    table.event_destroy = event_destroy;
+    table.event_record = event_record;
+    table.event_elapsed = event_elapsed;
+    return table;
+}
+
+} // namespace
+
+const opdock_device &device_table() {
+    static const opdock_device table = make_table();
+    return table;
+}
+
+} // namespace gpu

@@ -1,0 +1,11 @@
+// The device kind that this plugin brings.
+#pragma once
+
+#include "opdock/plugin.hpp"
+
+namespace gpu {
+
+// Valid as long as the process.
+const opdock_device &device_table();
+
+} // namespace gpu

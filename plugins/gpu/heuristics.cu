@@ -1,0 +1,52 @@
+#include "heuristics.hpp"
+
+#include <algorithm>
+
+#include "launch.hpp"
+#include "tensors.hpp"
+
+namespace gpu {
+namespace {
+
+// The tensor that most work goes by: the largest one.
+const DLTensor *largest(const opdock::Problem &problem) {
+    const DLTensor *found = nullptr;
+    for (uint32_t i = 0; i < problem.c().n_tensors; ++i) {
+        const DLTensor *tensor = problem.c().tensors[i];
+        if (tensor != nullptr && (found == nullptr || element_count(*tensor) > element_count(*found))) {
+            found = tensor;
+        }
+    }
+    return found;
+}
+
+// Vectors of 16 bytes in a row of it.
+int64_t vectors_of_row(const DLTensor *tensor) {
+    return tensor == nullptr ? 1 : std::max<int64_t>(1, row_size(*tensor) * element_bytes(*tensor) / 16);
+}
+
+} // namespace
+
+// Few elements are spread over as many blocks as they make.
+opdock::Status elementwise_heuristic(const opdock::Problem &problem, int64_t *knobs) {
+    const DLTensor *tensor = largest(problem);
+    const int64_t bytes = tensor == nullptr ? 0 : element_count(*tensor) * element_bytes(*tensor);
+    knobs[0] = 256;
+    knobs[1] = bytes >= (int64_t(32) << 20) ? 2 : 1;
+    return {};
+}
+
+// Four vectors for each thread, and blocks of at least 128.
+opdock::Status rows_heuristic(const opdock::Problem &problem, int64_t *knobs) {
+    knobs[0] = std::clamp<int64_t>(next_power_of_two(ceil_div(vectors_of_row(largest(problem)), 4)), 1, 1024);
+    knobs[1] = std::max<int64_t>(128, knobs[0]);
+    return {};
+}
+
+opdock::Status columns_heuristic(const opdock::Problem &problem, int64_t *knobs) {
+    knobs[0] = std::clamp<int64_t>(next_power_of_two(ceil_div(vectors_of_row(largest(problem)), 2)), 32, 1024);
+    knobs[1] = std::max<int64_t>(1, 1024 / knobs[0]);
+    return {};
+}
+
+} // namespace gpu

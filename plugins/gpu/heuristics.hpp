@@ -1,0 +1,12 @@
+// Configs for shapes that nobody tuned.
+#pragma once
+
+#include "implementation.hpp"
+
+namespace gpu {
+
+opdock::Status elementwise_heuristic(const opdock::Problem &problem, int64_t *knobs);
+opdock::Status rows_heuristic(const opdock::Problem &problem, int64_t *knobs);
+opdock::Status columns_heuristic(const opdock::Problem &problem, int64_t *knobs);
+
+} // namespace gpu

@@ -1,0 +1,71 @@
+// What the files of ops/ bring: the functions of one implementation for each op, and the knobs it has.
+#pragma once
+
+#include <cstdint>
+
+#include "opdock/plugin.hpp"
+#include "opdock/standard_ops.h"
+
+namespace gpu {
+
+// Which knobs a kernel reads; plugin.cu names them and heuristics.cu decides for shapes that nobody tuned.
+enum class Knobs {
+    none,
+    elementwise, // threads of a block, vectors of 16 bytes that each of them has
+    rows,        // threads of a row and of a block
+    columns,     // threads of a row, blocks of a compute unit: for sums over rows, whose blocks stay
+};
+
+struct ElementwiseKnobs {
+    int threads, unroll;
+
+    static ElementwiseKnobs of(const opdock::Problem &problem) {
+        return {static_cast<int>(problem.knob(0)), static_cast<int>(problem.knob(1))};
+    }
+};
+
+struct RowKnobs {
+    int threads, block;
+
+    static RowKnobs of(const opdock::Problem &problem) {
+        return {static_cast<int>(problem.knob(0)), static_cast<int>(problem.knob(1))};
+    }
+};
+
+struct ColumnKnobs {
+    int threads, blocks_per_unit;
+
+    static ColumnKnobs of(const opdock::Problem &problem) {
+        return {static_cast<int>(problem.knob(0)), static_cast<int>(problem.knob(1))};
+    }
+};
+
+// Functions of one op, as opdock_impl has them; null ones are left out.
+struct Implementation {
+    opdock_kernel kernel;
+    Knobs knobs;
+    decltype(opdock_impl::supports) supports = nullptr;
+    decltype(opdock_impl::workspace_size) workspace_size = nullptr;
+    decltype(opdock_impl::available) available = nullptr;
+    opdock::DeviceStateFunctions device_state = {};
+    opdock::PlanFunctions plan = {};
+};
+
+// The plugin under registration.
+class Plugin {
+  public:
+    explicit Plugin(opdock::Registry &registry) : registry_(registry) {}
+
+    // `dtypes` as in opdock_impl. All implementations want contiguous tensors, are deterministic and may be captured.
+    void add(const opdock::OpDeclaration &op, const char *dtypes, const Implementation &implementation);
+
+  private:
+    opdock::Registry &registry_;
+};
+
+template<int v>
+struct Number {
+    static constexpr int value = v;
+};
+
+} // namespace gpu

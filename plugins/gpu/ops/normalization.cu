@@ -1,0 +1,191 @@
+// rmsnorm_fwd, fused_add_rmsnorm_fwd and layernorm_fwd: a group of threads per row, one pass over memory for rows that
+// fit into its registers.
+#include "ops/ops.hpp"
+#include "rows.cuh"
+
+namespace gpu {
+namespace {
+
+struct Shape {
+    int64_t rows, n;
+    float eps;
+    bool zero_centered;
+};
+
+template<int N, class U>
+__device__ __forceinline__ void load_gamma(const U *weight, int64_t i, bool zero_centered, float (&gamma)[N]) {
+    load<N>(weight + i, gamma);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        gamma[k] += zero_centered ? 1.0f : 0.0f;
+    }
+}
+
+// `residual` and `sum` are null for rmsnorm_fwd.
+template<class T, class U, int N, int V, bool fused>
+__global__ void __launch_bounds__(1024) rmsnorm_kernel(Shape shape, int threads, const T *input, const T *residual,
+                                                       const U *weight, T *output, T *sum, float *rsigma) {
+    extern __shared__ float shared[];
+    const Place place = place_of(threads, shape.rows);
+    const int64_t begin = place.row * shape.n;
+    const int64_t n = place.exists ? shape.n : 0;
+    // What is normalized: the sum as it is stored, or the input.
+    const T *source = input + begin;
+    if constexpr (fused && V == 0) {
+        const Row<T, N, 0> a(input + begin, n, place), b(residual + begin, n, place);
+        a.each(b, [&](int64_t i, const float(&x)[N], const float(&y)[N]) {
+            float both[N];
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                both[k] = x[k] + y[k];
+            }
+            store<N>(sum + begin + i, both);
+        });
+        source = sum + begin; // each thread reads again what it wrote itself
+    }
+    Row<T, N, V> x(source, n, place);
+    if constexpr (fused && V > 0) {
+        const Row<T, N, V> other(residual + begin, n, place);
+        x.each_vector([&](int v, int i) {
+            float a[N], b[N];
+            x.get(v, i, a);
+            other.get(v, i, b);
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                a[k] += b[k];
+            }
+            x.set(v, a);
+            store<N>(sum + begin + static_cast<int64_t>(i) * N, a);
+        });
+    }
+    float square = 0;
+    x.each([&](int64_t, const float(&values)[N]) {
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            square = fmaf(values[k], values[k], square);
+        }
+    });
+    square = reduce<Sum>(square, threads, shared);
+    const float factor = rsqrtf(square / static_cast<float>(max(shape.n, int64_t(1))) + shape.eps);
+    if (rsigma != nullptr && place.exists && place.thread == 0) {
+        rsigma[place.row] = factor;
+    }
+    x.each([&](int64_t i, const float(&values)[N]) {
+        float gamma[N], y[N];
+        load_gamma(weight, i, shape.zero_centered, gamma);
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            y[k] = values[k] * factor * gamma[k];
+        }
+        store<N>(output + begin + i, y);
+    });
+}
+
+template<class T, class U, int N, int V>
+__global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int threads, const T *input, const U *weight,
+                                                         const U *bias, T *output, float *mu, float *rsigma) {
+    extern __shared__ float shared[];
+    const Place place = place_of(threads, shape.rows);
+    const int64_t begin = place.row * shape.n;
+    const int64_t n = place.exists ? shape.n : 0;
+    const Row<T, N, V> x(input + begin, n, place);
+    const float count = static_cast<float>(max(shape.n, int64_t(1)));
+    // Squares of what is left after the mean is taken off: no cancellation.
+    float sum = 0;
+    x.each([&](int64_t, const float(&values)[N]) {
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            sum += values[k];
+        }
+    });
+    const float mean = reduce<Sum>(sum, threads, shared) / count;
+    float square = 0;
+    x.each([&](int64_t, const float(&values)[N]) {
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            const float off = values[k] - mean;
+            square = fmaf(off, off, square);
+        }
+    });
+    const float factor = rsqrtf(reduce<Sum>(square, threads, shared) / count + shape.eps);
+    if (place.exists && place.thread == 0) {
+        if (mu != nullptr) {
+            mu[place.row] = mean;
+        }
+        if (rsigma != nullptr) {
+            rsigma[place.row] = factor;
+        }
+    }
+    x.each([&](int64_t i, const float(&values)[N]) {
+        float gamma[N], beta[N], y[N];
+        load_gamma(weight, i, shape.zero_centered, gamma);
+        load<N>(bias + i, beta);
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            y[k] = fmaf((values[k] - mean) * factor, gamma[k], beta[k]);
+        }
+        store<N>(output + begin + i, y);
+    });
+}
+
+Shape shape_of(const opdock::Problem &problem) {
+    const DLTensor &input = *problem.input(0);
+    return {row_count(input), row_size(input), static_cast<float>(problem.get_float(0)), problem.get_bool(1)};
+}
+
+template<bool fused>
+opdock::Status rmsnorm(const opdock::Call &call) {
+    const Shape shape = shape_of(call);
+    const RowKnobs knobs = RowKnobs::of(call);
+    constexpr uint32_t weight_at = fused ? 2 : 1;
+    return visit_weighted(call.input(0)->dtype, call.input(weight_at)->dtype, [&](auto t, auto u) {
+        using T = typename decltype(t)::type;
+        using U = typename decltype(u)::type;
+        const auto *input = static_cast<const T *>(input_data(call, 0));
+        const auto *residual = fused ? static_cast<const T *>(input_data(call, 1)) : nullptr;
+        const auto *weight = static_cast<const U *>(input_data(call, weight_at));
+        auto *output = static_cast<T *>(output_data(call, 0));
+        auto *sum = fused ? static_cast<T *>(output_data(call, 1)) : nullptr;
+        auto *rsigma = static_cast<float *>(output_data(call, fused ? 2 : 1));
+        const int width = width_of<T>(shape.n, all_aligned(input, residual, weight, output, sum));
+        const RowPlan plan = plan_rows(shape.n, width, knobs.threads, knobs.block);
+        return visit_plan<T>(plan, [&](auto N, auto V) {
+            return launch(call, plan.grid(shape.rows),
+                          rmsnorm_kernel<T, U, decltype(N)::value, decltype(V)::value, fused>, shape, plan.threads,
+                          input, residual, weight, output, sum, rsigma);
+        });
+    });
+}
+
+opdock::Status layernorm(const opdock::Call &call) {
+    const Shape shape = shape_of(call);
+    const RowKnobs knobs = RowKnobs::of(call);
+    return visit_weighted(call.input(0)->dtype, call.input(1)->dtype, [&](auto t, auto u) {
+        using T = typename decltype(t)::type;
+        using U = typename decltype(u)::type;
+        const auto *input = static_cast<const T *>(input_data(call, 0));
+        const auto *weight = static_cast<const U *>(input_data(call, 1));
+        const auto *bias = static_cast<const U *>(input_data(call, 2));
+        auto *output = static_cast<T *>(output_data(call, 0));
+        auto *mu = static_cast<float *>(output_data(call, 1));
+        auto *rsigma = static_cast<float *>(output_data(call, 2));
+        const int width = width_of<T>(shape.n, all_aligned(input, weight, bias, output));
+        const RowPlan plan = plan_rows(shape.n, width, knobs.threads, knobs.block);
+        return visit_plan<T>(plan, [&](auto N, auto V) {
+            return launch(call, plan.grid(shape.rows),
+                          layernorm_kernel<T, U, decltype(N)::value, decltype(V)::value>, shape, plan.threads, input,
+                          weight, bias, output, mu, rsigma);
+        });
+    });
+}
+
+} // namespace
+
+void add_normalization(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::rmsnorm_fwd, weighted, {opdock::kernel<&rmsnorm<false>>, Knobs::rows});
+    plugin.add(ops::fused_add_rmsnorm_fwd, weighted, {opdock::kernel<&rmsnorm<true>>, Knobs::rows});
+    plugin.add(ops::layernorm_fwd, weighted, {opdock::kernel<&layernorm>, Knobs::rows});
+}
+
+} // namespace gpu

@@ -1,0 +1,78 @@
+// vendor.cuda and vendor.hip: kernels for GPUs, and the device kind they run on.
+#include "device.hpp"
+#include "heuristics.hpp"
+#include "opdock/plugin.hpp"
+#include "opdock/standard_ops.h"
+#include "ops/ops.hpp"
+#include "runtime.hpp"
+#include "tensors.hpp"
+
+#ifdef __HIP__
+OPDOCK_NOTE("opdock_hip", GPU_PLUGIN_VERSION, "opdock", "rocm", "")
+#else
+OPDOCK_NOTE("opdock_cuda", GPU_PLUGIN_VERSION, "opdock", "cuda", "")
+#endif
+
+namespace {
+
+#ifdef __HIP__
+constexpr const char *impl_id = "vendor.hip";
+#else
+constexpr const char *impl_id = "vendor.cuda";
+#endif
+
+void add_knobs(opdock::Impl &impl, gpu::Knobs knobs) {
+    switch (knobs) {
+    case gpu::Knobs::none:
+        return;
+    case gpu::Knobs::elementwise:
+        impl.knob("threads", 32, 1024, 256, "threads of a block")
+            .knob("unroll", 1, 4, 2, "vectors of 16 bytes that a thread has of each tensor: 1, 2 or 4")
+            .heuristic(opdock::heuristic<&gpu::elementwise_heuristic>);
+        return;
+    case gpu::Knobs::rows:
+        impl.knob("threads", 1, 1024, 256, "threads that share a row, rounded up to a power of two")
+            .knob("block", 64, 1024, 256, "threads of a block, as far as whole rows come to that")
+            .heuristic(opdock::heuristic<&gpu::rows_heuristic>);
+        return;
+    case gpu::Knobs::columns:
+        impl.knob("threads", 32, 1024, 512, "threads that share a row, rounded up to a power of two")
+            .knob("blocks_per_unit", 1, 16, 2, "blocks that stay on each compute unit and go through the rows")
+            .heuristic(opdock::heuristic<&gpu::columns_heuristic>);
+        return;
+    }
+}
+
+} // namespace
+
+void gpu::Plugin::add(const opdock::OpDeclaration &op, const char *dtypes, const Implementation &functions) {
+    opdock::Impl impl(impl_id);
+    impl.kind(OPDOCK_KIND_VENDOR)
+        .device(device_kind)
+        .dtypes(dtypes)
+        .needs_contiguous()
+        .deterministic()
+        .capture_safe()
+        .tune_version(1)
+        .kernel(functions.kernel)
+        .supports(functions.supports)
+        .workspace_size(functions.workspace_size)
+        .available(functions.available);
+    if (functions.device_state.init != nullptr) {
+        impl.device_state(functions.device_state);
+    }
+    if (functions.plan.create != nullptr) {
+        impl.plan(functions.plan);
+    }
+    add_knobs(impl, functions.knobs);
+    registry_.implement(op, impl);
+}
+
+OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
+    return opdock::register_plugin(registry, [](opdock::Registry &wrapped) {
+        wrapped.device(gpu::device_table());
+        gpu::Plugin plugin(wrapped);
+        gpu::add_activations(plugin);
+        gpu::add_normalization(plugin);
+    });
+}

@@ -1,0 +1,94 @@
+// Reductions over the threads that share a row: a group of `threads` consecutive threads of a block, a power of two.
+//
+// The same source runs on the CPU in tests/test_reduce.cpp, with warps of 32 and 64 threads that are emulated there.
+#pragma once
+
+#ifndef GPU_EMULATED
+#include "runtime.hpp"
+
+namespace gpu {
+
+// Threads in lockstep: 32 on CUDA and RDNA, 64 on CDNA.
+__device__ __forceinline__ constexpr int warp_size() {
+#if defined(__HIP_DEVICE_COMPILE__)
+    return __AMDGCN_WAVEFRONT_SIZE;
+#else
+    return 32;
+#endif
+}
+
+__device__ __forceinline__ float shuffle_xor(float value, int mask) {
+#ifdef __HIP__
+    return __shfl_xor(value, mask, warp_size());
+#else
+    return __shfl_xor_sync(0xffffffffu, value, mask);
+#endif
+}
+
+__device__ __forceinline__ int thread_in_block() {
+    return static_cast<int>(threadIdx.x);
+}
+__device__ __forceinline__ void wait_for_block() {
+    __syncthreads();
+}
+
+} // namespace gpu
+#endif
+
+namespace gpu {
+
+// For values of each warp; as many as a block of 1024 threads has of the narrowest.
+inline constexpr int most_warps = 32;
+
+struct Sum {
+    static __device__ __forceinline__ float of(float a, float b) { return a + b; }
+};
+// NaN stays.
+struct Largest {
+    static __device__ __forceinline__ float of(float a, float b) { return a > b || a != a ? a : b; }
+};
+
+// Every thread of a group gets the result, the same bits in each. All threads of the block take part, with a count of
+// values at once, so that they wait for each other once. `shared` holds count * most_warps floats, and is free again
+// for the next reduction.
+template<class Operation, int count>
+__device__ __forceinline__ void reduce(float (&values)[count], int threads, float *shared) {
+    const int in_warp = threads < warp_size() ? threads : warp_size();
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        for (int mask = in_warp / 2; mask > 0; mask /= 2) {
+            values[i] = Operation::of(values[i], shuffle_xor(values[i], mask));
+        }
+    }
+    if (threads <= warp_size()) {
+        return;
+    }
+    const int warps = threads / warp_size(); // of a group
+    const int lane = thread_in_block() % warp_size();
+    const int warp = thread_in_block() / warp_size();
+    if (lane == 0) {
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            shared[i * most_warps + warp] = values[i];
+        }
+    }
+    wait_for_block();
+    const int from = warp / warps * warps + lane % warps;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        values[i] = shared[i * most_warps + from];
+        for (int mask = warps / 2; mask > 0; mask /= 2) {
+            values[i] = Operation::of(values[i], shuffle_xor(values[i], mask));
+        }
+    }
+    wait_for_block();
+}
+
+template<class Operation>
+__device__ __forceinline__ float reduce(float value, int threads, float *shared) {
+    float values[1] = {value};
+    reduce<Operation>(values, threads, shared);
+    return values[0];
+}
+
+} // namespace gpu

@@ -1,0 +1,169 @@
+// Rows that a group of threads works on together, in one pass over memory where they fit into registers.
+//
+// A Row<T, N, V> is one row of T as one thread of the group sees it: every `threads`-th vector of N elements. With
+// V > 0 its vectors, at most V, stay in registers as they came from memory; with V = 0 each pass reads them again, from
+// a cache if the row is short enough.
+#pragma once
+
+#include <cstdint>
+
+#include "implementation.hpp"
+#include "launch.hpp"
+#include "numbers.cuh"
+#include "reduce.cuh"
+#include "tensors.hpp"
+
+namespace gpu {
+
+// Where a thread stands: its row, and its place in the group that has it.
+struct Place {
+    int64_t row;
+    int thread;  // in the group
+    int threads; // of the group
+    bool exists; // the last block may have groups without a row; they take part in reductions
+};
+
+__device__ __forceinline__ Place place_of(int threads, int64_t rows) {
+    const int groups = static_cast<int>(blockDim.x) / threads;
+    const int group = static_cast<int>(threadIdx.x) / threads;
+    const int64_t row = static_cast<int64_t>(blockIdx.x) * groups + group;
+    return {row, static_cast<int>(threadIdx.x) - group * threads, threads, row < rows};
+}
+
+template<class T, int N, int V>
+class Row {
+  public:
+    // Reads what stays in registers. `n` is 0 for a row that does not exist.
+    __device__ __forceinline__ Row(const T *row, int64_t n, const Place &place)
+        : row_(row), vectors_(static_cast<int>(n / N)), first_(place.thread), step_(place.threads) {
+        if constexpr (V > 0) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                const int i = first_ + v * step_;
+                if (i < vectors_) {
+                    held_[v] = reinterpret_cast<const Vector<T, N> *>(row)[i];
+                }
+            }
+        }
+    }
+
+    // body(element, values): the position in the row of the first of N elements, and they as f32.
+    template<class Body>
+    __device__ __forceinline__ void each(Body body) const {
+        each_vector([&](int v, int i) {
+            float values[N];
+            get(v, i, values);
+            body(static_cast<int64_t>(i) * N, values);
+        });
+    }
+
+    // body(element, values of this, values of the other).
+    template<class U, class Body>
+    __device__ __forceinline__ void each(const Row<U, N, V> &other, Body body) const {
+        each_vector([&](int v, int i) {
+            float values[N], others[N];
+            get(v, i, values);
+            other.get(v, i, others);
+            body(static_cast<int64_t>(i) * N, values, others);
+        });
+    }
+
+    // body(v, i): the number of the thread's vector, and its place in the row.
+    template<class Body>
+    __device__ __forceinline__ void each_vector(Body body) const {
+        if constexpr (V > 0) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                const int i = first_ + v * step_;
+                if (i < vectors_) {
+                    body(v, i);
+                }
+            }
+        } else {
+            for (int i = first_; i < vectors_; i += step_) {
+                body(0, i);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void get(int v, int i, float (&values)[N]) const {
+        if constexpr (V > 0) {
+            widen(held_[v], values);
+        } else {
+            load<N>(row_ + static_cast<int64_t>(i) * N, values);
+        }
+    }
+
+    // Replaces a vector that is in registers.
+    __device__ __forceinline__ void set(int v, const float (&values)[N]) {
+        static_assert(V > 0);
+        held_[v] = narrow<T, N>(values);
+    }
+
+  private:
+    const T *row_;
+    int vectors_, first_, step_;
+    Vector<T, N> held_[V > 0 ? V : 1];
+};
+
+// How rows of n elements are shared out.
+struct RowPlan {
+    int width;         // elements of a vector: 16 bytes, or 1 where rows are not aligned
+    int held;          // vectors of a thread, 0 when they are read again
+    int threads;       // of a group, a power of two
+    int rows_of_block; // groups
+
+    int block() const { return threads * rows_of_block; }
+    Grid grid(int64_t rows, int arrays = 1) const {
+        return {ceil_div(rows, rows_of_block), block(), static_cast<size_t>(arrays) * most_warps * sizeof(float)};
+    }
+};
+
+// Threads of a row that nobody tuned: enough for four vectors each.
+inline int64_t default_row_threads(int64_t vectors) {
+    return std::clamp<int64_t>(next_power_of_two(ceil_div(vectors, 4)), 1, 1024);
+}
+
+// `threads` of the group as asked for, made to fit; `most_held` is what the kernel has code for.
+inline RowPlan plan_rows(int64_t n, int width, int64_t threads, int64_t block, int most_held = 8) {
+    RowPlan plan;
+    plan.width = width;
+    const int64_t vectors = std::max<int64_t>(n / width, 1);
+    plan.threads = static_cast<int>(std::min(std::clamp<int64_t>(next_power_of_two(threads), 1, 1024),
+                                             next_power_of_two(vectors)));
+    const int64_t each = next_power_of_two(ceil_div(vectors, plan.threads));
+    plan.held = width == 1 || each > most_held ? 0 : static_cast<int>(each);
+    // A block is whole warps, so that all of a warp take part in its shuffles.
+    const int64_t smallest = std::max<int64_t>(block, 64);
+    plan.rows_of_block = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(smallest, 1024) / plan.threads));
+    return plan;
+}
+
+// Elements of a vector for rows of `n` elements of the given types, when all pointers are aligned; else 1.
+template<class T>
+int width_of(int64_t n, bool are_aligned) {
+    return are_aligned && n % wide<T> == 0 ? wide<T> : 1;
+}
+
+
+// visit(Number<N>, Number<V>): the vector width and how many of them stay in registers.
+template<class T, class Visitor>
+opdock::Status visit_plan(const RowPlan &plan, Visitor &&visit) {
+    if (plan.width == 1) {
+        return visit(Number<1>{}, Number<0>{});
+    }
+    switch (plan.held) {
+    case 1:
+        return visit(Number<wide<T>>{}, Number<1>{});
+    case 2:
+        return visit(Number<wide<T>>{}, Number<2>{});
+    case 4:
+        return visit(Number<wide<T>>{}, Number<4>{});
+    case 8:
+        return visit(Number<wide<T>>{}, Number<8>{});
+    default:
+        return visit(Number<wide<T>>{}, Number<0>{});
+    }
+}
+
+} // namespace gpu

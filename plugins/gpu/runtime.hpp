@@ -1,0 +1,68 @@
+// CUDA and HIP under one name: this folder is compiled by nvcc into one plugin and by hipcc into another.
+//
+// GPU(Malloc) is cudaMalloc or hipMalloc. What the two spell differently beyond the prefix is here; other files know
+// neither.
+#pragma once
+
+#ifdef __HIP__
+#include <hip/hip_runtime.h>
+#define GPU(name) hip##name
+#else
+#include <cuda_runtime.h>
+#define GPU(name) cuda##name
+#endif
+
+#include <string>
+
+#include "opdock/plugin.hpp"
+
+namespace gpu {
+
+using Stream = GPU(Stream_t);
+
+#ifdef __HIP__
+inline constexpr const char *device_kind = "rocm";
+inline constexpr DLDeviceType device_type = kDLROCM;
+#else
+inline constexpr const char *device_kind = "cuda";
+inline constexpr DLDeviceType device_type = kDLCUDA;
+#endif
+
+// What the ABI says of a runtime's error. After some of them nothing runs on the device any more.
+inline opdock_status status_of(GPU(Error_t) error) {
+    switch (error) {
+    case GPU(Success):
+        return OPDOCK_OK;
+    case GPU(ErrorMemoryAllocation):
+        return OPDOCK_OUT_OF_MEMORY;
+    case GPU(ErrorIllegalAddress):
+    case GPU(ErrorLaunchFailure):
+    case GPU(ErrorAssert):
+        return OPDOCK_DEVICE_LOST;
+#ifndef __HIP__
+    case cudaErrorECCUncorrectable:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorHardwareStackError:
+        return OPDOCK_DEVICE_LOST;
+#endif
+    default:
+        return OPDOCK_FAILED_CLEAN;
+    }
+}
+
+inline std::string error_text(const char *what, GPU(Error_t) error) {
+    return std::string(what) + ": " + GPU(GetErrorString)(error) + " (" + GPU(GetErrorName)(error) + ")";
+}
+
+inline opdock::Status checked(const char *what, GPU(Error_t) error) {
+    if (error == GPU(Success)) {
+        return {};
+    }
+    static_cast<void>(GPU(GetLastError)()); // so that nobody else finds it
+    return {status_of(error), error_text(what, error)};
+}
+
+} // namespace gpu

@@ -1,0 +1,64 @@
+// Shapes and pointers of a call whose tensors are contiguous: the implementations here ask the host for that.
+#pragma once
+
+#include <cstdint>
+
+#include "opdock/plugin.hpp"
+
+namespace gpu {
+
+inline int64_t element_count(const DLTensor &tensor) {
+    int64_t count = 1;
+    for (int d = 0; d < tensor.ndim; ++d) {
+        count *= tensor.shape[d];
+    }
+    return count;
+}
+
+// Of the last dimension; 1 for a tensor of rank 0.
+inline int64_t row_size(const DLTensor &tensor) {
+    return tensor.ndim == 0 ? 1 : tensor.shape[tensor.ndim - 1];
+}
+
+inline int64_t row_count(const DLTensor &tensor) {
+    int64_t count = 1;
+    for (int d = 0; d + 1 < tensor.ndim; ++d) {
+        count *= tensor.shape[d];
+    }
+    return count;
+}
+
+inline int64_t element_bytes(const DLTensor &tensor) {
+    return tensor.dtype.bits / 8;
+}
+
+// Pointers of the tensors by parameter; null for one that is absent or empty.
+inline void *data_of(const opdock::Call &call, uint32_t parameter, uint32_t item = 0) {
+    const opdock_problem &problem = call.c();
+    const uint32_t at = problem.first[parameter] + item;
+    return at < problem.first[parameter + 1] ? call.call().data[at] : nullptr;
+}
+inline void *input_data(const opdock::Call &call, uint32_t i, uint32_t item = 0) {
+    return data_of(call, i, item);
+}
+inline void *output_data(const opdock::Call &call, uint32_t i, uint32_t item = 0) {
+    return data_of(call, call.c().n_inputs + i, item);
+}
+
+inline bool aligned(const void *pointer, size_t bytes = 16) {
+    return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+}
+
+// Whether all pointers allow 16-byte accesses; null ones do.
+template<class... Pointers>
+bool all_aligned(Pointers... pointers) {
+    return (aligned(pointers) && ...);
+}
+
+// The dtype tuples served.
+inline constexpr const char *any_float = "f32|f16|bf16";                              // T
+inline constexpr const char *weighted = "f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32"; // T, U
+inline constexpr const char *to_fp8 = "f32,e4m3|f32,e5m2|f16,e4m3|f16,e5m2|bf16,e4m3|bf16,e5m2";
+inline constexpr const char *from_fp8 = "e4m3,f32|e5m2,f32|e4m3,f16|e5m2,f16|e4m3,bf16|e5m2,bf16";
+
+} // namespace gpu
