@@ -49,7 +49,9 @@ struct Gelu {
     static constexpr float two_root = 1.5957691216f; // 2 sqrt(2/pi)
     static constexpr float cubic = 0.044715f;
 
-    static __device__ __forceinline__ float gate(float x) { return sigmoid(x * fmaf(x * x, two_root * cubic, two_root)); }
+    static __device__ __forceinline__ float gate(float x) {
+        return sigmoid(x * fmaf(x * x, two_root * cubic, two_root));
+    }
     static __device__ __forceinline__ float value(float x) { return x * gate(x); }
     static __device__ __forceinline__ ValueAndSlope both(float x) {
         // Past 16 the gate and the slope are 0 or 1 in f32; without the limit x^2 times a gate of 0 could be infinity

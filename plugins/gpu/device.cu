@@ -161,9 +161,8 @@ opdock_status copy(const opdock_host *host, void * /*user_data*/, void *to, DLDe
 }
 
 opdock_status stream_create(const opdock_host *host, void * /*user_data*/, int32_t index, void **stream) {
-    return on(host, index, "making a stream", [&] {
-        return GPU(StreamCreateWithFlags)(reinterpret_cast<Stream *>(stream), GPU(StreamNonBlocking));
-    });
+    return on(host, index, "making a stream",
+              [&] { return GPU(StreamCreateWithFlags)(reinterpret_cast<Stream *>(stream), GPU(StreamNonBlocking)); });
 }
 
 opdock_status stream_destroy(const opdock_host *host, void * /*user_data*/, int32_t index, void *stream) {
@@ -194,8 +193,7 @@ opdock_status event_destroy(const opdock_host *host, void * /*user_data*/, int32
 }
 
 opdock_status event_record(const opdock_host *host, void * /*user_data*/, int32_t index, void *event, void *stream) {
-    return on(host, index, "recording an event",
-              [&] { return GPU(EventRecord)(event_of(event), stream_of(stream)); });
+    return on(host, index, "recording an event", [&] { return GPU(EventRecord)(event_of(event), stream_of(stream)); });
 }
 
 opdock_status event_elapsed(const opdock_host *host, void * /*user_data*/, int32_t index, void *begin, void *end,

@@ -14,7 +14,7 @@ struct Grid {
     size_t shared_bytes = 0;
 };
 
-inline int64_t ceil_div(int64_t a, int64_t b) {
+__host__ __device__ inline int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
@@ -26,7 +26,8 @@ inline int64_t next_power_of_two(int64_t n) {
     return power;
 }
 
-// Puts kernel(arguments...) on the call's stream; the launch's own error is returned. Nothing is launched for no blocks.
+// Puts kernel(arguments...) on the call's stream; the launch's own error is returned. Nothing is launched for no
+// blocks.
 template<class... Parameters, class... Arguments>
 opdock::Status launch(const opdock::Call &call, const Grid &grid, void (*kernel)(Parameters...),
                       Arguments &&...arguments) {
@@ -36,10 +37,10 @@ opdock::Status launch(const opdock::Call &call, const Grid &grid, void (*kernel)
     // What a kernel takes may differ from what is passed (int64_t from int); it reads its own types.
     return [&](Parameters... converted) {
         void *pointers[] = {static_cast<void *>(&converted)...};
-        return checked("launching a kernel",
-                       GPU(LaunchKernel)(reinterpret_cast<const void *>(kernel), dim3(static_cast<unsigned>(grid.blocks)),
-                                         dim3(static_cast<unsigned>(grid.threads)), pointers, grid.shared_bytes,
-                                         static_cast<Stream>(call.stream())));
+        return checked("launching a kernel", GPU(LaunchKernel)(reinterpret_cast<const void *>(kernel),
+                                                               dim3(static_cast<unsigned>(grid.blocks)),
+                                                               dim3(static_cast<unsigned>(grid.threads)), pointers,
+                                                               grid.shared_bytes, static_cast<Stream>(call.stream())));
     }(std::forward<Arguments>(arguments)...);
 }
 

@@ -73,6 +73,12 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         wrapped.device(gpu::device_table());
         gpu::Plugin plugin(wrapped);
         gpu::add_activations(plugin);
+        gpu::add_activation_biases(plugin);
+        gpu::add_dropout(plugin);
+        gpu::add_elementwise(plugin);
+        gpu::add_gated(plugin);
         gpu::add_normalization(plugin);
+        gpu::add_normalization_bwd(plugin);
+        gpu::add_quantization(plugin);
     });
 }

@@ -129,8 +129,8 @@ inline RowPlan plan_rows(int64_t n, int width, int64_t threads, int64_t block, i
     RowPlan plan;
     plan.width = width;
     const int64_t vectors = std::max<int64_t>(n / width, 1);
-    plan.threads = static_cast<int>(std::min(std::clamp<int64_t>(next_power_of_two(threads), 1, 1024),
-                                             next_power_of_two(vectors)));
+    plan.threads = static_cast<int>(
+        std::min(std::clamp<int64_t>(next_power_of_two(threads), 1, 1024), next_power_of_two(vectors)));
     const int64_t each = next_power_of_two(ceil_div(vectors, plan.threads));
     plan.held = width == 1 || each > most_held ? 0 : static_cast<int>(each);
     // A block is whole warps, so that all of a warp take part in its shuffles.
@@ -144,7 +144,6 @@ template<class T>
 int width_of(int64_t n, bool are_aligned) {
     return are_aligned && n % wide<T> == 0 ? wide<T> : 1;
 }
-
 
 // visit(Number<N>, Number<V>): the vector width and how many of them stay in registers.
 template<class T, class Visitor>

@@ -172,9 +172,8 @@ opdock::Status layernorm(const opdock::Call &call) {
         const int width = width_of<T>(shape.n, all_aligned(input, weight, bias, output));
         const RowPlan plan = plan_rows(shape.n, width, knobs.threads, knobs.block);
         return visit_plan<T>(plan, [&](auto N, auto V) {
-            return launch(call, plan.grid(shape.rows),
-                          layernorm_kernel<T, U, decltype(N)::value, decltype(V)::value>, shape, plan.threads, input,
-                          weight, bias, output, mu, rsigma);
+            return launch(call, plan.grid(shape.rows), layernorm_kernel<T, U, decltype(N)::value, decltype(V)::value>,
+                          shape, plan.threads, input, weight, bias, output, mu, rsigma);
         });
     });
 }

@@ -1,0 +1,436 @@
+// rmsnorm_bwd, rmsnorm_bwd_add and layernorm_bwd.
+//
+// grad_weight and grad_bias are sums over rows. Where a row fits, blocks stay and go through rows: each thread keeps
+// the sums of its columns in registers while the rows after the one in work are on their way into shared memory, so
+// that every tensor is read once. Other rows take three kernels, of which two read the inputs.
+#include <algorithm>
+
+#include "columns.cuh"
+#include "ops/ops.hpp"
+#include "rows.cuh"
+
+namespace gpu {
+namespace {
+
+enum class Norm { rms, rms_add, layer };
+
+template<class T, class U>
+struct Arguments {
+    int64_t rows, n;
+    bool zero_centered;
+    const T *grad, *input, *add; // add: of rms_add
+    const float *mu, *rsigma;    // mu: of layer
+    const U *weight;
+    T *grad_input;
+};
+
+// --- copies into shared memory that are waited for later -------------------------------------------------------------
+
+// 16 bytes, for the calling thread alone.
+__device__ __forceinline__ void fetch(void *to, const void *from) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(from)
+                 : "memory");
+#else
+    *static_cast<uint4 *>(to) = *static_cast<const uint4 *>(from);
+#endif
+}
+__device__ __forceinline__ void end_of_stage() {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__)
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+// Until all stages but the last `open`, at most two, are there.
+__device__ __forceinline__ void wait_for_stages(int open) {
+#if !defined(__HIP__) && defined(__CUDA_ARCH__)
+    if (open == 0) {
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+    } else if (open == 1) {
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+    } else {
+        asm volatile("cp.async.wait_group 2;" ::: "memory");
+    }
+#else
+    static_cast<void>(open);
+#endif
+}
+
+// --- one pass --------------------------------------------------------------------------------------------------------
+
+// gamma * grad, and the normalized input.
+template<Norm norm, int N>
+__device__ __forceinline__ void terms(const float (&grad)[N], const float (&x)[N], const float (&gamma)[N], float mean,
+                                      float factor, float (&d)[N], float (&normalized)[N]) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        d[k] = grad[k] * gamma[k];
+        normalized[k] = (norm == Norm::layer ? x[k] - mean : x[k]) * factor;
+    }
+}
+
+template<class U, int N>
+__device__ __forceinline__ void load_gamma(const U *weight, int64_t i, bool zero_centered, float (&gamma)[N]) {
+    load<N>(weight + i, gamma);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        gamma[k] += zero_centered ? 1.0f : 0.0f;
+    }
+}
+
+// Threads of a block: with more sums each, fewer have registers enough.
+template<Norm norm, int V, int N>
+inline constexpr int most_threads = V *N *(norm == Norm::layer ? 2 : 1) > 32 ? 512 : 1024;
+
+// `stages` rows, one to three, are in shared memory at a time, a slot for each vector of each thread: nobody but the
+// thread itself reads it, so threads wait for each other in reductions alone. `parts` is null when no sum is wanted;
+// else a group's sums are at parts[group], of the weight for all groups and then, for layer, of the bias.
+template<class T, class U, int V, Norm norm>
+__global__ void __launch_bounds__(most_threads<norm, V, wide<T>>)
+    one_pass_kernel(Arguments<T, U> a, int threads, int stages, float *parts) {
+    constexpr int N = wide<T>;
+    constexpr int arrays = norm == Norm::rms_add ? 3 : 2;
+    extern __shared__ __align__(16) unsigned char memory[];
+    __shared__ float shared[2 * most_warps];
+    const int groups = static_cast<int>(blockDim.x) / threads;
+    const int group = static_cast<int>(threadIdx.x) / threads;
+    const int thread = static_cast<int>(threadIdx.x) - group * threads;
+    const int vectors = static_cast<int>(a.n / N);
+    const int64_t step = static_cast<int64_t>(gridDim.x) * groups;
+    const int64_t rounds = (a.rows + step - 1) / step;
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * groups + group;
+
+    const auto slot = [&](int stage, int array, int v) {
+        return reinterpret_cast<Vector<T, N> *>(memory) +
+               ((static_cast<size_t>(stage) * arrays + array) * V + v) * blockDim.x + threadIdx.x;
+    };
+    const auto fetch_row = [&](int64_t round) {
+        const int64_t row = first + round * step;
+        if (round < rounds && row < a.rows) {
+            const int stage = static_cast<int>(round % stages);
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                const int i = thread + v * threads;
+                if (i < vectors) {
+                    const int64_t at = row * a.n + static_cast<int64_t>(i) * N;
+                    fetch(slot(stage, 0, v), a.grad + at);
+                    fetch(slot(stage, 1, v), a.input + at);
+                    if constexpr (norm == Norm::rms_add) {
+                        fetch(slot(stage, 2, v), a.add + at);
+                    }
+                }
+            }
+        }
+        end_of_stage();
+    };
+
+    float of_weight[V][N] = {}, of_bias[norm == Norm::layer ? V : 1][N] = {};
+    const float inverse = 1.0f / static_cast<float>(a.n);
+    for (int64_t round = 0; round + 1 < stages; ++round) {
+        fetch_row(round);
+    }
+    for (int64_t round = 0; round < rounds; ++round) {
+        fetch_row(round + stages - 1);
+        wait_for_stages(stages - 1);
+        const int stage = static_cast<int>(round % stages);
+        const int64_t row = first + round * step;
+        const bool exists = row < a.rows;
+        const float factor = exists ? a.rsigma[row] : 0.0f;
+        const float mean = norm == Norm::layer && exists ? a.mu[row] : 0.0f;
+        float sums[2] = {0.0f, 0.0f}; // of d times the normalized input; of d
+        if (exists) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                const int i = thread + v * threads;
+                if (i < vectors) {
+                    float grad[N], x[N], gamma[N], d[N], normalized[N];
+                    widen(*slot(stage, 0, v), grad);
+                    widen(*slot(stage, 1, v), x);
+                    load_gamma(a.weight, static_cast<int64_t>(i) * N, a.zero_centered, gamma);
+                    terms<norm>(grad, x, gamma, mean, factor, d, normalized);
+#pragma unroll
+                    for (int k = 0; k < N; ++k) {
+                        sums[0] = fmaf(d[k], normalized[k], sums[0]);
+                        sums[1] += d[k];
+                        of_weight[v][k] = fmaf(grad[k], normalized[k], of_weight[v][k]);
+                        if constexpr (norm == Norm::layer) {
+                            of_bias[v][k] += grad[k];
+                        }
+                    }
+                }
+            }
+        }
+        if constexpr (norm == Norm::layer) {
+            reduce<Sum>(sums, threads, shared);
+        } else {
+            sums[0] = reduce<Sum>(sums[0], threads, shared);
+        }
+        if (exists) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                const int i = thread + v * threads;
+                if (i < vectors) {
+                    const int64_t at = static_cast<int64_t>(i) * N;
+                    float grad[N], x[N], gamma[N], d[N], normalized[N], result[N];
+                    widen(*slot(stage, 0, v), grad);
+                    widen(*slot(stage, 1, v), x);
+                    load_gamma(a.weight, at, a.zero_centered, gamma);
+                    terms<norm>(grad, x, gamma, mean, factor, d, normalized);
+#pragma unroll
+                    for (int k = 0; k < N; ++k) {
+                        const float off = norm == Norm::layer ? d[k] - sums[1] * inverse : d[k];
+                        result[k] = factor * (off - normalized[k] * (sums[0] * inverse));
+                    }
+                    if constexpr (norm == Norm::rms_add) {
+                        float add[N];
+                        widen(*slot(stage, 2, v), add);
+#pragma unroll
+                        for (int k = 0; k < N; ++k) {
+                            result[k] += add[k];
+                        }
+                    }
+                    store<N>(a.grad_input + row * a.n + at, result);
+                }
+            }
+        }
+    }
+    if (parts != nullptr) {
+        const int64_t part = static_cast<int64_t>(blockIdx.x) * groups + group;
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+            const int i = thread + v * threads;
+            if (i < vectors) {
+                store<N>(parts + part * a.n + static_cast<int64_t>(i) * N, of_weight[v]);
+                if constexpr (norm == Norm::layer) {
+                    store<N>(parts + (step + part) * a.n + static_cast<int64_t>(i) * N, of_bias[v]);
+                }
+            }
+        }
+    }
+}
+
+// --- other rows ------------------------------------------------------------------------------------------------------
+
+template<class T, class U, int N, Norm norm>
+__global__ void __launch_bounds__(1024) grad_input_kernel(Arguments<T, U> a, int threads) {
+    __shared__ float shared[2 * most_warps];
+    const Place place = place_of(threads, a.rows);
+    const int64_t begin = place.row * a.n, n = place.exists ? a.n : 0;
+    const Row<T, N, 0> upstream(a.grad + begin, n, place), x(a.input + begin, n, place);
+    const float factor = place.exists ? a.rsigma[place.row] : 0.0f;
+    const float mean = norm == Norm::layer && place.exists ? a.mu[place.row] : 0.0f;
+    const float inverse = 1.0f / static_cast<float>(a.n);
+    float sums[2] = {0.0f, 0.0f};
+    upstream.each(x, [&](int64_t i, const float(&grad)[N], const float(&values)[N]) {
+        float gamma[N], d[N], normalized[N];
+        load_gamma(a.weight, i, a.zero_centered, gamma);
+        terms<norm>(grad, values, gamma, mean, factor, d, normalized);
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            sums[0] = fmaf(d[k], normalized[k], sums[0]);
+            sums[1] += d[k];
+        }
+    });
+    reduce<Sum>(sums, threads, shared);
+    upstream.each(x, [&](int64_t i, const float(&grad)[N], const float(&values)[N]) {
+        float gamma[N], d[N], normalized[N], add[N] = {}, result[N];
+        load_gamma(a.weight, i, a.zero_centered, gamma);
+        terms<norm>(grad, values, gamma, mean, factor, d, normalized);
+        if constexpr (norm == Norm::rms_add) {
+            load<N>(a.add + begin + i, add);
+        }
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            const float off = norm == Norm::layer ? d[k] - sums[1] * inverse : d[k];
+            result[k] = fmaf(factor, off - normalized[k] * (sums[0] * inverse), add[k]);
+        }
+        store<N>(a.grad_input + begin + i, result);
+    });
+}
+
+template<class T, class U, int N, Norm norm>
+__global__ void __launch_bounds__(256) weight_parts_kernel(Arguments<T, U> a, ColumnPlan plan, float *parts) {
+    const ColumnPlace place = column_place(plan, a.rows);
+    if (place.column >= a.n) {
+        return;
+    }
+    float of_weight[N] = {}, of_bias[N] = {};
+#pragma unroll 4
+    for (int64_t row = place.begin; row < place.end; ++row) {
+        float grad[N], x[N];
+        load<N>(a.grad + row * a.n + place.column, grad);
+        load<N>(a.input + row * a.n + place.column, x);
+        const float factor = a.rsigma[row], mean = norm == Norm::layer ? a.mu[row] : 0.0f;
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            of_weight[k] = fmaf(grad[k], (x[k] - mean) * factor, of_weight[k]);
+            of_bias[k] += grad[k];
+        }
+    }
+    store<N>(parts + place.part * a.n + place.column, of_weight);
+    if constexpr (norm == Norm::layer) {
+        store<N>(parts + (plan.parts + place.part) * a.n + place.column, of_bias);
+    }
+}
+
+// --- which of them ---------------------------------------------------------------------------------------------------
+
+// For a row that one pass takes; held is 0 for one that it does not.
+struct OnePass {
+    int held, threads, groups, stages;
+    int64_t blocks;
+    size_t shared_bytes;
+
+    int64_t parts() const { return blocks * groups; }
+};
+
+// A vector takes 16 bytes of shared memory of each array and stage.
+OnePass plan_one_pass(const opdock::Problem &problem, int64_t rows, int64_t n, int64_t bytes, Norm norm) {
+    const auto knobs = ColumnKnobs::of(problem);
+    const int width = static_cast<int>(16 / bytes);
+    const int arrays = norm == Norm::rms_add ? 3 : 2;
+    const int64_t vectors = n / width;
+    const opdock_device_properties *properties = problem.device_properties();
+    const int64_t available =
+        (properties != nullptr && properties->shared_memory != 0 ? static_cast<int64_t>(properties->shared_memory)
+                                                                 : int64_t(48) << 10) -
+        1024; // of the reductions
+    OnePass plan = {};
+    if (n % width != 0 || vectors == 0) {
+        return plan;
+    }
+    for (int64_t threads = std::min(next_power_of_two(std::max(knobs.threads, 1)), next_power_of_two(vectors));
+         threads <= 1024; threads *= 2) {
+        const int64_t held = next_power_of_two(ceil_div(vectors, threads));
+        const int64_t sums = held * width * (norm == Norm::layer ? 2 : 1);
+        const int64_t stage = arrays * held * 16 * std::max<int64_t>(threads, 128);
+        if (held > 4 || sums > 64 || threads > (sums > 32 ? 512 : 1024) || stage > available) {
+            continue;
+        }
+        plan.held = static_cast<int>(held);
+        plan.threads = static_cast<int>(threads);
+        plan.groups = static_cast<int>(std::max<int64_t>(1, 128 / threads));
+        const int64_t per_unit = std::max<int64_t>(1, std::min<int64_t>(knobs.blocks_per_unit, available / stage));
+        plan.stages = static_cast<int>(std::clamp<int64_t>(available / per_unit / stage, 1, 3));
+        plan.shared_bytes = static_cast<size_t>(stage * plan.stages);
+        plan.blocks = std::max<int64_t>(
+            1, std::min(ceil_div(rows, plan.groups), per_unit * static_cast<int64_t>(compute_units(problem))));
+        return plan;
+    }
+    return plan;
+}
+
+template<Norm norm>
+constexpr uint32_t weight_at = norm == Norm::rms ? 3 : 4;
+
+template<Norm norm, class T, class U>
+opdock::Status in_one_pass(const opdock::Call &call, const Arguments<T, U> &arguments, const OnePass &plan,
+                           float *parts) {
+    const auto start = [&](auto V) -> opdock::Status {
+        const auto kernel = one_pass_kernel<T, U, decltype(V)::value, norm>;
+        // More than 48 KiB of shared memory are given to a kernel that asks for them.
+        if (plan.shared_bytes > size_t(48) << 10) {
+            opdock::Status status =
+                checked("asking for shared memory", GPU(FuncSetAttribute)(reinterpret_cast<const void *>(kernel),
+                                                                          GPU(FuncAttributeMaxDynamicSharedMemorySize),
+                                                                          static_cast<int>(plan.shared_bytes)));
+            if (!status.ok()) {
+                return status;
+            }
+        }
+        return launch(call, {plan.blocks, plan.threads * plan.groups, plan.shared_bytes}, kernel, arguments,
+                      plan.threads, plan.stages, parts);
+    };
+    switch (plan.held) {
+    case 1:
+        return start(Number<1>{});
+    case 2:
+        return start(Number<2>{});
+    default:
+        return start(Number<4>{});
+    }
+}
+
+template<Norm norm>
+opdock::Status run(const opdock::Call &call) {
+    const DLTensor &shape = *call.input(0);
+    constexpr uint32_t weight = weight_at<norm>;
+    return visit_weighted(shape.dtype, call.input(weight)->dtype, [&](auto t, auto u) -> opdock::Status {
+        using T = typename decltype(t)::type;
+        using U = typename decltype(u)::type;
+        Arguments<T, U> a = {};
+        a.rows = row_count(shape);
+        a.n = row_size(shape);
+        a.zero_centered = call.get_bool(0);
+        a.grad = static_cast<const T *>(input_data(call, 0));
+        a.input = static_cast<const T *>(input_data(call, 1));
+        a.add = norm == Norm::rms_add ? static_cast<const T *>(input_data(call, 2)) : nullptr;
+        a.mu = norm == Norm::layer ? static_cast<const float *>(input_data(call, 2)) : nullptr;
+        a.rsigma = static_cast<const float *>(input_data(call, weight - 1));
+        a.weight = static_cast<const U *>(input_data(call, weight));
+        a.grad_input = static_cast<T *>(output_data(call, 0));
+        auto *grad_weight = static_cast<U *>(output_data(call, 1));
+        auto *grad_bias = norm == Norm::layer ? static_cast<U *>(output_data(call, 2)) : nullptr;
+        auto *parts = grad_weight != nullptr || grad_bias != nullptr ? static_cast<float *>(call.workspace()) : nullptr;
+
+        const bool are_aligned = all_aligned(a.grad, a.input, a.add, a.weight, a.grad_input);
+        const OnePass plan = plan_one_pass(call, a.rows, a.n, sizeof(T), norm);
+        if (a.n == 0) {
+            return {};
+        }
+        const auto sum_up = [&](int64_t count) {
+            opdock::Status status =
+                grad_weight == nullptr ? opdock::Status() : sum_parts(call, parts, count, a.n, grad_weight);
+            return !status.ok() || grad_bias == nullptr ? std::move(status)
+                                                        : sum_parts(call, parts + count * a.n, count, a.n, grad_bias);
+        };
+        if (are_aligned && plan.held != 0) {
+            opdock::Status status = in_one_pass<norm>(call, a, plan, parts);
+            return status.ok() ? sum_up(plan.parts()) : std::move(status);
+        }
+        const auto in_three = [&](auto width) {
+            constexpr int N = decltype(width)::value;
+            const RowPlan rows = plan_rows(a.n, N, default_row_threads(a.n / N), 256);
+            opdock::Status first =
+                launch(call, rows.grid(a.rows, 0), grad_input_kernel<T, U, N, norm>, a, rows.threads);
+            if (!first.ok() || parts == nullptr) {
+                return first;
+            }
+            const ColumnPlan columns = plan_columns(a.rows, a.n, N, compute_units(call));
+            opdock::Status second = launch(call, columns.grid(), weight_parts_kernel<T, U, N, norm>, a, columns, parts);
+            return second.ok() ? sum_up(columns.parts) : std::move(second);
+        };
+        return are_aligned && a.n % wide<T> == 0 ? in_three(Number<wide<T>>{}) : in_three(Number<1>{});
+    });
+}
+
+// For whichever way the pointers' alignment leads to.
+template<Norm norm>
+uint64_t workspace_size(const opdock::Problem &problem) {
+    if (!problem.has_output(1) && !(norm == Norm::layer && problem.has_output(2))) {
+        return 0;
+    }
+    const DLTensor &shape = *problem.input(0);
+    const int64_t rows = row_count(shape), n = row_size(shape), bytes = element_bytes(shape);
+    const int units = compute_units(problem);
+    const int64_t parts =
+        std::max({plan_one_pass(problem, rows, n, bytes, norm).parts(), plan_columns(rows, n, 1, units).parts,
+                  plan_columns(rows, n, static_cast<int>(16 / bytes), units).parts});
+    return static_cast<uint64_t>(parts * n * (norm == Norm::layer ? 2 : 1)) * sizeof(float);
+}
+
+template<Norm norm>
+Implementation implementation() {
+    return {opdock::kernel<&run<norm>>, Knobs::columns, nullptr, opdock::workspace_size<&workspace_size<norm>>};
+}
+
+} // namespace
+
+void add_normalization_bwd(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::rmsnorm_bwd, weighted, implementation<Norm::rms>());
+    plugin.add(ops::rmsnorm_bwd_add, weighted, implementation<Norm::rms_add>());
+    plugin.add(ops::layernorm_bwd, weighted, implementation<Norm::layer>());
+}
+
+} // namespace gpu
