@@ -1,0 +1,98 @@
+// One call of an implementation, run on a stream and run out of a CUDA graph.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "inputs.hpp"
+#include "op-call/call.hpp"
+#include "op-call/placed_call.hpp"
+#include "opdock/opdock.hpp"
+
+namespace gpu_graphs {
+
+// Throws with the runtime's words.
+void check_cuda(const char *what, cudaError_t error);
+
+// What becomes of one run between begin and end of a capture. Destroyed with its graph.
+class Graph {
+  public:
+    // `fill` puts work on the stream. Throws when it must not be captured.
+    template<class Fill>
+    Graph(cudaStream_t stream, Fill fill) {
+        check_cuda("beginning a capture", cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+        std::string failed;
+        try {
+            fill();
+        } catch (const std::exception &error) {
+            failed = error.what();
+        }
+        // Also after a failure: the stream is of no use while it is captured.
+        const cudaError_t ended = cudaStreamEndCapture(stream, &graph_);
+        if (!failed.empty()) {
+            discard();
+            throw std::runtime_error("while it was captured: " + failed);
+        }
+        instantiate(ended);
+    }
+    ~Graph() { discard(); }
+    Graph(const Graph &) = delete;
+    Graph &operator=(const Graph &) = delete;
+
+    void launch(cudaStream_t stream) const { check_cuda("launching a graph", cudaGraphLaunch(executable_, stream)); }
+
+  private:
+    void instantiate(cudaError_t ended);
+    void discard();
+
+    cudaGraph_t graph_ = nullptr;
+    cudaGraphExec_t executable_ = nullptr;
+};
+
+class CapturedCall {
+  public:
+    // Places the inputs. Throws opdock::Error when the op does not take such a call.
+    CapturedCall(const opdock::Host &host, const opdock::Op &op, const opdock::op_call::Signature &signature,
+                 const opdock::plugin_check::Case &one, const std::vector<opdock::op_call::Tensors> &inputs,
+                 DLDevice device, cudaStream_t stream);
+
+    // False when the implementation declines the call. Throws opdock::Error for every other failure.
+    bool prepare(const opdock::Op &op, const opdock::Policy &policy);
+
+    // "" when a replayed graph leaves the same bits as the run before it, else what differs. Throws when anything
+    // fails.
+    std::string compare_replay();
+
+  private:
+    struct Placed {
+        std::string name;
+        void *memory;
+        size_t bytes;
+        const std::byte *values; // null for outputs
+        bool is_written;
+    };
+
+    void *place(const opdock::Host &host, DLDevice device, Placed placed);
+    void reset(int poison) const;
+    void run() const;
+    std::vector<std::vector<std::byte>> written() const;
+
+    cudaStream_t stream_;
+    std::vector<opdock::op_call::DeviceBuffer> buffers_;
+    std::vector<Placed> placed_;
+    opdock::op_call::Operands inputs_;
+    opdock::op_call::Operands outputs_;
+    std::vector<void *> pointers_;
+    std::unique_ptr<opdock::op_call::Call> call_;
+    std::optional<opdock::Prepared> prepared_;
+    std::optional<opdock::op_call::DeviceBuffer> workspace_;
+    const opdock::Host &host_;
+    DLDevice device_;
+};
+
+} // namespace gpu_graphs
