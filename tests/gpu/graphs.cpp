@@ -112,7 +112,8 @@ Request parse(const std::vector<std::string> &arguments) {
 
 std::vector<Subject> subjects_of(const opdock::Host &host, const Request &request) {
     std::vector<Subject> subjects;
-    for (const json &op : json::parse(host.describe()).at("ops")) {
+    const json document = json::parse(host.describe());
+    for (const json &op : document.at("ops")) {
         const auto name = op.at("op").get<std::string>();
         if (!request.ops.empty() && std::find(request.ops.begin(), request.ops.end(), name) == request.ops.end()) {
             continue;

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""One table of what plugin-bench --json and peers.py --json measured: table.py BENCH.json PEERS.json
+
+A row for each op and shape: the fraction of the copy rate that vendor.cuda and each peer reach, each of the rate in its
+own process, and how many times as fast as the best peer opdock is. A peer marked with * does not do quite the same;
+the lines below the table say what.
+"""
+import json
+import re
+import sys
+
+
+def shape_of(entry):
+    """Of the first input, "16384x8192"."""
+    return re.search(r"\[([0-9,]*)\]", entry["inputs"][0]["source"]).group(1).replace(",", "x")
+
+
+def read_ours(document, impl_id="vendor.cuda"):
+    found = {}
+    for entry in document["shapes"]:
+        for one in entry.get("implementations", []):
+            if one["impl_id"] == impl_id and one["outcome"] == "timed":
+                found[entry["op"], shape_of(entry)] = (one["of_copy"], one["microseconds"], entry["bytes"])
+    return found
+
+
+def add_pairs(ours):
+    """Queries and keys together, which opdock rotates in two calls, for peers that do it in one."""
+    parts = [ours.get(("fused_rope_forward", "4096x4x%dx128" % heads)) for heads in (32, 8)]
+    if all(parts):
+        microseconds = sum(part[1] for part in parts)
+        rate = parts[0][0] * parts[0][1] / parts[0][2]  # the same for both: what a fraction of 1 takes for each byte
+        total = sum(part[2] for part in parts)
+        ours["fused_rope_forward", "4096x4x32+8x128"] = (rate * total / microseconds, microseconds, total)
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    with open(sys.argv[1]) as file:
+        ours = read_ours(json.load(file))
+    with open(sys.argv[2]) as file:
+        rows = json.load(file)["rows"]
+    add_pairs(ours)
+    peers = sorted({row["peer"] for row in rows}, key=lambda name: (not name.startswith("torch"), name))
+    by_call, notes = {}, set()
+    for row in rows:
+        by_call.setdefault((row["op"], row["shape"]), {})[row["peer"]] = row
+    keys = list(by_call) + [key for key in ours if key not in by_call]
+
+    line = "%-26s %-16s %7s" + " %14s" * len(peers) + "  %s"
+    print(line % ("op", "shape", "ours", *peers, "to the best peer"))
+    for key in keys:
+        cells, fractions = [], []
+        for peer in peers:
+            row = by_call.get(key, {}).get(peer)
+            if row is None or "of_copy" not in row:
+                cells.append("-" if row is None else "failed")
+                continue
+            mark = ""
+            if "note" in row:
+                mark = "*"
+                notes.add("* %s %s: %s" % (peer, row["op"], row["note"]))
+            cells.append("%.1f %%%s" % (100 * row["of_copy"], mark))
+            fractions.append(row["of_copy"])
+        mine = ours.get(key)
+        ratio = "%.2f" % (mine[0] / max(fractions)) if mine and fractions else "-"
+        print(line % (*key, "%.1f %%" % (100 * mine[0]) if mine else "-", *cells, ratio))
+    for note in sorted(notes):
+        print(note)
+
+
+main()
