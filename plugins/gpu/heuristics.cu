@@ -45,7 +45,7 @@ opdock::Status rows_heuristic(const opdock::Problem &problem, int64_t *knobs) {
 
 opdock::Status columns_heuristic(const opdock::Problem &problem, int64_t *knobs) {
     knobs[0] = std::clamp<int64_t>(next_power_of_two(ceil_div(vectors_of_row(largest(problem)), 2)), 32, 1024);
-    knobs[1] = std::max<int64_t>(1, 1024 / knobs[0]);
+    knobs[1] = std::clamp<int64_t>(1024 / knobs[0], 1, 16);
     return {};
 }
 

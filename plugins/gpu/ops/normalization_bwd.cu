@@ -328,8 +328,8 @@ opdock::Status in_one_pass(const opdock::Call &call, const Arguments<T, U> &argu
                            float *parts) {
     const auto start = [&](auto V) -> opdock::Status {
         const auto kernel = one_pass_kernel<T, U, decltype(V)::value, norm>;
-        // More than 48 KiB of shared memory are given to a kernel that asks for them.
-        if (plan.shared_bytes > size_t(48) << 10) {
+        // More than 48 KiB of shared memory, that of the reductions included, are given to a kernel that asks for them.
+        if (plan.shared_bytes + 1024 > size_t(48) << 10) {
             opdock::Status status =
                 checked("asking for shared memory", GPU(FuncSetAttribute)(reinterpret_cast<const void *>(kernel),
                                                                           GPU(FuncAttributeMaxDynamicSharedMemorySize),
