@@ -74,11 +74,16 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::Plugin plugin(wrapped);
         gpu::add_activations(plugin);
         gpu::add_activation_biases(plugin);
+        gpu::add_cross_entropy(plugin);
         gpu::add_dropout(plugin);
         gpu::add_elementwise(plugin);
         gpu::add_gated(plugin);
+        gpu::add_linear(plugin);
+        gpu::add_multi_tensor(plugin);
         gpu::add_normalization(plugin);
         gpu::add_normalization_bwd(plugin);
         gpu::add_quantization(plugin);
+        gpu::add_rope(plugin);
+        gpu::add_softmax(plugin);
     });
 }

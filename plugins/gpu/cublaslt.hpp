@@ -1,0 +1,89 @@
+// Matrix products through cuBLASLt, which is opened when it is first asked for: the plugin loads without it. CUDA only.
+#pragma once
+
+#ifndef __HIP__
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "opdock/plugin.hpp"
+
+namespace gpu {
+
+// OPDOCK_UNSUPPORTED with the loader's words where cuBLASLt cannot be opened.
+opdock::Status cublaslt_available(DLDevice device);
+
+// cuBLASLt's state of one device; any number of runs use it at once.
+class CublasLt {
+  public:
+    static opdock::Status open(DLDevice device, std::unique_ptr<CublasLt> &made);
+    CublasLt(const CublasLt &) = delete;
+    CublasLt &operator=(const CublasLt &) = delete;
+    ~CublasLt();
+
+    cublasLtHandle_t handle() const { return handle_; }
+    uint64_t most_workspace() const { return most_workspace_; } // bytes that an algorithm may ask for
+
+  private:
+    CublasLt(cublasLtHandle_t handle, uint64_t most_workspace) : handle_(handle), most_workspace_(most_workspace) {}
+
+    cublasLtHandle_t handle_;
+    uint64_t most_workspace_;
+};
+
+// output[rows, columns] = left[rows, depth] right[depth, columns] + bias[columns], `batches` times, all row-major and
+// without gaps. The bias is the same for all batches.
+struct Product {
+    DLDataType dtype;
+    int64_t rows, columns, depth;
+    bool left_transposed;  // stored as [depth, rows]
+    bool right_transposed; // stored as [columns, depth]
+    bool has_bias;
+    int64_t batches;
+
+    bool has_output() const { return rows != 0 && columns != 0 && batches != 0; }
+};
+
+struct ProductPointers {
+    const void *left, *right, *bias; // null without a bias
+    void *output;
+};
+
+// A product with the algorithms for it; constant, so that runs share it.
+class ProductPlan {
+  public:
+    // OPDOCK_UNSUPPORTED where cuBLASLt has no algorithm. A product without output or depth needs none.
+    static opdock::Status make(const CublasLt &library, const Product &product, std::unique_ptr<ProductPlan> &made);
+
+    uint64_t workspace_size() const;
+    // The product must have output and depth.
+    opdock::Status run(const opdock::Call &call, const CublasLt &library, const ProductPointers &pointers) const;
+
+  private:
+    struct Algorithm {
+        bool exists = false;
+        cublasLtMatmulAlgo_t algorithm = {};
+        uint64_t workspace = 0;
+    };
+    // What one call of cuBLASLt computes.
+    struct Part {
+        int64_t batches = 0;
+        cublasLtMatrixLayoutOpaque_t left = {}, right = {}, output = {};
+        Algorithm aligned; // where all pointers are aligned to 16 bytes
+        Algorithm loose;   // where they are aligned to their elements only
+    };
+
+    explicit ProductPlan(const Product &product) : product_(product) {}
+    opdock::Status fill(const CublasLt &library, int64_t batches, Part &part) const;
+    opdock::Status choose(const CublasLt &library, Part &part, bool aligned, Algorithm &chosen) const;
+    opdock::Status run_part(const opdock::Call &call, const CublasLt &library, const Part &part,
+                            const ProductPointers &pointers) const;
+
+    Product product_;
+    int64_t whole_parts_ = 0; // runs of whole_, before that of rest_
+    Part whole_, rest_;
+};
+
+} // namespace gpu
+#endif
