@@ -100,7 +100,33 @@ class Row {
         held_[v] = narrow<T, N>(values);
     }
 
+    // Between two passes over vectors in registers: has the second one widen them again. The compiler would keep what
+    // the first one widened, which takes twice the registers of 16-bit types and then does not fit.
+    __device__ __forceinline__ void stay_narrow() {
+        if constexpr (V > 0 && sizeof(T) < 4 && sizeof(T) * N % 4 == 0) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) {
+                auto *words = reinterpret_cast<uint32_t *>(held_[v].elements);
+#pragma unroll
+                for (int w = 0; w < static_cast<int>(sizeof(T)) * N / 4; ++w) {
+                    opaque(words[w]);
+                }
+            }
+        }
+    }
+
   private:
+    // Leaves the value as it is, in a register of which the compiler knows nothing.
+    static __device__ __forceinline__ void opaque(uint32_t &word) {
+#ifdef __HIP_DEVICE_COMPILE__
+        asm volatile("" : "+v"(word));
+#elif defined(__CUDA_ARCH__)
+        asm volatile("" : "+r"(word));
+#else
+        static_cast<void>(word);
+#endif
+    }
+
     const T *row_;
     int vectors_, first_, step_;
     Vector<T, N> held_[V > 0 ? V : 1];

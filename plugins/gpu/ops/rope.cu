@@ -1,0 +1,248 @@
+// fused_rope_forward and fused_rope_backward.
+//
+// Both are one rotation of pairs of dims: out = x cosine + partner cross, where cross holds the sines with the signs
+// and, backward, the places of the transpose. A block computes the coefficients of its positions once, for the rows
+// (batch and heads) that it has of them.
+#include <string>
+
+#include "ops/ops.hpp"
+#include "launch.hpp"
+#include "numbers.cuh"
+#include "tensors.hpp"
+
+namespace gpu {
+namespace {
+
+// A column is what a thread has of a row: two vectors of N elements whose dims are partners, or, past the rotated dims,
+// one vector that is copied.
+struct Rope {
+    int64_t positions, rows; // rows of each position
+    int dims, rotated;
+    int pairs, columns; // columns that are rotated, and all
+    int freqs_step;     // elements of a position in freqs
+    bool transposed;    // backward
+
+    // How blocks share the work: `width` columns of `lanes` rows at once. Of positions with few rows a block has
+    // several; of those with many rows there are several blocks.
+    int width, lanes;
+    int positions_of_block;
+    int64_t slices;  // blocks for the rows of a position
+    int64_t tiles;   // blocks for the columns of a row
+};
+
+// cosine and cross of the positions and columns of a block: 2 * `size` floats each position, the N elements of first
+// vectors before those of second ones; interleaved, in their order.
+template<int N, bool interleaved>
+struct Places {
+    int half;  // dims between partners
+    int width; // columns of the block
+
+    __device__ __forceinline__ int first_dim(int column) const { return (interleaved ? 2 : 1) * column * N; }
+    __device__ __forceinline__ int second_dim(int column) const {
+        return interleaved ? (2 * column + 1) * N : half + column * N;
+    }
+    __device__ __forceinline__ int first_coefficient(int column) const { return first_dim(column); }
+    __device__ __forceinline__ int second_coefficient(int column) const {
+        return interleaved ? second_dim(column) : (width + column) * N;
+    }
+};
+
+template<class T, int N, int unroll, bool interleaved>
+__global__ void __launch_bounds__(512) rope_kernel(Rope shape, const T *input, const float *freqs, T *output) {
+    extern __shared__ float coefficients[];
+    const int64_t tile = blockIdx.x % shape.tiles;
+    const int64_t slice = blockIdx.x / shape.tiles % shape.slices;
+    const int64_t first_position = blockIdx.x / (shape.tiles * shape.slices) * shape.positions_of_block;
+    const int first_column = static_cast<int>(tile) * shape.width;
+    const Places<N, interleaved> places = {shape.rotated / 2, shape.width};
+    const int of_position = 2 * N * shape.width; // coefficients of each kind
+
+    // This thread's column, and its rows: every lanes-th one.
+    const int lane = static_cast<int>(threadIdx.x) / shape.width;
+    const int column_of_block = static_cast<int>(threadIdx.x) - lane * shape.width;
+    const int column = first_column + column_of_block;
+    int position_of_block = 0;
+    int64_t row = slice * shape.lanes * unroll + lane;
+    if (shape.positions_of_block > 1) {
+        position_of_block = lane / static_cast<int>(shape.rows);
+        row = lane - position_of_block * shape.rows;
+    }
+    const int64_t position = first_position + position_of_block;
+    const bool is_pair = column < shape.pairs;
+    const int rows_step = shape.lanes;
+    const bool works = column < shape.columns && lane < shape.lanes && position_of_block < shape.positions_of_block &&
+                       position < shape.positions;
+    const int first_at = is_pair ? places.first_dim(column) : shape.rotated + (column - shape.pairs) * N;
+    const int second_at = is_pair ? places.second_dim(column) : first_at;
+
+    // Elements are on their way while the sines are computed.
+    Vector<T, N> first[unroll], second[unroll];
+    const int64_t begin = (position * shape.rows + row) * shape.dims;
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+        if (works && row + u * rows_step < shape.rows) {
+            const T *from = input + begin + static_cast<int64_t>(u) * rows_step * shape.dims;
+            first[u] = *reinterpret_cast<const Vector<T, N> *>(from + first_at);
+            if (is_pair) {
+                second[u] = *reinterpret_cast<const Vector<T, N> *>(from + second_at);
+            }
+        }
+    }
+
+    const int pairs_of_position = N * shape.width;
+    for (int e = static_cast<int>(threadIdx.x); e < shape.positions_of_block * pairs_of_position;
+         e += static_cast<int>(blockDim.x)) {
+        const int p = e / pairs_of_position;
+        const int in_position = e - p * pairs_of_position;
+        const int pair = first_column * N + in_position;
+        if (pair < shape.pairs * N && first_position + p < shape.positions) {
+            const float *angles = freqs + (first_position + p) * shape.freqs_step;
+            const int i = interleaved ? 2 * pair : pair;
+            const int j = interleaved ? 2 * pair + 1 : pair + places.half;
+            float sine_i, cosine_i, sine_j, cosine_j;
+            sincosf(angles[i], &sine_i, &cosine_i);
+            sincosf(angles[j], &sine_j, &cosine_j);
+            float *cosine = coefficients + p * 2 * of_position;
+            float *cross = cosine + of_position;
+            const int at_i = interleaved ? 2 * in_position : in_position;
+            const int at_j = interleaved ? 2 * in_position + 1 : in_position + pairs_of_position;
+            cosine[at_i] = cosine_i;
+            cosine[at_j] = cosine_j;
+            cross[at_i] = shape.transposed ? sine_j : -sine_i;
+            cross[at_j] = shape.transposed ? -sine_i : sine_j;
+        }
+    }
+    __syncthreads();
+    if (!works) {
+        return;
+    }
+
+    const float *cosine = coefficients + position_of_block * 2 * of_position;
+    const float *cross = cosine + of_position;
+    const int first_coefficient = places.first_coefficient(column_of_block);
+    const int second_coefficient = places.second_coefficient(column_of_block);
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+        if (row + u * rows_step >= shape.rows) {
+            break;
+        }
+        T *to = output + begin + static_cast<int64_t>(u) * rows_step * shape.dims;
+        if (!is_pair) {
+            *reinterpret_cast<Vector<T, N> *>(to + first_at) = first[u];
+            continue;
+        }
+        float x[N], y[N], new_x[N], new_y[N];
+        float cosine_x[N], cosine_y[N], cross_x[N], cross_y[N];
+        widen(first[u], x);
+        widen(second[u], y);
+        load<N>(cosine + first_coefficient, cosine_x);
+        load<N>(cosine + second_coefficient, cosine_y);
+        load<N>(cross + first_coefficient, cross_x);
+        load<N>(cross + second_coefficient, cross_y);
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            constexpr bool within = interleaved && N > 1; // partners are in one vector
+            new_x[k] = fmaf(x[k], cosine_x[k], (within ? x[k ^ 1] : y[k]) * cross_x[k]);
+            new_y[k] = fmaf(y[k], cosine_y[k], (within ? y[k ^ 1] : x[k]) * cross_y[k]);
+        }
+        store<N>(to + first_at, new_x);
+        store<N>(to + second_at, new_y);
+    }
+}
+
+// Splits the work over blocks of `threads`, of which each thread has up to `unroll` rows.
+struct Split {
+    Rope shape;
+    int unroll;
+    Grid grid;
+};
+
+Split split(Rope shape, int N, int threads, int unroll, bool in_place) {
+    shape.pairs = shape.rotated / 2 / N;
+    shape.columns = shape.pairs + (in_place ? 0 : (shape.dims - shape.rotated) / N);
+    // Coefficients of a block: as many floats of each kind, 32 KB together.
+    constexpr int most_coefficients = 4096;
+    threads = std::min(threads, 512);
+    shape.width = std::min({std::max(shape.columns, 1), threads, most_coefficients / (2 * N)});
+    shape.lanes = threads / shape.width;
+    shape.tiles = ceil_div(shape.columns, shape.width);
+    const int64_t rows = std::max<int64_t>(shape.rows, 1);
+    shape.positions_of_block = static_cast<int>(
+        std::clamp<int64_t>(shape.lanes / rows, 1, most_coefficients / (2 * N * shape.width)));
+    while (unroll > 1 && static_cast<int64_t>(unroll / 2) * shape.lanes >= rows) {
+        unroll /= 2; // threads would have no row for it
+    }
+    shape.slices = ceil_div(rows, static_cast<int64_t>(shape.lanes) * unroll);
+    const int64_t groups = ceil_div(shape.positions, shape.positions_of_block);
+    const size_t floats = static_cast<size_t>(shape.positions_of_block) * 2 * 2 * static_cast<size_t>(N * shape.width);
+    return {shape, unroll, {groups * shape.slices * shape.tiles, threads, floats * sizeof(float)}};
+}
+
+std::string odd(int64_t rotated) {
+    return "freqs: last dimension is " + std::to_string(rotated) +
+           "; dimensions are rotated in pairs, so it must be even";
+}
+
+opdock::Status supports(const opdock::Problem &problem) {
+    const int64_t rotated = row_size(*problem.input(1));
+    return rotated % 2 == 0 ? opdock::Status() : opdock::unsupported(odd(rotated));
+}
+
+template<class T, int N, class Visitor>
+opdock::Status visit_kernel(int unroll, bool interleaved, Visitor &&visit) {
+    switch (unroll) {
+    case 1:
+        return visit(interleaved ? rope_kernel<T, N, 1, true> : rope_kernel<T, N, 1, false>);
+    case 2:
+        return visit(interleaved ? rope_kernel<T, N, 2, true> : rope_kernel<T, N, 2, false>);
+    default:
+        return visit(interleaved ? rope_kernel<T, N, 4, true> : rope_kernel<T, N, 4, false>);
+    }
+}
+
+template<bool transposed>
+opdock::Status rope(const opdock::Call &call) {
+    const DLTensor &tensor = *call.output(0);
+    const int64_t rotated = row_size(*call.input(1));
+    if (rotated % 2 != 0) {
+        return opdock::invalid_argument(odd(rotated));
+    }
+    if (element_count(tensor) == 0) {
+        return {};
+    }
+    Rope shape = {};
+    shape.positions = tensor.shape[0];
+    shape.rows = tensor.shape[1] * tensor.shape[2];
+    shape.dims = static_cast<int>(row_size(tensor));
+    shape.rotated = static_cast<int>(rotated);
+    shape.freqs_step = shape.rotated;
+    shape.transposed = transposed;
+    const bool interleaved = call.get_bool(0);
+    const ElementwiseKnobs knobs = ElementwiseKnobs::of(call);
+    const int unroll = knobs.unroll >= 4 ? 4 : knobs.unroll >= 2 ? 2 : 1;
+    return visit_floating(tensor.dtype, [&](auto t) {
+        using T = typename decltype(t)::type;
+        const auto *input = static_cast<const T *>(input_data(call, 0));
+        const auto *freqs = static_cast<const float *>(input_data(call, 1));
+        auto *output = static_cast<T *>(output_data(call, 0));
+        const auto start = [&](auto width) {
+            constexpr int N = decltype(width)::value;
+            const Split work = split(shape, N, knobs.threads, unroll, input == output);
+            return visit_kernel<T, N>(work.unroll, interleaved, [&](auto *kernel) {
+                return launch(call, work.grid, kernel, work.shape, input, freqs, output);
+            });
+        };
+        const bool whole_vectors = shape.rotated / 2 % wide<T> == 0 && shape.dims % wide<T> == 0;
+        return whole_vectors && all_aligned(input, output) ? start(Number<wide<T>>{}) : start(Number<1>{});
+    });
+}
+
+} // namespace
+
+void add_rope(Plugin &plugin) {
+    namespace ops = opdock::ops;
+    plugin.add(ops::fused_rope_forward, any_float, {opdock::kernel<&rope<false>>, Knobs::elementwise, opdock::supports<&supports>});
+    plugin.add(ops::fused_rope_backward, any_float, {opdock::kernel<&rope<true>>, Knobs::elementwise, opdock::supports<&supports>});
+}
+
+} // namespace gpu
