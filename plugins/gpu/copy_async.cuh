@@ -1,5 +1,5 @@
-// Copies from global to shared memory that a thread starts without waiting for them. A thread sees what it copied itself
-// once it has waited for that; others do after a barrier besides.
+// Copies from global to shared memory that a thread starts without waiting for them. A thread sees what it copied
+// itself once it has waited for that; others do after a barrier besides.
 #pragma once
 
 #include "runtime.hpp"
@@ -16,10 +16,10 @@ template<class Vector>
 __device__ __forceinline__ void copy_async(Vector *shared, const Vector *global) {
     static_assert(sizeof(Vector) == 16);
 #ifdef GPU_COPIES_ASYNC
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                     static_cast<unsigned>(__cvta_generic_to_shared(shared))),
-                 "l"(__cvta_generic_to_global(global))
-                 : "memory");
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+        "l"(__cvta_generic_to_global(global))
+        : "memory");
 #else
     *shared = *global;
 #endif

@@ -22,7 +22,8 @@ __device__ __forceinline__ void in_batches(int64_t n, const Place &place, Body b
 template<int N, class T>
 __device__ __forceinline__ void clear(T *row, int64_t from, int64_t n, const Place &place) {
     const float zeros[N] = {};
-    for (int64_t i = from + static_cast<int64_t>(place.thread) * N; i < n; i += static_cast<int64_t>(place.threads) * N) {
+    for (int64_t i = from + static_cast<int64_t>(place.thread) * N; i < n;
+         i += static_cast<int64_t>(place.threads) * N) {
         store<N>(row + i, zeros);
     }
 }

@@ -51,7 +51,9 @@ struct Statistics {
         exponentials = reduce_exp_sum(exponentials, sum, log2_e, threads, shared);
     }
 
-    __device__ __forceinline__ float lse() const { return exponentials.largest + logf(exponentials.sum); }
+    __device__ __forceinline__ float lse() const {
+        return exponentials.largest + logf(exponentials.sum);
+    }
 
     // lse - (1 - e) logits[target] - e mean(logits), with the difference of large numbers taken first.
     __device__ __forceinline__ float loss(const CrossEntropy &shape, float wanted) const {
@@ -71,7 +73,8 @@ struct Gradient {
     int64_t target;
 
     // For a target that is no class the factor is NaN.
-    __device__ __forceinline__ Gradient(const CrossEntropy &shape, int64_t row_target, float of_loss, float x, float part)
+    __device__ __forceinline__ Gradient(const CrossEntropy &shape, int64_t row_target, float of_loss, float x,
+                                        float part)
         : from(x), share(part), spread(shape.spread), hit(shape.hit),
           factor(shape.is_class(row_target) ? of_loss : NAN), target(row_target) {}
 
@@ -97,10 +100,10 @@ struct Gradient {
 };
 
 // body(class of the first, N logits) for a row that is read in batches.
-template<int N, class T, class Body>
+template<int N, int V = batch, class T, class Body>
 __device__ __forceinline__ void each_in_batches(const T *row, int64_t n, const Place &place, Body body) {
-    in_batches<N>(n, place, [&](int64_t from, int64_t count) {
-        const Row<T, N, batch> part(row + from, count, place);
+    in_batches<N, V>(n, place, [&](int64_t from, int64_t count) {
+        const Row<T, N, V> part(row + from, count, place);
         part.each([&](int64_t i, const float(&x)[N]) { body(from + i, x); });
     });
 }
@@ -132,9 +135,9 @@ __global__ void __launch_bounds__(1024) forward_kernel(CrossEntropy shape, int t
 }
 
 template<class T, int N>
-__global__ void __launch_bounds__(1024) backward_kernel(CrossEntropy shape, int threads, const float *grad_losses,
-                                                        const T *logits, const int64_t *targets, const float *lses,
-                                                        T *grad_logits) {
+__global__ void __launch_bounds__(1024)
+    backward_kernel(CrossEntropy shape, int threads, const float *grad_losses, const T *logits, const int64_t *targets,
+                    const float *lses, T *grad_logits) {
     const Place place = place_of(threads, shape.rows);
     if (!place.exists) {
         return;
@@ -156,8 +159,8 @@ __global__ void __launch_bounds__(1024) backward_kernel(CrossEntropy shape, int 
 
 // Rows that fit into registers, and those that are not aligned.
 template<class T, int N, int V>
-__global__ void __launch_bounds__(1024) fused_kernel(CrossEntropy shape, int threads, T *logits,
-                                                     const int64_t *targets, float *losses) {
+__global__ void __launch_bounds__(1024)
+    fused_kernel(CrossEntropy shape, int threads, T *logits, const int64_t *targets, float *losses) {
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
     T *row = logits + place.row * shape.classes;
@@ -199,11 +202,12 @@ __global__ void __launch_bounds__(1024) fused_kernel(CrossEntropy shape, int thr
 // A block for each row, which keeps on chip what it can between reading the logits and writing their gradient: so many
 // vectors of each thread in registers, then `staged` in shared memory. The rest is read twice, the second time first of
 // all, while it is in the cache that all blocks share.
-inline constexpr int long_held = 8;
+inline constexpr int long_held = 6;
+inline constexpr int long_batch = 2; // all that registers are left for
 
 template<class T>
-__global__ void __launch_bounds__(1024) fused_long_kernel(CrossEntropy shape, int staged, T *logits,
-                                                          const int64_t *targets, float *losses) {
+__global__ void __launch_bounds__(1024)
+    fused_long_kernel(CrossEntropy shape, int staged, T *logits, const int64_t *targets, float *losses) {
     constexpr int N = wide<T>;
     extern __shared__ float shared[];
     const int threads = static_cast<int>(blockDim.x);
@@ -211,13 +215,6 @@ __global__ void __launch_bounds__(1024) fused_long_kernel(CrossEntropy shape, in
     const Place place = {static_cast<int64_t>(blockIdx.x), thread, threads, true};
     T *row = logits + place.row * shape.classes;
     const int64_t target = targets[place.row];
-    if (target == shape.ignore_index) { // the same for the whole block, which has no barrier to keep
-        clear<N>(row, 0, shape.classes, place);
-        if (thread == 0) {
-            losses[place.row] = 0.0f;
-        }
-        return;
-    }
 
     // Of each thread: vectors v * threads + thread in registers for v < long_held, in shared memory for the next
     // `staged` v. Nobody reads what another thread has copied or will overwrite.
@@ -241,14 +238,23 @@ __global__ void __launch_bounds__(1024) fused_long_kernel(CrossEntropy shape, in
         end_group_of_copies();
     }
 
+    const int64_t held_elements = min(shape.classes, static_cast<int64_t>(long_held) * threads * N);
+    Row<T, N, long_held> held(row, held_elements, place);
+    if (target == shape.ignore_index) { // looked at only here: the row is on its way meanwhile
+        wait_for_copies_but<0>();
+        clear<N>(row, 0, shape.classes, place);
+        if (thread == 0) {
+            losses[place.row] = 0.0f;
+        }
+        return; // the whole block does
+    }
+
     const bool last_word = has_target<N>(shape, place, target);
     float wanted = NAN;
     if (last_word && shape.is_class(target)) {
         wanted = to_f32(row[target]);
     }
-    const int64_t held_elements = min(shape.classes, static_cast<int64_t>(long_held) * threads * N);
     const int64_t on_chip = min(shape.classes, static_cast<int64_t>(long_held + staged) * threads * N);
-    Row<T, N, long_held> held(row, held_elements, place);
 
     Statistics statistics;
     held.each([&](int64_t, const float(&x)[N]) { statistics.add(shape, x); });
@@ -266,8 +272,8 @@ __global__ void __launch_bounds__(1024) fused_long_kernel(CrossEntropy shape, in
     each_staged(2 * group, take_in);
     wait_for_copies_but<0>();
     each_staged(3 * group, take_in);
-    each_in_batches<N>(row + on_chip, shape.classes - on_chip, place,
-                       [&](int64_t, const float(&x)[N]) { statistics.add(shape, x); });
+    each_in_batches<N, long_batch>(row + on_chip, shape.classes - on_chip, place,
+                                   [&](int64_t, const float(&x)[N]) { statistics.add(shape, x); });
     statistics.reduce_over(threads, shared);
     if (last_word) {
         losses[place.row] = statistics.loss(shape, wanted);
@@ -280,8 +286,8 @@ __global__ void __launch_bounds__(1024) fused_long_kernel(CrossEntropy shape, in
         gradient.of(i, x, y);
         store<N>(row + i, y);
     };
-    each_in_batches<N>(row + on_chip, shape.classes - on_chip, place,
-                       [&](int64_t i, const float(&x)[N]) { write(on_chip + i, x); });
+    each_in_batches<N, long_batch>(row + on_chip, shape.classes - on_chip, place,
+                                   [&](int64_t i, const float(&x)[N]) { write(on_chip + i, x); });
     held.each(write);
     for (int s = 0; s < staged; ++s) {
         const int i = (long_held + s) * threads + thread;
@@ -351,7 +357,8 @@ opdock::Status backward(const opdock::Call &call) {
 // block for itself.
 size_t shared_share(const opdock::Problem &problem, int threads) {
     const opdock_device_properties *properties = problem.device_properties();
-    const uint64_t most = properties != nullptr && properties->shared_memory != 0 ? properties->shared_memory : 48 << 10;
+    const uint64_t most =
+        properties != nullptr && properties->shared_memory != 0 ? properties->shared_memory : 48 << 10;
     return static_cast<size_t>((most + 1024) / static_cast<uint64_t>(1024 / threads) - 1024);
 }
 

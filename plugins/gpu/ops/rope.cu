@@ -5,9 +5,9 @@
 // (batch and heads) that it has of them.
 #include <string>
 
-#include "ops/ops.hpp"
 #include "launch.hpp"
 #include "numbers.cuh"
+#include "ops/ops.hpp"
 #include "tensors.hpp"
 
 namespace gpu {
@@ -26,12 +26,12 @@ struct Rope {
     // several; of those with many rows there are several blocks.
     int width, lanes;
     int positions_of_block;
-    int64_t slices;  // blocks for the rows of a position
-    int64_t tiles;   // blocks for the columns of a row
+    int64_t slices; // blocks for the rows of a position
+    int64_t tiles;  // blocks for the columns of a row
 };
 
-// cosine and cross of the positions and columns of a block: 2 * `size` floats each position, the N elements of first
-// vectors before those of second ones; interleaved, in their order.
+// Where the two vectors of a column are in a row, and, by its number in the block, among the block's coefficients:
+// there all first vectors come before the second ones, or, interleaved, they are in the order of the dims.
 template<int N, bool interleaved>
 struct Places {
     int half;  // dims between partners
@@ -167,8 +167,8 @@ Split split(Rope shape, int N, int threads, int unroll, bool in_place) {
     shape.lanes = threads / shape.width;
     shape.tiles = ceil_div(shape.columns, shape.width);
     const int64_t rows = std::max<int64_t>(shape.rows, 1);
-    shape.positions_of_block = static_cast<int>(
-        std::clamp<int64_t>(shape.lanes / rows, 1, most_coefficients / (2 * N * shape.width)));
+    shape.positions_of_block =
+        static_cast<int>(std::clamp<int64_t>(shape.lanes / rows, 1, most_coefficients / (2 * N * shape.width)));
     while (unroll > 1 && static_cast<int64_t>(unroll / 2) * shape.lanes >= rows) {
         unroll /= 2; // threads would have no row for it
     }
@@ -241,8 +241,10 @@ opdock::Status rope(const opdock::Call &call) {
 
 void add_rope(Plugin &plugin) {
     namespace ops = opdock::ops;
-    plugin.add(ops::fused_rope_forward, any_float, {opdock::kernel<&rope<false>>, Knobs::elementwise, opdock::supports<&supports>});
-    plugin.add(ops::fused_rope_backward, any_float, {opdock::kernel<&rope<true>>, Knobs::elementwise, opdock::supports<&supports>});
+    plugin.add(ops::fused_rope_forward, any_float,
+               {opdock::kernel<&rope<false>>, Knobs::elementwise, opdock::supports<&supports>});
+    plugin.add(ops::fused_rope_backward, any_float,
+               {opdock::kernel<&rope<true>>, Knobs::elementwise, opdock::supports<&supports>});
 }
 
 } // namespace gpu

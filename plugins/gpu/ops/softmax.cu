@@ -54,8 +54,8 @@ __device__ __forceinline__ unsigned flagged(const Vector<uint8_t, N> &mask) {
 
 // Largest elements are those of sign * x, where the sign is that of the scale.
 template<class T, int N, int V, Keys keys>
-__global__ void __launch_bounds__(1024) forward_kernel(Softmax shape, int threads, const T *inputs,
-                                                       const uint8_t *masks, T *outputs) {
+__global__ void __launch_bounds__(1024)
+    forward_kernel(Softmax shape, int threads, const T *inputs, const uint8_t *masks, T *outputs) {
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
     const T *input = inputs + place.row * shape.n;
@@ -106,24 +106,32 @@ __global__ void __launch_bounds__(1024) forward_kernel(Softmax shape, int thread
         });
     } else {
         Row<T, N, V> row(input, end, place);
-        unsigned hidden[V];
-        row.each_vector([&](int v, int i) { hidden[v] = hidden_at(static_cast<int64_t>(i) * N); });
+        // What the mask says is read once; where keys end is known without a register for each vector.
+        unsigned flags[keys == Keys::masked ? V : 1] = {};
+        if constexpr (keys == Keys::masked) {
+            row.each_vector([&](int v, int i) { flags[v] = hidden_at(static_cast<int64_t>(i) * N); });
+        }
+        const auto hidden_of = [&](int v, int i) {
+            return keys == Keys::masked ? flags[keys == Keys::masked ? v : 0] : hidden_at(static_cast<int64_t>(i) * N);
+        };
         float largest = -INFINITY;
         row.each_vector([&](int v, int i) {
+            const unsigned hidden = hidden_of(v, i);
             float x[N];
             row.get(v, i, x);
 #pragma unroll
             for (int k = 0; k < N; ++k) {
-                largest = fmaxf(largest, (hidden[v] >> k & 1) != 0 ? -INFINITY : sign * x[k]);
+                largest = fmaxf(largest, (hidden >> k & 1) != 0 ? -INFINITY : sign * x[k]);
             }
         });
         row.stay_narrow();
         largest = reduce<Largest>(largest, threads, shared);
         const auto exponentials = [&](int v, int i, float(&x)[N]) {
+            const unsigned hidden = hidden_of(v, i);
             row.get(v, i, x);
 #pragma unroll
             for (int k = 0; k < N; ++k) {
-                x[k] = (hidden[v] >> k & 1) != 0 ? 0.0f : exp2_of((sign * x[k] - largest) * factor);
+                x[k] = (hidden >> k & 1) != 0 ? 0.0f : exp2_of((sign * x[k] - largest) * factor);
             }
         };
         // Where registers are enough, exponentials are computed once.
@@ -160,8 +168,8 @@ __global__ void __launch_bounds__(1024) forward_kernel(Softmax shape, int thread
 
 // grad_input = scale * output * (grad - sum(grad * output))
 template<class T, int N, int V, Keys keys>
-__global__ void __launch_bounds__(1024) backward_kernel(Softmax shape, int threads, const T *grads, const T *outputs,
-                                                        T *grad_inputs) {
+__global__ void __launch_bounds__(1024)
+    backward_kernel(Softmax shape, int threads, const T *grads, const T *outputs, T *grad_inputs) {
     extern __shared__ float shared[];
     const Place place = place_of(threads, shape.rows);
     const T *grad = grads + place.row * shape.n;
@@ -242,8 +250,9 @@ opdock::Status forward(const opdock::Call &call) {
         const int width = width_of<T>(shape.n, all_aligned(input, mask, output));
         const RowPlan plan = plan_rows(shape.n, width, knobs.threads, knobs.block);
         return visit_plan<T>(plan, [&](auto N, auto V) {
-            return launch(call, plan.grid(shape.rows, 2), forward_kernel<T, decltype(N)::value, decltype(V)::value, keys>,
-                          shape, plan.threads, input, mask, output);
+            return launch(call, plan.grid(shape.rows, 2),
+                          forward_kernel<T, decltype(N)::value, decltype(V)::value, keys>, shape, plan.threads, input,
+                          mask, output);
         });
     });
 }
