@@ -71,6 +71,26 @@ json explain_call(const Host &host, const Request &request, const std::string &d
     return json::parse(op.explain(op_call::Call(signature, inputs, outputs, arguments.attributes).args()));
 }
 
+// Why a chain on a device serves nobody: the device is not there. "" when it is, or nobody could know.
+std::string problem_with_device(const Host &host, const std::string &text) {
+    const std::string kind = text.substr(0, text.find(':'));
+    const std::string device = kind + ":" + std::to_string(host.device(text).device_id);
+    std::string there;
+    for (const json &one : json::parse(host.devices())) {
+        if (one.at("kind") != kind) {
+            continue;
+        }
+        if (const auto problem = one.find("problem"); problem != one.end()) {
+            return problem->get<std::string>();
+        }
+        if (one.at("device") == device) {
+            return "";
+        }
+        there += (there.empty() ? "" : ", ") + one.at("device").get<std::string>();
+    }
+    return there.empty() ? "no plugin provides devices of this kind" : "there is none; there are: " + there;
+}
+
 int show_why(const Host &host, const Request &request, const Page &page) {
     const std::string device = request.device.empty() ? "cpu" : request.device;
     json decision = json::parse(host.explain(request.subject, device)); // what fails here is not the dtypes' fault
@@ -86,6 +106,9 @@ int show_why(const Host &host, const Request &request, const Page &page) {
     }
     if (!request.shapes.empty() || !request.attributes.empty()) {
         decision = explain_call(host, request, device);
+    }
+    if (const std::string problem = problem_with_device(host, device); !problem.empty()) {
+        decision["device_problem"] = problem;
     }
     decision["schema"] = "opdock.plugin-ls.why/1";
     if (request.json) {

@@ -57,6 +57,10 @@ std::string render_why(const json &decision, const Page &page) {
              {decision.at("strict").get<bool>() ? "yes: the first serves the call, or the call fails"
                                                 : "no: the next is tried when one declines or fails"}});
     text += key.text(page);
+    if (const std::string problem = text_of(decision, "device_problem"); !problem.empty()) {
+        text += "\n" + page.paint(Tint::heading, "DEVICE") + " " + words(decision.at("device")) +
+                " can run none of it\n  " + page.paint(Tint::bad, problem) + "\n";
+    }
 
     std::map<std::string, std::string> rules;
     for (const json &kept : decision.at("kept")) {

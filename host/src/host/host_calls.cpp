@@ -29,7 +29,7 @@ DeviceCount Host::device_count(const DeviceProvider &provider) const {
     const opdock_status status =
         call_plugin([&] { return provider.table.count(&table_->api, provider.table.user_data, &found.count); });
     if (status != OPDOCK_OK) {
-        found = {0, fmt::format(" ({})", take_message(status))};
+        found = {0, take_message(status)};
     }
     const std::lock_guard lock(book.mutex);
     return book.device_counts.try_emplace(&provider, std::move(found)).first->second;
@@ -152,7 +152,8 @@ std::string Host::missing_device(DLDevice device) const {
         return {};
     }
     return fmt::format("there is no device {}: plugin '{}' counts {} devices{}",
-                       device_text(catalog().providers, device), provider->plugin, known.count, known.reason);
+                       device_text(catalog().providers, device), provider->plugin, known.count,
+                       known.reason.empty() ? "" : " (" + known.reason + ")");
 }
 
 void Host::check_device(DLDevice device) const {

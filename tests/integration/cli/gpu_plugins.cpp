@@ -1,0 +1,90 @@
+// The GPU plugins where there is no GPU: they load, say what they bring, and why none of it runs here.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tools.hpp"
+
+using namespace opdock::test;
+using nlohmann::json;
+
+namespace {
+
+struct GpuPlugin {
+    std::string file;
+    std::string id;
+    std::string impl_id;
+    std::string kind;
+};
+
+const std::vector<GpuPlugin> plugins = {
+#ifdef OPDOCK_CUDA_PLUGIN
+    {OPDOCK_CUDA_PLUGIN, "opdock_cuda", "vendor.cuda", "cuda"},
+#endif
+#ifdef OPDOCK_HIP_PLUGIN
+    {OPDOCK_HIP_PLUGIN, "opdock_hip", "vendor.hip", "rocm"},
+#endif
+};
+
+} // namespace
+
+TEST_CASE("a GPU plugin's file is one that a host takes") {
+    for (const GpuPlugin &plugin : plugins) {
+        CAPTURE(plugin.id);
+        const Finished finished = PluginLs({}).run({"--check", plugin.file});
+        CHECK(finished.code == 0);
+        CHECK(contains(finished.out, "status             ok\n"));
+    }
+}
+
+TEST_CASE("a GPU plugin loads without a GPU and registers every op once") {
+    for (const GpuPlugin &plugin : plugins) {
+        CAPTURE(plugin.id);
+        const Finished finished = PluginLs({plugin.file}).run({"--json"});
+        REQUIRE(finished.code == 0);
+        CHECK(finished.err.empty());
+        const json document = json::parse(finished.out);
+        REQUIRE(document.at("plugins").size() == 1);
+        CHECK(document.at("plugins")[0].at("id") == plugin.id);
+        CHECK(document.at("plugins")[0].at("status") == "loaded");
+        CHECK(document.at("plugins")[0].at("warnings").empty());
+        CHECK_FALSE(document.at("ops").empty());
+        for (const json &op : document.at("ops")) {
+            CAPTURE(op.at("op"));
+            REQUIRE(op.at("implementations").size() == 1);
+            CHECK(op.at("implementations")[0].at("impl_id") == plugin.impl_id);
+            CHECK(op.at("implementations")[0].at("device") == plugin.kind);
+            CHECK(op.at("implementations")[0].at("capture_safe") == true);
+        }
+    }
+}
+
+TEST_CASE("asked for a decision on a GPU that is not there, plugin-ls says why it is not") {
+    for (const GpuPlugin &plugin : plugins) {
+        CAPTURE(plugin.id);
+        // An index that no machine has, so that this holds where there is a GPU as well.
+        const std::string device = plugin.kind + ":4095";
+        const Finished text = PluginLs({plugin.file}).run({"--why", "gelu", "--device", device});
+        CHECK(contains(text.out, "DEVICE " + device + " can run none of it\n"));
+        const Finished finished = PluginLs({plugin.file}).run({"--why", "gelu", "--device", device, "--json"});
+        const auto problem = json::parse(finished.out).at("device_problem").get<std::string>();
+        const bool is_explained =
+            contains(problem, "no device can be used: ") || contains(problem, "there is none; there are: ");
+        CHECK_MESSAGE(is_explained, problem);
+    }
+}
+
+TEST_CASE("PLUGIN_SKIP_CUDA keeps the CUDA plugin out, and no other") {
+    for (const GpuPlugin &plugin : plugins) {
+        CAPTURE(plugin.id);
+        PluginLs tool({plugin.file});
+        tool.with("PLUGIN_SKIP_CUDA", "1");
+        const Finished finished = tool.run({});
+        const bool is_cuda = plugin.kind == "cuda";
+        CHECK(contains(finished.out, (is_cuda ? "skipped  " : "loaded  ") + plugin.file));
+        CHECK(contains(finished.out, "PLUGIN_SKIP_CUDA is set") == is_cuda);
+        CHECK(contains(finished.out, plugin.impl_id) != is_cuda);
+    }
+}
