@@ -62,11 +62,44 @@ __device__ __forceinline__ bf16 from_f32<bf16>(float v) {
 }
 #endif
 
-// N elements that are read and written at once, of at most 16 bytes.
+// The type of so many bytes that one access reads or writes.
+template<int bytes>
+struct Access;
+template<>
+struct Access<1> {
+    using type = uint8_t;
+};
+template<>
+struct Access<2> {
+    using type = uint16_t;
+};
+template<>
+struct Access<4> {
+    using type = uint32_t;
+};
+template<>
+struct Access<8> {
+    using type = uint2;
+};
+template<>
+struct Access<16> {
+    using type = uint4;
+};
+
+// N elements that are read and written at once, of at most 16 bytes. Copies say so: element by element, as the compiler
+// would copy the classes that 16-bit numbers are, they are eight accesses.
 template<class T, int N>
 struct alignas(sizeof(T) * N) Vector {
-    static_assert(sizeof(T) * N <= 16);
+    using Bytes = typename Access<static_cast<int>(sizeof(T)) * N>::type;
+
     T elements[N];
+
+    Vector() = default;
+    __device__ __forceinline__ Vector(const Vector &other) { *this = other; }
+    __device__ __forceinline__ Vector &operator=(const Vector &other) {
+        *reinterpret_cast<Bytes *>(elements) = *reinterpret_cast<const Bytes *>(other.elements);
+        return *this;
+    }
 };
 
 // Elements of T in 16 bytes.
@@ -74,7 +107,7 @@ template<class T>
 inline constexpr int wide = 16 / static_cast<int>(sizeof(T));
 
 template<class T, int N>
-__device__ __forceinline__ void widen(const Vector<T, N> &from, float (&to)[N]) {
+__device__ __forceinline__ void widen(Vector<T, N> from, float (&to)[N]) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
         to[i] = to_f32(from.elements[i]);

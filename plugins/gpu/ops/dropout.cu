@@ -47,12 +47,16 @@ __global__ void __launch_bounds__(1024)
     const uint64_t seed = static_cast<uint64_t>(rng_state[0]), offset = static_cast<uint64_t>(rng_state[1]);
     const int64_t whole = n / N; // vectors
     const int64_t base = static_cast<int64_t>(blockIdx.x) * blockDim.x * unroll + threadIdx.x;
-    Vector<T, N> read[unroll];
+    constexpr int accesses = N / wide<T>;
+    Vector<T, wide<T>> read[unroll][accesses];
 #pragma unroll
     for (int u = 0; u < unroll; ++u) {
         const int64_t i = base + static_cast<int64_t>(u) * blockDim.x;
         if (i < whole) {
-            read[u] = reinterpret_cast<const Vector<T, N> *>(input)[i];
+#pragma unroll
+            for (int k = 0; k < accesses; ++k) {
+                read[u][k] = reinterpret_cast<const Vector<T, wide<T>> *>(input)[i * accesses + k];
+            }
         }
     }
 #pragma unroll
@@ -64,7 +68,10 @@ __global__ void __launch_bounds__(1024)
         const int count = begin + N <= n ? N : static_cast<int>(n - begin);
         float values[N];
         if (count == N) {
-            widen(read[u], values);
+#pragma unroll
+            for (int e = 0; e < N; ++e) {
+                values[e] = to_f32(read[u][e / wide<T>].elements[e % wide<T>]);
+            }
         } else {
 #pragma unroll
             for (int e = 0; e < N; ++e) {
@@ -185,8 +192,9 @@ opdock::Status forward(const opdock::Call &call) {
         }
         return visit_unroll(knobs.unroll, [&](auto unroll) {
             constexpr int u = decltype(unroll)::value;
-            return launch(call, grid_of(knobs, n, wide<T>, u), dropout_kernel<T, wide<T>, u>, dropout, rng_state, input,
-                          output, mask, n);
+            constexpr int N = 2 * wide<T>; // so that the flags are as many bytes at once as can be
+            return launch(call, grid_of(knobs, n, N, u), dropout_kernel<T, N, u>, dropout, rng_state, input, output,
+                          mask, n);
         });
     });
 }

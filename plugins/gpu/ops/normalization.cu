@@ -89,25 +89,27 @@ __global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int thread
     const int64_t begin = place.row * shape.n;
     const int64_t n = place.exists ? shape.n : 0;
     const Row<T, N, V> x(input + begin, n, place);
-    const float count = static_cast<float>(max(shape.n, int64_t(1)));
-    // Squares of what is left after the mean is taken off: no cancellation.
-    float sum = 0;
+    // Each thread's numbers by themselves, and then those of all: one reduction, and squares of what is left after a
+    // mean is taken off.
+    Moments own = {0.0f, 0.0f, 0.0f};
     x.each([&](int64_t, const float(&values)[N]) {
 #pragma unroll
         for (int k = 0; k < N; ++k) {
-            sum += values[k];
+            own.mean += values[k];
         }
+        own.count += static_cast<float>(N);
     });
-    const float mean = reduce<Sum>(sum, threads, shared) / count;
-    float square = 0;
+    own.mean = own.count > 0.0f ? own.mean / own.count : 0.0f;
     x.each([&](int64_t, const float(&values)[N]) {
 #pragma unroll
         for (int k = 0; k < N; ++k) {
-            const float off = values[k] - mean;
-            square = fmaf(off, off, square);
+            const float off = values[k] - own.mean;
+            own.square = fmaf(off, off, own.square);
         }
     });
-    const float factor = rsqrtf(reduce<Sum>(square, threads, shared) / count + shape.eps);
+    const Moments all = reduce_moments(own, threads, shared);
+    const float mean = all.mean;
+    const float factor = rsqrtf(all.square / static_cast<float>(max(shape.n, int64_t(1))) + shape.eps);
     if (place.exists && place.thread == 0) {
         if (mu != nullptr) {
             mu[place.row] = mean;
@@ -172,8 +174,9 @@ opdock::Status layernorm(const opdock::Call &call) {
         const int width = width_of<T>(shape.n, all_aligned(input, weight, bias, output));
         const RowPlan plan = plan_rows(shape.n, width, knobs.threads, knobs.block);
         return visit_plan<T>(plan, [&](auto N, auto V) {
-            return launch(call, plan.grid(shape.rows), layernorm_kernel<T, U, decltype(N)::value, decltype(V)::value>,
-                          shape, plan.threads, input, weight, bias, output, mu, rsigma);
+            return launch(call, plan.grid(shape.rows, 3),
+                          layernorm_kernel<T, U, decltype(N)::value, decltype(V)::value>, shape, plan.threads, input,
+                          weight, bias, output, mu, rsigma);
         });
     });
 }

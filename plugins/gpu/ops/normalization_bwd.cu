@@ -58,14 +58,51 @@ __device__ __forceinline__ void wait_for_stages(int open) {
 
 // --- one pass --------------------------------------------------------------------------------------------------------
 
-// gamma * grad, and the normalized input.
+// What a row adds to its two sums, of gamma * grad times the input (less its mean) and of gamma * grad; and to the sums
+// of its columns. The normalized input is never made: `factor` is taken out of the sums.
 template<Norm norm, int N>
-__device__ __forceinline__ void terms(const float (&grad)[N], const float (&x)[N], const float (&gamma)[N], float mean,
-                                      float factor, float (&d)[N], float (&normalized)[N]) {
+__device__ __forceinline__ void add_to_sums(const float (&grad)[N], const float (&x)[N], const float (&gamma)[N],
+                                            float mean, float (&sums)[2]) {
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-        d[k] = grad[k] * gamma[k];
-        normalized[k] = (norm == Norm::layer ? x[k] - mean : x[k]) * factor;
+        const float centered = norm == Norm::layer ? x[k] - mean : x[k];
+        sums[0] = fmaf(grad[k] * centered, gamma[k], sums[0]);
+        if constexpr (norm == Norm::layer) {
+            sums[1] = fmaf(grad[k], gamma[k], sums[1]);
+        }
+    }
+}
+template<Norm norm, int N>
+__device__ __forceinline__ void add_to_columns(const float (&grad)[N], const float (&x)[N], float mean, float factor,
+                                               float (&of_weight)[N], float (&of_bias)[N]) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        const float centered = norm == Norm::layer ? x[k] - mean : x[k];
+        of_weight[k] = fmaf(grad[k] * centered, factor, of_weight[k]);
+        if constexpr (norm == Norm::layer) {
+            of_bias[k] += grad[k];
+        }
+    }
+}
+
+// A row's numbers for its gradient, from the sums over all of it.
+struct Coefficients {
+    float mean, factor, mean_of_d, of_input;
+};
+__device__ __forceinline__ Coefficients coefficients_of(const float (&sums)[2], float mean, float factor,
+                                                        float inverse) {
+    return {mean, factor, sums[1] * inverse, sums[0] * inverse * factor * factor};
+}
+// gamma * grad less its mean comes first, so that it is exactly 0 where it should be.
+template<Norm norm, int N>
+__device__ __forceinline__ void gradient(const float (&grad)[N], const float (&x)[N], const float (&gamma)[N],
+                                         const Coefficients &row, float (&result)[N]) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        const float d = grad[k] * gamma[k];
+        const float off = norm == Norm::layer ? d - row.mean_of_d : d;
+        const float centered = norm == Norm::layer ? x[k] - row.mean : x[k];
+        result[k] = row.factor * fmaf(-centered, row.of_input, off);
     }
 }
 
@@ -129,33 +166,33 @@ __global__ void __launch_bounds__(most_threads<norm, V, wide<T>>)
     for (int64_t round = 0; round + 1 < stages; ++round) {
         fetch_row(round);
     }
+    // Of the next row: a number that is asked for when it is needed is waited for.
+    float next_factor = first < a.rows ? a.rsigma[first] : 0.0f;
+    float next_mean = norm == Norm::layer && first < a.rows ? a.mu[first] : 0.0f;
     for (int64_t round = 0; round < rounds; ++round) {
         fetch_row(round + stages - 1);
         wait_for_stages(stages - 1);
         const int stage = static_cast<int>(round % stages);
         const int64_t row = first + round * step;
         const bool exists = row < a.rows;
-        const float factor = exists ? a.rsigma[row] : 0.0f;
-        const float mean = norm == Norm::layer && exists ? a.mu[row] : 0.0f;
+        const float factor = next_factor, mean = next_mean;
+        if (row + step < a.rows) {
+            next_factor = a.rsigma[row + step];
+            next_mean = norm == Norm::layer ? a.mu[row + step] : 0.0f;
+        }
         float sums[2] = {0.0f, 0.0f}; // of d times the normalized input; of d
         if (exists) {
 #pragma unroll
             for (int v = 0; v < V; ++v) {
                 const int i = thread + v * threads;
                 if (i < vectors) {
-                    float grad[N], x[N], gamma[N], d[N], normalized[N];
+                    float grad[N], x[N], gamma[N];
                     widen(*slot(stage, 0, v), grad);
                     widen(*slot(stage, 1, v), x);
                     load_gamma(a.weight, static_cast<int64_t>(i) * N, a.zero_centered, gamma);
-                    terms<norm>(grad, x, gamma, mean, factor, d, normalized);
-#pragma unroll
-                    for (int k = 0; k < N; ++k) {
-                        sums[0] = fmaf(d[k], normalized[k], sums[0]);
-                        sums[1] += d[k];
-                        of_weight[v][k] = fmaf(grad[k], normalized[k], of_weight[v][k]);
-                        if constexpr (norm == Norm::layer) {
-                            of_bias[v][k] += grad[k];
-                        }
+                    add_to_sums<norm>(grad, x, gamma, mean, sums);
+                    if (parts != nullptr) {
+                        add_to_columns<norm>(grad, x, mean, factor, of_weight[v], of_bias[norm == Norm::layer ? v : 0]);
                     }
                 }
             }
@@ -165,22 +202,18 @@ __global__ void __launch_bounds__(most_threads<norm, V, wide<T>>)
         } else {
             sums[0] = reduce<Sum>(sums[0], threads, shared);
         }
+        const Coefficients coefficients = coefficients_of(sums, mean, factor, inverse);
         if (exists) {
 #pragma unroll
             for (int v = 0; v < V; ++v) {
                 const int i = thread + v * threads;
                 if (i < vectors) {
                     const int64_t at = static_cast<int64_t>(i) * N;
-                    float grad[N], x[N], gamma[N], d[N], normalized[N], result[N];
+                    float grad[N], x[N], gamma[N], result[N];
                     widen(*slot(stage, 0, v), grad);
                     widen(*slot(stage, 1, v), x);
                     load_gamma(a.weight, at, a.zero_centered, gamma);
-                    terms<norm>(grad, x, gamma, mean, factor, d, normalized);
-#pragma unroll
-                    for (int k = 0; k < N; ++k) {
-                        const float off = norm == Norm::layer ? d[k] - sums[1] * inverse : d[k];
-                        result[k] = factor * (off - normalized[k] * (sums[0] * inverse));
-                    }
+                    gradient<norm>(grad, x, gamma, coefficients, result);
                     if constexpr (norm == Norm::rms_add) {
                         float add[N];
                         widen(*slot(stage, 2, v), add);
@@ -222,27 +255,23 @@ __global__ void __launch_bounds__(1024) grad_input_kernel(Arguments<T, U> a, int
     const float inverse = 1.0f / static_cast<float>(a.n);
     float sums[2] = {0.0f, 0.0f};
     upstream.each(x, [&](int64_t i, const float(&grad)[N], const float(&values)[N]) {
-        float gamma[N], d[N], normalized[N];
+        float gamma[N];
         load_gamma(a.weight, i, a.zero_centered, gamma);
-        terms<norm>(grad, values, gamma, mean, factor, d, normalized);
-#pragma unroll
-        for (int k = 0; k < N; ++k) {
-            sums[0] = fmaf(d[k], normalized[k], sums[0]);
-            sums[1] += d[k];
-        }
+        add_to_sums<norm>(grad, values, gamma, mean, sums);
     });
     reduce<Sum>(sums, threads, shared);
+    const Coefficients coefficients = coefficients_of(sums, mean, factor, inverse);
     upstream.each(x, [&](int64_t i, const float(&grad)[N], const float(&values)[N]) {
-        float gamma[N], d[N], normalized[N], add[N] = {}, result[N];
+        float gamma[N], result[N];
         load_gamma(a.weight, i, a.zero_centered, gamma);
-        terms<norm>(grad, values, gamma, mean, factor, d, normalized);
+        gradient<norm>(grad, values, gamma, coefficients, result);
         if constexpr (norm == Norm::rms_add) {
+            float add[N];
             load<N>(a.add + begin + i, add);
-        }
 #pragma unroll
-        for (int k = 0; k < N; ++k) {
-            const float off = norm == Norm::layer ? d[k] - sums[1] * inverse : d[k];
-            result[k] = fmaf(factor, off - normalized[k] * (sums[0] * inverse), add[k]);
+            for (int k = 0; k < N; ++k) {
+                result[k] += add[k];
+            }
         }
         store<N>(a.grad_input + begin + i, result);
     });
@@ -260,12 +289,7 @@ __global__ void __launch_bounds__(256) weight_parts_kernel(Arguments<T, U> a, Co
         float grad[N], x[N];
         load<N>(a.grad + row * a.n + place.column, grad);
         load<N>(a.input + row * a.n + place.column, x);
-        const float factor = a.rsigma[row], mean = norm == Norm::layer ? a.mu[row] : 0.0f;
-#pragma unroll
-        for (int k = 0; k < N; ++k) {
-            of_weight[k] = fmaf(grad[k], (x[k] - mean) * factor, of_weight[k]);
-            of_bias[k] += grad[k];
-        }
+        add_to_columns<norm>(grad, x, norm == Norm::layer ? a.mu[row] : 0.0f, a.rsigma[row], of_weight, of_bias);
     }
     store<N>(parts + place.part * a.n + place.column, of_weight);
     if constexpr (norm == Norm::layer) {
