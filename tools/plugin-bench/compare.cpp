@@ -111,6 +111,11 @@ json compare(const json &before, const json &now) {
             {"rows", std::move(rows)}};
 }
 
+bool compares_anything(const json &comparison) {
+    const json &rows = comparison.at("rows");
+    return std::any_of(rows.begin(), rows.end(), [](const json &row) { return !row.at("ratio").is_null(); });
+}
+
 bool is_too_slow(const json &comparison, double ratio) {
     const json &rows = comparison.at("rows");
     return ratio > 0 && std::any_of(rows.begin(), rows.end(), [&](const json &row) {

@@ -26,6 +26,9 @@ nlohmann::json read_document(const std::string &path);
 // "gone"}]}. Rows in the order of `now`, then what is gone.
 nlohmann::json compare(const nlohmann::json &before, const nlohmann::json &now);
 
+// Whether something was timed before and now.
+bool compares_anything(const nlohmann::json &comparison);
+
 // Whether something is slower and takes more than `ratio` times as long; 0: never.
 bool is_too_slow(const nlohmann::json &comparison, double ratio);
 

@@ -110,6 +110,11 @@ int measure(const Request &request) {
     if (interrupts.signal() != 0) {
         return 128 + interrupts.signal();
     }
+    if (!before.is_null() && request.fail_above > 0 && !compares_anything(document.at("comparison"))) {
+        std::cerr << "plugin-bench: --fail-above: nothing in " << cli::printable(request.compare)
+                  << " is a call and an implementation that were timed now\n";
+        return cli::exit_absent;
+    }
     const bool is_slower = !before.is_null() && is_too_slow(document.at("comparison"), request.fail_above);
     return all_written && !has_failed(document) && !is_slower ? cli::exit_fine : cli::exit_absent;
 }
