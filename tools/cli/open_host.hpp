@@ -33,16 +33,16 @@ inline void write_log_line(const std::string &message) {
 }
 
 // Throws Failure when a module cannot be looked at: whoever names one on the command line wants that one.
-inline void look_at_module(const std::string &module) {
+inline void look_at_module(const std::string &module, const std::string &option = "--modules") {
     struct stat status = {};
     if (::stat(module.c_str(), &status) == 0) {
         return;
     }
     const int reason = errno;
     if (reason == ENOENT || reason == ENOTDIR) {
-        throw Failure("--modules " + module + ": there is no such file or directory");
+        throw Failure(option + (option.empty() ? "" : " ") + module + ": there is no such file or directory");
     }
-    throw Failure("--modules " + module +
+    throw Failure(option + (option.empty() ? "" : " ") + module +
                   ": OPDOCK-E002: it cannot be looked at: " + std::generic_category().message(reason) +
                   ". Expected a file or directory that you may read; check its path, and the permissions of the "
                   "directories above it");

@@ -131,7 +131,7 @@ int check(const Request &request) {
     json files = json::array();
     bool is_sound = true;
     for (const std::string &file : request.files) {
-        cli::look_at_module(file);
+        cli::look_at_module(file, "");
         files.push_back(check_binary(file, request.newest_glibc));
         is_sound = is_sound && files.back().at("status") == "ok";
     }

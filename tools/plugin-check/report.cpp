@@ -115,6 +115,17 @@ size_t count_findings(const json &document) {
     return count;
 }
 
+std::string verdict_of(const json &document) {
+    const size_t findings = count_findings(document);
+    const std::string found =
+        findings == 0 ? "nothing found" : std::to_string(findings) + (findings == 1 ? " finding" : " findings");
+    const auto &ops = document.at("ops");
+    const auto uncompared =
+        std::count_if(ops.begin(), ops.end(), [](const json &one) { return !one.at("has_reference").get<bool>(); });
+    return (document.at("complete").get<bool>() ? "" : "interrupted; until then ") + found +
+           (uncompared == 0 ? "" : "; the values of " + std::to_string(uncompared) + " were not compared");
+}
+
 std::string render_text(const json &document, const Page &page) {
     std::string text;
     for (const json &file : document.at("files")) {
@@ -156,14 +167,13 @@ std::string render_text(const json &document, const Page &page) {
     finish_row();
     const size_t ops = document.at("ops").size();
     const size_t findings = count_findings(document);
-    const std::string verdict =
-        findings == 0 ? "nothing found" : std::to_string(findings) + (findings == 1 ? " finding" : " findings");
     std::ostringstream end;
     end << "\n"
         << ops << (ops == 1 ? " implementation" : " implementations") << " checked in " << std::fixed
         << std::setprecision(1) << document.at("seconds").get<double>() << " s with seed "
         << document.at("seed").get<uint64_t>() << ": ";
-    return text + end.str() + page.paint(findings == 0 ? Tint::good : Tint::bad, verdict) + "\n";
+    const bool is_good = findings == 0 && document.at("complete").get<bool>();
+    return text + end.str() + page.paint(is_good ? Tint::good : Tint::bad, verdict_of(document)) + "\n";
 }
 
 } // namespace opdock::plugin_check

@@ -23,6 +23,8 @@ std::string more_text(const nlohmann::json &finding);
 
 // Of all files and ops.
 size_t count_findings(const nlohmann::json &document);
+// "2 findings", and what of it was not tried.
+std::string verdict_of(const nlohmann::json &document);
 
 // "f32 4.1e-07, bf16 0.0022": the worst relative error of each tuple of dtypes, over its outputs.
 std::string worst_text(const nlohmann::json &one);

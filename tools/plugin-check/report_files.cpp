@@ -64,6 +64,12 @@ void add_junit_case(std::ostringstream &xml, const std::string &suite, const std
     xml << "  </testcase>\n";
 }
 
+// Else the report of a run that was ended early would look like that of a sound plugin.
+void add_interruption(std::ostringstream &xml) {
+    xml << "  <testcase classname=\"plugin-check\" name=\"all was tried\" time=\"0\">\n"
+           "    <error type=\"interrupted\" message=\"a signal ended plugin-check early\"/>\n  </testcase>\n";
+}
+
 constexpr const char *style = R"(
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #1c2330; }
 h1 { font-size: 1.5rem; margin-bottom: 0; }
@@ -123,9 +129,15 @@ std::string render_junit(const json &document) {
         ++count;
         failures += one.at("findings").empty() ? 0 : 1;
     }
+    const bool is_complete = document.at("complete").get<bool>();
+    if (!is_complete) {
+        add_interruption(cases);
+        ++count;
+    }
     std::ostringstream xml;
     xml << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"plugin-check\" tests=\"" << count
-        << "\" failures=\"" << failures << "\" time=\"" << document.at("seconds").get<double>() << "\">\n"
+        << "\" failures=\"" << failures << "\" errors=\"" << (is_complete ? 0 : 1) << "\" time=\""
+        << document.at("seconds").get<double>() << "\">\n"
         << "  <properties><property name=\"seed\" value=\"" << document.at("seed").get<uint64_t>()
         << "\"/></properties>\n"
         << cases.str() << "</testsuite>\n";
@@ -134,14 +146,12 @@ std::string render_junit(const json &document) {
 
 std::string render_html(const json &document) {
     std::ostringstream html;
-    const size_t findings = count_findings(document);
+    const bool is_good = count_findings(document) == 0 && document.at("complete").get<bool>();
     html << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
             "content=\"width=device-width\">\n<title>plugin-check</title><style>"
-         << style << "</style></head><body>\n<h1>plugin-check: <span class=\""
-         << (findings == 0 ? "ok\">nothing found"
-                           : "fail\">" + std::to_string(findings) + " finding" + (findings == 1 ? "" : "s"))
-         << "</span></h1>\n<p class=\"facts\">opdock " << escaped(document.at("version")) << ", seed "
-         << document.at("seed").get<uint64_t>() << ", " << std::fixed << std::setprecision(1)
+         << style << "</style></head><body>\n<h1>plugin-check: <span class=\"" << (is_good ? "ok\">" : "fail\">")
+         << verdict_of(document) << "</span></h1>\n<p class=\"facts\">opdock " << escaped(document.at("version"))
+         << ", seed " << document.at("seed").get<uint64_t>() << ", " << std::fixed << std::setprecision(1)
          << document.at("seconds").get<double>() << " s</p>\n";
     for (const json &file : document.at("files")) {
         html << "<h2>" << escaped(file.at("id")) << " " << escaped(file.at("version"))

@@ -63,9 +63,25 @@ TEST_CASE("the text has a row for each op, and with each finding the command tha
 )");
 }
 
+TEST_CASE("a run that was ended early is not reported as a sound plugin") {
+    json interrupted = document();
+    interrupted["files"][0]["findings"] = json::array();
+    interrupted["ops"].erase(0);
+    interrupted["complete"] = false;
+    CHECK(contains(render_text(interrupted, Page(false)), ": interrupted; until then nothing found\n"));
+    CHECK(contains(render_junit(interrupted), R"(tests="3" failures="0" errors="1")"));
+    CHECK(contains(render_html(interrupted), R"(<span class="fail">interrupted; until then nothing found)"));
+}
+
+TEST_CASE("it is said at the end when values were not compared") {
+    json uncompared = document();
+    uncompared["ops"][1]["has_reference"] = false;
+    CHECK(contains(render_text(uncompared, Page(false)), ": 2 findings; the values of 1 were not compared\n"));
+}
+
 TEST_CASE("files for build servers and people escape what plugins say") {
     const std::string xml = render_junit(document());
-    CHECK(contains(xml, R"(<testsuite name="plugin-check" tests="3" failures="2")"));
+    CHECK(contains(xml, R"(<testsuite name="plugin-check" tests="3" failures="2" errors="0")"));
     CHECK(contains(xml, R"(message="'output': &lt;far&gt; off")"));
     CHECK(contains(xml, R"(<testcase classname="plugin-check.vendor.acme" name="relu" time="0.5"/>)"));
     const std::string html = render_html(document());
