@@ -43,6 +43,8 @@ const char *text_of(Layout layout) {
         return ", every third element";
     case Layout::distant:
         return ", elements more than 2^31 apart";
+    case Layout::mixed:
+        return ", each tensor with strides of its own";
     case Layout::contiguous:
         break;
     }
@@ -119,6 +121,7 @@ class Listing {
         for (const AttributeParameter &attribute : signature_.attributes) {
             add_other_value(attribute);
         }
+        add_all_other_values();
         if (has_in_place(signature_)) {
             add(at(0.3), [](Case &one) { one.exercise = Exercise::in_place; });
             add(at(0.8), [](Case &one) { one.exercise = Exercise::in_place; });
@@ -128,7 +131,7 @@ class Listing {
             add(at(0.8), [](Case &one) { one.layout = Layout::misaligned; });
         }
         if (!subject_.needs_contiguous) {
-            for (const Layout layout : {Layout::padded, Layout::transposed, Layout::scattered}) {
+            for (const Layout layout : {Layout::padded, Layout::transposed, Layout::scattered, Layout::mixed}) {
                 add(at(0.35), [&](Case &one) { one.layout = layout; });
                 add(at(0.6), [&](Case &one) { one.layout = layout; });
             }
@@ -165,6 +168,21 @@ class Listing {
                 std::erase_if(one.attributes, [&](const AttributeArgument &old) { return old.name == other->name; });
                 one.attributes.push_back(*other);
             });
+        }
+    }
+
+    void add_all_other_values() {
+        std::vector<AttributeArgument> all = start_.attributes;
+        size_t count = 0;
+        for (const AttributeParameter &attribute : signature_.attributes) {
+            if (const std::optional<AttributeArgument> other = other_value(attribute)) {
+                std::erase_if(all, [&](const AttributeArgument &old) { return old.name == other->name; });
+                all.push_back(*other);
+                ++count;
+            }
+        }
+        if (count > 1) {
+            add(at(0.5), [&](Case &one) { one.attributes = all; });
         }
     }
 

@@ -26,6 +26,7 @@ enum class Layout {
     transposed, // the last two dims the other way round
     scattered,  // every third element, along all dims
     distant,    // elements more than 2^31 elements apart
+    mixed,      // each tensor another one of those up to scattered
 };
 
 enum class Exercise {

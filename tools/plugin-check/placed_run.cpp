@@ -1,6 +1,7 @@
 #include "placed_run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace opdock::plugin_check {
@@ -63,14 +64,17 @@ PlacedRun::PlacedRun(const Where &where, const Op &op, const Signature &signatur
 void PlacedRun::place(const Where &where, const std::vector<Parameter> &parameters, const Operands &operands,
                       const Case &one, size_t alignment, bool at_end,
                       std::vector<std::vector<std::shared_ptr<PlacedTensor>>> &to) {
+    // Of any two tensors that follow each other the strides differ.
+    constexpr std::array layouts = {Layout::padded, Layout::transposed, Layout::scattered, Layout::contiguous};
     const bool is_input = &parameters == &signature_.inputs;
     for (size_t i = 0; i < operands.size(); ++i) {
         auto &list = to.emplace_back();
         for (const op_call::Operand &operand : operands[i]) {
+            const Layout layout = one.layout == Layout::mixed ? layouts[placed_++ % layouts.size()] : one.layout;
             list.push_back(
                 std::make_shared<PlacedTensor>(Where{where.runtime, device_for(parameters[i], where)},
                                                (is_input ? "input '" : "output '") + parameters[i].name + "'",
-                                               operand.dtype, operand.shape, Placing{at_end, one.layout, alignment}));
+                                               operand.dtype, operand.shape, Placing{at_end, layout, alignment}));
         }
     }
 }

@@ -54,6 +54,7 @@ class PlacedRun {
     std::optional<Prepared> prepared_;
     std::unique_ptr<PlacedTensor> workspace_;
     std::byte poison_{};
+    size_t placed_ = 0; // how many tensors
 };
 
 } // namespace opdock::plugin_check

@@ -16,10 +16,26 @@ struct Size {
 };
 
 const std::vector<Size> plain_sizes = {
-    {{}, 1},     {{1}, 1},     {{}, 7},      {{3}, 5},      {{2}, 16},    {{2, 3}, 17},  {{5}, 64},
-    {{1}, 127},  {{3}, 128},   {{7}, 129},   {{4, 3}, 255}, {{33}, 257},  {{2}, 4099},   {{16}, 1024},
-    {{1}, 8192}, {{64}, 1000}, {{1024}, 33}, {{3}, 65537},  {{4099}, 48}, {{64}, 16384},
+    {{}, 1},      {{1}, 1},      {{}, 7},         {{3}, 5},           {{2}, 16},     {{2, 3}, 17},
+    {{5}, 64},    {{1}, 127},    {{3}, 128},      {{7}, 129},         {{4, 3}, 255}, {{33}, 257},
+    {{2}, 4099},  {{16}, 1024},  {{1}, 8192},     {{64}, 1000},       {{1024}, 33},  {{3}, 65537},
+    {{4099}, 48}, {{64}, 16384}, {{2, 3, 2}, 22}, {{1, 2, 1, 3}, 70},
 };
+
+// Others each time: what is wrong for few lengths alone is found by some run, if not by this one.
+std::vector<Size> drawn_sizes(Random &random) {
+    const auto between = [&](int64_t low, int64_t high) {
+        return low + static_cast<int64_t>(random.below(static_cast<size_t>(high - low + 1)));
+    };
+    std::vector<Size> sizes;
+    for (const int64_t most : {64, 512, 6000}) {
+        sizes.push_back({{between(1, 9)}, between(2, most)});
+    }
+    for (int i = 0; i < 2; ++i) {
+        sizes.push_back({{between(1, 3)}, (int64_t{1} << between(8, 15)) + between(-1, 1)});
+    }
+    return sizes;
+}
 
 // What the dims of a signature are called, and the one of them that is a row's length.
 struct Names {
@@ -162,6 +178,10 @@ std::vector<int64_t> dims_in(std::string_view type, const Shape &shape) {
     return dims;
 }
 
+bool is_empty(const Shapes &shapes) {
+    return std::all_of(shapes.begin(), shapes.end(), [](const Shape &shape) { return work_of(shape) == 0; });
+}
+
 double work_of(const Shape &shape) {
     double work = 1;
     for (const int64_t dim : shape.leading) {
@@ -176,7 +196,11 @@ double work_of(const Shape &shape) {
 std::vector<Shapes> plain_shapes(const Signature &signature, Random &random, const Takes &takes) {
     const Names names = names_of(signature);
     std::vector<Shapes> all;
-    for (const Size &size : plain_sizes) {
+    std::vector<Size> sizes = plain_sizes;
+    for (Size &size : drawn_sizes(random)) {
+        sizes.push_back(std::move(size));
+    }
+    for (const Size &size : sizes) {
         if (std::optional<Shapes> shapes = fitting(signature, names, size, random, takes)) {
             all.push_back(std::move(*shapes));
         }

@@ -24,10 +24,14 @@ std::vector<int64_t> dims_in(std::string_view type, const Shape &shape);
 // How many steps a naive loop over all names takes.
 double work_of(const Shape &shape);
 
+// Whether there are no elements.
+bool is_empty(const Shapes &shapes);
+
 // Whether the op takes a call of these shapes; what `where` clauses ask is for the host to say.
 using Takes = std::function<bool(const Shapes &)>;
 
-// From small to large: ones, odd sizes, powers of two and their neighbours, primes, short and long rows.
+// From small to large: ones, odd sizes, powers of two and their neighbours, primes, short and long rows, and some that
+// are drawn.
 std::vector<Shapes> plain_shapes(const op_call::Signature &signature, Random &random, const Takes &takes);
 
 // No rows, and rows of no elements.

@@ -68,7 +68,13 @@ class Process {
         const std::string option = "--worker";
         char *arguments[] = {const_cast<char *>(program.c_str()), const_cast<char *>(option.c_str()),
                              const_cast<char *>(job.c_str()), nullptr};
-        const int error = posix_spawn(&process_, program.c_str(), &actions, nullptr, arguments, environ);
+        // In a group of its own, with what it may fork.
+        posix_spawnattr_t attributes;
+        posix_spawnattr_init(&attributes);
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+        posix_spawnattr_setpgroup(&attributes, 0);
+        const int error = posix_spawn(&process_, program.c_str(), &actions, &attributes, arguments, environ);
+        posix_spawnattr_destroy(&attributes);
         posix_spawn_file_actions_destroy(&actions);
         if (error != 0) {
             fail("a process for the plugin cannot be started", error);
@@ -117,8 +123,12 @@ class Process {
         }
     }
 
-    // How it ended.
+    // How it ended. What it left behind ends too.
     int wait() {
+        siginfo_t info = {};
+        while (waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+        }
+        kill(-process_, SIGKILL); // its number is still its own
         int status = 0;
         while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
         }
@@ -165,7 +175,7 @@ class Record {
         const auto tuple = now_.at("dtypes").get<std::string>();
         ++counts_[kind];
         if (kind == "ran") {
-            ++ran_of_[tuple].ran;
+            ++(now_.at("empty").get<bool>() ? ran_of_[tuple].ran_empty : ran_of_[tuple].ran);
         } else if (kind == "declined") {
             ran_of_[tuple].declined += 1;
             ran_of_[tuple].why = message.at("reason").get<std::string>();
@@ -190,7 +200,8 @@ class Record {
     void add(const std::string &check, const std::string &message) {
         const std::string tuple = is_in_case() ? now_.at("dtypes").get<std::string>() : "";
         for (json &old : findings_) {
-            if (is_in_case() && old.at("check") == check && old.at("case").is_number()) {
+            const bool is_same = is_in_case() ? old.at("case").is_number() : old.at("message") == message;
+            if (is_same && old.at("check") == check) {
                 old["also"] = old.at("also").get<uint64_t>() + 1;
                 std::vector<std::string> others = old.at("also_dtypes");
                 if (tuple != old.at("dtypes") && std::find(others.begin(), others.end(), tuple) == others.end()) {
@@ -218,7 +229,8 @@ class Record {
     void conclude(bool is_whole) {
         for (const auto &[tuple, one] : ran_of_) {
             if (is_whole && one.ran == 0 && one.declined > 0) {
-                add("declines-all", "it lists the dtypes " + tuple + " and declines every call with them: " + one.why);
+                add("declines-all", "it lists the dtypes " + tuple + " and declines every call with them" +
+                                        (one.ran_empty == 0 ? "" : " that has elements") + ": " + one.why);
             }
         }
         if (is_whole && counts_["ran"] + counts_["declined"] == 0 && counts_["skipped"] > 0) {
@@ -251,6 +263,7 @@ class Record {
   private:
     struct OfTuple {
         uint64_t ran = 0;
+        uint64_t ran_empty = 0; // those without elements
         uint64_t declined = 0;
         std::string why;
     };
@@ -304,13 +317,19 @@ json check_implementation(const std::string &program, const Job &job, const Limi
         bool is_done = false;
         std::string line;
         Process::News news = Process::News::line;
-        while ((news = worker.next(line, limits.case_seconds)) == Process::News::line) {
-            const json message = json::parse(line);
+        // A process that it left behind may keep the pipe open.
+        while (!is_done && (news = worker.next(line, limits.case_seconds)) == Process::News::line) {
+            const json message = json::parse(line, nullptr, false);
+            if (!message.is_object()) {
+                continue; // the plugin's own, by mistake
+            }
             if (message.contains("cases")) {
                 total = job.only < 0 ? message.at("cases").get<size_t>() : 1;
                 has_reference = message.at("has_reference").get<bool>();
             } else if (message.contains("begin")) {
                 record.begin(message);
+            } else if (message.contains("copy")) {
+                record.add("process", message.at("copy").get<std::string>());
             } else if (message.contains("end")) {
                 record.end(message);
                 ++done;
@@ -328,7 +347,7 @@ json check_implementation(const std::string &program, const Job &job, const Limi
                 is_done = true;
             }
         }
-        const bool hangs = news == Process::News::silence;
+        const bool hangs = !is_done && news == Process::News::silence;
         if (hangs) {
             worker.end();
         }
@@ -359,7 +378,8 @@ json check_implementation(const std::string &program, const Job &job, const Limi
         }
     }
     if (!has_reference) {
-        record.note("its values were not compared: the op has no reference implementation here");
+        record.note("its values were not compared: the op has no reference implementation here. That of a standard op "
+                    "is in opdock's plugin 'reference', which --modules can name");
     }
     record.conclude(is_whole);
     json result = record.result(job);

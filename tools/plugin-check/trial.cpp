@@ -10,6 +10,7 @@
 #include "compare.hpp"
 #include "op-call/requested.hpp"
 #include "placed_run.hpp"
+#include "process_state.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -111,11 +112,15 @@ void add_new(Outcome &outcome, std::vector<Finding> findings) {
     }
 }
 
+bool has(const Outcome &outcome, const char *check) {
+    return std::any_of(outcome.findings.begin(), outcome.findings.end(),
+                       [&](const Finding &one) { return one.check == check; });
+}
+
 // What is not written is not right either, and not the same twice.
 void keep_causes(Outcome &outcome) {
-    std::vector<Finding> &findings = outcome.findings;
-    if (std::any_of(findings.begin(), findings.end(), [](const Finding &one) { return one.check == "unwritten"; })) {
-        std::erase_if(findings,
+    if (has(outcome, "unwritten")) {
+        std::erase_if(outcome.findings,
                       [](const Finding &one) { return one.check == "wrong" || one.check == "not-deterministic"; });
     }
 }
@@ -170,8 +175,12 @@ Outcome Trial::run_call(const Case &one, const std::vector<Tensors> &inputs, con
         PlacedRun placed(where_, op, signature_, one, inputs, subject_.alignment, at_end);
         const std::byte poison = PlacedRun::poisons[at_end ? 0 : 1];
         std::string message;
+        const ProcessState before;
         opdock_status status = placed.prepare(op, policy_, message);
         status = status == OPDOCK_OK ? placed.run(poison, message) : status;
+        if (const std::string changed = before.restore(); !changed.empty()) {
+            add_new(outcome, {{"process", "it changed " + changed + ", for all code of the thread or process"}});
+        }
         if (status != OPDOCK_OK) {
             take_status(outcome, status, message);
             return outcome;
@@ -181,13 +190,20 @@ Outcome Trial::run_call(const Case &one, const std::vector<Tensors> &inputs, con
         if (!at_end) {
             if (one.exercise == Exercise::call) {
                 find_unwritten(first, PlacedRun::poisons[0], found, poison, outcome);
-                keep_causes(outcome);
             }
+            // Elsewhere in memory it may take another way through its code.
+            if (expected != nullptr && !same_bits(first, found) && !has(outcome, "wrong")) {
+                judge(one, inputs, found, *expected, outcome);
+            }
+            keep_causes(outcome);
             break;
         }
         if (subject_.deterministic) {
             status = placed.run(PlacedRun::poisons[1], message);
-            if (status == OPDOCK_OK && !same_bits(found, placed.written())) {
+            if (status != OPDOCK_OK) {
+                outcome.findings.push_back(
+                    {"failed", "the same call made again returned " + status_text(status, message)});
+            } else if (!same_bits(found, placed.written())) {
                 outcome.findings.push_back({"not-deterministic", "it declares itself deterministic, and the same call "
                                                                  "made twice gave different bits"});
             }

@@ -1,5 +1,9 @@
 #include "worker.hpp"
 
+#include <csignal>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "cli/exit.hpp"
@@ -11,9 +15,13 @@ namespace {
 
 using nlohmann::json;
 
+pid_t worker_process = 0;
+
 // Whole lines: the reader must not wait for the rest of one.
 void tell(const json &message) {
-    const std::string line = message.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    const bool is_copy = getpid() != worker_process; // which must not go on beside its original
+    const json said = is_copy ? json{{"copy", "a process that it forked returned from the call as well"}} : message;
+    const std::string line = said.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     size_t written = 0;
     while (written < line.size()) {
         const ssize_t count = write(message_descriptor, line.data() + written, line.size() - written);
@@ -21,6 +29,9 @@ void tell(const json &message) {
             _exit(cli::exit_absent); // nobody listens
         }
         written += static_cast<size_t>(count);
+    }
+    if (is_copy) {
+        _exit(cli::exit_absent);
     }
 }
 
@@ -60,7 +71,10 @@ void work(const Job &job) {
     for (const Case &one : cases) {
         const bool is_wanted = job.only < 0 ? one.index >= job.first : one.index == static_cast<size_t>(job.only);
         if (is_wanted) {
-            tell({{"begin", one.index}, {"label", label_of(one, signature)}, {"dtypes", one.tuple}});
+            tell({{"begin", one.index},
+                  {"label", label_of(one, signature)},
+                  {"dtypes", one.tuple},
+                  {"empty", is_empty(one.shapes)}});
             tell(as_json(one.index, trial.run(one)));
         }
     }
@@ -106,6 +120,9 @@ Job job_of(const json &json) {
 }
 
 int run_worker(const std::string &job) {
+    worker_process = getpid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // it is in a process group of its own, where no Ctrl-C comes
+    fcntl(message_descriptor, F_SETFD, FD_CLOEXEC);
     watch_faults();
     try {
         work(job_of(json::parse(job)));

@@ -24,10 +24,10 @@ nlohmann::json as_json(const Job &job);
 Job job_of(const nlohmann::json &json);
 
 // The descriptor on which a worker writes its messages, one JSON object in each line:
-// {"cases": how many, "has_reference"}, then for each case {"begin": index, "label", "dtypes"} and {"end": index,
-// "kind", "reason", "compared", "findings": [{"check", "message"}], "errors": {output: number}, "configs", "left_out"},
-// and last
-// {"done": true}. {"problem": text} when there is no host or no such implementation; {"fault": text} from a signal.
+// {"cases": how many, "has_reference"}, then for each case {"begin": index, "label", "dtypes", "empty"} and
+// {"end": index, "kind", "reason", "compared", "findings": [{"check", "message"}], "errors": {output: number},
+// "configs", "left_out"}, and last {"done": true}. {"problem": text} when there is no host or no such implementation;
+// {"fault": text} from a signal; {"copy": text} from a process that the plugin forked.
 inline constexpr int message_descriptor = 3;
 
 int run_worker(const std::string &job);

@@ -1,5 +1,6 @@
 // plugin-check on plugins that are wrong in one way each, and on sound ones.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -63,6 +64,7 @@ TEST_CASE("wrong results are found") {
                  {"nan_when_large", "wrong"},
                  {"wrong_in_place", "wrong"},
                  {"ignores_attribute", "wrong"},
+                 {"wrong_in_four_dims", "wrong"},
                  {"narrow_sum", "wrong"}});
 }
 
@@ -71,6 +73,7 @@ TEST_CASE("what is read, written or left alone where it must not be is found") {
                  {"write_before_begin", "out-of-bounds"},
                  {"read_past_end", "out-of-bounds"},
                  {"ignores_strides", "unwritten"},
+                 {"input_strides_for_output", "out-of-bounds"},
                  {"unwritten_tail", "unwritten"},
                  {"does_nothing", "unwritten"},
                  {"writes_input", "input-changed"}});
@@ -81,14 +84,28 @@ TEST_CASE("crashes, hangs and failures are found, and end nothing else") {
                  {"crashes_when_empty", "crash"},
                  {"needs_alignment", "crash"},
                  {"hangs", "hang"},
-                 {"fails", "failed"}});
+                 {"fails", "failed"},
+                 {"works_once", "failed"}});
 }
 
 TEST_CASE("promises that are not kept are found") {
     check_found({{"noisy", "not-deterministic"},
                  {"racing_threads", "not-deterministic"},
                  {"shared_buffer", "threads"},
-                 {"rejects_bf16", "declines-all"}});
+                 {"rejects_bf16", "declines-all"},
+                 {"takes_only_empty", "declines-all"}});
+}
+
+TEST_CASE("what the process is left with is found") {
+    check_found({{"rounds_upwards", "process"}, {"forks", "process"}});
+}
+
+TEST_CASE("a process that a plugin leaves behind is not waited for") {
+    const auto begin = std::chrono::steady_clock::now();
+    const Finished finished = PluginCheck().run(
+        {fixture("planted"), "--op", "planted.leaves_child", "--impl", "vendor.planted", "--timeout", "25s", "--json"});
+    CHECK(json::parse(finished.out).at("ops")[0].at("findings").empty());
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
 }
 
 TEST_CASE("a value of a knob that breaks an implementation is found") {

@@ -82,6 +82,9 @@ TEST_CASE("cases cover sizes, values, layouts, attributes and threads for each t
     }
     CHECK(tuples == std::set<std::string>{"f32,f32", "bf16,f32"});
     CHECK(attributes == std::set<std::string>{"", ", eps=0.01"});
+    CHECK(std::any_of(cases.begin(), cases.end(),
+                      [&](const Case &one) { return dims_in("T[..., n]", one.shapes.front()).size() > 3; }));
+    CHECK(count(cases, Layout::mixed) == 4);
     CHECK(values.size() == 6);
     CHECK(count(cases, Exercise::threads) == 6);
     CHECK(count(cases, Exercise::in_place) == 4);
@@ -90,6 +93,28 @@ TEST_CASE("cases cover sizes, values, layouts, attributes and threads for each t
     CHECK(std::any_of(cases.begin(), cases.end(), [](const Case &one) { return !one.with_optionals; }));
     CHECK(std::any_of(cases.begin(), cases.end(),
                       [&](const Case &one) { return dims_in("T[..., n]", one.shapes.front()).back() == 0; }));
+}
+
+TEST_CASE("attributes have other values one at a time, and all together") {
+    Signature signature = norm();
+    signature.attributes.push_back({"shift", "int", 0});
+    std::set<std::string> attributes;
+    for (const Case &one : cases_for(subject(), signature, 1, everything)) {
+        attributes.insert(one.attributes_text);
+    }
+    CHECK(attributes == std::set<std::string>{"", ", eps=0.01", ", shift=1", ", eps=0.01, shift=1"});
+}
+
+TEST_CASE("other lengths are tried with another seed") {
+    std::set<int64_t> lengths;
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+        Random random(seed);
+        for (const Shapes &shapes : plain_shapes(norm(), random, everything)) {
+            lengths.insert(dims_in("T[..., n]", shapes.front()).back());
+        }
+    }
+    CHECK(lengths.size() > 80);
+    CHECK(lengths.contains(4096));
 }
 
 TEST_CASE("what an implementation does not take is not tried") {
