@@ -132,6 +132,7 @@ function(opdock_add_plugin_check name)
         OUTPUT "${list}"
         CONTENT
             "set(name \"${name}\")
+set(cmake \"${CMAKE_COMMAND}\")
 set(tool \"${tool}\")
 set(plugin \"$<TARGET_FILE:${name}>\")
 set(arguments \"${arg_ARGUMENTS}\")

@@ -1,7 +1,8 @@
-# Included by ctest for each plugin of opdock_add_plugin_check, which sets name, tool, plugin and arguments.
+# Included by ctest for each plugin of opdock_add_plugin_check, which sets name, cmake, tool, plugin and arguments.
 
 if(NOT EXISTS "${plugin}")
-    add_test("plugin-check: ${name} is built" "${CMAKE_COMMAND}" -E false) # ctest was started before the build
+    # ctest was started before the build, and has no CMAKE_COMMAND of its own.
+    add_test("plugin-check: ${name} is built" "${cmake}" -E cat "${plugin}")
     return()
 endif()
 execute_process(
