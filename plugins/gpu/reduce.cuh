@@ -31,6 +31,10 @@ __device__ __forceinline__ int thread_in_block() {
 __device__ __forceinline__ void wait_for_block() {
     __syncthreads();
 }
+// Whether it holds for any thread of the block, all of which ask.
+__device__ __forceinline__ bool any_of_block(bool holds) {
+    return __syncthreads_or(holds ? 1 : 0) != 0;
+}
 
 } // namespace gpu
 #endif
@@ -89,51 +93,6 @@ __device__ __forceinline__ float reduce(float value, int threads, float *shared)
     float values[1] = {value};
     reduce<Operation>(values, threads, shared);
     return values[0];
-}
-
-// How numbers are spread: how many there are, their mean, and the sum of their squared distances from it.
-struct Moments {
-    float count, mean, square;
-};
-
-// Of both sets of numbers together (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
-// sample variances", 1979): no difference of large squares is taken.
-__device__ __forceinline__ Moments merged(const Moments &a, const Moments &b) {
-    const float count = a.count + b.count;
-    const float share = count > 0.0f ? b.count / count : 0.0f;
-    const float apart = b.mean - a.mean;
-    return {count, fmaf(apart, share, a.mean), a.square + b.square + apart * apart * a.count * share};
-}
-
-// As reduce() does it. The lower thread's numbers come first, so that both get the same bits.
-__device__ __forceinline__ Moments merged_with(const Moments &own, int mask) {
-    const Moments other = {shuffle_xor(own.count, mask), shuffle_xor(own.mean, mask), shuffle_xor(own.square, mask)};
-    return (thread_in_block() & mask) == 0 ? merged(own, other) : merged(other, own);
-}
-__device__ __forceinline__ Moments reduce_moments(Moments own, int threads, float *shared) {
-    const int in_warp = threads < warp_size() ? threads : warp_size();
-    for (int mask = 1; mask < in_warp; mask *= 2) {
-        own = merged_with(own, mask);
-    }
-    if (threads <= warp_size()) {
-        return own;
-    }
-    const int warps = threads / warp_size(); // of a group
-    const int lane = thread_in_block() % warp_size();
-    const int warp = thread_in_block() / warp_size();
-    if (lane == 0) {
-        shared[warp] = own.count;
-        shared[most_warps + warp] = own.mean;
-        shared[2 * most_warps + warp] = own.square;
-    }
-    wait_for_block();
-    const int from = warp / warps * warps + lane % warps;
-    own = {shared[from], shared[most_warps + from], shared[2 * most_warps + from]};
-    for (int mask = 1; mask < warps; mask *= 2) {
-        own = merged_with(own, mask);
-    }
-    wait_for_block();
-    return own;
 }
 
 } // namespace gpu

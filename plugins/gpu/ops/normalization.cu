@@ -65,6 +65,7 @@ __global__ void __launch_bounds__(1024) rmsnorm_kernel(Shape shape, int threads,
             square = fmaf(values[k], values[k], square);
         }
     });
+    x.stay_narrow();
     square = reduce<Sum>(square, threads, shared);
     const float factor = rsqrtf(square / static_cast<float>(max(shape.n, int64_t(1))) + shape.eps);
     if (rsigma != nullptr && place.exists && place.thread == 0) {
@@ -88,28 +89,39 @@ __global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int thread
     const Place place = place_of(threads, shape.rows);
     const int64_t begin = place.row * shape.n;
     const int64_t n = place.exists ? shape.n : 0;
-    const Row<T, N, V> x(input + begin, n, place);
-    // Each thread's numbers by themselves, and then those of all: one reduction, and squares of what is left after a
-    // mean is taken off.
-    Moments own = {0.0f, 0.0f, 0.0f};
+    Row<T, N, V> x(input + begin, n, place);
+    // Both sums at once, of what is left when a number of the row is taken off.
+    const float count = static_cast<float>(max(shape.n, int64_t(1)));
+    const float shift = n > 0 ? to_f32(input[begin]) : 0.0f;
+    float sums[2] = {0.0f, 0.0f}; // of the numbers, of their squares
     x.each([&](int64_t, const float(&values)[N]) {
 #pragma unroll
         for (int k = 0; k < N; ++k) {
-            own.mean += values[k];
+            const float off = values[k] - shift;
+            sums[0] += off;
+            sums[1] = fmaf(off, off, sums[1]);
         }
-        own.count += static_cast<float>(N);
     });
-    own.mean = own.count > 0.0f ? own.mean / own.count : 0.0f;
-    x.each([&](int64_t, const float(&values)[N]) {
+    x.stay_narrow();
+    reduce<Sum>(sums, threads, shared);
+    const float mean_off = sums[0] / count;
+    const float mean = shift + mean_off;
+    float variance = sums[1] / count - mean_off * mean_off;
+    variance = variance <= 0.0f ? 0.0f : variance; // NaN stays
+    // A row whose first number is far from the others has lost digits: its squares are summed again.
+    if (any_of_block(sums[1] > 32.0f * count * variance)) {
+        float square = 0;
+        x.each([&](int64_t, const float(&values)[N]) {
 #pragma unroll
-        for (int k = 0; k < N; ++k) {
-            const float off = values[k] - own.mean;
-            own.square = fmaf(off, off, own.square);
-        }
-    });
-    const Moments all = reduce_moments(own, threads, shared);
-    const float mean = all.mean;
-    const float factor = rsqrtf(all.square / static_cast<float>(max(shape.n, int64_t(1))) + shape.eps);
+            for (int k = 0; k < N; ++k) {
+                const float off = values[k] - mean;
+                square = fmaf(off, off, square);
+            }
+        });
+        x.stay_narrow();
+        variance = reduce<Sum>(square, threads, shared) / count;
+    }
+    const float factor = rsqrtf(variance + shape.eps);
     if (place.exists && place.thread == 0) {
         if (mu != nullptr) {
             mu[place.row] = mean;

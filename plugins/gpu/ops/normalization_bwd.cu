@@ -1,8 +1,9 @@
 // rmsnorm_bwd, rmsnorm_bwd_add and layernorm_bwd.
 //
-// grad_weight and grad_bias are sums over rows. Where a row fits, blocks stay and go through rows: each thread keeps
-// the sums of its columns in registers while the rows after the one in work are on their way into shared memory, so
-// that every tensor is read once. Other rows take three kernels, of which two read the inputs.
+// grad_weight and grad_bias are sums over rows. Where they are wanted and a row fits, blocks stay and go through rows:
+// each thread keeps the sums of its columns in registers while the rows after the one in work are on their way into
+// shared memory, so that every tensor is read once. Where they are not, a group of threads has a row, as forward; rows
+// that do not fit take that kernel and another one that reads the inputs again.
 #include <algorithm>
 
 #include "columns.cuh"
@@ -227,16 +228,14 @@ __global__ void __launch_bounds__(most_threads<norm, V, wide<T>>)
             }
         }
     }
-    if (parts != nullptr) {
-        const int64_t part = static_cast<int64_t>(blockIdx.x) * groups + group;
+    const int64_t part = static_cast<int64_t>(blockIdx.x) * groups + group;
 #pragma unroll
-        for (int v = 0; v < V; ++v) {
-            const int i = thread + v * threads;
-            if (i < vectors) {
-                store<N>(parts + part * a.n + static_cast<int64_t>(i) * N, of_weight[v]);
-                if constexpr (norm == Norm::layer) {
-                    store<N>(parts + (step + part) * a.n + static_cast<int64_t>(i) * N, of_bias[v]);
-                }
+    for (int v = 0; v < V; ++v) {
+        const int i = thread + v * threads;
+        if (i < vectors) {
+            store<N>(parts + part * a.n + static_cast<int64_t>(i) * N, of_weight[v]);
+            if constexpr (norm == Norm::layer) {
+                store<N>(parts + (step + part) * a.n + static_cast<int64_t>(i) * N, of_bias[v]);
             }
         }
     }
@@ -244,12 +243,12 @@ __global__ void __launch_bounds__(most_threads<norm, V, wide<T>>)
 
 // --- other rows ------------------------------------------------------------------------------------------------------
 
-template<class T, class U, int N, Norm norm>
+template<class T, class U, int N, int V, Norm norm>
 __global__ void __launch_bounds__(1024) grad_input_kernel(Arguments<T, U> a, int threads) {
     __shared__ float shared[2 * most_warps];
     const Place place = place_of(threads, a.rows);
     const int64_t begin = place.row * a.n, n = place.exists ? a.n : 0;
-    const Row<T, N, 0> upstream(a.grad + begin, n, place), x(a.input + begin, n, place);
+    Row<T, N, V> upstream(a.grad + begin, n, place), x(a.input + begin, n, place);
     const float factor = place.exists ? a.rsigma[place.row] : 0.0f;
     const float mean = norm == Norm::layer && place.exists ? a.mu[place.row] : 0.0f;
     const float inverse = 1.0f / static_cast<float>(a.n);
@@ -259,6 +258,8 @@ __global__ void __launch_bounds__(1024) grad_input_kernel(Arguments<T, U> a, int
         load_gamma(a.weight, i, a.zero_centered, gamma);
         add_to_sums<norm>(grad, values, gamma, mean, sums);
     });
+    upstream.stay_narrow();
+    x.stay_narrow();
     reduce<Sum>(sums, threads, shared);
     const Coefficients coefficients = coefficients_of(sums, mean, factor, inverse);
     upstream.each(x, [&](int64_t i, const float(&grad)[N], const float(&values)[N]) {
@@ -408,23 +409,23 @@ opdock::Status run(const opdock::Call &call) {
             return !status.ok() || grad_bias == nullptr ? std::move(status)
                                                         : sum_parts(call, parts + count * a.n, count, a.n, grad_bias);
         };
-        if (are_aligned && plan.held != 0) {
+        if (are_aligned && plan.held != 0 && parts != nullptr) {
             opdock::Status status = in_one_pass<norm>(call, a, plan, parts);
             return status.ok() ? sum_up(plan.parts()) : std::move(status);
         }
-        const auto in_three = [&](auto width) {
-            constexpr int N = decltype(width)::value;
-            const RowPlan rows = plan_rows(a.n, N, default_row_threads(a.n / N), 256);
+        const int width = width_of<T>(a.n, are_aligned);
+        const RowPlan rows = plan_rows(a.n, width, default_row_threads(a.n / width), 128, 4);
+        return visit_plan<T>(rows, [&](auto vector, auto held) -> opdock::Status {
+            constexpr int N = decltype(vector)::value, V = decltype(held)::value > 4 ? 0 : decltype(held)::value;
             opdock::Status first =
-                launch(call, rows.grid(a.rows, 0), grad_input_kernel<T, U, N, norm>, a, rows.threads);
+                launch(call, rows.grid(a.rows, 0), grad_input_kernel<T, U, N, V, norm>, a, rows.threads);
             if (!first.ok() || parts == nullptr) {
                 return first;
             }
             const ColumnPlan columns = plan_columns(a.rows, a.n, N, compute_units(call));
             opdock::Status second = launch(call, columns.grid(), weight_parts_kernel<T, U, N, norm>, a, columns, parts);
             return second.ok() ? sum_up(columns.parts) : std::move(second);
-        };
-        return are_aligned && a.n % wide<T> == 0 ? in_three(Number<wide<T>>{}) : in_three(Number<1>{});
+        });
     });
 }
 

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(1024)
     }
 }
 
-// A vector is what 16 bytes of the input hold.
+// A vector is what 16 bytes of the wider side hold.
 Grid grid_of(int64_t threads, int64_t n, int width, int unroll) {
     return {ceil_div(ceil_div(n, width), threads * unroll), static_cast<int>(threads)};
 }
@@ -134,8 +134,8 @@ opdock::Status dequantize(const opdock::Call &call) {
                 const auto *input = static_cast<const F *>(input_data(call, 0));
                 auto *output = static_cast<T *>(output_data(call, 0));
                 return all_aligned(input, output)
-                           ? launch(call, grid_of(knobs.threads, n, wide<F>, u), dequantize_kernel<F, T, wide<F>, u>,
-                                    input, scale_inv, output, n)
+                           ? launch(call, grid_of(knobs.threads, n, wide<T>, 2 * u),
+                                    dequantize_kernel<F, T, wide<T>, 2 * u>, input, scale_inv, output, n)
                            : launch(call, grid_of(knobs.threads, n, 1, u), dequantize_kernel<F, T, 1, u>, input,
                                     scale_inv, output, n);
             });
