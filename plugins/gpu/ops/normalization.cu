@@ -90,22 +90,22 @@ __global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int thread
     const int64_t begin = place.row * shape.n;
     const int64_t n = place.exists ? shape.n : 0;
     Row<T, N, V> x(input + begin, n, place);
-    // Both sums at once, of what is left when a number of the row is taken off.
+    // Both sums at once: the squares are of what is left when a number of the row is taken off.
     const float count = static_cast<float>(max(shape.n, int64_t(1)));
     const float shift = n > 0 ? to_f32(input[begin]) : 0.0f;
-    float sums[2] = {0.0f, 0.0f}; // of the numbers, of their squares
+    float sums[2] = {0.0f, 0.0f};
     x.each([&](int64_t, const float(&values)[N]) {
 #pragma unroll
         for (int k = 0; k < N; ++k) {
             const float off = values[k] - shift;
-            sums[0] += off;
+            sums[0] += values[k];
             sums[1] = fmaf(off, off, sums[1]);
         }
     });
     x.stay_narrow();
     reduce<Sum>(sums, threads, shared);
-    const float mean_off = sums[0] / count;
-    const float mean = shift + mean_off;
+    const float mean = sums[0] / count;
+    const float mean_off = mean - shift;
     float variance = sums[1] / count - mean_off * mean_off;
     variance = variance <= 0.0f ? 0.0f : variance; // NaN stays
     // A row whose first number is far from the others has lost digits: its squares are summed again.
