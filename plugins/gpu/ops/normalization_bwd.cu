@@ -124,7 +124,7 @@ inline constexpr int most_threads = V *N *(norm == Norm::layer ? 2 : 1) > 32 ? 5
 // thread itself reads it, so threads wait for each other in reductions alone. `parts` is null when no sum is wanted;
 // else a group's sums are at parts[group], of the weight for all groups and then, for layer, of the bias.
 template<class T, class U, int V, Norm norm>
-__global__ void __launch_bounds__(most_threads<norm, V, wide<T>>)
+__global__ void __launch_bounds__((most_threads<norm, V, wide<T>>))
     one_pass_kernel(Arguments<T, U> a, int threads, int stages, float *parts) {
     constexpr int N = wide<T>;
     constexpr int arrays = norm == Norm::rms_add ? 3 : 2;
