@@ -119,7 +119,7 @@ function(opdock_add_plugin_check name)
     else()
         find_program(OPDOCK_PLUGIN_CHECK plugin-check HINTS "${OpdockPlugin_TOOLS}" DOC "opdock's plugin-check")
         if(NOT OPDOCK_PLUGIN_CHECK)
-            message(STATUS "opdock_add_plugin_check(${name}): plugin-check was not found, so that there are no tests of "
+            message(WARNING "opdock_add_plugin_check(${name}): plugin-check was not found, so that there are no tests of "
                            "${name}; install opdock's tools, or set OPDOCK_PLUGIN_CHECK to the program")
             return()
         endif()

@@ -103,23 +103,32 @@ void write_bars(std::ostringstream &script, const std::vector<Point> &bars, cons
     }
 }
 
-// A block of data for each implementation; lines of one op and dtype, and a blank line after each.
-void write_lines(std::ostringstream &script, const std::vector<Point> &points, const std::vector<std::string> &ids) {
-    for (size_t i = 0; i < ids.size(); ++i) {
-        std::map<std::string, std::vector<Point>> lines;
-        for (const Point &point : points) {
-            if (point.impl_id == ids[i]) {
-                lines[point.op + " " + point.dtype].push_back(point);
-            }
-        }
-        script << "$lines" << i << " << END\n";
-        for (auto &[name, line] : lines) {
-            std::stable_sort(line.begin(), line.end(),
-                             [](const Point &a, const Point &b) { return a.bytes < b.bytes; });
-            for (const Point &point : line) {
-                script << point.bytes << ' ' << point.microseconds << '\n';
-            }
-            script << '\n';
+// The points of one op and dtype by one implementation, by size.
+struct Line {
+    std::string op; // and dtype
+    size_t implementation;
+    std::vector<Point> points;
+};
+
+std::vector<Line> lines_of(const std::vector<Point> &points, const std::vector<std::string> &ids) {
+    std::map<std::pair<std::string, size_t>, std::vector<Point>> found;
+    for (const Point &point : points) {
+        const auto at = std::find(ids.begin(), ids.end(), point.impl_id) - ids.begin();
+        found[{point.op + " " + point.dtype, static_cast<size_t>(at)}].push_back(point);
+    }
+    std::vector<Line> lines;
+    for (auto &[key, line] : found) {
+        std::stable_sort(line.begin(), line.end(), [](const Point &a, const Point &b) { return a.bytes < b.bytes; });
+        lines.push_back({key.first, key.second, std::move(line)});
+    }
+    return lines;
+}
+
+void write_lines(std::ostringstream &script, const std::vector<Line> &lines) {
+    for (size_t i = 0; i < lines.size(); ++i) {
+        script << "$line" << i << " << END\n";
+        for (const Point &point : lines[i].points) {
+            script << point.bytes << ' ' << point.microseconds << '\n';
         }
         script << "END\n";
     }
@@ -136,12 +145,13 @@ std::string plot_script(const json &document) {
     const std::vector<Point> bars = bars_of(points);
     const size_t head = 60;
     const size_t upper = 130 + 24 * bars.size();
-    const size_t lower = 460;
+    const std::vector<Line> lines = lines_of(points, ids);
+    const size_t lower = std::max<size_t>(460, 120 + 18 * (lines.size() + 1)); // of the key
     const auto height = static_cast<double>(head + upper + lower);
     std::ostringstream script;
     script << "set terminal svg noenhanced size 1000," << head + upper + lower << " background '#ffffff'\n";
     write_bars(script, bars, ids);
-    write_lines(script, points, ids);
+    write_lines(script, lines);
     const double split = static_cast<double>(lower) / height;
     script << "set multiplot title " << gnuplot_text(document.value("device", "") + ", " + document.value("model", ""))
            << "\n"
@@ -163,9 +173,13 @@ std::string plot_script(const json &document) {
            << "set xlabel 'bytes read and written'\nset ylabel 'microseconds'\n"
            << "set logscale xy\nset autoscale xy\nset format x '%.0s %cB'\nset format y '%g'\n"
            << "set ytics auto scale 1\nset grid xtics ytics\nset key outside right top\nplot ";
-    for (size_t i = 0; i < ids.size(); ++i) {
-        script << "$lines" << i << " using 1:2 with linespoints pt 7 ps 0.6 lw 1.5 lc rgb '" << colour_of(i)
-               << "' title " << gnuplot_text(ids[i]) << ", \\\n     ";
+    // The colour says which implementation, the point which op and dtype.
+    size_t ops = 0;
+    for (size_t i = 0; i < lines.size(); ++i) {
+        ops += i > 0 && lines[i].op != lines[i - 1].op ? 1 : 0;
+        script << "$line" << i << " using 1:2 with linespoints pt " << 1 + ops % 15 << " ps 0.7 lw 1.5 lc rgb '"
+               << colour_of(lines[i].implementation) << "' title "
+               << gnuplot_text(lines[i].op + "  " + ids[lines[i].implementation]) << ", \\\n     ";
     }
     script << "1e6*x/" << copy << " with lines dashtype 2 lc rgb '#5f6368' title 'at the copy rate'\nunset multiplot\n";
     return script.str();

@@ -153,8 +153,8 @@ constexpr std::array<std::pair<int32_t, const char *>, 8> dlpack_kinds = {{{kDLC
                                                                            {kDLOpenCL, "opencl"},
                                                                            {kDLVulkan, "vulkan"},
                                                                            {kDLMetal, "metal"},
-                                                                           {kDLROCM, "hip"},
-                                                                           {kDLROCMHost, "hip-host"}}};
+                                                                           {kDLROCM, "rocm"},
+                                                                           {kDLROCMHost, "rocm-host"}}};
 
 } // namespace
 
@@ -209,8 +209,8 @@ std::string device_kind(const DeviceProviders &providers, int32_t dl_device_type
 }
 
 bool is_dlpack_kind(std::string_view name) {
-    static constexpr std::array others = {"rocm",         "rocm-host", "vpi",    "ext-dev",
-                                          "cuda-managed", "oneapi",    "webgpu", "hexagon"};
+    static constexpr std::array others = {"hip",          "hip-host", "vpi",    "ext-dev",
+                                          "cuda-managed", "oneapi",   "webgpu", "hexagon"};
     return std::any_of(dlpack_kinds.begin(), dlpack_kinds.end(),
                        [&](const auto &known) { return same_name(name, known.second); }) ||
            std::any_of(others.begin(), others.end(), [&](const char *known) { return same_name(name, known); });
