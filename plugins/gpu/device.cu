@@ -64,6 +64,7 @@ void copy_text(char (&to)[size], const std::string &from) {
     to[length] = '\0';
 }
 
+#ifndef __HIP__
 std::string uuid_text(const char (&bytes)[16]) {
     std::string text = "GPU";
     for (int i = 0; i < 16; ++i) {
@@ -74,6 +75,7 @@ std::string uuid_text(const char (&bytes)[16]) {
     }
     return text;
 }
+#endif
 
 // The kernel module's version, as nvidia-smi and rocm-smi show it; else the newest runtime that the driver serves.
 std::string driver_version() {
