@@ -26,7 +26,7 @@ TEST_CASE("bars are of the largest shape alone, lines of all shapes by size") {
     larger["bytes"] = 512;
     document["shapes"].insert(document["shapes"].begin(), larger);
     const std::string script = plot_script(document);
-    CHECK(script.find("$line1 << END\n256 0.5\n512 0.5\nEND\n") != std::string::npos);
+    CHECK(script.find("$line2 << END\n256 0.5\n512 0.5\nEND\n") != std::string::npos);
     CHECK(script.find("set yrange [3.6:0.4]") != std::string::npos);
 }
 
