@@ -1,5 +1,6 @@
 // rmsnorm_fwd, fused_add_rmsnorm_fwd and layernorm_fwd: a group of threads per row, one pass over memory for rows that
 // fit into its registers.
+#include "normalization.cuh"
 #include "ops/ops.hpp"
 #include "rows.cuh"
 
@@ -11,15 +12,6 @@ struct Shape {
     float eps;
     bool zero_centered;
 };
-
-template<int N, class U>
-__device__ __forceinline__ void load_gamma(const U *weight, int64_t i, bool zero_centered, float (&gamma)[N]) {
-    load<N>(weight + i, gamma);
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-        gamma[k] += zero_centered ? 1.0f : 0.0f;
-    }
-}
 
 // `residual` and `sum` are null for rmsnorm_fwd.
 template<class T, class U, int N, int V, bool fused>

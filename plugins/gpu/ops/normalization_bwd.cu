@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "columns.cuh"
+#include "copy_async.cuh"
+#include "normalization.cuh"
 #include "ops/ops.hpp"
 #include "rows.cuh"
 
@@ -25,36 +27,15 @@ struct Arguments {
     T *grad_input;
 };
 
-// --- copies into shared memory that are waited for later -------------------------------------------------------------
-
-// 16 bytes, for the calling thread alone.
-__device__ __forceinline__ void fetch(void *to, const void *from) {
-#if !defined(__HIP__) && defined(__CUDA_ARCH__)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
-                 "l"(from)
-                 : "memory");
-#else
-    *static_cast<uint4 *>(to) = *static_cast<const uint4 *>(from);
-#endif
-}
-__device__ __forceinline__ void end_of_stage() {
-#if !defined(__HIP__) && defined(__CUDA_ARCH__)
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
 // Until all stages but the last `open`, at most two, are there.
 __device__ __forceinline__ void wait_for_stages(int open) {
-#if !defined(__HIP__) && defined(__CUDA_ARCH__)
     if (open == 0) {
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        wait_for_copies_but<0>();
     } else if (open == 1) {
-        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        wait_for_copies_but<1>();
     } else {
-        asm volatile("cp.async.wait_group 2;" ::: "memory");
+        wait_for_copies_but<2>();
     }
-#else
-    static_cast<void>(open);
-#endif
 }
 
 // --- one pass --------------------------------------------------------------------------------------------------------
@@ -107,15 +88,6 @@ __device__ __forceinline__ void gradient(const float (&grad)[N], const float (&x
     }
 }
 
-template<class U, int N>
-__device__ __forceinline__ void load_gamma(const U *weight, int64_t i, bool zero_centered, float (&gamma)[N]) {
-    load<N>(weight + i, gamma);
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-        gamma[k] += zero_centered ? 1.0f : 0.0f;
-    }
-}
-
 // Threads of a block: with more sums each, fewer have registers enough.
 template<Norm norm, int V, int N>
 inline constexpr int most_threads = V *N *(norm == Norm::layer ? 2 : 1) > 32 ? 512 : 1024;
@@ -142,6 +114,7 @@ __global__ void __launch_bounds__((most_threads<norm, V, wide<T>>))
         return reinterpret_cast<Vector<T, N> *>(memory) +
                ((static_cast<size_t>(stage) * arrays + array) * V + v) * blockDim.x + threadIdx.x;
     };
+    const auto vector_at = [](const T *p) { return reinterpret_cast<const Vector<T, N> *>(p); };
     const auto fetch_row = [&](int64_t round) {
         const int64_t row = first + round * step;
         if (round < rounds && row < a.rows) {
@@ -151,15 +124,15 @@ __global__ void __launch_bounds__((most_threads<norm, V, wide<T>>))
                 const int i = thread + v * threads;
                 if (i < vectors) {
                     const int64_t at = row * a.n + static_cast<int64_t>(i) * N;
-                    fetch(slot(stage, 0, v), a.grad + at);
-                    fetch(slot(stage, 1, v), a.input + at);
+                    copy_async(slot(stage, 0, v), vector_at(a.grad + at));
+                    copy_async(slot(stage, 1, v), vector_at(a.input + at));
                     if constexpr (norm == Norm::rms_add) {
-                        fetch(slot(stage, 2, v), a.add + at);
+                        copy_async(slot(stage, 2, v), vector_at(a.add + at));
                     }
                 }
             }
         }
-        end_of_stage();
+        end_group_of_copies();
     };
 
     float of_weight[V][N] = {}, of_bias[norm == Norm::layer ? V : 1][N] = {};
