@@ -54,7 +54,7 @@ po::options_description describe_options() {
         ("seed", text("N"), "of the inputs; another one each time without it")                             //
         ("case", text("N"), "this case alone; with --seed, --op and --impl, as a finding shows them")      //
         ("threads", text("N"), "how many call at once where several do; 4 by default")                     //
-        ("timeout", text("T"), "a call that takes longer hangs; 60s by default")                           //
+        ("timeout", text("T"), "a case, with its repetitions, that takes longer hangs; 60s by default")    //
         ("config-time", text("T"), "for the configs of one shape; 5s by default")                          //
         ("glibc", text("VERSION"), "the file must not need a newer one than this")                         //
         ("list", "name the ops and implementations that would be checked")                                 //

@@ -45,7 +45,7 @@ typedef struct opdock_impl {
     const char *impl_id;
     /* The vendor, for kind vendor: null takes the note's. */
     const char *vendor;
-    /* Device kind: "cpu", "cuda", "hip" or what a plugin's opdock_device brings. */
+    /* Device kind: "cpu", "cuda", "rocm" or what a plugin's opdock_device brings. */
     const char *device;
     /* The dtypes served: tuples of the signature's dtype variables in the order of their first appearance, dtypes
      * separated by ',' and tuples by '|': "f32,f32|bf16,f32". Null takes every tuple the signature allows. */

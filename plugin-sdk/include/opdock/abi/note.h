@@ -6,7 +6,7 @@
  *   id            names the plugin, [a-z0-9_.-], unique on a machine: "acme-norms"
  *   version       of the plugin: "1.2.0"
  *   vendor        who ships it: "acme"
- *   devices       kinds it serves, separated by commas: "cpu" or "cuda,hip"
+ *   devices       kinds it serves, separated by commas: "cpu" or "cuda,rocm"
  *   cpu_features  that its code needs before it can check for itself, as /proc/cpuinfo spells them: "avx2,fma" or ""
  *
  * The payload is one JSON object of schema opdock.note/1. The section survives stripping, LTO, --gc-sections and
