@@ -1,6 +1,5 @@
 // plugin-check on plugins that are wrong in one way each, and on sound ones.
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -101,11 +100,10 @@ TEST_CASE("what the process is left with is found") {
 }
 
 TEST_CASE("a process that a plugin leaves behind is not waited for") {
-    const auto begin = std::chrono::steady_clock::now();
+    // Waited for until the time limit, it would outlast the test's own.
     const Finished finished = PluginCheck().run(
-        {fixture("planted"), "--op", "planted.leaves_child", "--impl", "vendor.planted", "--timeout", "25s", "--json"});
+        {fixture("planted"), "--op", "planted.leaves_child", "--impl", "vendor.planted", "--timeout", "1h", "--json"});
     CHECK(json::parse(finished.out).at("ops")[0].at("findings").empty());
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
 }
 
 TEST_CASE("a value of a knob that breaks an implementation is found") {
