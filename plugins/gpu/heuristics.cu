@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "launch.hpp"
+#include "rows.cuh"
 #include "tensors.hpp"
 
 namespace gpu {
@@ -38,7 +38,7 @@ opdock::Status elementwise_heuristic(const opdock::Problem &problem, int64_t *kn
 
 // Four vectors for each thread, and blocks of at least 128.
 opdock::Status rows_heuristic(const opdock::Problem &problem, int64_t *knobs) {
-    knobs[0] = std::clamp<int64_t>(next_power_of_two(ceil_div(vectors_of_row(largest(problem)), 4)), 1, 1024);
+    knobs[0] = default_row_threads(vectors_of_row(largest(problem)));
     knobs[1] = std::max<int64_t>(128, knobs[0]);
     return {};
 }

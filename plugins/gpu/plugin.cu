@@ -82,6 +82,7 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_multi_tensor(plugin);
         gpu::add_normalization(plugin);
         gpu::add_normalization_bwd(plugin);
+        gpu::add_optimizers(plugin);
         gpu::add_quantization(plugin);
         gpu::add_rope(plugin);
         gpu::add_softmax(plugin);

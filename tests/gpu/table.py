@@ -2,7 +2,8 @@
 """One table of what plugin-bench --json and peers.py --json measured: table.py BENCH.json PEERS.json
 
 A row for each op and shape: the fraction of the copy rate that vendor.cuda and each peer reach, each of the rate in its
-own process, and how many times as fast as the best peer opdock is. A peer marked with * does not do quite the same;
+own process, and how many times as fast as the fastest peer opdock is, by their times: the rates of two processes differ
+by some per cent. A peer marked with * does not do quite the same;
 the lines below the table say what.
 """
 import json
@@ -49,9 +50,9 @@ def main():
     keys = list(by_call) + [key for key in ours if key not in by_call]
 
     line = "%-26s %-16s %7s" + " %14s" * len(peers) + "  %s"
-    print(line % ("op", "shape", "ours", *peers, "to the best peer"))
+    print(line % ("op", "shape", "ours", *peers, "to the fastest"))
     for key in keys:
-        cells, fractions = [], []
+        cells, times = [], []
         for peer in peers:
             row = by_call.get(key, {}).get(peer)
             if row is None or "of_copy" not in row:
@@ -62,9 +63,9 @@ def main():
                 mark = "*"
                 notes.add("* %s %s: %s" % (peer, row["op"], row["note"]))
             cells.append("%.1f %%%s" % (100 * row["of_copy"], mark))
-            fractions.append(row["of_copy"])
+            times.append(row["microseconds"])
         mine = ours.get(key)
-        ratio = "%.2f" % (mine[0] / max(fractions)) if mine and fractions else "-"
+        ratio = "%.2f" % (min(times) / mine[1]) if mine and times else "-"
         print(line % (*key, "%.1f %%" % (100 * mine[0]) if mine else "-", *cells, ratio))
     for note in sorted(notes):
         print(note)

@@ -39,11 +39,11 @@ inline void look_at_module(const std::string &module, const std::string &option 
         return;
     }
     const int reason = errno;
+    const std::string named = option.empty() ? module : option + " " + module;
     if (reason == ENOENT || reason == ENOTDIR) {
-        throw Failure(option + (option.empty() ? "" : " ") + module + ": there is no such file or directory");
+        throw Failure(named + ": there is no such file or directory");
     }
-    throw Failure(option + (option.empty() ? "" : " ") + module +
-                  ": OPDOCK-E002: it cannot be looked at: " + std::generic_category().message(reason) +
+    throw Failure(named + ": OPDOCK-E002: it cannot be looked at: " + std::generic_category().message(reason) +
                   ". Expected a file or directory that you may read; check its path, and the permissions of the "
                   "directories above it");
 }

@@ -36,7 +36,7 @@ struct HostTensor {
     std::unique_ptr<std::byte, Free> memory;
 };
 
-// Filled from the seed alone: the same numbers on every machine.
+// Filled from the seed alone: the same numbers on every machine. After some four million they are repeated.
 HostTensor make_up(const MadeUp &made_up, uint64_t seed);
 
 // `parameter` names the tensor in a .safetensors file that the source does not name. Throws files::Error.

@@ -15,6 +15,7 @@ void add_linear(Plugin &plugin);            // linear.cu
 void add_multi_tensor(Plugin &plugin);      // multi_tensor.cu
 void add_normalization(Plugin &plugin);     // normalization.cu
 void add_normalization_bwd(Plugin &plugin); // normalization_bwd.cu
+void add_optimizers(Plugin &plugin);        // optimizer.cu
 void add_quantization(Plugin &plugin);      // quantize.cu
 void add_rope(Plugin &plugin);              // rope.cu
 void add_softmax(Plugin &plugin);           // softmax.cu
