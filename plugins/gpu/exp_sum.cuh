@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "implementation.hpp"
 #include "reduce.cuh"
 
 namespace gpu {
@@ -20,15 +21,54 @@ __device__ __forceinline__ float exp2_of(float x) {
 #endif
 }
 
-// The elements x seen so far: their largest, and the sum of 2^(factor (x - largest)). The factor is not negative.
-//
-// Differences are taken before the factor is applied, so that they are exact near the largest element.
+// 2^(factor * x - offset), where the offset is that of an element `from`: factor * from, as it is rounded. What is
+// relative to the same offset has the same error, which cancels in quotients.
+struct Exponential {
+    float factor, from, offset;
+
+    __device__ __forceinline__ Exponential(float by, float relative_to)
+        : factor(by), from(relative_to == -INFINITY ? 0.0f : relative_to), offset(factor * from) {}
+
+    // Else the offset is rounded by too much, or no number, and elements have to be compared before they are
+    // multiplied.
+    __device__ __forceinline__ bool in_range() const { return fabsf(offset) <= 0x1p20f; }
+
+    template<bool is_in_range, int N>
+    __device__ __forceinline__ void of(const float (&x)[N], float (&to)[N]) const {
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            to[k] = exp2_of(is_in_range ? fmaf(x[k], factor, -offset) : (x[k] - from) * factor);
+        }
+    }
+
+    // What a sum of these is to be multiplied with to be relative to another element.
+    __device__ __forceinline__ float to(const Exponential &other) const {
+        return exp2_of(in_range() && other.in_range() ? offset - other.offset : (from - other.from) * factor);
+    }
+
+    // Of `from` itself, as of() has it: 1 but for the rounding of the offset. Quotients by it are what they should be.
+    __device__ __forceinline__ float of_from() const {
+        return in_range() ? exp2_of(fmaf(from, factor, -offset)) : 1.0f;
+    }
+};
+
+// visit(Number<whether it is in range>): so that loops are compiled for either.
+template<class Visitor>
+__device__ __forceinline__ void visit_range(const Exponential &exponential, Visitor visit) {
+    if (exponential.in_range()) {
+        visit(Number<1>{});
+    } else {
+        visit(Number<0>{});
+    }
+}
+
+// The elements x seen so far: their largest, and the sum of 2^(factor * x) relative to it. The factor is not negative.
 struct ExpSum {
     float largest = -INFINITY;
     float sum = 0.0f;
 
-    // Takes in N elements except those whose bit is set in `hidden`.
-    template<int N>
+    // Takes in N elements except those whose bit is set in `hidden`. Which way is for gather_exp_sum() to say.
+    template<bool is_in_range, int N>
     __device__ __forceinline__ void add(const float (&x)[N], float factor, unsigned hidden = 0) {
         float best = -INFINITY;
 #pragma unroll
@@ -36,35 +76,79 @@ struct ExpSum {
             best = fmaxf(best, (hidden >> k & 1) != 0 ? -INFINITY : x[k]);
         }
         if (best > largest) {
-            sum = rescaled(largest, best, factor);
+            sum = relative_to(best, factor);
             largest = best;
         }
-        // Exponentials of minus infinity are 0 from anywhere, but not a number from minus infinity itself.
-        const float from = largest == -INFINITY ? 0.0f : largest;
+        float powers[N];
+        Exponential(factor, largest).of<is_in_range>(x, powers);
         float added = 0.0f;
 #pragma unroll
         for (int k = 0; k < N; ++k) {
-            added += (hidden >> k & 1) != 0 ? 0.0f : exp2_of((x[k] - from) * factor);
+            added += (hidden >> k & 1) != 0 ? 0.0f : powers[k];
         }
         sum += added;
     }
 
-    // The sum relative to another element. 0 stays 0, also where infinities meet.
-    __device__ __forceinline__ float rescaled(float from, float to, float factor) const {
-        return sum == 0.0f ? 0.0f : sum * exp2_of((from - to) * factor);
+    // The sum relative to another element, that is not less. 0 stays 0, also where infinities meet, and so does what is
+    // out of range far below the element.
+    __device__ __forceinline__ float relative_to(float element, float factor) const {
+        const float by = Exponential(factor, largest).to(Exponential(factor, element));
+        return sum == 0.0f || (by == 0.0f && sum == INFINITY) ? 0.0f : sum * by;
+    }
+
+    // The natural logarithm of the sum, relative to the largest element, for a factor of log2_e. 0 where that is all.
+    __device__ __forceinline__ float log_above_largest() const {
+        return logf(sum / Exponential(log2_e, largest).of_from());
     }
 };
 
-// What all threads of a group have seen together, and the sum of what each of them brings as `other`. `shared` holds
-// 2 * most_warps floats.
-__device__ __forceinline__ ExpSum reduce_exp_sum(ExpSum mine, float &other, float factor, int threads, float *shared) {
-    const float largest = reduce<Largest>(mine.largest, threads, shared);
-    float sums[2] = {mine.rescaled(mine.largest, largest, factor), other};
-    reduce<Sum>(sums, threads, shared);
-    other = sums[1];
-    mine.largest = largest;
-    mine.sum = sums[0];
-    return mine;
+// Of `lanes` consecutive threads of a warp.
+template<int count>
+__device__ __forceinline__ void reduce_exp_sum_lanes(float (&values)[count], float factor, int lanes) {
+    float largest[1] = {values[0]};
+    reduce_lanes<Largest>(largest, lanes);
+    float sums[count - 1];
+    sums[0] = ExpSum{values[0], values[1]}.relative_to(largest[0], factor);
+    if constexpr (count == 3) {
+        sums[1] = values[2];
+    }
+    reduce_lanes<Sum>(sums, lanes);
+    values[0] = largest[0];
+#pragma unroll
+    for (int i = 1; i < count; ++i) {
+        values[i] = sums[i - 1];
+    }
+}
+
+// What all threads of a group have seen together. `values` are the largest element, the sum relative to it and perhaps
+// a plain sum. `shared` holds count * most_warps floats; see reduce().
+template<int count>
+__device__ __forceinline__ void reduce_exp_sum(float (&values)[count], float factor, int threads, float *shared) {
+    static_assert(count == 2 || count == 3);
+    reduce_exp_sum_lanes(values, factor, threads < warp_size() ? threads : warp_size());
+    if (threads > warp_size()) {
+        const int warps = exchange_among_warps(values, threads, shared);
+        reduce_exp_sum_lanes(values, factor, warps);
+    }
+}
+__device__ __forceinline__ ExpSum reduce_exp_sum(const ExpSum &mine, float factor, int threads, float *shared) {
+    float values[2] = {mine.largest, mine.sum};
+    reduce_exp_sum(values, factor, threads, shared);
+    return {values[0], values[1]};
+}
+
+// What a group gathers of elements that it goes through: gather(Number<is_in_range>) returns a thread's `values`, as
+// reduce_exp_sum() takes them. It is called once more where their range asks for the other way. `shared` holds twice
+// count * most_warps floats.
+template<int count, class Gather>
+__device__ __forceinline__ void gather_exp_sum(float (&values)[count], float factor, int threads, float *shared,
+                                               Gather gather) {
+    gather(Number<1>{}, values);
+    reduce_exp_sum(values, factor, threads, shared);
+    if (any_that_reduces_along(!Exponential(factor, values[0]).in_range(), threads)) {
+        gather(Number<0>{}, values);
+        reduce_exp_sum(values, factor, threads, shared + count * most_warps);
+    }
 }
 
 } // namespace gpu

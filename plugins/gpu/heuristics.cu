@@ -36,10 +36,22 @@ opdock::Status elementwise_heuristic(const opdock::Problem &problem, int64_t *kn
     return {};
 }
 
-// Four vectors for each thread, and blocks of at least 128.
+opdock::Status rotations_heuristic(const opdock::Problem & /*problem*/, int64_t *knobs) {
+    knobs[0] = 128;
+    knobs[1] = 1;
+    return {};
+}
+
 opdock::Status rows_heuristic(const opdock::Problem &problem, int64_t *knobs) {
     knobs[0] = default_row_threads(vectors_of_row(largest(problem)));
-    knobs[1] = std::max<int64_t>(128, knobs[0]);
+    knobs[1] = std::max<int64_t>(64, knobs[0]);
+    return {};
+}
+
+// Blocks that are small next to what a compute unit holds: they read while others write.
+opdock::Status row_batches_heuristic(const opdock::Problem &problem, int64_t *knobs) {
+    knobs[0] = std::min<int64_t>(256, default_row_threads(vectors_of_row(largest(problem))));
+    knobs[1] = std::max<int64_t>(64, knobs[0]);
     return {};
 }
 

@@ -6,7 +6,9 @@
 namespace gpu {
 
 opdock::Status elementwise_heuristic(const opdock::Problem &problem, int64_t *knobs);
+opdock::Status rotations_heuristic(const opdock::Problem &problem, int64_t *knobs);
 opdock::Status rows_heuristic(const opdock::Problem &problem, int64_t *knobs);
+opdock::Status row_batches_heuristic(const opdock::Problem &problem, int64_t *knobs);
 opdock::Status columns_heuristic(const opdock::Problem &problem, int64_t *knobs);
 
 } // namespace gpu

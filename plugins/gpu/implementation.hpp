@@ -12,7 +12,9 @@ namespace gpu {
 enum class Knobs {
     none,
     elementwise, // threads of a block, vectors of 16 bytes that each of them has
+    rotations,   // threads of a block, rows that each of them has under way
     rows,        // threads of a row and of a block
+    row_batches, // the same, for rows that nobody holds
     columns,     // threads of a row, blocks of a compute unit: for sums over rows, whose blocks stay
 };
 

@@ -9,9 +9,11 @@ namespace gpu {
 template<int N, class U>
 __device__ __forceinline__ void load_gamma(const U *weight, int64_t i, bool zero_centered, float (&gamma)[N]) {
     load<N>(weight + i, gamma);
+    if (zero_centered) {
 #pragma unroll
-    for (int k = 0; k < N; ++k) {
-        gamma[k] += zero_centered ? 1.0f : 0.0f;
+        for (int k = 0; k < N; ++k) {
+            gamma[k] += 1.0f;
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "runtime.hpp"
 
@@ -108,9 +109,19 @@ inline constexpr int wide = 16 / static_cast<int>(sizeof(T));
 
 template<class T, int N>
 __device__ __forceinline__ void widen(Vector<T, N> from, float (&to)[N]) {
+    if constexpr (std::is_same_v<T, bf16> &&
+                  N % 2 == 0) { // an instruction each; element by element it is one and a half
+        const auto *words = reinterpret_cast<const uint32_t *>(from.elements);
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        to[i] = to_f32(from.elements[i]);
+        for (int i = 0; i < N; i += 2) {
+            to[i] = __uint_as_float(words[i / 2] << 16);
+            to[i + 1] = __uint_as_float(words[i / 2] & 0xffff0000u);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+            to[i] = to_f32(from.elements[i]);
+        }
     }
 }
 
@@ -126,20 +137,15 @@ __device__ __forceinline__ Vector<T, N> narrow(const float (&from)[N]) {
 
 #ifndef __HIP__
 // Two at a time: one instruction for both.
-template<int N>
-__device__ __forceinline__ Vector<bf16, N> narrow_pairs(const float (&from)[N]) {
-    static_assert(N % 2 == 0);
-    Vector<bf16, N> to;
+template<>
+__device__ __forceinline__ Vector<bf16, 8> narrow<bf16, 8>(const float (&from)[8]) {
+    Vector<bf16, 8> to;
     auto *pairs = reinterpret_cast<__nv_bfloat162 *>(to.elements);
 #pragma unroll
-    for (int i = 0; i < N; i += 2) {
+    for (int i = 0; i < 8; i += 2) {
         pairs[i / 2] = __floats2bfloat162_rn(from[i], from[i + 1]);
     }
     return to;
-}
-template<>
-__device__ __forceinline__ Vector<bf16, 8> narrow<bf16, 8>(const float (&from)[8]) {
-    return narrow_pairs(from);
 }
 #endif
 
@@ -177,7 +183,7 @@ __device__ __forceinline__ float rounded(float value) {
     return to_f32(from_f32<T>(value));
 }
 
-// visit(type_tag<T>) for the T that `dtype` names. The host asks for no other.
+// visit(Type<T>) for the T that `dtype` names. The host asks for no other.
 template<class T>
 struct Type {
     using type = T;

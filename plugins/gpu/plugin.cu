@@ -30,10 +30,17 @@ void add_knobs(opdock::Impl &impl, gpu::Knobs knobs) {
             .knob("unroll", 1, 4, 2, "vectors of 16 bytes that a thread has of each tensor: 1, 2 or 4")
             .heuristic(opdock::heuristic<&gpu::elementwise_heuristic>);
         return;
+    case gpu::Knobs::rotations:
+        impl.knob("threads", 32, 1024, 128, "threads of a block")
+            .knob("unroll", 1, 4, 1, "rows that a thread has under way: 1, 2 or 4")
+            .heuristic(opdock::heuristic<&gpu::rotations_heuristic>);
+        return;
     case gpu::Knobs::rows:
+    case gpu::Knobs::row_batches:
         impl.knob("threads", 1, 1024, 256, "threads that share a row, rounded up to a power of two")
             .knob("block", 64, 1024, 256, "threads of a block, as far as whole rows come to that")
-            .heuristic(opdock::heuristic<&gpu::rows_heuristic>);
+            .heuristic(knobs == gpu::Knobs::rows ? opdock::heuristic<&gpu::rows_heuristic>
+                                                 : opdock::heuristic<&gpu::row_batches_heuristic>);
         return;
     case gpu::Knobs::columns:
         impl.knob("threads", 32, 1024, 512, "threads that share a row, rounded up to a power of two")

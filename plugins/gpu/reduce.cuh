@@ -35,6 +35,22 @@ __device__ __forceinline__ void wait_for_block() {
 __device__ __forceinline__ bool any_of_block(bool holds) {
     return __syncthreads_or(holds ? 1 : 0) != 0;
 }
+// Whether it holds for any thread of the warp, all of which ask.
+__device__ __forceinline__ bool any_of_warp(bool holds) {
+#ifdef __HIP__
+    return __any(holds ? 1 : 0) != 0;
+#else
+    return __any_sync(0xffffffffu, holds ? 1 : 0) != 0;
+#endif
+}
+// What is the same in all threads of a group, over those groups that have to reduce together: all of a block, or of a
+// warp.
+__device__ __forceinline__ bool any_that_reduces_along(bool holds, int threads) {
+    if (threads <= warp_size()) {
+        return any_of_warp(holds);
+    }
+    return threads == static_cast<int>(blockDim.x) ? holds : any_of_block(holds);
+}
 
 } // namespace gpu
 #endif
@@ -52,22 +68,23 @@ struct Largest {
     static __device__ __forceinline__ float of(float a, float b) { return a > b || a != a ? a : b; }
 };
 
-// Every thread of a group gets the result, the same bits in each. All threads of the block take part, with a count of
-// values at once, so that they wait for each other once. `shared` holds count * most_warps floats, and is free again
-// for the next reduction.
+// Over `lanes` consecutive threads of a warp, a power of two.
 template<class Operation, int count>
-__device__ __forceinline__ void reduce(float (&values)[count], int threads, float *shared) {
-    const int in_warp = threads < warp_size() ? threads : warp_size();
+__device__ __forceinline__ void reduce_lanes(float (&values)[count], int lanes) {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-        for (int mask = in_warp / 2; mask > 0; mask /= 2) {
+        for (int mask = lanes / 2; mask > 0; mask /= 2) {
             values[i] = Operation::of(values[i], shuffle_xor(values[i], mask));
         }
     }
-    if (threads <= warp_size()) {
-        return;
-    }
-    const int warps = threads / warp_size(); // of a group
+}
+
+// Between what a group's warps do for themselves and what they do for all: from values that are the same in all threads
+// of a warp, each thread gets those of one warp of its group, in turn. Returns how many warps that are. All threads of
+// the block take part, and wait for each other once.
+template<int count>
+__device__ __forceinline__ int exchange_among_warps(float (&values)[count], int threads, float *shared) {
+    const int warps = threads / warp_size();
     const int lane = thread_in_block() % warp_size();
     const int warp = thread_in_block() / warp_size();
     if (lane == 0) {
@@ -81,11 +98,20 @@ __device__ __forceinline__ void reduce(float (&values)[count], int threads, floa
 #pragma unroll
     for (int i = 0; i < count; ++i) {
         values[i] = shared[i * most_warps + from];
-        for (int mask = warps / 2; mask > 0; mask /= 2) {
-            values[i] = Operation::of(values[i], shuffle_xor(values[i], mask));
-        }
     }
-    wait_for_block();
+    return warps;
+}
+
+// Every thread of a group gets the result, the same bits in each. All threads of the block take part, with a count of
+// values at once, so that they wait for each other once. `shared` holds count * most_warps floats, which the next
+// reduction must leave alone; the one after that may have them again.
+template<class Operation, int count>
+__device__ __forceinline__ void reduce(float (&values)[count], int threads, float *shared) {
+    reduce_lanes<Operation>(values, threads < warp_size() ? threads : warp_size());
+    if (threads > warp_size()) {
+        const int warps = exchange_among_warps(values, threads, shared);
+        reduce_lanes<Operation>(values, warps);
+    }
 }
 
 template<class Operation>

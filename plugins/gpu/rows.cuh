@@ -100,6 +100,21 @@ class Row {
         held_[v] = narrow<T, N>(values);
     }
 
+    // Turns the signs of what is in registers.
+    __device__ __forceinline__ void negate() {
+        static_assert(V > 0);
+        constexpr uint32_t signs = sizeof(T) == 2 ? 0x80008000u : 0x80000000u;
+        static_assert(sizeof(T) * N % 4 == 0 && (sizeof(T) == 2 || sizeof(T) == 4));
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+            auto *words = reinterpret_cast<uint32_t *>(held_[v].elements);
+#pragma unroll
+            for (int w = 0; w < static_cast<int>(sizeof(T)) * N / 4; ++w) {
+                words[w] ^= signs;
+            }
+        }
+    }
+
     // Between two passes over vectors in registers: has the second one widen them again. The compiler would keep what
     // the first one widened, which takes twice the registers of 16-bit types and then does not fit.
     __device__ __forceinline__ void stay_narrow() {
@@ -145,18 +160,21 @@ struct RowPlan {
     }
 };
 
-// Threads of a row that nobody tuned: enough for four vectors each.
+// Threads of a row that nobody tuned: few with much in registers, so that several rows are in work on a compute unit
+// and one is read while another is written. Long rows take eight vectors of each thread, short ones four.
 inline int64_t default_row_threads(int64_t vectors) {
-    return std::clamp<int64_t>(next_power_of_two(ceil_div(vectors, 4)), 1, 1024);
+    return std::clamp<int64_t>(next_power_of_two(ceil_div(vectors, vectors >= 1024 ? 8 : 4)), 1, 1024);
 }
 
-// `threads` of the group as asked for, made to fit; `most_held` is what the kernel has code for.
+// `threads` of the group as asked for, made to fit: more where a thread would have more vectors than `most_held`, for
+// which the kernel has code. That is 0 where no row is held.
 inline RowPlan plan_rows(int64_t n, int width, int64_t threads, int64_t block, int most_held = 8) {
     RowPlan plan;
     plan.width = width;
     const int64_t vectors = std::max<int64_t>(n / width, 1);
-    plan.threads = static_cast<int>(
-        std::min(std::clamp<int64_t>(next_power_of_two(threads), 1, 1024), next_power_of_two(vectors)));
+    const int64_t enough = most_held == 0 || width == 1 ? 1 : next_power_of_two(ceil_div(vectors, most_held));
+    const int64_t wanted = std::max(next_power_of_two(threads), enough <= 1024 ? enough : 1);
+    plan.threads = static_cast<int>(std::min(std::clamp<int64_t>(wanted, 1, 1024), next_power_of_two(vectors)));
     const int64_t each = next_power_of_two(ceil_div(vectors, plan.threads));
     plan.held = width == 1 || each > most_held ? 0 : static_cast<int>(each);
     // A block is whole warps, so that all of a warp take part in its shuffles.

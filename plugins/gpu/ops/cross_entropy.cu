@@ -22,20 +22,24 @@ struct CrossEntropy {
     __device__ __forceinline__ bool is_class(int64_t target) const { return target >= 0 && target < classes; }
 };
 
-// The thread of a group that has the target's logit. It alone reads it for the loss, before it overwrites it.
+// The thread of a group that has the target's logit: it alone reads it, before it overwrites it, and writes its
+// gradient, after those of the vector that it is in. For a target that is no class, the first one, which writes the
+// loss in any case.
 template<int N>
 __device__ __forceinline__ bool has_target(const CrossEntropy &shape, const Place &place, int64_t target) {
     return shape.is_class(target) ? target / N % place.threads == place.thread : place.thread == 0;
 }
 
-// What a thread gathers of a row.
+inline constexpr int statistics_arrays = 3;
+
+// What is gathered of a row.
 struct Statistics {
     ExpSum exponentials;
     float sum = 0.0f; // of the logits, where the loss is smoothed
 
-    template<int N>
+    template<bool is_in_range, int N>
     __device__ __forceinline__ void add(const CrossEntropy &shape, const float (&x)[N]) {
-        exponentials.add(x, log2_e);
+        exponentials.add<is_in_range>(x, log2_e);
         if (shape.smoothing != 0.0f) {
             float added = 0.0f;
 #pragma unroll
@@ -46,18 +50,39 @@ struct Statistics {
         }
     }
 
-    // `shared` holds 2 * most_warps floats.
+    // `shared` holds statistics_arrays * most_warps floats; see reduce().
     __device__ __forceinline__ void reduce_over(int threads, float *shared) {
-        exponentials = reduce_exp_sum(exponentials, sum, log2_e, threads, shared);
+        float values[statistics_arrays] = {exponentials.largest, exponentials.sum, sum};
+        reduce_exp_sum(values, log2_e, threads, shared);
+        exponentials = {values[0], values[1]};
+        sum = values[2];
+    }
+
+    // Of all that each(body) calls body(class, logits) with, in all threads of a group. `shared` holds twice
+    // statistics_arrays * most_warps floats.
+    template<class Each>
+    static __device__ __forceinline__ Statistics of(const CrossEntropy &shape, int threads, float *shared, Each each) {
+        float values[statistics_arrays];
+        gather_exp_sum(values, log2_e, threads, shared, [&](auto is_in_range, float(&mine)[statistics_arrays]) {
+            Statistics statistics;
+            each([&](int64_t, const auto &x) { statistics.add<decltype(is_in_range)::value != 0>(shape, x); });
+            mine[0] = statistics.exponentials.largest;
+            mine[1] = statistics.exponentials.sum;
+            mine[2] = statistics.sum;
+        });
+        Statistics all;
+        all.exponentials = {values[0], values[1]};
+        all.sum = values[2];
+        return all;
     }
 
     __device__ __forceinline__ float lse() const {
-        return exponentials.largest + logf(exponentials.sum);
+        return exponentials.largest + exponentials.log_above_largest();
     }
 
     // lse - (1 - e) logits[target] - e mean(logits), with the difference of large numbers taken first.
     __device__ __forceinline__ float loss(const CrossEntropy &shape, float wanted) const {
-        const float above_largest = logf(exponentials.sum);
+        const float above_largest = exponentials.log_above_largest();
         const float loss = exponentials.largest - wanted + above_largest;
         if (shape.smoothing == 0.0f) { // 0 times a logit of minus infinity is no number
             return loss;
@@ -67,34 +92,34 @@ struct Statistics {
     }
 };
 
-// Makes gradients of logits: factor * (exp(x - from) * share - (1 - e) * onehot(target) - e / v).
+// Makes gradients of logits: of_loss * (softmax(x) - (1 - e) * onehot(target) - e / v), where the softmax is the
+// exponential divided by `sum`. The target's is written over what of() says, by the thread that has it.
 struct Gradient {
-    float from, share, spread, hit, factor;
-    int64_t target;
+    Exponential exponential;
+    float share, spread; // of_loss / sum, of_loss * e / v
+    float at_target;
 
-    // For a target that is no class the factor is NaN.
-    __device__ __forceinline__ Gradient(const CrossEntropy &shape, int64_t row_target, float of_loss, float x,
-                                        float part)
-        : from(x), share(part), spread(shape.spread), hit(shape.hit),
-          factor(shape.is_class(row_target) ? of_loss : NAN), target(row_target) {}
+    // `wanted` is the target's logit. For a target that is no class the gradient is NaN.
+    __device__ __forceinline__ Gradient(const CrossEntropy &shape, int64_t target, float wanted, float of_loss,
+                                        const Exponential &row_exponential, float sum)
+        : exponential(row_exponential) {
+        const float factor = shape.is_class(target) ? of_loss : NAN;
+        share = factor / sum;
+        spread = factor * shape.spread;
+        const float logits[1] = {wanted};
+        float power[1];
+        visit_range(exponential,
+                    [&](auto is_in_range) { exponential.of<decltype(is_in_range)::value != 0>(logits, power); });
+        at_target = fmaf(power[0] / sum - shape.hit, factor, -spread); // divided, so that 1 less 1 is 0
+    }
 
-    // Of N logits from class i on.
-    template<int N>
-    __device__ __forceinline__ void of(int64_t i, const float (&x)[N], float (&to)[N]) const {
-        const int64_t offset = target - i;
+    // Of N logits, the target not among them.
+    template<bool is_in_range, int N>
+    __device__ __forceinline__ void of(const float (&x)[N], float (&to)[N]) const {
+        exponential.of<is_in_range>(x, to);
 #pragma unroll
         for (int k = 0; k < N; ++k) {
-            to[k] = fmaf(exp2_of((x[k] - from) * log2_e), share, -spread);
-        }
-        if (offset >= 0 && offset < N) {
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                to[k] -= k == static_cast<int>(offset) ? hit : 0.0f;
-            }
-        }
-#pragma unroll
-        for (int k = 0; k < N; ++k) {
-            to[k] *= factor;
+            to[k] = fmaf(to[k], share, -spread);
         }
     }
 };
@@ -122,10 +147,9 @@ __global__ void __launch_bounds__(1024) forward_kernel(CrossEntropy shape, int t
     if (last_word && !ignored && shape.is_class(target)) {
         wanted = to_f32(row[target]);
     }
-    Statistics statistics;
     const int64_t n = place.exists && !(ignored && lses == nullptr) ? shape.classes : 0;
-    each_in_batches<N>(row, n, place, [&](int64_t, const float(&x)[N]) { statistics.add(shape, x); });
-    statistics.reduce_over(threads, shared);
+    const Statistics statistics =
+        Statistics::of(shape, threads, shared, [&](auto body) { each_in_batches<N>(row, n, place, body); });
     if (last_word) {
         losses[place.row] = ignored ? 0.0f : statistics.loss(shape, wanted);
         if (lses != nullptr) {
@@ -149,12 +173,20 @@ __global__ void __launch_bounds__(1024)
         clear<N>(to, 0, shape.classes, place);
         return;
     }
-    const Gradient gradient(shape, target, grad_losses[place.row], lses[place.row], 1.0f);
-    each_in_batches<N>(row, shape.classes, place, [&](int64_t i, const float(&x)[N]) {
-        float y[N];
-        gradient.of(i, x, y);
-        store<N>(to + i, y);
+    const bool writes_target = shape.is_class(target) && has_target<N>(shape, place, target);
+    const float wanted = writes_target ? to_f32(row[target]) : NAN;
+    const Exponential exponential(log2_e, lses[place.row]);
+    const Gradient gradient(shape, target, wanted, grad_losses[place.row], exponential, exponential.of_from());
+    visit_range(gradient.exponential, [&](auto is_in_range) {
+        each_in_batches<N>(row, shape.classes, place, [&](int64_t i, const float(&x)[N]) {
+            float y[N];
+            gradient.of<decltype(is_in_range)::value != 0>(x, y);
+            store<N>(to + i, y);
+        });
     });
+    if (writes_target) {
+        to[target] = from_f32<T>(gradient.at_target);
+    }
 }
 
 // Rows that fit into registers, and those that are not aligned.
@@ -180,122 +212,183 @@ __global__ void __launch_bounds__(1024)
             each_in_batches<N>(row, n, place, body);
         }
     };
-    Statistics statistics;
-    each([&](int64_t, const float(&values)[N]) { statistics.add(shape, values); });
+    const Statistics statistics = Statistics::of(shape, threads, shared, each);
     x.stay_narrow();
-    statistics.reduce_over(threads, shared);
     if (last_word) {
         losses[place.row] = ignored ? 0.0f : statistics.loss(shape, wanted);
     }
-    const Gradient gradient(shape, target, shape.scale, statistics.exponentials.largest,
-                            1.0f / statistics.exponentials.sum);
-    each([&](int64_t i, const float(&values)[N]) {
-        float y[N];
-        gradient.of(i, values, y);
-        store<N>(row + i, y);
+    const Gradient gradient(shape, target, wanted, shape.scale, Exponential(log2_e, statistics.exponentials.largest),
+                            statistics.exponentials.sum);
+    visit_range(gradient.exponential, [&](auto is_in_range) {
+        each([&](int64_t i, const float(&values)[N]) {
+            float y[N];
+            gradient.of<decltype(is_in_range)::value != 0>(values, y);
+            store<N>(row + i, y);
+        });
     });
+    if (last_word && !ignored && shape.is_class(target)) {
+        row[target] = from_f32<T>(gradient.at_target);
+    }
     if (ignored && place.exists) {
         clear<N>(row, 0, shape.classes, place);
     }
 }
 
-// A block for each row, which keeps on chip what it can between reading the logits and writing their gradient: so many
-// vectors of each thread in registers, then `staged` in shared memory. The rest is read twice, the second time first of
-// all, while it is in the cache that all blocks share.
-inline constexpr int long_held = 6;
+// Rows that fused_long_kernel leaves: one block of all threads for each.
+template<class T>
+__global__ void __launch_bounds__(1024)
+    fused_left_kernel(CrossEntropy shape, const uint8_t *left, T *logits, const int64_t *targets, float *losses) {
+    constexpr int N = wide<T>;
+    __shared__ float shared[2 * statistics_arrays * most_warps];
+    for (int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
+        if (left[r] == 0) {
+            continue;
+        }
+        const Place place = {r, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), true};
+        T *row = logits + r * shape.classes;
+        const int64_t target = targets[r];
+        if (target == shape.ignore_index) {
+            clear<N>(row, 0, shape.classes, place);
+            if (place.thread == 0) {
+                losses[r] = 0.0f;
+            }
+            continue;
+        }
+        const bool last_word = has_target<N>(shape, place, target);
+        const float wanted = last_word && shape.is_class(target) ? to_f32(row[target]) : NAN;
+        wait_for_block(); // until nobody is in the reductions of the row before
+        const Statistics statistics = Statistics::of(
+            shape, place.threads, shared, [&](auto body) { each_in_batches<N>(row, shape.classes, place, body); });
+        if (last_word) {
+            losses[r] = statistics.loss(shape, wanted);
+        }
+        const Gradient gradient(shape, target, wanted, shape.scale,
+                                Exponential(log2_e, statistics.exponentials.largest), statistics.exponentials.sum);
+        each_in_batches<N>(row, shape.classes, place, [&](int64_t i, const float(&x)[N]) {
+            float y[N];
+            gradient.of<false>(x, y);
+            store<N>(row + i, y);
+        });
+        if (last_word && shape.is_class(target)) {
+            row[target] = from_f32<T>(gradient.at_target);
+        }
+    }
+}
+
+// Blocks that stay, each with a row at a time, which keep on chip what they can between reading the logits and writing
+// their gradient: so many vectors of each thread in registers, then `staged` in shared memory. As the gradient is
+// written, what follows it on chip is the next row. The rest is read twice, the second time first of all, while it is
+// in the cache that all blocks share.
+//
+// Rows that are ignored and those whose logits are out of the range of Exponential are as they were afterwards, and
+// marked in `left`.
+inline constexpr int long_held = 2;  // more would leave the loops without registers
 inline constexpr int long_batch = 2; // all that registers are left for
+inline constexpr int statistics_floats = 2 * statistics_arrays * most_warps; // rows take turns
 
 template<class T>
 __global__ void __launch_bounds__(1024)
-    fused_long_kernel(CrossEntropy shape, int staged, T *logits, const int64_t *targets, float *losses) {
+    fused_long_kernel(CrossEntropy shape, int staged, T *logits, const int64_t *targets, float *losses, uint8_t *left) {
     constexpr int N = wide<T>;
     extern __shared__ float shared[];
     const int threads = static_cast<int>(blockDim.x);
     const int thread = static_cast<int>(threadIdx.x);
-    const Place place = {static_cast<int64_t>(blockIdx.x), thread, threads, true};
-    T *row = logits + place.row * shape.classes;
-    const int64_t target = targets[place.row];
 
     // Of each thread: vectors v * threads + thread in registers for v < long_held, in shared memory for the next
     // `staged` v. Nobody reads what another thread has copied or will overwrite.
-    const auto *source = reinterpret_cast<const Vector<T, N> *>(row);
-    auto *stage = reinterpret_cast<Vector<T, N> *>(shared + 2 * most_warps);
+    auto *stage = reinterpret_cast<Vector<T, N> *>(shared + statistics_floats) + thread;
+    const int first_staged = long_held * threads + thread;
     const int vectors = static_cast<int>(shape.classes / N);
+    // The thread's vectors of those, of which the last may be missing.
+    const int mine = min(staged, (vectors - first_staged + threads - 1) / threads);
     constexpr int groups = 4; // of copies; work on one goes on while the next ones are under way
     const int group = (staged + groups - 1) / groups;
-    // body(place in the row, place in shared memory) for the vectors of a group
-    const auto each_staged = [&](int from, auto body) {
-        for (int s = from; s < min(from + group, staged); ++s) {
-            const int i = (long_held + s) * threads + thread;
-            if (i < vectors) {
-                body(i, s * threads + thread);
-            }
+    // body(vectors from the first staged one of the thread) for those of group g; in shared and in global memory
+    const auto each_staged = [&](int g, auto body) {
+        const int end = min((g + 1) * group, mine) * threads;
+        for (int at = g * group * threads; at < end; at += threads) {
+            body(at);
         }
     };
-#pragma unroll
-    for (int g = 0; g < groups; ++g) {
-        each_staged(g * group, [&](int i, int at) { copy_async(stage + at, source + i); });
-        end_group_of_copies();
-    }
-
     const int64_t held_elements = min(shape.classes, static_cast<int64_t>(long_held) * threads * N);
-    Row<T, N, long_held> held(row, held_elements, place);
-    if (target == shape.ignore_index) { // looked at only here: the row is on its way meanwhile
-        wait_for_copies_but<0>();
-        clear<N>(row, 0, shape.classes, place);
-        if (thread == 0) {
-            losses[place.row] = 0.0f;
-        }
-        return; // the whole block does
-    }
-
-    const bool last_word = has_target<N>(shape, place, target);
-    float wanted = NAN;
-    if (last_word && shape.is_class(target)) {
-        wanted = to_f32(row[target]);
-    }
     const int64_t on_chip = min(shape.classes, static_cast<int64_t>(long_held + staged) * threads * N);
 
-    Statistics statistics;
-    held.each([&](int64_t, const float(&x)[N]) { statistics.add(shape, x); });
-    held.stay_narrow();
-    const auto take_in = [&](int, int at) {
-        float x[N];
-        widen(stage[at], x);
-        statistics.add(shape, x);
-    };
-    wait_for_copies_but<3>();
-    each_staged(0, take_in);
-    wait_for_copies_but<2>();
-    each_staged(group, take_in);
-    wait_for_copies_but<1>();
-    each_staged(2 * group, take_in);
-    wait_for_copies_but<0>();
-    each_staged(3 * group, take_in);
-    each_in_batches<N, long_batch>(row + on_chip, shape.classes - on_chip, place,
-                                   [&](int64_t, const float(&x)[N]) { statistics.add(shape, x); });
-    statistics.reduce_over(threads, shared);
-    if (last_word) {
-        losses[place.row] = statistics.loss(shape, wanted);
+    Place place = {static_cast<int64_t>(blockIdx.x), thread, threads, true};
+    T *row = logits + place.row * shape.classes;
+    const auto *source = reinterpret_cast<const Vector<T, N> *>(row) + first_staged;
+#pragma unroll
+    for (int g = 0; g < groups; ++g) {
+        each_staged(g, [&](int at) { copy_async(stage + at, source + at); });
+        end_group_of_copies();
     }
-
-    const Gradient gradient(shape, target, shape.scale, statistics.exponentials.largest,
-                            1.0f / statistics.exponentials.sum);
-    const auto write = [&](int64_t i, const float(&x)[N]) {
-        float y[N];
-        gradient.of(i, x, y);
-        store<N>(row + i, y);
-    };
-    each_in_batches<N, long_batch>(row + on_chip, shape.classes - on_chip, place,
-                                   [&](int64_t i, const float(&x)[N]) { write(on_chip + i, x); });
-    held.each(write);
-    for (int s = 0; s < staged; ++s) {
-        const int i = (long_held + s) * threads + thread;
-        if (i < vectors) {
+    Row<T, N, long_held> held(row, held_elements, place);
+    for (int round = 0; place.row < shape.rows; ++round) {
+        Statistics statistics;
+        const auto take_in = [&](int at) {
             float x[N];
-            widen(stage[s * threads + thread], x);
-            write(static_cast<int64_t>(i) * N, x);
+            widen(stage[at], x);
+            statistics.add<true>(shape, x);
+        };
+        wait_for_copies_but<3>();
+        each_staged(0, take_in);
+        wait_for_copies_but<2>();
+        each_staged(1, take_in);
+        wait_for_copies_but<1>();
+        each_staged(2, take_in);
+        wait_for_copies_but<0>();
+        each_staged(3, take_in);
+        held.each([&](int64_t, const float(&x)[N]) { statistics.add<true>(shape, x); });
+        held.stay_narrow();
+        each_in_batches<N, long_batch>(row + on_chip, shape.classes - on_chip, place,
+                                       [&](int64_t, const float(&x)[N]) { statistics.add<true>(shape, x); });
+        // Not sooner: registers are short above, and the reduction waits anyway.
+        const int64_t target = targets[place.row];
+        const int64_t next = place.row + gridDim.x;
+        const bool has_next = next < shape.rows;
+        T *next_row = logits + next * shape.classes;
+        const bool last_word = has_target<N>(shape, place, target);
+        const float wanted = last_word && shape.is_class(target) ? to_f32(row[target]) : NAN;
+        statistics.reduce_over(threads, shared + (round & 1) * statistics_arrays * most_warps);
+        const Gradient gradient(shape, target, wanted, shape.scale,
+                                Exponential(log2_e, statistics.exponentials.largest), statistics.exponentials.sum);
+        const bool leaves = target == shape.ignore_index || !gradient.exponential.in_range();
+        if (thread == 0) {
+            left[place.row] = leaves ? 1 : 0;
         }
+        if (last_word && !leaves) {
+            losses[place.row] = statistics.loss(shape, wanted);
+        }
+        const auto write = [&](int64_t i, const float(&x)[N]) {
+            if (!leaves) {
+                float y[N];
+                gradient.of<true>(x, y);
+                store<N>(row + i, y);
+            }
+        };
+        each_in_batches<N, long_batch>(row + on_chip, shape.classes - on_chip, place,
+                                       [&](int64_t i, const float(&x)[N]) { write(on_chip + i, x); });
+        held.each(write);
+        if (has_next) {
+            held = Row<T, N, long_held>(next_row, held_elements, place);
+        }
+        source = reinterpret_cast<const Vector<T, N> *>(next_row) + first_staged;
+#pragma unroll
+        for (int g = 0; g < groups; ++g) {
+            each_staged(g, [&](int at) {
+                float x[N];
+                widen(stage[at], x);
+                if (has_next) {
+                    copy_async(stage + at, source + at);
+                }
+                write(static_cast<int64_t>(first_staged + at) * N, x);
+            });
+            end_group_of_copies();
+        }
+        if (last_word && !leaves && shape.is_class(target)) {
+            row[target] = from_f32<T>(gradient.at_target);
+        }
+        row = next_row;
+        place.row = next;
     }
 }
 
@@ -318,7 +411,7 @@ template<class T, class Visitor>
 opdock::Status visit_width(const opdock::Call &call, const CrossEntropy &shape, bool are_aligned, Visitor &&visit) {
     const RowKnobs knobs = RowKnobs::of(call);
     const int width = width_of<T>(shape.classes, are_aligned);
-    const RowPlan plan = plan_rows(shape.classes, width, knobs.threads, knobs.block);
+    const RowPlan plan = plan_rows(shape.classes, width, knobs.threads, knobs.block, 0);
     return width == 1 ? visit(Number<1>{}, plan) : visit(Number<wide<T>>{}, plan);
 }
 
@@ -331,8 +424,8 @@ opdock::Status forward(const opdock::Call &call) {
         auto *loss = static_cast<float *>(output_data(call, 0));
         auto *lse = static_cast<float *>(output_data(call, 1));
         return visit_width<T>(call, shape, aligned(logits), [&](auto N, const RowPlan &plan) {
-            return launch(call, plan.grid(shape.rows, 2), forward_kernel<T, decltype(N)::value>, shape, plan.threads,
-                          logits, target, loss, lse);
+            return launch(call, plan.grid(shape.rows, 2 * statistics_arrays), forward_kernel<T, decltype(N)::value>,
+                          shape, plan.threads, logits, target, loss, lse);
         });
     });
 }
@@ -365,7 +458,7 @@ size_t shared_share(const opdock::Problem &problem, int threads) {
 template<class T>
 opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, int threads, T *logits,
                           const int64_t *target, float *loss) {
-    const size_t statistics = 2 * most_warps * sizeof(float);
+    const size_t statistics = statistics_floats * sizeof(float);
     const size_t of_each = static_cast<size_t>(threads) * 16; // bytes of a vector of each thread
     const int64_t vectors = ceil_div(shape.classes / wide<T>, threads);
     const int64_t room = static_cast<int64_t>((shared_share(call, threads) - statistics) / of_each);
@@ -384,7 +477,19 @@ opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, i
         return checked("asking for shared memory", error);
     }
 #endif
-    return launch(call, {shape.rows, threads, bytes}, fused_long_kernel<T>, shape, staged, logits, target, loss);
+    auto *left = static_cast<uint8_t *>(call.workspace());
+    const int64_t blocks = std::min<int64_t>(shape.rows, static_cast<int64_t>(compute_units(call)) * (1024 / threads));
+    opdock::Status status =
+        launch(call, {blocks, threads, bytes}, fused_long_kernel<T>, shape, staged, logits, target, loss, left);
+    if (!status.ok()) {
+        return status;
+    }
+    return launch(call, {blocks, threads}, fused_left_kernel<T>, shape, left, logits, target, loss);
+}
+
+// A mark for each row.
+uint64_t fused_workspace(const opdock::Problem &problem) {
+    return static_cast<uint64_t>(row_count(*problem.input(0)));
 }
 
 opdock::Status fused(const opdock::Call &call) {
@@ -402,8 +507,9 @@ opdock::Status fused(const opdock::Call &call) {
             return fused_long<T>(call, shape, std::max(plan.threads, 64), logits, target, loss);
         }
         return visit_plan<T>(plan, [&](auto N, auto V) {
-            return launch(call, plan.grid(shape.rows, 2), fused_kernel<T, decltype(N)::value, decltype(V)::value>,
-                          shape, plan.threads, logits, target, loss);
+            return launch(call, plan.grid(shape.rows, 2 * statistics_arrays),
+                          fused_kernel<T, decltype(N)::value, decltype(V)::value>, shape, plan.threads, logits, target,
+                          loss);
         });
     });
 }
@@ -412,9 +518,10 @@ opdock::Status fused(const opdock::Call &call) {
 
 void add_cross_entropy(Plugin &plugin) {
     namespace ops = opdock::ops;
-    plugin.add(ops::cross_entropy_fwd, any_float, {opdock::kernel<&forward>, Knobs::rows});
-    plugin.add(ops::cross_entropy_bwd, any_float, {opdock::kernel<&backward>, Knobs::rows});
-    plugin.add(ops::fused_cross_entropy, any_float, {opdock::kernel<&fused>, Knobs::rows});
+    plugin.add(ops::cross_entropy_fwd, any_float, {opdock::kernel<&forward>, Knobs::row_batches});
+    plugin.add(ops::cross_entropy_bwd, any_float, {opdock::kernel<&backward>, Knobs::row_batches});
+    plugin.add(ops::fused_cross_entropy, any_float,
+               {opdock::kernel<&fused>, Knobs::rows, nullptr, opdock::workspace_size<&fused_workspace>});
 }
 
 } // namespace gpu

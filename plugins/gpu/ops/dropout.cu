@@ -31,8 +31,9 @@ __device__ __forceinline__ Words philox(uint64_t counter, uint64_t offset, uint6
     return {{a, b, c, d}};
 }
 
+// With p = 1, where nothing is kept, there is no such number: that is not for the kernels.
 struct Dropout {
-    uint64_t threshold; // words from here on keep their element; 2^32 keeps none
+    uint32_t threshold; // words from here on keep their element
     float scale;        // of what is kept
 };
 
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(1024)
                 values[e] = e < count ? to_f32(input[begin + e]) : 0.0f;
             }
         }
-        Vector<uint8_t, N> flags;
+        uint32_t flags[N / 4] = {};
 #pragma unroll
         for (int e = 0; e < N; e += 4) {
             const Words words = philox(static_cast<uint64_t>(begin + e) / 4, offset, seed);
@@ -86,18 +87,19 @@ __global__ void __launch_bounds__(1024)
             for (int k = 0; k < 4; ++k) {
                 const bool kept = keeps(dropout, words.word[k]);
                 values[e + k] = kept ? values[e + k] * dropout.scale : 0.0f;
-                flags.elements[e + k] = kept ? 1 : 0;
+                flags[e / 4] |= kept ? 1u << 8 * k : 0u;
             }
         }
         if (count == N) {
             store<N>(output + begin, values);
-            *reinterpret_cast<Vector<uint8_t, N> *>(mask + begin) = flags;
+            *reinterpret_cast<Vector<uint32_t, N / 4> *>(mask + begin) =
+                *reinterpret_cast<const Vector<uint32_t, N / 4> *>(flags);
         } else {
 #pragma unroll
             for (int e = 0; e < N; ++e) {
                 if (e < count) {
                     output[begin + e] = from_f32<T>(values[e]);
-                    mask[begin + e] = flags.elements[e];
+                    mask[begin + e] = static_cast<uint8_t>(flags[e / 4] >> 8 * (e % 4));
                 }
             }
         }
@@ -172,13 +174,30 @@ Grid grid_of(const ElementwiseKnobs &knobs, int64_t n, int width, int unroll) {
     return {ceil_div(ceil_div(n, width), static_cast<int64_t>(knobs.threads) * unroll), knobs.threads};
 }
 
+opdock::Status nothing_kept(const opdock::Call &call, int64_t n) {
+    if (n == 0) {
+        return {};
+    }
+    const auto stream = static_cast<Stream>(call.stream());
+    const auto bytes = static_cast<size_t>(n * element_bytes(*call.output(0)));
+    opdock::Status status = checked("clearing the output", GPU(MemsetAsync)(output_data(call, 0), 0, bytes, stream));
+    if (!status.ok()) {
+        return status;
+    }
+    return checked("clearing the mask", GPU(MemsetAsync)(output_data(call, 1), 0, static_cast<size_t>(n), stream));
+}
+
 opdock::Status forward(const opdock::Call &call) {
     const double p = call.get_float(0);
     if (!is_probability(p)) {
         return opdock::invalid_argument(no_probability(p));
     }
-    const Dropout dropout = {static_cast<uint64_t>(std::floor(p * 0x1p32 + 0.5)), scale_of(p)};
     const int64_t n = element_count(*call.output(0));
+    const double threshold = std::floor(p * 0x1p32 + 0.5);
+    if (threshold == 0x1p32) {
+        return nothing_kept(call, n);
+    }
+    const Dropout dropout = {static_cast<uint32_t>(threshold), scale_of(p)};
     const auto knobs = ElementwiseKnobs::of(call);
     return visit_floating(call.output(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;

@@ -82,26 +82,22 @@ __global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int thread
     const int64_t begin = place.row * shape.n;
     const int64_t n = place.exists ? shape.n : 0;
     Row<T, N, V> x(input + begin, n, place);
-    // Both sums at once: the squares are of what is left when a number of the row is taken off.
     const float count = static_cast<float>(max(shape.n, int64_t(1)));
-    const float shift = n > 0 ? to_f32(input[begin]) : 0.0f;
     float sums[2] = {0.0f, 0.0f};
     x.each([&](int64_t, const float(&values)[N]) {
 #pragma unroll
         for (int k = 0; k < N; ++k) {
-            const float off = values[k] - shift;
             sums[0] += values[k];
-            sums[1] = fmaf(off, off, sums[1]);
+            sums[1] = fmaf(values[k], values[k], sums[1]);
         }
     });
     x.stay_narrow();
     reduce<Sum>(sums, threads, shared);
     const float mean = sums[0] / count;
-    const float mean_off = mean - shift;
-    float variance = sums[1] / count - mean_off * mean_off;
+    float variance = sums[1] / count - mean * mean;
     variance = variance <= 0.0f ? 0.0f : variance; // NaN stays
-    // A row whose first number is far from the others has lost digits: its squares are summed again.
-    if (any_of_block(sums[1] > 32.0f * count * variance)) {
+    // Far from 0 that difference has lost digits: the squares are summed again, of what is left without the mean.
+    if (any_that_reduces_along(sums[1] > 32.0f * count * variance, threads)) {
         float square = 0;
         x.each([&](int64_t, const float(&values)[N]) {
 #pragma unroll
@@ -111,7 +107,7 @@ __global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int thread
             }
         });
         x.stay_narrow();
-        variance = reduce<Sum>(square, threads, shared) / count;
+        variance = reduce<Sum>(square, threads, shared + 2 * most_warps) / count;
     }
     const float factor = rsqrtf(variance + shape.eps);
     if (place.exists && place.thread == 0) {
@@ -154,11 +150,13 @@ opdock::Status rmsnorm(const opdock::Call &call) {
         auto *sum = fused ? static_cast<T *>(output_data(call, 1)) : nullptr;
         auto *rsigma = static_cast<float *>(output_data(call, fused ? 2 : 1));
         const int width = width_of<T>(shape.n, all_aligned(input, residual, weight, output, sum));
-        const RowPlan plan = plan_rows(shape.n, width, knobs.threads, knobs.block);
+        // With two rows to hold, registers are left for half as much of each.
+        constexpr int most_held = fused ? 4 : 8;
+        const RowPlan plan = plan_rows(shape.n, width, knobs.threads, knobs.block, most_held);
         return visit_plan<T>(plan, [&](auto N, auto V) {
-            return launch(call, plan.grid(shape.rows),
-                          rmsnorm_kernel<T, U, decltype(N)::value, decltype(V)::value, fused>, shape, plan.threads,
-                          input, residual, weight, output, sum, rsigma);
+            constexpr int held = std::min(decltype(V)::value, most_held);
+            return launch(call, plan.grid(shape.rows), rmsnorm_kernel<T, U, decltype(N)::value, held, fused>, shape,
+                          plan.threads, input, residual, weight, output, sum, rsigma);
         });
     });
 }

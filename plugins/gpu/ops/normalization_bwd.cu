@@ -101,7 +101,7 @@ __global__ void __launch_bounds__((most_threads<norm, V, wide<T>>))
     constexpr int N = wide<T>;
     constexpr int arrays = norm == Norm::rms_add ? 3 : 2;
     extern __shared__ __align__(16) unsigned char memory[];
-    __shared__ float shared[2 * most_warps];
+    __shared__ float shared_of_rounds[2][2 * most_warps]; // in turn
     const int groups = static_cast<int>(blockDim.x) / threads;
     const int group = static_cast<int>(threadIdx.x) / threads;
     const int thread = static_cast<int>(threadIdx.x) - group * threads;
@@ -154,6 +154,7 @@ __global__ void __launch_bounds__((most_threads<norm, V, wide<T>>))
             next_factor = a.rsigma[row + step];
             next_mean = norm == Norm::layer ? a.mu[row + step] : 0.0f;
         }
+        float *shared = shared_of_rounds[round & 1];
         float sums[2] = {0.0f, 0.0f}; // of d times the normalized input; of d
         if (exists) {
 #pragma unroll

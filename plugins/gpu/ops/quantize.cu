@@ -134,8 +134,8 @@ opdock::Status dequantize(const opdock::Call &call) {
                 const auto *input = static_cast<const F *>(input_data(call, 0));
                 auto *output = static_cast<T *>(output_data(call, 0));
                 return all_aligned(input, output)
-                           ? launch(call, grid_of(knobs.threads, n, wide<T>, 2 * u),
-                                    dequantize_kernel<F, T, wide<T>, 2 * u>, input, scale_inv, output, n)
+                           ? launch(call, grid_of(knobs.threads, n, wide<T>, u), dequantize_kernel<F, T, wide<T>, u>,
+                                    input, scale_inv, output, n)
                            : launch(call, grid_of(knobs.threads, n, 1, u), dequantize_kernel<F, T, 1, u>, input,
                                     scale_inv, output, n);
             });

@@ -47,8 +47,42 @@ struct Places {
     }
 };
 
+// The library's, which for large angles needs memory of the thread's own: called, so that nobody else pays for it.
+__device__ __noinline__ float2 sine_and_cosine_of_large(float angle) {
+    float sine, cosine;
+    sincosf(angle, &sine, &cosine);
+    return {sine, cosine};
+}
+
+// Within two units in the last place: what is left of the angle without multiples of pi / 2, which are taken off in
+// three parts, goes into the polynomials of Cephes (S. Moshier).
+__device__ __forceinline__ void sine_and_cosine(float angle, float *sine, float *cosine) {
+    if (!(fabsf(angle) < 40000.0f)) {
+        const float2 both = sine_and_cosine_of_large(angle);
+        *sine = both.x;
+        *cosine = both.y;
+        return;
+    }
+    const float quarters = rintf(angle * 0.636619772f);
+    float x = fmaf(quarters, -1.57079601f, angle);
+    x = fmaf(quarters, -3.13916473e-07f, x);
+    x = fmaf(quarters, -5.39030253e-15f, x);
+    const float square = x * x;
+    float of_sine = fmaf(square, -1.9515295891e-4f, 8.3321608736e-3f);
+    of_sine = fmaf(of_sine, square, -1.6666654611e-1f);
+    of_sine = fmaf(of_sine * square, x, x);
+    float of_cosine = fmaf(square, 2.443315711809948e-5f, -1.388731625493765e-3f);
+    of_cosine = fmaf(of_cosine, square, 4.166664568298827e-2f);
+    of_cosine = fmaf(of_cosine * square, square, fmaf(square, -0.5f, 1.0f));
+    const int quarter = static_cast<int>(quarters);
+    const float first = (quarter & 1) != 0 ? of_cosine : of_sine;
+    const float second = (quarter & 1) != 0 ? of_sine : of_cosine;
+    *sine = (quarter & 2) != 0 ? -first : first;
+    *cosine = ((quarter + 1) & 2) != 0 ? -second : second;
+}
+
 template<class T, int N, int unroll, bool interleaved>
-__global__ void __launch_bounds__(512) rope_kernel(Rope shape, const T *input, const float *freqs, T *output) {
+__global__ void __launch_bounds__(512, 2) rope_kernel(Rope shape, const T *input, const float *freqs, T *output) {
     extern __shared__ float coefficients[];
     const int64_t tile = blockIdx.x % shape.tiles;
     const int64_t slice = blockIdx.x / shape.tiles % shape.slices;
@@ -62,31 +96,34 @@ __global__ void __launch_bounds__(512) rope_kernel(Rope shape, const T *input, c
     const int column_of_block = static_cast<int>(threadIdx.x) - lane * shape.width;
     const int column = first_column + column_of_block;
     int position_of_block = 0;
-    int64_t row = slice * shape.lanes * unroll + lane;
+    int64_t row = slice * shape.lanes + lane;
     if (shape.positions_of_block > 1) {
         position_of_block = lane / static_cast<int>(shape.rows);
         row = lane - position_of_block * shape.rows;
     }
     const int64_t position = first_position + position_of_block;
     const bool is_pair = column < shape.pairs;
-    const int rows_step = shape.lanes;
+    const int64_t rows_step = shape.lanes * shape.slices;
     const bool works = column < shape.columns && lane < shape.lanes && position_of_block < shape.positions_of_block &&
                        position < shape.positions;
     const int first_at = is_pair ? places.first_dim(column) : shape.rotated + (column - shape.pairs) * N;
     const int second_at = is_pair ? places.second_dim(column) : first_at;
 
-    // Elements are on their way while the sines are computed.
+    // Elements are on their way while the sines are computed, and later while rows before them are rotated.
     Vector<T, N> first[unroll], second[unroll];
-    const int64_t begin = (position * shape.rows + row) * shape.dims;
-#pragma unroll
-    for (int u = 0; u < unroll; ++u) {
-        if (works && row + u * rows_step < shape.rows) {
-            const T *from = input + begin + static_cast<int64_t>(u) * rows_step * shape.dims;
+    const int64_t begin = position * shape.rows * shape.dims;
+    const auto fetch = [&](int u, int64_t r) {
+        if (works && r < shape.rows) {
+            const T *from = input + begin + r * shape.dims;
             first[u] = *reinterpret_cast<const Vector<T, N> *>(from + first_at);
             if (is_pair) {
                 second[u] = *reinterpret_cast<const Vector<T, N> *>(from + second_at);
             }
         }
+    };
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+        fetch(u, row + u * rows_step);
     }
 
     const int pairs_of_position = N * shape.width;
@@ -100,8 +137,8 @@ __global__ void __launch_bounds__(512) rope_kernel(Rope shape, const T *input, c
             const int i = interleaved ? 2 * pair : pair;
             const int j = interleaved ? 2 * pair + 1 : pair + places.half;
             float sine_i, cosine_i, sine_j, cosine_j;
-            sincosf(angles[i], &sine_i, &cosine_i);
-            sincosf(angles[j], &sine_j, &cosine_j);
+            sine_and_cosine(angles[i], &sine_i, &cosine_i);
+            sine_and_cosine(angles[j], &sine_j, &cosine_j);
             float *cosine = coefficients + p * 2 * of_position;
             float *cross = cosine + of_position;
             const int at_i = interleaved ? 2 * in_position : in_position;
@@ -121,43 +158,51 @@ __global__ void __launch_bounds__(512) rope_kernel(Rope shape, const T *input, c
     const float *cross = cosine + of_position;
     const int first_coefficient = places.first_coefficient(column_of_block);
     const int second_coefficient = places.second_coefficient(column_of_block);
+    for (; row < shape.rows; row += unroll * rows_step) {
 #pragma unroll
-    for (int u = 0; u < unroll; ++u) {
-        if (row + u * rows_step >= shape.rows) {
-            break;
-        }
-        T *to = output + begin + static_cast<int64_t>(u) * rows_step * shape.dims;
-        if (!is_pair) {
-            *reinterpret_cast<Vector<T, N> *>(to + first_at) = first[u];
-            continue;
-        }
-        float x[N], y[N], new_x[N], new_y[N];
-        float cosine_x[N], cosine_y[N], cross_x[N], cross_y[N];
-        widen(first[u], x);
-        widen(second[u], y);
-        load<N>(cosine + first_coefficient, cosine_x);
-        load<N>(cosine + second_coefficient, cosine_y);
-        load<N>(cross + first_coefficient, cross_x);
-        load<N>(cross + second_coefficient, cross_y);
+        for (int u = 0; u < unroll; ++u) {
+            const int64_t r = row + u * rows_step;
+            if (r >= shape.rows) {
+                return;
+            }
+            T *to = output + begin + r * shape.dims;
+            const Vector<T, N> here = first[u], there = second[u];
+            fetch(u, r + unroll * rows_step);
+            if (!is_pair) {
+                *reinterpret_cast<Vector<T, N> *>(to + first_at) = here;
+                continue;
+            }
+            asm volatile("" ::
+                             : "memory"); // the coefficients stay in shared memory: registers are for rows on their way
+            float x[N], y[N], new_x[N], new_y[N];
+            float cosine_x[N], cosine_y[N], cross_x[N], cross_y[N];
+            load<N>(cosine + first_coefficient, cosine_x);
+            load<N>(cosine + second_coefficient, cosine_y);
+            load<N>(cross + first_coefficient, cross_x);
+            load<N>(cross + second_coefficient, cross_y);
+            widen(here, x);
+            widen(there, y);
 #pragma unroll
-        for (int k = 0; k < N; ++k) {
-            constexpr bool within = interleaved && N > 1; // partners are in one vector
-            new_x[k] = fmaf(x[k], cosine_x[k], (within ? x[k ^ 1] : y[k]) * cross_x[k]);
-            new_y[k] = fmaf(y[k], cosine_y[k], (within ? y[k ^ 1] : x[k]) * cross_y[k]);
+            for (int k = 0; k < N; ++k) {
+                constexpr bool within = interleaved && N > 1; // partners are in one vector
+                new_x[k] = fmaf(x[k], cosine_x[k], (within ? x[k ^ 1] : y[k]) * cross_x[k]);
+                new_y[k] = fmaf(y[k], cosine_y[k], (within ? y[k ^ 1] : x[k]) * cross_y[k]);
+            }
+            store<N>(to + first_at, new_x);
+            store<N>(to + second_at, new_y);
         }
-        store<N>(to + first_at, new_x);
-        store<N>(to + second_at, new_y);
     }
 }
 
-// Splits the work over blocks of `threads`, of which each thread has up to `unroll` rows.
+// Splits the work over blocks of `threads`, of which there are at least about `blocks`, so that each computes its
+// coefficients for as many rows as can be. Threads have up to `unroll` rows under way.
 struct Split {
     Rope shape;
     int unroll;
     Grid grid;
 };
 
-Split split(Rope shape, int N, int threads, int unroll, bool in_place) {
+Split split(Rope shape, int N, int threads, int unroll, int64_t blocks, bool in_place) {
     shape.pairs = shape.rotated / 2 / N;
     shape.columns = shape.pairs + (in_place ? 0 : (shape.dims - shape.rotated) / N);
     // Coefficients of a block: as many floats of each kind, 32 KB together.
@@ -169,13 +214,14 @@ Split split(Rope shape, int N, int threads, int unroll, bool in_place) {
     const int64_t rows = std::max<int64_t>(shape.rows, 1);
     shape.positions_of_block =
         static_cast<int>(std::clamp<int64_t>(shape.lanes / rows, 1, most_coefficients / (2 * N * shape.width)));
-    while (unroll > 1 && static_cast<int64_t>(unroll / 2) * shape.lanes >= rows) {
-        unroll /= 2; // threads would have no row for it
+    const int64_t groups = ceil_div(shape.positions, shape.positions_of_block) * shape.tiles;
+    const int64_t rounds = ceil_div(rows, shape.lanes); // of a block that has all rows
+    shape.slices = std::clamp<int64_t>(ceil_div(blocks, groups), 1, rounds);
+    while (unroll > 1 && unroll / 2 >= ceil_div(rounds, shape.slices)) {
+        unroll /= 2; // threads have no row for it
     }
-    shape.slices = ceil_div(rows, static_cast<int64_t>(shape.lanes) * unroll);
-    const int64_t groups = ceil_div(shape.positions, shape.positions_of_block);
     const size_t floats = static_cast<size_t>(shape.positions_of_block) * 2 * 2 * static_cast<size_t>(N * shape.width);
-    return {shape, unroll, {groups * shape.slices * shape.tiles, threads, floats * sizeof(float)}};
+    return {shape, unroll, {groups * shape.slices, threads, floats * sizeof(float)}};
 }
 
 std::string odd(int64_t rotated) {
@@ -227,7 +273,7 @@ opdock::Status rope(const opdock::Call &call) {
         auto *output = static_cast<T *>(output_data(call, 0));
         const auto start = [&](auto width) {
             constexpr int N = decltype(width)::value;
-            const Split work = split(shape, N, knobs.threads, unroll, input == output);
+            const Split work = split(shape, N, knobs.threads, unroll, 16 * compute_units(call), input == output);
             return visit_kernel<T, N>(work.unroll, interleaved, [&](auto *kernel) {
                 return launch(call, work.grid, kernel, work.shape, input, freqs, output);
             });
@@ -242,9 +288,9 @@ opdock::Status rope(const opdock::Call &call) {
 void add_rope(Plugin &plugin) {
     namespace ops = opdock::ops;
     plugin.add(ops::fused_rope_forward, any_float,
-               {opdock::kernel<&rope<false>>, Knobs::elementwise, opdock::supports<&supports>});
+               {opdock::kernel<&rope<false>>, Knobs::rotations, opdock::supports<&supports>});
     plugin.add(ops::fused_rope_backward, any_float,
-               {opdock::kernel<&rope<true>>, Knobs::elementwise, opdock::supports<&supports>});
+               {opdock::kernel<&rope<true>>, Knobs::rotations, opdock::supports<&supports>});
 }
 
 } // namespace gpu

@@ -52,7 +52,7 @@ __device__ __forceinline__ unsigned flagged(const Vector<uint8_t, N> &mask) {
     return bits;
 }
 
-// Largest elements are those of sign * x, where the sign is that of the scale.
+// With a negative scale the elements are those of -x, and the scale its magnitude.
 template<class T, int N, int V, Keys keys>
 __global__ void __launch_bounds__(1024)
     forward_kernel(Softmax shape, int threads, const T *inputs, const uint8_t *masks, T *outputs) {
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(1024)
     const int64_t seen = place.exists ? shape.seen<keys>(place.row) : 0;
     const int64_t end = whole_vectors<N>(seen);
     const uint8_t *mask = keys == Keys::masked && place.exists ? masks + shape.row_of_mask(place.row) * n : nullptr;
-    const float sign = shape.scale < 0.0f ? -1.0f : 1.0f;
+    const bool negative = shape.scale < 0.0f;
     const float factor = fabsf(shape.scale) * log2_e;
 
     const auto hidden_at = [&](int64_t i) -> unsigned {
@@ -85,27 +85,39 @@ __global__ void __launch_bounds__(1024)
                     float x[N];
 #pragma unroll
                     for (int k = 0; k < N; ++k) {
-                        x[k] = sign * values[k];
+                        x[k] = negative ? -values[k] : values[k];
                     }
                     body(from + i, x, hidden_at(from + i));
                 });
             });
         };
-        ExpSum total;
-        each([&](int64_t, const float(&x)[N], unsigned hidden) { total.add(x, factor, hidden); });
-        float nothing = 0.0f;
-        total = reduce_exp_sum(total, nothing, factor, threads, shared);
-        const float inverse = total.sum == 0.0f ? 0.0f : 1.0f / total.sum;
-        each([&](int64_t i, const float(&x)[N], unsigned hidden) {
-            float y[N];
+        float total[2]; // an ExpSum
+        gather_exp_sum(total, factor, threads, shared, [&](auto is_in_range, float(&values)[2]) {
+            ExpSum mine;
+            each([&](int64_t, const float(&x)[N], unsigned hidden) {
+                mine.add<decltype(is_in_range)::value != 0>(x, factor, hidden);
+            });
+            values[0] = mine.largest;
+            values[1] = mine.sum;
+        });
+        const Exponential of_all(factor, total[0]);
+        const float scale = total[1] == 0.0f ? 0.0f : 1.0f / total[1];
+        visit_range(of_all, [&](auto is_in_range) {
+            each([&](int64_t i, const float(&x)[N], unsigned hidden) {
+                float y[N];
+                of_all.of<decltype(is_in_range)::value != 0>(x, y);
 #pragma unroll
-            for (int k = 0; k < N; ++k) {
-                y[k] = (hidden >> k & 1) != 0 ? 0.0f : exp2_of((x[k] - total.largest) * factor) * inverse;
-            }
-            store<N>(output + i, y);
+                for (int k = 0; k < N; ++k) {
+                    y[k] = (hidden >> k & 1) != 0 ? 0.0f : y[k] * scale;
+                }
+                store<N>(output + i, y);
+            });
         });
     } else {
         Row<T, N, V> row(input, end, place);
+        if (negative) {
+            row.negate();
+        }
         // What the mask says is read once; where keys end is known without a register for each vector.
         unsigned flags[keys == Keys::masked ? V : 1] = {};
         if constexpr (keys == Keys::masked) {
@@ -114,52 +126,72 @@ __global__ void __launch_bounds__(1024)
         const auto hidden_of = [&](int v, int i) {
             return keys == Keys::masked ? flags[keys == Keys::masked ? v : 0] : hidden_at(static_cast<int64_t>(i) * N);
         };
-        float largest = -INFINITY;
+        // Exponentials are relative to the thread's own largest element first, so that the group meets once.
+        ExpSum mine;
         row.each_vector([&](int v, int i) {
             const unsigned hidden = hidden_of(v, i);
             float x[N];
             row.get(v, i, x);
 #pragma unroll
             for (int k = 0; k < N; ++k) {
-                largest = fmaxf(largest, (hidden >> k & 1) != 0 ? -INFINITY : sign * x[k]);
+                mine.largest = fmaxf(mine.largest, (hidden >> k & 1) != 0 ? -INFINITY : x[k]);
             }
         });
         row.stay_narrow();
-        largest = reduce<Largest>(largest, threads, shared);
-        const auto exponentials = [&](int v, int i, float(&x)[N]) {
+        const auto powers = [&](auto is_in_range, int v, int i, const Exponential &exponential, float(&to)[N]) {
             const unsigned hidden = hidden_of(v, i);
+            float x[N];
             row.get(v, i, x);
+            exponential.of<decltype(is_in_range)::value != 0>(x, to);
 #pragma unroll
             for (int k = 0; k < N; ++k) {
-                x[k] = (hidden >> k & 1) != 0 ? 0.0f : exp2_of((sign * x[k] - largest) * factor);
+                to[k] = (hidden >> k & 1) != 0 ? 0.0f : to[k];
             }
         };
         // Where registers are enough, exponentials are computed once.
         constexpr bool kept = V * N <= 32;
         float keep[kept ? V : 1][N];
-        float sum = 0.0f;
-        row.each_vector([&](int v, int i) {
-            float(&e)[N] = keep[kept ? v : 0];
-            exponentials(v, i, e);
+        const Exponential mine_only(factor, mine.largest);
+        visit_range(mine_only, [&](auto is_in_range) {
+            row.each_vector([&](int v, int i) {
+                float(&e)[N] = keep[kept ? v : 0];
+                powers(is_in_range, v, i, mine_only, e);
 #pragma unroll
-            for (int k = 0; k < N; ++k) {
-                sum += e[k];
-            }
+                for (int k = 0; k < N; ++k) {
+                    mine.sum += e[k];
+                }
+            });
         });
         row.stay_narrow();
-        sum = reduce<Sum>(sum, threads, shared);
-        const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-        row.each_vector([&](int v, int i) {
-            float(&e)[N] = keep[kept ? v : 0];
-            if constexpr (!kept) {
-                exponentials(v, i, e);
-            }
+        const ExpSum total = reduce_exp_sum(mine, factor, threads, shared);
+        const Exponential of_all(factor, total.largest);
+        const float of_mine = !kept ? 1.0f : mine.sum == 0.0f ? 0.0f : mine_only.to(of_all);
+        const float scale = of_mine / total.sum;
+        const auto write = [&](auto is_in_range) {
+            row.each_vector([&](int v, int i) {
+                float(&e)[N] = keep[kept ? v : 0];
+                if constexpr (!kept) {
+                    powers(is_in_range, v, i, of_all, e);
+                }
 #pragma unroll
-            for (int k = 0; k < N; ++k) {
-                e[k] *= inverse;
-            }
-            store<N>(output + static_cast<int64_t>(i) * N, e);
-        });
+                for (int k = 0; k < N; ++k) {
+                    e[k] *= scale;
+                }
+                if (total.sum == 0.0f) { // nothing but minus infinity, which is no number from itself
+                    const unsigned hidden = hidden_of(v, i);
+#pragma unroll
+                    for (int k = 0; k < N; ++k) {
+                        e[k] = (hidden >> k & 1) != 0 ? 0.0f : NAN;
+                    }
+                }
+                store<N>(output + static_cast<int64_t>(i) * N, e);
+            });
+        };
+        if constexpr (kept) {
+            write(Number<1>{});
+        } else {
+            visit_range(of_all, write);
+        }
     }
     if constexpr (keys == Keys::causal) {
         clear<N>(output, end, n, place);
@@ -250,7 +282,7 @@ opdock::Status forward(const opdock::Call &call) {
         const int width = width_of<T>(shape.n, all_aligned(input, mask, output));
         const RowPlan plan = plan_rows(shape.n, width, knobs.threads, knobs.block);
         return visit_plan<T>(plan, [&](auto N, auto V) {
-            return launch(call, plan.grid(shape.rows, 2),
+            return launch(call, plan.grid(shape.rows, 4),
                           forward_kernel<T, decltype(N)::value, decltype(V)::value, keys>, shape, plan.threads, input,
                           mask, output);
         });

@@ -74,7 +74,7 @@ namespace {
 // One block: kernel(thread, shared) in each of its threads.
 void run_block(int threads, int warp_size, const std::function<void(int, float *)> &kernel) {
     Block running(threads, warp_size);
-    std::vector<float> shared(2 * gpu::most_warps, std::numeric_limits<float>::quiet_NaN());
+    std::vector<float> shared(4 * gpu::most_warps, std::numeric_limits<float>::quiet_NaN());
     std::vector<std::thread> all;
     for (int i = 0; i < threads; ++i) {
         all.emplace_back([&running, &shared, &kernel, i] {
@@ -117,16 +117,17 @@ Results reduce_in_block(int group, int threads, int warp_size) {
          {&results.sum, &results.largest, &results.with_nan, &results.first_of_two, &results.second_of_two}) {
         list->resize(static_cast<size_t>(threads));
     }
-    // One after another in the same memory, as kernels do it.
+    // One after another, in two halves of the memory in turn.
     run_block(threads, warp_size, [&](int i, float *shared) {
+        float *other = shared + 2 * gpu::most_warps;
         const auto at = static_cast<size_t>(i);
         const float value = value_of(i);
         results.sum[at] = gpu::reduce<gpu::Sum>(value, group, shared);
-        results.largest[at] = gpu::reduce<gpu::Largest>(value, group, shared);
+        results.largest[at] = gpu::reduce<gpu::Largest>(value, group, other);
         const float or_nan = i == place_of_nan(group) ? std::numeric_limits<float>::quiet_NaN() : value;
         results.with_nan[at] = gpu::reduce<gpu::Largest>(or_nan, group, shared);
         float two[2] = {value, -value};
-        gpu::reduce<gpu::Sum>(two, group, shared);
+        gpu::reduce<gpu::Sum>(two, group, other);
         results.first_of_two[at] = two[0];
         results.second_of_two[at] = two[1];
     });
