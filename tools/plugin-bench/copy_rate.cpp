@@ -11,10 +11,13 @@
 namespace opdock::plugin_bench {
 namespace {
 
+// More than a cache holds. Devices copy so much in the time in which a CPU copies the least, and with less, how copies
+// begin and end would count.
 size_t buffer_bytes(const DeviceFacts &facts) {
     constexpr uint64_t least = uint64_t{64} << 20;
     constexpr uint64_t most = uint64_t{512} << 20;
-    return static_cast<size_t>(std::min(std::clamp(2 * facts.cache, least, most), std::max(facts.memory / 16, least)));
+    const uint64_t wanted = facts.is_cpu() ? std::clamp(2 * facts.cache, least, most) : most;
+    return static_cast<size_t>(std::min(wanted, std::max(facts.memory / 16, least)));
 }
 
 // From when all threads are ready to when the last one is done.
