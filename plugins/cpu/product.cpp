@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "amx.hpp"
 #include "blas.hpp"
 #include "hwy/aligned_allocator.h"
 
@@ -186,7 +187,15 @@ void few_down(const Product &a, const float *const *x, int64_t begin, int64_t en
     }
 }
 
+void finish_bf16(const Product &a, int64_t row, int64_t first, size_t count, const float *sums) {
+    finish_row<opdock::bfloat16_t>(a, row, first, count, sums);
+}
+
 void block_of_product(const Product &a, const Block &block) {
+    if (in_tiles(a)) {
+        multiply_in_tiles(a, block, finish_bf16);
+        return;
+    }
     opdock::visit_floating(a.t, [&](auto t) { block_of<typename decltype(t)::type>(a, block); });
 }
 
@@ -212,7 +221,13 @@ namespace cpu {
 HWY_EXPORT(block_of_product);
 HWY_EXPORT(few_columns);
 
+bool in_tiles(const Product &a) {
+    return opdock_dtype_pack(a.t) == OPDOCK_BF16 && amx_available();
+}
+
 Cut::Cut(const Product &a, int64_t products) {
+    if (in_tiles(a))
+        columns_per_block = 1024;
     const auto count = [&] {
         down = (a.rows + rows_per_block - 1) / rows_per_block;
         across = (a.columns + columns_per_block - 1) / columns_per_block;

@@ -31,8 +31,12 @@ struct Block {
     int64_t first_column, last_column;
 };
 
+// Whether blocks are computed by amx.hpp, not by BLAS.
+bool in_tiles(const Product &a);
+
 // The cut follows from the problem alone, so that the sums do not depend on the number of threads. With little to share
-// out, blocks are smaller: 16 of half this size keep 16 threads busy and cost 2 threads a tenth.
+// out, blocks are smaller: 16 of half this size keep 16 threads busy and cost 2 threads a tenth. In tiles a block has
+// 1024 columns: the less its factors weigh, beside its sums, the less is spent on laying them out.
 struct Cut {
     int64_t rows_per_block = 1024;
     int64_t columns_per_block = 512;
@@ -72,9 +76,10 @@ void multiply_all(const Product &like, int64_t count, const Knobs &knobs, const 
     }
     const Cut cut(like, count);
     const int64_t blocks = cut.down * cut.across;
-    // What a task is worth is told in bytes; 8 multiplications take about as long as one byte from memory.
+    // What a task is worth is told in bytes; so many multiplications take about as long as one byte from memory.
+    const int64_t per_byte = in_tiles(like) ? 64 : 8;
     const int64_t worth =
-        std::min(cut.rows_per_block, like.rows) * std::min(cut.columns_per_block, like.columns) / 8 * like.depth;
+        std::min(cut.rows_per_block, like.rows) * std::min(cut.columns_per_block, like.columns) * like.depth / per_byte;
     in_chunks(count * blocks, worth, knobs.grain_kib, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             const Product a = product_of(i / blocks);

@@ -2,6 +2,7 @@
 //
 //     build/release/tests/bench/peers              4096 x 4096, f32 and bf16
 //     build/release/tests/bench/peers gelu         ops whose name begins so
+//     build/release/tests/bench/peers gelu bf16    in that dtype only
 //
 // Prints for each op the median time of both over interleaved rounds, and ours as a ratio to libtorch's: below 1 is
 // faster. Where libtorch has no op of its own, what its users write is timed: "composed" says so.
@@ -112,11 +113,15 @@ void compare(const Peer &peer, const char *dtype_name, const DLDataType &dtype) 
 
 int main(int argc, char **argv) {
     const std::string beginning = argc > 1 ? argv[1] : "";
+    const std::string only_dtype = argc > 2 ? argv[2] : "";
     const c10::InferenceMode no_gradients;
     at::set_num_threads(static_cast<int>(std::thread::hardware_concurrency()));
     std::printf("%-26s %-5s %12s %12s  %s\n", "op, 4096 x 4096", "dtype", "opdock", "libtorch", "ratio");
     for (const auto &[name, dtype, type] :
          {std::tuple{"f32", opdock::f32, at::kFloat}, std::tuple{"bf16", opdock::bf16, at::kBFloat16}}) {
+        if (!only_dtype.empty() && only_dtype != name) {
+            continue;
+        }
         for (const Peer &peer : peers(dtype, type)) {
             if (peer.ours.op.starts_with(beginning)) {
                 compare(peer, name, dtype);
