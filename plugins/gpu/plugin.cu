@@ -7,10 +7,11 @@
 #include "runtime.hpp"
 #include "tensors.hpp"
 
+// The vendor is named as in the impl_id, so that policies find it where they look: vendor:cuda.
 #ifdef __HIP__
-OPDOCK_NOTE("opdock_hip", GPU_PLUGIN_VERSION, "opdock", "rocm", "")
+OPDOCK_NOTE("opdock_hip", GPU_PLUGIN_VERSION, "hip", "rocm", "")
 #else
-OPDOCK_NOTE("opdock_cuda", GPU_PLUGIN_VERSION, "opdock", "cuda", "")
+OPDOCK_NOTE("opdock_cuda", GPU_PLUGIN_VERSION, "cuda", "cuda", "")
 #endif
 
 namespace {
@@ -20,6 +21,14 @@ constexpr const char *impl_id = "vendor.hip";
 #else
 constexpr const char *impl_id = "vendor.cuda";
 #endif
+
+opdock::Vendor vendor() {
+#ifdef __HIP__
+    return {"hip", "cuda", "CUDA", "rocm-smi"}; // PyTorch for ROCm has kept CUDA's names
+#else
+    return {"cuda", "cuda", "CUDA", "nvidia-smi"};
+#endif
+}
 
 void add_knobs(opdock::Impl &impl, gpu::Knobs knobs) {
     switch (knobs) {
@@ -77,6 +86,7 @@ void gpu::Plugin::add(const opdock::OpDeclaration &op, const char *dtypes, const
 
 OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
     return opdock::register_plugin(registry, [](opdock::Registry &wrapped) {
+        wrapped.vendor(vendor());
         wrapped.device(gpu::device_table());
         gpu::Plugin plugin(wrapped);
         gpu::add_activations(plugin);

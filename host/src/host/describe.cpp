@@ -151,6 +151,13 @@ json Host::describe() const {
                             {"taken", problem.taken},
                             {"code", problem.code}});
     }
+    json vendors = json::array();
+    for (const Vendor &vendor : now.vendors) {
+        vendors.push_back({{"name", vendor.name},
+                           {"device_name", vendor.device_name},
+                           {"dispatch_key", vendor.dispatch_key},
+                           {"device_query_command", vendor.device_query_command}});
+    }
     const PolicyStack policy = effective_policy();
     json ops = json::array();
     for (const auto &[name, op] : now.ops) {
@@ -163,6 +170,7 @@ json Host::describe() const {
             {"paths", std::move(paths)},
             {"problems", std::move(problems)},
             {"plugins", std::move(plugins)},
+            {"vendors", std::move(vendors)},
             {"ops", std::move(ops)}};
 }
 

@@ -17,14 +17,16 @@ struct GpuPlugin {
     std::string id;
     std::string impl_id;
     std::string kind;
+    std::string vendor;
+    std::string query;
 };
 
 const std::vector<GpuPlugin> plugins = {
 #ifdef OPDOCK_CUDA_PLUGIN
-    {OPDOCK_CUDA_PLUGIN, "opdock_cuda", "vendor.cuda", "cuda"},
+    {OPDOCK_CUDA_PLUGIN, "opdock_cuda", "vendor.cuda", "cuda", "cuda", "nvidia-smi"},
 #endif
 #ifdef OPDOCK_HIP_PLUGIN
-    {OPDOCK_HIP_PLUGIN, "opdock_hip", "vendor.hip", "rocm"},
+    {OPDOCK_HIP_PLUGIN, "opdock_hip", "vendor.hip", "rocm", "hip", "rocm-smi"},
 #endif
 };
 
@@ -58,6 +60,36 @@ TEST_CASE("a GPU plugin loads without a GPU and registers every op once") {
             CHECK(op.at("implementations")[0].at("device") == plugin.kind);
             CHECK(op.at("implementations")[0].at("capture_safe") == true);
         }
+    }
+}
+
+TEST_CASE("a GPU plugin registers its vendor as PyTorch knows the device, named as its implementations are") {
+    for (const GpuPlugin &plugin : plugins) {
+        CAPTURE(plugin.id);
+        const json document = json::parse(PluginLs({plugin.file}).run({"--json"}).out);
+        const json expected = {{{"name", plugin.vendor},
+                                {"device_name", "cuda"},
+                                {"dispatch_key", "CUDA"},
+                                {"device_query_command", plugin.query}}};
+        CHECK(document.at("vendors") == expected);
+        CHECK(document.at("plugins")[0].at("vendor") == plugin.vendor);
+        for (const json &op : document.at("ops")) {
+            CAPTURE(op.at("op"));
+            const json &implementation = op.at("implementations")[0];
+            CHECK(implementation.at("vendor") == plugin.vendor);
+            CHECK(implementation.at("impl_id") == "vendor." + plugin.vendor);
+        }
+    }
+}
+
+TEST_CASE("a policy denies a GPU plugin by its vendor") {
+    for (const GpuPlugin &plugin : plugins) {
+        CAPTURE(plugin.id);
+        PluginLs tool({plugin.file});
+        tool.with("PLUGIN_DENY_VENDORS", plugin.vendor);
+        const Finished finished = tool.run({"--why", "gelu", "--device", plugin.kind + ":4095"});
+        CHECK(contains(finished.out, "vendor '" + plugin.vendor + "' is denied by PLUGIN_DENY_VENDORS"));
+        CHECK(finished.err.empty()); // it is a vendor that there is
     }
 }
 

@@ -143,6 +143,7 @@ void check_document(const json &document) {
                              {"paths", Is::list},
                              {"problems", Is::list},
                              {"plugins", Is::list},
+                             {"vendors", Is::list},
                              {"ops", Is::list}});
     CHECK(document["schema"] == "opdock.plugin-ls/1");
     check_members(document["host"], {{"version", Is::text}, {"abi", Is::object}});
@@ -163,6 +164,12 @@ void check_document(const json &document) {
     }
     for (const json &plugin : document["plugins"]) {
         check_plugin(plugin);
+    }
+    for (const json &vendor : document["vendors"]) {
+        check_members(vendor, {{"name", Is::text},
+                               {"device_name", Is::text},
+                               {"dispatch_key", Is::text},
+                               {"device_query_command", Is::text}});
     }
     for (const json &op : document["ops"]) {
         check_op(op);
@@ -194,6 +201,14 @@ TEST_CASE("the document has every key of its schema, of the right type, and no o
     CHECK(document["ops"].size() > 10);
     CHECK(document["policy"]["sources"]["per_op.fixture.add"] == "PLUGIN_PER_OP");
     CHECK(document["policy"]["allow_vendors"] == json{"acme"});
+}
+
+TEST_CASE("the document has what a vendor registers for frameworks") {
+    const json document = json::parse(PluginLs({fixture("registers_everything")}).run({"--json"}).out);
+    check_document(document);
+    REQUIRE(document["vendors"].size() == 1);
+    CHECK(document["vendors"][0]["name"] == "acme");
+    CHECK(document["vendors"][0]["dispatch_key"] == "PrivateUse1");
 }
 
 TEST_CASE("an empty host is a valid document too") {
