@@ -3,9 +3,9 @@
 
 The ops and shapes are those of shapes.yaml. For each, all peers take turns in every round with a copy within the
 device, all measured by CUDA events in this one process; a peer's time is the median over the rounds, and its fraction
-of the copy rate counts the bytes that the op has to read and write, as plugin-bench counts them: not those of values
-that are only wanted for a later step. Where a peer cannot leave those out, such as the gradient of a weight, "note"
-says so.
+of the copy rate counts the bytes that the op has to read and write, as plugin-bench counts them: those of optional
+outputs where they are asked for. Liger makes the gradients of weights always, and is only compared where they are
+wanted. Where a peer does not do quite the same, "note" says what.
 """
 import argparse
 import importlib
@@ -23,7 +23,6 @@ EXAMPLES = """examples:
 
 ROWS = ((16384, 8192), (65536, 1024), (4096, 32768))
 EPS = 1e-5
-WEIGHT_TOO = "also computes the weight's gradient"
 
 
 def parse_arguments():
@@ -95,6 +94,11 @@ def rms_norm_backward(g, x, rsigma, w):
     return ((wide - normal * (wide * normal).mean(-1, keepdim=True)) * rsigma[:, None]).to(x.dtype)
 
 
+def rms_norm_backward_all(g, x, rsigma, w):
+    normal = x.float() * rsigma[:, None]
+    return rms_norm_backward(g, x, rsigma, w), (g.float() * normal).sum(0).to(w.dtype)
+
+
 def add_rms_norm(x, residual, w):
     total = x + residual
     return rms_norm(total, w), total
@@ -105,6 +109,12 @@ def layer_norm_backward(g, x, mu, rsigma, w):
     wide = g.float() * w.float()
     inner = wide - wide.mean(-1, keepdim=True) - normal * (wide * normal).mean(-1, keepdim=True)
     return (inner * rsigma[:, None]).to(x.dtype)
+
+
+def layer_norm_backward_all(g, x, mu, rsigma, w):
+    normal = (x.float() - mu[:, None]) * rsigma[:, None]
+    of_weight = (g.float() * normal).sum(0).to(w.dtype)
+    return layer_norm_backward(g, x, mu, rsigma, w), of_weight, g.float().sum(0).to(w.dtype)
 
 
 def gelu(x):
@@ -177,10 +187,12 @@ def cross_entropy_backward(grad_loss, logits, target, lse):
 
 
 class Case:
-    """`peers` makes for each name a function without arguments to time; making it may fail, and is only then tried."""
+    """`peers` makes for each name a function without arguments to time; making it may fail, and is only then tried.
 
-    def __init__(self, op, dims, bytes_, peers):
-        self.op, self.dims, self.bytes, self.peers = op, dims, bytes_, peers
+    `outputs` are the optional ones that are made."""
+
+    def __init__(self, op, dims, bytes_, peers, outputs=()):
+        self.op, self.dims, self.bytes, self.peers, self.outputs = op, dims, bytes_, peers, outputs
 
 
 def of(formula, *inputs, eager=None):
@@ -205,8 +217,8 @@ def gems(name, *inputs, **options):
 def row_cases(m, n):
     dims, r = (m, n), m * n * 2
 
-    def case(op, bytes_, make):
-        return op, dims, lambda: Case(op, dims, bytes_, make())
+    def case(op, bytes_, make, *outputs):
+        return op, dims, lambda: Case(op, dims, bytes_, make(), outputs), *outputs
 
     def x():
         return numbers(m, n)
@@ -223,9 +235,14 @@ def row_cases(m, n):
         needs = leaf(a)
         peers = of(rms_norm_backward, g, a, rsigma, w)
         peers["torch"] = lambda: backward(F.rms_norm(needs, (n,), w, EPS), (needs,), g)
-        peers["liger", WEIGHT_TOO] = lambda: backward(
-            liger("rms_norm", "LigerRMSNormFunction")(needs, leaf(w), EPS), (needs,), g.clone()
-        )
+        return peers
+
+    def rms_bwd_all():
+        a, w, g, rsigma = x(), numbers(n), x(), numbers(m, dtype=torch.float32, low=0.5, high=1.5)
+        needs = (leaf(a), leaf(w))
+        peers = of(rms_norm_backward_all, g, a, rsigma, w)
+        peers["torch"] = lambda: backward(F.rms_norm(needs[0], (n,), needs[1], EPS), needs, g)
+        peers["liger"] = lambda: backward(liger("rms_norm", "LigerRMSNormFunction")(*needs, EPS), needs, g.clone())
         return peers
 
     def add_rms():
@@ -244,22 +261,23 @@ def row_cases(m, n):
         peers["flag_gems"] = gems("layer_norm", a, (n,), w, b, EPS)
         return peers
 
-    def layer_bwd():
-        a, w, b, g = x(), numbers(n), numbers(n), x()
-        mu = numbers(m, dtype=torch.float32, low=-0.1, high=0.1)
-        rsigma = numbers(m, dtype=torch.float32, low=0.5, high=1.5)
-        needs = leaf(a)
-        only_input = [True, False, False]
-        peers = of(
-            layer_norm_backward,
-            *(g, a, mu, rsigma, w),
-            eager=lambda: aten.native_layer_norm_backward(g, a, (n,), mu[:, None], rsigma[:, None], w, b, only_input),
-        )
-        peers["liger", WEIGHT_TOO] = lambda: backward(
-            liger("layer_norm", "LigerLayerNormFunction")(needs, leaf(w), leaf(b), EPS), (needs,), g
-        )
-        peers["flag_gems"] = gems("layer_norm_backward", g, a, (n,), mu, rsigma, w, b, only_input)
-        return peers
+    def layer_bwd_of(formula, wanted):
+        def make():
+            a, w, b, g = x(), numbers(n), numbers(n), x()
+            mu = numbers(m, dtype=torch.float32, low=-0.1, high=0.1)
+            rsigma = numbers(m, dtype=torch.float32, low=0.5, high=1.5)
+            peers = of(
+                formula,
+                *(g, a, mu, rsigma, w),
+                eager=lambda: aten.native_layer_norm_backward(g, a, (n,), mu[:, None], rsigma[:, None], w, b, wanted),
+            )
+            if all(wanted):
+                needs = (leaf(a), leaf(w), leaf(b))
+                peers["liger"] = lambda: backward(liger("layer_norm", "LigerLayerNormFunction")(*needs, EPS), needs, g)
+            peers["flag_gems"] = gems("layer_norm_backward", g, a, (n,), mu, rsigma, w, b, wanted)
+            return peers
+
+        return make
 
     def gelu_fwd():
         a = x()
@@ -325,9 +343,16 @@ def row_cases(m, n):
     return [
         case("rmsnorm_fwd", 2 * r + 2 * n, rms_fwd),
         case("rmsnorm_bwd", 3 * r + 4 * m + 2 * n, rms_bwd),
+        case("rmsnorm_bwd", 3 * r + 4 * m + 4 * n, rms_bwd_all, "grad_weight"),
         case("fused_add_rmsnorm_fwd", 4 * r + 2 * n, add_rms),
         case("layernorm_fwd", 2 * r + 4 * n, layer_fwd),
-        case("layernorm_bwd", 3 * r + 8 * m + 2 * n, layer_bwd),
+        case("layernorm_bwd", 3 * r + 8 * m + 2 * n, layer_bwd_of(layer_norm_backward, [True, False, False])),
+        case(
+            "layernorm_bwd",
+            3 * r + 8 * m + 6 * n,
+            layer_bwd_of(layer_norm_backward_all, [True, True, True]),
+            *("grad_weight", "grad_bias"),
+        ),
         case("gelu", 2 * r, gelu_fwd),
         case("dgelu", 3 * r, gelu_bwd),
         case("silu_and_mul", 3 * r, gated_fwd(silu_and_mul, *silu, "silu_and_mul")),
@@ -420,6 +445,22 @@ def loss_cases():
     ]
 
 
+def optimizer_cases():
+    count, elements = dims = (8, 16 << 20)
+
+    def adam():
+        def eager():
+            parameters = [numbers(elements, dtype=torch.float32, low=-1.0, high=1.0) for _ in range(count)]
+            for one in parameters:
+                one.requires_grad_()
+                one.grad = numbers(elements, dtype=torch.float32, low=-1.0, high=1.0)
+            return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.0, fused=True).step
+
+        return Case("multi_tensor_adam", dims, 7 * 4 * count * elements, {"torch": eager})
+
+    return [("multi_tensor_adam", dims, adam)]
+
+
 # --- timing ---------------------------------------------------------------------------------------------------------
 
 
@@ -458,6 +499,7 @@ def race(case, copy):
         if peer == "torch.compile" and arguments.no_compile:
             continue
         row = {"op": case.op, "shape": "x".join(map(str, case.dims)), "peer": peer, "bytes": case.bytes}
+        row["outputs"] = case.outputs
         if note:
             row["note"] = note
         try:
@@ -493,7 +535,7 @@ def write(document):
 
 
 def main():
-    cases = [case for m, n in ROWS for case in row_cases(m, n)] + rope_cases() + loss_cases()
+    cases = [case for m, n in ROWS for case in row_cases(m, n)] + rope_cases() + loss_cases() + optimizer_cases()
     cases = [case for case in cases if not arguments.op or case[0] in arguments.op]
     if not cases:
         sys.exit("peers.py: no op of that name is compared; shapes.yaml has those that are")
@@ -505,7 +547,7 @@ def main():
     document = {"device": torch.cuda.get_device_name(device), "peers": peers, "complete": False, "rows": []}
     begin = time.monotonic()
     copy = Copy()
-    for op, dims, make in cases:
+    for op, dims, make, *outputs in cases:
         if arguments.budget and time.monotonic() - begin > arguments.budget:
             break
         torch._dynamo.reset()
@@ -513,10 +555,12 @@ def main():
             rows = race(make(), copy)
         except torch.cuda.OutOfMemoryError as error:
             rows = [{"op": op, "shape": "x".join(map(str, dims)), "peer": "torch", "error": first_line(error)}]
+            rows[0]["outputs"] = outputs
         torch.cuda.empty_cache()
         for row in rows:
             found = row.get("error") or "%9.1f us  %5.1f %% of copy" % (row["microseconds"], 100 * row["of_copy"])
-            print("%-26s %-16s %-14s %s" % (row["op"], row["shape"], row["peer"], found), flush=True)
+            op = " +".join((row["op"], *row["outputs"]))
+            print("%-37s %-16s %-14s %s" % (op, row["shape"], row["peer"], found), flush=True)
         document["rows"] += rows
         write(document)
     else:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """One table of what plugin-bench --json and peers.py --json measured: table.py BENCH.json PEERS.json
 
-A row for each op and shape: the fraction of the copy rate that vendor.cuda and each peer reach, each of the rate in its
-own process, and how many times as fast as the fastest peer opdock is, by their times: the rates of two processes differ
-by some per cent. A peer marked with * does not do quite the same;
-the lines below the table say what.
+A row for each op, with the optional outputs that are asked for, and shape: the fraction of the copy rate that
+vendor.cuda and each peer reach, each of the rate in its own process, and how many times as fast as the fastest peer
+opdock is, by their times: the rates of two processes differ by some per cent. A peer marked with * does not do quite the
+same; the lines below the table say what.
 """
 import json
 import re
@@ -12,8 +12,16 @@ import sys
 
 
 def shape_of(entry):
-    """Of the first input, "16384x8192"."""
-    return re.search(r"\[([0-9,]*)\]", entry["inputs"][0]["source"]).group(1).replace(",", "x")
+    """Of the first input, "16384x8192"; of a list, with how many tensors it has before that of the first."""
+    first = entry["inputs"][0]
+    dims = re.search(r"\[([0-9,]*)\]", first["source"]).group(1).replace(",", "x")
+    tensors = sum(one["name"] == first["name"] for one in entry["inputs"])
+    return dims if tensors == 1 else "%dx%s" % (tensors, dims)
+
+
+def call_of(entry):
+    """The op with the optional outputs that are asked for, "rmsnorm_bwd +grad_weight"."""
+    return " +".join((entry["op"], *entry["outputs"]))
 
 
 def read_ours(document, impl_id="vendor.cuda"):
@@ -21,7 +29,7 @@ def read_ours(document, impl_id="vendor.cuda"):
     for entry in document["shapes"]:
         for one in entry.get("implementations", []):
             if one["impl_id"] == impl_id and one["outcome"] == "timed":
-                found[entry["op"], shape_of(entry)] = (one["of_copy"], one["microseconds"], entry["bytes"])
+                found[call_of(entry), shape_of(entry)] = (one["of_copy"], one["microseconds"], entry["bytes"])
     return found
 
 
@@ -46,10 +54,10 @@ def main():
     peers = sorted({row["peer"] for row in rows}, key=lambda name: (not name.startswith("torch"), name))
     by_call, notes = {}, set()
     for row in rows:
-        by_call.setdefault((row["op"], row["shape"]), {})[row["peer"]] = row
+        by_call.setdefault((call_of(row), row["shape"]), {})[row["peer"]] = row
     keys = list(by_call) + [key for key in ours if key not in by_call]
 
-    line = "%-26s %-16s %7s" + " %14s" * len(peers) + "  %s"
+    line = "%-" + str(max(len(key[0]) for key in keys)) + "s %-16s %7s" + " %14s" * len(peers) + "  %s"
     print(line % ("op", "shape", "ours", *peers, "to the fastest"))
     for key in keys:
         cells, times = [], []
@@ -61,7 +69,7 @@ def main():
             mark = ""
             if "note" in row:
                 mark = "*"
-                notes.add("* %s %s: %s" % (peer, row["op"], row["note"]))
+                notes.add("* %s %s: %s" % (peer, key[0], row["note"]))
             cells.append("%.1f %%%s" % (100 * row["of_copy"], mark))
             times.append(row["microseconds"])
         mine = ours.get(key)

@@ -150,6 +150,31 @@ Arguments match(const std::vector<Named> &inputs, const std::vector<Named> &attr
     return arguments;
 }
 
+std::vector<std::string> match_outputs(const std::vector<std::string> &names, const Signature &signature,
+                                       const Spelling &spelling) {
+    std::vector<std::string> optional;
+    for (const Parameter &output : signature.outputs) {
+        if (output.optional) {
+            optional.push_back(output.name);
+        }
+    }
+    std::vector<std::string> matched;
+    for (const std::string &name : names) {
+        const auto index = find_named(signature.outputs, name);
+        if (!index) {
+            unknown_argument(spelling.output, name, optional, signature, spelling);
+        }
+        if (!signature.outputs[*index].optional) {
+            throw cli::UsageError(spelling.output + (" " + name) + ": it is not optional, and is there without asking");
+        }
+        if (std::find(matched.begin(), matched.end(), name) != matched.end()) {
+            throw cli::UsageError(spelling.output + (" " + name) + " was given twice");
+        }
+        matched.push_back(name);
+    }
+    return matched;
+}
+
 void guess_ranges(Arguments &arguments) {
     for (size_t i = 0; i < arguments.inputs.size(); ++i) {
         for (Source &source : arguments.inputs[i]) {

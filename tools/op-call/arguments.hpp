@@ -23,11 +23,16 @@ struct AttributeArgument {
 struct Arguments {
     std::vector<std::vector<Source>> inputs; // one for each parameter, empty where it is absent
     std::vector<AttributeArgument> attributes;
+    std::vector<std::string> wanted_outputs = {}; // optional ones
 };
 
 // Throws cli::UsageError, with what the op expects when something is missing.
 Arguments match(const std::vector<Named> &inputs, const std::vector<Named> &attributes, const Signature &signature,
                 const Spelling &spelling);
+
+// The names themselves. Throws cli::UsageError unless each is of an optional output, and there once.
+std::vector<std::string> match_outputs(const std::vector<std::string> &names, const Signature &signature,
+                                       const Spelling &spelling);
 
 AttributeArgument parse_attribute(const AttributeParameter &parameter, const std::string &text);
 

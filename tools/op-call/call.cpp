@@ -1,5 +1,7 @@
 #include "op-call/call.hpp"
 
+#include <algorithm>
+
 #include "cli/exit.hpp"
 
 namespace opdock::op_call {
@@ -132,6 +134,13 @@ Operands infer_outputs(const Op &op, const Signature &signature, const Operands 
         }
     }
     return outputs;
+}
+
+Operands infer_outputs(const Op &op, const Signature &signature, const Operands &inputs, const Arguments &arguments) {
+    const std::vector<std::string> &wanted = arguments.wanted_outputs;
+    return infer_outputs(op, signature, inputs, arguments.attributes, [&](size_t output) {
+        return std::find(wanted.begin(), wanted.end(), signature.outputs[output].name) != wanted.end();
+    });
 }
 
 std::vector<void *> pointers_of(const Signature &signature, const Operands &inputs, const Operands &outputs) {

@@ -65,6 +65,8 @@ class Call {
 Operands infer_outputs(const Op &op, const Signature &signature, const Operands &inputs,
                        const std::vector<AttributeArgument> &attributes,
                        const std::function<bool(size_t)> &is_wanted = {});
+// With the optional ones that the arguments ask for.
+Operands infer_outputs(const Op &op, const Signature &signature, const Operands &inputs, const Arguments &arguments);
 
 // Pointers as Prepared::run takes them.
 std::vector<void *> pointers_of(const Signature &signature, const Operands &inputs, const Operands &outputs);

@@ -37,6 +37,7 @@ Job job_of(const Host &host, const Subject &subject) {
         only(host, subject.op, subject.impl); // says when there is none
     }
     Arguments arguments = match(subject.inputs, subject.attributes, signature, shapes_or_sources_spelling);
+    arguments.wanted_outputs = match_outputs(subject.outputs, signature, shapes_or_sources_spelling);
     guess_ranges(arguments);
     return {subject, std::move(signature), std::move(arguments)};
 }
@@ -88,7 +89,7 @@ void check_call(const Host &host, const Job &job, DLDevice device) {
     }
     Operands inputs = shapes_of(job.arguments);
     put_on(inputs, job.signature.inputs, device);
-    infer_outputs(host.op(job.subject.op), job.signature, inputs, job.arguments.attributes);
+    infer_outputs(host.op(job.subject.op), job.signature, inputs, job.arguments);
 }
 
 } // namespace opdock::op_call

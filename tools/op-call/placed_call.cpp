@@ -22,7 +22,7 @@ PlacedCall::PlacedCall(const Host &host, const Op &op, const Signature &signatur
                        const Spelling &spelling, DLDevice device)
     : inputs_(make_inputs(arguments, signature, spelling, 0)) {
     placed_inputs_ = operands_of(inputs_);
-    placed_outputs_ = infer_outputs(op, signature, placed_inputs_, arguments.attributes);
+    placed_outputs_ = infer_outputs(op, signature, placed_inputs_, arguments);
     place(host, placed_inputs_, signature.inputs, device, true);
     place(host, placed_outputs_, signature.outputs, device, false);
     if (!buffers_.empty()) {

@@ -31,10 +31,12 @@ class Reader {
                 has_inputs = true;
             } else if (key.text == "attributes") {
                 subject.attributes = attributes(value);
+            } else if (key.text == "outputs") {
+                subject.outputs = outputs(value);
             } else {
                 fail(key, "unknown field '" + key.text + "'" +
-                              cli::did_you_mean(key.text, {"op", "impl", "inputs", "attributes"}) +
-                              "; there are op, impl, inputs and attributes");
+                              cli::did_you_mean(key.text, {"op", "impl", "inputs", "attributes", "outputs"}) +
+                              "; there are op, impl, inputs, attributes and outputs");
             }
         }
         if (subject.op.empty() || !has_inputs) {
@@ -95,6 +97,15 @@ class Reader {
             attributes.push_back({key.text, is_list ? "[" + list + "]" : text(value, "a value or a list of integers")});
         }
         return attributes;
+    }
+
+    std::vector<std::string> outputs(const YamlNode &node) const {
+        expect(node, YamlNode::Type::sequence, "a list of optional outputs, such as [grad_weight]");
+        std::vector<std::string> outputs;
+        for (const YamlNode &item : node.items) {
+            outputs.push_back(text(item, "the name of an output"));
+        }
+        return outputs;
     }
 
     const std::string &name_;

@@ -126,9 +126,11 @@ std::string expected_arguments(const Signature &signature, const std::vector<std
                          attribute.by_default.is_null() ? "required" : "default " + attribute.by_default.dump(),
                          is_missing(attribute.name)});
     }
-    for (size_t i = 0; spelling.takes_outputs && i < signature.outputs.size(); ++i) {
-        const Parameter &output = signature.outputs[i];
-        lines.push_back({"--out " + output.name + "[=FILE]", remark_of(output)});
+    for (const Parameter &output : signature.outputs) {
+        if (spelling.output != nullptr && (spelling.writes_outputs || output.optional)) {
+            lines.push_back({spelling.output + (" " + output.name) + (spelling.writes_outputs ? "[=FILE]" : ""),
+                             remark_of(output)});
+        }
     }
     return "  " + cli::fill(cli::parameters_of(signature.text), 2, 6, width) + to_text(lines);
 }

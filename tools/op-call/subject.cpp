@@ -20,7 +20,8 @@ json named_json(const std::vector<Named> &list, const char *text) {
 json subject_json(const Subject &subject) {
     return {{"op", subject.op},
             {"inputs", named_json(subject.inputs, "source")},
-            {"attributes", named_json(subject.attributes, "value")}};
+            {"attributes", named_json(subject.attributes, "value")},
+            {"outputs", subject.outputs}};
 }
 
 std::string label_of(const Subject &subject) {
@@ -29,6 +30,9 @@ std::string label_of(const Subject &subject) {
         for (const Named &one : *list) {
             text += " " + one.name + "=" + one.text;
         }
+    }
+    for (const std::string &output : subject.outputs) {
+        text += " +" + output;
     }
     return text;
 }
@@ -40,6 +44,9 @@ std::string label_of(const json &subject) {
     }
     for (const json &attribute : subject.at("attributes")) {
         text += " " + attribute.at("name").get<std::string>() + "=" + attribute.at("value").get<std::string>();
+    }
+    for (const json &output : subject.value("outputs", json::array())) {
+        text += " +" + output.get<std::string>();
     }
     return text;
 }

@@ -16,13 +16,15 @@ struct Subject {
     std::string impl; // "": none was asked for
     std::vector<Named> inputs;
     std::vector<Named> attributes;
-    std::string place = {}; // "shapes.yaml:3:5", where it was asked for; "" is the command line
+    std::vector<std::string> outputs = {}; // optional ones that are asked for
+    std::string place = {};                // "shapes.yaml:3:5", where it was asked for; "" is the command line
 };
 
-// {"op", "inputs": [{"name", "source"}], "attributes": [{"name", "value"}]}
+// {"op", "inputs": [{"name", "source"}], "attributes": [{"name", "value"}], "outputs": [NAME]}
 nlohmann::json subject_json(const Subject &subject);
 
-// "rmsnorm_fwd input=f32[4,8] weight=f32[8] eps=1e-6", of a subject and of its JSON.
+// "rmsnorm_fwd input=f32[4,8] weight=f32[8] eps=1e-6 +rsigma", of a subject and of its JSON, also of before there were
+// outputs.
 std::string label_of(const Subject &subject);
 std::string label_of(const nlohmann::json &subject);
 

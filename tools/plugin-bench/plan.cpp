@@ -29,7 +29,8 @@ class Planner {
                 add(plan, std::move(job));
             }
         } else {
-            add(plan, op_call::job_of(host_, {request_.ops.front(), "", request_.inputs, request_.attributes}));
+            add(plan, op_call::job_of(
+                          host_, {request_.ops.front(), "", request_.inputs, request_.attributes, request_.outputs}));
         }
         check_implementations(plan);
         return plan;

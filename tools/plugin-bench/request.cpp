@@ -14,7 +14,8 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr const char *introduction =
-    R"(Usage: plugin-bench OP --shape NAME=SOURCE... [--attr NAME=VALUE]... [OPTION...]
+    R"(Usage: plugin-bench OP --shape NAME=SOURCE... [--attr NAME=VALUE]...
+                    [--output NAME]... [OPTION...]
        plugin-bench --shapes SHAPES.yaml [OPTION...]
        plugin-bench [OP]... --all [OPTION...]
 
@@ -29,9 +30,10 @@ plugin-run takes: random:i64[8]:0..100, zeros:i32[8], x.npy, x.safetensors:NAME.
 
 SHAPES.yaml is a list of shapes, the same that plugin-tune takes:
   - op: rmsnorm_fwd
-    impl: default.cpu                  # optional, as are attributes
     inputs: {input: "f32[4096,8192]", weight: "f32[8192]"}
+    impl: default.cpu                  # this and all below may be left out
     attributes: {eps: 1e-6}
+    outputs: [rsigma]                  # optional ones that are wanted as well
 
 --all times the given ops, or every op, for f32 and bf16 and three sizes: about
 16 thousand, 256 thousand and 4 million elements in the tensor with the most
@@ -43,6 +45,8 @@ Examples:
   plugin-bench rmsnorm_fwd
   plugin-bench rmsnorm_fwd --shape 'input=f32[512,1024]' \
                            --shape 'weight=f32[1024]' --time 500ms
+  plugin-bench rmsnorm_fwd --shape 'input=f32[512,1024]' \
+                           --shape 'weight=f32[1024]' --output rsigma
   plugin-bench --shapes shapes.yaml --impl default.cpu --time 200ms --json
   plugin-bench gelu silu --all --rounds 5 --time 50ms --plot ops.svg
   plugin-bench --shapes shapes.yaml --time 200ms --json > before.json
@@ -61,17 +65,18 @@ po::options_description describe_options() {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
     const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    options.add_options()                                                                      //
-        ("shape", texts("NAME=SOURCE"), "an input; once for each tensor of a list")            //
-        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")          //
-        ("shapes", text("FILE"), "the shapes of this file")                                    //
-        ("all", "the ops with shapes that follow from their signatures")                       //
-        ("impl", texts("IMPL_ID"), "this implementation and others named so; without it, all") //
-        ("device", text("D"), "where to run: \"cpu\" (the default) or \"cuda:1\"")             //
-        ("rounds", text("N"), "at most so many rounds for each shape; 15 by default")          //
-        ("time", text("TIME"), "for each shape, such as 10s, 500ms or 2m; 2s by default")      //
-        ("cold", "inputs and outputs take turns that no cache holds")                          //
-        ("compare", text("FILE"), "say what got faster or slower since this --json document")  //
+    options.add_options()                                                                       //
+        ("shape", texts("NAME=SOURCE"), "an input; once for each tensor of a list")             //
+        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")           //
+        ("output", texts("NAME"), "an optional output that is wanted as well; may be repeated") //
+        ("shapes", text("FILE"), "the shapes of this file")                                     //
+        ("all", "the ops with shapes that follow from their signatures")                        //
+        ("impl", texts("IMPL_ID"), "this implementation and others named so; without it, all")  //
+        ("device", text("D"), "where to run: \"cpu\" (the default) or \"cuda:1\"")              //
+        ("rounds", text("N"), "at most so many rounds for each shape; 15 by default")           //
+        ("time", text("TIME"), "for each shape, such as 10s, 500ms or 2m; 2s by default")       //
+        ("cold", "inputs and outputs take turns that no cache holds")                           //
+        ("compare", text("FILE"), "say what got faster or slower since this --json document")   //
         ("fail-above", text("RATIO"),
          "with --compare: exit with 1 when something takes over RATIO times "                            //
          "as long, such as 1.1, and by more than it spreads")                                            //
@@ -97,12 +102,13 @@ double ratio_of(const std::string &text) {
 
 // Which of the three ways to say what to measure.
 void check_what_to_measure(Request &request) {
-    const bool has_call = !request.inputs.empty() || !request.attributes.empty();
+    const bool has_call = !request.inputs.empty() || !request.attributes.empty() || !request.outputs.empty();
     if (!request.shapes.empty() && (request.all || has_call || !request.ops.empty())) {
-        throw cli::UsageError("--shapes says what to time; give no op, no --shape, no --attr and no --all beside it");
+        throw cli::UsageError(
+            "--shapes says what to time; give no op, no --shape, --attr or --output, and no --all beside it");
     }
     if (request.all && has_call) {
-        throw cli::UsageError("--all brings shapes of its own; give no --shape and no --attr beside it");
+        throw cli::UsageError("--all brings shapes of its own; give no --shape, --attr or --output beside it");
     }
     if (!request.shapes.empty() || request.all) {
         return;
@@ -141,6 +147,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.inputs = op_call::parse_named(cli::texts_of(values, "shape"), "--shape",
                                           std::string("NAME=SOURCE\n  ") + op_call::shape_or_source_forms);
     request.attributes = op_call::parse_named(cli::texts_of(values, "attr"), "--attr", "NAME=VALUE");
+    request.outputs = cli::texts_of(values, "output");
     request.shapes = cli::text_of(values, "shapes");
     request.all = values.count("all") != 0;
     request.impls = cli::texts_of(values, "impl");

@@ -16,7 +16,8 @@ struct Request {
     std::vector<std::string> ops; // one with --shape, any number with --all
     std::vector<op_call::Named> inputs;
     std::vector<op_call::Named> attributes;
-    std::string shapes; // the file
+    std::vector<std::string> outputs; // optional ones
+    std::string shapes;               // the file
     bool all = false;
     std::vector<std::string> impls; // none: all
     std::string device = "cpu";

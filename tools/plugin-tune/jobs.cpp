@@ -24,7 +24,7 @@ std::optional<size_t> candidates(const Host &host, const Job &job, DLDevice devi
     const Op op = host.op(job.subject.op);
     op_call::Operands inputs = op_call::shapes_of(job.arguments);
     op_call::put_on(inputs, job.signature.inputs, device);
-    op_call::Operands outputs = op_call::infer_outputs(op, job.signature, inputs, job.arguments.attributes);
+    op_call::Operands outputs = op_call::infer_outputs(op, job.signature, inputs, job.arguments);
     op_call::put_on(outputs, job.signature.outputs, device);
     const op_call::Call call(job.signature, inputs, outputs, job.arguments.attributes);
     const Policy policy = op_call::only(host, job.subject.op, job.subject.impl);

@@ -16,7 +16,8 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr const char *introduction =
-    R"(Usage: plugin-tune OP --shape NAME=SOURCE... [--attr NAME=VALUE]... [OPTION...]
+    R"(Usage: plugin-tune OP --shape NAME=SOURCE... [--attr NAME=VALUE]...
+                   [--output NAME]... [OPTION...]
        plugin-tune --from SHAPES.yaml [OPTION...]
        plugin-tune [OP] --all [OPTION...]
        plugin-tune export [OP] [--impl ID] [--out FILE]
@@ -40,9 +41,10 @@ plugin-run takes: random:i64[8]:0..100, zeros:i32[8], x.npy, x.safetensors:NAME.
 
 SHAPES.yaml is a list of shapes:
   - op: rmsnorm_fwd
-    impl: default.cpu                  # optional, as are attributes
     inputs: {input: "f32[4096,8192]", weight: "f32[8192]"}
+    impl: default.cpu                  # this and all below may be left out
     attributes: {eps: 1e-6}
+    outputs: [rsigma]                  # optional ones that are wanted as well
 
 --all tunes every implementation that has knobs and configs to try, for f32 and
 bf16 and three sizes: about 16 thousand, 256 thousand and 4 million elements in
@@ -55,6 +57,8 @@ Examples:
   plugin-tune rmsnorm_fwd
   plugin-tune rmsnorm_fwd --shape 'input=f32[512,1024]' \
                           --shape 'weight=f32[1024]' --budget 2s
+  plugin-tune rmsnorm_fwd --shape 'input=f32[512,1024]' \
+                          --shape 'weight=f32[1024]' --output rsigma
   plugin-tune --from shapes.yaml --budget 1s --json
   plugin-tune gelu --all --budget 100ms --total-budget 2s --dry-run
   plugin-tune --from shapes.yaml --budget 1s --plot gain.svg
@@ -80,7 +84,7 @@ struct Command {
 const std::vector<Command> commands = {
     {"",
      Action::tune,
-     {"shape", "attr", "impl", "from", "all", "device", "budget", "total-budget", "strategy", "cold", "again",
+     {"shape", "attr", "output", "impl", "from", "all", "device", "budget", "total-budget", "strategy", "cold", "again",
       "dry-run", "plot", "force", "json", "modules"}},
     {"export", Action::export_results, {"impl", "out", "force", "modules"}},
     {"import", Action::import_results, {"modules"}},
@@ -97,6 +101,7 @@ po::options_description describe_options() {
     options.add_options()                                                                                    //
         ("shape", texts("NAME=SOURCE"), "an input; once for each tensor of a list")                          //
         ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                        //
+        ("output", texts("NAME"), "an optional output that is wanted as well; may be repeated")              //
         ("impl", text("IMPL_ID"), "this implementation; without it, the one that would serve the call")      //
         ("from", text("FILE"), "the shapes of this file")                                                    //
         ("all", "every implementation, with shapes that follow from the signatures")                         //
@@ -156,16 +161,18 @@ uint32_t strategy_of(const std::string &name) {
 
 // Which of the three ways to say what to tune.
 void check_what_to_tune(Request &request) {
-    const bool has_call = !request.subject.inputs.empty() || !request.subject.attributes.empty();
+    const op_call::Subject &subject = request.subject;
+    const bool has_call = !subject.inputs.empty() || !subject.attributes.empty() || !subject.outputs.empty();
     if (!request.from.empty() && (request.all || has_call || !request.subject.op.empty())) {
-        throw cli::UsageError("--from says what to tune; give no op, no --shape, no --attr and no --all beside it");
+        throw cli::UsageError(
+            "--from says what to tune; give no op, no --shape, --attr or --output, and no --all beside it");
     }
     if (!request.from.empty() && !request.subject.impl.empty()) {
         throw cli::UsageError("--impl has no meaning with --from; the file may say 'impl: " + request.subject.impl +
                               "'");
     }
     if (request.all && has_call) {
-        throw cli::UsageError("--all brings shapes of its own; give no --shape and no --attr beside it");
+        throw cli::UsageError("--all brings shapes of its own; give no --shape, --attr or --output beside it");
     }
     if (request.from.empty() && !request.all) {
         if (request.subject.op.empty()) {
@@ -220,6 +227,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.subject.inputs = op_call::parse_named(cli::texts_of(values, "shape"), "--shape",
                                                   std::string("NAME=SOURCE\n  ") + op_call::shape_or_source_forms);
     request.subject.attributes = op_call::parse_named(cli::texts_of(values, "attr"), "--attr", "NAME=VALUE");
+    request.subject.outputs = cli::texts_of(values, "output");
     request.renames = op_call::parse_named(cli::texts_of(values, "rename"), "--rename", "OLD=NEW");
     request.from = cli::text_of(values, "from");
     request.out = cli::text_of(values, "out");

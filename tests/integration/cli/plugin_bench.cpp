@@ -102,6 +102,43 @@ TEST_CASE("--impl leaves the others out, and --cold takes turns through copies")
     CHECK(document["shapes"][0]["copies"] > 100);
 }
 
+TEST_CASE("optional outputs that are asked for are computed, counted and told") {
+    const PluginBench bench;
+    const json asked = bench.timed(rmsnorm_and({"--output", "rsigma"}))["shapes"][0];
+    CHECK(asked["outputs"] == json{"rsigma"});
+    CHECK(asked["bytes"] == 2 * 3200 + 400 + 32); // one f32 for each row
+    CHECK(bench.timed(rmsnorm_and({}))["shapes"][0]["outputs"].empty());
+
+    const std::string shapes = bench.path("shapes.yaml");
+    std::ofstream(shapes) << R"(- op: layernorm_bwd
+  inputs: {grad: "f32[8,100]", input: "f32[8,100]", mu: "f32[8]", rsigma: "f32[8]", weight: "f32[100]"}
+- op: layernorm_bwd
+  inputs: {grad: "f32[8,100]", input: "f32[8,100]", mu: "f32[8]", rsigma: "f32[8]", weight: "f32[100]"}
+  outputs: [grad_weight, grad_bias]
+)";
+    std::vector<std::string> arguments = {"--shapes", shapes};
+    arguments.insert(arguments.end(), quickly.begin(), quickly.end());
+    const json document = bench.timed(arguments);
+    REQUIRE(document["shapes"].size() == 2);
+    CHECK(document["shapes"][0]["bytes"] == 3 * 3200 + 2 * 32 + 400);
+    CHECK(document["shapes"][1]["bytes"] == 3 * 3200 + 2 * 32 + 400 + 2 * 400);
+    for (const json &one : document["shapes"][1]["implementations"]) {
+        CHECK(one["outcome"] == "timed");
+    }
+    CHECK(contains(bench.run(arguments).out, " weight=f32[100] +grad_weight +grad_bias\n"));
+}
+
+TEST_CASE("outputs that cannot be asked for are said before anything is timed") {
+    const PluginBench bench;
+    check_error(bench.run(rmsnorm_and({"--output", "rsimga"})), 2, "did you mean 'rsigma'?");
+    check_error(bench.run(rmsnorm_and({"--output", "output"})), 2, "--output output: it is not optional");
+    const std::string shapes = bench.path("shapes.yaml");
+    std::ofstream(shapes) << "- op: relu\n  inputs: {input: \"f32[8]\"}\n- op: relu\n  inputs: {input: \"f32[8]\"}\n"
+                             "  outputs: [grad]\n";
+    check_error(bench.run({"--shapes", shapes}), 1, shapes + ":3:3: --output 'grad': relu has no such argument");
+    CHECK(contains(bench.run({"layernorm_bwd"}).out, "    --output grad_bias "));
+}
+
 TEST_CASE("linear ops are held against a matmul of their dtype") {
     const PluginBench bench;
     const json document = bench.timed({"linear_fwd", "--shape", "input=f32[16,32]", "--shape", "weight=f32[8,32]",

@@ -107,6 +107,15 @@ TEST_CASE("a shape is tuned, kept, and known the next time") {
     CHECK(tune.document(rmsnorm_and({"--json", "--again"}))["shapes"][0]["outcome"] == "tuned");
 }
 
+TEST_CASE("a shape is tuned with the optional outputs that are asked for") {
+    const Tuned tune(two_configs);
+    const json shape = tune.document(rmsnorm_and({"--output", "rsigma", "--json"}))["shapes"][0];
+    CHECK(shape["outcome"] == "tuned");
+    CHECK(shape["outputs"] == json{"rsigma"});
+    CHECK(contains(tune.run(rmsnorm_and({"--output", "rsigma", "--dry-run"})).out, " weight=f32[100] +rsigma\n"));
+    check_error(tune.run(rmsnorm_and({"--output", "rsimga"})), 2, "did you mean 'rsigma'?");
+}
+
 TEST_CASE("the report names both configs and where they are kept, and progress goes to stderr") {
     const Tuned tune(two_configs);
     const Finished finished = tune.run(rmsnorm);

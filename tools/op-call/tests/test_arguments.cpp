@@ -38,6 +38,26 @@ TEST_CASE("what is wrong is said in the words of the tool's own options") {
     }
 }
 
+TEST_CASE("only optional outputs are asked for, and each once") {
+    const auto ask = [](const std::vector<std::string> &names) {
+        return match_outputs(names, rmsnorm(), shapes_or_sources_spelling);
+    };
+    CHECK(ask({}).empty());
+    CHECK(ask({"rsigma"}) == std::vector<std::string>{"rsigma"});
+    CHECK_THROWS_WITH_AS(ask({"output"}), "--output output: it is not optional, and is there without asking",
+                         UsageError);
+    CHECK_THROWS_WITH_AS(ask({"rsigma", "rsigma"}), "--output rsigma was given twice", UsageError);
+    try {
+        ask({"rsimga"});
+        FAIL("there is no such output");
+    } catch (const UsageError &error) {
+        const std::string text = error.what();
+        CHECK(text.find("--output 'rsimga': rmsnorm_fwd has no such argument; did you mean 'rsigma'?\n") == 0);
+        CHECK(text.find("\n    --output rsigma ") != std::string::npos);
+        CHECK(text.find("--output output") == std::string::npos);
+    }
+}
+
 TEST_CASE("a name without a text, and a text without a name, are usage errors") {
     CHECK(parse_named({"a=b=c"}, "--shape", "X").at(0).text == "b=c");
     CHECK(parse_named({"a"}, "--out", "X", false).at(0).text.empty());

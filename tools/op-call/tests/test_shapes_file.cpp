@@ -20,6 +20,7 @@ TEST_CASE("a list of shapes is read with its places") {
 - op: rmsnorm_fwd
   inputs: {input: "f32[4,8]", weight: "f32[8]"}
   attributes: {eps: 1e-6}
+  outputs: [rsigma]
 - op: sgd
   impl: vendor.acme
   inputs:
@@ -32,6 +33,8 @@ TEST_CASE("a list of shapes is read with its places") {
     CHECK(shapes[0].impl.empty());
     CHECK(shapes[0].inputs.at(1).text == "f32[8]");
     CHECK(shapes[0].attributes.at(0).text == "1e-6");
+    CHECK(shapes[0].outputs == std::vector<std::string>{"rsigma"});
+    CHECK(shapes[1].outputs.empty());
     CHECK(shapes[0].place == "s.yaml:2:3");
     CHECK(shapes[1].impl == "vendor.acme");
     CHECK(shapes[1].inputs.size() == 2);
@@ -47,6 +50,11 @@ TEST_CASE("what is wrong is said with line and column") {
     CHECK(complaint("- op: f\n  inputs: 3\n").find("s.yaml:2:11: expected a map of inputs") == 0);
     CHECK(complaint("- op: f\n  inputs: {a: {}}\n").find("s.yaml:2:15: expected a source") == 0);
     CHECK(complaint("- op: [f]\n  inputs: {}\n").find("s.yaml:1:7: expected the name of an op") == 0);
+    CHECK(complaint("- op: f\n  inputs: {}\n  outputs: x\n").find("s.yaml:3:12: expected a list of optional outputs") ==
+          0);
+    CHECK(
+        complaint("- op: f\n  inputs: {}\n  outputs: [x, {}]\n").find("s.yaml:3:16: expected the name of an output") ==
+        0);
     CHECK(complaint("[]") == "s.yaml:1:1: the list of shapes is empty");
     CHECK(complaint("- op: &a f\n").find("s.yaml:1:") == 0);
 }

@@ -10,14 +10,15 @@ using namespace opdock::plugin_bench;
 using opdock::cli::UsageError;
 
 TEST_CASE("one shape on the command line") {
-    const Request request =
-        parse_request({"rmsnorm_fwd", "--shape", "input=f32[4,8]", "--shape", "weight=f32[8]", "--attr", "eps=1e-6",
-                       "--impl", "default.cpu", "--impl", "vendor.acme", "--time", "500ms", "--rounds", "7", "--cold"});
+    const Request request = parse_request({"rmsnorm_fwd", "--shape", "input=f32[4,8]", "--shape", "weight=f32[8]",
+                                           "--attr", "eps=1e-6", "--output", "rsigma", "--impl", "default.cpu",
+                                           "--impl", "vendor.acme", "--time", "500ms", "--rounds", "7", "--cold"});
     CHECK(request.action == Action::measure);
     CHECK(request.ops == std::vector<std::string>{"rmsnorm_fwd"});
     CHECK(request.impls == std::vector<std::string>{"default.cpu", "vendor.acme"});
     REQUIRE(request.inputs.size() == 2);
     CHECK(request.inputs[1].text == "f32[8]");
+    CHECK(request.outputs == std::vector<std::string>{"rsigma"});
     CHECK(request.seconds == 0.5);
     CHECK(request.rounds == 7);
     CHECK(request.cold);
@@ -37,6 +38,8 @@ TEST_CASE("there is one way at a time to say what to time") {
     CHECK_THROWS_AS(parse_request({"gelu", "--shapes", "s.yaml"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--all", "--shapes", "s.yaml"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--all", "--shape", "a=f32[2]"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--all", "--output", "a"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--shapes", "s.yaml", "--output", "a"}), UsageError);
 }
 
 TEST_CASE("wrong values name their option") {
@@ -60,8 +63,8 @@ TEST_CASE("help fits a terminal of 80 columns and names every option") {
     }
     CHECK(parse_request({"--help", "--force"}).action == Action::help);
     for (const char *option :
-         {"--shape", "--attr", "--shapes", "--all", "--impl", "--device", "--rounds", "--time", "--cold", "--compare",
-          "--fail-above", "--csv", "--plot", "--force", "--modules", "--json"}) {
+         {"--shape", "--attr", "--output", "--shapes", "--all", "--impl", "--device", "--rounds", "--time", "--cold",
+          "--compare", "--fail-above", "--csv", "--plot", "--force", "--modules", "--json"}) {
         INFO(option);
         CHECK(text.find(option) != std::string::npos);
     }

@@ -12,13 +12,14 @@ using opdock::cli::UsageError;
 
 TEST_CASE("one shape on the command line") {
     const Request request = parse_request({"rmsnorm_fwd", "--shape", "input=f32[4,8]", "--shape", "weight=f32[8]",
-                                           "--attr", "eps=1e-6", "--impl", "default.cpu", "--budget", "500ms",
-                                           "--strategy", "exhaustive", "--cold", "--dry-run"});
+                                           "--attr", "eps=1e-6", "--output", "rsigma", "--impl", "default.cpu",
+                                           "--budget", "500ms", "--strategy", "exhaustive", "--cold", "--dry-run"});
     CHECK(request.action == Action::tune);
     CHECK(request.subject.op == "rmsnorm_fwd");
     CHECK(request.subject.impl == "default.cpu");
     REQUIRE(request.subject.inputs.size() == 2);
     CHECK(request.subject.inputs[1].text == "f32[8]");
+    CHECK(request.subject.outputs == std::vector<std::string>{"rsigma"});
     CHECK(request.budget == 0.5);
     CHECK(request.strategy == OPDOCK_TUNE_EXHAUSTIVE);
     CHECK(request.flags == (OPDOCK_TUNE_COLD | OPDOCK_TUNE_DRY_RUN));
@@ -35,6 +36,8 @@ TEST_CASE("there is one way at a time to say what to tune") {
     CHECK_THROWS_AS(parse_request({"gelu", "--from", "s.yaml"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--all", "--from", "s.yaml"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--all", "--shape", "a=f32[2]"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--all", "--output", "a"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--from", "s.yaml", "--output", "a"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--from", "s.yaml", "--impl", "x"}), UsageError);
 }
 
