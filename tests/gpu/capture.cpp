@@ -3,39 +3,13 @@
 #include <stdexcept>
 #include <utility>
 
-namespace gpu_graphs {
+namespace gpu_tests {
 
 using opdock::op_call::Operand;
 using opdock::op_call::Operands;
 using opdock::op_call::Parameter;
 using opdock::op_call::Signature;
 using opdock::op_call::Tensors;
-
-void check_cuda(const char *what, cudaError_t error) {
-    if (error != cudaSuccess) {
-        throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) +
-                                 ")");
-    }
-}
-
-void Graph::instantiate(cudaError_t ended) {
-    try {
-        check_cuda("ending a capture", ended);
-        check_cuda("instantiating a graph", cudaGraphInstantiate(&executable_, graph_, 0));
-    } catch (...) {
-        discard();
-        throw;
-    }
-}
-
-void Graph::discard() {
-    if (executable_ != nullptr) {
-        cudaGraphExecDestroy(std::exchange(executable_, nullptr));
-    }
-    if (graph_ != nullptr) {
-        cudaGraphDestroy(std::exchange(graph_, nullptr));
-    }
-}
 
 CapturedCall::CapturedCall(const opdock::Host &host, const opdock::Op &op, const Signature &signature,
                            const opdock::plugin_check::Case &one, const std::vector<Tensors> &inputs, DLDevice device,
@@ -147,4 +121,4 @@ std::string CapturedCall::compare_replay() {
     return "";
 }
 
-} // namespace gpu_graphs
+} // namespace gpu_tests

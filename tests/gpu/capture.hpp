@@ -9,50 +9,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include "graph.hpp"
 #include "inputs.hpp"
 #include "op-call/call.hpp"
 #include "op-call/placed_call.hpp"
 #include "opdock/opdock.hpp"
 
-namespace gpu_graphs {
-
-// Throws with the runtime's words.
-void check_cuda(const char *what, cudaError_t error);
-
-// What becomes of one run between begin and end of a capture. Destroyed with its graph.
-class Graph {
-  public:
-    // `fill` puts work on the stream. Throws when it must not be captured.
-    template<class Fill>
-    Graph(cudaStream_t stream, Fill fill) {
-        check_cuda("beginning a capture", cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-        std::string failed;
-        try {
-            fill();
-        } catch (const std::exception &error) {
-            failed = error.what();
-        }
-        // Also after a failure: the stream is of no use while it is captured.
-        const cudaError_t ended = cudaStreamEndCapture(stream, &graph_);
-        if (!failed.empty()) {
-            discard();
-            throw std::runtime_error("while it was captured: " + failed);
-        }
-        instantiate(ended);
-    }
-    ~Graph() { discard(); }
-    Graph(const Graph &) = delete;
-    Graph &operator=(const Graph &) = delete;
-
-    void launch(cudaStream_t stream) const { check_cuda("launching a graph", cudaGraphLaunch(executable_, stream)); }
-
-  private:
-    void instantiate(cudaError_t ended);
-    void discard();
-
-    cudaGraph_t graph_ = nullptr;
-    cudaGraphExec_t executable_ = nullptr;
-};
+namespace gpu_tests {
 
 class CapturedCall {
   public:
@@ -95,4 +58,4 @@ class CapturedCall {
     DLDevice device_;
 };
 
-} // namespace gpu_graphs
+} // namespace gpu_tests

@@ -1,65 +1,30 @@
 #include "cost.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "capture.hpp"
+#include "check_cuda.hpp"
+#include "empty_kernel.hpp"
+#include "graph.hpp"
+#include "op-call/placed_call.hpp"
 #include "op-call/requested.hpp"
-#include "raw.hpp"
+#include "op-call/signature.hpp"
+#include "race.hpp"
 
-namespace gpu_graphs {
+namespace gpu_tests {
 namespace {
 
 using nlohmann::json;
 
 constexpr int64_t count = 1024;
 constexpr int launches_of_batch = 200; // fewer than the device queues, so that the host never waits for it
-constexpr int nodes_of_graph = 100;
+constexpr int calls_of_graph = 100;
 constexpr int replays_of_batch = 20;
-
-double microseconds_of(const std::function<void()> &work) {
-    const auto begin = std::chrono::steady_clock::now();
-    work();
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    const size_t half = values.size() / 2;
-    return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-// Ways of doing the same, each timed once in every round, the first of them what the others are compared with.
-struct Way {
-    const char *name;
-    std::function<double()> measure; // microseconds of one
-    std::vector<double> times = {};
-};
-
-json race(std::vector<Way> ways, int rounds) {
-    for (int round = -2; round < rounds; ++round) { // two to warm up
-        for (size_t i = 0; i < ways.size(); ++i) {
-            Way &way = ways[(i + static_cast<size_t>(round + 2)) % ways.size()];
-            const double time = way.measure();
-            if (round >= 0) {
-                way.times.push_back(time);
-            }
-        }
-    }
-    json found;
-    for (const Way &way : ways) {
-        std::vector<double> differences;
-        for (size_t i = 0; i < way.times.size(); ++i) {
-            differences.push_back(way.times[i] - ways.front().times[i]);
-        }
-        found[way.name] = {{"microseconds", median(way.times)}, {"over_raw", median(differences)}};
-    }
-    return found;
-}
 
 class Vectors {
   public:
@@ -74,6 +39,23 @@ class Vectors {
 
     float *operator[](size_t i) const { return static_cast<float *>(buffers_[i].get()); }
     const opdock::Tensor &tensor(size_t i) const { return tensors_[i]; }
+
+    // What all of them hold after `work`, which begins with `garbage` in those from `first_output` on.
+    template<class Work>
+    std::vector<std::byte> bytes_after(size_t first_output, int garbage, cudaStream_t stream, Work work) const {
+        constexpr size_t bytes = count * sizeof(float);
+        for (size_t i = first_output; i < buffers_.size(); ++i) {
+            check_cuda("filling a vector", cudaMemsetAsync(buffers_[i].get(), garbage, bytes, stream));
+        }
+        work();
+        std::vector<std::byte> all(buffers_.size() * bytes);
+        for (size_t i = 0; i < buffers_.size(); ++i) {
+            check_cuda("copying a vector", cudaMemcpyAsync(all.data() + i * bytes, buffers_[i].get(), bytes,
+                                                           cudaMemcpyDeviceToHost, stream));
+        }
+        check_cuda("waiting for the stream", cudaStreamSynchronize(stream));
+        return all;
+    }
 
   private:
     std::vector<opdock::op_call::DeviceBuffer> buffers_;
@@ -107,8 +89,8 @@ json measure_cost(const opdock::Host &host, const std::string &name, const std::
     call.data = pointers.data();
     call.stream = stream;
 
-    const auto raw = [&](auto launch) {
-        check_cuda("launching a kernel", launch(vectors[0], vectors[1], vectors[2], count, 1.0f, stream));
+    const auto launch_raw = [&] {
+        check_cuda("launching a kernel", launch_empty(vectors[0], vectors[1], vectors[2], count, 1.0f, stream));
     };
     const auto run_prepared = [&] { opdock::detail::check(prepared.run(call)); };
     const auto batch = [&](const std::function<void()> &one, int times) {
@@ -123,20 +105,32 @@ json measure_cost(const opdock::Host &host, const std::string &name, const std::
         };
     };
     json found = {{"op", name}, {"impl_id", impl_id}, {"elements", count}, {"rounds", rounds}};
-    found["call"] = race({{"raw", batch([&] { raw(launch_empty); }, launches_of_batch)},
+    found["call"] = race({{"raw", batch(launch_raw, launches_of_batch)},
                           {"prepared", batch(run_prepared, launches_of_batch)},
                           {"handle", batch([&] { op(args); }, launches_of_batch)}},
                          rounds);
 
-    const auto nodes = [&](const std::function<void()> &one) {
-        return [=] {
-            for (int i = 0; i < nodes_of_graph; ++i) {
-                one();
-            }
-        };
+    const Graph captured(stream, [&] {
+        for (int i = 0; i < calls_of_graph; ++i) {
+            run_prepared();
+        }
+    });
+    const std::map<std::string, size_t> nodes = captured.count_nodes();
+    found["graph"] = {{"calls", calls_of_graph}, {"nodes", nodes}};
+    found["problems"] = json::array();
+    if (nodes != std::map<std::string, size_t>{{"kernel", calls_of_graph}}) {
+        found["problems"].push_back("the graph of " + std::to_string(calls_of_graph) +
+                                    " calls has other nodes than one kernel for each: " + json(nodes).dump());
+        return found;
+    }
+    const Graph by_hand(captured.chain_of_its_kernels());
+    const auto bytes_after = [&](const Graph &graph, int garbage) {
+        return vectors.bytes_after(n_inputs, garbage, stream, [&] { graph.launch(stream); });
     };
-    const Graph of_raw(stream, nodes([&] { raw(launch_add); }));
-    const Graph of_prepared(stream, nodes(run_prepared));
+    if (bytes_after(captured, 0x7b) != bytes_after(by_hand, 0xff)) {
+        found["problems"].push_back(
+            "the graph that was made by hand of the captured one's kernels computes other bits");
+    }
     const auto replay = [&](const Graph &graph) {
         return [&graph, stream] {
             return microseconds_of([&] {
@@ -148,9 +142,8 @@ json measure_cost(const opdock::Host &host, const std::string &name, const std::
                    replays_of_batch;
         };
     };
-    found["graph"] = race({{"raw", replay(of_raw)}, {"prepared", replay(of_prepared)}}, rounds);
-    found["graph"]["nodes"] = nodes_of_graph;
+    found["graph"].update(race({{"by_hand", replay(by_hand)}, {"captured", replay(captured)}}, rounds));
     return found;
 }
 
-} // namespace gpu_graphs
+} // namespace gpu_tests

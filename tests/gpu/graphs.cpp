@@ -1,5 +1,6 @@
 // gpu-graphs: every op of an implementation, captured into a CUDA graph and replayed, against the run that was not
-// captured; and what a call costs the host beside a raw launch.
+// captured; what a call costs the host beside a raw launch; and a graph of calls beside one of the same kernels that
+// was made by hand.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -12,12 +13,14 @@
 
 #include "capture.hpp"
 #include "cases.hpp"
+#include "cli/arguments.hpp"
 #include "cli/open_host.hpp"
+#include "command_line.hpp"
 #include "cost.hpp"
 #include "op-call/requested.hpp"
 #include "reference.hpp"
 
-namespace gpu_graphs {
+namespace gpu_tests {
 namespace {
 
 using nlohmann::json;
@@ -29,7 +32,8 @@ constexpr const char *usage = R"(usage: gpu-graphs [OPTION...]
 
 Captures each op of an implementation into a CUDA graph, replays it, and compares
 the bits with those of a run that was not captured. Then measures what a call
-costs the host, and what a graph of 100 calls takes.
+costs the host; and captures 100 calls, says which nodes their graph has, and
+replays it in turn with a graph of the same kernels that was made by hand.
 
   --modules PATH   search this plugin file or directory first; may be repeated
   --impl IMPL_ID   of this implementation; vendor.cuda without it
@@ -38,7 +42,8 @@ costs the host, and what a graph of 100 calls takes.
   --cases N        calls for each tuple of dtypes; 3 without it
   --seed N         of the inputs; 1 without it
   --cost-op OP     what the costs are measured with: an op whose inputs and
-                   outputs have one shape; add without it
+                   outputs have one shape and that one kernel computes; add
+                   without it
   --rounds N       of the costs; 201 without it, 0 measures none
   --json FILE      write the results there too
   --help           this text
@@ -46,8 +51,10 @@ costs the host, and what a graph of 100 calls takes.
 Examples:
   gpu-graphs --modules lib/opdock/plugins --json graphs.json
   gpu-graphs --op rmsnorm_fwd --op rmsnorm_bwd --cases 8 --rounds 0
+  gpu-graphs --op add --cost-op gelu --rounds 1001
 
-Exit codes: 0 all the same; 1 something differs or fails; 2 wrong usage.
+Exit codes: 0 all the same; 1 something differs or fails, or a call became more
+than one kernel in the graph; 2 wrong usage.
 )";
 
 struct Request {
@@ -62,51 +69,24 @@ struct Request {
     std::string json_file;
 };
 
-struct WrongUsage : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-
-Request parse(const std::vector<std::string> &arguments) {
+Request request_of(const std::vector<std::string> &arguments) {
     Request request;
-    for (size_t i = 0; i < arguments.size(); i += 2) {
-        const std::string &option = arguments[i];
-        if (i + 1 == arguments.size()) {
-            throw WrongUsage("what does '" + option + "' mean? See --help");
-        }
-        const std::string &value = arguments[i + 1];
-        const auto number = [&](int smallest) {
-            try {
-                size_t end = 0;
-                const int found = std::stoi(value, &end);
-                if (end == value.size() && found >= smallest) {
-                    return found;
-                }
-            } catch (const std::logic_error &) { // not a number, or too large a one: said below
-            }
-            throw WrongUsage(option + " " + value + ": expected a number from " + std::to_string(smallest));
+    const auto text = [](std::string &to) { return [&to](const std::string &value) { to = value; }; };
+    const auto number = [](const char *option, int smallest, auto &to) {
+        return [=, &to](const std::string &value) {
+            to = static_cast<std::decay_t<decltype(to)>>(number_of(option, value, smallest));
         };
-        if (option == "--modules") {
-            request.modules.push_back(value);
-        } else if (option == "--impl") {
-            request.impl = value;
-        } else if (option == "--device") {
-            request.device = value;
-        } else if (option == "--op") {
-            request.ops.push_back(value);
-        } else if (option == "--cases") {
-            request.cases = static_cast<size_t>(number(1));
-        } else if (option == "--seed") {
-            request.seed = static_cast<uint64_t>(number(0));
-        } else if (option == "--cost-op") {
-            request.cost_op = value;
-        } else if (option == "--rounds") {
-            request.rounds = number(0);
-        } else if (option == "--json") {
-            request.json_file = value;
-        } else {
-            throw WrongUsage("unknown option '" + option + "'. See --help");
-        }
-    }
+    };
+    parse(arguments, {{"--modules",
+                       [&](const std::string &value) { request.modules.push_back(opdock::cli::absolute_path(value)); }},
+                      {"--impl", text(request.impl)},
+                      {"--device", text(request.device)},
+                      {"--op", [&](const std::string &value) { request.ops.push_back(value); }},
+                      {"--cases", number("--cases", 1, request.cases)},
+                      {"--seed", number("--seed", 0, request.seed)},
+                      {"--cost-op", text(request.cost_op)},
+                      {"--rounds", number("--rounds", 0, request.rounds)},
+                      {"--json", text(request.json_file)}});
     return request;
 }
 
@@ -208,8 +188,8 @@ json try_op(const opdock::Host &host, const Subject &subject, const Request &req
 
 void print_cost(const json &cost) {
     const auto row = [](const char *what, const json &of) {
-        std::printf("  %-34s %9.3f us  %+9.3f us\n", what, of.at("microseconds").get<double>(),
-                    of.at("over_raw").get<double>());
+        std::printf("  %-34s %9.3f us  %+9.3f us  %6.3f times\n", what, of.at("microseconds").get<double>(),
+                    of.at("over_first").get<double>(), of.at("ratio").get<double>());
     };
     std::printf("what the host spends on %s of %lld f32 (medians of %d rounds)\n",
                 cost.at("op").get<std::string>().c_str(), cost.at("elements").get<long long>(),
@@ -217,22 +197,20 @@ void print_cost(const json &cost) {
     row("cudaLaunchKernel, empty kernel", cost.at("call").at("raw"));
     row("prepared call", cost.at("call").at("prepared"));
     row("call by handle", cost.at("call").at("handle"));
-    std::printf("a replay of a graph of %d nodes\n", cost.at("graph").at("nodes").get<int>());
-    row("raw launches", cost.at("graph").at("raw"));
-    row("prepared calls", cost.at("graph").at("prepared"));
+    const json &graph = cost.at("graph");
+    std::string nodes;
+    for (const auto &[kind, count] : graph.at("nodes").items()) {
+        nodes += (nodes.empty() ? "" : ", ") + std::to_string(count.get<size_t>()) + " " + kind;
+    }
+    std::printf("a graph of %d captured calls; its nodes: %s\n", graph.at("calls").get<int>(), nodes.c_str());
+    if (graph.contains("captured")) {
+        row("a replay of its kernels by hand", graph.at("by_hand"));
+        row("a replay", graph.at("captured"));
+    }
+    for (const json &problem : cost.at("problems")) {
+        std::printf("%s\n", problem.get<std::string>().c_str());
+    }
     std::fflush(stdout);
-}
-
-void write_json(const std::string &path, const json &document) {
-    if (path.empty()) {
-        return;
-    }
-    std::FILE *file = std::fopen(path.c_str(), "w");
-    const std::string text = document.dump(1) + "\n";
-    const bool is_written = file != nullptr && std::fputs(text.c_str(), file) >= 0;
-    if ((file != nullptr && std::fclose(file) != 0) || !is_written) {
-        throw std::runtime_error("--json " + path + ": it cannot be written");
-    }
 }
 
 int run(const Request &request) {
@@ -263,6 +241,7 @@ int run(const Request &request) {
     if (request.rounds > 0) {
         document["cost"] = measure_cost(host, request.cost_op, request.impl, device, stream, request.rounds);
         print_cost(document["cost"]);
+        failed += document["cost"].at("problems").size();
     }
     check_cuda("removing the stream", cudaStreamDestroy(stream));
     write_json(request.json_file, document);
@@ -270,21 +249,10 @@ int run(const Request &request) {
 }
 
 } // namespace
-} // namespace gpu_graphs
+} // namespace gpu_tests
 
 int main(int argc, char **argv) {
-    const std::vector<std::string> arguments(argv + 1, argv + argc);
-    try {
-        if (arguments.size() == 1 && (arguments[0] == "--help" || arguments[0] == "-h")) {
-            std::cout << gpu_graphs::usage;
-            return 0;
-        }
-        return gpu_graphs::run(gpu_graphs::parse(arguments));
-    } catch (const gpu_graphs::WrongUsage &error) {
-        std::cerr << "gpu-graphs: " << error.what() << "\n";
-        return 2;
-    } catch (const std::exception &error) {
-        std::cerr << "gpu-graphs: " << error.what() << "\n";
-        return 1;
-    }
+    return gpu_tests::run_program("gpu-graphs", gpu_tests::usage, argc, argv, [](const auto &arguments) {
+        return gpu_tests::run(gpu_tests::request_of(arguments));
+    });
 }

@@ -1,0 +1,40 @@
+// A linear layer by cuBLASLt alone, as a program without opdock would call it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <cuda_runtime_api.h>
+
+namespace gpu_tests {
+
+// output[rows, columns] = input[rows, depth] weight[columns, depth]^T + bias[columns], row-major, in bf16.
+struct Linear {
+    int64_t rows, columns, depth;
+    const void *input, *weight, *bias;
+    void *output;
+};
+
+// With what cuBLASLt's heuristic names first for a workspace of at most 32 MiB, summed in f32, the bias in the
+// epilogue.
+class DirectLinear {
+  public:
+    // Throws with the loader's or cuBLASLt's words. Borrows the tensors.
+    explicit DirectLinear(const Linear &linear);
+    ~DirectLinear();
+    DirectLinear(const DirectLinear &) = delete;
+    DirectLinear &operator=(const DirectLinear &) = delete;
+
+    void run(cudaStream_t stream) const;
+
+    size_t workspace_size() const; // that the algorithm uses
+    static std::string version();  // of cuBLASLt: "13.1.0"
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+} // namespace gpu_tests
