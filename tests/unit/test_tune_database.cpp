@@ -101,9 +101,24 @@ TEST_CASE("a damaged database is set aside and that is said, an unusable one is 
     const TuneDatabase folder(directory.path().string());
     CHECK_THROWS_AS((void)folder.read(identity), DatabaseError);
     CHECK_THROWS_AS(folder.write(identity, {entry("n=1")}), DatabaseError);
+    CHECK_THROWS_AS(folder.check(), DatabaseError);
     const TuneDatabase beyond((directory.path() / "tune.sqlite" / "x.sqlite").string());
     CHECK(beyond.read(identity).empty());
     CHECK_THROWS_AS(beyond.write(identity, {entry("n=1")}), DatabaseError);
+    CHECK_THROWS_AS(beyond.check(), DatabaseError);
+}
+
+TEST_CASE("whether anything could be kept is known without an entry") {
+    const TemporaryDirectory directory;
+    const TuneDatabase database((directory.path() / "cache" / "tune.sqlite").string());
+    CHECK_NOTHROW(database.check());
+    CHECK(database.read(identity).empty());
+    database.write(identity, {entry("n=1")});
+    CHECK_NOTHROW(database.check());
+    CHECK(database.read(identity).size() == 1);
+    CHECK(contains(message_of([] { TuneDatabase("").check(); }), "there is no tuning database"));
+    chmod((directory.path() / "cache").c_str(), 0777);
+    CHECK(contains(message_of([&] { database.check(); }), "others may write to the folder"));
 }
 
 TEST_CASE("a file that is no tuning database is refused and left as it is") {
@@ -132,6 +147,7 @@ TEST_CASE("a file that is no tuning database is refused and left as it is") {
     const std::string expected = "'" + path + "' is no database of opdock's for this, and was left as it is.";
     CHECK(contains(message_of([&] { (void)database.read(identity); }), expected));
     CHECK(contains(message_of([&] { database.write(identity, {entry("n=1")}); }), expected));
+    CHECK(contains(message_of([&] { database.check(); }), expected));
     CHECK(content_of(path) == before);
     CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == 1);
 }

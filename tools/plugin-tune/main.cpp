@@ -72,6 +72,18 @@ int exit_code_of(const json &document, int signal) {
     return std::any_of(shapes.begin(), shapes.end(), has_failed) ? cli::exit_absent : cli::exit_fine;
 }
 
+// For all shapes at once: each would find out for itself, after its inputs were made.
+void check_database(const Host &host, const Request &request) {
+    if ((request.flags & OPDOCK_TUNE_DRY_RUN) != 0) {
+        return;
+    }
+    try {
+        host.check_tune_database();
+    } catch (const Error &error) {
+        throw Error(error.status(), std::string(error.what()) + "\n--dry-run tunes and keeps nothing.");
+    }
+}
+
 int tune(const Request &request) {
     const std::string gnuplot = request.plot.empty() ? "" : cli::find_gnuplot();
     cli::check_output(request.plot, request.force);
@@ -89,6 +101,7 @@ int tune(const Request &request) {
         throw cli::Failure("there is nothing to tune: " + who + " knobs and a tune file with configs for them" +
                            reasons);
     }
+    check_database(host, request);
     const cli::Interrupts interrupts;
     cli::Progress progress = cli::progress_on_stderr(planned.jobs.size());
     const json document = tune_all(host, request, planned, interrupts, progress);

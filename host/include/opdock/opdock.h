@@ -313,6 +313,11 @@ typedef struct opdock_tune_options {
 OPDOCK_API opdock_status opdock_tune(opdock_handle *handle, const opdock_args *args, const opdock_tune_options *options,
                                      char **json);
 
+/* OPDOCK_FAILED, and opdock_last_error says why, when what opdock_tune finds could not be kept: the database cannot be
+ * written, or its folder is somebody else's. Makes both where they are missing. For programs that tune many calls:
+ * opdock_tune looks too, once for each. */
+OPDOCK_API opdock_status opdock_tune_check(opdock_runtime *runtime);
+
 /* What the database knows of the implementations and devices that are there, as a tune file whose sections pin it. Null
  * `op` or `impl_id`: all. */
 OPDOCK_API opdock_status opdock_tune_export(opdock_runtime *runtime, const char *op, const char *impl_id, char **yaml);

@@ -274,6 +274,8 @@ class Host {
                                      dtypes.empty() ? nullptr : dtypes.c_str(), nullptr, &json));
         return detail::take(json);
     }
+    // Throws when what Op::tune finds could not be kept; see opdock_tune_check.
+    void check_tune_database() const { detail::check(opdock_tune_check(runtime_.get())); }
     // What the tuning database knows, as a tune file; see opdock_tune_export. Empty: all.
     std::string export_tuning(const std::string &op = {}, const std::string &impl_id = {}) const {
         char *yaml = nullptr;

@@ -378,6 +378,10 @@ opdock_status opdock_tune(opdock_handle *handle, const opdock_args *args, const 
     });
 }
 
+opdock_status opdock_tune_check(opdock_runtime *runtime) {
+    return guarded([&] { runtime->check_tune_database(); });
+}
+
 opdock_status opdock_tune_export(opdock_runtime *runtime, const char *op, const char *impl_id, char **yaml) {
     *yaml = nullptr;
     return guarded([&] {

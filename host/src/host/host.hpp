@@ -93,6 +93,7 @@ class Host {
     // See opdock_tune and what follows it.
     nlohmann::json tune_call(OpEntry &op, const opdock_args &args, const std::string &impl_id,
                              const TuneOptions &options, bool again, bool dry_run);
+    void check_tune_database() const;
     std::string export_tuning(const char *op, const char *impl_id) const;
     uint64_t import_tuning(std::string_view yaml, const std::string &name);
     // TUNE=online: tunes what nobody tuned, before the first call of it. Never throws for want of a result.

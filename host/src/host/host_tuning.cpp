@@ -237,7 +237,19 @@ bool compares(const TuneResult &result) {
                          [](const TimedConfig &timed) { return timed.outcome == TimedConfig::Outcome::timed; }) > 1;
 }
 
+Error not_kept(const DatabaseError &error) {
+    return {OPDOCK_FAILED, fmt::format("What would be found could not be kept: {}", error.what())};
+}
+
 } // namespace
+
+void Host::check_tune_database() const {
+    try {
+        tune_database_.check();
+    } catch (const DatabaseError &error) {
+        throw not_kept(error);
+    }
+}
 
 json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &impl_id, const TuneOptions &options,
                      bool again, bool dry_run) {
@@ -298,7 +310,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
         try {
             tune_database_.write(tuning->identity(), {}); // before any time is spent
         } catch (const DatabaseError &error) {
-            throw Error(OPDOCK_FAILED, fmt::format("What would be found could not be kept: {}", error.what()));
+            throw not_kept(error);
         }
     }
     const std::lock_guard one_at_a_time(ledger().tuning);

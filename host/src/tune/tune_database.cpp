@@ -76,10 +76,22 @@ std::vector<TuneEntry> TuneDatabase::read(const TuneIdentity &identity) const {
     return entries;
 }
 
-void TuneDatabase::write(const TuneIdentity &identity, const std::vector<TuneEntry> &entries) const {
+void TuneDatabase::check() const {
+    check_path();
+    (void)with_database(path_, [&](SQLite::Database &database) {
+        Transaction transaction(database, true); // a file that is read-only refuses it
+        transaction.commit();
+    });
+}
+
+void TuneDatabase::check_path() const {
     if (path_.empty()) {
         throw DatabaseError("there is no tuning database: neither a cache folder nor a path was given");
     }
+}
+
+void TuneDatabase::write(const TuneIdentity &identity, const std::vector<TuneEntry> &entries) const {
+    check_path();
     if (identity.version.empty()) {
         throw DatabaseError(fmt::format("'{}' has neither a tune_version nor a build id, so that nobody could tell "
                                         "whether a result is still about it",

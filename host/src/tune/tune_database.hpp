@@ -40,10 +40,14 @@ class TuneDatabase {
     // Everything that is valid for this identity. Throws DatabaseError, also when a damaged file was set aside; a file
     // that never was such a database is left as it is.
     std::vector<TuneEntry> read(const TuneIdentity &identity) const;
+    // Throws DatabaseError where write() could not keep anything. Makes the file where it is missing.
+    void check() const;
     // Adds or replaces them, all or nothing. Waits for other processes. Throws DatabaseError.
     void write(const TuneIdentity &identity, const std::vector<TuneEntry> &entries) const;
 
   private:
+    void check_path() const;
+
     std::string path_;
 };
 

@@ -132,9 +132,29 @@ TEST_CASE("what could not be kept is said before any time is spent, and a dry ru
     const Tuned tune(two_configs);
     std::filesystem::create_directory(tune.database());
     const Finished finished = tune.run(rmsnorm);
-    CHECK(finished.code == 1);
-    CHECK(contains(finished.out, "What would be found could not be kept"));
+    check_error(finished, 1, "What would be found could not be kept: ");
+    CHECK(finished.out.empty());
     CHECK(tune.run(rmsnorm_and({"--dry-run"})).code == 0);
+}
+
+TEST_CASE("a folder that others may write to is found out once for all shapes") {
+    Tuned tune(two_configs);
+    const std::filesystem::path folder = tune.path("shared");
+    std::filesystem::create_directory(folder);
+    std::filesystem::permissions(folder, std::filesystem::perms::all);
+    tune.tool().with("PLUGIN_TUNE_DB", (folder / "tune.sqlite").string());
+    const std::string shapes =
+        tune.file("shapes.yaml", "- op: rmsnorm_fwd\n  inputs: {input: \"f32[8,100]\", weight: \"f32[100]\"}\n"
+                                 "- op: rmsnorm_fwd\n  inputs: {input: \"f32[8,300]\", weight: \"f32[300]\"}\n")
+            .string();
+    const Finished finished = tune.run({"--from", shapes, "--json"});
+    check_error(finished, 1, "others may write to the folder '" + folder.string() + "'");
+    CHECK_FALSE(contains(finished.err, "1 of 2"));
+    CHECK(finished.err.find("may write to") == finished.err.rfind("may write to"));
+    const json document = json::parse(finished.out);
+    CHECK(document["schema"] == "opdock.plugin-tune.error/1");
+    CHECK(document["error"]["status"] == "FAILED");
+    CHECK_FALSE(std::filesystem::exists(folder / "tune.sqlite"));
 }
 
 TEST_CASE("a shapes file whose calls the op does not take is refused before anything is measured") {
