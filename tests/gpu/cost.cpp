@@ -40,17 +40,17 @@ class Vectors {
     float *operator[](size_t i) const { return static_cast<float *>(buffers_[i].get()); }
     const opdock::Tensor &tensor(size_t i) const { return tensors_[i]; }
 
-    // What all of them hold after `work`, which begins with `garbage` in those from `first_output` on.
+    // What those from `begin` to `end` hold after `work`, before which it is garbage.
     template<class Work>
-    std::vector<std::byte> bytes_after(size_t first_output, int garbage, cudaStream_t stream, Work work) const {
+    std::vector<std::byte> bytes_after(size_t begin, size_t end, int garbage, cudaStream_t stream, Work work) const {
         constexpr size_t bytes = count * sizeof(float);
-        for (size_t i = first_output; i < buffers_.size(); ++i) {
+        for (size_t i = begin; i < end; ++i) {
             check_cuda("filling a vector", cudaMemsetAsync(buffers_[i].get(), garbage, bytes, stream));
         }
         work();
-        std::vector<std::byte> all(buffers_.size() * bytes);
-        for (size_t i = 0; i < buffers_.size(); ++i) {
-            check_cuda("copying a vector", cudaMemcpyAsync(all.data() + i * bytes, buffers_[i].get(), bytes,
+        std::vector<std::byte> all((end - begin) * bytes);
+        for (size_t i = begin; i < end; ++i) {
+            check_cuda("copying a vector", cudaMemcpyAsync(all.data() + (i - begin) * bytes, buffers_[i].get(), bytes,
                                                            cudaMemcpyDeviceToHost, stream));
         }
         check_cuda("waiting for the stream", cudaStreamSynchronize(stream));
@@ -125,7 +125,7 @@ json measure_cost(const opdock::Host &host, const std::string &name, const std::
     }
     const Graph by_hand(captured.chain_of_its_kernels());
     const auto bytes_after = [&](const Graph &graph, int garbage) {
-        return vectors.bytes_after(n_inputs, garbage, stream, [&] { graph.launch(stream); });
+        return vectors.bytes_after(n_inputs, pointers.size(), garbage, stream, [&] { graph.launch(stream); });
     };
     if (bytes_after(captured, 0x7b) != bytes_after(by_hand, 0xff)) {
         found["problems"].push_back(
