@@ -136,9 +136,13 @@ std::string expected_arguments(const Signature &signature, const std::vector<std
 }
 
 std::string expected_text(const Signature &signature, const Spelling &spelling) {
-    return signature.op + "\n" +
-           cli::printable(expected_arguments(signature, {}, spelling, cli::page_of_stdout().width())) + "\n  " +
-           spelling.forms + "\n";
+    const size_t width = cli::page_of_stdout().width();
+    std::string forms = spelling.forms;
+    for (size_t at = forms.find("\n  "); at != std::string::npos; at = forms.find("\n  ")) {
+        forms.replace(at, 3, " "); // it is broken for messages, which do not know where they are read
+    }
+    return signature.op + "\n" + cli::printable(expected_arguments(signature, {}, spelling, width)) + "\n  " +
+           cli::fill(cli::words_of(forms), 2, 2, width) + "\n";
 }
 
 } // namespace opdock::op_call

@@ -29,8 +29,10 @@ class Planner {
                 add(plan, std::move(job));
             }
         } else {
-            add(plan, op_call::job_of(
-                          host_, {request_.ops.front(), "", request_.inputs, request_.attributes, request_.outputs}));
+            Job job = op_call::job_of(
+                host_, {request_.ops.front(), "", request_.inputs, request_.attributes, request_.outputs});
+            op_call::check_call(host_, job, device_);
+            add(plan, std::move(job));
         }
         check_implementations(plan);
         return plan;

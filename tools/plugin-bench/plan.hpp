@@ -27,8 +27,8 @@ struct Plan {
     std::vector<LeftOut> left_out;
 };
 
-// Throws opdock::Error for an unknown op, cli::UsageError for arguments that do not fit, and cli::Failure when there is
-// no implementation of an op on the device or none of a name that --impl gives.
+// Throws opdock::Error for an unknown op and a call that it does not take, cli::UsageError for arguments that do not
+// fit, and cli::Failure when there is no implementation of an op on the device or none of a name that --impl gives.
 Plan plan(const Host &host, const Request &request);
 
 } // namespace opdock::plugin_bench

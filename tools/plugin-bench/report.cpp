@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/fill.hpp"
 #include "cli/printable.hpp"
 #include "cli/table.hpp"
 #include "op-call/subject.hpp"
@@ -49,8 +50,12 @@ std::string ceilings_text(const json &document) {
     return text;
 }
 
+std::string paragraph(const std::string &text, size_t indent, const cli::Page &page) {
+    return std::string(indent, ' ') + cli::fill(cli::words_of(text), indent, indent, page.width()) + "\n";
+}
+
 // A ceiling that moved makes every fraction doubtful.
-std::string drift_text(const json &measured) {
+std::string drift_text(const json &measured, const cli::Page &page) {
     if (measured.size() < 2) {
         return "";
     }
@@ -60,8 +65,9 @@ std::string drift_text(const json &measured) {
     if (std::abs(after / before - 1) < much) {
         return "";
     }
-    return "The copy rate was " + rate_text(before, "B/s") + " before and " + rate_text(after, "B/s") +
-           " after: something else keeps this machine busy, or its clock changes.\n";
+    return paragraph("The copy rate was " + rate_text(before, "B/s") + " before and " + rate_text(after, "B/s") +
+                         " after: something else keeps this machine busy, or its clock changes.",
+                     0, page);
 }
 
 // "67 %", of the copy rate; of linear ops of whichever ceiling is nearer.
@@ -74,9 +80,8 @@ std::string fraction_text(const json &one) {
     return percent_text(roofline.get<double>()) + (by_matmul ? " of matmul" : " of copy");
 }
 
-// "+-1 %", half of what lies between the quartiles.
 std::string spread_text(const json &one) {
-    return one.at("samples") == 1 ? "once" : "+-" + percent_text(one.at("spread").get<double>() / 2);
+    return one.at("samples") == 1 ? "once" : "spread " + percent_text(one.at("spread").get<double>());
 }
 
 void add_timed(Table &table, const json &one, double fastest) {
@@ -147,8 +152,9 @@ std::string calls_text(const json &calls, const cli::Page &page) {
     }
     return "\n" + page.paint(Tint::heading, "A CALL on the host, with next to nothing to compute") + "\n" +
            table.text(page) +
-           "  What each way adds to the kernel, +0 where the kernel itself varies by more; in\n"
-           "  parentheses its cost as a ratio to a bare indirect call, with an empty kernel.\n";
+           paragraph("What each way adds to the kernel, +0 where the kernel itself varies by more; in parentheses its "
+                     "cost as a ratio to a bare indirect call, with an empty kernel.",
+                     2, page);
 }
 
 // "default.cpu: 12.5 us to 10 us, 0.80 times, spread 2 %: faster"
@@ -173,7 +179,7 @@ std::string render_report(const json &document, const cli::Page &page) {
     const std::string model = text_of(document, "model");
     std::string text = cli::printable(text_of(document, "device") + (model.empty() ? "" : ", " + model) + "\n" +
                                       ceilings_text(document)) +
-                       drift_text(document.at("ceilings").at("copy").at("measured"));
+                       drift_text(document.at("ceilings").at("copy").at("measured"), page);
     for (const json &shape : document.at("shapes")) {
         text += "\n" + page.paint(Tint::heading, cli::printable(op_call::label_of(shape))) + "\n";
         Table table;

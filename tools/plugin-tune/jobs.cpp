@@ -93,7 +93,9 @@ Plan plan(const Host &host, const Request &request) {
         return plan_of_all(host, request);
     }
     if (request.from.empty()) {
-        return {{op_call::job_of(host, request.subject)}, {}};
+        Job job = op_call::job_of(host, request.subject);
+        op_call::check_call(host, job, host.device(request.device));
+        return {{std::move(job)}, {}};
     }
     return {op_call::jobs_of_file(host, request.from, host.device(request.device)), {}};
 }

@@ -24,8 +24,8 @@ struct Plan {
     std::vector<LeftOut> left_out;
 };
 
-// Throws opdock::Error for an unknown op, cli::Failure for an unknown implementation, and cli::UsageError for arguments
-// that do not fit; where a file asked for them, the message begins with the place.
+// Throws opdock::Error for an unknown op and a call that it does not take, cli::Failure for an unknown implementation,
+// and cli::UsageError for arguments that do not fit; where a file asked for them, the message begins with the place.
 Plan plan(const Host &host, const Request &request);
 
 } // namespace opdock::plugin_tune

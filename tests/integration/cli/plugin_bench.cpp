@@ -242,12 +242,28 @@ TEST_CASE("what every implementation declines is said with the reasons, and is a
     const Finished finished = bench.run({"rmsnorm_fwd", "--shape", "input=bf16[8,100]", "--shape", "weight=f16[100]",
                                          "--rounds", "1", "--time", "1ms", "--json"});
     CHECK(finished.code == 1);
-    const json shape = json::parse(finished.out)["shapes"][0];
+    const json document = json::parse(finished.out);
+    CHECK(document["calls"].empty());
+    CHECK(document["ceilings"]["copy"]["measured"].size() == 1);
+    const json &shape = document["shapes"][0];
     CHECK(shape["outcome"] == "declined");
     for (const json &one : shape["implementations"]) {
         CHECK(one["outcome"] == "declined");
         CHECK(contains(one["reason"], "f16"));
     }
+}
+
+TEST_CASE("a call that the op does not take ends plugin-bench before anything is measured") {
+    const PluginBench bench;
+    const std::vector<std::string> wrong = {"rmsnorm_fwd", "--shape", "input=f32[8,100]", "--shape", "weight=f32[99]"};
+    const Finished finished = bench.run(wrong);
+    check_error(finished, 1, "weight");
+    CHECK(finished.out.empty());
+    std::vector<std::string> as_json = wrong;
+    as_json.emplace_back("--json");
+    const json document = json::parse(bench.run(as_json).out);
+    CHECK(document["schema"] == "opdock.plugin-bench.error/1");
+    CHECK(document["error"]["status"] == "INVALID_ARGUMENT");
 }
 
 TEST_CASE("wrong usage of plugin-bench exits with 2, what is absent with 1") {

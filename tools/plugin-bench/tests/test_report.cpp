@@ -7,9 +7,9 @@
 
 using namespace opdock::plugin_bench;
 
-static std::string report(nlohmann::json document) {
+static std::string report(nlohmann::json document, const opdock::cli::Page &page = opdock::cli::Page(false)) {
     add_rates(document);
-    return render_report(document, opdock::cli::Page(false));
+    return render_report(document, page);
 }
 
 TEST_CASE("the report has the ceilings, the fastest first, and what a call costs") {
@@ -19,13 +19,13 @@ TEST_CASE("the report has the ceilings, the fastest first, and what a call costs
   multiplies f32 at 200 GFLOP/s (linear_fwd of default.cpu)
 
 norm input=f32[4,8] eps=1e-6
-  default.cpu    50 ns     +-1 %  5.12 GB/s  51.2 % of copy
-  reference.cpp  500 ns    +-2 %  512 MB/s   5.12 % of copy  10.0 x
+  default.cpu    50 ns     spread 2 %  5.12 GB/s  51.2 % of copy
+  reference.cpp  500 ns    spread 4 %  512 MB/s   5.12 % of copy  10.0 x
   vendor.acme    declined
       n is not 16
 
 linear_fwd input=f32[64,64] weight=f32[64,64]
-  default.cpu  10 us  +-1 %  52.4 GFLOP/s  49.2 % of copy
+  default.cpu  10 us  spread 2 %  52.4 GFLOP/s  49.2 % of copy
 
 norm
   failed
@@ -37,8 +37,9 @@ norm
 A CALL on the host, with next to nothing to compute
   op    served by    kernel  prepared        handle         by name
   norm  default.cpu  100 ns  +0.5 ns (1.40)  +50 ns (41.0)  +100 ns (81.0)
-  What each way adds to the kernel, +0 where the kernel itself varies by more; in
-  parentheses its cost as a ratio to a bare indirect call, with an empty kernel.
+  What each way adds to the kernel, +0 where the kernel itself varies by more;
+  in parentheses its cost as a ratio to a bare indirect call, with an empty
+  kernel.
 
 LEFT OUT
   conv
@@ -53,4 +54,18 @@ TEST_CASE("a ceiling that moved is said, and so is an interruption") {
     const std::string text = report(document);
     CHECK(text.find("The copy rate was 10 GB/s before and 5 GB/s after") != std::string::npos);
     CHECK(text.find("\nInterrupted: ") != std::string::npos);
+}
+
+TEST_CASE("what is said in sentences is as wide as the page") {
+    nlohmann::json document = every_outcome();
+    document["ceilings"]["copy"]["measured"] = {1e10, 5e9};
+    const std::string wide = report(document, opdock::cli::Page(false, 200));
+    CHECK(
+        wide.find("\nThe copy rate was 10 GB/s before and 5 GB/s after: something else keeps this machine busy, or its "
+                  "clock changes.\n") != std::string::npos);
+    CHECK(wide.find("varies by more; in parentheses its cost as a ratio to a bare indirect call, with an empty "
+                    "kernel.\n") != std::string::npos);
+    const std::string narrow = report(document, opdock::cli::Page(false, 40));
+    CHECK(narrow.find("\nThe copy rate was 10 GB/s before and 5\nGB/s after: ") != std::string::npos);
+    CHECK(narrow.find("\n  What each way adds to the kernel, +0\n  where the ") != std::string::npos);
 }
