@@ -43,6 +43,10 @@ namespace HWY_NAMESPACE {
 // as long as the process may have to wait that wants to fork.
 inline constexpr int64_t widened_depth = 512;
 inline constexpr int64_t most_depth = 8192;
+// Sums of few rows are sums of sums of so many numbers, since each addition to a large sum loses digits: down the rows,
+// and in at least four lanes along them.
+inline constexpr int64_t summed_down = 256;
+inline constexpr size_t summed_along = 4 * summed_down;
 
 // Adds the bias, rounds, and writes columns [first, first + count) of a row of the output.
 template<class T>
@@ -143,15 +147,18 @@ void few_along(const Product &a, const float *const *x, int64_t begin, int64_t e
         for (int64_t j = 0; j < 4; ++j)
             w[j] = a.w.rows.row<const T>(HWY_MIN(n + j, end - 1));
         const auto count = static_cast<size_t>(HWY_MIN(4, end - n));
-        float sums[2][4];
         for (size_t m = 0; m < rows; m += 2) {
-            if (m + 1 < rows) {
-                dot_tile<2>(x + m, w, depth, sums);
-                finish_row<T>(a, static_cast<int64_t>(m) + 1, n, count, sums[1]);
-            } else {
-                dot_tile<1>(x + m, w, depth, sums);
+            float sums[2][4] = {};
+            for (size_t p = 0; p < depth; p += summed_along) {
+                const size_t last = HWY_MIN(p + summed_along, depth);
+                if (m + 1 < rows)
+                    add_dot_tile<2>(x + m, w, p, last, sums);
+                else
+                    add_dot_tile<1>(x + m, w, p, last, sums);
             }
             finish_row<T>(a, static_cast<int64_t>(m), n, count, sums[0]);
+            if (m + 1 < rows)
+                finish_row<T>(a, static_cast<int64_t>(m) + 1, n, count, sums[1]);
         }
     }
 }
@@ -161,10 +168,9 @@ template<class T>
 void few_down(const Product &a, const float *const *x, int64_t begin, int64_t end) {
     const auto rows = static_cast<size_t>(a.rows);
     const int64_t longest = 8192 / a.rows; // 32 KiB of sums
-    std::vector<float> sums(rows * static_cast<size_t>(HWY_MIN(longest, end - begin)));
+    std::vector<float> sums(rows * static_cast<size_t>(HWY_MIN(longest, end - begin))), totals(sums.size());
     for (int64_t first = begin; first < end; first += longest) {
         const auto count = static_cast<size_t>(HWY_MIN(longest, end - first));
-        std::fill(sums.begin(), sums.end(), 0.0f);
         int64_t p = 0;
         const auto add = [&](auto rows_of_w) HWY_ATTR {
             constexpr size_t height = decltype(rows_of_w)::value;
@@ -178,12 +184,21 @@ void few_down(const Product &a, const float *const *x, int64_t begin, int64_t en
                     add_rows<1, height>(x + m, static_cast<size_t>(p), w, count, sums.data() + m * count);
             p += height;
         };
-        while (p + 4 <= a.depth)
-            add(std::integral_constant<size_t, 4>{});
-        while (p < a.depth)
-            add(std::integral_constant<size_t, 1>{});
+        std::fill(totals.begin(), totals.end(), 0.0f);
+        while (p < a.depth) {
+            const int64_t last = HWY_MIN(p + summed_down, a.depth);
+            std::fill(sums.begin(), sums.end(), 0.0f);
+            while (p + 4 <= last)
+                add(std::integral_constant<size_t, 4>{});
+            while (p < last)
+                add(std::integral_constant<size_t, 1>{});
+            along(rows * count, [&](size_t i, auto extent) HWY_ATTR {
+                store(hn::Add(load(totals.data() + i, extent), load(sums.data() + i, extent)), totals.data() + i,
+                      extent);
+            });
+        }
         for (size_t m = 0; m < rows; ++m)
-            finish_row<T>(a, static_cast<int64_t>(m), first, count, sums.data() + m * count);
+            finish_row<T>(a, static_cast<int64_t>(m), first, count, totals.data() + m * count);
     }
 }
 

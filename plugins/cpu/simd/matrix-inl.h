@@ -16,15 +16,15 @@ HWY_BEFORE_NAMESPACE();
 namespace cpu {
 namespace HWY_NAMESPACE {
 
-// sums[i][j] = the dot product of x[i] and w[j], for 4 rows w. Rows x are f32.
+// sums[i][j] += the sum over begin <= p < end of x[i][p] * w[j][p], for 4 rows w. Rows x are f32.
 template<size_t count, class T>
-HWY_INLINE void dot_tile(const float *const *x, const T *const *w, size_t depth, float (*sums)[4]) {
+HWY_INLINE void add_dot_tile(const float *const *x, const T *const *w, size_t begin, size_t end, float (*sums)[4]) {
     static_assert(count <= 2);
-    const float *x0 = x[0], *x1 = x[count - 1];
-    const T *w0 = w[0], *w1 = w[1], *w2 = w[2], *w3 = w[3];
+    const float *x0 = x[0] + begin, *x1 = x[count - 1] + begin;
+    const T *w0 = w[0] + begin, *w1 = w[1] + begin, *w2 = w[2] + begin, *w3 = w[3] + begin;
     VF a0 = hn::Zero(f32), a1 = a0, a2 = a0, a3 = a0;
     VF b0 = a0, b1 = a0, b2 = a0, b3 = a0;
-    along(depth, [&](size_t p, auto extent) HWY_ATTR {
+    along(end - begin, [&](size_t p, auto extent) HWY_ATTR {
         const VF x_0 = load(x0 + p, extent), x_1 = load(x1 + p, extent);
         const auto multiply = [&](const T *row, VF &first, VF &second) HWY_ATTR {
             const VF factor = load(row + p, extent);
@@ -38,9 +38,9 @@ HWY_INLINE void dot_tile(const float *const *x, const T *const *w, size_t depth,
         multiply(w3, a3, b3);
     });
     const auto total = [](VF v) HWY_ATTR { return hn::GetLane(hn::SumOfLanes(f32, v)); };
-    sums[0][0] = total(a0), sums[0][1] = total(a1), sums[0][2] = total(a2), sums[0][3] = total(a3);
+    sums[0][0] += total(a0), sums[0][1] += total(a1), sums[0][2] += total(a2), sums[0][3] += total(a3);
     if constexpr (count == 2)
-        sums[1][0] = total(b0), sums[1][1] = total(b1), sums[1][2] = total(b2), sums[1][3] = total(b3);
+        sums[1][0] += total(b0), sums[1][1] += total(b1), sums[1][2] += total(b2), sums[1][3] += total(b3);
 }
 
 // sums[i * n + j] += the sum over q < height of x[i][p + q] * w[q][j], for `count` rows x of f32 and j < n.
