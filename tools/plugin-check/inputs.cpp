@@ -224,7 +224,8 @@ double rounding_of(const Signature &signature, const Parameter &input, uint32_t 
     if (meaning_of(signature, input, dtype) != Meaning::number) {
         return 0;
     }
-    return saved_value(signature, input) != nullptr ? std::min(moved_by, unit_in_last_place(dtype, 1) / 2) : moved_by;
+    const bool is_statistic = saved_value(signature, input) != nullptr && input.name != "output";
+    return is_statistic ? std::min(moved_by, unit_in_last_place(dtype, 1) / 2) : moved_by;
 }
 
 HostTensor draw_input(const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype,

@@ -27,7 +27,8 @@ op_call::HostTensor draw_input(const Case &one, const op_call::Signature &signat
                                uint32_t dtype, const std::vector<int64_t> &dims);
 
 // The fraction of itself by which rounding may have moved each value of an input whose elements are of `dtype`, in a
-// call that rounds to `moved_by`: less for what the forward op saved as f32, 0 for what counts, chooses or names.
+// call that rounds to `moved_by`: less for a statistic that the forward op saved as f32, 0 for what counts, chooses or
+// names.
 double rounding_of(const op_call::Signature &signature, const op_call::Parameter &input, uint32_t dtype,
                    double moved_by);
 

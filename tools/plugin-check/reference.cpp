@@ -44,17 +44,19 @@ std::vector<AttributeArgument> widened(const Signature &signature, const Dtypes 
     return attributes;
 }
 
-HostTensor converted(const HostTensor &from, uint32_t dtype, double moved_by, uint64_t seed) {
+HostTensor converted(const HostTensor &from, uint32_t dtype, const Moved &moved, uint64_t seed) {
     HostTensor to(dtype, from.shape);
-    if (from.dtype == dtype && moved_by == 0) {
+    if (from.dtype == dtype && moved.by == 0) {
         std::copy_n(from.memory.get(), from.bytes, to.memory.get());
         return to;
     }
     Random random(seed);
+    const bool all_up = random.chance(0.5);
     for (size_t i = 0; i < from.elements; ++i) {
         const double value = op_call::load_element(from.dtype, from.memory.get(), i);
+        const bool up = moved.together ? all_up : random.chance(0.5);
         op_call::store_element(dtype, to.memory.get(), i,
-                               moved_by == 0 ? value : value * (1 + (random.chance(0.5) ? moved_by : -moved_by)));
+                               moved.by == 0 ? value : value * (1 + (up ? moved.by : -moved.by)));
     }
     return to;
 }
@@ -138,16 +140,17 @@ bool Reference::takes(const Shapes &shapes) const {
     }
 }
 
-std::optional<Results> Reference::run(const Case &one, const std::vector<Tensors> &inputs, double moved_by,
+std::optional<Results> Reference::run(const Case &one, const std::vector<Tensors> &inputs, const Moved &moved,
                                       std::string &why) const {
     const Dtypes dtypes = widened(one.dtypes);
     const std::vector<AttributeArgument> attributes = widened(signature_, dtypes, one.attributes);
     std::vector<Tensors> wide(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
         for (const HostTensor &tensor : inputs[i]) {
-            wide[i].push_back(converted(tensor, dtype_in(signature_.inputs[i].type, dtypes),
-                                        rounding_of(signature_, signature_.inputs[i], tensor.dtype, moved_by),
-                                        derive(one.seed + wide[i].size(), signature_.inputs[i].name)));
+            wide[i].push_back(
+                converted(tensor, dtype_in(signature_.inputs[i].type, dtypes),
+                          Moved{rounding_of(signature_, signature_.inputs[i], tensor.dtype, moved.by), moved.together},
+                          derive(one.seed + wide[i].size(), signature_.inputs[i].name)));
         }
     }
     try {
@@ -193,13 +196,13 @@ std::optional<HostTensor> Reference::forward(const Forward &forward, const Case 
             const Parameter &input = signature.inputs[i];
             const uint32_t dtype = dtype_in(input.type, of_forward.dtypes);
             const auto same = known.find(input.name);
-            inputs[i].push_back(same != known.end() ? converted(*same->second, dtype, 0, 0)
+            inputs[i].push_back(same != known.end() ? converted(*same->second, dtype, {}, 0)
                                                     : draw_input(of_forward, signature, input, dtype,
                                                                  dims_in(input.type, one.shapes.front())));
         }
         of_forward.with_optionals = true;
         std::string why;
-        const std::optional<Results> results = reference.run(of_forward, inputs, 0, why);
+        const std::optional<Results> results = reference.run(of_forward, inputs, {}, why);
         for (const Result &result : results.value_or(Results())) {
             if (result.name == forward.output) {
                 HostTensor tensor(OPDOCK_F32, result.shape);

@@ -18,6 +18,12 @@ struct Result {
 };
 using Results = std::vector<Result>;
 
+// How inputs are moved, up or down at random: each value by its rounding_of() so much, or all of a tensor together.
+struct Moved {
+    double by = 0;
+    bool together = false;
+};
+
 class Reference {
   public:
     Reference(const Host &host, const op_call::Signature &signature);
@@ -28,9 +34,8 @@ class Reference {
     // Whether the op takes f32 inputs of these shapes, and so does the reference, as far as it says before running.
     bool takes(const Shapes &shapes) const;
 
-    // `wanted`: the optional outputs too. `moved_by`: inputs are moved by their rounding_of() it, up or down at
-    // random. Nothing, with the reason in `why`, when it declines.
-    std::optional<Results> run(const Case &one, const std::vector<op_call::Tensors> &inputs, double moved_by,
+    // Inputs are moved first. Nothing, with the reason in `why`, when it declines.
+    std::optional<Results> run(const Case &one, const std::vector<op_call::Tensors> &inputs, const Moved &moved,
                                std::string &why) const;
 
     // For draw_inputs.
