@@ -10,7 +10,7 @@
 
 namespace gpu {
 
-inline constexpr int sum_columns_block = 256, sum_columns_wide = 32; // threads, of them along a row
+inline constexpr int sum_columns_block = 1024, sum_columns_wide = 32; // threads, of them along a row
 
 // to[c] = sum over p of from[p][c], for parts in the workspace.
 template<class U>
@@ -23,6 +23,7 @@ __global__ void __launch_bounds__(sum_columns_block)
     const int64_t c = static_cast<int64_t>(blockIdx.x) * sum_columns_wide + x;
     float sum = 0;
     if (c < n) {
+#pragma unroll 8
         for (int64_t p = y; p < parts; p += high) {
             sum += from[p * n + c];
         }

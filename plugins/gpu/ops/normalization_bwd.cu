@@ -27,14 +27,12 @@ struct Arguments {
     T *grad_input;
 };
 
-// Until all stages but the last `open`, at most two, are there.
+// Until all stages but the last `open`, at most one, are there.
 __device__ __forceinline__ void wait_for_stages(int open) {
     if (open == 0) {
         wait_for_copies_but<0>();
-    } else if (open == 1) {
-        wait_for_copies_but<1>();
     } else {
-        wait_for_copies_but<2>();
+        wait_for_copies_but<1>();
     }
 }
 
@@ -92,7 +90,7 @@ __device__ __forceinline__ void gradient(const float (&grad)[N], const float (&x
 template<Norm norm, int V, int N>
 inline constexpr int most_threads = V *N *(norm == Norm::layer ? 2 : 1) > 32 ? 512 : 1024;
 
-// `stages` rows, one to three, are in shared memory at a time, a slot for each vector of each thread: nobody but the
+// `stages` rows, one or two, are in shared memory at a time, a slot for each vector of each thread: nobody but the
 // thread itself reads it, so threads wait for each other in reductions alone. `parts` is null when no sum is wanted;
 // else a group's sums are at parts[group], of the weight for all groups and then, for layer, of the bias.
 template<class T, class U, int V, Norm norm>
@@ -303,14 +301,15 @@ OnePass plan_one_pass(const opdock::Problem &problem, int64_t rows, int64_t n, i
         const int64_t held = next_power_of_two(ceil_div(vectors, threads));
         const int64_t sums = held * width * (norm == Norm::layer ? 2 : 1);
         const int64_t stage = arrays * held * 16 * std::max<int64_t>(threads, 128);
-        if (held > 4 || sums > 64 || threads > (sums > 32 ? 512 : 1024) || stage > available) {
+        if (held > 8 || sums > 64 || threads > (sums > 32 ? 512 : 1024) || stage > available) {
             continue;
         }
         plan.held = static_cast<int>(held);
         plan.threads = static_cast<int>(threads);
         plan.groups = static_cast<int>(std::max<int64_t>(1, 128 / threads));
         const int64_t per_unit = std::max<int64_t>(1, std::min<int64_t>(knobs.blocks_per_unit, available / stage));
-        plan.stages = static_cast<int>(std::clamp<int64_t>(available / per_unit / stage, 1, 3));
+        // A third stage would take from the cache that the weights are in.
+        plan.stages = static_cast<int>(std::clamp<int64_t>(available / per_unit / stage, 1, 2));
         plan.shared_bytes = static_cast<size_t>(stage * plan.stages);
         plan.blocks = std::max<int64_t>(
             1, std::min(ceil_div(rows, plan.groups), per_unit * static_cast<int64_t>(compute_units(problem))));
@@ -345,8 +344,13 @@ opdock::Status in_one_pass(const opdock::Call &call, const Arguments<T, U> &argu
         return start(Number<1>{});
     case 2:
         return start(Number<2>{});
-    default:
+    case 4:
         return start(Number<4>{});
+    default:
+        if constexpr (norm != Norm::layer) { // which has twice the sums, and no plan with so many
+            return start(Number<8>{});
+        }
+        return opdock::unsupported("no plan has so many vectors for a thread");
     }
 }
 
@@ -420,7 +424,8 @@ uint64_t workspace_size(const opdock::Problem &problem) {
 
 template<Norm norm>
 Implementation implementation() {
-    return {opdock::kernel<&run<norm>>, Knobs::columns, nullptr, opdock::workspace_size<&workspace_size<norm>>};
+    return {opdock::kernel<&run<norm>>, norm == Norm::layer ? Knobs::columns_twice : Knobs::columns, nullptr,
+            opdock::workspace_size<&workspace_size<norm>>};
 }
 
 } // namespace
