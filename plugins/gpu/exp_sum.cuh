@@ -1,6 +1,7 @@
 // Sums of exponentials, for softmax and its logarithm: in one pass over a row, whatever its largest element is.
 #pragma once
 
+#include <cfloat>
 #include <cmath>
 
 #include "implementation.hpp"
@@ -22,12 +23,13 @@ __device__ __forceinline__ float exp2_of(float x) {
 }
 
 // 2^(factor * x - offset), where the offset is that of an element `from`: factor * from, as it is rounded. What is
-// relative to the same offset has the same error, which cancels in quotients.
+// relative to the same offset has the same error, which cancels in quotients. It is never minus infinity, from which
+// another one would be no number.
 struct Exponential {
     float factor, from, offset;
 
     __device__ __forceinline__ Exponential(float by, float relative_to)
-        : factor(by), from(relative_to == -INFINITY ? 0.0f : relative_to), offset(factor * from) {}
+        : factor(by), from(relative_to == -INFINITY ? 0.0f : relative_to), offset(fmaxf(factor * from, -FLT_MAX)) {}
 
     // Else the offset is rounded by too much, or no number, and elements have to be compared before they are
     // multiplied.
@@ -145,9 +147,15 @@ __device__ __forceinline__ void gather_exp_sum(float (&values)[count], float fac
                                                Gather gather) {
     gather(Number<1>{}, values);
     reduce_exp_sum(values, factor, threads, shared);
-    if (any_that_reduces_along(!Exponential(factor, values[0]).in_range(), threads)) {
-        gather(Number<0>{}, values);
-        reduce_exp_sum(values, factor, threads, shared + count * most_warps);
+    const bool again = !Exponential(factor, values[0]).in_range();
+    if (any_that_reduces_along(again, threads)) {
+        float exact[count];
+        gather(Number<0>{}, exact);
+        reduce_exp_sum(exact, factor, threads, shared + count * most_warps);
+#pragma unroll
+        for (int i = 0; i < count; ++i) { // what a group gets does not depend on its neighbours
+            values[i] = again ? exact[i] : values[i];
+        }
     }
 }
 

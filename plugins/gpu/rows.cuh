@@ -178,8 +178,8 @@ inline RowPlan plan_rows(int64_t n, int width, int64_t threads, int64_t block, i
     const int64_t each = next_power_of_two(ceil_div(vectors, plan.threads));
     plan.held = width == 1 || each > most_held ? 0 : static_cast<int>(each);
     // A block is whole warps, so that all of a warp take part in its shuffles.
-    const int64_t smallest = std::max<int64_t>(block, 64);
-    plan.rows_of_block = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(smallest, 1024) / plan.threads));
+    const int64_t smallest = next_power_of_two(std::clamp<int64_t>(block, 64, 1024));
+    plan.rows_of_block = static_cast<int>(std::max<int64_t>(1, smallest / plan.threads));
     return plan;
 }
 

@@ -7,6 +7,7 @@
 #include "ops/ops.hpp"
 #include "row_batches.cuh"
 #include "rows.cuh"
+#include "shared_memory.hpp"
 
 namespace gpu {
 namespace {
@@ -175,7 +176,8 @@ __global__ void __launch_bounds__(1024)
     }
     const bool writes_target = shape.is_class(target) && has_target<N>(shape, place, target);
     const float wanted = writes_target ? to_f32(row[target]) : NAN;
-    const Exponential exponential(log2_e, lses[place.row]);
+    const float lse = lses[place.row];
+    const Exponential exponential(log2_e, lse == -INFINITY ? NAN : lse); // of a row of minus infinity
     const Gradient gradient(shape, target, wanted, grad_losses[place.row], exponential, exponential.of_from());
     visit_range(gradient.exponential, [&](auto is_in_range) {
         each_in_batches<N>(row, shape.classes, place, [&](int64_t i, const float(&x)[N]) {
@@ -449,10 +451,7 @@ opdock::Status backward(const opdock::Call &call) {
 // Shared memory of a block when 1024 threads of such blocks are on a compute unit together. CUDA keeps 1 KB of each
 // block for itself.
 size_t shared_share(const opdock::Problem &problem, int threads) {
-    const opdock_device_properties *properties = problem.device_properties();
-    const uint64_t most =
-        properties != nullptr && properties->shared_memory != 0 ? properties->shared_memory : 48 << 10;
-    return static_cast<size_t>((most + 1024) / static_cast<uint64_t>(1024 / threads) - 1024);
+    return static_cast<size_t>((shared_memory(problem) + 1024) / (1024 / threads) - 1024);
 }
 
 template<class T>
@@ -465,16 +464,15 @@ opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, i
     const int staged = static_cast<int>(std::clamp<int64_t>(vectors - long_held, 0, room));
     const size_t bytes = statistics + static_cast<size_t>(staged) * of_each;
 #ifndef __HIP__
-    // More than 48 KB has to be asked for, on each device; it costs less than to remember where that was done.
-    const auto *kernel = reinterpret_cast<const void *>(&fused_long_kernel<T>);
-    cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-    if (error == cudaSuccess) {
-        error = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                     cudaSharedmemCarveoutMaxShared);
+    opdock::Status allowed = allow_all_shared_memory(call, fused_long_kernel<T>, 0);
+    if (!allowed.ok()) {
+        return allowed;
     }
+    const cudaError_t error =
+        cudaFuncSetAttribute(reinterpret_cast<const void *>(&fused_long_kernel<T>),
+                             cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
     if (error != cudaSuccess) {
-        return checked("asking for shared memory", error);
+        return checked("preferring shared memory", error);
     }
 #endif
     auto *left = static_cast<uint8_t *>(call.workspace());

@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(1024)
                 values[e] = e < count ? to_f32(input[begin + e]) : 0.0f;
             }
         }
-        uint32_t flags[N / 4] = {};
+        alignas(16) uint32_t flags[N / 4] = {};
 #pragma unroll
         for (int e = 0; e < N; e += 4) {
             const Words words = philox(static_cast<uint64_t>(begin + e) / 4, offset, seed);

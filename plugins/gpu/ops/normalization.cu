@@ -1,5 +1,7 @@
 // rmsnorm_fwd, fused_add_rmsnorm_fwd and layernorm_fwd: a group of threads per row, one pass over memory for rows that
 // fit into its registers.
+#include <cfloat>
+
 #include "normalization.cuh"
 #include "ops/ops.hpp"
 #include "rows.cuh"
@@ -96,8 +98,10 @@ __global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int thread
     const float mean = sums[0] / count;
     float variance = sums[1] / count - mean * mean;
     variance = variance <= 0.0f ? 0.0f : variance; // NaN stays
-    // Far from 0 that difference has lost digits: the squares are summed again, of what is left without the mean.
-    if (any_that_reduces_along(sums[1] > 32.0f * count * variance, threads)) {
+    // Far from 0 that difference has lost digits, or the sum is out of range: the squares are summed again, of what is
+    // left without the mean.
+    const bool again = !(sums[1] <= 32.0f * count * variance && sums[1] <= FLT_MAX);
+    if (any_that_reduces_along(again, threads)) {
         float square = 0;
         x.each([&](int64_t, const float(&values)[N]) {
 #pragma unroll
@@ -107,7 +111,8 @@ __global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int thread
             }
         });
         x.stay_narrow();
-        variance = reduce<Sum>(square, threads, shared + 2 * most_warps) / count;
+        square = reduce<Sum>(square, threads, shared + 2 * most_warps);
+        variance = again ? square / count : variance; // what a row gets does not depend on its neighbours
     }
     const float factor = rsqrtf(variance + shape.eps);
     if (place.exists && place.thread == 0) {

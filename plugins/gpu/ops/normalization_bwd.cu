@@ -11,6 +11,7 @@
 #include "normalization.cuh"
 #include "ops/ops.hpp"
 #include "rows.cuh"
+#include "shared_memory.hpp"
 
 namespace gpu {
 namespace {
@@ -281,17 +282,16 @@ struct OnePass {
     int64_t parts() const { return blocks * groups; }
 };
 
+// Bytes of static shared memory, at most.
+constexpr int64_t of_reductions = 1024;
+
 // A vector takes 16 bytes of shared memory of each array and stage.
 OnePass plan_one_pass(const opdock::Problem &problem, int64_t rows, int64_t n, int64_t bytes, Norm norm) {
     const auto knobs = ColumnKnobs::of(problem);
     const int width = static_cast<int>(16 / bytes);
     const int arrays = norm == Norm::rms_add ? 3 : 2;
     const int64_t vectors = n / width;
-    const opdock_device_properties *properties = problem.device_properties();
-    const int64_t available =
-        (properties != nullptr && properties->shared_memory != 0 ? static_cast<int64_t>(properties->shared_memory)
-                                                                 : int64_t(48) << 10) -
-        1024; // of the reductions
+    const int64_t available = shared_memory(problem) - of_reductions;
     OnePass plan = {};
     if (n % width != 0 || vectors == 0) {
         return plan;
@@ -301,7 +301,8 @@ OnePass plan_one_pass(const opdock::Problem &problem, int64_t rows, int64_t n, i
         const int64_t held = next_power_of_two(ceil_div(vectors, threads));
         const int64_t sums = held * width * (norm == Norm::layer ? 2 : 1);
         const int64_t stage = arrays * held * 16 * std::max<int64_t>(threads, 128);
-        if (held > 8 || sums > 64 || threads > (sums > 32 ? 512 : 1024) || stage > available) {
+        if (held > (norm == Norm::layer ? 4 : 8) || sums > 64 || threads > (sums > 32 ? 512 : 1024) ||
+            stage > available) {
             continue;
         }
         plan.held = static_cast<int>(held);
@@ -326,12 +327,8 @@ opdock::Status in_one_pass(const opdock::Call &call, const Arguments<T, U> &argu
                            float *parts) {
     const auto start = [&](auto V) -> opdock::Status {
         const auto kernel = one_pass_kernel<T, U, decltype(V)::value, norm>;
-        // More than 48 KiB of shared memory, that of the reductions included, are given to a kernel that asks for them.
-        if (plan.shared_bytes + 1024 > size_t(48) << 10) {
-            opdock::Status status =
-                checked("asking for shared memory", GPU(FuncSetAttribute)(reinterpret_cast<const void *>(kernel),
-                                                                          GPU(FuncAttributeMaxDynamicSharedMemorySize),
-                                                                          static_cast<int>(plan.shared_bytes)));
+        if (plan.shared_bytes + of_reductions > size_t(48) << 10) {
+            opdock::Status status = allow_all_shared_memory(call, kernel, of_reductions);
             if (!status.ok()) {
                 return status;
             }

@@ -253,7 +253,7 @@ opdock::Status rope(const opdock::Call &call) {
     if (rotated % 2 != 0) {
         return opdock::invalid_argument(odd(rotated));
     }
-    if (element_count(tensor) == 0) {
+    if (element_count(tensor) == 0 || (rotated == 0 && input_data(call, 0) == output_data(call, 0))) {
         return {};
     }
     Rope shape = {};

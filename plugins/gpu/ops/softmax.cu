@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(1024)
             values[1] = mine.sum;
         });
         const Exponential of_all(factor, total[0]);
-        const float scale = total[1] == 0.0f ? 0.0f : 1.0f / total[1];
+        const float scale = 1.0f / total[1]; // of nothing but minus infinity no number, as it should be
         visit_range(of_all, [&](auto is_in_range) {
             each([&](int64_t i, const float(&x)[N], unsigned hidden) {
                 float y[N];

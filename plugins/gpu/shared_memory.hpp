@@ -1,0 +1,25 @@
+// Kernels whose blocks have more shared memory than they get without being asked.
+#pragma once
+
+#include "runtime.hpp"
+
+namespace gpu {
+
+// Bytes of shared memory that a block may have on the call's device.
+inline int64_t shared_memory(const opdock::Problem &problem) {
+    const opdock_device_properties *properties = problem.device_properties();
+    return properties != nullptr && properties->shared_memory != 0 ? static_cast<int64_t>(properties->shared_memory)
+                                                                   : int64_t(48) << 10;
+}
+
+// Lets a kernel with `own` bytes of static shared memory have all there is, which without being asked for ends at 48
+// KB. The same for every call: what a thread sets holds for the launches of all others. It costs less than to remember
+// where it was done.
+template<class... Parameters>
+opdock::Status allow_all_shared_memory(const opdock::Problem &problem, void (*kernel)(Parameters...), int64_t own) {
+    return checked("asking for shared memory", GPU(FuncSetAttribute)(reinterpret_cast<const void *>(kernel),
+                                                                     GPU(FuncAttributeMaxDynamicSharedMemorySize),
+                                                                     static_cast<int>(shared_memory(problem) - own)));
+}
+
+} // namespace gpu
