@@ -43,7 +43,10 @@ def parse_arguments():
 arguments = parse_arguments()
 sys.path[:0] = [os.path.expanduser(path) for path in arguments.path]
 
-import torch  # noqa: E402
+try:
+    import torch  # noqa: E402
+except ImportError as error:
+    sys.exit("peers.py needs a Python with torch; %s: %s" % (sys.executable, error))
 import torch.nn.functional as F  # noqa: E402
 
 try:

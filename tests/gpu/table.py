@@ -79,4 +79,7 @@ def main():
         print(note)
 
 
-main()
+try:
+    main()
+except OSError as error:
+    sys.exit("table.py: %s: %s" % (error.filename, error.strerror))
