@@ -1,6 +1,7 @@
 #include "plan.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -63,15 +64,37 @@ class Planner {
         return contenders;
     }
 
+    // Kinds of devices for which there is what is asked for: "cuda, rocm".
+    std::string devices_of(const Job &job) const {
+        const std::vector<std::string> wanted =
+            job.subject.impl.empty() ? request_.impls : std::vector<std::string>{job.subject.impl};
+        std::set<std::string> kinds;
+        for (const json &one : document_.at("ops")) {
+            for (const json &implementation : one.at("implementations")) {
+                if (one.at("op") == job.subject.op &&
+                    cli::is_wanted(wanted, implementation.at("impl_id").get<std::string>())) {
+                    kinds.insert(implementation.at("device").get<std::string>());
+                }
+            }
+        }
+        std::string text;
+        for (const std::string &kind : kinds) {
+            text += (text.empty() ? "" : ", ") + kind;
+        }
+        return text;
+    }
+
     void add(Plan &plan, Job job) const {
         std::vector<Timing> contenders = contenders_of(job);
         if (contenders.empty()) {
             for (const std::string &impl : request_.impls) {
                 op_call::only(host_, job.subject.op, impl); // says when there is none
             }
+            const std::string elsewhere = devices_of(job);
             throw cli::Failure((job.subject.place.empty() ? "" : job.subject.place + ": ") + "'" + job.subject.op +
-                               "' has no such implementation on " + request_.device + "; 'plugin-ls --op " +
-                               job.subject.op + "' lists those there are");
+                               "' has no such implementation on " + request_.device +
+                               (elsewhere.empty() ? "; 'plugin-ls --op " + job.subject.op + "' lists those there are"
+                                                  : ", but on " + elsewhere + "; see --device"));
         }
         plan.entries.push_back({std::move(job), std::move(contenders)});
     }

@@ -108,6 +108,20 @@ TEST_CASE("asked for a decision on a GPU that is not there, plugin-ls says why i
     }
 }
 
+TEST_CASE("plugin-bench says on which devices an implementation runs, and what a kind of devices lacks") {
+    for (const GpuPlugin &plugin : plugins) {
+        CAPTURE(plugin.id);
+        const Tool bench(PLUGIN_BENCH, {CPU_PLUGIN, plugin.file});
+        const Finished forgotten = bench.run({"gelu", "--shape", "input=f32[8]", "--impl", plugin.impl_id});
+        CHECK(forgotten.code == 1);
+        CHECK(contains(forgotten.err,
+                       "'gelu' has no such implementation on cpu, but on " + plugin.kind + "; see --device"));
+        const Finished absent = bench.run({"gelu", "--shape", "input=f32[8]", "--device", plugin.kind + ":4095"});
+        CHECK(absent.code == 1);
+        CHECK(contains(absent.err, "there is no such device; there are: cpu:0"));
+    }
+}
+
 TEST_CASE("PLUGIN_SKIP_CUDA keeps the CUDA plugin out, and no other") {
     for (const GpuPlugin &plugin : plugins) {
         CAPTURE(plugin.id);
