@@ -106,7 +106,18 @@ opdock_status count(const opdock_host *host, void * /*user_data*/, int32_t *coun
     }
     static_cast<void>(GPU(GetLastError)());
     *count = 0;
-    return host->fail(host, OPDOCK_UNSUPPORTED, error_text("no device can be used", error).c_str());
+    std::string why = error_text("no device can be used", error);
+#ifdef __HIP__
+    if (error == hipErrorNoDevice) { // which is all that HIP's own text says
+        why = "no device can be used: no AMD GPU was found, or no driver of one (hipErrorNoDevice)";
+    }
+#else
+    int driver = 0; // the newest CUDA that it serves; 0 without one, of which the error speaks as too old
+    if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
+        why = "no device can be used: no NVIDIA driver is installed (" + std::string(cudaGetErrorName(error)) + ")";
+    }
+#endif
+    return host->fail(host, OPDOCK_UNSUPPORTED, why.c_str());
 }
 
 opdock_status properties(const opdock_host *host, void * /*user_data*/, int32_t index, opdock_device_properties *to) {
