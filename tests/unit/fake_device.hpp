@@ -1,5 +1,5 @@
 // A device kind for tests. Its memory is the host's, so that kernels can run; its provider writes down what it is
-// asked.
+// asked. Events on the stream &clock tell the time by that clock, which kernels advance; on others by the machine's.
 #pragma once
 
 #include <chrono>
@@ -21,6 +21,7 @@ struct FakeKind {
     std::string model = "Fake 1";
     std::string driver = "1.0";
 
+    double clock = 0; // microseconds
     int32_t current = -1;
     const void *captured = nullptr; // the stream that is being captured
     opdock_status make_current_status = OPDOCK_OK;
@@ -54,7 +55,6 @@ inline opdock_status fake_stream(const opdock_host *, void *user_data, int32_t i
 }
 
 inline opdock_device FakeKind::table() {
-    using Clock = std::chrono::steady_clock;
     opdock_device table = {};
     table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device, event_elapsed);
     table.flags = flags;
@@ -118,21 +118,23 @@ inline opdock_device FakeKind::table() {
         return OPDOCK_OK;
     };
     table.event_create = [](const opdock_host *, void *, int32_t, void **event) -> opdock_status {
-        *event = new Clock::time_point;
+        *event = new double;
         return OPDOCK_OK;
     };
     table.event_destroy = [](const opdock_host *, void *, int32_t, void *event) -> opdock_status {
-        delete static_cast<Clock::time_point *>(event);
+        delete static_cast<double *>(event);
         return OPDOCK_OK;
     };
-    table.event_record = [](const opdock_host *, void *, int32_t, void *event, void *) -> opdock_status {
-        *static_cast<Clock::time_point *>(event) = Clock::now();
+    table.event_record = [](const opdock_host *, void *user_data, int32_t, void *event, void *stream) -> opdock_status {
+        const FakeKind &fake = *static_cast<FakeKind *>(user_data);
+        const std::chrono::duration<double, std::micro> now = std::chrono::steady_clock::now().time_since_epoch();
+        *static_cast<double *>(event) = stream == &fake.clock ? fake.clock : now.count();
         return OPDOCK_OK;
     };
     table.event_elapsed = [](const opdock_host *, void *, int32_t, void *begin, void *end,
                              float *milliseconds) -> opdock_status {
-        const auto passed = *static_cast<Clock::time_point *>(end) - *static_cast<Clock::time_point *>(begin);
-        *milliseconds = std::chrono::duration<float, std::milli>(passed).count();
+        const double passed = *static_cast<double *>(end) - *static_cast<double *>(begin);
+        *milliseconds = static_cast<float>(passed / 1000);
         return OPDOCK_OK;
     };
     return table;
