@@ -96,6 +96,7 @@ OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
         gpu::add_cross_entropy(plugin);
         gpu::add_dropout(plugin);
         gpu::add_elementwise(plugin);
+        gpu::add_fused_cross_entropy(plugin);
         gpu::add_gated(plugin);
         gpu::add_linear(plugin);
         gpu::add_multi_tensor(plugin);

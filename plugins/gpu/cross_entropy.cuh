@@ -1,0 +1,151 @@
+// What the cross entropies have in common.
+//
+// Targets are on the device, where nobody can be told of one that is neither a class nor ignore_index. Such a row gets
+// NaN as its loss and as its gradient.
+#pragma once
+
+#include "exp_sum.cuh"
+#include "row_batches.cuh"
+#include "rows.cuh"
+#include "tensors.hpp"
+
+namespace gpu {
+
+struct CrossEntropy {
+    int64_t rows, classes;
+    int64_t ignore_index;
+    float smoothing;
+    float hit;    // 1 - smoothing
+    float spread; // smoothing / classes
+    float scale;  // fused: the gradient of every loss
+
+    __device__ __forceinline__ bool is_class(int64_t target) const { return target >= 0 && target < classes; }
+};
+
+// The thread of a group that has the target's logit: it alone reads it, before it overwrites it, and writes its
+// gradient, after those of the vector that it is in. For a target that is no class, the first one, which writes the
+// loss in any case.
+template<int N>
+__device__ __forceinline__ bool has_target(const CrossEntropy &shape, const Place &place, int64_t target) {
+    return shape.is_class(target) ? target / N % place.threads == place.thread : place.thread == 0;
+}
+
+inline constexpr int statistics_arrays = 3;
+
+// What is gathered of a row.
+struct Statistics {
+    ExpSum exponentials;
+    float sum = 0.0f; // of the logits, where the loss is smoothed
+
+    template<bool is_in_range, int N>
+    __device__ __forceinline__ void add(const CrossEntropy &shape, const float (&x)[N]) {
+        exponentials.add<is_in_range>(x, log2_e);
+        if (shape.smoothing != 0.0f) {
+            float added = 0.0f;
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                added += x[k];
+            }
+            sum += added;
+        }
+    }
+
+    // `shared` holds statistics_arrays * most_warps floats; see reduce().
+    __device__ __forceinline__ void reduce_over(int threads, float *shared) {
+        float values[statistics_arrays] = {exponentials.largest, exponentials.sum, sum};
+        reduce_exp_sum(values, log2_e, threads, shared);
+        exponentials = {values[0], values[1]};
+        sum = values[2];
+    }
+
+    // Of all that each(body) calls body(class, logits) with, in all threads of a group. `shared` holds twice
+    // statistics_arrays * most_warps floats.
+    template<class Each>
+    static __device__ __forceinline__ Statistics of(const CrossEntropy &shape, int threads, float *shared, Each each) {
+        float values[statistics_arrays];
+        gather_exp_sum(values, log2_e, threads, shared, [&](auto is_in_range, float(&mine)[statistics_arrays]) {
+            Statistics statistics;
+            each([&](int64_t, const auto &x) { statistics.add<decltype(is_in_range)::value != 0>(shape, x); });
+            mine[0] = statistics.exponentials.largest;
+            mine[1] = statistics.exponentials.sum;
+            mine[2] = statistics.sum;
+        });
+        Statistics all;
+        all.exponentials = {values[0], values[1]};
+        all.sum = values[2];
+        return all;
+    }
+
+    __device__ __forceinline__ float lse() const {
+        return exponentials.largest + exponentials.log_above_largest();
+    }
+
+    // lse - (1 - e) logits[target] - e mean(logits), with the difference of large numbers taken first.
+    __device__ __forceinline__ float loss(const CrossEntropy &shape, float wanted) const {
+        const float above_largest = exponentials.log_above_largest();
+        const float loss = exponentials.largest - wanted + above_largest;
+        if (shape.smoothing == 0.0f) { // 0 times a logit of minus infinity is no number
+            return loss;
+        }
+        const float mean = sum / static_cast<float>(shape.classes);
+        return shape.hit * loss + shape.smoothing * (exponentials.largest - mean + above_largest);
+    }
+};
+
+// Makes gradients of logits: of_loss * (softmax(x) - (1 - e) * onehot(target) - e / v), where the softmax is the
+// exponential divided by `sum`. The target's is written over what of() says, by the thread that has it.
+struct Gradient {
+    Exponential exponential;
+    float share, spread; // of_loss / sum, of_loss * e / v
+    float at_target;
+
+    // `wanted` is the target's logit. For a target that is no class the gradient is NaN.
+    __device__ __forceinline__ Gradient(const CrossEntropy &shape, int64_t target, float wanted, float of_loss,
+                                        const Exponential &row_exponential, float sum)
+        : exponential(row_exponential) {
+        const float factor = shape.is_class(target) ? of_loss : NAN;
+        share = factor / sum;
+        spread = factor * shape.spread;
+        const float logits[1] = {wanted};
+        float power[1];
+        visit_range(exponential,
+                    [&](auto is_in_range) { exponential.of<decltype(is_in_range)::value != 0>(logits, power); });
+        at_target = fmaf(power[0] / sum - shape.hit, factor, -spread); // divided, so that 1 less 1 is 0
+    }
+
+    // Of N logits, the target not among them.
+    template<bool is_in_range, int N>
+    __device__ __forceinline__ void of(const float (&x)[N], float (&to)[N]) const {
+        exponential.of<is_in_range>(x, to);
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            to[k] = fmaf(to[k], share, -spread);
+        }
+    }
+};
+
+// body(class of the first, N logits) for a row that is read in batches.
+template<int N, int V = batch, class T, class Body>
+__device__ __forceinline__ void each_in_batches(const T *row, int64_t n, const Place &place, Body body) {
+    in_batches<N, V>(n, place, [&](int64_t from, int64_t count) {
+        const Row<T, N, V> part(row + from, count, place);
+        part.each([&](int64_t i, const float(&x)[N]) { body(from + i, x); });
+    });
+}
+
+// `logits`: which input they are.
+inline CrossEntropy shape_of(const opdock::Problem &problem, uint32_t logits) {
+    const DLTensor &tensor = *problem.input(logits);
+    const double smoothing = problem.get_float(1);
+    CrossEntropy shape = {};
+    shape.rows = row_count(tensor);
+    shape.classes = row_size(tensor);
+    shape.ignore_index = problem.get_int(0);
+    shape.smoothing = static_cast<float>(smoothing);
+    shape.hit = static_cast<float>(1 - smoothing);
+    shape.spread = static_cast<float>(smoothing / static_cast<double>(std::max<int64_t>(shape.classes, 1)));
+    shape.scale = 1.0f;
+    return shape;
+}
+
+} // namespace gpu

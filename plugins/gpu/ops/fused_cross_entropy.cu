@@ -1,0 +1,284 @@
+// fused_cross_entropy: the loss, and its gradient over the logits.
+#include "copy_async.cuh"
+#include "cross_entropy.cuh"
+#include "ops/ops.hpp"
+#include "shared_memory.hpp"
+
+namespace gpu {
+namespace {
+
+// Rows that fit into registers, and those that are not aligned.
+template<class T, int N, int V>
+__global__ void __launch_bounds__(1024)
+    fused_kernel(CrossEntropy shape, int threads, T *logits, const int64_t *targets, float *losses) {
+    extern __shared__ float shared[];
+    const Place place = place_of(threads, shape.rows);
+    T *row = logits + place.row * shape.classes;
+    const int64_t target = place.exists ? targets[place.row] : shape.ignore_index;
+    const bool ignored = target == shape.ignore_index;
+    const bool last_word = place.exists && has_target<N>(shape, place, target);
+    float wanted = NAN;
+    if (last_word && !ignored && shape.is_class(target)) {
+        wanted = to_f32(row[target]);
+    }
+    const int64_t n = place.exists && !ignored ? shape.classes : 0;
+    Row<T, N, V> x(row, n, place);
+    const auto each = [&](auto body) {
+        if constexpr (V > 0) {
+            x.each(body);
+        } else {
+            each_in_batches<N>(row, n, place, body);
+        }
+    };
+    const Statistics statistics = Statistics::of(shape, threads, shared, each);
+    x.stay_narrow();
+    if (last_word) {
+        losses[place.row] = ignored ? 0.0f : statistics.loss(shape, wanted);
+    }
+    const Gradient gradient(shape, target, wanted, shape.scale, Exponential(log2_e, statistics.exponentials.largest),
+                            statistics.exponentials.sum);
+    visit_range(gradient.exponential, [&](auto is_in_range) {
+        each([&](int64_t i, const float(&values)[N]) {
+            float y[N];
+            gradient.of<decltype(is_in_range)::value != 0>(values, y);
+            store<N>(row + i, y);
+        });
+    });
+    if (last_word && !ignored && shape.is_class(target)) {
+        row[target] = from_f32<T>(gradient.at_target);
+    }
+    if (ignored && place.exists) {
+        clear<N>(row, 0, shape.classes, place);
+    }
+}
+
+// Rows that fused_long_kernel leaves: one block of all threads for each.
+template<class T>
+__global__ void __launch_bounds__(1024)
+    fused_left_kernel(CrossEntropy shape, const uint8_t *left, T *logits, const int64_t *targets, float *losses) {
+    constexpr int N = wide<T>;
+    __shared__ float shared[2 * statistics_arrays * most_warps];
+    for (int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
+        if (left[r] == 0) {
+            continue;
+        }
+        const Place place = {r, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), true};
+        T *row = logits + r * shape.classes;
+        const int64_t target = targets[r];
+        if (target == shape.ignore_index) {
+            clear<N>(row, 0, shape.classes, place);
+            if (place.thread == 0) {
+                losses[r] = 0.0f;
+            }
+            continue;
+        }
+        const bool last_word = has_target<N>(shape, place, target);
+        const float wanted = last_word && shape.is_class(target) ? to_f32(row[target]) : NAN;
+        wait_for_block(); // until nobody is in the reductions of the row before
+        const Statistics statistics = Statistics::of(
+            shape, place.threads, shared, [&](auto body) { each_in_batches<N>(row, shape.classes, place, body); });
+        if (last_word) {
+            losses[r] = statistics.loss(shape, wanted);
+        }
+        const Gradient gradient(shape, target, wanted, shape.scale,
+                                Exponential(log2_e, statistics.exponentials.largest), statistics.exponentials.sum);
+        each_in_batches<N>(row, shape.classes, place, [&](int64_t i, const float(&x)[N]) {
+            float y[N];
+            gradient.of<false>(x, y);
+            store<N>(row + i, y);
+        });
+        if (last_word && shape.is_class(target)) {
+            row[target] = from_f32<T>(gradient.at_target);
+        }
+    }
+}
+
+// Blocks that stay, each with a row at a time, which keep on chip what they can between reading the logits and writing
+// their gradient: so many vectors of each thread in registers, then `staged` in shared memory. As the gradient is
+// written, what follows it on chip is the next row. The rest is read twice, the second time first of all, while it is
+// in the cache that all blocks share.
+//
+// Rows that are ignored and those whose logits are out of the range of Exponential are as they were afterwards, and
+// marked in `left`.
+inline constexpr int long_held = 2;  // more would leave the loops without registers
+inline constexpr int long_batch = 2; // all that registers are left for
+inline constexpr int statistics_floats = 2 * statistics_arrays * most_warps; // rows take turns
+
+template<class T>
+__global__ void __launch_bounds__(1024)
+    fused_long_kernel(CrossEntropy shape, int staged, T *logits, const int64_t *targets, float *losses, uint8_t *left) {
+    constexpr int N = wide<T>;
+    extern __shared__ float shared[];
+    const int threads = static_cast<int>(blockDim.x);
+    const int thread = static_cast<int>(threadIdx.x);
+
+    // Of each thread: vectors v * threads + thread in registers for v < long_held, in shared memory for the next
+    // `staged` v. Nobody reads what another thread has copied or will overwrite.
+    auto *stage = reinterpret_cast<Vector<T, N> *>(shared + statistics_floats) + thread;
+    const int first_staged = long_held * threads + thread;
+    const int vectors = static_cast<int>(shape.classes / N);
+    // The thread's vectors of those, of which the last may be missing.
+    const int mine = min(staged, (vectors - first_staged + threads - 1) / threads);
+    constexpr int groups = 4; // of copies; work on one goes on while the next ones are under way
+    const int group = (staged + groups - 1) / groups;
+    // body(vectors from the first staged one of the thread) for those of group g; in shared and in global memory
+    const auto each_staged = [&](int g, auto body) {
+        const int end = min((g + 1) * group, mine) * threads;
+        for (int at = g * group * threads; at < end; at += threads) {
+            body(at);
+        }
+    };
+    const int64_t held_elements = min(shape.classes, static_cast<int64_t>(long_held) * threads * N);
+    const int64_t on_chip = min(shape.classes, static_cast<int64_t>(long_held + staged) * threads * N);
+
+    Place place = {static_cast<int64_t>(blockIdx.x), thread, threads, true};
+    T *row = logits + place.row * shape.classes;
+    const auto *source = reinterpret_cast<const Vector<T, N> *>(row) + first_staged;
+#pragma unroll
+    for (int g = 0; g < groups; ++g) {
+        each_staged(g, [&](int at) { copy_async(stage + at, source + at); });
+        end_group_of_copies();
+    }
+    Row<T, N, long_held> held(row, held_elements, place);
+    for (int round = 0; place.row < shape.rows; ++round) {
+        Statistics statistics;
+        const auto take_in = [&](int at) {
+            float x[N];
+            widen(stage[at], x);
+            statistics.add<true>(shape, x);
+        };
+        wait_for_copies_but<3>();
+        each_staged(0, take_in);
+        wait_for_copies_but<2>();
+        each_staged(1, take_in);
+        wait_for_copies_but<1>();
+        each_staged(2, take_in);
+        wait_for_copies_but<0>();
+        each_staged(3, take_in);
+        held.each([&](int64_t, const float(&x)[N]) { statistics.add<true>(shape, x); });
+        held.stay_narrow();
+        each_in_batches<N, long_batch>(row + on_chip, shape.classes - on_chip, place,
+                                       [&](int64_t, const float(&x)[N]) { statistics.add<true>(shape, x); });
+        // Not sooner: registers are short above, and the reduction waits anyway.
+        const int64_t target = targets[place.row];
+        const int64_t next = place.row + gridDim.x;
+        const bool has_next = next < shape.rows;
+        T *next_row = logits + next * shape.classes;
+        const bool last_word = has_target<N>(shape, place, target);
+        const float wanted = last_word && shape.is_class(target) ? to_f32(row[target]) : NAN;
+        statistics.reduce_over(threads, shared + (round & 1) * statistics_arrays * most_warps);
+        const Gradient gradient(shape, target, wanted, shape.scale,
+                                Exponential(log2_e, statistics.exponentials.largest), statistics.exponentials.sum);
+        const bool leaves = target == shape.ignore_index || !gradient.exponential.in_range();
+        if (thread == 0) {
+            left[place.row] = leaves ? 1 : 0;
+        }
+        if (last_word && !leaves) {
+            losses[place.row] = statistics.loss(shape, wanted);
+        }
+        const auto write = [&](int64_t i, const float(&x)[N]) {
+            if (!leaves) {
+                float y[N];
+                gradient.of<true>(x, y);
+                store<N>(row + i, y);
+            }
+        };
+        each_in_batches<N, long_batch>(row + on_chip, shape.classes - on_chip, place,
+                                       [&](int64_t i, const float(&x)[N]) { write(on_chip + i, x); });
+        held.each(write);
+        if (has_next) {
+            held = Row<T, N, long_held>(next_row, held_elements, place);
+        }
+        source = reinterpret_cast<const Vector<T, N> *>(next_row) + first_staged;
+#pragma unroll
+        for (int g = 0; g < groups; ++g) {
+            each_staged(g, [&](int at) {
+                float x[N];
+                widen(stage[at], x);
+                if (has_next) {
+                    copy_async(stage + at, source + at);
+                }
+                write(static_cast<int64_t>(first_staged + at) * N, x);
+            });
+            end_group_of_copies();
+        }
+        if (last_word && !leaves && shape.is_class(target)) {
+            row[target] = from_f32<T>(gradient.at_target);
+        }
+        row = next_row;
+        place.row = next;
+    }
+}
+
+// Shared memory of a block when 1024 threads of such blocks are on a compute unit together. CUDA keeps 1 KB of each
+// block for itself.
+size_t shared_share(const opdock::Problem &problem, int threads) {
+    return static_cast<size_t>((shared_memory(problem) + 1024) / (1024 / threads) - 1024);
+}
+
+template<class T>
+opdock::Status fused_long(const opdock::Call &call, const CrossEntropy &shape, int threads, T *logits,
+                          const int64_t *target, float *loss) {
+    const size_t statistics = statistics_floats * sizeof(float);
+    const size_t of_each = static_cast<size_t>(threads) * 16; // bytes of a vector of each thread
+    const int64_t vectors = ceil_div(shape.classes / wide<T>, threads);
+    const int64_t room = static_cast<int64_t>((shared_share(call, threads) - statistics) / of_each);
+    const int staged = static_cast<int>(std::clamp<int64_t>(vectors - long_held, 0, room));
+    const size_t bytes = statistics + static_cast<size_t>(staged) * of_each;
+#ifndef __HIP__
+    opdock::Status allowed = allow_all_shared_memory(call, fused_long_kernel<T>, 0);
+    if (!allowed.ok()) {
+        return allowed;
+    }
+    const cudaError_t error =
+        cudaFuncSetAttribute(reinterpret_cast<const void *>(&fused_long_kernel<T>),
+                             cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+    if (error != cudaSuccess) {
+        return checked("preferring shared memory", error);
+    }
+#endif
+    auto *left = static_cast<uint8_t *>(call.workspace());
+    const int64_t blocks = std::min<int64_t>(shape.rows, static_cast<int64_t>(compute_units(call)) * (1024 / threads));
+    opdock::Status status =
+        launch(call, {blocks, threads, bytes}, fused_long_kernel<T>, shape, staged, logits, target, loss, left);
+    if (!status.ok()) {
+        return status;
+    }
+    return launch(call, {blocks, threads}, fused_left_kernel<T>, shape, left, logits, target, loss);
+}
+
+// A mark for each row.
+uint64_t fused_workspace(const opdock::Problem &problem) {
+    return static_cast<uint64_t>(row_count(*problem.input(0)));
+}
+
+opdock::Status fused(const opdock::Call &call) {
+    CrossEntropy shape = shape_of(call, 0);
+    shape.scale = static_cast<float>(call.get_float(2));
+    const RowKnobs knobs = RowKnobs::of(call);
+    return visit_floating(call.input(0)->dtype, [&](auto t) {
+        using T = typename decltype(t)::type;
+        auto *logits = static_cast<T *>(input_data(call, 0));
+        const auto *target = static_cast<const int64_t *>(input_data(call, 1));
+        auto *loss = static_cast<float *>(output_data(call, 0));
+        const int width = width_of<T>(shape.classes, aligned(logits));
+        const RowPlan plan = plan_rows(shape.classes, width, knobs.threads, knobs.block);
+        if (plan.width > 1 && plan.held == 0) {
+            return fused_long<T>(call, shape, std::max(plan.threads, 64), logits, target, loss);
+        }
+        return visit_plan<T>(plan, [&](auto N, auto V) {
+            return launch(call, plan.grid(shape.rows, 2 * statistics_arrays),
+                          fused_kernel<T, decltype(N)::value, decltype(V)::value>, shape, plan.threads, logits, target,
+                          loss);
+        });
+    });
+}
+
+} // namespace
+
+void add_fused_cross_entropy(Plugin &plugin) {
+    plugin.add(opdock::ops::fused_cross_entropy, any_float,
+               {opdock::kernel<&fused>, Knobs::rows, nullptr, opdock::workspace_size<&fused_workspace>});
+}
+
+} // namespace gpu
