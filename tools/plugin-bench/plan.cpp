@@ -40,13 +40,12 @@ class Planner {
     }
 
   private:
-    // On the device, of those that were asked for.
+    // Of those that were asked for, whatever they run on.
     std::vector<json> implementations_of(const std::string &op, const std::vector<std::string> &wanted) const {
         std::vector<json> result;
         for (const json &one : document_.at("ops")) {
             for (const json &implementation : one.at("implementations")) {
-                if (one.at("op") == op && cli::same_name(implementation.at("device").get<std::string>(), kind_) &&
-                    cli::is_wanted(wanted, implementation.at("impl_id").get<std::string>())) {
+                if (one.at("op") == op && cli::is_wanted(wanted, implementation.at("impl_id").get<std::string>())) {
                     result.push_back(implementation);
                 }
             }
@@ -54,28 +53,29 @@ class Planner {
         return result;
     }
 
+    std::vector<json> implementations_of(const Job &job) const {
+        return implementations_of(
+            job.subject.op, job.subject.impl.empty() ? request_.impls : std::vector<std::string>{job.subject.impl});
+    }
+    bool runs_here(const json &implementation) const {
+        return cli::same_name(implementation.at("device").get<std::string>(), kind_);
+    }
+
     std::vector<Timing> contenders_of(const Job &job) const {
-        const std::vector<std::string> wanted =
-            job.subject.impl.empty() ? request_.impls : std::vector<std::string>{job.subject.impl};
         std::vector<Timing> contenders;
-        for (const json &one : implementations_of(job.subject.op, wanted)) {
-            contenders.push_back({one.at("impl_id").get<std::string>(), one.at("kind").get<std::string>()});
+        for (const json &one : implementations_of(job)) {
+            if (runs_here(one)) {
+                contenders.push_back({one.at("impl_id").get<std::string>(), one.at("kind").get<std::string>()});
+            }
         }
         return contenders;
     }
 
     // Kinds of devices for which there is what is asked for: "cuda, rocm".
     std::string devices_of(const Job &job) const {
-        const std::vector<std::string> wanted =
-            job.subject.impl.empty() ? request_.impls : std::vector<std::string>{job.subject.impl};
         std::set<std::string> kinds;
-        for (const json &one : document_.at("ops")) {
-            for (const json &implementation : one.at("implementations")) {
-                if (one.at("op") == job.subject.op &&
-                    cli::is_wanted(wanted, implementation.at("impl_id").get<std::string>())) {
-                    kinds.insert(implementation.at("device").get<std::string>());
-                }
-            }
+        for (const json &one : implementations_of(job)) {
+            kinds.insert(one.at("device").get<std::string>());
         }
         std::string text;
         for (const std::string &kind : kinds) {
