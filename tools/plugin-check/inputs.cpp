@@ -224,7 +224,7 @@ double rounding_of(const Signature &signature, const Parameter &input, uint32_t 
     if (meaning_of(signature, input, dtype) != Meaning::number) {
         return 0;
     }
-    const bool is_statistic = saved_value(signature, input) != nullptr && input.name != "output";
+    const bool is_statistic = saved_value(signature, input) != nullptr && begins_with(input.type, "f32");
     return is_statistic ? std::min(moved_by, unit_in_last_place(dtype, 1) / 2) : moved_by;
 }
 
@@ -236,6 +236,16 @@ HostTensor draw_input(const Case &one, const Signature &signature, const Paramet
         op_call::store_element(dtype, tensor.memory.get(), i, drawing.next());
     }
     return tensor;
+}
+
+std::vector<std::string> forward_ops_of(const Signature &signature) {
+    std::vector<std::string> ops;
+    for (const Parameter &input : signature.inputs) {
+        if (const Saved *saved = saved_value(signature, input)) {
+            ops.emplace_back(saved->forward.op);
+        }
+    }
+    return ops;
 }
 
 std::vector<Tensors> draw_inputs(const Case &one, const Signature &signature, const RunForward &run_forward) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "cases.hpp"
@@ -16,6 +17,9 @@ struct Forward {
 };
 using RunForward = std::function<std::optional<op_call::HostTensor>(
     const Forward &, const Case &, const std::map<std::string, op_call::HostTensor *> &)>;
+
+// The ops that draw_inputs may ask for.
+std::vector<std::string> forward_ops_of(const op_call::Signature &signature);
 
 // Follows from the case alone. What a backward op takes from its forward op (statistics, probabilities) is computed by
 // it: made up numbers would be no result of anything.

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <random>
 
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "cli/written_file.hpp"
+#include "op-call/device.hpp"
 #include "op-call/failure.hpp"
 #include "op-call/requested.hpp"
 #include "report.hpp"
@@ -124,6 +126,19 @@ json check_ops(const Request &request, const std::vector<Subject> &subjects, uin
     return ops;
 }
 
+// Without a device every case would fail, and none for what the implementation does.
+void check_devices(const Host &host, const std::vector<Subject> &subjects) {
+    std::map<std::string, std::string> devices; // and who runs there
+    for (const Subject &subject : subjects) {
+        devices.emplace(subject.device, subject.impl_id);
+    }
+    for (const auto &[device, impl_id] : devices) {
+        if (const std::string problem = op_call::find_device(host, device).problem; !problem.empty()) {
+            throw cli::Failure("there is no device " + device + ", which '" + impl_id + "' runs on: " + problem);
+        }
+    }
+}
+
 int check(const Request &request) {
     cli::check_output(request.junit, request.force);
     cli::check_output(request.html, request.force);
@@ -142,7 +157,9 @@ int check(const Request &request) {
         const std::vector<Subject> subjects = [&] {
             const Host host = open(request);
             op_call::check_modules(host, request.files);
-            return subjects_of(host, request);
+            std::vector<Subject> all = subjects_of(host, request);
+            check_devices(host, all);
+            return all;
         }();
         for (json &file : files) { // now that a host has scanned it, its tune file can be judged by name
             file = check_binary(file.at("path").get<std::string>(), request.newest_glibc);

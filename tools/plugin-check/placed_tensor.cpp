@@ -156,14 +156,20 @@ op_call::Operand PlacedTensor::operand() const {
 
 template<class Visit>
 void PlacedTensor::for_each(Visit visit) const {
-    std::vector<int64_t> index(shape_.size(), 0);
-    for (size_t i = 0; i < count_; ++i) {
+    // The innermost dims that lie side by side are one run.
+    size_t outer = shape_.size();
+    int64_t run = 1;
+    for (; outer > 0 && strides_[outer - 1] == run; --outer) {
+        run *= shape_[outer - 1];
+    }
+    std::vector<int64_t> index(outer, 0);
+    for (size_t done = 0; done < count_; done += static_cast<size_t>(run)) {
         int64_t offset = 0;
-        for (size_t d = 0; d < index.size(); ++d) {
+        for (size_t d = 0; d < outer; ++d) {
             offset += index[d] * strides_[d];
         }
-        visit(first_ + static_cast<size_t>(offset) * element_size_);
-        for (size_t d = index.size(); d-- > 0 && ++index[d] == shape_[d];) {
+        visit(first_ + static_cast<size_t>(offset) * element_size_, static_cast<size_t>(run) * element_size_);
+        for (size_t d = outer; d-- > 0 && ++index[d] == shape_[d];) {
             index[d] = 0;
         }
     }
@@ -190,7 +196,7 @@ void PlacedTensor::upload() const {
 void PlacedTensor::fill(std::byte value) {
     std::byte *to = is_on_device() ? image_.data() : memory_;
     if (is_sparse()) {
-        for_each([&](size_t offset) { std::memset(to + offset, static_cast<int>(value), element_size_); });
+        for_each([&](size_t offset, size_t bytes) { std::memset(to + offset, static_cast<int>(value), bytes); });
     } else {
         std::memset(to, static_cast<int>(value), size_);
     }
@@ -202,9 +208,9 @@ void PlacedTensor::put(const std::byte *elements, std::byte between) {
     if (!is_sparse()) {
         std::memset(to, static_cast<int>(between), size_);
     }
-    for_each([&](size_t offset) {
-        std::memcpy(to + offset, elements, element_size_);
-        elements += element_size_;
+    for_each([&](size_t offset, size_t bytes) {
+        std::memcpy(to + offset, elements, bytes);
+        elements += bytes;
     });
     upload();
 }
@@ -213,9 +219,9 @@ std::vector<std::byte> PlacedTensor::elements() const {
     const std::byte *from = image();
     std::vector<std::byte> elements(count_ * element_size_);
     std::byte *to = elements.data();
-    for_each([&](size_t offset) {
-        std::memcpy(to, from + offset, element_size_);
-        to += element_size_;
+    for_each([&](size_t offset, size_t bytes) {
+        std::memcpy(to, from + offset, bytes);
+        to += bytes;
     });
     return elements;
 }
@@ -226,8 +232,9 @@ bool PlacedTensor::rest_is(std::byte value) const {
     }
     const std::byte *from = image();
     std::vector<std::byte> rest(from, from + size_);
-    for_each([&](size_t offset) { std::memset(rest.data() + offset, static_cast<int>(value), element_size_); });
-    return std::all_of(rest.begin(), rest.end(), [&](std::byte byte) { return byte == value; });
+    for_each([&](size_t offset, size_t bytes) { std::memset(rest.data() + offset, static_cast<int>(value), bytes); });
+    // Each byte is the next, and the first is the value.
+    return rest.empty() || (rest.front() == value && std::memcmp(rest.data(), rest.data() + 1, rest.size() - 1) == 0);
 }
 
 GuardHit find_guard(const void *address) {

@@ -54,9 +54,12 @@ HostTensor converted(const HostTensor &from, uint32_t dtype, const Moved &moved,
     const bool all_up = random.chance(0.5);
     for (size_t i = 0; i < from.elements; ++i) {
         const double value = op_call::load_element(from.dtype, from.memory.get(), i);
+        if (moved.by == 0) {
+            op_call::store_element(dtype, to.memory.get(), i, value);
+            continue;
+        }
         const bool up = moved.together ? all_up : random.chance(0.5);
-        op_call::store_element(dtype, to.memory.get(), i,
-                               moved.by == 0 ? value : value * (1 + (up ? moved.by : -moved.by)));
+        op_call::store_element(dtype, to.memory.get(), i, value * (1 + (up ? moved.by : -moved.by)));
     }
     return to;
 }
@@ -108,8 +111,26 @@ std::string reference_of(const Host &host, const std::string &op) {
 
 } // namespace
 
+struct Reference::ForwardOp {
+    ForwardOp(const Host &host, Signature of_op) : signature(std::move(of_op)), reference(host, signature) {}
+
+    const Signature signature;
+    const Reference reference;
+};
+
 Reference::Reference(const Host &host, const Signature &signature)
-    : host_(host), signature_(signature), impl_id_(reference_of(host, signature.op)) {}
+    : host_(host), signature_(signature), impl_id_(reference_of(host, signature.op)) {
+    for (const std::string &op : forward_ops_of(signature)) {
+        try {
+            forward_ops_.try_emplace(op, std::make_unique<const ForwardOp>(
+                                             host, op_call::read_signature(json::parse(host.op(op).signature_json()))));
+        } catch (const Error &) { // no such op here: what it would have computed stays made up
+            continue;
+        }
+    }
+}
+
+Reference::~Reference() = default;
 
 bool Reference::takes(const Shapes &shapes) const {
     Dtypes dtypes;
@@ -182,38 +203,36 @@ std::optional<Results> Reference::run(const Case &one, const std::vector<Tensors
 
 std::optional<HostTensor> Reference::forward(const Forward &forward, const Case &one,
                                              const std::map<std::string, HostTensor *> &known) const {
-    try {
-        const Op op = host_.op(forward.op);
-        const Signature signature = op_call::read_signature(json::parse(op.signature_json()));
-        const Reference reference(host_, signature);
-        Case of_forward = one;
-        of_forward.dtypes = widened(one.dtypes);
-        std::erase_if(of_forward.attributes, [&](const AttributeArgument &attribute) {
-            return !op_call::find_named(signature.attributes, attribute.name);
-        });
-        std::vector<Tensors> inputs(signature.inputs.size());
-        for (size_t i = 0; i < inputs.size(); ++i) {
-            const Parameter &input = signature.inputs[i];
-            const uint32_t dtype = dtype_in(input.type, of_forward.dtypes);
-            const auto same = known.find(input.name);
-            inputs[i].push_back(same != known.end() ? converted(*same->second, dtype, {}, 0)
-                                                    : draw_input(of_forward, signature, input, dtype,
-                                                                 dims_in(input.type, one.shapes.front())));
-        }
-        of_forward.with_optionals = true;
-        std::string why;
-        const std::optional<Results> results = reference.run(of_forward, inputs, {}, why);
-        for (const Result &result : results.value_or(Results())) {
-            if (result.name == forward.output) {
-                HostTensor tensor(OPDOCK_F32, result.shape);
-                for (size_t i = 0; i < tensor.elements; ++i) {
-                    op_call::store_element(OPDOCK_F32, tensor.memory.get(), i, result.values[i]);
-                }
-                return tensor;
+    const auto found = forward_ops_.find(forward.op);
+    if (found == forward_ops_.end()) {
+        return std::nullopt;
+    }
+    const Signature &signature = found->second->signature;
+    Case of_forward = one;
+    of_forward.dtypes = widened(one.dtypes);
+    std::erase_if(of_forward.attributes, [&](const AttributeArgument &attribute) {
+        return !op_call::find_named(signature.attributes, attribute.name);
+    });
+    std::vector<Tensors> inputs(signature.inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const Parameter &input = signature.inputs[i];
+        const uint32_t dtype = dtype_in(input.type, of_forward.dtypes);
+        const auto same = known.find(input.name);
+        inputs[i].push_back(same != known.end() ? converted(*same->second, dtype, {}, 0)
+                                                : draw_input(of_forward, signature, input, dtype,
+                                                             dims_in(input.type, one.shapes.front())));
+    }
+    of_forward.with_optionals = true;
+    std::string why;
+    const std::optional<Results> results = found->second->reference.run(of_forward, inputs, {}, why);
+    for (const Result &result : results.value_or(Results())) {
+        if (result.name == forward.output) {
+            HostTensor tensor(OPDOCK_F32, result.shape);
+            for (size_t i = 0; i < tensor.elements; ++i) {
+                op_call::store_element(OPDOCK_F32, tensor.memory.get(), i, result.values[i]);
             }
+            return tensor;
         }
-    } catch (const Error &) {
-        return std::nullopt; // no such op here: the input stays made up
     }
     return std::nullopt;
 }

@@ -1,6 +1,8 @@
 // What a call has to compute: the op's reference implementation, on the same values as f32.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,7 +28,11 @@ struct Moved {
 
 class Reference {
   public:
+    // Borrows both.
     Reference(const Host &host, const op_call::Signature &signature);
+    Reference(const Reference &) = delete;
+    Reference &operator=(const Reference &) = delete;
+    ~Reference();
 
     // Whether there is one on the CPU.
     bool exists() const { return !impl_id_.empty(); }
@@ -43,9 +49,12 @@ class Reference {
                                                const std::map<std::string, op_call::HostTensor *> &known) const;
 
   private:
+    struct ForwardOp;
+
     const Host &host_;
     const op_call::Signature &signature_;
     std::string impl_id_;
+    std::map<std::string, std::unique_ptr<const ForwardOp>> forward_ops_; // those that there are
 };
 
 } // namespace opdock::plugin_check

@@ -43,6 +43,17 @@ size_t most_elements(const std::vector<Tensors> &inputs) {
     return most;
 }
 
+// Of outputs that are no integers.
+double tightest_tolerance(const std::vector<Output> &outputs, size_t terms) {
+    double tightest = 1;
+    for (const Output &output : outputs) {
+        if (!is_integer(output.dtype)) {
+            tightest = std::min(tightest, tolerance_for(output.dtype, terms));
+        }
+    }
+    return tightest;
+}
+
 std::string status_text(opdock_status status, const std::string &message) {
     return std::string(opdock_status_name(status)) + ": " + message;
 }
@@ -220,7 +231,8 @@ void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std
                   const Results &expected, Outcome &outcome) const {
     outcome.compared = true;
     std::optional<std::vector<Results>> moved; // made when first needed
-    const auto noise_of = [&](size_t o, double tolerance) {
+    const size_t terms = most_elements(inputs);
+    const auto noise_of = [&](size_t o) {
         if (!moved) {
             moved.emplace();
             const auto add = [&](uint64_t round, const Moved &moves) {
@@ -238,8 +250,9 @@ void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std
             }
             // Values that are alike round alike, and what is lost adds up: a sum of them may be as far off as any
             // result, and a difference from it may be nothing but that.
+            const double by = std::max(moved_by(one), tightest_tolerance(found, terms) / 8);
             for (uint64_t round = 0; one.values == Values::constant && round < rounds; ++round) {
-                add(rounds + round, {std::max(moved_by(one), tolerance / 8), true});
+                add(rounds + round, {by, true});
             }
         }
         std::vector<double> noise(expected[o].values.size());
@@ -250,11 +263,9 @@ void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std
         }
         return noise;
     };
-    const size_t terms = most_elements(inputs);
     for (size_t o = 0; o < found.size() && o < expected.size(); ++o) {
-        const double tolerance = tolerance_for(found[o].dtype, terms);
         const Agreement agreement =
-            compare(found[o], expected[o].values, tolerance, [&] { return noise_of(o, tolerance); });
+            compare(found[o], expected[o].values, tolerance_for(found[o].dtype, terms), [&] { return noise_of(o); });
         double &error = outcome.errors[found[o].name];
         error = std::max(error, agreement.error);
         if (!agreement.problem.empty()) {
