@@ -156,6 +156,12 @@ TEST_CASE("keys bucket the call, and pinned entries are found by them") {
     const Tuned by_default("pinned: [{key: {n: 4096, rows: 1}, config: {block: 8}}]");
     CHECK(by_default.tuning.sections().at(0).pinned.contains("n=4096 rows=1"));
 
+    TuneFile file = file_of("pinned: [{key: {n: 3, has_bias: 1, has_mean: 0}, config: {block: 8}}]", "cut");
+    const Acme optional("cut(input: f32[n], bias: f32[n]?) -> (output: f32[n], mean: f32[1]?)");
+    const ImplementationTuning with_optionals(optional, &file);
+    CHECK(with_optionals.problems().empty());
+    CHECK(with_optionals.sections().at(0).pinned.contains("n=4 has_bias=1 has_mean=0"));
+
     CHECK(Tuned("pinned: [{key: {n: 1}, config: {block: 8}}]").problems() ==
           Texts{"acme.tune.yaml:4:14: the key lacks 'rows'; the key of this section is n: log2, rows: log2"});
     CHECK(Tuned("{key: {n: exact}, pinned: [{key: {rows: 1}, config: {block: 8}}]}").problems().size() == 1);
@@ -321,9 +327,9 @@ TEST_CASE("what a section assumes is there in its configs, its product and what 
 // --- variables -----------------------------------------------------------------------------------------------------
 
 TEST_CASE("variables are read from shapes, attributes, dtypes and the device") {
-    const Signature form =
-        parse_signature("op(x: T[a, ..., 2*b], y: U[b]?, list: T[c]*, *, eps: float = 0.5, flag: bool = "
-                        "true, name: string = \"\") -> (out: T[a]) where T in f32|f16, U in f32|f16");
+    const Signature form = parse_signature(
+        "op(x: T[a, ..., 2*b], y: U[b]?, list: T[c]*, *, eps: float = 0.5, flag: bool = "
+        "true, has_more: int = 7, name: string = \"\") -> (out: T[a], more: T[a]?) where T in f32|f16, U in f32|f16");
     const TuneVariables variables(form);
     int64_t x_shape[] = {3, 5, 7, 8};
     int64_t first_shape[] = {10};
@@ -340,17 +346,19 @@ TEST_CASE("variables are read from shapes, attributes, dtypes and the device") {
     const DLTensor first = tensor(first_shape, 1, OPDOCK_F16);
     const DLTensor second = tensor(second_shape, 1, OPDOCK_F16);
     const DLTensor out = tensor(out_shape, 1, OPDOCK_F16);
-    const DLTensor *tensors[] = {&x, nullptr, &first, &second, &out};
-    const uint32_t starts[] = {0, 1, 2, 4, 5};
-    opdock_value attributes[3] = {};
+    const DLTensor *tensors[] = {&x, nullptr, &first, &second, &out, &out};
+    const uint32_t starts[] = {0, 1, 2, 4, 5, 6};
+    opdock_value attributes[4] = {};
     attributes[0].type = OPDOCK_VALUE_FLOAT;
     attributes[0].as.f = 0.25;
     attributes[1].type = OPDOCK_VALUE_BOOL;
     attributes[1].as.i = 1;
+    attributes[2].type = OPDOCK_VALUE_INT;
+    attributes[2].as.i = 9;
     opdock_problem problem = {};
     problem.n_inputs = 3;
-    problem.n_outputs = 1;
-    problem.n_tensors = 5;
+    problem.n_outputs = 2;
+    problem.n_tensors = 6;
     problem.tensors = tensors;
     problem.first = starts;
     problem.attributes = attributes;
@@ -373,6 +381,8 @@ TEST_CASE("variables are read from shapes, attributes, dtypes and the device") {
     CHECK(value("rows") == 35);
     CHECK(value("eps") == 0.25);
     CHECK(value("flag") == 1);
+    CHECK(value("has_y") == 0);
+    CHECK(value("has_more") == 9); // the attribute
     CHECK(value("sizeof_T") == 2);
     CHECK(value("sizeof_U") == 0);
     CHECK(value("device_compute_units") == 132);

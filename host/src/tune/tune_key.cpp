@@ -17,8 +17,11 @@ std::vector<std::string_view> views(const std::vector<std::string> &texts) {
 } // namespace
 
 TuneKey::TuneKey(const TuneVariables &variables) {
-    for (size_t i = 0; i < variables.n_dims(); ++i) {
-        parts_.push_back({i, {Bucket::Kind::log2, 1}});
+    for (const size_t size : variables.sizes()) {
+        parts_.push_back({size, {Bucket::Kind::log2, 1}});
+    }
+    for (const size_t presence : variables.presences()) {
+        parts_.push_back({presence, {Bucket::Kind::exact, 1}});
     }
 }
 

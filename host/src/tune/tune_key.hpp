@@ -16,7 +16,7 @@ namespace opdock::core {
 // What tells one call from another for tuning: "n=4096 rows=1024". Empty for a key without variables.
 class TuneKey {
   public:
-    // All dims, each rounded up to a power of two.
+    // All dims, each rounded up to a power of two, and which optional tensors are there.
     explicit TuneKey(const TuneVariables &variables);
     // Adds a problem for each name that is no variable, and leaves it out.
     TuneKey(const TuneSection &section, const TuneVariables &variables, std::vector<TuneProblem> &problems);

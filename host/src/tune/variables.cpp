@@ -79,6 +79,17 @@ double sum_of_rows(const Signature &form, const opdock_problem &problem) {
     return sum;
 }
 
+bool is_there(const opdock_problem &problem, size_t parameter) {
+    const auto tensors =
+        std::span(problem.tensors + problem.first[parameter], problem.first[parameter + 1] - problem.first[parameter]);
+    return std::any_of(tensors.begin(), tensors.end(), [](const DLTensor *tensor) { return tensor != nullptr; });
+}
+
+bool has_attribute(const Signature &form, std::string_view name) {
+    return std::any_of(form.attributes.begin(), form.attributes.end(),
+                       [&](const AttributeSpec &attribute) { return attribute.name == name; });
+}
+
 bool has_ellipsis(const Signature &form) {
     for (size_t p = 0; p < form.n_params(); ++p) {
         if (form.parameter(p).ellipsis >= 0) {
@@ -92,13 +103,21 @@ bool has_ellipsis(const Signature &form) {
 
 TuneVariables::TuneVariables(const Signature &form) : form_(form) {
     for (const std::string &dim : form.dim_names) {
-        add(dim, Kind::whole);
+        sizes_.push_back(add(dim, Kind::whole));
     }
     has_rows_ = !find("rows");
-    n_dims_ = names_.size();
     if (has_rows_) {
-        add("rows", Kind::whole);
-        n_dims_ += has_ellipsis(form) ? 1 : 0;
+        const size_t rows = add("rows", Kind::whole);
+        if (has_ellipsis(form)) {
+            sizes_.push_back(rows);
+        }
+    }
+    for (size_t p = 0; p < form.n_params(); ++p) {
+        const std::string name = "has_" + form.parameter(p).name;
+        if (form.parameter(p).optional && !find(name) && !has_attribute(form, name)) {
+            optionals_.push_back(p);
+            presences_.push_back(add(name, Kind::whole));
+        }
     }
     for (size_t i = 0; i < form.attributes.size(); ++i) {
         if (is_number(form.attributes[i]) && !find(form.attributes[i].name)) {
@@ -117,9 +136,10 @@ TuneVariables::TuneVariables(const Signature &form) : form_(form) {
     }
 }
 
-void TuneVariables::add(std::string name, Kind kind) {
+size_t TuneVariables::add(std::string name, Kind kind) {
     names_.push_back(std::move(name));
     kinds_.push_back(kind);
+    return names_.size() - 1;
 }
 
 std::optional<size_t> TuneVariables::find(std::string_view name) const {
@@ -136,6 +156,9 @@ std::vector<double> TuneVariables::values(const opdock_problem &problem, std::sp
     }
     if (has_rows_) {
         values.push_back(has_ellipsis(form_) ? sum_of_rows(form_, problem) : 1);
+    }
+    for (const size_t p : optionals_) {
+        values.push_back(is_there(problem, p) ? 1 : 0);
     }
     for (const size_t i : attributes_) {
         const opdock_value &value = problem.attributes[i];
