@@ -197,8 +197,16 @@ void guess_ranges(Arguments &arguments) {
 
 void unknown_argument(const std::string &option, const std::string &name, const std::vector<std::string> &known,
                       const Signature &signature, const Spelling &spelling) {
-    throw cli::UsageError(option + " '" + name + "': " + signature.op + " has no such argument" +
-                          cli::did_you_mean(name, known) + "\n" + expected_arguments(signature, {}, spelling));
+    const char *what = " has no such argument";
+    if (find_named(signature.inputs, name)) {
+        what = " has it as an input";
+    } else if (find_named(signature.outputs, name)) {
+        what = " has it as an output";
+    } else if (find_named(signature.attributes, name)) {
+        what = " has it as an attribute";
+    }
+    throw cli::UsageError(option + " '" + name + "': " + signature.op + what + cli::did_you_mean(name, known) + "\n" +
+                          expected_arguments(signature, {}, spelling));
 }
 
 } // namespace opdock::op_call

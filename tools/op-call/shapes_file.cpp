@@ -34,9 +34,10 @@ class Reader {
             } else if (key.text == "outputs") {
                 subject.outputs = outputs(value);
             } else {
+                const std::string guess =
+                    cli::did_you_mean(key.text, {"op", "impl", "inputs", "attributes", "outputs"});
                 fail(key, "unknown field '" + key.text + "'" +
-                              cli::did_you_mean(key.text, {"op", "impl", "inputs", "attributes", "outputs"}) +
-                              "; there are op, impl, inputs, attributes and outputs");
+                              (guess.empty() ? "; there are op, impl, inputs, attributes and outputs" : guess));
             }
         }
         if (subject.op.empty() || !has_inputs) {

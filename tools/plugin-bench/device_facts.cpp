@@ -2,8 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/exit.hpp"
-#include "cli/suggest.hpp"
+#include "op-call/device.hpp"
 
 namespace opdock::plugin_bench {
 
@@ -11,28 +10,15 @@ using nlohmann::json;
 
 DeviceFacts facts_of(const Host &host, const std::string &text) {
     constexpr uint64_t usual_cache = uint64_t{32} << 20;
-    const DLDevice device = host.device(text);
-    const std::string name = text.substr(0, text.find(':')) + ":" + std::to_string(device.device_id);
-    std::string there, reasons;
-    for (const json &one : json::parse(host.devices())) {
-        const auto found = one.value("device", std::string());
-        if (cli::same_name(found, name)) {
-            const auto cache = one.at("cache").get<uint64_t>();
-            return {device,
-                    found,
-                    one.at("name").get<std::string>(),
-                    one.at("architecture").get<std::string>(),
-                    one.at("driver").get<std::string>(),
-                    one.at("memory").get<uint64_t>(),
-                    cache != 0 ? cache : usual_cache};
-        }
-        if (found.empty()) {
-            reasons += "; " + one.value("kind", std::string()) + ": " + one.value("problem", std::string());
-        } else {
-            there += (there.empty() ? "" : ", ") + found;
-        }
-    }
-    throw cli::Failure("--device " + text + ": there is no such device; there are: " + there + reasons);
+    const json record = op_call::device_record(host, text);
+    const auto cache = record.at("cache").get<uint64_t>();
+    return {host.device(text),
+            record.at("device").get<std::string>(),
+            record.at("name").get<std::string>(),
+            record.at("architecture").get<std::string>(),
+            record.at("driver").get<std::string>(),
+            record.at("memory").get<uint64_t>(),
+            cache != 0 ? cache : usual_cache};
 }
 
 } // namespace opdock::plugin_bench

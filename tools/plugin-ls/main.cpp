@@ -11,6 +11,7 @@
 #include "document.hpp"
 #include "machine.hpp"
 #include "op-call/call.hpp"
+#include "op-call/device.hpp"
 #include "render.hpp"
 #include "request.hpp"
 
@@ -71,26 +72,6 @@ json explain_call(const Host &host, const Request &request, const std::string &d
     return json::parse(op.explain(op_call::Call(signature, inputs, outputs, arguments.attributes).args()));
 }
 
-// Why a chain on a device serves nobody: the device is not there. "" when it is, or nobody could know.
-std::string problem_with_device(const Host &host, const std::string &text) {
-    const std::string kind = text.substr(0, text.find(':'));
-    const std::string device = kind + ":" + std::to_string(host.device(text).device_id);
-    std::string there;
-    for (const json &one : json::parse(host.devices())) {
-        if (one.at("kind") != kind) {
-            continue;
-        }
-        if (const auto problem = one.find("problem"); problem != one.end()) {
-            return problem->get<std::string>();
-        }
-        if (one.at("device") == device) {
-            return "";
-        }
-        there += (there.empty() ? "" : ", ") + one.at("device").get<std::string>();
-    }
-    return there.empty() ? "no plugin provides devices of this kind" : "there is none; there are: " + there;
-}
-
 int show_why(const Host &host, const Request &request, const Page &page) {
     const std::string device = request.device.empty() ? "cpu" : request.device;
     json decision = json::parse(host.explain(request.subject, device)); // what fails here is not the dtypes' fault
@@ -107,8 +88,8 @@ int show_why(const Host &host, const Request &request, const Page &page) {
     if (!request.shapes.empty() || !request.attributes.empty()) {
         decision = explain_call(host, request, device);
     }
-    if (const std::string problem = problem_with_device(host, device); !problem.empty()) {
-        decision["device_problem"] = problem;
+    if (const std::string problem = op_call::find_device(host, device).problem; !problem.empty()) {
+        decision["device_problem"] = problem; // why a chain on a device serves nobody
     }
     decision["schema"] = "opdock.plugin-ls.why/1";
     if (request.json) {
@@ -117,6 +98,15 @@ int show_why(const Host &host, const Request &request, const Page &page) {
         std::cout << render_why(decision, page);
     }
     return decision.at("chain").empty() ? cli::exit_absent : cli::exit_fine;
+}
+
+void show_devices(const Host &host, const Request &request, const Page &page) {
+    const json devices = json::parse(host.devices());
+    if (request.json) {
+        cli::print_document({{"schema", "opdock.plugin-ls.devices/1"}, {"devices", devices}});
+    } else {
+        std::cout << render_devices(devices, page);
+    }
 }
 
 int show_exists(const Request &request, const json &document) {
@@ -148,7 +138,9 @@ int show_bug_report(const Request &request) {
         OpeningLog log(!request.verbose && !cli::log_is_wanted());
         const Host host = log.open_host(request);
         const json document = json::parse(host.describe());
-        std::cout << render_bug_report(machine, document, "");
+        std::cout << render_bug_report(machine, document, "") << std::flush;
+        // Last, since it runs code of the plugins that provide devices and of their drivers.
+        std::cout << "\nDEVICES\n" << render_devices(json::parse(host.devices()), Page(false));
         log.leave_out_what(document);
         return lacks_requested(document) ? cli::exit_absent : cli::exit_fine;
     } catch (const Error &error) {
@@ -197,6 +189,8 @@ int show_of_host(const Request &request, const Page &page) {
     int code = cli::exit_fine;
     if (request.show == Show::exists) {
         code = show_exists(request, document);
+    } else if (request.show == Show::devices) {
+        show_devices(host, request, page);
     } else if (request.show == Show::why) {
         find_op(document, request.subject);
         code = show_why(host, request, page);

@@ -31,6 +31,9 @@ std::string render_policy(const nlohmann::json &policy, const Page &page);
 // Every variable of opdock: whether it is set, and to what.
 std::string render_variables(const nlohmann::json &variables, const Page &page);
 
+// What opdock_devices returned.
+std::string render_devices(const nlohmann::json &devices, const Page &page);
+
 // What opdock_check_file returned.
 std::string render_check(const nlohmann::json &verdict, const Page &page);
 

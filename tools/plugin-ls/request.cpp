@@ -27,6 +27,7 @@ Examples:
   plugin-ls --why gelu --shape input=f32[64,64]  one call, and its configs
   plugin-ls --modules ./libacme.so --rejected  whether it is taken, why not
   plugin-ls --check ./libacme.so               judge one file, run none of it
+  plugin-ls --devices                          what there is to run on
   plugin-ls --rescan                           try again what failed before
   plugin-ls --exists vendor.acme && echo yes   for scripts
   PLUGIN_PREFER=vendor plugin-ls --policy      settings, where they came from
@@ -37,9 +38,10 @@ Colour is used on terminals only, and never when NO_COLOR is set.
 )";
 
 const std::vector<std::pair<const char *, Show>> actions = {
-    {"op", Show::op},         {"why", Show::why},         {"rejected", Show::rejected},
-    {"paths", Show::paths},   {"policy", Show::policy},   {"check", Show::check},
-    {"exists", Show::exists}, {"version", Show::version}, {"bug-report", Show::bug_report},
+    {"op", Show::op},           {"why", Show::why},         {"rejected", Show::rejected},
+    {"paths", Show::paths},     {"policy", Show::policy},   {"check", Show::check},
+    {"exists", Show::exists},   {"version", Show::version}, {"bug-report", Show::bug_report},
+    {"devices", Show::devices},
 };
 
 po::options_description describe_options() {
@@ -59,6 +61,7 @@ po::options_description describe_options() {
         ("rejected", "the plugins that were not taken, and why")                     //
         ("paths", "where plugins are searched, in order, and what named each place") //
         ("policy", "each setting in force and where it came from")                   //
+        ("devices", "every device there is; of a kind without one, why")             //
         ("check", text("FILE"), "judge one plugin file without running its code")    //
         ("exists", text("IMPL_ID"), "print nothing; exit 0 if there is one, else 1") //
         ("bug-report", "everything somebody needs who cannot see this machine")      //

@@ -8,7 +8,7 @@
 
 namespace opdock::plugin_ls {
 
-enum class Show { everything, op, why, rejected, paths, policy, check, exists, bug_report, version, help };
+enum class Show { everything, op, why, rejected, paths, policy, devices, check, exists, bug_report, version, help };
 
 struct Request {
     Show show = Show::everything;

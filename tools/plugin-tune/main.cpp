@@ -11,6 +11,7 @@
 #include "cli/printable.hpp"
 #include "cli/written_file.hpp"
 #include "jobs.hpp"
+#include "op-call/device.hpp"
 #include "op-call/failure.hpp"
 #include "op-call/requested.hpp"
 #include "plot.hpp"
@@ -89,6 +90,7 @@ int tune(const Request &request) {
     cli::check_output(request.plot, request.force);
     const Host host = cli::open_host(request.modules, false);
     op_call::check_modules(host, request.modules);
+    op_call::device_record(host, request.device); // before inputs are made that only such a device could use
     const Plan planned = plan(host, request);
     if (planned.jobs.empty()) {
         std::string reasons;

@@ -108,7 +108,12 @@ int export_results(const Request &request) {
             op_call::only(host, request.subject.op, request.subject.impl);
         }
     }
-    cli::write_output(request.out, request.force, host.export_tuning(request.subject.op, request.subject.impl));
+    const std::string yaml = host.export_tuning(request.subject.op, request.subject.impl);
+    if (yaml.ends_with("\nops:\n")) {
+        throw cli::Failure("there is nothing to export: no config is known of the plugins and devices that are there" +
+                           std::string(request.subject.op.empty() ? "" : ", for this op"));
+    }
+    cli::write_output(request.out, request.force, yaml);
     return cli::exit_fine;
 }
 

@@ -118,8 +118,39 @@ TEST_CASE("plugin-bench says on which devices an implementation runs, and what a
                        "'gelu' has no such implementation on cpu, but on " + plugin.kind + "; see --device"));
         const Finished absent = bench.run({"gelu", "--shape", "input=f32[8]", "--device", plugin.kind + ":4095"});
         CHECK(absent.code == 1);
-        CHECK(contains(absent.err, "there is no such device; there are: cpu:0"));
+        CHECK(contains(absent.err, "there is no device " + plugin.kind + ":4095: "));
     }
+}
+
+TEST_CASE("plugin-check and plugin-tune ask for the device before they do anything that needs it") {
+    for (const GpuPlugin &plugin : plugins) {
+        CAPTURE(plugin.id);
+        const std::string device = plugin.kind + ":4095";
+        const std::string reason = "there is no device " + device;
+        const Finished check = Tool(PLUGIN_CHECK, {plugin.file}).run({"--impl", plugin.impl_id, "--device", device});
+        CHECK(check.code == 1);
+        CHECK(contains(check.err, reason));
+        CHECK(check.out.empty());
+        const Finished tune = Tool(PLUGIN_TUNE, {plugin.file}).run({"--all", "--device", device});
+        CHECK(tune.code == 1);
+        CHECK(contains(tune.err, reason));
+        CHECK(tune.out.empty());
+    }
+}
+
+TEST_CASE("devices are listed, and of a kind without one the reason") {
+    const Finished finished = PluginLs({plugins.front().file}).run({"--devices"});
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "  cpu:0"));
+    CHECK(contains(finished.out, "  " + plugins.front().kind));
+    const json document = json::parse(PluginLs({plugins.front().file}).run({"--devices", "--json"}).out);
+    CHECK(document.at("schema") == "opdock.plugin-ls.devices/1");
+    for (const json &device : document.at("devices")) {
+        CHECK(device.contains("kind"));
+        CHECK(device.contains("problem") != device.contains("name"));
+    }
+    const Finished report = PluginLs({plugins.front().file}).run({"--bug-report"});
+    CHECK(contains(report.out, "\nDEVICES\n" + finished.out));
 }
 
 TEST_CASE("PLUGIN_SKIP_CUDA keeps the CUDA plugin out, and no other") {

@@ -33,7 +33,7 @@ std::string very_many() {
 }
 
 const std::vector<std::string> rmsnorm = {"rmsnorm_fwd", "--shape", "input=f32[8,100]", "--shape", "weight=f32[100]",
-                                          "--budget",    "300ms"};
+                                          "--budget",    "60s"}; // far more than it takes
 
 std::vector<std::string> rmsnorm_and(const std::vector<std::string> &more) {
     std::vector<std::string> arguments = rmsnorm;
@@ -114,6 +114,19 @@ TEST_CASE("a shape is tuned with the optional outputs that are asked for") {
     CHECK(shape["outputs"] == json{"rsigma"});
     CHECK(contains(tune.run(rmsnorm_and({"--output", "rsigma", "--dry-run"})).out, " weight=f32[100] +rsigma\n"));
     check_error(tune.run(rmsnorm_and({"--output", "rsimga"})), 2, "did you mean 'rsigma'?");
+}
+
+TEST_CASE("what is known of a call without an optional output is not taken for one with it, unless the key says so") {
+    const Tuned tune(two_configs);
+    tune.document(rmsnorm_and({"--json"}));
+    CHECK(tune.document(rmsnorm_and({"--output", "rsigma", "--json"}))["shapes"][0]["outcome"] == "known");
+
+    const Tuned by_default("schema: opdock.tune/1\nops:\n  rmsnorm_fwd: {configs: [{grain_kib: 64}]}\n");
+    const json without = by_default.document(rmsnorm_and({"--json"}))["shapes"][0];
+    CHECK(without["key"] == "n=128 rows=8 has_rsigma=0");
+    const json with = by_default.document(rmsnorm_and({"--output", "rsigma", "--json"}))["shapes"][0];
+    CHECK(with["outcome"] == "tuned");
+    CHECK(with["key"] == "n=128 rows=8 has_rsigma=1");
 }
 
 TEST_CASE("the report names both configs and where they are kept, and progress goes to stderr") {
@@ -251,7 +264,9 @@ TEST_CASE("all tunes what has knobs and configs, for shapes of its own") {
 
 TEST_CASE("what was found travels as a tune file") {
     const Tuned tune(two_configs);
+    check_error(tune.run({"export"}), 1, "there is nothing to export: no config is known of the plugins");
     tune.document(rmsnorm_and({"--json"}));
+    check_error(tune.run({"export", "gelu"}), 1, "there is nothing to export: ");
     const std::string file = tune.path("results.yaml");
     REQUIRE(tune.run({"export", "--out", file}).code == 0);
     CHECK(contains(content(file), "schema: opdock.tune/1\nops:\n  rmsnorm_fwd:\n"));

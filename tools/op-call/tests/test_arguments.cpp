@@ -47,6 +47,10 @@ TEST_CASE("only optional outputs are asked for, and each once") {
     CHECK_THROWS_WITH_AS(ask({"output"}), "--output output: it is not optional, and is there without asking",
                          UsageError);
     CHECK_THROWS_WITH_AS(ask({"rsigma", "rsigma"}), "--output rsigma was given twice", UsageError);
+    CHECK_THROWS_WITH_AS(ask({"input"}), doctest::Contains("--output 'input': rmsnorm_fwd has it as an input\n"),
+                         UsageError);
+    CHECK_THROWS_WITH_AS(ask({"eps"}), doctest::Contains("--output 'eps': rmsnorm_fwd has it as an attribute\n"),
+                         UsageError);
     try {
         ask({"rsimga"});
         FAIL("there is no such output");

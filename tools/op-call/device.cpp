@@ -1,0 +1,36 @@
+#include "op-call/device.hpp"
+
+#include "cli/exit.hpp"
+
+namespace opdock::op_call {
+
+using nlohmann::json;
+
+FoundDevice find_device(const Host &host, const std::string &text) {
+    const std::string kind = text.substr(0, text.find(':'));
+    const std::string device = kind + ":" + std::to_string(host.device(text).device_id);
+    std::string there;
+    for (json &one : json::parse(host.devices())) {
+        if (one.at("kind") != kind) {
+            continue;
+        }
+        if (const auto problem = one.find("problem"); problem != one.end()) {
+            return {nullptr, problem->get<std::string>()};
+        }
+        if (one.at("device") == device) {
+            return {std::move(one), ""};
+        }
+        there += (there.empty() ? "" : ", ") + one.at("device").get<std::string>();
+    }
+    return {nullptr, there.empty() ? "no plugin provides devices of this kind" : "there is none; there are: " + there};
+}
+
+json device_record(const Host &host, const std::string &text) {
+    FoundDevice found = find_device(host, text);
+    if (found.record.is_null()) {
+        throw cli::Failure("there is no device " + text + ": " + found.problem);
+    }
+    return std::move(found.record);
+}
+
+} // namespace opdock::op_call

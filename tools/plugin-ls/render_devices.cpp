@@ -1,0 +1,42 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/table.hpp"
+#include "document.hpp"
+#include "render.hpp"
+
+namespace opdock::plugin_ls {
+namespace {
+
+using cli::Table;
+using cli::Tint;
+using nlohmann::json;
+
+// "140 GiB"; "" where the provider does not say.
+std::string memory_text(uint64_t bytes) {
+    const int shift = bytes >= uint64_t{1} << 30 ? 30 : 20;
+    return bytes == 0
+               ? ""
+               : std::to_string((bytes + (uint64_t{1} << (shift - 1))) >> shift) + (shift == 30 ? " GiB" : " MiB");
+}
+
+} // namespace
+
+std::string render_devices(const json &devices, const Page &page) {
+    Table table;
+    for (const json &device : devices) {
+        if (device.contains("problem")) {
+            table.row({{words(device.value("device", device.at("kind"))), Tint::bad}});
+            table.note(words(device.at("problem")));
+            continue;
+        }
+        const auto driver = device.at("driver").get<std::string>();
+        table.row({{words(device.at("device"))},
+                   {words(device.at("name"))},
+                   {words(device.at("architecture"))},
+                   {memory_text(device.at("memory").get<uint64_t>())},
+                   {driver.empty() ? "" : "driver " + words(device.at("driver")), Tint::quiet}});
+    }
+    return table.text(page);
+}
+
+} // namespace opdock::plugin_ls
