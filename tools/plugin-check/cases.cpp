@@ -1,6 +1,7 @@
 #include "cases.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "attributes.hpp"
 #include "tensor_files.hpp"
@@ -82,10 +83,16 @@ bool has_in_place(const Signature &signature) {
     return results != std::string::npos && signature.text.find('~', results) != std::string::npos;
 }
 
-bool has_optionals(const Signature &signature) {
-    const auto is_optional = [](const Parameter &parameter) { return parameter.optional; };
-    return std::any_of(signature.inputs.begin(), signature.inputs.end(), is_optional) ||
-           std::any_of(signature.outputs.begin(), signature.outputs.end(), is_optional);
+std::vector<std::string> optionals_of(const Signature &signature) {
+    std::vector<std::string> names;
+    for (const std::vector<Parameter> *parameters : {&signature.inputs, &signature.outputs}) {
+        for (const Parameter &parameter : *parameters) {
+            if (parameter.optional) {
+                names.push_back(parameter.name);
+            }
+        }
+    }
+    return names;
 }
 
 // The cases of one tuple of dtypes.
@@ -111,10 +118,7 @@ class Listing {
         if (plain_.empty()) {
             return cases_;
         }
-        if (has_optionals(signature_)) {
-            add(at(0.3), [](Case &one) { one.with_optionals = false; });
-            add(at(0.7), [](Case &one) { one.with_optionals = false; });
-        }
+        add_without_optionals();
         for (const Values values : {Values::tiny, Values::huge, Values::sparse, Values::constant, Values::infinite}) {
             add(at(0.5), [&](Case &one) { one.values = values; });
         }
@@ -156,6 +160,26 @@ class Listing {
         one.attributes_text = plugin_check::text_of(one.attributes);
         one.seed = random_.bits();
         cases_.push_back(std::move(one));
+    }
+
+    // All of them, each alone, and all but each.
+    void add_without_optionals() {
+        const std::vector<std::string> all = optionals_of(signature_);
+        std::set<std::vector<std::string>> sets;
+        if (!all.empty()) {
+            add(at(0.3), [&](Case &one) { one.without = all; });
+            sets.insert(all);
+        }
+        for (const std::string &name : all) {
+            std::vector<std::string> others = all;
+            std::erase(others, name);
+            sets.insert({name});
+            sets.insert(std::move(others));
+        }
+        sets.erase(std::vector<std::string>());
+        for (const std::vector<std::string> &set : sets) {
+            add(at(0.7), [&](Case &one) { one.without = set; });
+        }
     }
 
     void add_other_value(const AttributeParameter &attribute) {
@@ -212,6 +236,10 @@ std::string dims_text(const std::vector<int64_t> &dims) {
 
 } // namespace
 
+bool Case::has(const Parameter &parameter) const {
+    return std::find(without.begin(), without.end(), parameter.name) == without.end();
+}
+
 std::vector<Case> cases_for(const Subject &subject, const Signature &signature, uint64_t seed, const Takes &takes) {
     std::vector<Case> cases;
     for (const std::string &tuple : subject.tuples) {
@@ -226,7 +254,7 @@ std::vector<Case> cases_for(const Subject &subject, const Signature &signature, 
 std::string label_of(const Case &one, const Signature &signature) {
     std::string text;
     for (const Parameter &input : signature.inputs) {
-        if (input.optional && !one.with_optionals) {
+        if (!one.has(input)) {
             continue;
         }
         const size_t count = input.list ? one.shapes.size() : 1;
@@ -236,8 +264,8 @@ std::string label_of(const Case &one, const Signature &signature) {
                     dims_text(dims_in(input.type, one.shapes[i]));
         }
     }
-    if (!one.with_optionals) {
-        text += ", without optional tensors";
+    for (const std::string &name : one.without) {
+        text += (name == one.without.front() ? ", without " : " and ") + name;
     }
     return text + one.attributes_text + text_of(one.values) + text_of(one.layout) + text_of(one.exercise);
 }

@@ -49,8 +49,10 @@ struct Case {
     Values values = Values::normal;
     Layout layout = Layout::contiguous;
     Exercise exercise = Exercise::call;
-    bool with_optionals = true;
+    std::vector<std::string> without = {}; // optional tensors that are left out
     uint64_t seed = 0;
+
+    bool has(const op_call::Parameter &parameter) const;
 };
 
 // What is known of an implementation from outside.

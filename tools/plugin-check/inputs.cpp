@@ -253,7 +253,7 @@ std::vector<Tensors> draw_inputs(const Case &one, const Signature &signature, co
     std::map<std::string, HostTensor *> known;
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Parameter &input = signature.inputs[i];
-        if (input.optional && !one.with_optionals) {
+        if (!one.has(input)) {
             continue;
         }
         const size_t count = input.list ? one.shapes.size() : 1;

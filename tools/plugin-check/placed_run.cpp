@@ -36,8 +36,8 @@ PlacedRun::PlacedRun(const Where &where, const Op &op, const Signature &signatur
     : signature_(signature), values_(inputs), where_(where), is_written_(inputs.size()) {
     Operands host_inputs = op_call::operands_of(inputs);
     op_call::put_on(host_inputs, signature.inputs, where.device);
-    const Operands host_outputs =
-        op_call::infer_outputs(op, signature, host_inputs, one.attributes, [&](size_t) { return one.with_optionals; });
+    const Operands host_outputs = op_call::infer_outputs(op, signature, host_inputs, one.attributes,
+                                                         [&](size_t o) { return one.has(signature.outputs[o]); });
     place(where, signature.inputs, host_inputs, one, alignment, at_end, inputs_);
     place(where, signature.outputs, host_outputs, one, alignment, at_end, outputs_);
     for (size_t i = 0; i < inputs.size(); ++i) {

@@ -177,8 +177,8 @@ std::optional<Results> Reference::run(const Case &one, const std::vector<Tensors
     try {
         const Op op = host_.op(signature_.op);
         Operands in = op_call::operands_of(wide);
-        Operands out =
-            op_call::infer_outputs(op, signature_, in, attributes, [&](size_t) { return one.with_optionals; });
+        Operands out = op_call::infer_outputs(op, signature_, in, attributes,
+                                              [&](size_t o) { return one.has(signature_.outputs[o]); });
         const std::vector<Tensors> outputs = allocate(out);
         const op_call::Call call(signature_, in, out, attributes);
         const Prepared prepared = op.prepare(call.args(), op_call::nothing_but(host_, signature_.op, impl_id_));
@@ -222,7 +222,7 @@ std::optional<HostTensor> Reference::forward(const Forward &forward, const Case 
                                                 : draw_input(of_forward, signature, input, dtype,
                                                              dims_in(input.type, one.shapes.front())));
     }
-    of_forward.with_optionals = true;
+    of_forward.without.clear();
     std::string why;
     const std::optional<Results> results = found->second->reference.run(of_forward, inputs, {}, why);
     for (const Result &result : results.value_or(Results())) {

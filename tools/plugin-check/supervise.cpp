@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,6 +121,23 @@ class Process {
                 return News::end;
             }
             buffer_.append(bytes, static_cast<size_t>(count));
+        }
+    }
+
+    // Whatever it leaves behind.
+    bool ends_within(double seconds) const {
+        const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
+        if (process.get() < 0) {
+            fail("a process cannot be watched", errno);
+        }
+        const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+        for (;;) {
+            const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+            pollfd one = {process.get(), POLLIN, 0};
+            const int ready = poll(&one, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 1000)));
+            if (ready > 0 || left <= 0) {
+                return ready > 0;
+            }
         }
     }
 
@@ -278,6 +296,11 @@ class Record {
     std::vector<std::string> notes_;
 };
 
+// Whose names opdock gives, and for which it has a reference.
+bool is_standard(const std::string &op) {
+    return op.find('.') == std::string::npos;
+}
+
 std::string indented(const std::string &text) {
     std::string lines;
     for (const char c : text) {
@@ -315,6 +338,7 @@ json check_implementation(const std::string &program, const Job &job, const Limi
         Process worker(program, as_json(rest).dump());
         std::string fault;
         bool is_done = false;
+        bool exits = false; // after all cases
         std::string line;
         Process::News news = Process::News::line;
         // A process that it left behind may keep the pipe open.
@@ -340,6 +364,7 @@ json check_implementation(const std::string &program, const Job &job, const Limi
                 is_done = true;
             } else if (message.contains("done")) {
                 is_done = true;
+                exits = true;
             }
             if (!progressed(done, total)) {
                 worker.end();
@@ -351,7 +376,16 @@ json check_implementation(const std::string &program, const Job &job, const Limi
         if (hangs) {
             worker.end();
         }
+        const bool hangs_at_exit = exits && !worker.ends_within(limits.case_seconds);
+        if (hangs_at_exit) {
+            record.add("exit", "after its last call the process did not end for " +
+                                   std::to_string(static_cast<int>(limits.case_seconds)) + " s");
+            worker.end();
+        }
         const int status = worker.wait();
+        if (exits && !hangs_at_exit && WIFSIGNALED(status)) {
+            record.add("exit", "after its last call, as the process ended: " + ending(status, "", worker.said()));
+        }
         if (is_done) {
             break;
         }
@@ -377,9 +411,12 @@ json check_implementation(const std::string &program, const Job &job, const Limi
             is_whole = false;
         }
     }
-    if (!has_reference) {
-        record.note("its values were not compared: the op has no reference implementation here. That of a standard op "
-                    "is in opdock's plugin 'reference', which --modules can name");
+    if (!has_reference && is_standard(job.subject.op)) {
+        record.add("not-compared",
+                   "there is no reference implementation here to compare its values with: name opdock's "
+                   "plugin 'reference' with --modules");
+    } else if (!has_reference) {
+        record.note("its values were not compared: no plugin here brings a reference implementation of the op");
     }
     record.conclude(is_whole);
     json result = record.result(job);

@@ -133,8 +133,7 @@ int run_worker(const std::string &job) {
         tell({{"problem", error.what()}});
         return cli::exit_absent;
     }
-    // Not through the destructors of a process that a plugin may have damaged.
-    _exit(cli::exit_fine);
+    return cli::exit_fine; // and through what the plugin wants done at exit
 }
 
 } // namespace opdock::plugin_check

@@ -85,6 +85,7 @@ TEST_CASE("what is read, written or left alone where it must not be is found") {
                  {"ignores_strides", "unwritten"},
                  {"input_strides_for_output", "out-of-bounds"},
                  {"unwritten_tail", "unwritten"},
+                 {"needs_both", "unwritten"},
                  {"does_nothing", "unwritten"},
                  {"writes_input", "input-changed"}});
 }
@@ -94,6 +95,7 @@ TEST_CASE("crashes, hangs and failures are found, and end nothing else") {
                  {"crashes_when_empty", "crash"},
                  {"needs_alignment", "crash"},
                  {"hangs", "hang"},
+                 {"crashes_at_exit", "exit"},
                  {"fails", "failed"},
                  {"works_once", "failed"}});
 }
@@ -152,6 +154,13 @@ TEST_CASE("reports are written for build servers and for people, and not over ot
     const Finished second = PluginCheck().run(arguments);
     CHECK(second.code == 1);
     CHECK(contains(second.err, "there is such a file; --force overwrites it"));
+}
+
+TEST_CASE("a standard op that has no reference here is not sound unseen") {
+    const std::vector<std::string> relu = {CPU_PLUGIN, "--op", "relu", "--config-time", "1ms"};
+    const Finished finished = PluginCheck().run(relu);
+    CHECK(finished.code == 1);
+    CHECK(contains(finished.out, "name opdock's plugin 'reference' with --modules"));
 }
 
 TEST_CASE("what cannot be checked is said") {

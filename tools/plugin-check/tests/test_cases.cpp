@@ -90,9 +90,31 @@ TEST_CASE("cases cover sizes, values, layouts, attributes and threads for each t
     CHECK(count(cases, Exercise::in_place) == 4);
     CHECK(count(cases, Exercise::configs) == 0);
     CHECK(count(cases, Layout::distant) == 2);
-    CHECK(std::any_of(cases.begin(), cases.end(), [](const Case &one) { return !one.with_optionals; }));
+    CHECK(std::any_of(cases.begin(), cases.end(), [](const Case &one) { return !one.without.empty(); }));
     CHECK(std::any_of(cases.begin(), cases.end(),
                       [&](const Case &one) { return dims_in("T[..., n]", one.shapes.front()).back() == 0; }));
+}
+
+TEST_CASE("optional tensors are left out all together, one at a time, and all but one") {
+    Signature signature = norm();
+    signature.inputs.push_back({"bias", "U[n]", true});
+    signature.outputs.push_back({"mu", "f32[...]", true});
+    std::set<std::vector<std::string>> left_out;
+    for (const Case &one : cases_for(subject(), signature, 1, everything)) {
+        left_out.insert(one.without);
+        if (one.without.size() == 2) {
+            CHECK(label_of(one, signature).find(", without " + one.without[0] + " and " + one.without[1]) !=
+                  std::string::npos);
+        }
+    }
+    CHECK(left_out == std::set<std::vector<std::string>>{{},
+                                                         {"bias"},
+                                                         {"rsigma"},
+                                                         {"mu"},
+                                                         {"bias", "rsigma"},
+                                                         {"bias", "mu"},
+                                                         {"rsigma", "mu"},
+                                                         {"bias", "rsigma", "mu"}});
 }
 
 TEST_CASE("attributes have other values one at a time, and all together") {
