@@ -44,8 +44,11 @@ def add_pairs(ours):
 
 
 def main():
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print(__doc__)
+        return
     if len(sys.argv) != 3:
-        sys.exit(__doc__)
+        sys.exit("usage: table.py BENCH.json PEERS.json")
     with open(sys.argv[1]) as file:
         ours = read_ours(json.load(file))
     with open(sys.argv[2]) as file:
