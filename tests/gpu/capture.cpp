@@ -18,7 +18,7 @@ CapturedCall::CapturedCall(const opdock::Host &host, const opdock::Op &op, const
     inputs_ = opdock::op_call::operands_of(inputs);
     opdock::op_call::put_on(inputs_, signature.inputs, device);
     outputs_ = opdock::op_call::infer_outputs(op, signature, inputs_, one.attributes,
-                                              [&](size_t) { return one.with_optionals; });
+                                              [&](size_t o) { return one.has(signature.outputs[o]); });
     opdock::op_call::put_on(outputs_, signature.outputs, device);
     const auto place_all = [&](Operands &operands, const std::vector<Parameter> &parameters, bool are_inputs) {
         for (size_t i = 0; i < operands.size(); ++i) {

