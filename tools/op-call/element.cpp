@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 #include "opdock/abi/dtype.h"
 #include "opdock/cpp/floats.hpp"
@@ -50,69 +51,90 @@ uint8_t encode(const Fp8 &format, double value) {
 }
 
 template<class T>
-T load(const std::byte *elements, size_t index) {
-    T value;
-    std::memcpy(&value, elements + index * sizeof(T), sizeof(T));
-    return value;
-}
+struct Codec {
+    static double load(const std::byte *element) {
+        T value;
+        std::memcpy(&value, element, sizeof value);
+        if constexpr (std::is_arithmetic_v<T>) {
+            return static_cast<double>(value);
+        } else {
+            return static_cast<float>(value);
+        }
+    }
+    static void store(std::byte *element, double value) {
+        T stored;
+        if constexpr (std::is_arithmetic_v<T>) {
+            stored = static_cast<T>(value);
+        } else {
+            stored = T(static_cast<float>(value));
+        }
+        std::memcpy(element, &stored, sizeof stored);
+    }
+    static constexpr size_t size = sizeof(T);
+};
 
-template<class T>
-void store(std::byte *elements, size_t index, T value) {
-    std::memcpy(elements + index * sizeof(T), &value, sizeof(T));
-}
+template<const Fp8 &format>
+struct Fp8Codec {
+    static double load(const std::byte *element) { return decode(format, std::to_integer<uint8_t>(*element)); }
+    static void store(std::byte *element, double value) { *element = std::byte{encode(format, value)}; }
+    static constexpr size_t size = 1;
+};
 
 constexpr uint32_t f64 = OPDOCK_DTYPE(kDLFloat, 64); // in files only
+
+template<class Visit>
+auto with_codec(uint32_t dtype, Visit visit) {
+    switch (dtype) {
+    case OPDOCK_F32:
+        return visit(Codec<float>());
+    case OPDOCK_F16:
+        return visit(Codec<half_t>());
+    case OPDOCK_BF16:
+        return visit(Codec<bfloat16_t>());
+    case f64:
+        return visit(Codec<double>());
+    case OPDOCK_E4M3:
+        return visit(Fp8Codec<e4m3>());
+    case OPDOCK_E5M2:
+        return visit(Fp8Codec<e5m2>());
+    case OPDOCK_I64:
+        return visit(Codec<int64_t>());
+    case OPDOCK_I32:
+        return visit(Codec<int32_t>());
+    case OPDOCK_U8:
+    case OPDOCK_BOOL:
+        return visit(Codec<uint8_t>());
+    default:
+        throw std::invalid_argument("a tensor has a dtype that opdock's tools do not know");
+    }
+}
 
 } // namespace
 
 double load_element(uint32_t dtype, const std::byte *elements, size_t index) {
-    switch (dtype) {
-    case OPDOCK_F32:
-        return load<float>(elements, index);
-    case OPDOCK_F16:
-        return static_cast<float>(load<half_t>(elements, index));
-    case OPDOCK_BF16:
-        return static_cast<float>(load<bfloat16_t>(elements, index));
-    case f64:
-        return load<double>(elements, index);
-    case OPDOCK_E4M3:
-        return decode(e4m3, load<uint8_t>(elements, index));
-    case OPDOCK_E5M2:
-        return decode(e5m2, load<uint8_t>(elements, index));
-    case OPDOCK_I64:
-        return static_cast<double>(load<int64_t>(elements, index));
-    case OPDOCK_I32:
-        return load<int32_t>(elements, index);
-    case OPDOCK_U8:
-    case OPDOCK_BOOL:
-        return load<uint8_t>(elements, index);
-    default:
-        throw std::invalid_argument("a tensor has a dtype that opdock's tools do not know");
-    }
+    return with_codec(dtype, [&](auto codec) { return codec.load(elements + index * codec.size); });
 }
 
 void store_element(uint32_t dtype, std::byte *elements, size_t index, double value) {
-    switch (dtype) {
-    case OPDOCK_F32:
-        return store(elements, index, static_cast<float>(value));
-    case OPDOCK_F16:
-        return store(elements, index, half_t(static_cast<float>(value)));
-    case OPDOCK_BF16:
-        return store(elements, index, bfloat16_t(static_cast<float>(value)));
-    case OPDOCK_E4M3:
-        return store(elements, index, encode(e4m3, value));
-    case OPDOCK_E5M2:
-        return store(elements, index, encode(e5m2, value));
-    case OPDOCK_I64:
-        return store(elements, index, static_cast<int64_t>(value));
-    case OPDOCK_I32:
-        return store(elements, index, static_cast<int32_t>(value));
-    case OPDOCK_U8:
-    case OPDOCK_BOOL:
-        return store(elements, index, static_cast<uint8_t>(value));
-    default:
-        throw std::invalid_argument("a tensor has a dtype that opdock's tools do not know");
-    }
+    with_codec(dtype, [&](auto codec) { codec.store(elements + index * codec.size, value); });
+}
+
+std::vector<double> load_elements(uint32_t dtype, const std::byte *elements, size_t count) {
+    std::vector<double> values(count);
+    with_codec(dtype, [&](auto codec) {
+        for (size_t i = 0; i < count; ++i) {
+            values[i] = codec.load(elements + i * codec.size);
+        }
+    });
+    return values;
+}
+
+void store_elements(uint32_t dtype, std::byte *elements, std::span<const double> values) {
+    with_codec(dtype, [&](auto codec) {
+        for (size_t i = 0; i < values.size(); ++i) {
+            codec.store(elements + i * codec.size, values[i]);
+        }
+    });
 }
 
 } // namespace opdock::op_call

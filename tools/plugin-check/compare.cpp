@@ -7,6 +7,7 @@
 
 #include "op-call/element.hpp"
 #include "opdock/plugin.h"
+#include "tensor_files.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -32,10 +33,10 @@ Format format_of(uint32_t dtype) {
     }
 }
 
-double rounded(uint32_t dtype, double value) {
-    std::byte element[8] = {};
-    op_call::store_element(dtype, element, 0, value);
-    return op_call::load_element(dtype, element, 0);
+std::vector<double> rounded(uint32_t dtype, const std::vector<double> &values) {
+    std::vector<std::byte> elements(values.size() * files::element_size(dtype));
+    op_call::store_elements(dtype, elements.data(), values);
+    return op_call::load_elements(dtype, elements.data(), values.size());
 }
 
 // Whether one of two numbers that differ in kind (finite, infinite, NaN) is as good as the other: near the largest
@@ -62,7 +63,8 @@ struct Sums {
 class Comparison {
   public:
     Comparison(const Output &found, const std::vector<double> &expected, double tolerance)
-        : found_(found), expected_(expected), tolerance_(tolerance), format_(format_of(found.dtype)) {}
+        : found_(found), values_(op_call::load_elements(found.dtype, found.elements.data(), expected.size())),
+          expected_(expected), tolerance_(tolerance), format_(format_of(found.dtype)) {}
 
     Agreement run(const Noise &noise) {
         if (is_integer(found_.dtype)) {
@@ -90,11 +92,9 @@ class Comparison {
     }
 
   private:
-    double found(size_t i) const { return op_call::load_element(found_.dtype, found_.elements.data(), i); }
-
     std::string at(size_t i) const {
-        return place_text(i, found_.shape) + " is " + number(found(i)) + ", expected " +
-               number(rounded(found_.dtype, expected_[i]));
+        return place_text(i, found_.shape) + " is " + number(values_[i]) + ", expected " +
+               number(rounded(found_.dtype, expected_)[i]);
     }
 
     double count_of_finite() const { return static_cast<double>(std::max<size_t>(sums_.count, 1)); }
@@ -111,7 +111,7 @@ class Comparison {
         size_t different = 0;
         size_t first = 0;
         for (size_t i = 0; i < expected_.size(); ++i) {
-            if (found(i) != expected_[i] && different++ == 0) {
+            if (values_[i] != expected_[i] && different++ == 0) {
                 first = i;
             }
         }
@@ -124,9 +124,10 @@ class Comparison {
     }
 
     std::string differs_in_kind() const {
+        const std::vector<double> all = rounded(found_.dtype, expected_);
         for (size_t i = 0; i < expected_.size(); ++i) {
-            const double expected = rounded(found_.dtype, expected_[i]);
-            const double value = found(i);
+            const double expected = all[i];
+            const double value = values_[i];
             if (std::isnan(expected_[i]) || (std::isfinite(expected) && std::isfinite(value)) || expected == value ||
                 both_at_limit(value, expected_[i], format_.largest, tolerance_)) {
                 continue;
@@ -139,7 +140,7 @@ class Comparison {
     void sum() {
         sums_ = {};
         for (size_t i = 0; i < expected_.size(); ++i) {
-            const double value = found(i);
+            const double value = values_[i];
             if (!std::isfinite(expected_[i]) || !std::isfinite(value)) {
                 continue;
             }
@@ -160,7 +161,7 @@ class Comparison {
         double excess = 0;
         double furthest = -1;
         for (size_t i = 0; i < expected_.size(); ++i) {
-            const double value = found(i);
+            const double value = values_[i];
             if (!std::isfinite(expected_[i]) || !std::isfinite(value)) {
                 continue;
             }
@@ -187,6 +188,7 @@ class Comparison {
     }
 
     const Output &found_;
+    std::vector<double> values_; // its elements
     const std::vector<double> &expected_;
     double tolerance_;
     Format format_;

@@ -232,9 +232,9 @@ HostTensor draw_input(const Case &one, const Signature &signature, const Paramet
                       const std::vector<int64_t> &dims) {
     HostTensor tensor(dtype, dims);
     Drawing drawing(one, signature, input, dtype);
-    for (size_t i = 0; i < tensor.elements; ++i) {
-        op_call::store_element(dtype, tensor.memory.get(), i, drawing.next());
-    }
+    std::vector<double> values(tensor.elements);
+    std::generate(values.begin(), values.end(), [&] { return drawing.next(); });
+    op_call::store_elements(dtype, tensor.memory.get(), values);
     return tensor;
 }
 
@@ -275,9 +275,10 @@ std::vector<Tensors> draw_inputs(const Case &one, const Signature &signature, co
         }
         const std::optional<HostTensor> values = run_forward(saved->forward, one, known);
         HostTensor &input = inputs[i].front();
-        for (size_t k = 0; values && k < input.elements && k < values->elements; ++k) {
-            op_call::store_element(input.dtype, input.memory.get(), k,
-                                   op_call::load_element(values->dtype, values->memory.get(), k));
+        if (values) {
+            op_call::store_elements(input.dtype, input.memory.get(),
+                                    op_call::load_elements(values->dtype, values->memory.get(),
+                                                           std::min(input.elements, values->elements)));
         }
     }
     return inputs;

@@ -50,26 +50,21 @@ HostTensor converted(const HostTensor &from, uint32_t dtype, const Moved &moved,
         std::copy_n(from.memory.get(), from.bytes, to.memory.get());
         return to;
     }
-    Random random(seed);
-    const bool all_up = random.chance(0.5);
-    for (size_t i = 0; i < from.elements; ++i) {
-        const double value = op_call::load_element(from.dtype, from.memory.get(), i);
-        if (moved.by == 0) {
-            op_call::store_element(dtype, to.memory.get(), i, value);
-            continue;
+    std::vector<double> values = op_call::load_elements(from.dtype, from.memory.get(), from.elements);
+    if (moved.by != 0) {
+        Random random(seed);
+        const bool all_up = random.chance(0.5);
+        for (double &value : values) {
+            const bool up = moved.together ? all_up : random.chance(0.5);
+            value *= 1 + (up ? moved.by : -moved.by);
         }
-        const bool up = moved.together ? all_up : random.chance(0.5);
-        op_call::store_element(dtype, to.memory.get(), i, value * (1 + (up ? moved.by : -moved.by)));
     }
+    op_call::store_elements(dtype, to.memory.get(), values);
     return to;
 }
 
 Result result_of(const std::string &name, const HostTensor &tensor) {
-    Result result{name, tensor.shape, std::vector<double>(tensor.elements)};
-    for (size_t i = 0; i < tensor.elements; ++i) {
-        result.values[i] = op_call::load_element(tensor.dtype, tensor.memory.get(), i);
-    }
-    return result;
+    return {name, tensor.shape, op_call::load_elements(tensor.dtype, tensor.memory.get(), tensor.elements)};
 }
 
 // The outputs of a call in the host's memory.
@@ -228,9 +223,7 @@ std::optional<HostTensor> Reference::forward(const Forward &forward, const Case 
     for (const Result &result : results.value_or(Results())) {
         if (result.name == forward.output) {
             HostTensor tensor(OPDOCK_F32, result.shape);
-            for (size_t i = 0; i < tensor.elements; ++i) {
-                op_call::store_element(OPDOCK_F32, tensor.memory.get(), i, result.values[i]);
-            }
+            op_call::store_elements(OPDOCK_F32, tensor.memory.get(), result.values);
             return tensor;
         }
     }

@@ -28,6 +28,24 @@ TEST_CASE("every dtype keeps small whole numbers") {
     CHECK(round_trip(OPDOCK_U8, 255) == 255);
 }
 
+TEST_CASE("many elements are loaded and stored as one is") {
+    const std::vector<double> values = {0, 1, 3, 5, 100};
+    for (const uint32_t dtype : {OPDOCK_F32, OPDOCK_F16, OPDOCK_BF16, OPDOCK_E4M3, OPDOCK_E5M2, OPDOCK_I64, OPDOCK_I32,
+                                 OPDOCK_U8, OPDOCK_BOOL}) {
+        CAPTURE(dtype);
+        std::array<std::byte, 40> all{}, single{};
+        store_elements(dtype, all.data(), values);
+        for (size_t i = 0; i < values.size(); ++i) {
+            store_element(dtype, single.data(), i, values[i]);
+        }
+        CHECK(all == single);
+        const std::vector<double> loaded = load_elements(dtype, all.data(), values.size());
+        for (size_t i = 0; i < values.size(); ++i) {
+            CHECK(loaded[i] == load_element(dtype, single.data(), i));
+        }
+    }
+}
+
 TEST_CASE("fp8 encodes every value it decodes") {
     for (const uint32_t dtype : {OPDOCK_E4M3, OPDOCK_E5M2}) {
         for (int bits = 0; bits < 256; ++bits) {
