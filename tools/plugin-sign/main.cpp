@@ -3,6 +3,7 @@
 #include "cli/exit.hpp"
 #include "commands.hpp"
 #include "files/digest.hpp"
+#include "keys/key_files.hpp"
 
 namespace {
 
@@ -11,7 +12,9 @@ int run(const opdock::plugin_sign::Request &request) {
     opdock::core::prepare_sodium();
     switch (request.action) {
     case Action::keygen:
-        return opdock::plugin_sign::keygen(request);
+        std::cout << opdock::keys::make_key_files(request.subjects.front(),
+                                                  {request.passphrase_file, request.no_passphrase});
+        return opdock::cli::exit_fine;
     case Action::sign:
         return opdock::plugin_sign::sign(request);
     case Action::verify:

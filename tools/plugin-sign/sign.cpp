@@ -6,9 +6,8 @@
 #include "cli/exit.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
-#include "passphrase.hpp"
+#include "keys/key_files.hpp"
 #include "plugin_files.hpp"
-#include "secret_key.hpp"
 #include "text/error.hpp"
 
 namespace opdock::plugin_sign {
@@ -34,10 +33,7 @@ int sign(const Request &request) {
     refuse_no_plugin(files);
     const std::string &path = files.signed_files.signature;
     std::vector<core::FileSignature> signatures = signatures_in(path);
-    const SecretKey key = read_secret_key(request.key, [&] {
-        return request.passphrase_file.empty() ? passphrase_from_terminal(request.key, Times::once)
-                                               : passphrase_from_file(request.passphrase_file);
-    });
+    const keys::SecretKey key = keys::read_key_file(request.key, {request.passphrase_file});
     core::FileSignature signature;
     signature.library = files.signed_files.library;
     signature.manifest = files.signed_files.manifest;

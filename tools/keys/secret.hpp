@@ -7,7 +7,7 @@
 
 #include <sodium.h>
 
-namespace opdock::plugin_sign {
+namespace opdock::keys {
 
 class Secret {
   public:
@@ -31,4 +31,4 @@ class Secret {
     std::size_t size_;
 };
 
-} // namespace opdock::plugin_sign
+} // namespace opdock::keys

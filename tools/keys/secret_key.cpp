@@ -1,4 +1,4 @@
-#include "secret_key.hpp"
+#include "keys/secret_key.hpp"
 
 #include <array>
 #include <charconv>
@@ -14,7 +14,7 @@
 #include "files/digest.hpp"
 #include "files/keyed_lines.hpp"
 
-namespace opdock::plugin_sign {
+namespace opdock::keys {
 namespace {
 
 constexpr const char *schema = "opdock.secret-key/1";
@@ -167,4 +167,4 @@ SecretKey read_secret_key(const std::string &path, const AskPassphrase &ask) {
     return result;
 }
 
-} // namespace opdock::plugin_sign
+} // namespace opdock::keys

@@ -1,17 +1,15 @@
+#include "keys/key_files.hpp"
+
 #include <filesystem>
-#include <iostream>
 #include <optional>
 
 #include "cli/exit.hpp"
 #include "cli/written_file.hpp"
-#include "commands.hpp"
-#include "passphrase.hpp"
-#include "secret_key.hpp"
+#include "keys/passphrase.hpp"
 
-namespace opdock::plugin_sign {
+namespace opdock::keys {
 
-int keygen(const Request &request) {
-    const std::string &path = request.subjects.front();
+std::string make_key_files(const std::string &path, const PassphraseFrom &from) {
     core::PublicKey key;
     key.name = std::filesystem::path(path).filename().string();
     if (!core::is_key_name(key.name)) {
@@ -20,9 +18,9 @@ int keygen(const Request &request) {
     cli::refuse_to_overwrite(path + ".key");
     cli::refuse_to_overwrite(path + ".pub");
     std::optional<Secret> passphrase;
-    if (!request.passphrase_file.empty()) {
-        passphrase = passphrase_from_file(request.passphrase_file);
-    } else if (!request.no_passphrase) {
+    if (!from.file.empty()) {
+        passphrase = passphrase_from_file(from.file);
+    } else if (!from.none) {
         passphrase = passphrase_from_terminal("the new key '" + key.name + "'", Times::twice);
     }
     std::string secret = make_secret_key(key, passphrase ? &*passphrase : nullptr);
@@ -33,9 +31,14 @@ int keygen(const Request &request) {
     public_file.write(print(key));
     secret_file.keep();
     public_file.keep();
-    std::cout << path << ".key: secret, keep it" << (passphrase ? "" : "; it has no passphrase") << '\n'
-              << path << ".pub: " << key.text() << ", for those who trust you\n";
-    return cli::exit_fine;
+    return path + ".key: secret, keep it" + (passphrase ? "" : "; it has no passphrase") + "\n" + path +
+           ".pub: " + key.text() + ", for those who trust you\n";
 }
 
-} // namespace opdock::plugin_sign
+SecretKey read_key_file(const std::string &path, const PassphraseFrom &from) {
+    return read_secret_key(path, [&] {
+        return from.file.empty() ? passphrase_from_terminal(path, Times::once) : passphrase_from_file(from.file);
+    });
+}
+
+} // namespace opdock::keys

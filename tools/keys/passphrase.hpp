@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "secret.hpp"
+#include "keys/secret.hpp"
 
-namespace opdock::plugin_sign {
+namespace opdock::keys {
 
 enum class Times { once, twice };
 
@@ -16,4 +16,4 @@ Secret passphrase_from_file(const std::string &path);
 // is not the first.
 Secret passphrase_from_terminal(const std::string &what_for, Times times);
 
-} // namespace opdock::plugin_sign
+} // namespace opdock::keys

@@ -6,18 +6,17 @@
 //     kdf argon2id 3 268435456          (passes and bytes of memory; or `kdf none` without a passphrase)
 //     salt 5d1f...
 //     nonce 8a0e...
-//     secret 77c1...                    (Ed25519's seed in a secretbox of XSalsa20 and Poly1305; without a passphrase
-//     the
-//                                       seed itself)
+//     secret 77c1...                    (Ed25519's seed in a secretbox of XSalsa20 and Poly1305; the seed itself
+//                                       where there is no passphrase)
 #pragma once
 
 #include <functional>
 #include <string>
 
-#include "secret.hpp"
+#include "keys/secret.hpp"
 #include "trust/public_key.hpp"
 
-namespace opdock::plugin_sign {
+namespace opdock::keys {
 
 struct SecretKey {
     core::PublicKey public_key;
@@ -33,4 +32,4 @@ std::string make_secret_key(core::PublicKey &public_key, const Secret *passphras
 // Throws cli::Failure when others may read the file, or when the passphrase is wrong.
 SecretKey read_secret_key(const std::string &path, const AskPassphrase &ask);
 
-} // namespace opdock::plugin_sign
+} // namespace opdock::keys

@@ -1,4 +1,4 @@
-#include "secret_key.hpp"
+#include "keys/secret_key.hpp"
 
 #include <cstring>
 
@@ -11,7 +11,7 @@
 #include "text/error.hpp"
 
 using namespace opdock;
-using namespace opdock::plugin_sign;
+using namespace opdock::keys;
 using opdock::test::TemporaryDirectory;
 
 namespace {

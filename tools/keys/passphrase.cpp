@@ -1,4 +1,4 @@
-#include "passphrase.hpp"
+#include "keys/passphrase.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 
 #include "cli/exit.hpp"
 
-namespace opdock::plugin_sign {
+namespace opdock::keys {
 namespace {
 
 constexpr std::size_t longest = 1024;
@@ -171,4 +171,4 @@ Secret passphrase_from_terminal(const std::string &what_for, Times times) {
     return passphrase;
 }
 
-} // namespace opdock::plugin_sign
+} // namespace opdock::keys
