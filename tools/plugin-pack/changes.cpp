@@ -1,0 +1,239 @@
+#include "changes.hpp"
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "cli/exit.hpp"
+#include "git.hpp"
+#include "temporary_folder.hpp"
+#include "workshop.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t link_mode = 0120000;
+constexpr uint32_t submodule_mode = 0160000;
+
+void require_top(const std::string &repository) {
+    const std::string top = git_line({repository}, {"rev-parse", "--show-toplevel"});
+    std::error_code error;
+    if (top.empty() || !fs::equivalent(top, repository, error)) {
+        throw cli::Failure(repository + ": this is not the top folder of a repository's worktree" +
+                           (top.empty() ? "" : ", which is " + top));
+    }
+}
+
+std::string full_id(const std::string &repository, const std::string &commit) {
+    const GitRun run =
+        run_git({repository}, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
+    if (run.code != 0) {
+        throw cli::Failure(repository + ": there is no commit '" + commit + "'");
+    }
+    return run.out.substr(0, run.out.find('\n'));
+}
+
+// Settings without any filter that the configuration names: what they make of a file is not the file.
+std::vector<std::string> without_filters(const std::string &repository) {
+    std::vector<std::string> settings;
+    const GitRun run = run_git({repository}, {"config", "--name-only", "-z", "--get-regexp", "^filter\\."});
+    for (const std::string &name : split_at_zeros(run.out)) {
+        if (name.ends_with(".required")) {
+            settings.insert(settings.end(), {"-c", name + "=false"});
+        } else {
+            settings.insert(settings.end(), {"-c", name + "="});
+        }
+    }
+    return settings;
+}
+
+// The repository with an index and new objects elsewhere. Its own index is where it begins, so that files that are
+// ignored and tracked all the same count, and files that were not touched need not be read.
+class Shadow {
+  public:
+    explicit Shadow(const std::string &repository) : objects_(objects_of(repository)) {
+        const fs::path index = fs::path(repository) / git_line({repository}, {"rev-parse", "--git-path", "index"});
+        std::error_code error;
+        if (fs::exists(index, error)) {
+            fs::copy_file(index, folder_ / "index", error);
+            // By it git knows which files may have been changed in the instant in which they were added.
+            fs::last_write_time(folder_ / "index", fs::last_write_time(index, error), error);
+        }
+        fs::create_directory(folder_ / "objects", error);
+        if (error) {
+            throw cli::Failure(repository + ": its index cannot be copied: " + error.message());
+        }
+        place_ = {repository,
+                  {{"GIT_INDEX_FILE", folder_ / "index"},
+                   {"GIT_OBJECT_DIRECTORY", folder_ / "objects"},
+                   {"GIT_ALTERNATE_OBJECT_DIRECTORIES", alternates_text(objects_.folders)}},
+                  without_filters(repository)};
+    }
+
+    const GitPlace &place() const { return place_; }
+    // What there is, and what was added.
+    ObjectStore objects() const {
+        ObjectStore all = objects_;
+        all.folders.insert(all.folders.begin(), folder_ / "objects");
+        return all;
+    }
+
+  private:
+    TemporaryFolder folder_;
+    ObjectStore objects_;
+    GitPlace place_;
+};
+
+void refuse_conflicts(const GitPlace &place) {
+    const std::vector<std::string> unmerged = split_at_zeros(git(place, {"ls-files", "--unmerged", "-z"}));
+    if (!unmerged.empty()) {
+        throw cli::Failure(place.directory + ": a merge is not finished: " +
+                           unmerged.front().substr(unmerged.front().find('\t') + 1) + " has conflicts");
+    }
+}
+
+// Those that the user told git not to look at.
+void look_at_all(const GitPlace &place) {
+    std::string paths;
+    for (const std::string &entry : split_at_zeros(git(place, {"ls-files", "-v", "-z"}))) {
+        if (entry.size() > 2 && entry[0] >= 'a' && entry[0] <= 'z') {
+            paths += entry.substr(2) + '\0';
+        }
+    }
+    if (!paths.empty()) {
+        git(place, {"update-index", "--no-assume-unchanged", "-z", "--stdin"}, paths);
+    }
+}
+
+uint32_t octal(std::string_view text) {
+    uint32_t value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value, 8);
+    return value;
+}
+
+// Of `diff-tree --raw -z`: ":100644 100644 ID ID M", path, and for a rename the new path.
+std::vector<Change> parse_raw(const std::string &raw) {
+    std::vector<Change> changes;
+    const std::vector<std::string> parts = split_at_zeros(raw);
+    for (size_t i = 0; i + 1 < parts.size();) {
+        const std::string &what = parts[i];
+        const size_t first = what.find(' ', 8);          // after both modes
+        const size_t second = what.find(' ', first + 1); // after the old id
+        const size_t third = what.find(' ', second + 1); // after the new one
+        if (what.empty() || what[0] != ':' || third == std::string::npos) {
+            throw cli::Failure("git printed a list of changes that this tool does not understand: " + what);
+        }
+        Change change;
+        change.old_mode = octal(std::string_view(what).substr(1, 6));
+        change.mode = octal(std::string_view(what).substr(8, 6));
+        change.old_blob = what.substr(first + 1, second - first - 1);
+        change.blob = what.substr(second + 1, third - second - 1);
+        change.status = what[third + 1];
+        change.old_path = parts[i + 1];
+        const bool has_two = change.status == 'R' || change.status == 'C';
+        change.path = parts[i + (has_two && i + 2 < parts.size() ? 2 : 1)];
+        i += has_two ? 3 : 2;
+        changes.push_back(std::move(change));
+    }
+    return changes;
+}
+
+// No line of a patch but its first begins like this: those of a hunk have a mark before their text, and those of binary
+// content no blank.
+std::vector<std::string> split_patches(const std::string &text) {
+    constexpr std::string_view beginning = "diff --git ";
+    std::vector<std::string> patches;
+    for (size_t at = 0; at < text.size();) {
+        size_t next = text.find("\n" + std::string(beginning), at);
+        next = next == std::string::npos ? text.size() : next + 1;
+        patches.push_back(text.substr(at, next - at));
+        at = next;
+    }
+    return patches;
+}
+
+std::vector<Change> differences(const GitPlace &place, const std::string &from, const std::string &to) {
+    const std::vector<std::string> how = {"-r", "--find-renames=50%", "-l0", "--full-index", "--no-ext-diff"};
+    const auto run = [&](std::vector<std::string> arguments) {
+        arguments.insert(arguments.begin(), "diff-tree");
+        arguments.insert(arguments.end(), how.begin(), how.end());
+        arguments.insert(arguments.end(), {from, to});
+        return git(place, arguments);
+    };
+    std::vector<Change> changes = parse_raw(run({"--raw", "-z", "--no-abbrev"}));
+    const std::vector<std::string> patches = split_patches(
+        run({"--patch", "--binary", "--no-color", "--no-textconv", "--unified=3", "--diff-algorithm=myers",
+             "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--no-relative", "--no-indent-heuristic"}));
+    size_t next = 0;
+    for (Change &change : changes) {
+        // Another type of file is the old one deleted and the new one added.
+        for (int part = change.status == 'T' ? 2 : 1; part > 0 && next < patches.size(); --part) {
+            change.patch += patches[next++];
+        }
+    }
+    if (next != patches.size() || (!changes.empty() && changes.back().patch.empty())) {
+        throw cli::Failure("git printed another number of patches than of changes");
+    }
+    return changes;
+}
+
+std::string content_of(const fs::path &file) {
+    std::ifstream stream(file, std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+    if (!stream) {
+        throw cli::Failure(file.string() + ": it cannot be read");
+    }
+    return text;
+}
+
+std::vector<std::pair<std::string, std::string>> converted_files(const std::string &repository,
+                                                                 const Workshop &workshop, const Changes &changes) {
+    std::vector<std::string> paths;
+    for (const Change &change : changes.list) {
+        if (change.mode != 0 && change.mode != link_mode && change.mode != submodule_mode) {
+            paths.push_back(change.path);
+        }
+    }
+    const TemporaryFolder files;
+    workshop.check_out(changes.tree, paths, files.path());
+    std::vector<std::pair<std::string, std::string>> converted;
+    for (const std::string &path : paths) {
+        std::string content = content_of(fs::path(repository) / path);
+        if (content != content_of(fs::path(files.path()) / path)) {
+            converted.emplace_back(path, std::move(content));
+        }
+    }
+    return converted;
+}
+
+} // namespace
+
+Changes find_changes(const std::string &repository, const std::string &commit, bool include_ignored) {
+    require_top(repository);
+    Changes changes;
+    changes.commit = full_id(repository, commit);
+    const Shadow shadow(repository);
+    refuse_conflicts(shadow.place());
+    look_at_all(shadow.place());
+    std::vector<std::string> add = {"add", "--all"};
+    if (include_ignored) {
+        add.emplace_back("--force");
+    }
+    add.insert(add.end(), {"--", "."});
+    git(shadow.place(), add);
+    changes.tree = git_line(shadow.place(), {"write-tree"});
+    changes.list = differences(shadow.place(), changes.commit + "^{tree}", changes.tree);
+    for (const Change &change : changes.list) {
+        if (change.mode == submodule_mode && change.old_mode != submodule_mode) {
+            throw cli::Failure(repository + ": " + change.path +
+                               " is a repository of its own; move it away, or add its files without its .git");
+        }
+    }
+    changes.converted = converted_files(repository, Workshop(shadow.objects()), changes);
+    return changes;
+}
+
+} // namespace opdock::plugin_pack

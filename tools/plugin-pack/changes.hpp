@@ -1,0 +1,35 @@
+// How a checkout differs from a commit, as patches.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace opdock::plugin_pack {
+
+// What becomes of one file.
+struct Change {
+    char status = 'M';    // of git: A added, D deleted, M modified, R renamed, T another type of file
+    std::string old_path; // bytes, whatever their encoding; another one than `path` where it was renamed
+    std::string path;
+    uint32_t old_mode = 0; // 0100644, 0100755, 0120000 (a link), 0160000 (a submodule); 0: there is none
+    uint32_t mode = 0;
+    std::string old_blob; // full hexadecimal ids; zeros: there is none
+    std::string blob;
+    std::string patch; // as git prints it, with full ids and binary content
+};
+
+struct Changes {
+    std::string commit; // full id
+    std::string tree;   // of the files as they are now
+    std::vector<Change> list;
+    // Of the changed files those whose bytes a checkout of `tree` does not give back, as its attributes convert line
+    // ends or encodings: what they hold, by path.
+    std::vector<std::pair<std::string, std::string>> converted;
+};
+
+// `repository` is the top of a worktree. All that differs from the commit counts, be it committed, staged, in the
+// worktree only, or untracked; ignored files only if asked for. The repository is only read. Throws cli::Failure.
+Changes find_changes(const std::string &repository, const std::string &commit, bool include_ignored);
+
+} // namespace opdock::plugin_pack

@@ -1,0 +1,118 @@
+#include "workshop.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/exit.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+// In C's spelling where git would take it for something else.
+std::string quoted(const std::string &folder) {
+    if (folder.find_first_of(":\"\\\n") == std::string::npos) {
+        return folder;
+    }
+    std::string text = "\"";
+    for (const char c : folder) {
+        if (c == '\n') {
+            text += "\\n";
+            continue;
+        }
+        text += c == '"' || c == '\\' ? "\\" : "";
+        text += c;
+    }
+    return text + "\"";
+}
+
+std::string joined_with_zeros(const std::vector<std::string> &parts) {
+    std::string text;
+    for (const std::string &part : parts) {
+        text += part;
+        text += '\0';
+    }
+    return text;
+}
+
+} // namespace
+
+ObjectStore objects_of(const std::string &repository) {
+    const GitPlace there{repository};
+    const std::filesystem::path folder =
+        std::filesystem::path(repository) / git_line(there, {"rev-parse", "--git-path", "objects"});
+    return {{folder.lexically_normal().string()}, git_line(there, {"rev-parse", "--show-object-format"})};
+}
+
+std::string alternates_text(const std::vector<std::string> &folders) {
+    std::string text;
+    for (const std::string &folder : folders) {
+        text += (text.empty() ? "" : ":") + quoted(folder);
+    }
+    return text;
+}
+
+Workshop::Workshop(const ObjectStore &objects) {
+    git({folder_.path()}, {"init", "--quiet", "--bare", "--template=", "--object-format=" + objects.format, "git"});
+    std::ofstream alternates(folder_ / "git/objects/info/alternates");
+    for (const std::string &folder : objects.folders) {
+        alternates << quoted(folder) << '\n';
+    }
+    std::ofstream config(folder_ / "git/config", std::ios::app);
+    config << "[core]\n\tfileMode = true\n\tsymlinks = true\n\tignoreCase = false\n\tattributesFile = /dev/null\n";
+    alternates.close();
+    config.close();
+    if (!alternates || !config) {
+        throw cli::Failure(folder_.path() + ": a repository cannot be written there");
+    }
+}
+
+GitPlace Workshop::place(const std::string &worktree) const {
+    GitPlace place{worktree.empty() ? folder_.path() : worktree,
+                   {{"GIT_DIR", folder_ / "git"},
+                    {"GIT_INDEX_FILE", folder_ / "index"},
+                    {"GIT_CONFIG_GLOBAL", "/dev/null"},
+                    {"GIT_CONFIG_NOSYSTEM", "1"}}};
+    if (!worktree.empty()) {
+        place.variables.emplace("GIT_WORK_TREE", worktree);
+    }
+    return place;
+}
+
+bool Workshop::has_commit(const std::string &commit) const {
+    return run_git(place(), {"cat-file", "-e", commit + "^{tree}"}).code == 0;
+}
+
+std::string Workshop::tree_of(const std::string &commit) const {
+    return git_line(place(), {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{tree}"});
+}
+
+void Workshop::read_tree(const std::string &tree) const {
+    std::error_code none;
+    std::filesystem::remove(folder_ / "index", none);
+    git(place(), {"read-tree", tree});
+}
+
+std::string Workshop::apply(const std::string &commit, const std::vector<std::string> &patches) const {
+    read_tree(commit);
+    std::string all;
+    for (const std::string &patch : patches) {
+        all += patch;
+    }
+    if (!all.empty()) {
+        git(place(), {"apply", "--cached", "--whitespace=nowarn", "-"}, all);
+    }
+    return git_line(place(), {"write-tree"});
+}
+
+void Workshop::check_out(const std::string &tree, const std::string &folder) const {
+    read_tree(tree);
+    git(place(folder), {"checkout-index", "--all", "--force", "--quiet"});
+}
+
+void Workshop::check_out(const std::string &tree, const std::vector<std::string> &paths,
+                         const std::string &folder) const {
+    read_tree(tree);
+    git(place(folder), {"checkout-index", "--force", "--quiet", "-z", "--stdin"}, joined_with_zeros(paths));
+}
+
+} // namespace opdock::plugin_pack

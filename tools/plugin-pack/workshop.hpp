@@ -1,0 +1,46 @@
+// Where trees are put together: a repository of its own that sees the objects of another one, so that neither that
+// one's configuration nor its filters, hooks or attributes outside the tree count.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "git.hpp"
+#include "temporary_folder.hpp"
+
+namespace opdock::plugin_pack {
+
+// Where the repository keeps its objects, and what it calls them by ("sha1", "sha256").
+struct ObjectStore {
+    std::vector<std::string> folders;
+    std::string format;
+};
+
+// Throws cli::Failure when it is no repository.
+ObjectStore objects_of(const std::string &repository);
+
+// A list of folders as GIT_ALTERNATE_OBJECT_DIRECTORIES has it.
+std::string alternates_text(const std::vector<std::string> &folders);
+
+class Workshop {
+  public:
+    explicit Workshop(const ObjectStore &objects);
+
+    bool has_commit(const std::string &commit) const;
+    std::string tree_of(const std::string &commit) const;
+    // The tree that comes of a commit and patches to it. Throws cli::Failure with the file and the line of the hunk
+    // that does not fit.
+    std::string apply(const std::string &commit, const std::vector<std::string> &patches) const;
+    // Writes the files of a tree into a folder, which exists.
+    void check_out(const std::string &tree, const std::string &folder) const;
+    // Only these.
+    void check_out(const std::string &tree, const std::vector<std::string> &paths, const std::string &folder) const;
+
+  private:
+    GitPlace place(const std::string &worktree = {}) const;
+    void read_tree(const std::string &tree) const;
+
+    TemporaryFolder folder_;
+};
+
+} // namespace opdock::plugin_pack
