@@ -17,6 +17,10 @@ int run_tool(const std::string &tool, const std::function<int()> &body) {
     } catch (const UsageError &error) {
         std::cerr << tool << ": " << printable(error.what()) << "\nTry '" << tool << " --help'.\n";
         return exit_usage;
+    } catch (const Failure &failure) {
+        std::cout.flush();
+        std::cerr << tool << ": " << printable(failure.what()) << '\n';
+        return failure.code;
     } catch (const std::exception &error) {
         std::cout.flush();
         std::cerr << tool << ": " << printable(error.what()) << '\n';

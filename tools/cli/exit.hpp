@@ -1,4 +1,4 @@
-// How a tool ends: one of three codes, and one line on stderr that says why.
+// How a tool ends: one of three codes, unless it has more to tell apart, and one line on stderr that says why.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,10 @@ struct UsageError : std::runtime_error {
 
 // The command line is right and what it asks for cannot be had.
 struct Failure : std::runtime_error {
-    using std::runtime_error::runtime_error;
+    explicit Failure(const std::string &message, int exit_code = exit_absent)
+        : std::runtime_error(message), code(exit_code) {}
+
+    int code;
 };
 
 // Runs `body` and returns the exit code. What it throws goes to stderr as "TOOL: message", made printable; output that

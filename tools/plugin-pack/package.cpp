@@ -1,0 +1,315 @@
+#include "package.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/exit.hpp"
+#include "exit_codes.hpp"
+#include "files/digest.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+using nlohmann::json;
+
+// Names of members are the tool's own: nothing of a path of the vendor's stands in the archive.
+constexpr const char *contents_name = "contents.json";
+
+bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+std::string path_of(const json &value) {
+    if (value.is_string()) {
+        return value.get<std::string>();
+    }
+    const std::string hex = value.at("hex").get<std::string>();
+    std::string bytes(hex.size() / 2, '\0');
+    if (!core::parse_hex(hex, std::span(reinterpret_cast<unsigned char *>(bytes.data()), bytes.size()))) {
+        throw cli::Failure("a path in the package is not spelled as paths are", exit_not_trusted);
+    }
+    return bytes;
+}
+
+// git refuses such paths as well, when it applies a patch; a package with one is refused before.
+void refuse_bad_path(const std::string &path) {
+    const auto fail = [&] {
+        throw cli::Failure("the package has a path that no tree has: " + path_json(path).dump(), exit_not_trusted);
+    };
+    if (path.empty() || path.find('\0') != std::string::npos) {
+        fail();
+    }
+    for (size_t at = 0; at <= path.size();) {
+        const size_t end = std::min(path.find('/', at), path.size());
+        std::string part = path.substr(at, end - at);
+        std::transform(part.begin(), part.end(), part.begin(),
+                       [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+        if (part.empty() || part == "." || part == ".." || part == ".git" || part == "git~1") {
+            fail();
+        }
+        at = end + 1;
+    }
+}
+
+std::string member_name(const std::string &kind, size_t index) {
+    return kind + "/" + std::to_string(index);
+}
+
+// Puts contents into members and refers to them by name.
+class Members {
+  public:
+    std::string add(const std::string &kind, const std::string &content) {
+        list_.push_back({member_name(kind, counts_[kind]++), content});
+        return list_.back().name;
+    }
+    std::vector<Member> &list() { return list_; }
+
+  private:
+    std::vector<Member> list_;
+    std::map<std::string, size_t> counts_;
+};
+
+json changes_json(const Changes &changes, Members &members) {
+    json list = json::array();
+    for (const Change &change : changes.list) {
+        json one = {{"status", std::string(1, change.status)},
+                    {"path", path_json(change.path)},
+                    {"old_mode", change.old_mode},
+                    {"mode", change.mode},
+                    {"old_blob", change.old_blob},
+                    {"blob", change.blob},
+                    {"patch", members.add("patches", change.patch)}};
+        if (change.old_path != change.path) {
+            one["old_path"] = path_json(change.old_path);
+        }
+        list.push_back(std::move(one));
+    }
+    return list;
+}
+
+json converted_json(const Changes &changes, Members &members) {
+    json list = json::array();
+    for (const auto &[path, content] : changes.converted) {
+        list.push_back({{"path", path_json(path)}, {"member", members.add("files", content)}});
+    }
+    return list;
+}
+
+json contents_json(const Package &package, Members &members) {
+    json backends = json::array();
+    for (const Backend &backend : package.backends) {
+        backends.push_back({{"changes", changes_json(backend.changes, members)},
+                            {"converted", converted_json(backend.changes, members)}});
+    }
+    json attachments = json::array();
+    for (const Attachment &one : package.attachments) {
+        attachments.push_back(
+            {{"kind", one.kind}, {"name", one.name}, {"member", members.add("attachments", one.content)}});
+    }
+    return {{"backends", std::move(backends)}, {"attachments", std::move(attachments)}};
+}
+
+json manifest_json(const Package &package) {
+    json backends = json::array();
+    for (const Backend &backend : package.backends) {
+        backends.push_back({{"name", backend.name},
+                            {"version", backend.version},
+                            {"format", backend.format},
+                            {"commit", backend.changes.commit},
+                            {"tree", backend.changes.tree}});
+    }
+    return {{"schema", package_schema}, {"device_type", package.device_type}, {"tasks", package.tasks},
+            {"serial", package.serial}, {"message", package.message},         {"contact", package.contact},
+            {"models", package.models}, {"backends", std::move(backends)}};
+}
+
+// --- the way back ----------------------------------------------------------------------------------------------------
+
+class Contents {
+  public:
+    explicit Contents(std::vector<Member> members) {
+        for (Member &member : members) {
+            by_name_.emplace(member.name, std::move(member.content));
+        }
+    }
+    std::string take(const json &name) {
+        const auto found = by_name_.find(name.get<std::string>());
+        if (found == by_name_.end()) {
+            throw cli::Failure("the package lacks its member " + name.get<std::string>(), exit_not_trusted);
+        }
+        return std::move(found->second);
+    }
+
+  private:
+    std::map<std::string, std::string> by_name_;
+};
+
+Change change_of(const json &one, Contents &contents) {
+    Change change;
+    const auto status = one.at("status").get<std::string>();
+    change.status = status.size() == 1 ? status[0] : '?';
+    change.path = path_of(one.at("path"));
+    change.old_path = one.contains("old_path") ? path_of(one.at("old_path")) : change.path;
+    one.at("old_mode").get_to(change.old_mode);
+    one.at("mode").get_to(change.mode);
+    one.at("old_blob").get_to(change.old_blob);
+    one.at("blob").get_to(change.blob);
+    change.patch = contents.take(one.at("patch"));
+    refuse_bad_path(change.path);
+    refuse_bad_path(change.old_path);
+    return change;
+}
+
+bool is_id(const std::string &text) {
+    return (text.size() == 40 || text.size() == 64) && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+Package package_of(const json &manifest) {
+    Package package;
+    manifest.at("device_type").get_to(package.device_type);
+    manifest.at("tasks").get_to(package.tasks);
+    manifest.at("serial").get_to(package.serial);
+    manifest.at("message").get_to(package.message);
+    manifest.at("contact").get_to(package.contact);
+    manifest.at("models").get_to(package.models);
+    std::set<std::string> names;
+    for (const json &one : manifest.at("backends")) {
+        Backend backend;
+        one.at("name").get_to(backend.name);
+        one.at("version").get_to(backend.version);
+        one.at("format").get_to(backend.format);
+        one.at("commit").get_to(backend.changes.commit);
+        one.at("tree").get_to(backend.changes.tree);
+        if (!is_name(backend.name) || !names.insert(backend.name).second || !is_id(backend.changes.commit) ||
+            !is_id(backend.changes.tree) || (backend.format != "sha1" && backend.format != "sha256")) {
+            throw cli::Failure("the manifest has a backend that cannot be: " + one.dump(), exit_not_trusted);
+        }
+        package.backends.push_back(std::move(backend));
+    }
+    if (!is_device_type(package.device_type) || package.tasks.empty() ||
+        !std::all_of(package.tasks.begin(), package.tasks.end(), is_task)) {
+        throw cli::Failure("the manifest has a device type or a task that cannot be", exit_not_trusted);
+    }
+    return package;
+}
+
+void add_contents(Package &package, std::vector<Member> members) {
+    Contents contents(std::move(members));
+    const json listed = json::parse(contents.take(contents_name));
+    const json &backends = listed.at("backends");
+    if (backends.size() != package.backends.size()) {
+        throw cli::Failure("the package's contents are not those of its manifest", exit_not_trusted);
+    }
+    for (size_t i = 0; i < backends.size(); ++i) {
+        for (const json &one : backends[i].at("changes")) {
+            package.backends[i].changes.list.push_back(change_of(one, contents));
+        }
+        for (const json &one : backends[i].at("converted")) {
+            const std::string path = path_of(one.at("path"));
+            refuse_bad_path(path);
+            package.backends[i].changes.converted.emplace_back(path, contents.take(one.at("member")));
+        }
+    }
+    for (const json &one : listed.at("attachments")) {
+        Attachment attachment{one.at("kind").get<std::string>(), one.at("name").get<std::string>(),
+                              contents.take(one.at("member"))};
+        if (!is_name(attachment.name)) {
+            throw cli::Failure("the package has a file of a name that cannot be: " + one.at("name").dump(),
+                               exit_not_trusted);
+        }
+        package.attachments.push_back(std::move(attachment));
+    }
+}
+
+std::vector<Member> members_of(const json &manifest, const std::string &payload) {
+    const json &about = manifest.at("payload");
+    if (about.at("bytes").get<uint64_t>() != payload.size() ||
+        about.at("sha256").get<std::string>() != core::hex(core::sha256_of(payload))) {
+        throw cli::Failure("the payload is not the one that was signed: the package is damaged, or was changed",
+                           exit_not_trusted);
+    }
+    std::vector<ExpectedMember> expected;
+    for (const json &member : manifest.at("members")) {
+        expected.push_back({member.at("name").get<std::string>(), member.at("bytes").get<uint64_t>()});
+    }
+    std::vector<Member> members = unpack(payload, expected);
+    for (size_t i = 0; i < members.size(); ++i) {
+        if (manifest.at("members")[i].at("sha256") != core::hex(core::sha256_of(members[i].content))) {
+            throw cli::Failure("the member " + members[i].name + " is not the one that was signed", exit_not_trusted);
+        }
+    }
+    return members;
+}
+
+} // namespace
+
+bool is_device_type(const std::string &text) {
+    const size_t bar = text.find('_');
+    const auto is_word = [](char c) { return is_letter(c) || is_digit(c); };
+    return bar != std::string::npos && bar > 0 && bar + 1 < text.size() && text.size() <= 64 && text[0] >= 'A' &&
+           text[0] <= 'Z' && std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bar), is_word) &&
+           std::all_of(text.begin() + static_cast<std::ptrdiff_t>(bar) + 1, text.end(), is_word);
+}
+
+bool is_task(const std::string &text) {
+    return text == "train" || text == "inference" || text == "post_train";
+}
+
+bool is_name(const std::string &text) {
+    return !text.empty() && text.size() <= 128 && text[0] != '.' && text[0] != '-' &&
+           std::all_of(text.begin(), text.end(),
+                       [](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+json path_json(const std::string &path) {
+    try {
+        static_cast<void>(json(path).dump());
+        return path;
+    } catch (const json::exception &) { // not UTF-8
+        return {{"hex", core::hex(std::span(reinterpret_cast<const unsigned char *>(path.data()), path.size()))}};
+    }
+}
+
+std::string print(const Package &package, const keys::SecretKey *key) {
+    Members members;
+    const std::string contents = contents_json(package, members).dump(1) + "\n";
+    members.list().insert(members.list().begin(), {contents_name, contents});
+    const std::string payload = pack(members.list());
+    json manifest = manifest_json(package);
+    manifest["payload"] = {{"bytes", payload.size()}, {"sha256", core::hex(core::sha256_of(payload))}};
+    manifest["members"] = json::array();
+    for (const Member &member : members.list()) {
+        manifest["members"].push_back({{"name", member.name},
+                                       {"bytes", member.content.size()},
+                                       {"sha256", core::hex(core::sha256_of(member.content))}});
+    }
+    return print_package(manifest.dump(1) + "\n", payload, key);
+}
+
+OpenedPackage open(const PackageFile &file, const Trust &trust) {
+    OpenedPackage opened;
+    opened.key = check_signature(file, trust);
+    try {
+        const json manifest = json::parse(file.manifest);
+        const auto schema = manifest.at("schema").get<std::string>();
+        if (schema != package_schema) {
+            throw cli::Failure("it is of schema " + schema + ", which this plugin-pack does not know",
+                               exit_not_trusted);
+        }
+        std::vector<Member> members = members_of(manifest, file.payload);
+        opened.package = package_of(manifest);
+        add_contents(opened.package, std::move(members));
+    } catch (const cli::Failure &failure) {
+        throw cli::Failure(file.path + ": " + failure.what(), failure.code);
+    } catch (const json::exception &error) {
+        throw cli::Failure(file.path + ": its manifest cannot be understood: " + error.what(), exit_not_trusted);
+    }
+    return opened;
+}
+
+} // namespace opdock::plugin_pack

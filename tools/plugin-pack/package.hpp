@@ -1,0 +1,63 @@
+// What a package says and carries.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "archive.hpp"
+#include "changes.hpp"
+#include "package_file.hpp"
+
+namespace opdock::plugin_pack {
+
+// A repository that the vendor adapted.
+struct Backend {
+    std::string name;    // of the folder that its files come into
+    std::string version; // as people call it; may be empty
+    std::string format;  // what its repository calls objects by: "sha1", "sha256"
+    Changes changes;
+};
+
+// A file beside the patches: a plugin, its tune file, a policy, a license.
+struct Attachment {
+    std::string kind; // "plugin", "tune", "policy" or "license"
+    std::string name; // without folders
+    std::string content;
+};
+
+struct Package {
+    std::string device_type;        // "Acme_A100"
+    std::vector<std::string> tasks; // of "train", "inference", "post_train", sorted
+    uint64_t serial = 1;
+    std::string message;
+    std::string contact;
+    std::vector<std::string> models;
+    std::vector<Backend> backends; // by name
+    std::vector<Attachment> attachments;
+};
+
+inline constexpr const char *package_schema = "opdock.package/1";
+
+// [A-Z][A-Za-z0-9]*_[A-Za-z0-9]+
+bool is_device_type(const std::string &text);
+bool is_task(const std::string &text);
+// Letters, digits and ._- with none of those dots in front.
+bool is_name(const std::string &text);
+
+// The text of a package's file; the same for the same package and key.
+std::string print(const Package &package, const keys::SecretKey *key);
+
+struct OpenedPackage {
+    Package package;
+    const core::TrustedKey *key = nullptr; // whose signature it is; null for nobody's
+};
+
+// Checks the signature, then each digest, then what it all says. Throws cli::Failure with exit_not_trusted.
+OpenedPackage open(const PackageFile &file, const Trust &trust);
+
+// Paths may be any bytes, and JSON is UTF-8: text where they are that, else {"hex": "..."}.
+nlohmann::json path_json(const std::string &path);
+
+} // namespace opdock::plugin_pack

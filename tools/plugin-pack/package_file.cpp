@@ -1,0 +1,130 @@
+#include "package_file.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+#include "cli/exit.hpp"
+#include "exit_codes.hpp"
+#include "files/digest.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+constexpr std::string_view schema = "opdock.package/1";
+constexpr size_t most_manifest_bytes = size_t{16} << 20;
+
+std::string signed_text(const std::string &key_id, const std::string &manifest) {
+    return std::string(schema) + "\nkey " + key_id + "\nmanifest " + core::hex(core::sha256_of(manifest)) + "\n";
+}
+
+// The lines before the manifest.
+class Header {
+  public:
+    Header(std::string_view text, const std::string &path) : text_(text), path_(path) {}
+
+    std::string_view value_of(std::string_view word) {
+        const size_t end = text_.substr(0, 1024).find('\n');
+        if (end == std::string_view::npos || !text_.starts_with(word)) {
+            fail();
+        }
+        const std::string_view value = text_.substr(word.size(), end - word.size());
+        text_.remove_prefix(end + 1);
+        return value;
+    }
+    std::string_view rest() const { return text_; }
+    [[noreturn]] void fail() const {
+        throw cli::Failure(path_ + ": this is no package of plugin-pack, or it is damaged", exit_not_trusted);
+    }
+
+  private:
+    std::string_view text_;
+    const std::string &path_;
+};
+
+} // namespace
+
+std::string print_package(const std::string &manifest, const std::string &payload, const keys::SecretKey *key) {
+    const std::string key_id = key == nullptr ? "-" : key->public_key.id();
+    std::string signature = "-";
+    if (key != nullptr) {
+        const std::string text = signed_text(key_id, manifest);
+        std::array<unsigned char, crypto_sign_BYTES> bytes{};
+        crypto_sign_detached(bytes.data(), nullptr, reinterpret_cast<const unsigned char *>(text.data()), text.size(),
+                             key->bytes.data());
+        signature = core::hex(bytes);
+    }
+    return std::string(schema) + "\nkey " + key_id + "\nsignature " + signature + "\nmanifest " +
+           std::to_string(manifest.size()) + "\n" + manifest + payload;
+}
+
+PackageFile parse_package(std::string text, const std::string &path) {
+    Header header(text, path);
+    PackageFile file;
+    file.path = path;
+    if (!header.value_of(schema).empty()) {
+        header.fail();
+    }
+    file.key_id = header.value_of("key ");
+    const std::string_view signature = header.value_of("signature ");
+    if (signature != "-") {
+        file.signature.emplace();
+        if (!core::parse_hex(signature, *file.signature)) {
+            header.fail();
+        }
+    }
+    if ((file.key_id == "-") != !file.signature) {
+        header.fail();
+    }
+    const std::string_view length = header.value_of("manifest ");
+    size_t bytes = 0;
+    const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), bytes);
+    if (error != std::errc() || std::to_string(bytes) != length || bytes > most_manifest_bytes ||
+        bytes > header.rest().size()) {
+        header.fail();
+    }
+    file.manifest = header.rest().substr(0, bytes);
+    text.erase(0, text.size() - header.rest().size() + bytes);
+    file.payload = std::move(text);
+    return file;
+}
+
+PackageFile read_package(const std::string &path) {
+    std::ifstream stream(path, std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+    if (!stream) {
+        throw cli::Failure(path + ": it cannot be read");
+    }
+    return parse_package(std::move(text), path);
+}
+
+const core::TrustedKey *check_signature(const PackageFile &file, const Trust &trust) {
+    if (!file.signature) {
+        if (trust.allow_unsigned) {
+            return nullptr;
+        }
+        throw cli::Failure(file.path + ": nobody signed it; --allow-unsigned takes it all the same", exit_not_trusted);
+    }
+    const auto &keys = trust.keys.keys;
+    const auto known = std::find_if(keys.begin(), keys.end(),
+                                    [&](const core::TrustedKey &one) { return one.key.id() == file.key_id; });
+    if (known == keys.end()) {
+        std::string folders;
+        for (const std::string &folder : trust.keys.folders) {
+            folders += (folders.empty() ? "" : ", ") + folder;
+        }
+        throw cli::Failure(file.path + ": it is signed with the key " + file.key_id +
+                               ", which is not among those that are trusted (" + folders + ")",
+                           exit_not_trusted);
+    }
+    const std::string text = signed_text(file.key_id, file.manifest);
+    if (crypto_sign_verify_detached(file.signature->data(), reinterpret_cast<const unsigned char *>(text.data()),
+                                    text.size(), known->key.bytes.data()) != 0) {
+        throw cli::Failure(file.path + ": the signature does not hold: it is damaged, or was changed",
+                           exit_not_trusted);
+    }
+    return &*known;
+}
+
+} // namespace opdock::plugin_pack

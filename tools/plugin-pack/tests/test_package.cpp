@@ -1,0 +1,171 @@
+#include "package.hpp"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit.hpp"
+#include "exit_codes.hpp"
+#include "files/digest.hpp"
+
+using namespace opdock;
+using namespace opdock::plugin_pack;
+
+namespace {
+
+struct Key {
+    keys::SecretKey secret{{}, keys::Secret((core::prepare_sodium(), size_t{crypto_sign_SECRETKEYBYTES}))};
+
+    explicit Key(const std::string &name) {
+        secret.public_key.name = name;
+        crypto_sign_keypair(secret.public_key.bytes.data(), secret.bytes.data());
+    }
+    Trust trust() const {
+        Trust trust;
+        trust.keys.keys = {{secret.public_key, secret.public_key.name + ".pub"}};
+        trust.keys.folders = {"trust.d"};
+        return trust;
+    }
+};
+
+Package sample() {
+    Package package;
+    package.device_type = "Acme_A1";
+    package.tasks = {"inference", "train"};
+    package.serial = 7;
+    package.message = "first";
+    package.models = {"llama"};
+    Backend backend;
+    backend.name = "framework";
+    backend.format = "sha1";
+    backend.changes.commit = std::string(40, 'a');
+    backend.changes.tree = std::string(40, 'b');
+    const std::string zeros(40, '0');
+    for (int i = 0; i < 20; ++i) {
+        const std::string path = i == 3 ? "n\xe4me" : "dir/" + std::to_string(i);
+        backend.changes.list.push_back({'M', i == 4 ? "old" : path, path, 0100644, 0100755, zeros, zeros,
+                                        "diff --git a/x b/x\n" + std::to_string(i * 7919) + "\n"});
+    }
+    backend.changes.converted = {{"crlf.txt", "a\r\n"}};
+    package.backends = {backend};
+    package.attachments = {{"plugin", "libacme.so",
+                            std::string("\x7f"
+                                        "ELF\0\0",
+                                        6)},
+                           {"license", "LICENSE", "ours"}};
+    return package;
+}
+
+int code_of(const std::string &text, const Trust &trust) {
+    try {
+        open(parse_package(text, "p.opdock"), trust);
+    } catch (const cli::Failure &failure) {
+        return failure.code;
+    }
+    return 0;
+}
+
+} // namespace
+
+TEST_CASE("a package comes back as it went in, and the same package is the same bytes") {
+    const Key key("acme");
+    const std::string text = print(sample(), &key.secret);
+    CHECK(print(sample(), &key.secret) == text);
+    const Trust trust = key.trust();
+    const OpenedPackage opened = open(parse_package(text, "p.opdock"), trust);
+    REQUIRE(opened.key != nullptr);
+    CHECK(opened.key->key.name == "acme");
+    CHECK(print(opened.package, &key.secret) == text);
+    CHECK(opened.package.backends.at(0).changes.list.at(3).path == "n\xe4me");
+    CHECK(opened.package.attachments.at(0).content.size() == 6);
+}
+
+TEST_CASE("every change of one byte is refused, and every truncation") {
+    const Key key("acme");
+    const Trust trust = key.trust();
+    const std::string text = print(sample(), &key.secret);
+    for (size_t at = 0; at < text.size(); ++at) {
+        CAPTURE(at);
+        std::string changed = text;
+        changed[at] = static_cast<char>(changed[at] ^ (1 << at % 8));
+        CHECK(code_of(changed, trust) == exit_not_trusted);
+    }
+    for (size_t size = 0; size < text.size(); size += 13) {
+        CAPTURE(size);
+        CHECK(code_of(text.substr(0, size), trust) == exit_not_trusted);
+    }
+    CHECK(code_of(text + "x", trust) == exit_not_trusted);
+    CHECK(code_of(text, trust) == 0);
+}
+
+TEST_CASE("another key, a forged one and none are refused, and none is taken only where that is allowed") {
+    const Key key("acme");
+    const Key other("other");
+    const std::string text = print(sample(), &key.secret);
+    CHECK_THROWS_WITH_AS(open(parse_package(text, "p.opdock"), other.trust()),
+                         doctest::Contains("which is not among those that are trusted (trust.d)"), cli::Failure);
+    Trust confused = other.trust(); // the id of one key, the bytes of another
+    const std::string stolen = print(sample(), &other.secret);
+    std::string forged = text;
+    forged.replace(forged.find("key ") + 4, 16, stolen.substr(stolen.find("key ") + 4, 16));
+    CHECK_THROWS_WITH_AS(open(parse_package(forged, "p.opdock"), confused),
+                         doctest::Contains("the signature does not hold"), cli::Failure);
+
+    const std::string unsigned_text = print(sample(), nullptr);
+    Trust trust = key.trust();
+    CHECK_THROWS_WITH_AS(open(parse_package(unsigned_text, "p.opdock"), trust), doctest::Contains("nobody signed it"),
+                         cli::Failure);
+    trust.allow_unsigned = true;
+    CHECK(open(parse_package(unsigned_text, "p.opdock"), trust).key == nullptr);
+    std::string stripped = text; // a signature that is taken away is none
+    stripped.replace(stripped.find("signature ") + 10, 128, "-");
+    CHECK(code_of(stripped, trust) == exit_not_trusted);
+}
+
+TEST_CASE("what a signer got wrong is refused: paths, names, kinds") {
+    const Key key("acme");
+    const Trust trust = key.trust();
+    for (const char *path :
+         {"/etc/passwd", "../up", "a/../b", "a//b", "", ".git/config", "a/.GIT/hooks/x", "GIT~1/x", "a/.", "a/"}) {
+        CAPTURE(path);
+        Package package = sample();
+        package.backends[0].changes.list[0].path = path;
+        CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
+        package = sample();
+        package.backends[0].changes.list[0].old_path = path;
+        CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
+        package = sample();
+        package.backends[0].changes.converted[0].first = path;
+        CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
+        package = sample();
+        package.attachments[0].name = path;
+        CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
+        package = sample();
+        package.backends[0].name = path;
+        CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
+    }
+    for (const char *device : {"acme_A1", "Acme", "Acme_", "_A1", "Acme_A_1", "Acme_../..", "Acme/_A1", "A\nB_C"}) {
+        CAPTURE(device);
+        CHECK_FALSE(is_device_type(device));
+        Package package = sample();
+        package.device_type = device;
+        CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
+    }
+    CHECK(is_device_type("Acme_A1"));
+    Package package = sample();
+    package.tasks = {"mine"};
+    CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
+}
+
+TEST_CASE("an archive gives what was listed and nothing else, however large it says it is") {
+    const std::vector<Member> members = {{"a", "1"}, {"b", std::string(1 << 20, '\0')}};
+    const std::string packed = pack(members);
+    CHECK(packed.size() < 4096);
+    CHECK(unpack(packed, {{"a", 1}, {"b", 1 << 20}}).at(1).content == members[1].content);
+    CHECK_THROWS_AS(unpack(packed, {{"a", 1}}), cli::Failure);
+    CHECK_THROWS_AS(unpack(packed, {{"a", 1}, {"b", 5}}), cli::Failure);
+    CHECK_THROWS_AS(unpack(packed, {{"b", 1}, {"a", 1 << 20}}), cli::Failure);
+    CHECK_THROWS_AS(unpack(packed, {{"a", 1}, {"b", 1 << 20}, {"c", 0}}), cli::Failure);
+    CHECK_THROWS_AS(unpack("", {{"a", 1}}), cli::Failure);
+}
