@@ -537,7 +537,9 @@ ops:
     CHECK(here.host()->import_tuning(R"(schema: opdock.tune/1
 ops:
   fixture.pair:
-    - {dtypes: ['f32,-'], key: {n: log2}, pinned: [{key: {n: 8}, config: {fault: 1}}]}
+    - dtypes: ['f32,-']
+      key: {n: log2, has_extra: exact}
+      pinned: [{key: {n: 8, has_extra: 0}, config: {fault: 1}}]
 )",
                                      "results.yaml") == 1);
     const std::string yaml = here.host()->export_tuning(nullptr, nullptr);
