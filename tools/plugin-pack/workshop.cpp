@@ -51,7 +51,7 @@ std::string alternates_text(const std::vector<std::string> &folders) {
     return text;
 }
 
-Workshop::Workshop(const ObjectStore &objects) {
+Workshop::Workshop(const ObjectStore &objects, const std::string &parent) : folder_(parent) {
     git({folder_.path()}, {"init", "--quiet", "--bare", "--template=", "--object-format=" + objects.format, "git"});
     std::ofstream alternates(folder_ / "git/objects/info/alternates");
     for (const std::string &folder : objects.folders) {

@@ -24,7 +24,8 @@ std::string alternates_text(const std::vector<std::string> &folders);
 
 class Workshop {
   public:
-    explicit Workshop(const ObjectStore &objects);
+    // In the folder for temporary files, or in this one.
+    explicit Workshop(const ObjectStore &objects, const std::string &parent = {});
 
     bool has_commit(const std::string &commit) const;
     std::string tree_of(const std::string &commit) const;

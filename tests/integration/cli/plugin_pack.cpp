@@ -1,0 +1,261 @@
+// plugin-pack on repositories of the test's own.
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools.hpp"
+
+using namespace opdock::test;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A vendor's checkout of a framework, a user's clone of it, and keys.
+class Workplace {
+  public:
+    Workplace() : pack_(PLUGIN_PACK, {}), git_("/usr/bin/env") {
+        const char *path = std::getenv("PATH"); // NOLINT(concurrency-mt-unsafe): the tests have one thread
+        pack_.with("PATH", path == nullptr ? "/usr/bin:/bin" : path);
+        git_.with("PATH", path == nullptr ? "/usr/bin:/bin" : path).with("HOME", folder_.path().string());
+        for (const char *who : {"AUTHOR", "COMMITTER"}) {
+            git_.with(std::string("GIT_") + who + "_NAME", "A").with(std::string("GIT_") + who + "_EMAIL", "a@b.c");
+        }
+        git({"init", "--quiet", path_of("framework")});
+        write("framework/a.py", "one\ntwo\nthree\n");
+        write("framework/b.bin", std::string("\0\1\2", 3));
+        commit("framework");
+        git({"clone", "--quiet", path_of("framework"), path_of("clone")});
+        write("framework/a.py", "one\ntwo, adapted\nthree\n");
+        write("framework/new dir/c.cu", "new\n");
+        run({"keygen", path_of("acme"), "--no-passphrase"});
+        run({"keygen", path_of("other"), "--no-passphrase"});
+    }
+
+    std::string path_of(const std::string &name) const { return (folder_.path() / name).string(); }
+    void write(const std::string &name, const std::string &text) const { folder_.write(name, text); }
+    void git(std::vector<std::string> arguments) const {
+        arguments.insert(arguments.begin(), "git");
+        const Finished finished = git_.run(arguments);
+        INFO(finished.err);
+        REQUIRE(finished.code == 0);
+    }
+    void commit(const std::string &repository) const {
+        git({"-C", path_of(repository), "add", "--all"});
+        git({"-C", path_of(repository), "commit", "--quiet", "--message=change"});
+    }
+    Finished run(const std::vector<std::string> &arguments) const { return pack_.run(arguments); }
+    Finished patch(const std::string &out, const std::vector<std::string> &more = {}) const {
+        std::vector<std::string> arguments = {"patch",
+                                              "--backend",
+                                              "fw=" + path_of("framework") + "@HEAD",
+                                              "--key",
+                                              path_of("acme.key"),
+                                              "--out",
+                                              path_of(out),
+                                              "--task",
+                                              "train",
+                                              "--device-type",
+                                              "Acme_A1"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run(arguments);
+    }
+    std::vector<std::string> unpatching(const std::string &package, const std::vector<std::string> &more = {}) const {
+        std::vector<std::string> arguments = {"unpatch", path_of(package), "--backend", "fw=" + path_of("clone"),
+                                              "--out",   path_of("out"),   "--pub",     path_of("acme.pub")};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return arguments;
+    }
+    Finished unpatch(const std::string &package, const std::vector<std::string> &more = {}) const {
+        return run(unpatching(package, more));
+    }
+    // Of a folder, by path; without git's own.
+    std::map<std::string, std::string> files(const std::string &name) const {
+        std::map<std::string, std::string> files;
+        for (auto entry = fs::recursive_directory_iterator(folder_.path() / name);
+             entry != fs::recursive_directory_iterator(); ++entry) {
+            if (entry->path().filename() == ".git") {
+                entry.disable_recursion_pending();
+            } else if (entry->is_regular_file()) {
+                files[entry->path().lexically_relative(folder_.path() / name).string()] = read(entry->path());
+            }
+        }
+        return files;
+    }
+    static std::string read(const fs::path &file) {
+        std::ifstream stream(file, std::ios::binary);
+        return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+    }
+
+  private:
+    TemporaryDirectory folder_;
+    Tool pack_;
+    Command git_;
+};
+
+void check_error(const Finished &finished, int code, const std::string &message) {
+    INFO(finished.err);
+    CHECK(finished.code == code);
+    CHECK(contains(finished.err, "plugin-pack: "));
+    CHECK(contains(finished.err, message));
+}
+
+} // namespace
+
+TEST_CASE("what a vendor changed comes out of a package and a clone of the framework") {
+    const Workplace work;
+    const Finished patched = work.patch("a.opdock");
+    INFO(patched.err);
+    CHECK(patched.code == 0);
+    CHECK(contains(patched.out, "fw: 2 changes to "));
+    const Finished unpatched = work.unpatch("a.opdock");
+    INFO(unpatched.err);
+    CHECK(unpatched.code == 0);
+    CHECK(work.files("out/fw") == work.files("framework"));
+    const json provenance = json::parse(Workplace::read(work.path_of("out/opdock-provenance.json")));
+    CHECK(provenance.at("device_type") == "Acme_A1");
+    CHECK(provenance.at("backends").at(0).at("changes") == 2);
+
+    CHECK(work.patch("b.opdock").code == 0);
+    CHECK(Workplace::read(work.path_of("a.opdock")) == Workplace::read(work.path_of("b.opdock")));
+    CHECK(work.unpatch("a.opdock").code == 0); // again, over its own
+    CHECK(work.files("out/fw") == work.files("framework"));
+}
+
+TEST_CASE("a package says what is in it, and files travel with it") {
+    const Workplace work;
+    work.write("libacme.so", "not really");
+    work.write("LICENSE", "ours");
+    CHECK(work.patch("a.opdock", {"--plugin", work.path_of("libacme.so"), "--license", work.path_of("LICENSE"),
+                                  "--message", "fused attention", "--model", "llama", "--serial", "3"})
+              .code == 0);
+    const std::vector<std::string> trusted = {"--pub", work.path_of("acme.pub")};
+    const Finished text = work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub")});
+    CHECK(contains(text.out, "  Acme_A1, train, serial 3\n"));
+    CHECK(contains(text.out, "    M  a.py\n    A  new dir/c.cu\n"));
+    CHECK(contains(text.out, "  plugin libacme.so, 10 bytes"));
+    const json document =
+        json::parse(work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub"), "--json"}).out);
+    CHECK(document.at("schema") == "opdock.plugin-pack.inspect/1");
+    CHECK(document.at("message") == "fused attention");
+    CHECK(document.at("files").size() == 2);
+    CHECK(document.at("key").at("name") == "acme");
+}
+
+TEST_CASE("without trust nothing is written") {
+    const Workplace work;
+    CHECK(work.patch("a.opdock").code == 0);
+    const std::vector<std::string> stranger = {
+        "unpatch", work.path_of("a.opdock"), "--backend", "fw=" + work.path_of("clone"),
+        "--out",   work.path_of("out"),      "--pub",     work.path_of("other.pub")};
+    check_error(work.run(stranger), 3, "which is not among those that are trusted");
+    check_error(work.run({"verify", work.path_of("a.opdock")}), 3, "which is not among those that are trusted");
+    std::string text = Workplace::read(work.path_of("a.opdock"));
+    text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
+    work.write("changed.opdock", text);
+    check_error(work.unpatch("changed.opdock"), 3, "changed.opdock: ");
+    work.write("cut.opdock", text.substr(0, 200));
+    check_error(work.unpatch("cut.opdock"), 3, "cut.opdock: ");
+    check_error(work.unpatch("absent.opdock"), 1, "absent.opdock: it cannot be read");
+    CHECK(!fs::exists(work.path_of("out")));
+    CHECK(work.run({"verify", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub")}).code == 0);
+}
+
+TEST_CASE("an earlier build stays as it was when something is wrong") {
+    const Workplace work;
+    CHECK(work.patch("a.opdock").code == 0);
+    CHECK(work.unpatch("a.opdock").code == 0);
+    const auto before = work.files("out");
+    work.commit("framework"); // a commit that the clone lacks
+    work.write("framework/a.py", "more\n");
+    CHECK(work.patch("b.opdock").code == 0);
+    check_error(work.unpatch("b.opdock"), 1, "it does not have the commit ");
+    check_error(work.unpatch("a.opdock", {"--dry-run", "--backend", "fw=" + work.path_of("clone")}), 2,
+                "two backends are called 'fw'");
+    CHECK(work.unpatch("a.opdock", {"--dry-run"}).code == 0);
+    CHECK(work.files("out") == before);
+    for (const auto &entry : fs::directory_iterator(work.path_of("."))) {
+        CHECK(!contains(entry.path().filename().string(), ".out.opdock-"));
+    }
+}
+
+TEST_CASE("a folder that is somebody else's is not replaced") {
+    const Workplace work;
+    CHECK(work.patch("a.opdock").code == 0);
+    work.write("out/thesis.tex", "years of work");
+    check_error(work.unpatch("a.opdock"), 1, "there is a folder that plugin-pack did not make");
+    CHECK(work.files("out").at("thesis.tex") == "years of work");
+    fs::remove_all(work.path_of("out"));
+    fs::create_directory(work.path_of("out")); // an empty one is nobody's
+    CHECK(work.unpatch("a.opdock").code == 0);
+}
+
+TEST_CASE("wherever unpatch is killed, the folder is the old one or the new one") {
+    const Workplace work;
+    CHECK(work.patch("a.opdock").code == 0);
+    work.write("framework/a.py", "the next version\n");
+    for (int i = 0; i < 50; ++i) {
+        work.write("framework/many/" + std::to_string(i), std::string(1000, 'x'));
+    }
+    CHECK(work.patch("b.opdock").code == 0);
+    CHECK(work.unpatch("a.opdock").code == 0);
+    const auto old_files = work.files("out/fw");
+    CHECK(work.unpatch("b.opdock").code == 0);
+    const auto new_files = work.files("out/fw");
+    const char *count = std::getenv("OPDOCK_KILLS"); // NOLINT(concurrency-mt-unsafe)
+    const int kills = count == nullptr ? 12 : std::atoi(count);
+    const unsigned seed = std::random_device()();
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    for (int i = 0; i < kills; ++i) {
+        const std::vector<std::string> arguments = work.unpatching(i % 2 == 0 ? "a.opdock" : "b.opdock");
+        const pid_t child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            std::vector<char *> raw = {const_cast<char *>(PLUGIN_PACK)};
+            for (const std::string &argument : arguments) {
+                raw.push_back(const_cast<char *>(argument.c_str()));
+            }
+            raw.push_back(nullptr);
+            const int nowhere = open("/dev/null", O_WRONLY);
+            dup2(nowhere, STDOUT_FILENO);
+            dup2(nowhere, STDERR_FILENO);
+            execv(PLUGIN_PACK, raw.data());
+            _exit(127);
+        }
+        usleep(static_cast<useconds_t>(random() % 300'000)); // wherever it is then
+        kill(child, SIGKILL);
+        int status = 0;
+        waitpid(child, &status, 0);
+        const auto found = work.files("out/fw");
+        const bool is_whole = found == old_files || found == new_files;
+        REQUIRE(is_whole);
+    }
+    CHECK(work.unpatch("a.opdock").code == 0); // nothing is left locked
+    CHECK(work.files("out/fw") == old_files);
+}
+
+TEST_CASE("wrong usage of plugin-pack exits with 2") {
+    const Workplace work;
+    check_error(work.run({}), 2, "expected a command");
+    check_error(work.run({"unpach", "x"}), 2, "unknown command 'unpach'; did you mean 'unpatch'?");
+    check_error(work.run({"verify", "x", "--out", "y"}), 2, "--out has no meaning with verify");
+    check_error(work.patch("a.opdock", {"--device-type", "acme"}), 2, "device-type");
+    check_error(work.patch("a.opdock", {"--task", "training"}), 2, "expected train, inference or post_train");
+    check_error(work.patch("a.opdock", {"--unsigned"}), 2, "--key and --unsigned contradict each other");
+    check_error(work.run({"patch", "--backend", work.path_of("framework"), "--out", "x"}), 2, "expected DIR@COMMIT");
+    check_error(work.run({"unpatch", "x"}), 2, "unpatch expects --backend");
+    CHECK(work.patch("a.opdock").code == 0);
+    check_error(work.patch("a.opdock"), 1, "--force overwrites it");
+    CHECK(work.patch("a.opdock", {"--force"}).code == 0);
+}

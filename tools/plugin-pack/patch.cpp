@@ -1,0 +1,111 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/exit.hpp"
+#include "cli/print_document.hpp"
+#include "cli/printable.hpp"
+#include "cli/written_file.hpp"
+#include "commands.hpp"
+#include "git.hpp"
+#include "keys/key_files.hpp"
+#include "workshop.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+using nlohmann::json;
+
+Backend backend_of(const BackendPlace &place, const Request &request) {
+    Backend backend;
+    backend.name = place.name;
+    backend.changes = find_changes(place.folder, place.commit, request.include_ignored);
+    backend.format = objects_of(place.folder).format;
+    backend.version = request.backend_version;
+    if (backend.version.empty()) {
+        const GitRun run =
+            run_git({place.folder}, {"describe", "--tags", "--always", "--abbrev=12", backend.changes.commit});
+        backend.version = run.out.substr(0, run.out.find('\n'));
+    }
+    return backend;
+}
+
+Attachment attachment_of(const std::string &kind, const std::string &path) {
+    Attachment attachment{kind, std::filesystem::path(path).filename().string(), {}};
+    std::ifstream stream(path, std::ios::binary);
+    attachment.content.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+    if (!stream) {
+        throw cli::Failure("--" + kind + " " + path + ": it cannot be read");
+    }
+    if (!is_name(attachment.name)) {
+        throw cli::Failure("--" + kind + " " + path + ": a file in a package has a name of letters, digits and ._-");
+    }
+    return attachment;
+}
+
+Package package_of(const Request &request) {
+    Package package;
+    package.device_type = request.device_type;
+    package.tasks = request.tasks;
+    std::sort(package.tasks.begin(), package.tasks.end());
+    package.tasks.erase(std::unique(package.tasks.begin(), package.tasks.end()), package.tasks.end());
+    package.serial = request.serial;
+    package.message = request.message;
+    package.contact = request.contact;
+    package.models = request.models;
+    for (const auto &[kind, path] : request.attachments) {
+        package.attachments.push_back(attachment_of(kind, path));
+        for (size_t i = 0; i + 1 < package.attachments.size(); ++i) {
+            if (package.attachments[i].name == package.attachments.back().name) {
+                throw cli::Failure("two files of the package would be called '" + package.attachments[i].name + "'");
+            }
+        }
+    }
+    for (const BackendPlace &place : request.backends) {
+        package.backends.push_back(backend_of(place, request));
+    }
+    std::sort(package.backends.begin(), package.backends.end(),
+              [](const Backend &a, const Backend &b) { return a.name < b.name; });
+    return package;
+}
+
+json summary_of(const Package &package, const std::string &path, size_t bytes) {
+    json backends = json::array();
+    for (const Backend &backend : package.backends) {
+        backends.push_back({{"name", backend.name},
+                            {"commit", backend.changes.commit},
+                            {"tree", backend.changes.tree},
+                            {"changes", backend.changes.list.size()}});
+    }
+    return {{"schema", "opdock.plugin-pack.patch/1"}, {"package", path}, {"bytes", bytes}, {"backends", backends}};
+}
+
+} // namespace
+
+int patch(const Request &request) {
+    cli::check_output(request.out, request.force);
+    const std::optional<keys::SecretKey> key =
+        request.no_key ? std::nullopt : std::optional(keys::read_key_file(request.key, {request.passphrase_file}));
+    const Package package = package_of(request);
+    const std::string text = print(package, key ? &*key : nullptr);
+    cli::write_output(request.out, request.force, text);
+    if (request.json) {
+        cli::print_document(summary_of(package, request.out, text.size()));
+        return cli::exit_fine;
+    }
+    for (const Backend &backend : package.backends) {
+        const size_t count = backend.changes.list.size();
+        std::cout << backend.name << ": " << count << (count == 1 ? " change to " : " changes to ")
+                  << cli::printable(backend.version) << " (" << backend.changes.commit.substr(0, 12) << ")\n";
+    }
+    std::cout << cli::printable(request.out) << ": " << text.size() << " bytes, "
+              << (key ? "signed with " + key->public_key.text() : std::string("signed by nobody")) << '\n';
+    return cli::exit_fine;
+}
+
+} // namespace opdock::plugin_pack

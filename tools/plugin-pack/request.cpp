@@ -1,0 +1,283 @@
+#include "request.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "cli/arguments.hpp"
+#include "cli/exit.hpp"
+#include "cli/suggest.hpp"
+#include "package.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char *introduction =
+    R"(Usage: plugin-pack patch --backend [NAME=]DIR@COMMIT... --device-type D
+                   --task T... --out PACKAGE (--key NAME.key | --unsigned)
+       plugin-pack unpatch PACKAGE --backend [NAME=]DIR... [--out DIR]
+       plugin-pack verify PACKAGE
+       plugin-pack inspect PACKAGE
+       plugin-pack keygen NAME
+
+Carries what a vendor changed in a framework's own source, with plugins, tune
+files and policies, in one signed file.
+
+  patch    packs all that differs from COMMIT in the checkout DIR: committed,
+           staged, in the worktree, or untracked. The repository is only read.
+  unpatch  puts the adapted files together from a repository that has COMMIT, in
+           a folder of their own: build/D/NAME. An earlier one is replaced as a
+           whole, or left as it is.
+  verify   says who signed a package, and that nothing in it was changed.
+  inspect  shows what is in it.
+  keygen   makes NAME.key and NAME.pub, as plugin-sign does.
+)";
+
+constexpr const char *examples = R"(
+Examples:
+  plugin-pack keygen acme-2026
+  plugin-pack patch --backend megatron=./Megatron-LM@core_r0.9 \
+              --device-type Acme_A1 --task train --message "fused attention" \
+              --plugin libacme.so --key acme-2026.key --out acme-a1-train.opdock
+  plugin-pack verify acme-a1-train.opdock --pub acme-2026.pub
+  plugin-pack unpatch acme-a1-train.opdock --backend megatron=./Megatron-LM
+
+Exit codes: 0 fine; 1 what was asked for is absent or failed; 2 wrong usage; 3
+the package is damaged, or by nobody who is trusted; 4 a patch does not fit.
+)";
+
+struct Command {
+    const char *name;
+    Action action;
+    const char *subject; // what it is about; null: nothing
+    std::vector<const char *> options;
+};
+
+const std::vector<Command> commands = {
+    {"patch",
+     Action::patch,
+     nullptr,
+     {"backend", "device-type", "task", "out", "plugin", "tune", "policy", "license", "model", "message", "contact",
+      "backend-version", "serial", "include-ignored", "key", "unsigned", "passphrase-file", "force", "json"}},
+    {"unpatch",
+     Action::unpatch,
+     "the PACKAGE",
+     {"backend", "out", "pub", "trusted", "allow-unsigned", "dry-run", "json"}},
+    {"verify", Action::verify, "the PACKAGE", {"pub", "trusted", "allow-unsigned", "json"}},
+    {"inspect", Action::inspect, "the PACKAGE", {"pub", "trusted", "allow-unsigned", "json"}},
+    {"keygen", Action::keygen, "the NAME of the key", {"passphrase-file", "no-passphrase"}},
+};
+
+const std::vector<const char *> attachment_kinds = {"plugin", "tune", "policy", "license"};
+
+po::options_description describe_options() {
+    po::options_description options("Options", 80, 56);
+    const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
+    const auto texts = [](const char *name) {
+        return po::value<std::vector<std::string>>()->composing()->value_name(name);
+    };
+    options.add_options()                                                                                        //
+        ("backend", texts("B"), "patch: [NAME=]DIR@COMMIT; unpatch: [NAME=]DIR; may be repeated")                //
+        ("device-type", text("D"), "patch: VENDOR_MODEL, such as Acme_A1")                                       //
+        ("task", texts("T"), "patch: train, inference or post_train; may be repeated")                           //
+        ("out", text("PATH"), "patch: the package; unpatch: the folder, build/D without it")                     //
+        ("plugin", texts("FILE.so"), "patch: a plugin that belongs to it; may be repeated")                      //
+        ("tune", texts("FILE"), "patch: a tune file; may be repeated")                                           //
+        ("policy", texts("FILE"), "patch: a policy; may be repeated")                                            //
+        ("license", texts("FILE"), "patch: a license; may be repeated")                                          //
+        ("model", texts("NAME"), "patch: a model that it was tried with; may be repeated")                       //
+        ("message", text("TEXT"), "patch: what was changed")                                                     //
+        ("contact", text("TEXT"), "patch: who answers questions")                                                //
+        ("backend-version", text("TEXT"), "patch: what people call COMMIT; what git describes it as without it") //
+        ("serial", text("N"), "patch: higher than that of the package before; 1 by default")                     //
+        ("include-ignored", "patch: also what .gitignore leaves out")                                            //
+        ("key", text("NAME.key"), "patch: sign with this key")                                                   //
+        ("unsigned", "patch: sign with none")                                                                    //
+        ("passphrase-file", text("FILE"),
+         "patch, keygen: the passphrase is its first line, and nobody is asked")                   //
+        ("no-passphrase", "keygen: leave the secret key unencrypted")                              //
+        ("pub", texts("NAME.pub"), "trust this key, and not those a host trusts; may be repeated") //
+        ("trusted", text("DIR"), "trust the keys of this folder instead")                          //
+        ("allow-unsigned", "take a package that nobody signed")                                    //
+        ("dry-run", "unpatch: do everything but put the folder in place")                          //
+        ("force", "patch: overwrite the package")                                                  //
+        ("json", "as JSON; docs/packages.md has the keys")                                         //
+        ("version", "the version of this tool")                                                    //
+        ("help,h", "this text");
+    return options;
+}
+
+const Command &find_command(const std::string &name) {
+    std::vector<std::string> names;
+    for (const Command &command : commands) {
+        if (command.name == name) {
+            return command;
+        }
+        names.emplace_back(command.name);
+    }
+    throw cli::UsageError("unknown command '" + name + "'" + cli::did_you_mean(name, names));
+}
+
+void refuse_options_of_others(const Command &command, const po::variables_map &values) {
+    for (const auto &[option, value] : values) {
+        if (option == "words") {
+            continue;
+        }
+        const auto is_it = [&, &name = option](const char *own) { return name == own; };
+        if (std::none_of(command.options.begin(), command.options.end(), is_it)) {
+            throw cli::UsageError("--" + option + " has no meaning with " + command.name);
+        }
+    }
+}
+
+BackendPlace parse_backend(const std::string &text, bool has_commit) {
+    BackendPlace place;
+    std::string rest = text;
+    if (const size_t equals = rest.find('='); equals != std::string::npos && rest.find('/') > equals) {
+        place.name = rest.substr(0, equals);
+        rest.erase(0, equals + 1);
+    }
+    if (has_commit) {
+        const size_t at = rest.rfind('@');
+        if (at == std::string::npos || at + 1 == rest.size()) {
+            throw cli::UsageError("--backend " + text + ": expected DIR@COMMIT, the commit that the changes are to");
+        }
+        place.commit = rest.substr(at + 1);
+        rest.erase(at);
+    }
+    place.folder = std::filesystem::path(cli::absolute_path(rest)).lexically_normal().string();
+    while (place.folder.size() > 1 && place.folder.ends_with('/')) {
+        place.folder.pop_back();
+    }
+    if (place.name.empty()) {
+        place.name = std::filesystem::path(place.folder).filename().string();
+    }
+    if (!is_name(place.name)) {
+        throw cli::UsageError("--backend " + text + ": '" + place.name +
+                              "' is no name of a backend, which is of letters, digits and ._-; write NAME=DIR");
+    }
+    return place;
+}
+
+void read_patch(const po::variables_map &values, Request &request) {
+    request.device_type = cli::text_of(values, "device-type");
+    request.tasks = cli::texts_of(values, "task");
+    request.models = cli::texts_of(values, "model");
+    request.message = cli::text_of(values, "message");
+    request.contact = cli::text_of(values, "contact");
+    request.backend_version = cli::text_of(values, "backend-version");
+    request.serial = values.count("serial") == 0 ? 1 : cli::number_of(values, "serial", 1, uint64_t{1} << 53);
+    request.include_ignored = values.count("include-ignored") != 0;
+    request.no_key = values.count("unsigned") != 0;
+    request.force = values.count("force") != 0;
+    if (values.count("key") != 0) {
+        request.key = cli::absolute_path(cli::text_of(values, "key"));
+    }
+    for (const char *kind : attachment_kinds) {
+        for (const std::string &file : cli::texts_of(values, kind)) {
+            request.attachments.emplace_back(kind, cli::absolute_path(file));
+        }
+    }
+    if (request.backends.empty() || request.out.empty() || request.tasks.empty()) {
+        throw cli::UsageError("patch expects --backend, --device-type, --task and --out");
+    }
+    if (!is_device_type(request.device_type)) {
+        throw cli::UsageError("--device-type " + request.device_type +
+                              ": expected VENDOR_MODEL, such as Acme_A1: letters and digits with one '_' between "
+                              "them, a capital first");
+    }
+    for (const std::string &task : request.tasks) {
+        if (!is_task(task)) {
+            throw cli::UsageError("--task " + task + ": expected train, inference or post_train" +
+                                  cli::did_you_mean(task, {"train", "inference", "post_train"}));
+        }
+    }
+    if (request.key.empty() != request.no_key) {
+        throw cli::UsageError(request.no_key ? "--key and --unsigned contradict each other"
+                                             : "patch expects --key NAME.key, or --unsigned for a package that only "
+                                               "--allow-unsigned takes");
+    }
+}
+
+} // namespace
+
+Request parse_request(const std::vector<std::string> &arguments) {
+    po::options_description all = describe_options();
+    all.add_options()("words", po::value<std::vector<std::string>>());
+    po::positional_options_description positional;
+    positional.add("words", -1);
+    const po::variables_map values = cli::parse_arguments(arguments, all, positional);
+    Request request;
+    if (values.count("help") != 0) {
+        return request;
+    }
+    if (values.count("version") != 0) {
+        request.action = Action::version;
+        return request;
+    }
+    const std::vector<std::string> words = cli::texts_of(values, "words");
+    if (words.empty()) {
+        throw cli::UsageError("expected a command: patch, unpatch, verify, inspect or keygen");
+    }
+    const Command &command = find_command(words.front());
+    refuse_options_of_others(command, values);
+    request.action = command.action;
+    if (words.size() != (command.subject == nullptr ? 1u : 2u)) {
+        throw cli::UsageError(std::string(command.name) + " expects " +
+                              (command.subject == nullptr ? "options only" : command.subject));
+    }
+    if (command.subject != nullptr) {
+        request.subject = cli::absolute_path(words.back());
+    }
+    for (const std::string &text : cli::texts_of(values, "backend")) {
+        request.backends.push_back(parse_backend(text, request.action == Action::patch));
+        for (size_t i = 0; i + 1 < request.backends.size(); ++i) {
+            if (request.backends[i].name == request.backends.back().name) {
+                throw cli::UsageError("two backends are called '" + request.backends.back().name + "'; write NAME=DIR");
+            }
+        }
+    }
+    if (values.count("out") != 0) {
+        request.out = cli::absolute_path(cli::text_of(values, "out"));
+    }
+    if (request.action == Action::patch) {
+        read_patch(values, request);
+    }
+    for (const std::string &path : cli::texts_of(values, "pub")) {
+        request.public_keys.push_back(cli::absolute_path(path));
+    }
+    if (values.count("trusted") != 0) {
+        request.trusted = cli::absolute_path(cli::text_of(values, "trusted"));
+    }
+    if (values.count("passphrase-file") != 0) {
+        request.passphrase_file = cli::absolute_path(cli::text_of(values, "passphrase-file"));
+    }
+    request.no_passphrase = values.count("no-passphrase") != 0;
+    request.allow_unsigned = values.count("allow-unsigned") != 0;
+    request.dry_run = values.count("dry-run") != 0;
+    request.json = values.count("json") != 0;
+    if (request.no_passphrase && !request.passphrase_file.empty()) {
+        throw cli::UsageError("--passphrase-file and --no-passphrase contradict each other");
+    }
+    if (!request.trusted.empty() && !request.public_keys.empty()) {
+        throw cli::UsageError("--pub and --trusted are two answers to whom you trust; give one");
+    }
+    if (request.action == Action::unpatch && request.backends.empty()) {
+        throw cli::UsageError("unpatch expects --backend [NAME=]DIR, a repository that has the commit");
+    }
+    return request;
+}
+
+std::string help_text() {
+    std::ostringstream text;
+    text << introduction << '\n' << describe_options() << examples;
+    return text.str();
+}
+
+std::string version_text() {
+    return "plugin-pack (opdock) " OPDOCK_TOOL_VERSION;
+}
+
+} // namespace opdock::plugin_pack

@@ -1,0 +1,56 @@
+// What the command line of plugin-pack asks for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace opdock::plugin_pack {
+
+enum class Action { patch, unpatch, verify, inspect, keygen, version, help };
+
+// NAME=DIR@COMMIT, of which patch takes all and unpatch the first two; NAME is the folder's without it.
+struct BackendPlace {
+    std::string name;
+    std::string folder; // absolute
+    std::string commit;
+};
+
+struct Request {
+    Action action = Action::help;
+    std::string subject; // the package; keygen: the name of the key
+    std::vector<BackendPlace> backends;
+    std::string out;
+
+    // patch
+    std::string device_type;
+    std::vector<std::string> tasks;
+    std::vector<std::pair<std::string, std::string>> attachments; // kind, file
+    std::vector<std::string> models;
+    std::string message;
+    std::string contact;
+    std::string backend_version;
+    uint64_t serial = 1;
+    bool include_ignored = false;
+    std::string key;
+    bool no_key = false;
+    bool force = false;
+
+    // unpatch, verify, inspect
+    std::vector<std::string> public_keys;
+    std::string trusted;
+    bool allow_unsigned = false;
+    bool dry_run = false;
+
+    std::string passphrase_file;
+    bool no_passphrase = false;
+    bool json = false;
+};
+
+// `arguments` without the program's name. Throws cli::UsageError.
+Request parse_request(const std::vector<std::string> &arguments);
+
+std::string help_text();
+std::string version_text();
+
+} // namespace opdock::plugin_pack

@@ -1,0 +1,103 @@
+#include "target.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "cli/exit.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const std::string &path, int error) {
+    throw cli::Failure(path + ": " + std::generic_category().message(error));
+}
+
+// What staging folders of this target are called, but for six characters.
+std::string prefix_of(const fs::path &target) {
+    return "." + target.filename().string() + ".opdock-";
+}
+
+void remove_leftovers(const fs::path &target) {
+    std::error_code error;
+    std::vector<fs::path> leftovers;
+    for (fs::directory_iterator entry(target.parent_path(), error), end; !error && entry != end;
+         entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        if (name.starts_with(prefix_of(target)) && name.size() == prefix_of(target).size() + 6) {
+            leftovers.push_back(entry->path());
+        }
+    }
+    for (const fs::path &leftover : leftovers) {
+        fs::remove_all(leftover, error);
+    }
+}
+
+} // namespace
+
+Target::Target(std::string path, const std::string &mark) : path_(std::move(path)) {
+    while (path_.size() > 1 && path_.ends_with('/')) {
+        path_.pop_back();
+    }
+    const fs::path target(path_);
+    std::error_code error;
+    fs::create_directories(target.parent_path(), error);
+    if (error) {
+        fail(target.parent_path().string(), error.value());
+    }
+    const fs::file_status status = fs::symlink_status(target, error);
+    if (fs::exists(status) && !fs::is_directory(status)) {
+        throw cli::Failure(path_ + ": there is something that is no folder");
+    }
+    if (fs::exists(status) && !fs::is_empty(target, error) && !fs::exists(target / mark, error)) {
+        throw cli::Failure(path_ + ": there is a folder that plugin-pack did not make, which would be lost; remove it, "
+                                   "or name another one");
+    }
+    const std::string lock = (target.parent_path() / ("." + target.filename().string() + ".opdock.lock")).string();
+    lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (lock_ < 0) {
+        fail(lock, errno);
+    }
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+        const int reason = errno;
+        ::close(lock_);
+        throw cli::Failure(reason == EWOULDBLOCK ? path_ + ": another plugin-pack is at work on it"
+                                                 : lock + ": " + std::generic_category().message(reason));
+    }
+    remove_leftovers(target);
+    folder_ = (target.parent_path() / (prefix_of(target) + "XXXXXX")).string();
+    if (::mkdtemp(folder_.data()) == nullptr) {
+        const int reason = errno;
+        ::close(lock_);
+        fail(folder_, reason);
+    }
+    fs::create_directory(staging(), error);
+    fs::create_directory(scratch(), error);
+}
+
+Target::~Target() {
+    std::error_code error;
+    fs::remove_all(folder_, error); // and with it what was in the target's place
+    ::close(lock_);
+}
+
+void Target::replace() {
+    if (::rename(staging().c_str(), path_.c_str()) == 0) { // there was nothing, or an empty folder
+        return;
+    }
+    if (errno != ENOTEMPTY && errno != EEXIST) {
+        fail(path_, errno);
+    }
+    if (::renameat2(AT_FDCWD, staging().c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0) {
+        fail(path_ + ": this file system cannot replace a folder at once; remove it first", errno);
+    }
+}
+
+} // namespace opdock::plugin_pack

@@ -1,0 +1,131 @@
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/exit.hpp"
+#include "cli/print_document.hpp"
+#include "cli/printable.hpp"
+#include "commands.hpp"
+#include "text/environment.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+using nlohmann::json;
+
+json key_json(const OpenedPackage &opened) {
+    return opened.key == nullptr
+               ? json()
+               : json{{"id", opened.key->key.id()}, {"name", opened.key->key.name}, {"path", opened.key->path}};
+}
+
+std::string signer_text(const OpenedPackage &opened) {
+    return opened.key == nullptr ? "signed by nobody"
+                                 : "signed with " + opened.key->key.text() + " of " + opened.key->path;
+}
+
+json changes_json(const Changes &changes) {
+    json list = json::array();
+    for (const Change &change : changes.list) {
+        list.push_back({{"status", std::string(1, change.status)},
+                        {"path", path_json(change.path)},
+                        {"old_path", path_json(change.old_path)}});
+    }
+    return list;
+}
+
+std::string joined(const std::vector<std::string> &words) {
+    std::string text;
+    for (const std::string &word : words) {
+        text += (text.empty() ? "" : ", ") + word;
+    }
+    return text;
+}
+
+} // namespace
+
+OpenedPackage open_requested(const Request &request, Trust &trust) {
+    trust.allow_unsigned = request.allow_unsigned;
+    if (request.public_keys.empty()) {
+        core::PathRules rules;
+        trust.keys =
+            core::read_trusted_keys(request.trusted.empty() ? core::trust_folders(core::capture_environment("PLUGIN_"))
+                                                            : std::vector{request.trusted},
+                                    rules);
+    }
+    for (const std::string &path : request.public_keys) {
+        trust.keys.keys.push_back({core::read_public_key(path), path});
+        trust.keys.folders.push_back(path);
+    }
+    for (const std::string &warning : trust.keys.warnings) {
+        std::cerr << "plugin-pack: " << cli::printable(warning) << '\n';
+    }
+    return open(read_package(request.subject), trust);
+}
+
+int verify(const Request &request) {
+    Trust trust;
+    const OpenedPackage opened = open_requested(request, trust);
+    if (request.json) {
+        cli::print_document({{"schema", "opdock.plugin-pack.verify/1"},
+                             {"package", request.subject},
+                             {"status", "valid"},
+                             {"key", key_json(opened)}});
+    } else {
+        std::cout << cli::printable(request.subject) << ": whole, " << cli::printable(signer_text(opened)) << '\n';
+    }
+    return cli::exit_fine;
+}
+
+int inspect(const Request &request) {
+    Trust trust;
+    const OpenedPackage opened = open_requested(request, trust);
+    const Package &package = opened.package;
+    if (request.json) {
+        json backends = json::array();
+        for (const Backend &backend : package.backends) {
+            backends.push_back({{"name", backend.name},
+                                {"version", backend.version},
+                                {"commit", backend.changes.commit},
+                                {"tree", backend.changes.tree},
+                                {"changes", changes_json(backend.changes)}});
+        }
+        json files = json::array();
+        for (const Attachment &one : package.attachments) {
+            files.push_back({{"kind", one.kind}, {"name", one.name}, {"bytes", one.content.size()}});
+        }
+        cli::print_document({{"schema", "opdock.plugin-pack.inspect/1"},
+                             {"package", request.subject},
+                             {"key", key_json(opened)},
+                             {"device_type", package.device_type},
+                             {"tasks", package.tasks},
+                             {"serial", package.serial},
+                             {"message", package.message},
+                             {"contact", package.contact},
+                             {"models", package.models},
+                             {"backends", backends},
+                             {"files", files}});
+        return cli::exit_fine;
+    }
+    std::string text = request.subject + "\n  " + signer_text(opened) + "\n  " + package.device_type + ", " +
+                       joined(package.tasks) + ", serial " + std::to_string(package.serial) + "\n";
+    for (const auto &[what, value] : {std::pair("message", package.message), std::pair("contact", package.contact),
+                                      std::pair("models", joined(package.models))}) {
+        text += value.empty() ? "" : std::string("  ") + what + ": " + value + "\n";
+    }
+    for (const Backend &backend : package.backends) {
+        text += "\n  " + backend.name + " " + backend.version + " (" + backend.changes.commit + ")\n";
+        for (const Change &change : backend.changes.list) {
+            text += std::string("    ") + change.status + "  " +
+                    (change.old_path == change.path ? "" : change.old_path + " -> ") + change.path + "\n";
+        }
+        text += backend.changes.list.empty() ? "    no changes\n" : "";
+    }
+    for (const Attachment &one : package.attachments) {
+        text += "\n  " + one.kind + " " + one.name + ", " + std::to_string(one.content.size()) + " bytes";
+    }
+    std::cout << cli::printable(text) << (package.attachments.empty() ? "" : "\n");
+    return cli::exit_fine;
+}
+
+} // namespace opdock::plugin_pack
