@@ -1,11 +1,11 @@
 """Runs the examples that the tools print and their manuals show, as they stand there.
 
-    run_examples.py PLUGIN_BENCH PLUGIN_CHECK PLUGIN_LS PLUGIN_RUN PLUGIN_SIGN PLUGIN_TUNE MANUALS CPU_PLUGIN
-                    REFERENCE_PLUGIN ACME_PLUGIN
+    run_examples.py PLUGIN_BENCH PLUGIN_CHECK PLUGIN_LS PLUGIN_PACK PLUGIN_RUN PLUGIN_SIGN PLUGIN_TUNE MANUALS
+                    CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN
 
 In a folder with the files that they name: x.npy, w.npy, passphrase.txt, shapes.yaml, tune files, and
-libacme.so, which is ACME_PLUGIN. What is tuned is a copy of CPU_PLUGIN with a small tune file. Each must
-exit with 0.
+libacme.so, which is ACME_PLUGIN. What is tuned is a copy of CPU_PLUGIN with a small tune file; Megatron-LM is a
+repository of two files. Each must exit with 0.
 """
 
 import os
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*plugin-(?:bench|check|ls|run|sign|tune)(?: |$)")
+COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*plugin-(?:bench|check|ls|pack|run|sign|tune)(?: |$)")
 
 
 def of_help(text):
@@ -52,7 +52,24 @@ FLAGGEMS = """gelu_and_mul:
 """
 
 
+def make_repository(folder, environment):
+    folder.mkdir()
+
+    def git(*arguments):
+        who = ["-c", "user.name=A", "-c", "user.email=a@example.com"]
+        subprocess.run(["git", *who, *arguments], cwd=folder, env=environment, check=True, capture_output=True)
+
+    git("init", "--quiet")
+    (folder / "train.py").write_text("one\ntwo\n", encoding="utf-8")
+    git("add", "train.py")
+    git("commit", "--quiet", "--message=first")
+    git("tag", "core_r0.9")
+    (folder / "train.py").write_text("one\nadapted\n", encoding="utf-8")
+    (folder / "acme.py").write_text("new\n", encoding="utf-8")
+
+
 def prepare(folder, environment, acme):
+    make_repository(folder / "Megatron-LM", environment)
     (folder / "shapes.yaml").write_text(SHAPES, encoding="utf-8")
     (folder / "libacme.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
     (folder / "tune_configs.yaml").write_text(FLAGGEMS, encoding="utf-8")

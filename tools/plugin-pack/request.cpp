@@ -37,12 +37,14 @@ files and policies, in one signed file.
 
 constexpr const char *examples = R"(
 Examples:
-  plugin-pack keygen acme-2026
+  plugin-pack keygen vendor --passphrase-file passphrase.txt
   plugin-pack patch --backend megatron=./Megatron-LM@core_r0.9 \
               --device-type Acme_A1 --task train --message "fused attention" \
-              --plugin libacme.so --key acme-2026.key --out acme-a1-train.opdock
-  plugin-pack verify acme-a1-train.opdock --pub acme-2026.pub
-  plugin-pack unpatch acme-a1-train.opdock --backend megatron=./Megatron-LM
+              --plugin libacme.so --key vendor.key \
+              --passphrase-file passphrase.txt --out acme-a1.opdock
+  plugin-pack inspect acme-a1.opdock --pub vendor.pub
+  plugin-pack unpatch acme-a1.opdock --backend megatron=./Megatron-LM \
+              --pub vendor.pub
 
 Exit codes: 0 fine; 1 what was asked for is absent or failed; 2 wrong usage; 3
 the package is damaged, or by nobody who is trusted; 4 a patch does not fit.
