@@ -15,4 +15,7 @@ int inspect(const Request &request);
 // The package that is asked about, by keys that are asked for or trusted. `trust` lives as long as the result.
 OpenedPackage open_requested(const Request &request, Trust &trust);
 
+// "a, b"
+std::string joined(const std::vector<std::string> &words);
+
 } // namespace opdock::plugin_pack

@@ -1,11 +1,13 @@
 #include "package.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/exit.hpp"
+#include "encryption.hpp"
 #include "exit_codes.hpp"
 #include "files/digest.hpp"
 
@@ -226,24 +228,47 @@ void add_contents(Package &package, std::vector<Member> members) {
     }
 }
 
-std::vector<Member> members_of(const json &manifest, const std::string &payload) {
-    const json &about = manifest.at("payload");
+// Before the archive stands what is in it: "members 1234", a line feed, and JSON of so many bytes.
+std::string with_list(const std::vector<Member> &members) {
+    json list = json::array();
+    for (const Member &member : members) {
+        list.push_back({{"name", member.name},
+                        {"bytes", member.content.size()},
+                        {"sha256", core::hex(core::sha256_of(member.content))}});
+    }
+    const std::string text = list.dump(1) + "\n";
+    return "members " + std::to_string(text.size()) + "\n" + text + pack(members);
+}
+
+std::vector<Member> members_of(std::string_view plain) {
+    constexpr std::string_view word = "members ";
+    const size_t line = plain.substr(0, 64).find('\n');
+    size_t bytes = 0;
+    if (line == std::string_view::npos || !plain.starts_with(word) ||
+        std::from_chars(plain.data() + word.size(), plain.data() + line, bytes).ptr != plain.data() + line ||
+        bytes > plain.size() - line - 1) {
+        throw cli::Failure("the payload does not begin as it should", exit_not_trusted);
+    }
+    const json list = json::parse(plain.substr(line + 1, bytes));
+    std::vector<ExpectedMember> expected;
+    for (const json &member : list) {
+        expected.push_back({member.at("name").get<std::string>(), member.at("bytes").get<uint64_t>()});
+    }
+    std::vector<Member> members = unpack(plain.substr(line + 1 + bytes), expected);
+    for (size_t i = 0; i < members.size(); ++i) {
+        if (list[i].at("sha256") != core::hex(core::sha256_of(members[i].content))) {
+            throw cli::Failure("the member " + members[i].name + " is not the one that was signed", exit_not_trusted);
+        }
+    }
+    return members;
+}
+
+void check_payload(const json &about, const std::string &payload) {
     if (about.at("bytes").get<uint64_t>() != payload.size() ||
         about.at("sha256").get<std::string>() != core::hex(core::sha256_of(payload))) {
         throw cli::Failure("the payload is not the one that was signed: the package is damaged, or was changed",
                            exit_not_trusted);
     }
-    std::vector<ExpectedMember> expected;
-    for (const json &member : manifest.at("members")) {
-        expected.push_back({member.at("name").get<std::string>(), member.at("bytes").get<uint64_t>()});
-    }
-    std::vector<Member> members = unpack(payload, expected);
-    for (size_t i = 0; i < members.size(); ++i) {
-        if (manifest.at("members")[i].at("sha256") != core::hex(core::sha256_of(members[i].content))) {
-            throw cli::Failure("the member " + members[i].name + " is not the one that was signed", exit_not_trusted);
-        }
-    }
-    return members;
 }
 
 } // namespace
@@ -275,23 +300,26 @@ json path_json(const std::string &path) {
     }
 }
 
-std::string print(const Package &package, const keys::SecretKey *key) {
+std::string print(const Package &package, const keys::SecretKey *key, const std::vector<core::PublicKey> &recipients) {
     Members members;
     const std::string contents = contents_json(package, members).dump(1) + "\n";
     members.list().insert(members.list().begin(), {contents_name, contents});
-    const std::string payload = pack(members.list());
-    json manifest = manifest_json(package);
-    manifest["payload"] = {{"bytes", payload.size()}, {"sha256", core::hex(core::sha256_of(payload))}};
-    manifest["members"] = json::array();
-    for (const Member &member : members.list()) {
-        manifest["members"].push_back({{"name", member.name},
-                                       {"bytes", member.content.size()},
-                                       {"sha256", core::hex(core::sha256_of(member.content))}});
+    std::string payload = with_list(members.list());
+    json sealed = json::array();
+    if (!recipients.empty()) {
+        Encrypted encrypted = encrypt(payload, recipients);
+        payload = std::move(encrypted.bytes);
+        for (const SealedKey &one : encrypted.recipients) {
+            sealed.push_back({{"key", one.key_id}, {"sealed", one.sealed}});
+        }
     }
+    json manifest = manifest_json(package);
+    manifest["payload"] = {
+        {"bytes", payload.size()}, {"sha256", core::hex(core::sha256_of(payload))}, {"recipients", std::move(sealed)}};
     return print_package(manifest.dump(1) + "\n", payload, key);
 }
 
-OpenedPackage open(const PackageFile &file, const Trust &trust) {
+OpenedPackage open(const PackageFile &file, const Trust &trust, const keys::SecretKey *key) {
     OpenedPackage opened;
     opened.key = check_signature(file, trust);
     try {
@@ -301,9 +329,21 @@ OpenedPackage open(const PackageFile &file, const Trust &trust) {
             throw cli::Failure("it is of schema " + schema + ", which this plugin-pack does not know",
                                exit_not_trusted);
         }
-        std::vector<Member> members = members_of(manifest, file.payload);
+        const json &about = manifest.at("payload");
+        check_payload(about, file.payload);
         opened.package = package_of(manifest);
-        add_contents(opened.package, std::move(members));
+        Encrypted encrypted;
+        for (const json &one : about.at("recipients")) {
+            encrypted.recipients.push_back({one.at("key").get<std::string>(), one.at("sealed").get<std::string>()});
+            opened.recipients.push_back(encrypted.recipients.back().key_id);
+        }
+        opened.is_open = opened.recipients.empty() || key != nullptr;
+        if (opened.recipients.empty()) {
+            add_contents(opened.package, members_of(file.payload));
+        } else if (opened.is_open) {
+            encrypted.bytes = file.payload;
+            add_contents(opened.package, members_of(decrypt(encrypted, *key)));
+        }
     } catch (const cli::Failure &failure) {
         throw cli::Failure(file.path + ": " + failure.what(), failure.code);
     } catch (const json::exception &error) {

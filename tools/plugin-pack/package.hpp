@@ -46,16 +46,21 @@ bool is_task(const std::string &text);
 // Letters, digits and ._- with none of those dots in front.
 bool is_name(const std::string &text);
 
-// The text of a package's file; the same for the same package and key.
-std::string print(const Package &package, const keys::SecretKey *key);
+// The text of a package's file. `key` signs it; null: nobody does. With recipients, changes and attachments are for
+// them alone to read; without, the same package and key make the same bytes.
+std::string print(const Package &package, const keys::SecretKey *key,
+                  const std::vector<core::PublicKey> &recipients = {});
 
 struct OpenedPackage {
     Package package;
     const core::TrustedKey *key = nullptr; // whose signature it is; null for nobody's
+    std::vector<std::string> recipients;   // ids of the keys that it is encrypted for; none: for nobody
+    bool is_open = true;                   // false: changes and attachments are still encrypted, and not there
 };
 
-// Checks the signature, then each digest, then what it all says. Throws cli::Failure with exit_not_trusted.
-OpenedPackage open(const PackageFile &file, const Trust &trust);
+// Checks the signature, then the digest of the payload, then, where it can be read, of each member, then what it all
+// says. `key` decrypts it; null: nobody does. Throws cli::Failure, but for a wrong key with exit_not_trusted.
+OpenedPackage open(const PackageFile &file, const Trust &trust, const keys::SecretKey *key = nullptr);
 
 // Paths may be any bytes, and JSON is UTF-8: text where they are that, else {"hex": "..."}.
 nlohmann::json path_json(const std::string &path);

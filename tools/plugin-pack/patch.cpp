@@ -92,7 +92,11 @@ int patch(const Request &request) {
     const std::optional<keys::SecretKey> key =
         request.no_key ? std::nullopt : std::optional(keys::read_key_file(request.key, {request.passphrase_file}));
     const Package package = package_of(request);
-    const std::string text = print(package, key ? &*key : nullptr);
+    std::vector<core::PublicKey> recipients;
+    for (const std::string &path : request.recipients) {
+        recipients.push_back(core::read_public_key(path));
+    }
+    const std::string text = print(package, key ? &*key : nullptr, recipients);
     cli::write_output(request.out, request.force, text);
     if (request.json) {
         cli::print_document(summary_of(package, request.out, text.size()));
@@ -104,7 +108,8 @@ int patch(const Request &request) {
                   << cli::printable(backend.version) << " (" << backend.changes.commit.substr(0, 12) << ")\n";
     }
     std::cout << cli::printable(request.out) << ": " << text.size() << " bytes, "
-              << (key ? "signed with " + key->public_key.text() : std::string("signed by nobody")) << '\n';
+              << (key ? "signed with " + key->public_key.text() : std::string("signed by nobody"))
+              << (recipients.empty() ? "" : ", encrypted") << '\n';
     return cli::exit_fine;
 }
 

@@ -58,17 +58,25 @@ struct Command {
 };
 
 const std::vector<Command> commands = {
-    {"patch",
-     Action::patch,
-     nullptr,
-     {"backend", "device-type", "task", "out", "plugin", "tune", "policy", "license", "model", "message", "contact",
-      "backend-version", "serial", "include-ignored", "key", "unsigned", "passphrase-file", "force", "json"}},
+    {"patch", Action::patch, nullptr, {"backend",   "device-type",
+                                       "task",      "out",
+                                       "plugin",    "tune",
+                                       "policy",    "license",
+                                       "model",     "message",
+                                       "contact",   "backend-version",
+                                       "serial",    "include-ignored",
+                                       "key",       "unsigned",
+                                       "recipient", "passphrase-file",
+                                       "force",     "json"}},
     {"unpatch",
      Action::unpatch,
      "the PACKAGE",
-     {"backend", "out", "pub", "trusted", "allow-unsigned", "dry-run", "json"}},
+     {"backend", "out", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "dry-run", "json"}},
     {"verify", Action::verify, "the PACKAGE", {"pub", "trusted", "allow-unsigned", "json"}},
-    {"inspect", Action::inspect, "the PACKAGE", {"pub", "trusted", "allow-unsigned", "json"}},
+    {"inspect",
+     Action::inspect,
+     "the PACKAGE",
+     {"pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "json"}},
     {"keygen", Action::keygen, "the NAME of the key", {"passphrase-file", "no-passphrase"}},
 };
 
@@ -80,33 +88,34 @@ po::options_description describe_options() {
     const auto texts = [](const char *name) {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
-    options.add_options()                                                                                        //
-        ("backend", texts("B"), "patch: [NAME=]DIR@COMMIT; unpatch: [NAME=]DIR; may be repeated")                //
-        ("device-type", text("D"), "patch: VENDOR_MODEL, such as Acme_A1")                                       //
-        ("task", texts("T"), "patch: train, inference or post_train; may be repeated")                           //
-        ("out", text("PATH"), "patch: the package; unpatch: the folder, build/D without it")                     //
-        ("plugin", texts("FILE.so"), "patch: a plugin that belongs to it; may be repeated")                      //
-        ("tune", texts("FILE"), "patch: a tune file; may be repeated")                                           //
-        ("policy", texts("FILE"), "patch: a policy; may be repeated")                                            //
-        ("license", texts("FILE"), "patch: a license; may be repeated")                                          //
-        ("model", texts("NAME"), "patch: a model that it was tried with; may be repeated")                       //
-        ("message", text("TEXT"), "patch: what was changed")                                                     //
-        ("contact", text("TEXT"), "patch: who answers questions")                                                //
-        ("backend-version", text("TEXT"), "patch: what people call COMMIT; what git describes it as without it") //
-        ("serial", text("N"), "patch: higher than that of the package before; 1 by default")                     //
-        ("include-ignored", "patch: also what .gitignore leaves out")                                            //
-        ("key", text("NAME.key"), "patch: sign with this key")                                                   //
-        ("unsigned", "patch: sign with none")                                                                    //
-        ("passphrase-file", text("FILE"),
-         "patch, keygen: the passphrase is its first line, and nobody is asked")                   //
-        ("no-passphrase", "keygen: leave the secret key unencrypted")                              //
-        ("pub", texts("NAME.pub"), "trust this key, and not those a host trusts; may be repeated") //
-        ("trusted", text("DIR"), "trust the keys of this folder instead")                          //
-        ("allow-unsigned", "take a package that nobody signed")                                    //
-        ("dry-run", "unpatch: do everything but put the folder in place")                          //
-        ("force", "patch: overwrite the package")                                                  //
-        ("json", "as JSON; docs/packages.md has the keys")                                         //
-        ("version", "the version of this tool")                                                    //
+    options.add_options()                                                                                          //
+        ("backend", texts("B"), "patch: [NAME=]DIR@COMMIT; unpatch: [NAME=]DIR; may be repeated")                  //
+        ("device-type", text("D"), "patch: VENDOR_MODEL, such as Acme_A1")                                         //
+        ("task", texts("T"), "patch: train, inference or post_train; may be repeated")                             //
+        ("out", text("PATH"), "patch: the package; unpatch: the folder, build/D without it")                       //
+        ("plugin", texts("FILE.so"), "patch: a plugin that belongs to it; may be repeated")                        //
+        ("tune", texts("FILE"), "patch: a tune file; may be repeated")                                             //
+        ("policy", texts("FILE"), "patch: a policy; may be repeated")                                              //
+        ("license", texts("FILE"), "patch: a license; may be repeated")                                            //
+        ("model", texts("NAME"), "patch: a model that it was tried with; may be repeated")                         //
+        ("message", text("TEXT"), "patch: what was changed")                                                       //
+        ("contact", text("TEXT"), "patch: who answers questions")                                                  //
+        ("backend-version", text("TEXT"), "patch: what people call COMMIT; what git describes it as without it")   //
+        ("serial", text("N"), "patch: higher than that of the package before; 1 by default")                       //
+        ("include-ignored", "patch: also what .gitignore leaves out")                                              //
+        ("key", text("NAME.key"), "patch: sign with this key")                                                     //
+        ("unsigned", "patch: sign with none")                                                                      //
+        ("recipient", texts("NAME.pub"), "patch: only this key can read the changes and files; may be repeated")   //
+        ("passphrase-file", text("FILE"), "the passphrase of a secret key is its first line, and nobody is asked") //
+        ("no-passphrase", "keygen: leave the secret key unencrypted")                                              //
+        ("pub", texts("NAME.pub"), "trust this key, and not those a host trusts; may be repeated")                 //
+        ("trusted", text("DIR"), "trust the keys of this folder instead")                                          //
+        ("allow-unsigned", "take a package that nobody signed")                                                    //
+        ("decrypt-key", text("NAME.key"), "unpatch, inspect: the key that it is encrypted for")                    //
+        ("dry-run", "unpatch: do everything but put the folder in place")                                          //
+        ("force", "patch: overwrite the package")                                                                  //
+        ("json", "as JSON; docs/packages.md has the keys")                                                         //
+        ("version", "the version of this tool")                                                                    //
         ("help,h", "this text");
     return options;
 }
@@ -176,6 +185,9 @@ void read_patch(const po::variables_map &values, Request &request) {
     request.force = values.count("force") != 0;
     if (values.count("key") != 0) {
         request.key = cli::absolute_path(cli::text_of(values, "key"));
+    }
+    for (const std::string &path : cli::texts_of(values, "recipient")) {
+        request.recipients.push_back(cli::absolute_path(path));
     }
     for (const char *kind : attachment_kinds) {
         for (const std::string &file : cli::texts_of(values, kind)) {
@@ -252,6 +264,9 @@ Request parse_request(const std::vector<std::string> &arguments) {
     }
     if (values.count("trusted") != 0) {
         request.trusted = cli::absolute_path(cli::text_of(values, "trusted"));
+    }
+    if (values.count("decrypt-key") != 0) {
+        request.decrypt_key = cli::absolute_path(cli::text_of(values, "decrypt-key"));
     }
     if (values.count("passphrase-file") != 0) {
         request.passphrase_file = cli::absolute_path(cli::text_of(values, "passphrase-file"));

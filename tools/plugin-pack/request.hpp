@@ -34,12 +34,14 @@ struct Request {
     bool include_ignored = false;
     std::string key;
     bool no_key = false;
+    std::vector<std::string> recipients; // files of public keys
     bool force = false;
 
     // unpatch, verify, inspect
     std::vector<std::string> public_keys;
     std::string trusted;
     bool allow_unsigned = false;
+    std::string decrypt_key;
     bool dry_run = false;
 
     std::string passphrase_file;

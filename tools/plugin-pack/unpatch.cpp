@@ -117,6 +117,11 @@ int unpatch(const Request &request) {
     Trust trust;
     const OpenedPackage opened = open_requested(request, trust);
     const Package &package = opened.package;
+    if (!opened.is_open) {
+        throw cli::Failure(request.subject +
+                           ": it is encrypted; --decrypt-key NAME.key opens it with one of the keys " +
+                           joined(opened.recipients));
+    }
     const std::string out =
         request.out.empty() ? (fs::current_path() / "build" / package.device_type).string() : request.out;
     Target target(out, provenance_name);

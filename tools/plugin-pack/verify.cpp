@@ -1,4 +1,5 @@
 #include <iostream>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -6,6 +7,7 @@
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "commands.hpp"
+#include "keys/key_files.hpp"
 #include "text/environment.hpp"
 
 namespace opdock::plugin_pack {
@@ -34,14 +36,6 @@ json changes_json(const Changes &changes) {
     return list;
 }
 
-std::string joined(const std::vector<std::string> &words) {
-    std::string text;
-    for (const std::string &word : words) {
-        text += (text.empty() ? "" : ", ") + word;
-    }
-    return text;
-}
-
 } // namespace
 
 OpenedPackage open_requested(const Request &request, Trust &trust) {
@@ -60,7 +54,19 @@ OpenedPackage open_requested(const Request &request, Trust &trust) {
     for (const std::string &warning : trust.keys.warnings) {
         std::cerr << "plugin-pack: " << cli::printable(warning) << '\n';
     }
-    return open(read_package(request.subject), trust);
+    const std::optional<keys::SecretKey> key =
+        request.decrypt_key.empty()
+            ? std::nullopt
+            : std::optional(keys::read_key_file(request.decrypt_key, {request.passphrase_file}));
+    return open(read_package(request.subject), trust, key ? &*key : nullptr);
+}
+
+std::string joined(const std::vector<std::string> &words) {
+    std::string text;
+    for (const std::string &word : words) {
+        text += (text.empty() ? "" : ", ") + word;
+    }
+    return text;
 }
 
 int verify(const Request &request) {
@@ -70,7 +76,8 @@ int verify(const Request &request) {
         cli::print_document({{"schema", "opdock.plugin-pack.verify/1"},
                              {"package", request.subject},
                              {"status", "valid"},
-                             {"key", key_json(opened)}});
+                             {"key", key_json(opened)},
+                             {"recipients", opened.recipients}});
     } else {
         std::cout << cli::printable(request.subject) << ": whole, " << cli::printable(signer_text(opened)) << '\n';
     }
@@ -97,6 +104,8 @@ int inspect(const Request &request) {
         cli::print_document({{"schema", "opdock.plugin-pack.inspect/1"},
                              {"package", request.subject},
                              {"key", key_json(opened)},
+                             {"recipients", opened.recipients},
+                             {"is_open", opened.is_open},
                              {"device_type", package.device_type},
                              {"tasks", package.tasks},
                              {"serial", package.serial},
@@ -107,8 +116,13 @@ int inspect(const Request &request) {
                              {"files", files}});
         return cli::exit_fine;
     }
-    std::string text = request.subject + "\n  " + signer_text(opened) + "\n  " + package.device_type + ", " +
-                       joined(package.tasks) + ", serial " + std::to_string(package.serial) + "\n";
+    std::string text = request.subject + "\n  " + signer_text(opened) + "\n";
+    if (!opened.recipients.empty()) {
+        text += "  encrypted for " + joined(opened.recipients) +
+                (opened.is_open ? "\n" : "; --decrypt-key shows what was changed\n");
+    }
+    text +=
+        "  " + package.device_type + ", " + joined(package.tasks) + ", serial " + std::to_string(package.serial) + "\n";
     for (const auto &[what, value] : {std::pair("message", package.message), std::pair("contact", package.contact),
                                       std::pair("models", joined(package.models))}) {
         text += value.empty() ? "" : std::string("  ") + what + ": " + value + "\n";
@@ -119,7 +133,7 @@ int inspect(const Request &request) {
             text += std::string("    ") + change.status + "  " +
                     (change.old_path == change.path ? "" : change.old_path + " -> ") + change.path + "\n";
         }
-        text += backend.changes.list.empty() ? "    no changes\n" : "";
+        text += opened.is_open && backend.changes.list.empty() ? "    no changes\n" : "";
     }
     for (const Attachment &one : package.attachments) {
         text += "\n  " + one.kind + " " + one.name + ", " + std::to_string(one.content.size()) + " bytes";

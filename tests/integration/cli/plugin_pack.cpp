@@ -152,6 +152,23 @@ TEST_CASE("a package says what is in it, and files travel with it") {
     CHECK(document.at("key").at("name") == "acme");
 }
 
+TEST_CASE("an encrypted package is unpacked by those whom it is for") {
+    const Workplace work;
+    CHECK(work.run({"keygen", work.path_of("customer"), "--no-passphrase"}).code == 0);
+    const Finished patched = work.patch("a.opdock", {"--recipient", work.path_of("customer.pub")});
+    INFO(patched.err);
+    CHECK(patched.code == 0);
+    const Finished seen = work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub")});
+    CHECK(contains(seen.out, "; --decrypt-key shows what was changed\n"));
+    CHECK(!contains(seen.out, "a.py"));
+    check_error(work.unpatch("a.opdock"), 1, "it is encrypted; --decrypt-key NAME.key opens it");
+    check_error(work.unpatch("a.opdock", {"--decrypt-key", work.path_of("other.key")}), 1,
+                "it is encrypted for other keys");
+    CHECK(!fs::exists(work.path_of("out")));
+    CHECK(work.unpatch("a.opdock", {"--decrypt-key", work.path_of("customer.key")}).code == 0);
+    CHECK(work.files("out/fw") == work.files("framework"));
+}
+
 TEST_CASE("without trust nothing is written") {
     const Workplace work;
     CHECK(work.patch("a.opdock").code == 0);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit.hpp"
+#include "encryption.hpp"
 #include "exit_codes.hpp"
 #include "files/digest.hpp"
 
@@ -121,6 +122,61 @@ TEST_CASE("another key, a forged one and none are refused, and none is taken onl
     std::string stripped = text; // a signature that is taken away is none
     stripped.replace(stripped.find("signature ") + 10, 128, "-");
     CHECK(code_of(stripped, trust) == exit_not_trusted);
+}
+
+TEST_CASE("an encrypted package says for whom and where, and only its recipients read the rest") {
+    const Key key("acme");
+    const Key customer("customer"), second("second"), stranger("stranger");
+    const Trust trust = key.trust();
+    Package package = sample();
+    package.attachments[0].content.assign(300'000, 'p'); // several pieces
+    const std::string text = print(package, &key.secret, {customer.secret.public_key, second.secret.public_key});
+    CHECK(text.find("dir/1") == std::string::npos);
+    CHECK(print(package, &key.secret, {customer.secret.public_key}) !=
+          print(package, &key.secret, {customer.secret.public_key}));
+    const OpenedPackage closed = open(parse_package(text, "p.opdock"), trust);
+    CHECK_FALSE(closed.is_open);
+    CHECK(closed.recipients ==
+          std::vector<std::string>{customer.secret.public_key.id(), second.secret.public_key.id()});
+    CHECK(closed.package.device_type == "Acme_A1");
+    CHECK(closed.package.backends.at(0).changes.list.empty());
+    for (const Key *reader : {&customer, &second}) {
+        const OpenedPackage opened = open(parse_package(text, "p.opdock"), trust, &reader->secret);
+        CHECK(opened.is_open);
+        CHECK(print(opened.package, &key.secret) == print(package, &key.secret));
+    }
+    CHECK_THROWS_WITH_AS(open(parse_package(text, "p.opdock"), trust, &stranger.secret),
+                         doctest::Contains("it is encrypted for other keys"), cli::Failure);
+    for (size_t at = 0; at < text.size(); at += 997) {
+        CAPTURE(at);
+        std::string changed = text;
+        changed[at] = static_cast<char>(changed[at] ^ 0x10);
+        CHECK(code_of(changed, trust) == exit_not_trusted);
+    }
+}
+
+TEST_CASE("encrypted bytes that were changed, cut, put in another order or added to are refused") {
+    const Key key("reader");
+    const std::string plain(200'000, 'x');
+    const Encrypted encrypted = encrypt(plain, {key.secret.public_key});
+    CHECK(decrypt(encrypted, key.secret) == plain);
+    CHECK(decrypt(encrypt("", {key.secret.public_key}), key.secret).empty());
+    constexpr size_t piece = (64 << 10) + 17;
+    const auto refused = [&](std::string bytes) {
+        CHECK_THROWS_AS(decrypt({encrypted.recipients, std::move(bytes)}, key.secret), cli::Failure);
+    };
+    const std::string &bytes = encrypted.bytes;
+    refused("");
+    refused(bytes.substr(0, 10));
+    refused(bytes.substr(0, 24));
+    refused(bytes.substr(0, 24 + piece));
+    refused(bytes.substr(0, bytes.size() - 1));
+    refused(bytes + "x");
+    refused(bytes.substr(0, 24) + bytes.substr(24 + piece, piece) + bytes.substr(24, piece) +
+            bytes.substr(24 + 2 * piece));
+    std::string changed = bytes;
+    changed[100] = static_cast<char>(changed[100] ^ 1);
+    refused(changed);
 }
 
 TEST_CASE("what a signer got wrong is refused: paths, names, kinds") {
