@@ -11,6 +11,7 @@ int patch(const Request &request);
 int unpatch(const Request &request);
 int verify(const Request &request);
 int inspect(const Request &request);
+int import_flagscale(const Request &request);
 
 // The package that is asked about, by keys that are asked for or trusted. `trust` lives as long as the result.
 OpenedPackage open_requested(const Request &request, Trust &trust);

@@ -19,6 +19,8 @@ int run(const opdock::plugin_pack::Request &request) {
         return opdock::plugin_pack::verify(request);
     case Action::inspect:
         return opdock::plugin_pack::inspect(request);
+    case Action::import_flagscale:
+        return opdock::plugin_pack::import_flagscale(request);
     case Action::keygen:
         std::cout << opdock::keys::make_key_files(request.subject, {request.passphrase_file, request.no_passphrase});
         return opdock::cli::exit_fine;

@@ -21,6 +21,8 @@ constexpr const char *introduction =
        plugin-pack verify PACKAGE
        plugin-pack inspect PACKAGE
        plugin-pack keygen NAME
+       plugin-pack import-flagscale HARDWARE --backend NAME=DIR[@COMMIT]...
+                   --out DIR (--key NAME.key | --unsigned)
 
 Carries what a vendor changed in a framework's own source, with plugins, tune
 files and policies, in one signed file.
@@ -33,6 +35,9 @@ files and policies, in one signed file.
   verify   says who signed a package, and that nothing in it was changed.
   inspect  shows what is in it.
   keygen   makes NAME.key and NAME.pub, as plugin-sign does.
+  import-flagscale
+           makes packages of what stands in the folder hardware of FlagScale, one
+           for each device and task; what cannot be taken over is listed.
 )";
 
 constexpr const char *examples = R"(
@@ -77,6 +82,10 @@ const std::vector<Command> commands = {
      Action::inspect,
      "the PACKAGE",
      {"pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "json"}},
+    {"import-flagscale",
+     Action::import_flagscale,
+     "the folder HARDWARE",
+     {"backend", "out", "key", "unsigned", "recipient", "passphrase-file", "force", "json"}},
     {"keygen", Action::keygen, "the NAME of the key", {"passphrase-file", "no-passphrase"}},
 };
 
@@ -88,34 +97,35 @@ po::options_description describe_options() {
     const auto texts = [](const char *name) {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
-    options.add_options()                                                                                          //
-        ("backend", texts("B"), "patch: [NAME=]DIR@COMMIT; unpatch: [NAME=]DIR; may be repeated")                  //
-        ("device-type", text("D"), "patch: VENDOR_MODEL, such as Acme_A1")                                         //
-        ("task", texts("T"), "patch: train, inference or post_train; may be repeated")                             //
-        ("out", text("PATH"), "patch: the package; unpatch: the folder, build/D without it")                       //
-        ("plugin", texts("FILE.so"), "patch: a plugin that belongs to it; may be repeated")                        //
-        ("tune", texts("FILE"), "patch: a tune file; may be repeated")                                             //
-        ("policy", texts("FILE"), "patch: a policy; may be repeated")                                              //
-        ("license", texts("FILE"), "patch: a license; may be repeated")                                            //
-        ("model", texts("NAME"), "patch: a model that it was tried with; may be repeated")                         //
-        ("message", text("TEXT"), "patch: what was changed")                                                       //
-        ("contact", text("TEXT"), "patch: who answers questions")                                                  //
-        ("backend-version", text("TEXT"), "patch: what people call COMMIT; what git describes it as without it")   //
-        ("serial", text("N"), "patch: higher than that of the package before; 1 by default")                       //
-        ("include-ignored", "patch: also what .gitignore leaves out")                                              //
-        ("key", text("NAME.key"), "patch: sign with this key")                                                     //
-        ("unsigned", "patch: sign with none")                                                                      //
-        ("recipient", texts("NAME.pub"), "patch: only this key can read the changes and files; may be repeated")   //
-        ("passphrase-file", text("FILE"), "the passphrase of a secret key is its first line, and nobody is asked") //
-        ("no-passphrase", "keygen: leave the secret key unencrypted")                                              //
-        ("pub", texts("NAME.pub"), "trust this key, and not those a host trusts; may be repeated")                 //
-        ("trusted", text("DIR"), "trust the keys of this folder instead")                                          //
-        ("allow-unsigned", "take a package that nobody signed")                                                    //
-        ("decrypt-key", text("NAME.key"), "unpatch, inspect: the key that it is encrypted for")                    //
-        ("dry-run", "unpatch: do everything but put the folder in place")                                          //
-        ("force", "patch: overwrite the package")                                                                  //
-        ("json", "as JSON; docs/packages.md has the keys")                                                         //
-        ("version", "the version of this tool")                                                                    //
+    options.add_options()                                                                              //
+        ("backend", texts("B"), "[NAME=]DIR: a repository; patch: [NAME=]DIR@COMMIT; may be repeated") //
+        ("device-type", text("D"), "patch: VENDOR_MODEL, such as Acme_A1")                             //
+        ("task", texts("T"), "patch: train, inference or post_train; may be repeated")                 //
+        ("out", text("PATH"),
+         "patch: the package; unpatch: the folder, build/D without it; import-flagscale: the folder of the packages") //
+        ("plugin", texts("FILE.so"), "patch: a plugin that belongs to it; may be repeated")                           //
+        ("tune", texts("FILE"), "patch: a tune file; may be repeated")                                                //
+        ("policy", texts("FILE"), "patch: a policy; may be repeated")                                                 //
+        ("license", texts("FILE"), "patch: a license; may be repeated")                                               //
+        ("model", texts("NAME"), "patch: a model that it was tried with; may be repeated")                            //
+        ("message", text("TEXT"), "patch: what was changed")                                                          //
+        ("contact", text("TEXT"), "patch: who answers questions")                                                     //
+        ("backend-version", text("TEXT"), "patch: what people call COMMIT; what git describes it as without it")      //
+        ("serial", text("N"), "patch: higher than that of the package before; 1 by default")                          //
+        ("include-ignored", "patch: also what .gitignore leaves out")                                                 //
+        ("key", text("NAME.key"), "sign with this key")                                                               //
+        ("unsigned", "sign with none")                                                                                //
+        ("recipient", texts("NAME.pub"), "only this key can read the changes and files; may be repeated")             //
+        ("passphrase-file", text("FILE"), "the passphrase of a secret key is its first line, and nobody is asked")    //
+        ("no-passphrase", "keygen: leave the secret key unencrypted")                                                 //
+        ("pub", texts("NAME.pub"), "trust this key, and not those a host trusts; may be repeated")                    //
+        ("trusted", text("DIR"), "trust the keys of this folder instead")                                             //
+        ("allow-unsigned", "take a package that nobody signed")                                                       //
+        ("decrypt-key", text("NAME.key"), "unpatch, inspect: the key that it is encrypted for")                       //
+        ("dry-run", "unpatch: do everything but put the folder in place")                                             //
+        ("force", "overwrite packages")                                                                               //
+        ("json", "as JSON; docs/packages.md has the keys")                                                            //
+        ("version", "the version of this tool")                                                                       //
         ("help,h", "this text");
     return options;
 }
@@ -143,14 +153,16 @@ void refuse_options_of_others(const Command &command, const po::variables_map &v
     }
 }
 
-BackendPlace parse_backend(const std::string &text, bool has_commit) {
+enum class Commit { needed, possible, none };
+
+BackendPlace parse_backend(const std::string &text, Commit commit) {
     BackendPlace place;
     std::string rest = text;
     if (const size_t equals = rest.find('='); equals != std::string::npos && rest.find('/') > equals) {
         place.name = rest.substr(0, equals);
         rest.erase(0, equals + 1);
     }
-    if (has_commit) {
+    if (commit != Commit::none && (commit == Commit::needed || rest.find('@') != std::string::npos)) {
         const size_t at = rest.rfind('@');
         if (at == std::string::npos || at + 1 == rest.size()) {
             throw cli::UsageError("--backend " + text + ": expected DIR@COMMIT, the commit that the changes are to");
@@ -181,14 +193,6 @@ void read_patch(const po::variables_map &values, Request &request) {
     request.backend_version = cli::text_of(values, "backend-version");
     request.serial = values.count("serial") == 0 ? 1 : cli::number_of(values, "serial", 1, uint64_t{1} << 53);
     request.include_ignored = values.count("include-ignored") != 0;
-    request.no_key = values.count("unsigned") != 0;
-    request.force = values.count("force") != 0;
-    if (values.count("key") != 0) {
-        request.key = cli::absolute_path(cli::text_of(values, "key"));
-    }
-    for (const std::string &path : cli::texts_of(values, "recipient")) {
-        request.recipients.push_back(cli::absolute_path(path));
-    }
     for (const char *kind : attachment_kinds) {
         for (const std::string &file : cli::texts_of(values, kind)) {
             request.attachments.emplace_back(kind, cli::absolute_path(file));
@@ -208,9 +212,21 @@ void read_patch(const po::variables_map &values, Request &request) {
                                   cli::did_you_mean(task, {"train", "inference", "post_train"}));
         }
     }
+}
+
+// Who signs what is written, and who may read it.
+void read_keys(const po::variables_map &values, Request &request) {
+    request.no_key = values.count("unsigned") != 0;
+    request.force = values.count("force") != 0;
+    if (values.count("key") != 0) {
+        request.key = cli::absolute_path(cli::text_of(values, "key"));
+    }
+    for (const std::string &path : cli::texts_of(values, "recipient")) {
+        request.recipients.push_back(cli::absolute_path(path));
+    }
     if (request.key.empty() != request.no_key) {
         throw cli::UsageError(request.no_key ? "--key and --unsigned contradict each other"
-                                             : "patch expects --key NAME.key, or --unsigned for a package that only "
+                                             : "expected --key NAME.key, or --unsigned for a package that only "
                                                "--allow-unsigned takes");
     }
 }
@@ -233,7 +249,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     }
     const std::vector<std::string> words = cli::texts_of(values, "words");
     if (words.empty()) {
-        throw cli::UsageError("expected a command: patch, unpatch, verify, inspect or keygen");
+        throw cli::UsageError("expected a command: patch, unpatch, verify, inspect, keygen or import-flagscale");
     }
     const Command &command = find_command(words.front());
     refuse_options_of_others(command, values);
@@ -246,7 +262,9 @@ Request parse_request(const std::vector<std::string> &arguments) {
         request.subject = cli::absolute_path(words.back());
     }
     for (const std::string &text : cli::texts_of(values, "backend")) {
-        request.backends.push_back(parse_backend(text, request.action == Action::patch));
+        request.backends.push_back(parse_backend(text, request.action == Action::patch     ? Commit::needed
+                                                       : request.action == Action::unpatch ? Commit::none
+                                                                                           : Commit::possible));
         for (size_t i = 0; i + 1 < request.backends.size(); ++i) {
             if (request.backends[i].name == request.backends.back().name) {
                 throw cli::UsageError("two backends are called '" + request.backends.back().name + "'; write NAME=DIR");
@@ -258,6 +276,12 @@ Request parse_request(const std::vector<std::string> &arguments) {
     }
     if (request.action == Action::patch) {
         read_patch(values, request);
+    }
+    if (request.action == Action::import_flagscale && (request.backends.empty() || request.out.empty())) {
+        throw cli::UsageError("import-flagscale expects --backend NAME=DIR, a repository for each, and --out DIR");
+    }
+    if (request.action == Action::patch || request.action == Action::import_flagscale) {
+        read_keys(values, request);
     }
     for (const std::string &path : cli::texts_of(values, "pub")) {
         request.public_keys.push_back(cli::absolute_path(path));

@@ -7,9 +7,9 @@
 
 namespace opdock::plugin_pack {
 
-enum class Action { patch, unpatch, verify, inspect, keygen, version, help };
+enum class Action { patch, unpatch, verify, inspect, keygen, import_flagscale, version, help };
 
-// NAME=DIR@COMMIT, of which patch takes all and unpatch the first two; NAME is the folder's without it.
+// NAME=DIR@COMMIT: patch needs the commit, unpatch takes none; NAME is the folder's without it.
 struct BackendPlace {
     std::string name;
     std::string folder; // absolute
@@ -18,7 +18,7 @@ struct BackendPlace {
 
 struct Request {
     Action action = Action::help;
-    std::string subject; // the package; keygen: the name of the key
+    std::string subject; // the package; keygen: the name of the key; import_flagscale: the folder
     std::vector<BackendPlace> backends;
     std::string out;
 

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "cli/exit.hpp"
+#include "differences.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -82,6 +83,17 @@ bool Workshop::has_commit(const std::string &commit) const {
     return run_git(place(), {"cat-file", "-e", commit + "^{tree}"}).code == 0;
 }
 
+std::string Workshop::commit_of(const std::string &repository, const std::string &commit) const {
+    // Names of branches and tags are the repository's.
+    const GitRun named =
+        run_git({repository}, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
+    const std::string id = named.out.substr(0, named.out.find('\n'));
+    if (named.code != 0 || !has_commit(id)) {
+        throw cli::Failure(repository + ": it does not have the commit " + commit + "; fetch it");
+    }
+    return id;
+}
+
 std::string Workshop::tree_of(const std::string &commit) const {
     return git_line(place(), {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{tree}"});
 }
@@ -102,6 +114,10 @@ std::string Workshop::apply(const std::string &commit, const std::vector<std::st
         git(place(), {"apply", "--cached", "--whitespace=nowarn", "-"}, all);
     }
     return git_line(place(), {"write-tree"});
+}
+
+std::vector<Change> Workshop::changes(const std::string &commit, const std::string &tree) const {
+    return differences(place(), tree_of(commit), tree);
 }
 
 void Workshop::check_out(const std::string &tree, const std::string &folder) const {

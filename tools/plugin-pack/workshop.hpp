@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "changes.hpp"
 #include "git.hpp"
 #include "temporary_folder.hpp"
 
@@ -28,10 +29,13 @@ class Workshop {
     explicit Workshop(const ObjectStore &objects, const std::string &parent = {});
 
     bool has_commit(const std::string &commit) const;
+    // Its full id. `repository` is for the message. Throws cli::Failure when there is none.
+    std::string commit_of(const std::string &repository, const std::string &commit) const;
     std::string tree_of(const std::string &commit) const;
     // The tree that comes of a commit and patches to it. Throws cli::Failure with the file and the line of the hunk
     // that does not fit.
     std::string apply(const std::string &commit, const std::vector<std::string> &patches) const;
+    std::vector<Change> changes(const std::string &commit, const std::string &tree) const;
     // Writes the files of a tree into a folder, which exists.
     void check_out(const std::string &tree, const std::string &folder) const;
     // Only these.

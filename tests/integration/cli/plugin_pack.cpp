@@ -276,3 +276,68 @@ TEST_CASE("wrong usage of plugin-pack exits with 2") {
     check_error(work.patch("a.opdock"), 1, "--force overwrites it");
     CHECK(work.patch("a.opdock", {"--force"}).code == 0);
 }
+
+TEST_CASE("what stands in FlagScale's folder of hardware becomes packages, and the rest is listed with the reason") {
+    const Workplace work;
+    const Finished head = Command("/usr/bin/env")
+                              .with("PATH", "/usr/bin:/bin")
+                              .run({"git", "-C", work.path_of("clone"), "rev-parse", "HEAD"});
+    const std::string commit = head.out.substr(0, 40);
+    const std::string to_a = "diff --git a/a.py b/a.py\nindex 4cb29ea3..1a2b3c4d 100644\n--- a/a.py\n+++ b/a.py\n"
+                             "@@ -1,3 +1,3 @@\n one\n-two\n+two, adapted\n three\n\n";
+    const std::string new_file =
+        "diff --git a/new dir/c.cu b/new dir/c.cu\nnew file mode 100644\nindex 00000000..3e757656\n"
+        "--- /dev/null\n+++ b/new dir/c.cu\t\n@@ -0,0 +1 @@\n+new\n\n";
+    const std::string description = "backends_commit:\n  fw: " + commit +
+                                    "\nbackends_version:\n  fw: 0.7.3\ncontact: a@b.c\n"
+                                    "device_type: Acme_A1\nmodels:\n- llama\ntask:\n- train\n- inference\n";
+    work.write("hardware/patch_history.yaml", "Acme_A1: {}\n");
+    work.write("hardware/Acme_A1/fw/diff.yaml", description);
+    work.write("hardware/Acme_A1/fw/a.py.patch", to_a);
+    work.write("hardware/Acme_A1/fw/new dir/c.cu.patch", new_file);
+    work.write("hardware/Acme_B2/fw/8151afd.yaml", description);
+    work.write("hardware/Acme_B2/fw/8151afd.patch", to_a + new_file);
+    work.write("hardware/Acme_C3/fw/diff.yaml", description);
+    work.write("hardware/Acme_C3/fw/diff.patch.encrypted", "secret");
+    work.write("hardware/Acme_D4/fw/diff.yaml", "device_type: Acme_D4\ntask: [train]\n");
+    work.write("hardware/Acme_D4/fw/diff.patch", to_a);
+    work.write("hardware/Acme_E5/other/diff.yaml", description);
+    work.write("hardware/Acme_E5/other/diff.patch", to_a);
+    work.write("hardware/Acme_F6/fw/diff.yaml", description);
+    work.write("hardware/Acme_F6/fw/diff.patch",
+               "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,1 +1,1 @@\n-zero\n+one\n");
+    work.write("hardware/acme/scripts/run.sh", "#!/bin/sh\n");
+    work.write("hardware/Acme_G7/fw/diff.yaml", "task: [train\n");
+    const std::vector<std::string> arguments = {"import-flagscale",
+                                                work.path_of("hardware"),
+                                                "--backend",
+                                                "fw=" + work.path_of("clone"),
+                                                "--out",
+                                                work.path_of("packages"),
+                                                "--key",
+                                                work.path_of("acme.key"),
+                                                "--json"};
+    const Finished imported = work.run(arguments);
+    INFO(imported.err);
+    CHECK(imported.code == 1); // not all was taken over
+    const json document = json::parse(imported.out);
+    REQUIRE(document.at("packages").size() == 4); // two devices, two tasks
+    CHECK(document.at("packages").at(0).at("changes") == 2);
+    std::map<std::string, std::string> reasons;
+    for (const json &one : document.at("unresolved")) {
+        reasons[fs::path(one.at("folder").get<std::string>()).parent_path().filename().string()] = one.at("reason");
+    }
+    CHECK(reasons.size() == 6);
+    CHECK(contains(reasons["Acme_C3"], "is encrypted"));
+    CHECK(contains(reasons["Acme_D4"], "does not say which commit"));
+    CHECK(contains(reasons["Acme_E5"], "no repository of it was given"));
+    CHECK(contains(reasons["Acme_F6"], "patch failed: a.py:1"));
+    CHECK(contains(reasons["Acme_G7"], "diff.yaml:"));
+    CHECK(contains(reasons["acme"], "is no device type"));
+    for (const char *device : {"Acme_A1", "Acme_B2"}) {
+        CAPTURE(device);
+        CHECK(work.unpatch(std::string("packages/") + device + "-train.opdock").code == 0);
+        CHECK(work.files("out/fw") == work.files("framework"));
+    }
+    check_error(work.run(arguments), 1, "--force overwrites it");
+}

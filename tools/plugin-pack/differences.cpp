@@ -1,0 +1,85 @@
+#include "differences.hpp"
+
+#include <charconv>
+#include <string_view>
+
+#include "cli/exit.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+uint32_t octal(std::string_view text) {
+    uint32_t value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value, 8);
+    return value;
+}
+
+// Of `diff-tree --raw -z`: ":100644 100644 ID ID M", path, and for a rename the new path.
+std::vector<Change> parse_raw(const std::string &raw) {
+    std::vector<Change> changes;
+    const std::vector<std::string> parts = split_at_zeros(raw);
+    for (size_t i = 0; i + 1 < parts.size();) {
+        const std::string &what = parts[i];
+        const size_t first = what.find(' ', 8);          // after both modes
+        const size_t second = what.find(' ', first + 1); // after the old id
+        const size_t third = what.find(' ', second + 1); // after the new one
+        if (what.empty() || what[0] != ':' || third == std::string::npos) {
+            throw cli::Failure("git printed a list of changes that this tool does not understand: " + what);
+        }
+        Change change;
+        change.old_mode = octal(std::string_view(what).substr(1, 6));
+        change.mode = octal(std::string_view(what).substr(8, 6));
+        change.old_blob = what.substr(first + 1, second - first - 1);
+        change.blob = what.substr(second + 1, third - second - 1);
+        change.status = what[third + 1];
+        change.old_path = parts[i + 1];
+        const bool has_two = change.status == 'R' || change.status == 'C';
+        change.path = parts[i + (has_two && i + 2 < parts.size() ? 2 : 1)];
+        i += has_two ? 3 : 2;
+        changes.push_back(std::move(change));
+    }
+    return changes;
+}
+
+// No line of a patch but its first begins like this: those of a hunk have a mark before their text, and those of binary
+// content no blank.
+std::vector<std::string> split_patches(const std::string &text) {
+    constexpr std::string_view beginning = "diff --git ";
+    std::vector<std::string> patches;
+    for (size_t at = 0; at < text.size();) {
+        size_t next = text.find("\n" + std::string(beginning), at);
+        next = next == std::string::npos ? text.size() : next + 1;
+        patches.push_back(text.substr(at, next - at));
+        at = next;
+    }
+    return patches;
+}
+
+} // namespace
+
+std::vector<Change> differences(const GitPlace &place, const std::string &from, const std::string &to) {
+    const std::vector<std::string> how = {"-r", "--find-renames=50%", "-l0", "--full-index", "--no-ext-diff"};
+    const auto run = [&](std::vector<std::string> arguments) {
+        arguments.insert(arguments.begin(), "diff-tree");
+        arguments.insert(arguments.end(), how.begin(), how.end());
+        arguments.insert(arguments.end(), {from, to});
+        return git(place, arguments);
+    };
+    std::vector<Change> changes = parse_raw(run({"--raw", "-z", "--no-abbrev"}));
+    const std::vector<std::string> patches = split_patches(
+        run({"--patch", "--binary", "--no-color", "--no-textconv", "--unified=3", "--diff-algorithm=myers",
+             "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--no-relative", "--no-indent-heuristic"}));
+    size_t next = 0;
+    for (Change &change : changes) {
+        // Another type of file is the old one deleted and the new one added.
+        for (int part = change.status == 'T' ? 2 : 1; part > 0 && next < patches.size(); --part) {
+            change.patch += patches[next++];
+        }
+    }
+    if (next != patches.size() || (!changes.empty() && changes.back().patch.empty())) {
+        throw cli::Failure("git printed another number of patches than of changes");
+    }
+    return changes;
+}
+
+} // namespace opdock::plugin_pack

@@ -1,0 +1,163 @@
+#include "flagscale.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/exit.hpp"
+#include "cli/text_file.hpp"
+#include "package.hpp"
+#include "text/bounded_yaml.hpp"
+#include "text/error.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+namespace fs = std::filesystem;
+using core::YamlNode;
+
+// FlagScale's own folder: what `commit` of its diff.yaml is about.
+constexpr const char *main_backend = "FlagScale";
+
+std::vector<fs::path> sorted_entries(const fs::path &folder) {
+    std::vector<fs::path> entries;
+    for (const auto &entry : fs::directory_iterator(folder)) {
+        entries.push_back(entry.path());
+    }
+    std::sort(entries.begin(), entries.end());
+    return entries;
+}
+
+const YamlNode *find(const YamlNode &map, const std::string &key) {
+    for (const core::YamlEntry &entry : map.entries) {
+        if (entry.key.text == key) {
+            return &entry.value;
+        }
+    }
+    return nullptr;
+}
+
+std::string text_of(const YamlNode &map, const std::string &key) {
+    const YamlNode *value = find(map, key);
+    return value == nullptr ? "" : value->text;
+}
+
+// A list, or one value alone.
+std::vector<std::string> texts_of(const YamlNode &map, const std::string &key) {
+    std::vector<std::string> texts;
+    if (const YamlNode *value = find(map, key)) {
+        for (const YamlNode &item : value->items) {
+            texts.push_back(item.text);
+        }
+        if (value->type == YamlNode::Type::scalar && !value->text.empty()) {
+            texts.push_back(value->text);
+        }
+    }
+    return texts;
+}
+
+struct Files {
+    std::vector<fs::path> descriptions; // *.yaml at the top
+    std::vector<std::string> patches;
+    bool has_encrypted = false;
+};
+
+Files files_in(const fs::path &folder) {
+    Files files;
+    std::vector<fs::path> all;
+    for (const auto &entry : fs::recursive_directory_iterator(folder)) {
+        if (entry.is_regular_file() && !entry.is_symlink()) {
+            all.push_back(entry.path());
+        }
+    }
+    std::sort(all.begin(), all.end());
+    for (const fs::path &file : all) {
+        const std::string name = file.filename().string();
+        if (file.parent_path() == folder && (name.ends_with(".yaml") || name.ends_with(".yml"))) {
+            files.descriptions.push_back(file);
+        } else if (name.ends_with(".patch")) {
+            files.patches.push_back(file.string());
+        }
+        files.has_encrypted = files.has_encrypted || name.ends_with(".encrypted");
+    }
+    return files;
+}
+
+// The reason why not, or "".
+std::string read_backend(FlagscaleBackend &backend) {
+    const fs::path folder = backend.folder;
+    const Files files = files_in(folder);
+    if (!is_device_type(backend.device_type)) {
+        return "'" + backend.device_type + "' is no device type, which is VENDOR_MODEL of letters and digits";
+    }
+    if (files.has_encrypted) {
+        return "its patch is encrypted: decrypt it with FlagScale's unpatch first";
+    }
+    if (files.descriptions.empty()) {
+        return "there is no diff.yaml that says what it is for";
+    }
+    if (files.descriptions.size() > 1) {
+        return "there are several descriptions: " + files.descriptions[0].filename().string() + ", " +
+               files.descriptions[1].filename().string();
+    }
+    const fs::path &description = files.descriptions.front();
+    YamlNode root;
+    try {
+        root = core::parse_bounded_yaml(cli::read_text(description.string()), description.string(), OPDOCK_LOAD_FAILED);
+    } catch (const core::Error &error) {
+        return error.what();
+    }
+    const fs::path whole = fs::path(description).replace_extension(".patch");
+    backend.patches = fs::exists(whole) ? std::vector{whole.string()} : files.patches;
+    if (backend.patches.empty()) {
+        return "there is no patch";
+    }
+    backend.tasks = texts_of(root, "task");
+    if (backend.tasks.empty() || !std::all_of(backend.tasks.begin(), backend.tasks.end(), is_task)) {
+        return description.filename().string() + " names no task that there is: train, inference or post_train";
+    }
+    backend.models = texts_of(root, "models");
+    backend.contact = text_of(root, "contact");
+    if (const YamlNode *versions = find(root, "backends_version")) {
+        backend.version = text_of(*versions, backend.name);
+    }
+    if (const YamlNode *commits = find(root, "backends_commit")) {
+        backend.commit = text_of(*commits, backend.name);
+    }
+    if (backend.commit.empty() && backend.name == main_backend) {
+        backend.commit = text_of(root, "commit");
+    }
+    return "";
+}
+
+} // namespace
+
+FlagscaleTree read_flagscale(const std::string &hardware) {
+    if (!fs::is_directory(hardware)) {
+        throw cli::Failure(hardware + ": there is no such folder");
+    }
+    FlagscaleTree tree;
+    for (const fs::path &device : sorted_entries(hardware)) {
+        if (!fs::is_directory(fs::symlink_status(device))) {
+            continue; // patch_history.yaml
+        }
+        for (const fs::path &folder : sorted_entries(device)) {
+            if (!fs::is_directory(fs::symlink_status(folder))) {
+                tree.unresolved.push_back({folder.string(), "it belongs to no backend"});
+                continue;
+            }
+            FlagscaleBackend backend;
+            backend.device_type = device.filename().string();
+            backend.name = folder.filename().string();
+            backend.folder = folder.string();
+            const std::string reason = is_name(backend.name) ? read_backend(backend) : "it is no name of a backend";
+            if (reason.empty()) {
+                tree.backends.push_back(std::move(backend));
+            } else {
+                tree.unresolved.push_back({folder.string(), reason});
+            }
+        }
+    }
+    return tree;
+}
+
+} // namespace opdock::plugin_pack

@@ -1,0 +1,36 @@
+// What stands below `hardware` of a FlagScale checkout: hardware/DEVICE/BACKEND, with a diff.yaml (or HASH.yaml) and
+// either one diff.patch (or HASH.patch) or a tree of FILE.patch.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace opdock::plugin_pack {
+
+struct FlagscaleBackend {
+    std::string device_type;
+    std::string name;
+    std::string folder;
+    std::vector<std::string> tasks;
+    std::vector<std::string> models;
+    std::string version;
+    std::string contact;
+    std::string commit;               // that the patches are to; empty where it does not say
+    std::vector<std::string> patches; // files
+};
+
+// What cannot be taken over, and why.
+struct Unresolved {
+    std::string folder;
+    std::string reason;
+};
+
+struct FlagscaleTree {
+    std::vector<FlagscaleBackend> backends; // by device type and name
+    std::vector<Unresolved> unresolved;
+};
+
+// Throws cli::Failure when there is no such folder.
+FlagscaleTree read_flagscale(const std::string &hardware);
+
+} // namespace opdock::plugin_pack

@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/exit.hpp"
+#include "cli/print_document.hpp"
+#include "cli/printable.hpp"
+#include "cli/text_file.hpp"
+#include "cli/written_file.hpp"
+#include "commands.hpp"
+#include "flagscale.hpp"
+#include "keys/key_files.hpp"
+#include "workshop.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+struct Made {
+    std::string path;
+    size_t backends = 0;
+    size_t changes = 0;
+};
+
+// What its patches make of the repository. Throws cli::Failure.
+Backend converted(const FlagscaleBackend &from, const std::vector<BackendPlace> &places) {
+    const auto place =
+        std::find_if(places.begin(), places.end(), [&](const BackendPlace &one) { return one.name == from.name; });
+    if (place == places.end()) {
+        throw cli::Failure("no repository of it was given: --backend " + from.name + "=DIR");
+    }
+    const std::string commit = place->commit.empty() ? from.commit : place->commit;
+    if (commit.empty()) {
+        throw cli::Failure("it does not say which commit its patches are to; --backend " + from.name +
+                           "=DIR@COMMIT does");
+    }
+    Backend backend;
+    backend.name = from.name;
+    backend.version = from.version;
+    const ObjectStore objects = objects_of(place->folder);
+    backend.format = objects.format;
+    const Workshop workshop(objects);
+    backend.changes.commit = workshop.commit_of(place->folder, commit);
+    std::vector<std::string> patches;
+    for (const std::string &patch : from.patches) {
+        patches.push_back(cli::read_text(patch));
+    }
+    backend.changes.tree = workshop.apply(backend.changes.commit, patches);
+    backend.changes.list = workshop.changes(backend.changes.commit, backend.changes.tree);
+    return backend;
+}
+
+std::string package_name(const std::string &device_type, const std::string &task) {
+    return device_type + "-" + task + ".opdock";
+}
+
+void add_new(std::vector<std::string> &to, const std::vector<std::string> &from) {
+    for (const std::string &one : from) {
+        if (std::find(to.begin(), to.end(), one) == to.end()) {
+            to.push_back(one);
+        }
+    }
+}
+
+} // namespace
+
+int import_flagscale(const Request &request) {
+    FlagscaleTree tree = read_flagscale(request.subject);
+    for (const FlagscaleBackend &one : tree.backends) {
+        for (const std::string &task : one.tasks) {
+            cli::check_output(request.out + "/" + package_name(one.device_type, task), request.force);
+        }
+    }
+    const std::optional<keys::SecretKey> key =
+        request.no_key ? std::nullopt : std::optional(keys::read_key_file(request.key, {request.passphrase_file}));
+    std::vector<core::PublicKey> recipients;
+    for (const std::string &path : request.recipients) {
+        recipients.push_back(core::read_public_key(path));
+    }
+    std::map<std::string, Package> packages; // by the name of their file
+    for (const FlagscaleBackend &one : tree.backends) {
+        try {
+            const Backend backend = converted(one, request.backends);
+            for (const std::string &task : one.tasks) {
+                Package &package = packages[package_name(one.device_type, task)];
+                package.device_type = one.device_type;
+                package.tasks = {task};
+                package.contact = package.contact.empty() ? one.contact : package.contact;
+                add_new(package.models, one.models);
+                package.backends.push_back(backend);
+            }
+        } catch (const cli::Failure &failure) {
+            tree.unresolved.push_back({one.folder, failure.what()});
+        }
+    }
+    std::error_code error; // writing the first package says it
+    fs::create_directories(request.out, error);
+    std::vector<Made> made;
+    for (const auto &[name, package] : packages) {
+        const std::string path = request.out + "/" + name;
+        cli::write_output(path, request.force, print(package, key ? &*key : nullptr, recipients));
+        made.push_back({path, package.backends.size(), 0});
+        for (const Backend &backend : package.backends) {
+            made.back().changes += backend.changes.list.size();
+        }
+    }
+    if (request.json) {
+        json document = {{"schema", "opdock.plugin-pack.import-flagscale/1"},
+                         {"packages", json::array()},
+                         {"unresolved", json::array()}};
+        for (const Made &one : made) {
+            document["packages"].push_back(
+                {{"package", one.path}, {"backends", one.backends}, {"changes", one.changes}});
+        }
+        for (const Unresolved &one : tree.unresolved) {
+            document["unresolved"].push_back({{"folder", one.folder}, {"reason", one.reason}});
+        }
+        cli::print_document(document);
+    } else {
+        for (const Made &one : made) {
+            std::cout << cli::printable(one.path) << ": " << one.changes << (one.changes == 1 ? " change" : " changes")
+                      << " to " << one.backends << (one.backends == 1 ? " backend\n" : " backends\n");
+        }
+        for (const Unresolved &one : tree.unresolved) {
+            std::cout << cli::printable("not taken over: " + one.folder + ": " + one.reason) << '\n';
+        }
+    }
+    return tree.unresolved.empty() ? cli::exit_fine : cli::exit_absent;
+}
+
+} // namespace opdock::plugin_pack
