@@ -4,6 +4,7 @@
 
 #include "package.hpp"
 #include "request.hpp"
+#include "signing.hpp"
 
 namespace opdock::plugin_pack {
 
@@ -11,10 +12,18 @@ int patch(const Request &request);
 int unpatch(const Request &request);
 int verify(const Request &request);
 int inspect(const Request &request);
+int rebase(const Request &request);
 int import_flagscale(const Request &request);
 
 // The package that is asked about, by keys that are asked for or trusted. `trust` lives as long as the result.
 OpenedPackage open_requested(const Request &request, Trust &trust);
+
+// What git calls a commit: "v1.2", or the beginning of its id.
+std::string describe(const std::string &repository, const std::string &commit);
+
+// Prints what was written.
+void report_package(const Request &request, const Package &package, const Signing &signing, size_t bytes,
+                    const char *schema);
 
 // "a, b"
 std::string joined(const std::vector<std::string> &words);

@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
-#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -13,7 +12,7 @@
 #include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "flagscale.hpp"
-#include "keys/key_files.hpp"
+#include "signing.hpp"
 #include "workshop.hpp"
 
 namespace opdock::plugin_pack {
@@ -77,12 +76,7 @@ int import_flagscale(const Request &request) {
             cli::check_output(request.out + "/" + package_name(one.device_type, task), request.force);
         }
     }
-    const std::optional<keys::SecretKey> key =
-        request.no_key ? std::nullopt : std::optional(keys::read_key_file(request.key, {request.passphrase_file}));
-    std::vector<core::PublicKey> recipients;
-    for (const std::string &path : request.recipients) {
-        recipients.push_back(core::read_public_key(path));
-    }
+    const Signing signing(request);
     std::map<std::string, Package> packages; // by the name of their file
     for (const FlagscaleBackend &one : tree.backends) {
         try {
@@ -104,7 +98,7 @@ int import_flagscale(const Request &request) {
     std::vector<Made> made;
     for (const auto &[name, package] : packages) {
         const std::string path = request.out + "/" + name;
-        cli::write_output(path, request.force, print(package, key ? &*key : nullptr, recipients));
+        cli::write_output(path, request.force, signing.print(package));
         made.push_back({path, package.backends.size(), 0});
         for (const Backend &backend : package.backends) {
             made.back().changes += backend.changes.list.size();

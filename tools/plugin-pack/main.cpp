@@ -19,6 +19,8 @@ int run(const opdock::plugin_pack::Request &request) {
         return opdock::plugin_pack::verify(request);
     case Action::inspect:
         return opdock::plugin_pack::inspect(request);
+    case Action::rebase:
+        return opdock::plugin_pack::rebase(request);
     case Action::import_flagscale:
         return opdock::plugin_pack::import_flagscale(request);
     case Action::keygen:

@@ -3,17 +3,17 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <optional>
 
 #include <nlohmann/json.hpp>
 
+#include "adapted.hpp"
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "git.hpp"
-#include "keys/key_files.hpp"
+#include "signing.hpp"
 #include "workshop.hpp"
 
 namespace opdock::plugin_pack {
@@ -28,9 +28,7 @@ Backend backend_of(const BackendPlace &place, const Request &request) {
     backend.format = objects_of(place.folder).format;
     backend.version = request.backend_version;
     if (backend.version.empty()) {
-        const GitRun run =
-            run_git({place.folder}, {"describe", "--tags", "--always", "--abbrev=12", backend.changes.commit});
-        backend.version = run.out.substr(0, run.out.find('\n'));
+        backend.version = describe(place.folder, backend.changes.commit);
     }
     return backend;
 }
@@ -54,7 +52,7 @@ Package package_of(const Request &request) {
     package.tasks = request.tasks;
     std::sort(package.tasks.begin(), package.tasks.end());
     package.tasks.erase(std::unique(package.tasks.begin(), package.tasks.end()), package.tasks.end());
-    package.serial = request.serial;
+    package.serial = request.serial.value_or(1);
     package.message = request.message;
     package.contact = request.contact;
     package.models = request.models;
@@ -74,42 +72,46 @@ Package package_of(const Request &request) {
     return package;
 }
 
-json summary_of(const Package &package, const std::string &path, size_t bytes) {
-    json backends = json::array();
-    for (const Backend &backend : package.backends) {
-        backends.push_back({{"name", backend.name},
-                            {"commit", backend.changes.commit},
-                            {"tree", backend.changes.tree},
-                            {"changes", backend.changes.list.size()}});
-    }
-    return {{"schema", "opdock.plugin-pack.patch/1"}, {"package", path}, {"bytes", bytes}, {"backends", backends}};
-}
-
 } // namespace
 
-int patch(const Request &request) {
-    cli::check_output(request.out, request.force);
-    const std::optional<keys::SecretKey> key =
-        request.no_key ? std::nullopt : std::optional(keys::read_key_file(request.key, {request.passphrase_file}));
-    const Package package = package_of(request);
-    std::vector<core::PublicKey> recipients;
-    for (const std::string &path : request.recipients) {
-        recipients.push_back(core::read_public_key(path));
-    }
-    const std::string text = print(package, key ? &*key : nullptr, recipients);
-    cli::write_output(request.out, request.force, text);
+std::string describe(const std::string &repository, const std::string &commit) {
+    const GitRun run = run_git({repository}, {"describe", "--tags", "--always", "--abbrev=12", commit});
+    return run.out.substr(0, run.out.find('\n'));
+}
+
+void report_package(const Request &request, const Package &package, const Signing &signing, size_t bytes,
+                    const char *schema) {
     if (request.json) {
-        cli::print_document(summary_of(package, request.out, text.size()));
-        return cli::exit_fine;
+        json backends = json::array();
+        for (const Backend &backend : package.backends) {
+            backends.push_back({{"name", backend.name},
+                                {"commit", backend.changes.commit},
+                                {"tree", backend.changes.tree},
+                                {"changes", backend.changes.list.size()}});
+        }
+        cli::print_document({{"schema", schema},
+                             {"package", request.out},
+                             {"bytes", bytes},
+                             {"serial", package.serial},
+                             {"backends", backends}});
+        return;
     }
     for (const Backend &backend : package.backends) {
         const size_t count = backend.changes.list.size();
         std::cout << backend.name << ": " << count << (count == 1 ? " change to " : " changes to ")
-                  << cli::printable(backend.version) << " (" << backend.changes.commit.substr(0, 12) << ")\n";
+                  << cli::printable(commit_text(backend)) << '\n';
     }
-    std::cout << cli::printable(request.out) << ": " << text.size() << " bytes, "
-              << (key ? "signed with " + key->public_key.text() : std::string("signed by nobody"))
-              << (recipients.empty() ? "" : ", encrypted") << '\n';
+    std::cout << cli::printable(request.out) << ": serial " << package.serial << ", " << bytes << " bytes, "
+              << signing.text() << '\n';
+}
+
+int patch(const Request &request) {
+    cli::check_output(request.out, request.force);
+    const Signing signing(request);
+    const Package package = package_of(request);
+    const std::string text = signing.print(package);
+    cli::write_output(request.out, request.force, text);
+    report_package(request, package, signing, text.size(), "opdock.plugin-pack.patch/1");
     return cli::exit_fine;
 }
 

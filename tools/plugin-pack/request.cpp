@@ -18,6 +18,9 @@ constexpr const char *introduction =
     R"(Usage: plugin-pack patch --backend [NAME=]DIR@COMMIT... --device-type D
                    --task T... --out PACKAGE (--key NAME.key | --unsigned)
        plugin-pack unpatch PACKAGE --backend [NAME=]DIR... [--out DIR]
+       plugin-pack unpatch --3way PACKAGE --backend [NAME=]DIR@COMMIT...
+       plugin-pack rebase PACKAGE --backend [NAME=]DIR@COMMIT... --out PACKAGE
+                   (--key NAME.key | --unsigned)
        plugin-pack verify PACKAGE
        plugin-pack inspect PACKAGE
        plugin-pack keygen NAME
@@ -31,7 +34,8 @@ files and policies, in one signed file.
            staged, in the worktree, or untracked. The repository is only read.
   unpatch  puts the adapted files together from a repository that has COMMIT, in
            a folder of their own: build/D/NAME. An earlier one is replaced as a
-           whole, or left as it is.
+           whole, or left as it is. --3way merges the changes with another commit.
+  rebase   makes a package of the same changes to another commit.
   verify   says who signed a package, and that nothing in it was changed.
   inspect  shows what is in it.
   keygen   makes NAME.key and NAME.pub, as plugin-sign does.
@@ -52,7 +56,8 @@ Examples:
               --pub vendor.pub
 
 Exit codes: 0 fine; 1 what was asked for is absent or failed; 2 wrong usage; 3
-the package is damaged, or by nobody who is trusted; 4 a patch does not fit.
+the package is damaged, or by nobody who is trusted; 4 a patch does not fit,
+or changes and commit do not go together.
 )";
 
 struct Command {
@@ -76,7 +81,13 @@ const std::vector<Command> commands = {
     {"unpatch",
      Action::unpatch,
      "the PACKAGE",
-     {"backend", "out", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "dry-run", "json"}},
+     {"backend", "out", "3way", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "dry-run",
+      "json"}},
+    {"rebase",
+     Action::rebase,
+     "the PACKAGE",
+     {"backend", "out", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "serial", "key",
+      "unsigned", "recipient", "force", "json"}},
     {"verify", Action::verify, "the PACKAGE", {"pub", "trusted", "allow-unsigned", "json"}},
     {"inspect",
      Action::inspect,
@@ -111,21 +122,23 @@ po::options_description describe_options() {
         ("message", text("TEXT"), "patch: what was changed")                                                          //
         ("contact", text("TEXT"), "patch: who answers questions")                                                     //
         ("backend-version", text("TEXT"), "patch: what people call COMMIT; what git describes it as without it")      //
-        ("serial", text("N"), "patch: higher than that of the package before; 1 by default")                          //
-        ("include-ignored", "patch: also what .gitignore leaves out")                                                 //
-        ("key", text("NAME.key"), "sign with this key")                                                               //
-        ("unsigned", "sign with none")                                                                                //
-        ("recipient", texts("NAME.pub"), "only this key can read the changes and files; may be repeated")             //
-        ("passphrase-file", text("FILE"), "the passphrase of a secret key is its first line, and nobody is asked")    //
-        ("no-passphrase", "keygen: leave the secret key unencrypted")                                                 //
-        ("pub", texts("NAME.pub"), "trust this key, and not those a host trusts; may be repeated")                    //
-        ("trusted", text("DIR"), "trust the keys of this folder instead")                                             //
-        ("allow-unsigned", "take a package that nobody signed")                                                       //
-        ("decrypt-key", text("NAME.key"), "unpatch, inspect: the key that it is encrypted for")                       //
-        ("dry-run", "unpatch: do everything but put the folder in place")                                             //
-        ("force", "overwrite packages")                                                                               //
-        ("json", "as JSON; docs/packages.md has the keys")                                                            //
-        ("version", "the version of this tool")                                                                       //
+        ("serial", text("N"),
+         "higher than that of the package before; patch: 1 without it; rebase: the old one and 1")                 //
+        ("include-ignored", "patch: also what .gitignore leaves out")                                              //
+        ("key", text("NAME.key"), "sign with this key")                                                            //
+        ("unsigned", "sign with none")                                                                             //
+        ("recipient", texts("NAME.pub"), "only this key can read the changes and files; may be repeated")          //
+        ("passphrase-file", text("FILE"), "the passphrase of a secret key is its first line, and nobody is asked") //
+        ("no-passphrase", "keygen: leave the secret key unencrypted")                                              //
+        ("pub", texts("NAME.pub"), "trust this key, and not those a host trusts; may be repeated")                 //
+        ("trusted", text("DIR"), "trust the keys of this folder instead")                                          //
+        ("allow-unsigned", "take a package that nobody signed")                                                    //
+        ("decrypt-key", text("NAME.key"), "unpatch, inspect: the key that it is encrypted for")                    //
+        ("3way", "unpatch: merge with the commit that --backend names")                                            //
+        ("dry-run", "unpatch: do everything but put the folder in place")                                          //
+        ("force", "overwrite packages")                                                                            //
+        ("json", "as JSON; docs/packages.md has the keys")                                                         //
+        ("version", "the version of this tool")                                                                    //
         ("help,h", "this text");
     return options;
 }
@@ -155,6 +168,18 @@ void refuse_options_of_others(const Command &command, const po::variables_map &v
 
 enum class Commit { needed, possible, none };
 
+Commit commit_of(Action action, bool merges) {
+    switch (action) {
+    case Action::patch:
+    case Action::rebase:
+        return Commit::needed;
+    case Action::unpatch:
+        return merges ? Commit::needed : Commit::none;
+    default:
+        return Commit::possible;
+    }
+}
+
 BackendPlace parse_backend(const std::string &text, Commit commit) {
     BackendPlace place;
     std::string rest = text;
@@ -165,7 +190,7 @@ BackendPlace parse_backend(const std::string &text, Commit commit) {
     if (commit != Commit::none && (commit == Commit::needed || rest.find('@') != std::string::npos)) {
         const size_t at = rest.rfind('@');
         if (at == std::string::npos || at + 1 == rest.size()) {
-            throw cli::UsageError("--backend " + text + ": expected DIR@COMMIT, the commit that the changes are to");
+            throw cli::UsageError("--backend " + text + ": expected DIR@COMMIT");
         }
         place.commit = rest.substr(at + 1);
         rest.erase(at);
@@ -191,7 +216,6 @@ void read_patch(const po::variables_map &values, Request &request) {
     request.message = cli::text_of(values, "message");
     request.contact = cli::text_of(values, "contact");
     request.backend_version = cli::text_of(values, "backend-version");
-    request.serial = values.count("serial") == 0 ? 1 : cli::number_of(values, "serial", 1, uint64_t{1} << 53);
     request.include_ignored = values.count("include-ignored") != 0;
     for (const char *kind : attachment_kinds) {
         for (const std::string &file : cli::texts_of(values, kind)) {
@@ -216,6 +240,9 @@ void read_patch(const po::variables_map &values, Request &request) {
 
 // Who signs what is written, and who may read it.
 void read_keys(const po::variables_map &values, Request &request) {
+    if (values.count("serial") != 0) {
+        request.serial = cli::number_of(values, "serial", 1, uint64_t{1} << 53);
+    }
     request.no_key = values.count("unsigned") != 0;
     request.force = values.count("force") != 0;
     if (values.count("key") != 0) {
@@ -249,7 +276,8 @@ Request parse_request(const std::vector<std::string> &arguments) {
     }
     const std::vector<std::string> words = cli::texts_of(values, "words");
     if (words.empty()) {
-        throw cli::UsageError("expected a command: patch, unpatch, verify, inspect, keygen or import-flagscale");
+        throw cli::UsageError(
+            "expected a command: patch, unpatch, verify, inspect, rebase, keygen or import-flagscale");
     }
     const Command &command = find_command(words.front());
     refuse_options_of_others(command, values);
@@ -262,9 +290,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
         request.subject = cli::absolute_path(words.back());
     }
     for (const std::string &text : cli::texts_of(values, "backend")) {
-        request.backends.push_back(parse_backend(text, request.action == Action::patch     ? Commit::needed
-                                                       : request.action == Action::unpatch ? Commit::none
-                                                                                           : Commit::possible));
+        request.backends.push_back(parse_backend(text, commit_of(request.action, values.count("3way") != 0)));
         for (size_t i = 0; i + 1 < request.backends.size(); ++i) {
             if (request.backends[i].name == request.backends.back().name) {
                 throw cli::UsageError("two backends are called '" + request.backends.back().name + "'; write NAME=DIR");
@@ -280,7 +306,11 @@ Request parse_request(const std::vector<std::string> &arguments) {
     if (request.action == Action::import_flagscale && (request.backends.empty() || request.out.empty())) {
         throw cli::UsageError("import-flagscale expects --backend NAME=DIR, a repository for each, and --out DIR");
     }
-    if (request.action == Action::patch || request.action == Action::import_flagscale) {
+    if (request.action == Action::rebase && (request.backends.empty() || request.out.empty())) {
+        throw cli::UsageError("rebase expects --backend [NAME=]DIR@COMMIT, the new commit, and --out");
+    }
+    if (request.action == Action::patch || request.action == Action::rebase ||
+        request.action == Action::import_flagscale) {
         read_keys(values, request);
     }
     for (const std::string &path : cli::texts_of(values, "pub")) {

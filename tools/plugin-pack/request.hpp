@@ -2,14 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace opdock::plugin_pack {
 
-enum class Action { patch, unpatch, verify, inspect, keygen, import_flagscale, version, help };
+enum class Action { patch, unpatch, verify, inspect, rebase, keygen, import_flagscale, version, help };
 
-// NAME=DIR@COMMIT: patch needs the commit, unpatch takes none; NAME is the folder's without it.
+// NAME=DIR@COMMIT: patch and rebase need the commit, unpatch takes one with --3way; NAME is the folder's without it.
 struct BackendPlace {
     std::string name;
     std::string folder; // absolute
@@ -30,7 +31,7 @@ struct Request {
     std::string message;
     std::string contact;
     std::string backend_version;
-    uint64_t serial = 1;
+    std::optional<uint64_t> serial;
     bool include_ignored = false;
     std::string key;
     bool no_key = false;

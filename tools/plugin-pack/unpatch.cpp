@@ -5,13 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "adapted.hpp"
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "commands.hpp"
 #include "exit_codes.hpp"
 #include "target.hpp"
-#include "workshop.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -22,9 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char *provenance_name = "opdock-provenance.json";
 
 const BackendPlace &place_of(const Backend &backend, const Request &request) {
-    const auto found = std::find_if(request.backends.begin(), request.backends.end(),
-                                    [&](const BackendPlace &place) { return place.name == backend.name; });
-    if (found != request.backends.end()) {
+    if (const BackendPlace *found = find_place(backend, request)) {
         return *found;
     }
     std::string given;
@@ -57,51 +55,31 @@ void require_file(const std::string &folder, const std::string &path) {
     }
 }
 
-// The files that the package makes of the repository, in the backend's folder of what is staged.
-void build(const Backend &backend, const BackendPlace &place, const Target &target) {
-    const std::string folder = target.staging() + "/" + backend.name;
+// The files of the backend, in its folder of what is staged.
+void write_files(const Adapted &adapted, const std::string &folder) {
     fs::create_directory(folder);
-    const ObjectStore objects = objects_of(place.folder);
-    const std::string &commit = backend.changes.commit;
-    if (objects.format != backend.format) {
-        throw cli::Failure(place.folder + ": its ids are of " + objects.format + ", and the package's of " +
-                           backend.format);
-    }
-    const Workshop workshop(objects, target.scratch());
-    if (!workshop.has_commit(commit)) {
-        throw cli::Failure(place.folder + ": it does not have the commit " + commit + " (" + backend.version +
-                           ") that the package is for; fetch it");
-    }
-    std::vector<std::string> patches;
-    for (const Change &change : backend.changes.list) {
-        patches.push_back(change.patch);
-    }
-    std::string tree;
-    try {
-        tree = workshop.apply(commit, patches);
-    } catch (const cli::Failure &failure) {
-        throw cli::Failure(backend.name + ": a patch does not fit: " + failure.what(), exit_conflict);
-    }
-    if (tree != backend.changes.tree) {
-        throw cli::Failure(backend.name + ": what the patches make of " + commit + " is the tree " + tree + ", not " +
-                               backend.changes.tree + " as the package says",
-                           exit_conflict);
-    }
-    workshop.check_out(tree, folder);
-    for (const auto &[path, content] : backend.changes.converted) {
+    const Changes &changes = adapted.backend.changes;
+    adapted.workshop->check_out(changes.tree, folder);
+    for (const auto &[path, content] : changes.converted) {
         require_file(folder, path);
         write(fs::path(folder) / path, content);
     }
 }
 
-json provenance_of(const OpenedPackage &opened) {
+json provenance_of(const OpenedPackage &opened, const std::vector<Adapted> &all) {
     json backends = json::array();
-    for (const Backend &backend : opened.package.backends) {
+    for (const Adapted &adapted : all) {
+        const Backend &backend = adapted.backend;
+        json conflicts = json::array();
+        for (const std::string &path : adapted.conflicts) {
+            conflicts.push_back(path_json(path));
+        }
         backends.push_back({{"name", backend.name},
                             {"version", backend.version},
                             {"commit", backend.changes.commit},
                             {"tree", backend.changes.tree},
-                            {"changes", backend.changes.list.size()}});
+                            {"changes", backend.changes.list.size()},
+                            {"conflicts", std::move(conflicts)}});
     }
     return {{"schema", "opdock.provenance/1"},
             {"device_type", opened.package.device_type},
@@ -116,34 +94,41 @@ json provenance_of(const OpenedPackage &opened) {
 int unpatch(const Request &request) {
     Trust trust;
     const OpenedPackage opened = open_requested(request, trust);
+    require_open(opened, request);
     const Package &package = opened.package;
-    if (!opened.is_open) {
-        throw cli::Failure(request.subject +
-                           ": it is encrypted; --decrypt-key NAME.key opens it with one of the keys " +
-                           joined(opened.recipients));
-    }
     const std::string out =
         request.out.empty() ? (fs::current_path() / "build" / package.device_type).string() : request.out;
     Target target(out, provenance_name);
+    std::vector<Adapted> all;
     for (const Backend &backend : package.backends) {
-        build(backend, place_of(backend, request), target);
+        all.push_back(adapt(backend, place_of(backend, request), target.scratch()));
+        write_files(all.back(), target.staging() + "/" + backend.name);
     }
-    const json provenance = provenance_of(opened);
+    const json provenance = provenance_of(opened, all);
     write(fs::path(target.staging()) / provenance_name, provenance.dump(2) + "\n");
     if (!request.dry_run) {
         target.replace();
+    }
+    std::string conflicts;
+    for (const Adapted &adapted : all) {
+        for (const std::string &path : adapted.conflicts) {
+            conflicts += "\n  " + adapted.backend.name + "/" + path;
+        }
     }
     if (request.json) {
         cli::print_document({{"schema", "opdock.plugin-pack.unpatch/1"},
                              {"out", request.dry_run ? json() : json(out)},
                              {"provenance", provenance}});
-        return cli::exit_fine;
+    } else {
+        for (const Adapted &adapted : all) {
+            const size_t count = adapted.backend.changes.list.size();
+            std::cout << cli::printable(out + "/" + adapted.backend.name + ": " + commit_text(adapted.backend))
+                      << " with " << count << (count == 1 ? " change" : " changes")
+                      << (request.dry_run ? ", had it been written" : "") << '\n';
+        }
     }
-    for (const Backend &backend : package.backends) {
-        const size_t count = backend.changes.list.size();
-        std::cout << cli::printable(out) << "/" << backend.name << ": " << cli::printable(backend.version) << " with "
-                  << count << (count == 1 ? " change" : " changes") << (request.dry_run ? ", had it been written" : "")
-                  << '\n';
+    if (!conflicts.empty()) {
+        throw cli::Failure("both sides stand, between marks, in" + conflicts, exit_conflict);
     }
     return cli::exit_fine;
 }

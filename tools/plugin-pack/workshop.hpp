@@ -23,6 +23,11 @@ ObjectStore objects_of(const std::string &repository);
 // A list of folders as GIT_ALTERNATE_OBJECT_DIRECTORIES has it.
 std::string alternates_text(const std::vector<std::string> &folders);
 
+struct Merged {
+    std::string tree;
+    std::vector<std::string> conflicts; // paths; `tree` has both sides of them, between marks
+};
+
 class Workshop {
   public:
     // In the folder for temporary files, or in this one.
@@ -35,6 +40,8 @@ class Workshop {
     // The tree that comes of a commit and patches to it. Throws cli::Failure with the file and the line of the hunk
     // that does not fit.
     std::string apply(const std::string &commit, const std::vector<std::string> &patches) const;
+    // What comes of a tree that was made from `base` when it is made from `onto` instead, by a three-way merge.
+    Merged merge(const std::string &base, const std::string &tree, const std::string &onto) const;
     std::vector<Change> changes(const std::string &commit, const std::string &tree) const;
     // Writes the files of a tree into a folder, which exists.
     void check_out(const std::string &tree, const std::string &folder) const;
@@ -44,6 +51,7 @@ class Workshop {
   private:
     GitPlace place(const std::string &worktree = {}) const;
     void read_tree(const std::string &tree) const;
+    std::string commit_tree(const std::string &tree, const std::string &parent) const;
 
     TemporaryFolder folder_;
 };

@@ -341,3 +341,39 @@ TEST_CASE("what stands in FlagScale's folder of hardware becomes packages, and t
     }
     check_error(work.run(arguments), 1, "--force overwrites it");
 }
+
+TEST_CASE("a package moves to a newer commit when its changes go together with it, and says where not") {
+    const Workplace work;
+    CHECK(work.patch("a.opdock").code == 0);
+    // What the framework did meanwhile: elsewhere in the file, and a rename.
+    work.write("clone/a.py", "zero\none\ntwo\nthree\n");
+    fs::rename(work.path_of("clone/b.bin"), work.path_of("clone/renamed.bin"));
+    work.commit("clone");
+    const std::string place = "fw=" + work.path_of("clone") + "@HEAD";
+    const std::vector<std::string> rebase = {"rebase", work.path_of("a.opdock"), "--backend", place,
+                                             "--pub",  work.path_of("acme.pub"), "--key",     work.path_of("acme.key"),
+                                             "--out",  work.path_of("b.opdock")};
+    const Finished rebased = work.run(rebase);
+    INFO(rebased.err);
+    CHECK(rebased.code == 0);
+    CHECK(contains(rebased.out, "b.opdock: serial 2, "));
+    CHECK(work.unpatch("b.opdock").code == 0);
+    CHECK(work.files("out/fw").at("a.py") == "zero\none\ntwo, adapted\nthree\n");
+    CHECK(work.files("out/fw").contains("renamed.bin"));
+    const auto by_rebase = work.files("out/fw");
+    const std::vector<std::string> merging = {
+        "unpatch", work.path_of("a.opdock"), "--3way", "--backend", place, "--out", work.path_of("out"),
+        "--pub",   work.path_of("acme.pub")};
+    CHECK(work.run(merging).code == 0);
+    CHECK(work.files("out/fw") == by_rebase);
+
+    work.write("clone/a.py", "zero\none\ntwo, otherwise\nthree\n");
+    work.commit("clone");
+    std::vector<std::string> again = rebase;
+    again.back() = work.path_of("c.opdock");
+    check_error(work.run(again), 4, "do not go together in\n  fw/a.py");
+    CHECK(!fs::exists(work.path_of("c.opdock")));
+    check_error(work.run(merging), 4, "both sides stand, between marks, in\n  fw/a.py");
+    CHECK(contains(work.files("out/fw").at("a.py"), "<<<<<<<"));
+    CHECK(contains(Workplace::read(work.path_of("out/opdock-provenance.json")), "\"a.py\""));
+}

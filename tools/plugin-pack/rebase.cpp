@@ -1,0 +1,47 @@
+#include <iostream>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "adapted.hpp"
+#include "cli/exit.hpp"
+#include "cli/print_document.hpp"
+#include "cli/printable.hpp"
+#include "cli/written_file.hpp"
+#include "commands.hpp"
+#include "exit_codes.hpp"
+
+namespace opdock::plugin_pack {
+
+int rebase(const Request &request) {
+    cli::check_output(request.out, request.force);
+    Trust trust;
+    const OpenedPackage opened = open_requested(request, trust);
+    require_open(opened, request);
+    const Signing signing(request);
+    Package package = opened.package;
+    package.serial = request.serial.value_or(package.serial + 1);
+    std::string conflicts;
+    for (Backend &backend : package.backends) {
+        const BackendPlace *place = find_place(backend, request);
+        if (place == nullptr) { // it stays on its commit
+            continue;
+        }
+        Adapted adapted = adapt(backend, *place);
+        for (const std::string &path : adapted.conflicts) {
+            conflicts += "\n  " + backend.name + "/" + path;
+        }
+        backend = std::move(adapted.backend);
+    }
+    if (!conflicts.empty()) {
+        throw cli::Failure("the changes and the new commit do not go together in" + conflicts +
+                               "\n`plugin-pack unpatch --3way` writes these files with both sides in them",
+                           exit_conflict);
+    }
+    const std::string text = signing.print(package);
+    cli::write_output(request.out, request.force, text);
+    report_package(request, package, signing, text.size(), "opdock.plugin-pack.rebase/1");
+    return cli::exit_fine;
+}
+
+} // namespace opdock::plugin_pack

@@ -1,0 +1,27 @@
+// Who signs the packages that are written, and who can read them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "package.hpp"
+#include "request.hpp"
+
+namespace opdock::plugin_pack {
+
+class Signing {
+  public:
+    // Reads the keys that were asked for, and a passphrase. Throws cli::Failure.
+    explicit Signing(const Request &request);
+
+    std::string print(const Package &package) const;
+    // "signed with key 'acme' (0123456789abcdef), encrypted"
+    std::string text() const;
+
+  private:
+    std::optional<keys::SecretKey> key_;
+    std::vector<core::PublicKey> recipients_;
+};
+
+} // namespace opdock::plugin_pack
