@@ -14,10 +14,11 @@ FoundDevice find_device(const Host &host, const std::string &text) {
         if (one.at("kind") != kind) {
             continue;
         }
-        if (const auto problem = one.find("problem"); problem != one.end()) {
+        const bool is_it = one.value("device", device) == device; // of a kind that cannot be used there is none
+        if (const auto problem = one.find("problem"); is_it && problem != one.end()) {
             return {nullptr, problem->get<std::string>()};
         }
-        if (one.at("device") == device) {
+        if (is_it) {
             return {std::move(one), ""};
         }
         there += (there.empty() ? "" : ", ") + one.at("device").get<std::string>();

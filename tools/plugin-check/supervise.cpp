@@ -370,6 +370,7 @@ json check_implementation(const std::string &program, const Job &job, const Limi
                 worker.end();
                 is_whole = false;
                 is_done = true;
+                exits = false; // it is ended
             }
         }
         const bool hangs = !is_done && news == Process::News::silence;
