@@ -5,7 +5,6 @@
 #include <iterator>
 
 #include "cli/exit.hpp"
-#include "differences.hpp"
 #include "git.hpp"
 #include "temporary_folder.hpp"
 #include "workshop.hpp"
@@ -153,14 +152,15 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
     add.insert(add.end(), {"--", "."});
     git(shadow.place(), add);
     changes.tree = git_line(shadow.place(), {"write-tree"});
-    changes.list = differences(shadow.place(), changes.commit + "^{tree}", changes.tree);
+    const Workshop workshop(shadow.objects()); // where attributes outside the tree do not count
+    changes.list = workshop.changes(changes.commit, changes.tree);
     for (const Change &change : changes.list) {
         if (change.mode == submodule_mode && change.old_mode != submodule_mode) {
             throw cli::Failure(repository + ": " + change.path +
                                " is a repository of its own; move it away, or add its files without its .git");
         }
     }
-    changes.converted = converted_files(repository, Workshop(shadow.objects()), changes);
+    changes.converted = converted_files(repository, workshop, changes);
     return changes;
 }
 

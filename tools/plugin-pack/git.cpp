@@ -20,6 +20,7 @@ const std::vector<std::string> settings = {
     "-c", "core.untrackedCache=false",
     "-c", "core.autocrlf=false",
     "-c", "core.eol=lf",
+    "-c", "core.attributesFile=/dev/null",
     "-c", "core.safecrlf=false",
     "-c", "core.precomposeUnicode=false",
     "-c", "core.quotePath=true",

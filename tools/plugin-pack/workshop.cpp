@@ -59,7 +59,7 @@ Workshop::Workshop(const ObjectStore &objects, const std::string &parent) : fold
         alternates << quoted(folder) << '\n';
     }
     std::ofstream config(folder_ / "git/config", std::ios::app);
-    config << "[core]\n\tfileMode = true\n\tsymlinks = true\n\tignoreCase = false\n\tattributesFile = /dev/null\n";
+    config << "[core]\n\tfileMode = true\n\tsymlinks = true\n\tignoreCase = false\n";
     alternates.close();
     config.close();
     if (!alternates || !config) {
@@ -124,12 +124,18 @@ std::string Workshop::commit_tree(const std::string &tree, const std::string &pa
         with_names.variables.emplace(std::string("GIT_") + who + "_EMAIL", "nobody@localhost");
         with_names.variables.emplace(std::string("GIT_") + who + "_DATE", "@0 +0000");
     }
-    return git_line(with_names, {"commit-tree", tree, "-p", parent, "-m", "for a merge"});
+    std::vector<std::string> arguments = {"commit-tree", tree, "-m", "for a merge"};
+    if (!parent.empty()) {
+        arguments.insert(arguments.end(), {"-p", parent});
+    }
+    return git_line(with_names, arguments);
 }
 
 Merged Workshop::merge(const std::string &base, const std::string &tree, const std::string &onto) const {
-    const std::string theirs = commit_tree(tree, base);
-    const std::string ours = commit_tree(tree_of(onto), base);
+    // Without what came before them, which a shallow clone does not have.
+    const std::string root = commit_tree(tree_of(base), "");
+    const std::string theirs = commit_tree(tree, root);
+    const std::string ours = commit_tree(tree_of(onto), root);
     const GitRun run =
         run_git(place(), {"merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs});
     std::vector<std::string> parts = split_at_zeros(run.out);
@@ -144,6 +150,7 @@ Merged Workshop::merge(const std::string &base, const std::string &tree, const s
 }
 
 std::vector<Change> Workshop::changes(const std::string &commit, const std::string &tree) const {
+    read_tree(tree); // its attributes say what is text
     return differences(place(), tree_of(commit), tree);
 }
 

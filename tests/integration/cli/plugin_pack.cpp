@@ -366,6 +366,11 @@ TEST_CASE("a package moves to a newer commit when its changes go together with i
         "--pub",   work.path_of("acme.pub")};
     CHECK(work.run(merging).code == 0);
     CHECK(work.files("out/fw") == by_rebase);
+    work.git({"clone", "--quiet", "--depth=2", "file://" + work.path_of("clone"), work.path_of("shallow")});
+    std::vector<std::string> shallow = merging;
+    shallow[4] = "fw=" + work.path_of("shallow") + "@HEAD";
+    CHECK(work.run(shallow).code == 0);
+    CHECK(work.files("out/fw") == by_rebase);
 
     work.write("clone/a.py", "zero\none\ntwo, otherwise\nthree\n");
     work.commit("clone");

@@ -264,6 +264,11 @@ TEST_CASE("settings of a user change nothing in the patches") {
                                                                                       {"apply.whitespace", "fix"}}) {
         made.run({"config", name, value});
     }
+    std::filesystem::create_directories(made / ".git/info");
+    made.write(".git/info/attributes", "* -diff -text\n");
+    CHECK(patches_of(find_changes(made.path(), base, false)) == patches);
+    made.write("../attributes", "* -diff -text\n");
+    made.run({"config", "core.attributesFile", (made / "../attributes").string()});
     CHECK(patches_of(find_changes(made.path(), base, false)) == patches);
 }
 
