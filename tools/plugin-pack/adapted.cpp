@@ -1,8 +1,10 @@
 #include "adapted.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "cli/exit.hpp"
+#include "cli/suggest.hpp"
 #include "commands.hpp"
 #include "exit_codes.hpp"
 
@@ -37,6 +39,22 @@ std::string applied(const Backend &backend, const Workshop &workshop) {
     return tree;
 }
 
+// What the changes leave of each file that they are about, however renames are told.
+std::map<std::string, std::pair<uint32_t, std::string>> files_after(const std::vector<Change> &changes) {
+    std::map<std::string, std::pair<uint32_t, std::string>> files;
+    for (const Change &change : changes) {
+        if (change.old_mode != 0 && change.status != 'C') {
+            files.try_emplace(change.old_path, 0, "");
+        }
+    }
+    for (const Change &change : changes) {
+        if (change.mode != 0) {
+            files[change.path] = {change.mode, change.blob};
+        }
+    }
+    return files;
+}
+
 std::string blob_of(const Changes &changes, const std::string &path) {
     const auto found = std::find_if(changes.list.begin(), changes.list.end(),
                                     [&](const Change &change) { return change.path == path; });
@@ -63,6 +81,20 @@ const BackendPlace *find_place(const Backend &backend, const Request &request) {
     return found == request.backends.end() ? nullptr : &*found;
 }
 
+void require_backends(const Package &package, const Request &request) {
+    for (const BackendPlace &place : request.backends) {
+        const auto is_it = [&](const Backend &backend) { return backend.name == place.name; };
+        if (std::none_of(package.backends.begin(), package.backends.end(), is_it)) {
+            std::vector<std::string> names;
+            for (const Backend &backend : package.backends) {
+                names.push_back(backend.name);
+            }
+            throw cli::Failure("the package does not adapt '" + place.name + "', but " + joined(names) +
+                               "; write --backend NAME=DIR" + cli::did_you_mean(place.name, names));
+        }
+    }
+}
+
 void require_open(const OpenedPackage &opened, const Request &request) {
     if (!opened.is_open) {
         throw cli::Failure(request.subject +
@@ -81,6 +113,9 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
                            " that the package is for; fetch it");
     }
     const std::string tree = applied(backend, workshop);
+    if (files_after(workshop.changes(base, tree)) != files_after(backend.changes.list)) {
+        throw cli::Failure(backend.name + ": the package lists other changes than its patches make", exit_not_trusted);
+    }
     if (place.commit.empty()) {
         return adapted;
     }

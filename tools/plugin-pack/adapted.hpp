@@ -18,6 +18,9 @@ struct Adapted {
 // Where the request says that the backend is; null when it does not.
 const BackendPlace *find_place(const Backend &backend, const Request &request);
 
+// Throws cli::Failure when the request names a backend that the package does not adapt.
+void require_backends(const Package &package, const Request &request);
+
 // Throws cli::Failure when the package is still encrypted.
 void require_open(const OpenedPackage &opened, const Request &request);
 

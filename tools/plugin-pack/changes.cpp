@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <set>
 
 #include "cli/exit.hpp"
 #include "git.hpp"
@@ -35,18 +37,33 @@ std::string full_id(const std::string &repository, const std::string &commit) {
     return run.out.substr(0, run.out.find('\n'));
 }
 
-// Settings without any filter that the configuration names: what they make of a file is not the file.
-std::vector<std::string> without_filters(const std::string &repository) {
-    std::vector<std::string> settings;
+// The settings of filters of the repository, and of its submodules, which git looks into.
+void find_filters(const std::string &repository, std::set<std::string> &names) {
     const GitRun run = run_git({repository}, {"config", "--name-only", "-z", "--get-regexp", "^filter\\."});
-    for (const std::string &name : split_at_zeros(run.out)) {
-        if (name.ends_with(".required")) {
-            settings.insert(settings.end(), {"-c", name + "=false"});
-        } else {
-            settings.insert(settings.end(), {"-c", name + "="});
+    for (std::string &name : split_at_zeros(run.out)) {
+        names.insert(std::move(name));
+    }
+    constexpr std::string_view submodule = "160000 ";
+    for (const std::string &entry : split_at_zeros(git({repository}, {"ls-files", "--stage", "-z"}))) {
+        const fs::path folder = fs::path(repository) / entry.substr(entry.find('\t') + 1);
+        if (entry.starts_with(submodule) && fs::exists(fs::symlink_status(folder / ".git"))) {
+            find_filters(folder.string(), names);
         }
     }
-    return settings;
+}
+
+// Variables that take all of them away: what they make of a file is not the file.
+std::map<std::string, std::string> without_filters(const std::string &repository) {
+    std::set<std::string> names;
+    find_filters(repository, names);
+    std::map<std::string, std::string> variables = {{"GIT_CONFIG_COUNT", std::to_string(names.size())}};
+    size_t count = 0;
+    for (const std::string &name : names) {
+        const std::string number = std::to_string(count++);
+        variables["GIT_CONFIG_KEY_" + number] = name;
+        variables["GIT_CONFIG_VALUE_" + number] = name.ends_with(".required") ? "false" : "";
+    }
+    return variables;
 }
 
 // The repository with an index and new objects elsewhere. Its own index is where it begins, so that files that are
@@ -65,11 +82,14 @@ class Shadow {
         if (error) {
             throw cli::Failure(repository + ": its index cannot be copied: " + error.message());
         }
-        place_ = {repository,
-                  {{"GIT_INDEX_FILE", folder_ / "index"},
-                   {"GIT_OBJECT_DIRECTORY", folder_ / "objects"},
-                   {"GIT_ALTERNATE_OBJECT_DIRECTORIES", alternates_text(objects_.folders)}},
-                  without_filters(repository)};
+        if (fs::path(folder_.path()).lexically_normal().string().starts_with(repository + "/")) {
+            throw cli::Failure("the folder for temporary files, " + folder_.path() +
+                               ", lies in the repository; set TMPDIR");
+        }
+        place_ = {repository, without_filters(repository)};
+        place_.variables["GIT_INDEX_FILE"] = folder_ / "index";
+        place_.variables["GIT_OBJECT_DIRECTORY"] = folder_ / "objects";
+        place_.variables["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = alternates_text(objects_.folders);
     }
 
     const GitPlace &place() const { return place_; }
@@ -94,16 +114,26 @@ void refuse_conflicts(const GitPlace &place) {
     }
 }
 
-// Those that the user told git not to look at.
+// Also at those that the user told git not to look at, and at those outside a sparse checkout that are there.
 void look_at_all(const GitPlace &place) {
-    std::string paths;
+    std::string unchanged, skipped;
     for (const std::string &entry : split_at_zeros(git(place, {"ls-files", "-v", "-z"}))) {
-        if (entry.size() > 2 && entry[0] >= 'a' && entry[0] <= 'z') {
-            paths += entry.substr(2) + '\0';
+        if (entry.size() < 3) {
+            continue;
+        }
+        const std::string path = entry.substr(2);
+        if (entry[0] >= 'a' && entry[0] <= 'z') {
+            unchanged += path + '\0';
+        }
+        if ((entry[0] == 'S' || entry[0] == 's') && fs::exists(fs::symlink_status(fs::path(place.directory) / path))) {
+            skipped += path + '\0';
         }
     }
-    if (!paths.empty()) {
-        git(place, {"update-index", "--no-assume-unchanged", "-z", "--stdin"}, paths);
+    if (!unchanged.empty()) {
+        git(place, {"update-index", "--no-assume-unchanged", "-z", "--stdin"}, unchanged);
+    }
+    if (!skipped.empty()) {
+        git(place, {"update-index", "--no-skip-worktree", "-z", "--stdin"}, skipped);
     }
 }
 
@@ -145,7 +175,7 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
     const Shadow shadow(repository);
     refuse_conflicts(shadow.place());
     look_at_all(shadow.place());
-    std::vector<std::string> add = {"add", "--all"};
+    std::vector<std::string> add = {"add", "--all", "--sparse"};
     if (include_ignored) {
         add.emplace_back("--force");
     }

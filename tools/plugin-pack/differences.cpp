@@ -57,8 +57,14 @@ std::vector<std::string> split_patches(const std::string &text) {
 
 } // namespace
 
-std::vector<Change> differences(const GitPlace &place, const std::string &from, const std::string &to) {
-    const std::vector<std::string> how = {"-r", "--find-renames=50%", "-l0", "--full-index", "--no-ext-diff"};
+std::vector<Change> differences(const GitPlace &place, const std::string &from, const std::string &to,
+                                Renames renames) {
+    std::vector<std::string> how = {"-r", "--full-index", "--no-ext-diff", "--ignore-submodules=none"};
+    if (renames == Renames::found) {
+        how.insert(how.end(), {"--find-renames=50%", "-l0"});
+    } else {
+        how.emplace_back("--no-renames");
+    }
     const auto run = [&](std::vector<std::string> arguments) {
         arguments.insert(arguments.begin(), "diff-tree");
         arguments.insert(arguments.end(), how.begin(), how.end());

@@ -9,7 +9,9 @@
 
 namespace opdock::plugin_pack {
 
-// With renames found, and a patch for each; in the order of git. `from` and `to` are trees. Throws cli::Failure.
-std::vector<Change> differences(const GitPlace &place, const std::string &from, const std::string &to);
+enum class Renames { found, as_two }; // one that was renamed is one change, or one deleted and one added
+
+// With a patch for each; in the order of git. `from` and `to` are trees. Throws cli::Failure.
+std::vector<Change> differences(const GitPlace &place, const std::string &from, const std::string &to, Renames renames);
 
 } // namespace opdock::plugin_pack

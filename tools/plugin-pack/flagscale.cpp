@@ -115,6 +115,8 @@ std::string read_backend(FlagscaleBackend &backend) {
     if (backend.tasks.empty() || !std::all_of(backend.tasks.begin(), backend.tasks.end(), is_task)) {
         return description.filename().string() + " names no task that there is: train, inference or post_train";
     }
+    std::sort(backend.tasks.begin(), backend.tasks.end());
+    backend.tasks.erase(std::unique(backend.tasks.begin(), backend.tasks.end()), backend.tasks.end());
     backend.models = texts_of(root, "models");
     backend.contact = text_of(root, "contact");
     if (const YamlNode *versions = find(root, "backends_version")) {

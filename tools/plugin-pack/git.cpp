@@ -1,5 +1,7 @@
 #include "git.hpp"
 
+#include <cstdlib>
+#include <filesystem>
 #include <future>
 
 #include <boost/asio/io_context.hpp>
@@ -12,29 +14,40 @@ namespace {
 
 namespace process = boost::process;
 
-// Filters and hooks are programs that a repository's configuration names; what they would do to files is theirs, and
-// not part of the files. With autocrlf the same files would be other bytes on another machine.
-const std::vector<std::string> settings = {
-    "-c", "core.hooksPath=/dev/null",
-    "-c", "core.fsmonitor=false",
-    "-c", "core.untrackedCache=false",
-    "-c", "core.autocrlf=false",
-    "-c", "core.eol=lf",
-    "-c", "core.attributesFile=/dev/null",
-    "-c", "core.safecrlf=false",
-    "-c", "core.precomposeUnicode=false",
-    "-c", "core.quotePath=true",
-    "-c", "color.ui=false",
-    "-c", "gc.auto=0",
-    "-c", "diff.suppressBlankEmpty=false",
-    "-c", "diff.noprefix=false",
-    "-c", "diff.mnemonicPrefix=false",
-    "-c", "diff.orderFile=/dev/null",
-    "-c", "diff.ignoreSubmodules=none",
-    "-c", "apply.whitespace=nowarn",
-    "-c", "apply.ignoreWhitespace=no",
-    "-c", "advice.addEmbeddedRepo=false",
-};
+// Hooks are programs that a repository's configuration names. With autocrlf the same files would be other bytes on
+// another machine, and with the settings of modes, links and case changes would not be seen. Of submodules the commit
+// counts: to look for changes in them git would run their filters.
+const std::vector<std::string> settings = [] {
+    std::vector<std::string> arguments;
+    for (const char *setting : {"core.hooksPath=/dev/null",
+                                "core.fsmonitor=false",
+                                "core.untrackedCache=false",
+                                "core.splitIndex=false",
+                                "core.autocrlf=false",
+                                "core.eol=lf",
+                                "core.attributesFile=/dev/null",
+                                "core.excludesFile=/dev/null",
+                                "core.fileMode=true",
+                                "core.symlinks=true",
+                                "core.ignoreCase=false",
+                                "core.safecrlf=false",
+                                "core.precomposeUnicode=false",
+                                "core.quotePath=true",
+                                "color.ui=false",
+                                "gc.auto=0",
+                                "diff.suppressBlankEmpty=false",
+                                "diff.noprefix=false",
+                                "diff.mnemonicPrefix=false",
+                                "diff.orderFile=/dev/null",
+                                "diff.ignoreSubmodules=dirty",
+                                "apply.whitespace=nowarn",
+                                "apply.ignoreWhitespace=no",
+                                "advice.addEmbeddedRepo=false",
+                                "advice.updateSparsePath=false"}) {
+        arguments.insert(arguments.end(), {"-c", setting});
+    }
+    return arguments;
+}();
 
 process::environment environment_of(const GitPlace &place) {
     process::environment environment;
@@ -71,12 +84,18 @@ std::string first_words(const std::vector<std::string> &arguments) {
 } // namespace
 
 GitRun run_git(const GitPlace &place, const std::vector<std::string> &arguments, std::string_view input) {
-    static const boost::filesystem::path program = process::search_path("git");
+    if (!std::filesystem::is_directory(place.directory)) {
+        throw cli::Failure(place.directory + ": there is no such folder");
+    }
+    static const boost::filesystem::path program = [] {
+        // Boost.Filesystem asks for the user's locale, which need not be installed. No text here depends on it.
+        setenv("LC_ALL", "C", 1); // NOLINT(concurrency-mt-unsafe): there is one thread
+        return process::search_path("git");
+    }();
     if (program.empty()) {
         throw cli::Failure("there is no program 'git' on the PATH, which plugin-pack works with");
     }
     std::vector<std::string> all = settings;
-    all.insert(all.end(), place.settings.begin(), place.settings.end());
     all.insert(all.end(), arguments.begin(), arguments.end());
     boost::asio::io_context io;
     std::future<std::string> out;

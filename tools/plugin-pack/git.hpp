@@ -15,7 +15,6 @@ struct GitPlace {
     std::string directory; // where it runs; absolute
     // GIT_DIR, GIT_INDEX_FILE and the like; all others of that kind are taken away from what the user set.
     std::map<std::string, std::string> variables = {};
-    std::vector<std::string> settings = {}; // "-c", "NAME=VALUE", beside those of run_git
 };
 
 struct GitRun {

@@ -18,6 +18,7 @@ using nlohmann::json;
 
 // Names of members are the tool's own: nothing of a path of the vendor's stands in the archive.
 constexpr const char *contents_name = "contents.json";
+constexpr uint64_t most_bytes = uint64_t{4} << 30; // of all members
 
 bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -175,6 +176,9 @@ Package package_of(const json &manifest) {
     Package package;
     manifest.at("device_type").get_to(package.device_type);
     manifest.at("tasks").get_to(package.tasks);
+    if (!manifest.at("serial").is_number_unsigned() || manifest.at("serial") > most_serial) {
+        throw cli::Failure("the manifest has a serial that cannot be", exit_not_trusted);
+    }
     manifest.at("serial").get_to(package.serial);
     manifest.at("message").get_to(package.message);
     manifest.at("contact").get_to(package.contact);
@@ -189,7 +193,7 @@ Package package_of(const json &manifest) {
         one.at("tree").get_to(backend.changes.tree);
         if (!is_name(backend.name) || !names.insert(backend.name).second || !is_id(backend.changes.commit) ||
             !is_id(backend.changes.tree) || (backend.format != "sha1" && backend.format != "sha256")) {
-            throw cli::Failure("the manifest has a backend that cannot be: " + one.dump(), exit_not_trusted);
+            throw cli::Failure("the manifest has a backend that cannot be", exit_not_trusted);
         }
         package.backends.push_back(std::move(backend));
     }
@@ -251,8 +255,13 @@ std::vector<Member> members_of(std::string_view plain) {
     }
     const json list = json::parse(plain.substr(line + 1, bytes));
     std::vector<ExpectedMember> expected;
+    uint64_t sum = 0;
     for (const json &member : list) {
         expected.push_back({member.at("name").get<std::string>(), member.at("bytes").get<uint64_t>()});
+        sum += std::min(expected.back().bytes, most_bytes + 1);
+        if (sum > most_bytes) {
+            throw cli::Failure("the package says that it unpacks to more than 4 GiB", exit_not_trusted);
+        }
     }
     std::vector<Member> members = unpack(plain.substr(line + 1 + bytes), expected);
     for (size_t i = 0; i < members.size(); ++i) {

@@ -39,6 +39,7 @@ struct Package {
 };
 
 inline constexpr const char *package_schema = "opdock.package/1";
+inline constexpr uint64_t most_serial = uint64_t{1} << 53;
 
 // [A-Z][A-Za-z0-9]*_[A-Za-z0-9]+
 bool is_device_type(const std::string &text);

@@ -18,6 +18,10 @@ int rebase(const Request &request) {
     Trust trust;
     const OpenedPackage opened = open_requested(request, trust);
     require_open(opened, request);
+    require_backends(opened.package, request);
+    if (!opened.recipients.empty() && request.recipients.empty()) {
+        throw cli::UsageError("the package is encrypted; say with --recipient for whom the new one is");
+    }
     const Signing signing(request);
     Package package = opened.package;
     package.serial = request.serial.value_or(package.serial + 1);

@@ -241,7 +241,7 @@ void read_patch(const po::variables_map &values, Request &request) {
 // Who signs what is written, and who may read it.
 void read_keys(const po::variables_map &values, Request &request) {
     if (values.count("serial") != 0) {
-        request.serial = cli::number_of(values, "serial", 1, uint64_t{1} << 53);
+        request.serial = cli::number_of(values, "serial", 1, most_serial);
     }
     request.no_key = values.count("unsigned") != 0;
     request.force = values.count("force") != 0;

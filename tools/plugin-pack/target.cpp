@@ -25,13 +25,28 @@ std::string prefix_of(const fs::path &target) {
     return "." + target.filename().string() + ".opdock-";
 }
 
+// What a process that was killed left: a folder of that name with nothing but the two folders in it.
+bool is_leftover(const fs::path &folder, const std::string &prefix) {
+    const std::string name = folder.filename().string();
+    std::error_code error;
+    if (!name.starts_with(prefix) || name.size() != prefix.size() + 6 ||
+        !fs::is_directory(fs::symlink_status(folder, error))) {
+        return false;
+    }
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        if (entry->path().filename() != "new" && entry->path().filename() != "work") {
+            return false;
+        }
+    }
+    return !error;
+}
+
 void remove_leftovers(const fs::path &target) {
     std::error_code error;
     std::vector<fs::path> leftovers;
     for (fs::directory_iterator entry(target.parent_path(), error), end; !error && entry != end;
          entry.increment(error)) {
-        const std::string name = entry->path().filename().string();
-        if (name.starts_with(prefix_of(target)) && name.size() == prefix_of(target).size() + 6) {
+        if (is_leftover(entry->path(), prefix_of(target))) {
             leftovers.push_back(entry->path());
         }
     }
@@ -40,9 +55,19 @@ void remove_leftovers(const fs::path &target) {
     }
 }
 
+[[noreturn]] void refuse_foreign(const std::string &path) {
+    throw cli::Failure(path + ": there is a folder that plugin-pack did not make, which would be lost; remove it, "
+                              "or name another one");
+}
+
+bool is_foreign(const fs::path &folder, const std::string &mark) {
+    std::error_code error;
+    return !fs::is_empty(folder, error) && !fs::is_regular_file(fs::symlink_status(folder / mark, error));
+}
+
 } // namespace
 
-Target::Target(std::string path, const std::string &mark) : path_(std::move(path)) {
+Target::Target(std::string path, std::string mark) : path_(std::move(path)), mark_(std::move(mark)) {
     while (path_.size() > 1 && path_.ends_with('/')) {
         path_.pop_back();
     }
@@ -56,9 +81,8 @@ Target::Target(std::string path, const std::string &mark) : path_(std::move(path
     if (fs::exists(status) && !fs::is_directory(status)) {
         throw cli::Failure(path_ + ": there is something that is no folder");
     }
-    if (fs::exists(status) && !fs::is_empty(target, error) && !fs::exists(target / mark, error)) {
-        throw cli::Failure(path_ + ": there is a folder that plugin-pack did not make, which would be lost; remove it, "
-                                   "or name another one");
+    if (fs::exists(status) && is_foreign(target, mark_)) {
+        refuse_foreign(path_);
     }
     const std::string lock = (target.parent_path() / ("." + target.filename().string() + ".opdock.lock")).string();
     lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -95,8 +119,15 @@ void Target::replace() {
     if (errno != ENOTEMPTY && errno != EEXIST) {
         fail(path_, errno);
     }
-    if (::renameat2(AT_FDCWD, staging().c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0) {
-        fail(path_ + ": this file system cannot replace a folder at once; remove it first", errno);
+    const auto exchange = [&] {
+        if (::renameat2(AT_FDCWD, staging().c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0) {
+            fail(path_ + ": this file system cannot replace a folder at once; remove it first", errno);
+        }
+    };
+    exchange();
+    if (is_foreign(staging(), mark_)) { // it came while this one was built
+        exchange();
+        refuse_foreign(path_);
     }
 }
 

@@ -11,7 +11,7 @@ class Target {
     // Takes a lock beside the folder, so that two processes do not replace it at once, and removes what one that was
     // killed left behind. Throws cli::Failure: when another process has the lock, and when there is a folder that is
     // not empty and lacks the file `mark`, by which a folder of this tool is known.
-    Target(std::string path, const std::string &mark);
+    Target(std::string path, std::string mark);
     ~Target();
     Target(const Target &) = delete;
     Target &operator=(const Target &) = delete;
@@ -24,6 +24,7 @@ class Target {
 
   private:
     std::string path_;
+    std::string mark_;
     std::string folder_; // beside it, of both
     int lock_ = -1;
 };

@@ -11,7 +11,8 @@ namespace opdock::plugin_pack {
 
 TemporaryFolder::TemporaryFolder(const std::string &parent) {
     std::error_code error;
-    const std::string folder = parent.empty() ? std::filesystem::temp_directory_path(error).string() : parent;
+    const std::string folder =
+        parent.empty() ? std::filesystem::absolute(std::filesystem::temp_directory_path(error)).string() : parent;
     path_ = folder + "/.opdock-pack-XXXXXX";
     if (error || mkdtemp(path_.data()) == nullptr) {
         throw cli::Failure("no folder can be made in '" + folder +

@@ -95,6 +95,7 @@ int unpatch(const Request &request) {
     Trust trust;
     const OpenedPackage opened = open_requested(request, trust);
     require_open(opened, request);
+    require_backends(opened.package, request);
     const Package &package = opened.package;
     const std::string out =
         request.out.empty() ? (fs::current_path() / "build" / package.device_type).string() : request.out;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <optional>
 
@@ -59,6 +60,13 @@ OpenedPackage open_requested(const Request &request, Trust &trust) {
             ? std::nullopt
             : std::optional(keys::read_key_file(request.decrypt_key, {request.passphrase_file}));
     return open(read_package(request.subject), trust, key ? &*key : nullptr);
+}
+
+// On one line, whatever is in it: a line of its own could look like one of this tool's.
+std::string on_one_line(const std::string &text) {
+    const bool is_plain =
+        std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; });
+    return is_plain ? text : json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 std::string joined(const std::vector<std::string> &words) {
@@ -125,18 +133,19 @@ int inspect(const Request &request) {
         "  " + package.device_type + ", " + joined(package.tasks) + ", serial " + std::to_string(package.serial) + "\n";
     for (const auto &[what, value] : {std::pair("message", package.message), std::pair("contact", package.contact),
                                       std::pair("models", joined(package.models))}) {
-        text += value.empty() ? "" : std::string("  ") + what + ": " + value + "\n";
+        text += value.empty() ? "" : std::string("  ") + what + ": " + on_one_line(value) + "\n";
     }
     for (const Backend &backend : package.backends) {
-        text += "\n  " + backend.name + " " + backend.version + " (" + backend.changes.commit + ")\n";
+        text += "\n  " + backend.name + " " + on_one_line(backend.version) + " (" + backend.changes.commit + ")\n";
         for (const Change &change : backend.changes.list) {
             text += std::string("    ") + change.status + "  " +
-                    (change.old_path == change.path ? "" : change.old_path + " -> ") + change.path + "\n";
+                    (change.old_path == change.path ? "" : on_one_line(change.old_path) + " -> ") +
+                    on_one_line(change.path) + "\n";
         }
         text += opened.is_open && backend.changes.list.empty() ? "    no changes\n" : "";
     }
     for (const Attachment &one : package.attachments) {
-        text += "\n  " + one.kind + " " + one.name + ", " + std::to_string(one.content.size()) + " bytes";
+        text += "\n  " + on_one_line(one.kind) + " " + one.name + ", " + std::to_string(one.content.size()) + " bytes";
     }
     std::cout << cli::printable(text) << (package.attachments.empty() ? "" : "\n");
     return cli::exit_fine;

@@ -53,7 +53,8 @@ std::string alternates_text(const std::vector<std::string> &folders) {
 }
 
 Workshop::Workshop(const ObjectStore &objects, const std::string &parent) : folder_(parent) {
-    git({folder_.path()}, {"init", "--quiet", "--bare", "--template=", "--object-format=" + objects.format, "git"});
+    const GitPlace nobodys = {folder_.path(), {{"GIT_CONFIG_GLOBAL", "/dev/null"}, {"GIT_CONFIG_NOSYSTEM", "1"}}};
+    git(nobodys, {"init", "--quiet", "--bare", "--template=", "--object-format=" + objects.format, "git"});
     std::ofstream alternates(folder_ / "git/objects/info/alternates");
     for (const std::string &folder : objects.folders) {
         alternates << quoted(folder) << '\n';
@@ -150,8 +151,25 @@ Merged Workshop::merge(const std::string &base, const std::string &tree, const s
 }
 
 std::vector<Change> Workshop::changes(const std::string &commit, const std::string &tree) const {
-    read_tree(tree); // its attributes say what is text
-    return differences(place(), tree_of(commit), tree);
+    // A file that moves away from where a folder comes is a rename that git apply does not take.
+    for (const Renames renames : {Renames::found, Renames::as_two}) {
+        read_tree(tree); // its attributes say what is text
+        std::vector<Change> list = differences(place(), tree_of(commit), tree, renames);
+        std::vector<std::string> patches;
+        for (const Change &change : list) {
+            patches.push_back(change.patch);
+        }
+        try {
+            if (apply(commit, patches) == tree) {
+                return list;
+            }
+        } catch (const cli::Failure &) {
+            if (renames == Renames::as_two) {
+                throw;
+            }
+        }
+    }
+    throw cli::Failure("the patches that git makes of these changes do not give them back");
 }
 
 void Workshop::check_out(const std::string &tree, const std::string &folder) const {

@@ -54,6 +54,7 @@ class Workplace {
         git({"-C", path_of(repository), "add", "--all"});
         git({"-C", path_of(repository), "commit", "--quiet", "--message=change"});
     }
+    void in_locale(const std::string &name) { pack_.with("LC_ALL", name); }
     Finished run(const std::vector<std::string> &arguments) const { return pack_.run(arguments); }
     Finished patch(const std::string &out, const std::vector<std::string> &more = {}) const {
         std::vector<std::string> arguments = {"patch",
@@ -132,6 +133,15 @@ TEST_CASE("what a vendor changed comes out of a package and a clone of the frame
     CHECK(work.files("out/fw") == work.files("framework"));
 }
 
+TEST_CASE("a locale that is not installed is no obstacle, and a message is one line") {
+    Workplace work;
+    work.in_locale("xx_XX.UTF-8");
+    CHECK(work.patch("a.opdock", {"--message", "fused\n  signed with key 'trusted'"}).code == 0);
+    CHECK(work.unpatch("a.opdock").code == 0);
+    const Finished seen = work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub")});
+    CHECK(contains(seen.out, "  message: \"fused\\n  signed with key 'trusted'\"\n"));
+}
+
 TEST_CASE("a package says what is in it, and files travel with it") {
     const Workplace work;
     work.write("libacme.so", "not really");
@@ -167,6 +177,16 @@ TEST_CASE("an encrypted package is unpacked by those whom it is for") {
     CHECK(!fs::exists(work.path_of("out")));
     CHECK(work.unpatch("a.opdock", {"--decrypt-key", work.path_of("customer.key")}).code == 0);
     CHECK(work.files("out/fw") == work.files("framework"));
+}
+
+TEST_CASE("an encrypted package does not become a readable one by moving it") {
+    const Workplace work;
+    CHECK(work.patch("a.opdock", {"--recipient", work.path_of("acme.pub")}).code == 0);
+    check_error(work.run({"rebase", work.path_of("a.opdock"), "--backend", "fw=" + work.path_of("clone") + "@HEAD",
+                          "--pub", work.path_of("acme.pub"), "--decrypt-key", work.path_of("acme.key"), "--key",
+                          work.path_of("acme.key"), "--out", work.path_of("b.opdock")}),
+                2, "say with --recipient for whom");
+    CHECK(!fs::exists(work.path_of("b.opdock")));
 }
 
 TEST_CASE("without trust nothing is written") {
@@ -272,7 +292,12 @@ TEST_CASE("wrong usage of plugin-pack exits with 2") {
     check_error(work.patch("a.opdock", {"--unsigned"}), 2, "--key and --unsigned contradict each other");
     check_error(work.run({"patch", "--backend", work.path_of("framework"), "--out", "x"}), 2, "expected DIR@COMMIT");
     check_error(work.run({"unpatch", "x"}), 2, "unpatch expects --backend");
+    check_error(work.run({"patch", "--backend", work.path_of("nowhere") + "@HEAD", "--device-type", "Acme_A1", "--task",
+                          "train", "--out", work.path_of("n.opdock"), "--unsigned"}),
+                1, "nowhere: there is no such folder");
     CHECK(work.patch("a.opdock").code == 0);
+    check_error(work.unpatch("a.opdock", {"--backend", "fx=" + work.path_of("clone")}), 1,
+                "the package does not adapt 'fx', but fw");
     check_error(work.patch("a.opdock"), 1, "--force overwrites it");
     CHECK(work.patch("a.opdock", {"--force"}).code == 0);
 }
@@ -288,9 +313,10 @@ TEST_CASE("what stands in FlagScale's folder of hardware becomes packages, and t
     const std::string new_file =
         "diff --git a/new dir/c.cu b/new dir/c.cu\nnew file mode 100644\nindex 00000000..3e757656\n"
         "--- /dev/null\n+++ b/new dir/c.cu\t\n@@ -0,0 +1 @@\n+new\n\n";
-    const std::string description = "backends_commit:\n  fw: " + commit +
-                                    "\nbackends_version:\n  fw: 0.7.3\ncontact: a@b.c\n"
-                                    "device_type: Acme_A1\nmodels:\n- llama\ntask:\n- train\n- inference\n";
+    const std::string description = // a task is named twice
+        "backends_commit:\n  fw: " + commit +
+        "\nbackends_version:\n  fw: 0.7.3\ncontact: a@b.c\n"
+        "device_type: Acme_A1\nmodels:\n- llama\ntask:\n- train\n- inference\n- train\n";
     work.write("hardware/patch_history.yaml", "Acme_A1: {}\n");
     work.write("hardware/Acme_A1/fw/diff.yaml", description);
     work.write("hardware/Acme_A1/fw/a.py.patch", to_a);

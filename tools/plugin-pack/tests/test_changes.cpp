@@ -209,6 +209,81 @@ TEST_CASE("a file that was changed in the instant in which it was added counts")
     CHECK(find_changes(made.path(), base, false).list.size() == 1);
 }
 
+TEST_CASE("files that are there although they should be skipped count, and those that are not are not deleted") {
+    const MadeRepository made;
+    made.write("a", "1\n");
+    made.write("b", "1\n");
+    const std::string base = made.commit();
+    made.run({"update-index", "--skip-worktree", "a", "b"});
+    made.write("a", "2\n");
+    made.remove("b");
+    const Changes changes = find_changes(made.path(), base, false);
+    CHECK(changes.list.size() == 1);
+    CHECK(change_of(changes, "a") != nullptr);
+}
+
+TEST_CASE("modes, links and case count, whatever the configuration says of the file system") {
+    const MadeRepository made;
+    made.write("a", "1\n");
+    made.link("link", "a");
+    const std::string base = made.commit();
+    for (const char *name : {"core.fileMode", "core.symlinks"}) {
+        made.run({"config", name, "false"});
+    }
+    made.run({"config", "core.ignoreCase", "true"});
+    made.executable("a");
+    made.write("A", "other\n");
+    made.remove("link");
+    made.write("link", "no link\n");
+    const Changes changes = find_changes(made.path(), base, false);
+    CHECK(changes.list.size() == 3);
+    CHECK(rebuilt(made, changes) == files_in(made.path()));
+}
+
+TEST_CASE("a link that makes room for a folder of its name comes back") {
+    const MadeRepository made;
+    made.write("d/x", "x\n");
+    made.link("current", "d");
+    const std::string base = made.commit();
+    std::filesystem::rename(made / "current", made / "current.old");
+    made.write("current/y", "y\n");
+    CHECK(rebuilt(made, find_changes(made.path(), base, false)) == files_in(made.path()));
+}
+
+TEST_CASE("of a submodule the commit counts, whatever is ignored, and nothing of it is run") {
+    const MadeRepository inner("inner");
+    inner.write("s.txt", "1\n");
+    inner.commit();
+    const MadeRepository made;
+    made.run({"-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.path(), "sub"});
+    made.run({"config", "--file", (made / ".gitmodules").string(), "submodule.sub.ignore", "all"});
+    const std::string base = made.commit();
+    const std::string harm = (made / "../harm").string();
+    const GitPlace sub{(made / "sub").string()};
+    git(sub, {"config", "filter.z.clean", "touch " + harm + "; cat"});
+    made.write("sub/.gitattributes", "* filter=z\n");
+    made.write("sub/s.txt", "2\n");
+    CHECK(find_changes(made.path(), base, false).list.empty()); // what is in it is not carried
+    CHECK(!std::filesystem::exists(harm));
+    git({sub.directory,
+         {{"GIT_AUTHOR_NAME", "A"},
+          {"GIT_AUTHOR_EMAIL", "a@b.c"},
+          {"GIT_COMMITTER_NAME", "A"},
+          {"GIT_COMMITTER_EMAIL", "a@b.c"}}},
+        {"commit", "--quiet", "--allow-empty", "--message=next"});
+    std::filesystem::remove(harm); // of that commit
+    const Changes changes = find_changes(made.path(), base, false);
+    REQUIRE(changes.list.size() == 1);
+    CHECK(changes.list[0].path == "sub");
+    CHECK(!std::filesystem::exists(harm));
+    CHECK(rebuilt(made, changes).size() == 1); // .gitmodules
+}
+
+TEST_CASE("a folder that is not there is said, and is not the current one") {
+    CHECK_THROWS_WITH_AS(find_changes("/does/not/exist", "HEAD", false),
+                         doctest::Contains("/does/not/exist: there is no such folder"), cli::Failure);
+}
+
 TEST_CASE("files that their attributes would convert come back as they are") {
     const MadeRepository made;
     made.write(".gitattributes", "*.txt text eol=crlf\n*.md text\n*.id ident\n");
@@ -227,18 +302,20 @@ TEST_CASE("files that their attributes would convert come back as they are") {
 
 TEST_CASE("filters, hooks and external diffs of a repository are not run") {
     const MadeRepository made;
-    made.write(".gitattributes", "*.dat filter=harm diff=harm\n");
+    made.write(".gitattributes", "*.dat filter=harm diff=harm\n*.dot filter=a=b\n");
     made.write("a.dat", "1\n");
+    made.write("a.dot", "1\n");
     const std::string base = made.commit();
     const std::string harm = "touch " + (made / "harm").string() + "; cat";
-    for (const char *name : {"filter.harm.clean", "filter.harm.smudge", "diff.harm.textconv", "diff.harm.command",
-                             "core.fsmonitor", "diff.external"}) {
+    for (const char *name : {"filter.a=b.clean", "filter.harm.clean", "filter.harm.smudge", "diff.harm.textconv",
+                             "diff.harm.command", "core.fsmonitor", "diff.external"}) {
         made.run({"config", name, harm});
     }
     made.run({"config", "filter.harm.required", "true"});
     made.write("a.dat", "2\n");
+    made.write("a.dot", "2\n");
     const Changes changes = find_changes(made.path(), base, false);
-    CHECK(changes.list.size() == 1);
+    CHECK(changes.list.size() == 2);
     CHECK(!std::filesystem::exists(made / "harm"));
     CHECK(rebuilt(made, changes).at("a.dat") == "file 2\n");
 }

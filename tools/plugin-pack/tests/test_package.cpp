@@ -210,6 +210,9 @@ TEST_CASE("what a signer got wrong is refused: paths, names, kinds") {
     }
     CHECK(is_device_type("Acme_A1"));
     Package package = sample();
+    package.serial = most_serial + 1;
+    CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
+    package = sample();
     package.tasks = {"mine"};
     CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
 }
