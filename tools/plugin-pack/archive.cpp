@@ -20,7 +20,7 @@ using Entry = std::unique_ptr<archive_entry, Free>;
 
 class Writer {
   public:
-    Writer() : archive_(archive_write_new()) {
+    Writer() : owned_(archive_write_new(), archive_write_free), archive_(owned_.get()) {
         if (archive_ == nullptr) {
             throw std::bad_alloc();
         }
@@ -30,9 +30,6 @@ class Writer {
         check(archive_write_set_bytes_in_last_block(archive_, 1));
         check(archive_write_open(archive_, &packed_, nullptr, append, nullptr));
     }
-    ~Writer() { archive_write_free(archive_); }
-    Writer(const Writer &) = delete;
-    Writer &operator=(const Writer &) = delete;
 
     void add(const Member &member) {
         const Entry entry(archive_entry_new());
@@ -66,12 +63,13 @@ class Writer {
     }
 
     std::string packed_;
+    std::unique_ptr<archive, int (*)(archive *)> owned_;
     archive *archive_;
 };
 
 class Reader {
   public:
-    explicit Reader(std::string_view packed) : archive_(archive_read_new()) {
+    explicit Reader(std::string_view packed) : owned_(archive_read_new(), archive_read_free), archive_(owned_.get()) {
         if (archive_ == nullptr) {
             throw std::bad_alloc();
         }
@@ -79,9 +77,6 @@ class Reader {
         check(archive_read_support_filter_zstd(archive_));
         check(archive_read_open_memory(archive_, packed.data(), packed.size()));
     }
-    ~Reader() { archive_read_free(archive_); }
-    Reader(const Reader &) = delete;
-    Reader &operator=(const Reader &) = delete;
 
     Member next(const ExpectedMember &expected) {
         archive_entry *entry = nullptr;
@@ -125,6 +120,7 @@ class Reader {
                            exit_not_trusted);
     }
 
+    std::unique_ptr<archive, int (*)(archive *)> owned_;
     archive *archive_;
 };
 

@@ -1,18 +1,22 @@
 #include "git.hpp"
 
-#include <cstdlib>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
-#include <future>
+#include <system_error>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/process.hpp>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cli/exit.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
-
-namespace process = boost::process;
 
 // Hooks are programs that a repository's configuration names. With autocrlf the same files would be other bytes on
 // another machine, and with the settings of modes, links and case changes would not be seen. Of submodules the commit
@@ -49,25 +53,125 @@ const std::vector<std::string> settings = [] {
     return arguments;
 }();
 
-process::environment environment_of(const GitPlace &place) {
-    process::environment environment;
-    for (const auto &variable : boost::this_process::environment()) {
-        const std::string name = variable.get_name();
-        if (!name.starts_with("GIT_")) {
-            environment[name] = variable.to_string();
+// "NAME=VALUE", each.
+std::vector<std::string> environment_of(const GitPlace &place) {
+    std::map<std::string, std::string> variables;
+    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        const std::string_view text = *entry;
+        const size_t equals = text.find('=');
+        if (equals != std::string_view::npos && !text.starts_with("GIT_")) {
+            variables.emplace(text.substr(0, equals), text.substr(equals + 1));
         }
     }
-    environment["LC_ALL"] = "C";
-    environment["GIT_ATTR_NOSYSTEM"] = "1";
-    environment["GIT_NO_REPLACE_OBJECTS"] = "1";
-    environment["GIT_OPTIONAL_LOCKS"] = "0";
-    environment["GIT_TERMINAL_PROMPT"] = "0";
-    environment["GIT_NO_LAZY_FETCH"] = "1"; // nothing comes over a network
-    environment["GIT_LITERAL_PATHSPECS"] = "1";
+    for (const auto &[name, value] : std::initializer_list<std::pair<const char *, const char *>>{
+             {"LC_ALL", "C"},
+             {"GIT_ATTR_NOSYSTEM", "1"},
+             {"GIT_NO_REPLACE_OBJECTS", "1"},
+             {"GIT_OPTIONAL_LOCKS", "0"},
+             {"GIT_TERMINAL_PROMPT", "0"},
+             {"GIT_NO_LAZY_FETCH", "1"}, // nothing comes over a network
+             {"GIT_LITERAL_PATHSPECS", "1"}}) {
+        variables[name] = value;
+    }
     for (const auto &[name, value] : place.variables) {
-        environment[name] = value;
+        variables[name] = value;
+    }
+    std::vector<std::string> environment;
+    for (const auto &[name, value] : variables) {
+        environment.push_back(name + "=" + value);
     }
     return environment;
+}
+
+std::vector<char *> pointers_to(std::vector<std::string> &texts) {
+    std::vector<char *> pointers;
+    for (std::string &text : texts) {
+        pointers.push_back(text.data());
+    }
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+[[noreturn]] void fail(const std::string &what, int error) {
+    throw cli::Failure("git cannot be run: " + what + ": " + std::generic_category().message(error));
+}
+
+class Pipe {
+  public:
+    Pipe() {
+        if (::pipe2(ends_.data(), O_CLOEXEC) != 0) {
+            fail("pipe", errno);
+        }
+    }
+    ~Pipe() {
+        close(0);
+        close(1);
+    }
+    Pipe(const Pipe &) = delete;
+    Pipe &operator=(const Pipe &) = delete;
+
+    int end(size_t which) const { return ends_.at(which); } // 0 is read from, 1 written to
+    void close(size_t which) {
+        if (ends_.at(which) >= 0) {
+            ::close(ends_.at(which));
+            ends_.at(which) = -1;
+        }
+    }
+
+  private:
+    std::array<int, 2> ends_ = {-1, -1};
+};
+
+pid_t start(const GitPlace &place, std::vector<std::string> arguments, const Pipe &in, const Pipe &out,
+            const Pipe &err) {
+    std::vector<std::string> environment = environment_of(place);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addchdir_np(&actions, place.directory.c_str());
+    posix_spawn_file_actions_adddup2(&actions, in.end(0), STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out.end(1), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, err.end(1), STDERR_FILENO);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t defaults;
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    pid_t process = -1;
+    const int error = posix_spawnp(&process, "git", &actions, &attributes, pointers_to(arguments).data(),
+                                   pointers_to(environment).data());
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error == ENOENT) {
+        throw cli::Failure("there is no program 'git' on the PATH, which plugin-pack works with");
+    }
+    if (error != 0) {
+        fail(place.directory, error);
+    }
+    return process;
+}
+
+// Whatever there is to read; the pipe is closed at its end.
+void take(Pipe &pipe, std::string &text) {
+    std::array<char, 65536> bytes; // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills it
+    const ssize_t count = ::read(pipe.end(0), bytes.data(), bytes.size());
+    if (count > 0) {
+        text.append(bytes.data(), static_cast<size_t>(count));
+    } else if (count == 0 || errno != EINTR) {
+        pipe.close(0);
+    }
+}
+
+// As much as it takes; the pipe is closed when all is given, or nobody reads.
+void give(Pipe &pipe, std::string_view &text) {
+    const ssize_t count = ::write(pipe.end(1), text.data(), std::min<size_t>(text.size(), 65536));
+    if (count > 0) {
+        text.remove_prefix(static_cast<size_t>(count));
+    }
+    if (text.empty() || (count < 0 && errno != EINTR && errno != EAGAIN)) {
+        pipe.close(1);
+    }
 }
 
 std::string first_words(const std::vector<std::string> &arguments) {
@@ -87,25 +191,45 @@ GitRun run_git(const GitPlace &place, const std::vector<std::string> &arguments,
     if (!std::filesystem::is_directory(place.directory)) {
         throw cli::Failure(place.directory + ": there is no such folder");
     }
-    static const boost::filesystem::path program = [] {
-        // Boost.Filesystem asks for the user's locale, which need not be installed. No text here depends on it.
-        setenv("LC_ALL", "C", 1); // NOLINT(concurrency-mt-unsafe): there is one thread
-        return process::search_path("git");
-    }();
-    if (program.empty()) {
-        throw cli::Failure("there is no program 'git' on the PATH, which plugin-pack works with");
-    }
-    std::vector<std::string> all = settings;
+    std::signal(SIGPIPE, SIG_IGN); // NOLINT(cert-err33-c): a git that ends early says why on its stderr
+    std::vector<std::string> all = {"git"};
+    all.insert(all.end(), settings.begin(), settings.end());
     all.insert(all.end(), arguments.begin(), arguments.end());
-    boost::asio::io_context io;
-    std::future<std::string> out;
-    std::future<std::string> err;
-    process::child child(program, process::args(all), process::start_dir(place.directory), environment_of(place),
-                         process::std_in<boost::asio::buffer(input.data(), input.size()), process::std_out> out,
-                         process::std_err > err, io);
-    io.run();
-    child.wait();
-    return {child.exit_code(), out.get(), err.get()};
+    Pipe in, out, err;
+    ::fcntl(in.end(1), F_SETFL, O_NONBLOCK);
+    const pid_t process = start(place, std::move(all), in, out, err);
+    in.close(0);
+    out.close(1);
+    err.close(1);
+    GitRun run;
+    if (input.empty()) {
+        in.close(1);
+    }
+    while (out.end(0) >= 0 || err.end(0) >= 0) { // negative ones are not looked at
+        std::array<pollfd, 3> ends = {pollfd{in.end(1), POLLOUT, 0}, pollfd{out.end(0), POLLIN, 0},
+                                      pollfd{err.end(0), POLLIN, 0}};
+        if (::poll(ends.data(), ends.size(), -1) < 0) {
+            if (errno != EINTR) {
+                fail("poll", errno);
+            }
+            continue;
+        }
+        if (ends[0].revents != 0) {
+            give(in, input);
+        }
+        if (ends[1].revents != 0) {
+            take(out, run.out);
+        }
+        if (ends[2].revents != 0) {
+            take(err, run.err);
+        }
+    }
+    in.close(1);
+    int status = 0;
+    while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+    }
+    run.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return run;
 }
 
 std::string git(const GitPlace &place, const std::vector<std::string> &arguments, std::string_view input) {
