@@ -34,6 +34,16 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
     return values;
 }
 
+void refuse_options_of_others(const char *command, const std::vector<const char *> &options,
+                              const po::variables_map &values) {
+    for (const auto &[option, value] : values) {
+        const auto is_it = [&, &name = option](const char *own) { return name == own; };
+        if (option != "words" && std::none_of(options.begin(), options.end(), is_it)) {
+            throw UsageError("--" + option + " has no meaning with " + command);
+        }
+    }
+}
+
 std::string absolute_path(const std::string &path) {
     if (path.empty()) {
         throw UsageError("a path is empty");

@@ -8,12 +8,32 @@
 
 #include <boost/program_options.hpp>
 
+#include "cli/exit.hpp"
+#include "cli/suggest.hpp"
+
 namespace opdock::cli {
 
 // `arguments` without the program's name. Throws UsageError, with near misses for an option that does not exist.
 boost::program_options::variables_map
 parse_arguments(const std::vector<std::string> &arguments, const boost::program_options::options_description &options,
                 const boost::program_options::positional_options_description &positional = {});
+
+// For tools with commands, each with a `name` and the `options` that it takes. Throws UsageError, with near misses.
+template<class Command>
+const Command &find_command(const std::vector<Command> &commands, const std::string &name) {
+    std::vector<std::string> names;
+    for (const Command &command : commands) {
+        if (command.name == name) {
+            return command;
+        }
+        names.emplace_back(command.name);
+    }
+    throw UsageError("unknown command '" + name + "'" + did_you_mean(name, names));
+}
+
+// Throws UsageError for an option that the command does not take; "words" are its words.
+void refuse_options_of_others(const char *command, const std::vector<const char *> &options,
+                              const boost::program_options::variables_map &values);
 
 // A path as the user of a shell means it: relative to where they are. Throws UsageError when it is empty.
 std::string absolute_path(const std::string &path);

@@ -8,8 +8,7 @@
 
 namespace opdock::cli {
 
-std::string read_text(const std::string &path) {
-    constexpr size_t most = size_t{16} << 20;
+std::string read_text(const std::string &path, size_t most) {
     errno = 0;
     std::ifstream file(path, std::ios::binary);
     std::string text;
@@ -22,7 +21,7 @@ std::string read_text(const std::string &path) {
         throw Failure(path + ": " + (errno != 0 ? std::generic_category().message(errno) : "cannot be read"));
     }
     if (text.size() > most) {
-        throw Failure(path + ": is larger than 16 MiB");
+        throw Failure(path + ": is larger than " + std::to_string(most >> 20) + " MiB");
     }
     return text;
 }

@@ -13,6 +13,8 @@ struct Member {
     std::string content;
 };
 
+inline constexpr uint64_t most_bytes = uint64_t{4} << 30; // of all members, and of one
+
 // The same bytes for the same members.
 std::string pack(const std::vector<Member> &members);
 

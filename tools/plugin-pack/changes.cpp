@@ -1,12 +1,12 @@
 #include "changes.hpp"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 
+#include "archive.hpp"
 #include "cli/exit.hpp"
+#include "cli/text_file.hpp"
 #include "git.hpp"
 #include "temporary_folder.hpp"
 #include "workshop.hpp"
@@ -137,15 +137,6 @@ void look_at_all(const GitPlace &place) {
     }
 }
 
-std::string content_of(const fs::path &file) {
-    std::ifstream stream(file, std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-    if (!stream) {
-        throw cli::Failure(file.string() + ": it cannot be read");
-    }
-    return text;
-}
-
 std::vector<std::pair<std::string, std::string>> converted_files(const std::string &repository,
                                                                  const Workshop &workshop, const Changes &changes) {
     std::vector<std::string> paths;
@@ -158,8 +149,8 @@ std::vector<std::pair<std::string, std::string>> converted_files(const std::stri
     workshop.check_out(changes.tree, paths, files.path());
     std::vector<std::pair<std::string, std::string>> converted;
     for (const std::string &path : paths) {
-        std::string content = content_of(fs::path(repository) / path);
-        if (content != content_of(fs::path(files.path()) / path)) {
+        std::string content = cli::read_text((fs::path(repository) / path).string(), most_bytes);
+        if (content != cli::read_text((fs::path(files.path()) / path).string(), most_bytes)) {
             converted.emplace_back(path, std::move(content));
         }
     }

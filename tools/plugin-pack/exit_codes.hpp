@@ -5,6 +5,5 @@ namespace opdock::plugin_pack {
 
 inline constexpr int exit_not_trusted = 3; // the package is damaged, or by nobody who is trusted
 inline constexpr int exit_conflict = 4;    // a patch does not fit
-inline constexpr int exit_older = 5;       // the package is older than what is there
 
 } // namespace opdock::plugin_pack

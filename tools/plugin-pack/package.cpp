@@ -18,7 +18,6 @@ using nlohmann::json;
 
 // Names of members are the tool's own: nothing of a path of the vendor's stands in the archive.
 constexpr const char *contents_name = "contents.json";
-constexpr uint64_t most_bytes = uint64_t{4} << 30; // of all members
 
 bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');

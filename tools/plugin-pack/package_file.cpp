@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 
 #include "cli/exit.hpp"
+#include "cli/text_file.hpp"
 #include "exit_codes.hpp"
 #include "files/digest.hpp"
 
@@ -14,6 +13,7 @@ namespace {
 
 constexpr std::string_view schema = "opdock.package/1";
 constexpr size_t most_manifest_bytes = size_t{16} << 20;
+constexpr size_t most_package_bytes = size_t{5} << 30;
 
 std::string signed_text(const std::string &key_id, const std::string &manifest) {
     return std::string(schema) + "\nkey " + key_id + "\nmanifest " + core::hex(core::sha256_of(manifest)) + "\n";
@@ -91,12 +91,7 @@ PackageFile parse_package(std::string text, const std::string &path) {
 }
 
 PackageFile read_package(const std::string &path) {
-    std::ifstream stream(path, std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-    if (!stream) {
-        throw cli::Failure(path + ": it cannot be read");
-    }
-    return parse_package(std::move(text), path);
+    return parse_package(cli::read_text(path, most_package_bytes), path);
 }
 
 const core::TrustedKey *check_signature(const PackageFile &file, const Trust &trust) {

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
 #include <nlohmann/json.hpp>
 
@@ -10,6 +8,7 @@
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/text_file.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "git.hpp"
@@ -34,12 +33,7 @@ Backend backend_of(const BackendPlace &place, const Request &request) {
 }
 
 Attachment attachment_of(const std::string &kind, const std::string &path) {
-    Attachment attachment{kind, std::filesystem::path(path).filename().string(), {}};
-    std::ifstream stream(path, std::ios::binary);
-    attachment.content.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
-    if (!stream) {
-        throw cli::Failure("--" + kind + " " + path + ": it cannot be read");
-    }
+    Attachment attachment{kind, std::filesystem::path(path).filename().string(), cli::read_text(path, most_bytes)};
     if (!is_name(attachment.name)) {
         throw cli::Failure("--" + kind + " " + path + ": a file in a package has a name of letters, digits and ._-");
     }

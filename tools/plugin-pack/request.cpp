@@ -1,6 +1,5 @@
 #include "request.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
@@ -143,29 +142,6 @@ po::options_description describe_options() {
     return options;
 }
 
-const Command &find_command(const std::string &name) {
-    std::vector<std::string> names;
-    for (const Command &command : commands) {
-        if (command.name == name) {
-            return command;
-        }
-        names.emplace_back(command.name);
-    }
-    throw cli::UsageError("unknown command '" + name + "'" + cli::did_you_mean(name, names));
-}
-
-void refuse_options_of_others(const Command &command, const po::variables_map &values) {
-    for (const auto &[option, value] : values) {
-        if (option == "words") {
-            continue;
-        }
-        const auto is_it = [&, &name = option](const char *own) { return name == own; };
-        if (std::none_of(command.options.begin(), command.options.end(), is_it)) {
-            throw cli::UsageError("--" + option + " has no meaning with " + command.name);
-        }
-    }
-}
-
 enum class Commit { needed, possible, none };
 
 Commit commit_of(Action action, bool merges) {
@@ -279,8 +255,8 @@ Request parse_request(const std::vector<std::string> &arguments) {
         throw cli::UsageError(
             "expected a command: patch, unpatch, verify, inspect, rebase, keygen or import-flagscale");
     }
-    const Command &command = find_command(words.front());
-    refuse_options_of_others(command, values);
+    const Command &command = cli::find_command(commands, words.front());
+    cli::refuse_options_of_others(command.name, command.options, values);
     request.action = command.action;
     if (words.size() != (command.subject == nullptr ? 1u : 2u)) {
         throw cli::UsageError(std::string(command.name) + " expects " +

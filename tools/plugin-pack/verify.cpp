@@ -9,7 +9,7 @@
 #include "cli/printable.hpp"
 #include "commands.hpp"
 #include "keys/key_files.hpp"
-#include "text/environment.hpp"
+#include "keys/trust.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -41,17 +41,7 @@ json changes_json(const Changes &changes) {
 
 OpenedPackage open_requested(const Request &request, Trust &trust) {
     trust.allow_unsigned = request.allow_unsigned;
-    if (request.public_keys.empty()) {
-        core::PathRules rules;
-        trust.keys =
-            core::read_trusted_keys(request.trusted.empty() ? core::trust_folders(core::capture_environment("PLUGIN_"))
-                                                            : std::vector{request.trusted},
-                                    rules);
-    }
-    for (const std::string &path : request.public_keys) {
-        trust.keys.keys.push_back({core::read_public_key(path), path});
-        trust.keys.folders.push_back(path);
-    }
+    trust.keys = keys::keys_to_trust(request.public_keys, request.trusted);
     for (const std::string &warning : trust.keys.warnings) {
         std::cerr << "plugin-pack: " << cli::printable(warning) << '\n';
     }

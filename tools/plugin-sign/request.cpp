@@ -1,11 +1,9 @@
 #include "request.hpp"
 
-#include <algorithm>
 #include <sstream>
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
-#include "cli/suggest.hpp"
 
 namespace opdock::plugin_sign {
 namespace {
@@ -74,28 +72,6 @@ po::options_description describe_options() {
     return options;
 }
 
-const Command &find_command(const std::string &name) {
-    std::vector<std::string> names;
-    for (const Command &command : commands) {
-        if (command.name == name) {
-            return command;
-        }
-        names.emplace_back(command.name);
-    }
-    throw cli::UsageError("unknown command '" + name + "'" + cli::did_you_mean(name, names));
-}
-
-void refuse_options_of_others(const Command &command, const po::variables_map &values) {
-    for (const Command &other : commands) {
-        for (const char *option : other.options) {
-            const auto is_it = [&](const char *own) { return std::string_view(own) == option; };
-            if (values.count(option) != 0 && std::none_of(command.options.begin(), command.options.end(), is_it)) {
-                throw cli::UsageError(std::string("--") + option + " has no meaning with " + command.name);
-            }
-        }
-    }
-}
-
 std::string path_of(const po::variables_map &values, const char *name) {
     return values.count(name) == 0 ? std::string() : cli::absolute_path(values[name].as<std::string>());
 }
@@ -123,8 +99,8 @@ Request parse_request(const std::vector<std::string> &arguments) {
     if (words.empty()) {
         throw cli::UsageError("expected a command: keygen, sign, verify or digest");
     }
-    const Command &command = find_command(words.front());
-    refuse_options_of_others(command, values);
+    const Command &command = cli::find_command(commands, words.front());
+    cli::refuse_options_of_others(command.name, command.options, values);
     request.action = command.action;
     request.subjects.assign(words.begin() + 1, words.end());
     if (request.subjects.empty() || (request.subjects.size() > 1 && request.action != Action::digest)) {

@@ -6,29 +6,13 @@
 #include "cli/printable.hpp"
 #include "commands.hpp"
 #include "files/reject.hpp"
+#include "keys/trust.hpp"
 #include "plugin_files.hpp"
-#include "text/environment.hpp"
 
 namespace opdock::plugin_sign {
 namespace {
 
 using nlohmann::ordered_json;
-
-core::TrustedKeys keys_for(const Request &request) {
-    core::TrustedKeys keys;
-    if (request.public_keys.empty()) {
-        core::PathRules rules;
-        keys =
-            core::read_trusted_keys(request.trusted.empty() ? core::trust_folders(core::capture_environment("PLUGIN_"))
-                                                            : std::vector{request.trusted},
-                                    rules);
-    }
-    for (const std::string &path : request.public_keys) {
-        keys.keys.push_back({core::read_public_key(path), path});
-        keys.folders.push_back(path);
-    }
-    return keys;
-}
 
 const char *name_of(core::SignatureState state) {
     switch (state) {
@@ -62,7 +46,7 @@ ordered_json as_json(const core::TrustedKey &trusted) {
 int verify(const Request &request) {
     const PluginFiles files = plugin_files(request.subjects.front());
     const core::SignedFiles &signed_files = files.signed_files;
-    const core::TrustedKeys keys = keys_for(request);
+    const core::TrustedKeys keys = opdock::keys::keys_to_trust(request.public_keys, request.trusted);
     for (const std::string &warning : keys.warnings) {
         std::cerr << "plugin-sign: " << cli::printable(warning) << '\n';
     }
