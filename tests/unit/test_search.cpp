@@ -196,7 +196,8 @@ TEST_CASE("a directory that was asked for and holds no plugin is a problem, an e
     REQUIRE(result.problems.size() == 1);
     CHECK(result.problems[0].requested);
     CHECK(result.problems[0].message ==
-          "program: '" + tree.path("given") + "': the directory holds no plugin (*.so, plugin.json or */plugin.json)");
+          "program: '" + tree.path("given") +
+              "': the directory holds no plugin (*.so, plugin.json, */plugin.json or */*/plugin.json)");
 }
 
 TEST_CASE("in a directory, only *.so and manifests count, and hidden files do not") {
@@ -287,6 +288,22 @@ TEST_CASE("several manifests live side by side in folders of their own") {
     tree.file("install/libm.so");
     CHECK(tree.found(tree.search({})) ==
           Names{"install/acme/libacme.so", "install/libm.so", "install/zeta/libzeta.so"});
+}
+
+TEST_CASE("a folder without a manifest may hold several folders of plugins, and no more levels") {
+    const Tree tree;
+    for (const char *folder : {"install/pack/a", "install/pack/b", "install/pack/.c", "install/deep/er/d"}) {
+        tree.file(std::string(folder) + "/plugin.json", R"({"library": "lib.so"})");
+        tree.file(std::string(folder) + "/lib.so");
+    }
+    tree.file("install/own/plugin.json", R"({"library": "lib.so"})");
+    tree.file("install/own/lib.so");
+    tree.file("install/own/inner/plugin.json", R"({"library": "../lib2.so"})");
+    tree.file("install/own/lib2.so");
+    tree.file("install/pack/loose.so");
+    const SearchResult result = tree.search({});
+    CHECK(tree.found(result) == Names{"install/own/lib.so", "install/pack/a/lib.so", "install/pack/b/lib.so"});
+    CHECK(messages(result).empty());
 }
 
 TEST_CASE("a wrong manifest is a problem and hides no other plugin") {

@@ -81,6 +81,14 @@ const BackendPlace *find_place(const Backend &backend, const Request &request) {
     return found == request.backends.end() ? nullptr : &*found;
 }
 
+const BackendPlace &place_of(const Backend &backend, const Request &request) {
+    if (const BackendPlace *found = find_place(backend, request)) {
+        return *found;
+    }
+    throw cli::Failure("the package adapts the backend '" + backend.name + "', and given are " +
+                       names_of(request.backends) + "; write --backend " + backend.name + "=DIR");
+}
+
 void require_backends(const Package &package, const Request &request) {
     for (const BackendPlace &place : request.backends) {
         const auto is_it = [&](const Backend &backend) { return backend.name == place.name; };
@@ -133,6 +141,31 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
 std::string commit_text(const Backend &backend) {
     const std::string id = backend.changes.commit.substr(0, 12);
     return backend.version.empty() || backend.version == id ? id : backend.version + " (" + id + ")";
+}
+
+int finish_with(const std::vector<Adapted> &all) {
+    std::string conflicts;
+    for (const Adapted &adapted : all) {
+        for (const std::string &path : adapted.conflicts) {
+            conflicts += "\n  " + adapted.backend.name + "/" + path;
+        }
+    }
+    if (!conflicts.empty()) {
+        throw cli::Failure("both sides stand, between marks, in" + conflicts, exit_conflict);
+    }
+    return cli::exit_fine;
+}
+
+std::string count_text(size_t changes) {
+    return std::to_string(changes) + (changes == 1 ? " change" : " changes");
+}
+
+std::string names_of(const std::vector<BackendPlace> &places) {
+    std::vector<std::string> names;
+    for (const BackendPlace &place : places) {
+        names.push_back(place.name);
+    }
+    return joined(names);
 }
 
 } // namespace opdock::plugin_pack

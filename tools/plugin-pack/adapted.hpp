@@ -18,6 +18,9 @@ struct Adapted {
 // Where the request says that the backend is; null when it does not.
 const BackendPlace *find_place(const Backend &backend, const Request &request);
 
+// Throws cli::Failure when it does not.
+const BackendPlace &place_of(const Backend &backend, const Request &request);
+
 // Throws cli::Failure when the request names a backend that the package does not adapt.
 void require_backends(const Package &package, const Request &request);
 
@@ -29,7 +32,16 @@ void require_open(const OpenedPackage &opened, const Request &request);
 // commit that it is for, or makes another tree than the package says.
 Adapted adapt(const Backend &backend, const BackendPlace &place, const std::string &scratch = {});
 
+// Fine, unless there were conflicts: throws cli::Failure with their paths.
+int finish_with(const std::vector<Adapted> &all);
+
 // "v1.2 (0123456789ab)"
 std::string commit_text(const Backend &backend);
+
+// "3 changes"
+std::string count_text(size_t changes);
+
+// "megatron, vllm"
+std::string names_of(const std::vector<BackendPlace> &places);
 
 } // namespace opdock::plugin_pack

@@ -19,15 +19,6 @@ namespace fs = std::filesystem;
 constexpr uint32_t link_mode = 0120000;
 constexpr uint32_t submodule_mode = 0160000;
 
-void require_top(const std::string &repository) {
-    const std::string top = git_line({repository}, {"rev-parse", "--show-toplevel"});
-    std::error_code error;
-    if (top.empty() || !fs::equivalent(top, repository, error)) {
-        throw cli::Failure(repository + ": this is not the top folder of a repository's worktree" +
-                           (top.empty() ? "" : ", which is " + top));
-    }
-}
-
 std::string full_id(const std::string &repository, const std::string &commit) {
     const GitRun run =
         run_git({repository}, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
@@ -158,6 +149,15 @@ std::vector<std::pair<std::string, std::string>> converted_files(const std::stri
 }
 
 } // namespace
+
+void require_top(const std::string &repository) {
+    const std::string top = git_line({repository}, {"rev-parse", "--show-toplevel"});
+    std::error_code error;
+    if (top.empty() || !fs::equivalent(top, repository, error)) {
+        throw cli::Failure(repository + ": this is not the top folder of a repository's worktree" +
+                           (top.empty() ? "" : ", which is " + top));
+    }
+}
 
 Changes find_changes(const std::string &repository, const std::string &commit, bool include_ignored) {
     require_top(repository);

@@ -28,6 +28,9 @@ struct Changes {
     std::vector<std::pair<std::string, std::string>> converted;
 };
 
+// Throws cli::Failure when the folder is not the top of a repository's worktree.
+void require_top(const std::string &repository);
+
 // `repository` is the top of a worktree. All that differs from the commit counts, be it committed, staged, in the
 // worktree only, or untracked; ignored files only if asked for. The repository is only read. Throws cli::Failure.
 Changes find_changes(const std::string &repository, const std::string &commit, bool include_ignored);

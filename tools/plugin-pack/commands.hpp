@@ -10,13 +10,21 @@ namespace opdock::plugin_pack {
 
 int patch(const Request &request);
 int unpatch(const Request &request);
+int revert(const Request &request);
 int verify(const Request &request);
 int inspect(const Request &request);
 int rebase(const Request &request);
 int import_flagscale(const Request &request);
+int install(const Request &request);
+int uninstall(const Request &request);
+int list(const Request &request);
+int history(const Request &request);
 
 // The package that is asked about, by keys that are asked for or trusted. `trust` lives as long as the result.
 OpenedPackage open_requested(const Request &request, Trust &trust);
+OpenedPackage open_requested(const PackageFile &file, const Request &request, Trust &trust);
+// Warns of keys that do not count.
+Trust requested_trust(const Request &request);
 
 // What git calls a commit: "v1.2", or the beginning of its id.
 std::string describe(const std::string &repository, const std::string &commit);

@@ -21,6 +21,16 @@ int run(const opdock::plugin_pack::Request &request) {
         return opdock::plugin_pack::inspect(request);
     case Action::rebase:
         return opdock::plugin_pack::rebase(request);
+    case Action::revert:
+        return opdock::plugin_pack::revert(request);
+    case Action::install:
+        return opdock::plugin_pack::install(request);
+    case Action::uninstall:
+        return opdock::plugin_pack::uninstall(request);
+    case Action::list:
+        return opdock::plugin_pack::list(request);
+    case Action::history:
+        return opdock::plugin_pack::history(request);
     case Action::import_flagscale:
         return opdock::plugin_pack::import_flagscale(request);
     case Action::keygen:

@@ -116,6 +116,15 @@ json contents_json(const Package &package, Members &members) {
     return {{"backends", std::move(backends)}, {"attachments", std::move(attachments)}};
 }
 
+json version_json(const core::AbiVersion &version) {
+    return {version.major, version.minor};
+}
+
+json abi_json(const std::optional<Abi> &abi) {
+    return abi ? json{{"built_for", version_json(abi->built_for)}, {"oldest_host", version_json(abi->oldest_host)}}
+               : json();
+}
+
 json manifest_json(const Package &package) {
     json backends = json::array();
     for (const Backend &backend : package.backends) {
@@ -127,7 +136,7 @@ json manifest_json(const Package &package) {
     }
     return {{"schema", package_schema}, {"device_type", package.device_type}, {"tasks", package.tasks},
             {"serial", package.serial}, {"message", package.message},         {"contact", package.contact},
-            {"models", package.models}, {"backends", std::move(backends)}};
+            {"models", package.models}, {"abi", abi_json(package.abi)},       {"backends", std::move(backends)}};
 }
 
 // --- the way back ----------------------------------------------------------------------------------------------------
@@ -171,6 +180,10 @@ bool is_id(const std::string &text) {
     return (text.size() == 40 || text.size() == 64) && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+core::AbiVersion version_of(const json &value) {
+    return {value.at(0).get<uint32_t>(), value.at(1).get<uint32_t>()};
+}
+
 Package package_of(const json &manifest) {
     Package package;
     manifest.at("device_type").get_to(package.device_type);
@@ -182,6 +195,9 @@ Package package_of(const json &manifest) {
     manifest.at("message").get_to(package.message);
     manifest.at("contact").get_to(package.contact);
     manifest.at("models").get_to(package.models);
+    if (const json &abi = manifest.at("abi"); !abi.is_null()) {
+        package.abi = {version_of(abi.at("built_for")), version_of(abi.at("oldest_host"))};
+    }
     std::set<std::string> names;
     for (const json &one : manifest.at("backends")) {
         Backend backend;
@@ -197,7 +213,8 @@ Package package_of(const json &manifest) {
         package.backends.push_back(std::move(backend));
     }
     if (!is_device_type(package.device_type) || package.tasks.empty() ||
-        !std::all_of(package.tasks.begin(), package.tasks.end(), is_task)) {
+        !std::all_of(package.tasks.begin(), package.tasks.end(), is_task) ||
+        std::adjacent_find(package.tasks.begin(), package.tasks.end(), std::greater_equal<>()) != package.tasks.end()) {
         throw cli::Failure("the manifest has a device type or a task that cannot be", exit_not_trusted);
     }
     return package;
@@ -220,11 +237,13 @@ void add_contents(Package &package, std::vector<Member> members) {
             package.backends[i].changes.converted.emplace_back(path, contents.take(one.at("member")));
         }
     }
+    std::set<std::string> names;
     for (const json &one : listed.at("attachments")) {
         Attachment attachment{one.at("kind").get<std::string>(), one.at("name").get<std::string>(),
                               contents.take(one.at("member"))};
-        if (!is_name(attachment.name)) {
-            throw cli::Failure("the package has a file of a name that cannot be: " + one.at("name").dump(),
+        if (!is_attachment_name(attachment.name) || !names.insert(attachment.name).second) {
+            throw cli::Failure("the package has a file of a name that cannot be, or two of it: " +
+                                   one.at("name").dump(),
                                exit_not_trusted);
         }
         package.attachments.push_back(std::move(attachment));
@@ -279,6 +298,33 @@ void check_payload(const json &about, const std::string &payload) {
     }
 }
 
+// What is there before the payload is. Returns what is said of that.
+json read_manifest(const PackageFile &file, OpenedPackage &opened) {
+    const json manifest = json::parse(file.manifest);
+    const auto schema = manifest.at("schema").get<std::string>();
+    if (schema != package_schema) {
+        throw cli::Failure("it is of schema " + schema + ", which this plugin-pack does not know", exit_not_trusted);
+    }
+    opened.package = package_of(manifest);
+    json about = manifest.at("payload");
+    for (const json &one : about.at("recipients")) {
+        opened.recipients.push_back(one.at("key").get<std::string>());
+    }
+    return about;
+}
+
+// With the file's name in front of what it throws.
+template<class Body>
+void explained(const PackageFile &file, Body body) {
+    try {
+        body();
+    } catch (const cli::Failure &failure) {
+        throw cli::Failure(file.path + ": " + failure.what(), failure.code);
+    } catch (const json::exception &error) {
+        throw cli::Failure(file.path + ": its manifest cannot be understood: " + error.what(), exit_not_trusted);
+    }
+}
+
 } // namespace
 
 bool is_device_type(const std::string &text) {
@@ -297,6 +343,24 @@ bool is_name(const std::string &text) {
     return !text.empty() && text.size() <= 128 && text[0] != '.' && text[0] != '-' &&
            std::all_of(text.begin(), text.end(),
                        [](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+bool is_attachment_name(const std::string &text) {
+    const size_t slash = text.find('/');
+    return slash == std::string::npos ? is_name(text)
+                                      : is_name(text.substr(0, slash)) && is_name(text.substr(slash + 1));
+}
+
+std::string Package::name() const {
+    const auto with_plus = [](const auto &list, auto text_of) {
+        std::string text;
+        for (const auto &one : list) {
+            text += (text.empty() ? "" : "+") + text_of(one);
+        }
+        return text;
+    };
+    return device_type + "-" + with_plus(tasks, [](const std::string &task) { return task; }) +
+           (backends.empty() ? "" : "-") + with_plus(backends, [](const Backend &backend) { return backend.name; });
 }
 
 json path_json(const std::string &path) {
@@ -327,36 +391,31 @@ std::string print(const Package &package, const keys::SecretKey *key, const std:
     return print_package(manifest.dump(1) + "\n", payload, key);
 }
 
+OpenedPackage open_manifest(const PackageFile &file, const Trust &trust) {
+    OpenedPackage opened;
+    opened.key = check_signature(file, trust);
+    explained(file, [&] { read_manifest(file, opened); });
+    return opened;
+}
+
 OpenedPackage open(const PackageFile &file, const Trust &trust, const keys::SecretKey *key) {
     OpenedPackage opened;
     opened.key = check_signature(file, trust);
-    try {
-        const json manifest = json::parse(file.manifest);
-        const auto schema = manifest.at("schema").get<std::string>();
-        if (schema != package_schema) {
-            throw cli::Failure("it is of schema " + schema + ", which this plugin-pack does not know",
-                               exit_not_trusted);
-        }
-        const json &about = manifest.at("payload");
+    explained(file, [&] {
+        const json about = read_manifest(file, opened);
         check_payload(about, file.payload);
-        opened.package = package_of(manifest);
-        Encrypted encrypted;
-        for (const json &one : about.at("recipients")) {
-            encrypted.recipients.push_back({one.at("key").get<std::string>(), one.at("sealed").get<std::string>()});
-            opened.recipients.push_back(encrypted.recipients.back().key_id);
-        }
-        opened.is_open = opened.recipients.empty() || key != nullptr;
         if (opened.recipients.empty()) {
             add_contents(opened.package, members_of(file.payload));
-        } else if (opened.is_open) {
-            encrypted.bytes = file.payload;
+            opened.is_open = true;
+        } else if (key != nullptr) {
+            Encrypted encrypted{{}, file.payload};
+            for (const json &one : about.at("recipients")) {
+                encrypted.recipients.push_back({one.at("key").get<std::string>(), one.at("sealed").get<std::string>()});
+            }
             add_contents(opened.package, members_of(decrypt(encrypted, *key)));
+            opened.is_open = true;
         }
-    } catch (const cli::Failure &failure) {
-        throw cli::Failure(file.path + ": " + failure.what(), failure.code);
-    } catch (const json::exception &error) {
-        throw cli::Failure(file.path + ": its manifest cannot be understood: " + error.what(), exit_not_trusted);
-    }
+    });
     return opened;
 }
 

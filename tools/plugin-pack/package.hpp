@@ -1,6 +1,7 @@
 // What a package says and carries.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 
 #include "archive.hpp"
 #include "changes.hpp"
+#include "inspect/note.hpp"
 #include "package_file.hpp"
 
 namespace opdock::plugin_pack {
@@ -20,11 +22,17 @@ struct Backend {
     Changes changes;
 };
 
-// A file beside the patches: a plugin, its tune file, a policy, a license.
+// A file beside the patches, where it is put when the package is installed.
 struct Attachment {
-    std::string kind; // "plugin", "tune", "policy" or "license"
-    std::string name; // without folders
+    std::string kind; // "plugin", "manifest", "signature", "tune", "policy" or "license"
+    std::string name; // "LICENSE", or in a folder "libacme/libacme.so"
     std::string content;
+};
+
+// What the plugins of a package ask of a host, as their notes say it: the most of each.
+struct Abi {
+    core::AbiVersion built_for;
+    core::AbiVersion oldest_host;
 };
 
 struct Package {
@@ -35,7 +43,12 @@ struct Package {
     std::string contact;
     std::vector<std::string> models;
     std::vector<Backend> backends; // by name
+    std::optional<Abi> abi;        // nothing without plugins
     std::vector<Attachment> attachments;
+
+    // "Acme_A1-inference+train-megatron+vllm": packages of one name replace each other, that of the highest serial is
+    // the newest.
+    std::string name() const;
 };
 
 inline constexpr const char *package_schema = "opdock.package/1";
@@ -47,6 +60,9 @@ bool is_task(const std::string &text);
 // Letters, digits and ._- with none of those dots in front.
 bool is_name(const std::string &text);
 
+// Of an attachment: one or two names with a '/' between them.
+bool is_attachment_name(const std::string &text);
+
 // The text of a package's file. `key` signs it; null: nobody does. With recipients, changes and attachments are for
 // them alone to read; without, the same package and key make the same bytes.
 std::string print(const Package &package, const keys::SecretKey *key,
@@ -56,12 +72,15 @@ struct OpenedPackage {
     Package package;
     const core::TrustedKey *key = nullptr; // whose signature it is; null for nobody's
     std::vector<std::string> recipients;   // ids of the keys that it is encrypted for; none: for nobody
-    bool is_open = true;                   // false: changes and attachments are still encrypted, and not there
+    bool is_open = false;                  // changes and attachments are there, and not still encrypted
 };
 
 // Checks the signature, then the digest of the payload, then, where it can be read, of each member, then what it all
 // says. `key` decrypts it; null: nobody does. Throws cli::Failure, but for a wrong key with exit_not_trusted.
 OpenedPackage open(const PackageFile &file, const Trust &trust, const keys::SecretKey *key = nullptr);
+
+// The same for what a manifest says; `file` needs no payload. Changes and attachments are not there.
+OpenedPackage open_manifest(const PackageFile &file, const Trust &trust);
 
 // Paths may be any bytes, and JSON is UTF-8: text where they are that, else {"hex": "..."}.
 nlohmann::json path_json(const std::string &path);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 
 #include "cli/exit.hpp"
 #include "cli/text_file.hpp"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::string_view schema = "opdock.package/1";
 constexpr size_t most_manifest_bytes = size_t{16} << 20;
-constexpr size_t most_package_bytes = size_t{5} << 30;
+constexpr size_t most_header_bytes = 1024;
 
 std::string signed_text(const std::string &key_id, const std::string &manifest) {
     return std::string(schema) + "\nkey " + key_id + "\nmanifest " + core::hex(core::sha256_of(manifest)) + "\n";
@@ -24,8 +25,41 @@ class Header {
   public:
     Header(std::string_view text, const std::string &path) : text_(text), path_(path) {}
 
+    PackageFile read() {
+        PackageFile file;
+        file.path = path_;
+        if (!value_of(schema).empty()) {
+            fail();
+        }
+        file.key_id = value_of("key ");
+        const std::string_view signature = value_of("signature ");
+        if (signature != "-") {
+            file.signature.emplace();
+            if (!core::parse_hex(signature, *file.signature)) {
+                fail();
+            }
+        }
+        if ((file.key_id == "-") != !file.signature) {
+            fail();
+        }
+        const std::string_view length = value_of("manifest ");
+        const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), manifest_bytes_);
+        if (error != std::errc() || std::to_string(manifest_bytes_) != length ||
+            manifest_bytes_ > most_manifest_bytes) {
+            fail();
+        }
+        return file;
+    }
+    size_t manifest_bytes() const { return manifest_bytes_; }
+    // From the manifest on.
+    std::string_view rest() const { return text_; }
+    [[noreturn]] void fail() const {
+        throw cli::Failure(path_ + ": this is no package of plugin-pack, or it is damaged", exit_not_trusted);
+    }
+
+  private:
     std::string_view value_of(std::string_view word) {
-        const size_t end = text_.substr(0, 1024).find('\n');
+        const size_t end = text_.substr(0, most_header_bytes).find('\n');
         if (end == std::string_view::npos || !text_.starts_with(word)) {
             fail();
         }
@@ -33,65 +67,67 @@ class Header {
         text_.remove_prefix(end + 1);
         return value;
     }
-    std::string_view rest() const { return text_; }
-    [[noreturn]] void fail() const {
-        throw cli::Failure(path_ + ": this is no package of plugin-pack, or it is damaged", exit_not_trusted);
-    }
-
-  private:
     std::string_view text_;
     const std::string &path_;
+    size_t manifest_bytes_ = 0;
 };
 
 } // namespace
 
+std::string PackageFile::text() const {
+    return std::string(schema) + "\nkey " + key_id + "\nsignature " + (signature ? core::hex(*signature) : "-") +
+           "\nmanifest " + std::to_string(manifest.size()) + "\n" + manifest + payload;
+}
+
 std::string print_package(const std::string &manifest, const std::string &payload, const keys::SecretKey *key) {
-    const std::string key_id = key == nullptr ? "-" : key->public_key.id();
-    std::string signature = "-";
+    PackageFile file{"", key == nullptr ? "-" : key->public_key.id(), std::nullopt, manifest, payload};
     if (key != nullptr) {
-        const std::string text = signed_text(key_id, manifest);
-        std::array<unsigned char, crypto_sign_BYTES> bytes{};
-        crypto_sign_detached(bytes.data(), nullptr, reinterpret_cast<const unsigned char *>(text.data()), text.size(),
-                             key->bytes.data());
-        signature = core::hex(bytes);
+        const std::string text = signed_text(file.key_id, manifest);
+        crypto_sign_detached(file.signature.emplace().data(), nullptr,
+                             reinterpret_cast<const unsigned char *>(text.data()), text.size(), key->bytes.data());
     }
-    return std::string(schema) + "\nkey " + key_id + "\nsignature " + signature + "\nmanifest " +
-           std::to_string(manifest.size()) + "\n" + manifest + payload;
+    return file.text();
 }
 
 PackageFile parse_package(std::string text, const std::string &path) {
     Header header(text, path);
-    PackageFile file;
-    file.path = path;
-    if (!header.value_of(schema).empty()) {
+    PackageFile file = header.read();
+    if (header.manifest_bytes() > header.rest().size()) {
         header.fail();
     }
-    file.key_id = header.value_of("key ");
-    const std::string_view signature = header.value_of("signature ");
-    if (signature != "-") {
-        file.signature.emplace();
-        if (!core::parse_hex(signature, *file.signature)) {
-            header.fail();
-        }
-    }
-    if ((file.key_id == "-") != !file.signature) {
-        header.fail();
-    }
-    const std::string_view length = header.value_of("manifest ");
-    size_t bytes = 0;
-    const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), bytes);
-    if (error != std::errc() || std::to_string(bytes) != length || bytes > most_manifest_bytes ||
-        bytes > header.rest().size()) {
-        header.fail();
-    }
-    file.manifest = header.rest().substr(0, bytes);
-    text.erase(0, text.size() - header.rest().size() + bytes);
+    file.manifest = header.rest().substr(0, header.manifest_bytes());
+    text.erase(0, text.size() - header.rest().size() + header.manifest_bytes());
     file.payload = std::move(text);
     return file;
 }
 
 PackageFile read_package(const std::string &path) {
     return parse_package(cli::read_text(path, most_package_bytes), path);
+}
+
+PackageFile read_package_head(const std::string &path) {
+    std::ifstream stream(path, std::ios::binary);
+    if (!stream) {
+        throw cli::Failure(path + ": it cannot be read");
+    }
+    std::string text(most_header_bytes, '\0');
+    const auto read_more = [&](size_t from) {
+        stream.read(text.data() + from, static_cast<std::streamsize>(text.size() - from));
+        text.resize(from + static_cast<size_t>(stream.gcount()));
+    };
+    read_more(0);
+    Header header(text, path);
+    PackageFile file = header.read();
+    const size_t begin = text.size() - header.rest().size(), bytes = header.manifest_bytes(), end = text.size();
+    if (begin + bytes > end) {
+        text.resize(begin + bytes);
+        read_more(end);
+    }
+    if (text.size() < begin + bytes) {
+        header.fail();
+    }
+    file.manifest = text.substr(begin, bytes);
+    return file;
 }
 
 const core::TrustedKey *check_signature(const PackageFile &file, const Trust &trust) {

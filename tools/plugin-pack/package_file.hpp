@@ -27,7 +27,12 @@ struct PackageFile {
     std::optional<std::array<unsigned char, 64>> signature;
     std::string manifest;
     std::string payload;
+
+    // As the file has it.
+    std::string text() const;
 };
+
+inline constexpr size_t most_package_bytes = size_t{5} << 30;
 
 // The text of a file. `key` may be null: nobody vouches for it.
 std::string print_package(const std::string &manifest, const std::string &payload, const keys::SecretKey *key);
@@ -35,6 +40,8 @@ std::string print_package(const std::string &manifest, const std::string &payloa
 // Throws cli::Failure with exit_not_trusted when it is no whole package.
 PackageFile parse_package(std::string text, const std::string &path);
 PackageFile read_package(const std::string &path);
+// All but the payload, without reading that.
+PackageFile read_package_head(const std::string &path);
 
 // Whose keys count, and whether a package that nobody signed does.
 struct Trust {

@@ -1,14 +1,13 @@
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 
 #include <nlohmann/json.hpp>
 
 #include "adapted.hpp"
+#include "attachments.hpp"
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
-#include "cli/text_file.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "git.hpp"
@@ -32,14 +31,6 @@ Backend backend_of(const BackendPlace &place, const Request &request) {
     return backend;
 }
 
-Attachment attachment_of(const std::string &kind, const std::string &path) {
-    Attachment attachment{kind, std::filesystem::path(path).filename().string(), cli::read_text(path, most_bytes)};
-    if (!is_name(attachment.name)) {
-        throw cli::Failure("--" + kind + " " + path + ": a file in a package has a name of letters, digits and ._-");
-    }
-    return attachment;
-}
-
 Package package_of(const Request &request) {
     Package package;
     package.device_type = request.device_type;
@@ -50,14 +41,9 @@ Package package_of(const Request &request) {
     package.message = request.message;
     package.contact = request.contact;
     package.models = request.models;
-    for (const auto &[kind, path] : request.attachments) {
-        package.attachments.push_back(attachment_of(kind, path));
-        for (size_t i = 0; i + 1 < package.attachments.size(); ++i) {
-            if (package.attachments[i].name == package.attachments.back().name) {
-                throw cli::Failure("two files of the package would be called '" + package.attachments[i].name + "'");
-            }
-        }
-    }
+    Attachments attachments = read_attachments(request.attachments);
+    package.attachments = std::move(attachments.list);
+    package.abi = attachments.abi;
     for (const BackendPlace &place : request.backends) {
         package.backends.push_back(backend_of(place, request));
     }

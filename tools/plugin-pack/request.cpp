@@ -16,12 +16,18 @@ namespace po = boost::program_options;
 constexpr const char *introduction =
     R"(Usage: plugin-pack patch --backend [NAME=]DIR@COMMIT... --device-type D
                    --task T... --out PACKAGE (--key NAME.key | --unsigned)
-       plugin-pack unpatch PACKAGE --backend [NAME=]DIR... [--out DIR]
+       plugin-pack unpatch (PACKAGE | --device-type D --task T [--commit C])
+                   --backend [NAME=]DIR... [--out DIR | --in-place]
        plugin-pack unpatch --3way PACKAGE --backend [NAME=]DIR@COMMIT...
+       plugin-pack revert PACKAGE --backend [NAME=]DIR...
        plugin-pack rebase PACKAGE --backend [NAME=]DIR@COMMIT... --out PACKAGE
                    (--key NAME.key | --unsigned)
        plugin-pack verify PACKAGE
        plugin-pack inspect PACKAGE
+       plugin-pack install PACKAGE [--system | --folder DIR]
+       plugin-pack uninstall NAME [--system | --folder DIR]
+       plugin-pack list [--system | --folder DIR]
+       plugin-pack history [--system | --folder DIR] [--out FILE]
        plugin-pack keygen NAME
        plugin-pack import-flagscale HARDWARE --backend NAME=DIR[@COMMIT]...
                    --out DIR (--key NAME.key | --unsigned)
@@ -34,9 +40,19 @@ files and policies, in one signed file.
   unpatch  puts the adapted files together from a repository that has COMMIT, in
            a folder of their own: build/D/NAME. An earlier one is replaced as a
            whole, or left as it is. --3way merges the changes with another commit.
+           --in-place changes the files of the checkout DIR instead. Without
+           PACKAGE the newest that is installed and fits is taken.
+  revert   takes back what unpatch --in-place did.
   rebase   makes a package of the same changes to another commit.
   verify   says who signed a package, and that nothing in it was changed.
   inspect  shows what is in it.
+  install  puts the files of a package where hosts find its plugins: in the
+           user's folder for plugins. An earlier one is replaced as a whole.
+  uninstall
+           takes them away again.
+  list     shows which packages are installed.
+  history  prints patch_history.yaml: device, task, backends and the commits that
+           there are packages for, the newest last.
   keygen   makes NAME.key and NAME.pub, as plugin-sign does.
   import-flagscale
            makes packages of what stands in the folder hardware of FlagScale, one
@@ -53,10 +69,14 @@ Examples:
   plugin-pack inspect acme-a1.opdock --pub vendor.pub
   plugin-pack unpatch acme-a1.opdock --backend megatron=./Megatron-LM \
               --pub vendor.pub
+  plugin-pack install acme-a1.opdock --pub vendor.pub
+  plugin-pack unpatch --device-type Acme_A1 --task train \
+              --backend megatron=./Megatron-LM --pub vendor.pub
+  plugin-pack uninstall Acme_A1-train-megatron
 
 Exit codes: 0 fine; 1 what was asked for is absent or failed; 2 wrong usage; 3
 the package is damaged, or by nobody who is trusted; 4 a patch does not fit,
-or changes and commit do not go together.
+or changes and commit do not go together; 5 a newer package is there already.
 )";
 
 struct Command {
@@ -64,6 +84,7 @@ struct Command {
     Action action;
     const char *subject; // what it is about; null: nothing
     std::vector<const char *> options;
+    bool can_find_subject = false; // where it is not given
 };
 
 const std::vector<Command> commands = {
@@ -79,9 +100,25 @@ const std::vector<Command> commands = {
                                        "force",     "json"}},
     {"unpatch",
      Action::unpatch,
+     "the PACKAGE, or --device-type and --task",
+     {"backend", "out", "3way", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "dry-run", "json",
+      "device-type", "task", "commit", "folder", "system", "in-place", "allow-older"},
+     true},
+    {"revert",
+     Action::revert,
      "the PACKAGE",
-     {"backend", "out", "3way", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "dry-run",
-      "json"}},
+     {"backend", "3way", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "dry-run", "json"}},
+    {"install",
+     Action::install,
+     "the PACKAGE",
+     {"folder", "system", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "allow-older",
+      "dry-run", "json"}},
+    {"uninstall", Action::uninstall, "the NAME of a package, which list shows", {"folder", "system", "json"}},
+    {"list", Action::list, nullptr, {"folder", "system", "pub", "trusted", "allow-unsigned", "json"}},
+    {"history",
+     Action::history,
+     nullptr,
+     {"folder", "system", "out", "force", "pub", "trusted", "allow-unsigned", "json"}},
     {"rebase",
      Action::rebase,
      "the PACKAGE",
@@ -109,18 +146,19 @@ po::options_description describe_options() {
     };
     options.add_options()                                                                              //
         ("backend", texts("B"), "[NAME=]DIR: a repository; patch: [NAME=]DIR@COMMIT; may be repeated") //
-        ("device-type", text("D"), "patch: VENDOR_MODEL, such as Acme_A1")                             //
-        ("task", texts("T"), "patch: train, inference or post_train; may be repeated")                 //
+        ("device-type", text("D"), "VENDOR_MODEL, such as Acme_A1")                                    //
+        ("task", texts("T"), "train, inference or post_train; patch: may be repeated")                 //
         ("out", text("PATH"),
-         "patch: the package; unpatch: the folder, build/D without it; import-flagscale: the folder of the packages") //
-        ("plugin", texts("FILE.so"), "patch: a plugin that belongs to it; may be repeated")                           //
-        ("tune", texts("FILE"), "patch: a tune file; may be repeated")                                                //
-        ("policy", texts("FILE"), "patch: a policy; may be repeated")                                                 //
-        ("license", texts("FILE"), "patch: a license; may be repeated")                                               //
-        ("model", texts("NAME"), "patch: a model that it was tried with; may be repeated")                            //
-        ("message", text("TEXT"), "patch: what was changed")                                                          //
-        ("contact", text("TEXT"), "patch: who answers questions")                                                     //
-        ("backend-version", text("TEXT"), "patch: what people call COMMIT; what git describes it as without it")      //
+         "patch, rebase: the package; unpatch: the folder, build/D without it; import-flagscale: the folder of the "
+         "packages; history: the file")                                                                          //
+        ("plugin", texts("FILE.so"), "patch: a plugin that belongs to it; may be repeated")                      //
+        ("tune", texts("FILE"), "patch: a tune file; may be repeated")                                           //
+        ("policy", texts("FILE"), "patch: a policy; may be repeated")                                            //
+        ("license", texts("FILE"), "patch: a license; may be repeated")                                          //
+        ("model", texts("NAME"), "patch: a model that it was tried with; may be repeated")                       //
+        ("message", text("TEXT"), "patch: what was changed")                                                     //
+        ("contact", text("TEXT"), "patch: who answers questions")                                                //
+        ("backend-version", text("TEXT"), "patch: what people call COMMIT; what git describes it as without it") //
         ("serial", text("N"),
          "higher than that of the package before; patch: 1 without it; rebase: the old one and 1")                 //
         ("include-ignored", "patch: also what .gitignore leaves out")                                              //
@@ -134,8 +172,13 @@ po::options_description describe_options() {
         ("allow-unsigned", "take a package that nobody signed")                                                    //
         ("decrypt-key", text("NAME.key"), "unpatch, inspect: the key that it is encrypted for")                    //
         ("3way", "unpatch: merge with the commit that --backend names")                                            //
-        ("dry-run", "unpatch: do everything but put the folder in place")                                          //
-        ("force", "overwrite packages")                                                                            //
+        ("in-place", "unpatch: change the files of the checkouts")                                                 //
+        ("commit", text("C"), "unpatch: a package for this commit of a backend, not the newest")                   //
+        ("allow-older", "unpatch, install: in the place of a newer package")                                       //
+        ("folder", text("DIR"), "where packages are installed, instead of the user's folder for plugins")          //
+        ("system", "that is the folder for all users, /usr/local/lib/opdock/plugins")                              //
+        ("dry-run", "unpatch, revert, install: do everything but put it in place")                                 //
+        ("force", "overwrite files")                                                                               //
         ("json", "as JSON; docs/packages.md has the keys")                                                         //
         ("version", "the version of this tool")                                                                    //
         ("help,h", "this text");
@@ -150,6 +193,7 @@ Commit commit_of(Action action, bool merges) {
     case Action::rebase:
         return Commit::needed;
     case Action::unpatch:
+    case Action::revert:
         return merges ? Commit::needed : Commit::none;
     default:
         return Commit::possible;
@@ -185,22 +229,10 @@ BackendPlace parse_backend(const std::string &text, Commit commit) {
     return place;
 }
 
-void read_patch(const po::variables_map &values, Request &request) {
+// Whom a package is for.
+void read_device(const po::variables_map &values, Request &request) {
     request.device_type = cli::text_of(values, "device-type");
     request.tasks = cli::texts_of(values, "task");
-    request.models = cli::texts_of(values, "model");
-    request.message = cli::text_of(values, "message");
-    request.contact = cli::text_of(values, "contact");
-    request.backend_version = cli::text_of(values, "backend-version");
-    request.include_ignored = values.count("include-ignored") != 0;
-    for (const char *kind : attachment_kinds) {
-        for (const std::string &file : cli::texts_of(values, kind)) {
-            request.attachments.emplace_back(kind, cli::absolute_path(file));
-        }
-    }
-    if (request.backends.empty() || request.out.empty() || request.tasks.empty()) {
-        throw cli::UsageError("patch expects --backend, --device-type, --task and --out");
-    }
     if (!is_device_type(request.device_type)) {
         throw cli::UsageError("--device-type " + request.device_type +
                               ": expected VENDOR_MODEL, such as Acme_A1: letters and digits with one '_' between "
@@ -212,6 +244,50 @@ void read_patch(const po::variables_map &values, Request &request) {
                                   cli::did_you_mean(task, {"train", "inference", "post_train"}));
         }
     }
+}
+
+void read_patch(const po::variables_map &values, Request &request) {
+    request.models = cli::texts_of(values, "model");
+    request.message = cli::text_of(values, "message");
+    request.contact = cli::text_of(values, "contact");
+    request.backend_version = cli::text_of(values, "backend-version");
+    request.include_ignored = values.count("include-ignored") != 0;
+    for (const char *kind : attachment_kinds) {
+        for (const std::string &file : cli::texts_of(values, kind)) {
+            request.attachments.emplace_back(kind, cli::absolute_path(file));
+        }
+    }
+    if (request.out.empty() || values.count("device-type") == 0 || values.count("task") == 0) {
+        throw cli::UsageError("patch expects --backend, --device-type, --task and --out");
+    }
+    if (request.backends.empty() && request.attachments.empty()) {
+        throw cli::UsageError("patch expects --backend [NAME=]DIR@COMMIT, or files alone, such as --plugin libacme.so");
+    }
+    read_device(values, request);
+}
+
+void read_unpatch(const po::variables_map &values, Request &request) {
+    request.in_place = values.count("in-place") != 0;
+    if (request.backends.empty()) {
+        throw cli::UsageError("unpatch expects --backend [NAME=]DIR, a repository that has the commit");
+    }
+    if (request.in_place && !request.out.empty()) {
+        throw cli::UsageError("--in-place and --out contradict each other");
+    }
+    if (!request.subject.empty()) {
+        for (const char *option : {"device-type", "task", "commit", "folder", "system"}) {
+            if (values.count(option) != 0) {
+                throw cli::UsageError(std::string("--") + option +
+                                      " looks for a package, and one is named: " + request.subject);
+            }
+        }
+        return;
+    }
+    if (values.count("device-type") == 0 || values.count("task") != 1) {
+        throw cli::UsageError("unpatch expects the PACKAGE, or --device-type D and --task T of one that is installed");
+    }
+    read_device(values, request);
+    request.commit = cli::text_of(values, "commit");
 }
 
 // Who signs what is written, and who may read it.
@@ -253,17 +329,20 @@ Request parse_request(const std::vector<std::string> &arguments) {
     const std::vector<std::string> words = cli::texts_of(values, "words");
     if (words.empty()) {
         throw cli::UsageError(
-            "expected a command: patch, unpatch, verify, inspect, rebase, keygen or import-flagscale");
+            "expected a command: patch, unpatch, revert, rebase, verify, inspect, install, uninstall, list, history, "
+            "keygen or import-flagscale");
     }
     const Command &command = cli::find_command(commands, words.front());
     cli::refuse_options_of_others(command.name, command.options, values);
     request.action = command.action;
-    if (words.size() != (command.subject == nullptr ? 1u : 2u)) {
+    const bool has_subject = words.size() == 2;
+    if (words.size() > 2 ||
+        (has_subject ? command.subject == nullptr : command.subject != nullptr && !command.can_find_subject)) {
         throw cli::UsageError(std::string(command.name) + " expects " +
                               (command.subject == nullptr ? "options only" : command.subject));
     }
-    if (command.subject != nullptr) {
-        request.subject = cli::absolute_path(words.back());
+    if (has_subject) {
+        request.subject = request.action == Action::uninstall ? words.back() : cli::absolute_path(words.back());
     }
     for (const std::string &text : cli::texts_of(values, "backend")) {
         request.backends.push_back(parse_backend(text, commit_of(request.action, values.count("3way") != 0)));
@@ -311,8 +390,19 @@ Request parse_request(const std::vector<std::string> &arguments) {
     if (!request.trusted.empty() && !request.public_keys.empty()) {
         throw cli::UsageError("--pub and --trusted are two answers to whom you trust; give one");
     }
-    if (request.action == Action::unpatch && request.backends.empty()) {
-        throw cli::UsageError("unpatch expects --backend [NAME=]DIR, a repository that has the commit");
+    request.system = values.count("system") != 0;
+    request.allow_older = values.count("allow-older") != 0;
+    if (values.count("folder") != 0) {
+        request.folder = cli::absolute_path(cli::text_of(values, "folder"));
+    }
+    if (request.system && !request.folder.empty()) {
+        throw cli::UsageError("--system and --folder are two answers to where; give one");
+    }
+    if (request.action == Action::unpatch) {
+        read_unpatch(values, request);
+    }
+    if (request.action == Action::revert && request.backends.empty()) {
+        throw cli::UsageError("revert expects --backend [NAME=]DIR, a checkout that unpatch --in-place changed");
     }
     return request;
 }

@@ -8,7 +8,22 @@
 
 namespace opdock::plugin_pack {
 
-enum class Action { patch, unpatch, verify, inspect, rebase, keygen, import_flagscale, version, help };
+enum class Action {
+    patch,
+    unpatch,
+    revert,
+    verify,
+    inspect,
+    rebase,
+    keygen,
+    import_flagscale,
+    install,
+    uninstall,
+    list,
+    history,
+    version,
+    help
+};
 
 // NAME=DIR@COMMIT: patch and rebase need the commit, unpatch takes one with --3way; NAME is the folder's without it.
 struct BackendPlace {
@@ -19,7 +34,7 @@ struct BackendPlace {
 
 struct Request {
     Action action = Action::help;
-    std::string subject; // the package; keygen: the name of the key; import_flagscale: the folder
+    std::string subject; // the package; keygen: the name of the key; import_flagscale: the folder; uninstall: a name
     std::vector<BackendPlace> backends;
     std::string out;
 
@@ -38,12 +53,19 @@ struct Request {
     std::vector<std::string> recipients; // files of public keys
     bool force = false;
 
-    // unpatch, verify, inspect
+    // of packages that are read
     std::vector<std::string> public_keys;
     std::string trusted;
     bool allow_unsigned = false;
     std::string decrypt_key;
     bool dry_run = false;
+    std::string commit;    // of the package that is looked for
+    bool in_place = false; // in the worktrees of the backends
+    bool allow_older = false;
+
+    // where packages are installed
+    std::string folder;
+    bool system = false;
 
     std::string passphrase_file;
     bool no_passphrase = false;

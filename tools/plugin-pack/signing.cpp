@@ -1,5 +1,6 @@
 #include "signing.hpp"
 
+#include "attachments.hpp"
 #include "keys/key_files.hpp"
 
 namespace opdock::plugin_pack {
@@ -14,7 +15,12 @@ Signing::Signing(const Request &request) {
 }
 
 std::string Signing::print(const Package &package) const {
-    return plugin_pack::print(package, key_ ? &*key_ : nullptr, recipients_);
+    if (!key_) {
+        return plugin_pack::print(package, nullptr, recipients_);
+    }
+    Package signed_package = package;
+    signed_package.attachments = with_signatures(std::move(signed_package.attachments), *key_);
+    return plugin_pack::print(signed_package, &*key_, recipients_);
 }
 
 std::string Signing::text() const {

@@ -15,6 +15,7 @@ class Signing {
     // Reads the keys that were asked for, and a passphrase. Throws cli::Failure.
     explicit Signing(const Request &request);
 
+    // Signs its plugins as well.
     std::string print(const Package &package) const;
     // "signed with key 'acme' (0123456789abcdef), encrypted"
     std::string text() const;

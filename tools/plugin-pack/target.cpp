@@ -131,4 +131,10 @@ void Target::replace() {
     }
 }
 
+void Target::remove() {
+    if (::rename(path_.c_str(), staging().c_str()) != 0) {
+        fail(path_, errno);
+    }
+}
+
 } // namespace opdock::plugin_pack

@@ -21,6 +21,8 @@ class Target {
     std::string scratch() const { return folder_ + "/work"; }
     // Puts it in the target's place. What was there is gone.
     void replace();
+    // Takes away what is in its place.
+    void remove();
 
   private:
     std::string path_;

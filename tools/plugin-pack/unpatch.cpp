@@ -9,8 +9,11 @@
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/text_file.hpp"
 #include "commands.hpp"
 #include "exit_codes.hpp"
+#include "in_place.hpp"
+#include "selection.hpp"
 #include "target.hpp"
 
 namespace opdock::plugin_pack {
@@ -20,18 +23,6 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char *provenance_name = "opdock-provenance.json";
-
-const BackendPlace &place_of(const Backend &backend, const Request &request) {
-    if (const BackendPlace *found = find_place(backend, request)) {
-        return *found;
-    }
-    std::string given;
-    for (const BackendPlace &place : request.backends) {
-        given += (given.empty() ? "" : ", ") + place.name;
-    }
-    throw cli::Failure("the package adapts the backend '" + backend.name + "', and given are " + given +
-                       "; write --backend " + backend.name + "=DIR");
-}
 
 void write(const fs::path &file, const std::string &text) {
     std::ofstream stream(file, std::ios::binary);
@@ -82,6 +73,7 @@ json provenance_of(const OpenedPackage &opened, const std::vector<Adapted> &all)
                             {"conflicts", std::move(conflicts)}});
     }
     return {{"schema", "opdock.provenance/1"},
+            {"package", opened.package.name()},
             {"device_type", opened.package.device_type},
             {"tasks", opened.package.tasks},
             {"serial", opened.package.serial},
@@ -89,17 +81,57 @@ json provenance_of(const OpenedPackage &opened, const std::vector<Adapted> &all)
             {"backends", std::move(backends)}};
 }
 
+// Throws cli::Failure when what is there is of another kind, or newer.
+void require_replaceable(const std::string &out, const Package &package, const Request &request) {
+    json there;
+    std::error_code error;
+    const fs::path file = fs::path(out) / provenance_name;
+    if (!fs::exists(file, error)) {
+        return;
+    }
+    std::string name;
+    uint64_t serial = 0;
+    try {
+        there = json::parse(cli::read_text(file.string()));
+        there.at("package").get_to(name);
+        there.at("serial").get_to(serial);
+    } catch (const json::exception &) {
+        throw cli::Failure(file.string() + ": plugin-pack did not write this; remove the folder, or name another one");
+    }
+    if (name != package.name()) {
+        throw cli::Failure(out + ": there is what was made of " + name + ", and this package is " + package.name() +
+                           "; remove the folder, or name another one with --out");
+    }
+    if (serial > package.serial && !request.allow_older && request.commit.empty()) {
+        throw cli::Failure(out + ": there is what was made of serial " + std::to_string(serial) +
+                               ", and the package is the older " + std::to_string(package.serial) +
+                               "; --allow-older replaces it all the same",
+                           exit_older);
+    }
+}
+
 } // namespace
 
-int unpatch(const Request &request) {
+int unpatch(const Request &given) {
+    Request request = given;
+    if (request.subject.empty()) {
+        request.subject = find_package(request);
+    }
     Trust trust;
     const OpenedPackage opened = open_requested(request, trust);
     require_open(opened, request);
     require_backends(opened.package, request);
     const Package &package = opened.package;
+    if (package.backends.empty()) {
+        throw cli::Failure(request.subject + ": it has files alone, and no changes; install puts them in place");
+    }
+    if (request.in_place) {
+        return change_in_place(request, package, false);
+    }
     const std::string out =
         request.out.empty() ? (fs::current_path() / "build" / package.device_type).string() : request.out;
     Target target(out, provenance_name);
+    require_replaceable(out, package, request);
     std::vector<Adapted> all;
     for (const Backend &backend : package.backends) {
         all.push_back(adapt(backend, place_of(backend, request), target.scratch()));
@@ -110,28 +142,19 @@ int unpatch(const Request &request) {
     if (!request.dry_run) {
         target.replace();
     }
-    std::string conflicts;
-    for (const Adapted &adapted : all) {
-        for (const std::string &path : adapted.conflicts) {
-            conflicts += "\n  " + adapted.backend.name + "/" + path;
-        }
-    }
     if (request.json) {
         cli::print_document({{"schema", "opdock.plugin-pack.unpatch/1"},
+                             {"package", request.subject},
                              {"out", request.dry_run ? json() : json(out)},
                              {"provenance", provenance}});
     } else {
         for (const Adapted &adapted : all) {
-            const size_t count = adapted.backend.changes.list.size();
             std::cout << cli::printable(out + "/" + adapted.backend.name + ": " + commit_text(adapted.backend))
-                      << " with " << count << (count == 1 ? " change" : " changes")
+                      << " with " << count_text(adapted.backend.changes.list.size())
                       << (request.dry_run ? ", had it been written" : "") << '\n';
         }
     }
-    if (!conflicts.empty()) {
-        throw cli::Failure("both sides stand, between marks, in" + conflicts, exit_conflict);
-    }
-    return cli::exit_fine;
+    return finish_with(all);
 }
 
 } // namespace opdock::plugin_pack

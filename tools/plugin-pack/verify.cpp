@@ -39,17 +39,25 @@ json changes_json(const Changes &changes) {
 
 } // namespace
 
-OpenedPackage open_requested(const Request &request, Trust &trust) {
-    trust.allow_unsigned = request.allow_unsigned;
-    trust.keys = keys::keys_to_trust(request.public_keys, request.trusted);
+Trust requested_trust(const Request &request) {
+    Trust trust{keys::keys_to_trust(request.public_keys, request.trusted), request.allow_unsigned};
     for (const std::string &warning : trust.keys.warnings) {
         std::cerr << "plugin-pack: " << cli::printable(warning) << '\n';
     }
+    return trust;
+}
+
+OpenedPackage open_requested(const PackageFile &file, const Request &request, Trust &trust) {
+    trust = requested_trust(request);
     const std::optional<keys::SecretKey> key =
         request.decrypt_key.empty()
             ? std::nullopt
             : std::optional(keys::read_key_file(request.decrypt_key, {request.passphrase_file}));
-    return open(read_package(request.subject), trust, key ? &*key : nullptr);
+    return open(file, trust, key ? &*key : nullptr);
+}
+
+OpenedPackage open_requested(const Request &request, Trust &trust) {
+    return open_requested(read_package(request.subject), request, trust);
 }
 
 // On one line, whatever is in it: a line of its own could look like one of this tool's.

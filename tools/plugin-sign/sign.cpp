@@ -7,6 +7,7 @@
 #include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "keys/key_files.hpp"
+#include "keys/plugin_signature.hpp"
 #include "plugin_files.hpp"
 #include "text/error.hpp"
 
@@ -34,13 +35,8 @@ int sign(const Request &request) {
     const std::string &path = files.signed_files.signature;
     std::vector<core::FileSignature> signatures = signatures_in(path);
     const keys::SecretKey key = keys::read_key_file(request.key, {request.passphrase_file});
-    core::FileSignature signature;
-    signature.library = files.signed_files.library;
-    signature.manifest = files.signed_files.manifest;
-    signature.key_id = key.public_key.id();
-    const std::string text = signature.signed_text();
-    crypto_sign_detached(signature.bytes.data(), nullptr, reinterpret_cast<const unsigned char *>(text.data()),
-                         text.size(), key.bytes.data());
+    const core::FileSignature signature =
+        keys::sign_plugin(files.signed_files.library, files.signed_files.manifest, key);
     std::erase_if(signatures, [&](const core::FileSignature &one) { return one.key_id == signature.key_id; });
     if (signatures.size() == core::most_signatures) {
         throw cli::Failure(path + ": it has " + std::to_string(core::most_signatures) +

@@ -22,8 +22,16 @@
 namespace opdock::core {
 namespace {
 
+// A name in a directory; whether it can be one of a directory itself.
+struct Name {
+    std::string text;
+    bool can_be_directory;
+
+    bool operator<(const Name &other) const { return text < other.text; }
+};
+
 // 0, or the errno. std::filesystem makes a path of each, which takes longer than everything else here.
-int read_names(const std::string &directory, std::vector<std::string> &names) {
+int read_names(const std::string &directory, std::vector<Name> &names) {
     struct Close {
         void operator()(DIR *opened) const { closedir(opened); }
     };
@@ -33,11 +41,17 @@ int read_names(const std::string &directory, std::vector<std::string> &names) {
     }
     errno = 0;
     while (const dirent *entry = readdir(opened.get())) { // NOLINT(concurrency-mt-unsafe): a DIR of our own
-        names.emplace_back(entry->d_name);
+        names.push_back(
+            {entry->d_name, entry->d_type == DT_DIR || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN});
         errno = 0;
     }
-    return errno;
+    // So that nothing depends on the file system, messages included.
+    const int error = errno;
+    std::sort(names.begin(), names.end());
+    return error;
 }
+
+constexpr const char *manifest_name = "/plugin.json";
 
 class Search {
   public:
@@ -55,7 +69,8 @@ class Search {
             file(path, origin, true, found);
             add(std::move(found));
         } else if (!directory(path, origin, true)) {
-            problem(path, origin, "the directory holds no plugin (*.so, plugin.json or */plugin.json)", true);
+            problem(path, origin, "the directory holds no plugin (*.so, plugin.json, */plugin.json or */*/plugin.json)",
+                    true);
         }
     }
 
@@ -76,30 +91,47 @@ class Search {
     bool directory(const std::string &path, const std::string &origin, bool requested) {
         std::vector<PluginCandidate> found;
         const std::size_t problems = result_.problems.size();
-        std::vector<std::string> names;
+        std::vector<Name> names;
         if (const int error = read_names(path, names); error != 0) {
             problem(path, origin, std::generic_category().message(error), requested);
         }
-        std::sort(names.begin(), names.end()); // so that nothing depends on the file system, messages included
         const std::string folder = path.ends_with('/') ? path : path + '/';
-        for (const std::string &name : names) {
-            if (name.starts_with('.')) { // half-written files of installers and editors
+        for (const Name &name : names) {
+            if (name.text.starts_with('.')) { // half-written files of installers and editors
                 continue;
             }
-            if (name.ends_with(".so") || name == "plugin.json") {
-                file(folder + name, origin, requested, found);
-                continue;
-            }
-            // A manifest in a folder of its own, so that several can be installed side by side.
-            const std::string manifest = folder + name + "/plugin.json";
-            struct stat status = {};
-            if (stat(manifest.c_str(), &status) == 0) {
-                file(manifest, origin, requested, found);
+            if (name.text.ends_with(".so") || name.text == "plugin.json") {
+                file(folder + name.text, origin, requested, found);
+            } else if (name.can_be_directory && !manifest_in(folder + name.text, origin, requested, found)) {
+                package(folder + name.text, origin, requested, found);
             }
         }
         const bool anything = !found.empty() || result_.problems.size() != problems;
         add(std::move(found));
         return anything;
+    }
+
+    // A manifest in a folder of its own, so that several can be installed side by side.
+    bool manifest_in(const std::string &folder, const std::string &origin, bool requested,
+                     std::vector<PluginCandidate> &found) {
+        struct stat status = {};
+        if (stat((folder + manifest_name).c_str(), &status) != 0) {
+            return false;
+        }
+        file(folder + manifest_name, origin, requested, found);
+        return true;
+    }
+
+    // A folder of such folders: plugins that are installed, replaced and removed together.
+    void package(const std::string &folder, const std::string &origin, bool requested,
+                 std::vector<PluginCandidate> &found) {
+        std::vector<Name> names;
+        read_names(folder, names); // one that is no folder, or for others to read, has nothing for us
+        for (const Name &name : names) {
+            if (!name.text.starts_with('.') && name.can_be_directory) {
+                manifest_in(folder + '/' + name.text, origin, requested, found);
+            }
+        }
     }
 
     void file(const std::string &path, const std::string &origin, bool requested, std::vector<PluginCandidate> &found) {

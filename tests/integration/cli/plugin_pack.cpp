@@ -1,117 +1,16 @@
 // plugin-pack on repositories of the test's own.
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
-#include <random>
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "tools.hpp"
+#include "pack_workplace.hpp"
 
 using namespace opdock::test;
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-namespace {
-
-// A vendor's checkout of a framework, a user's clone of it, and keys.
-class Workplace {
-  public:
-    Workplace() : pack_(PLUGIN_PACK, {}), git_("/usr/bin/env") {
-        const char *path = std::getenv("PATH"); // NOLINT(concurrency-mt-unsafe): the tests have one thread
-        pack_.with("PATH", path == nullptr ? "/usr/bin:/bin" : path);
-        git_.with("PATH", path == nullptr ? "/usr/bin:/bin" : path).with("HOME", folder_.path().string());
-        for (const char *who : {"AUTHOR", "COMMITTER"}) {
-            git_.with(std::string("GIT_") + who + "_NAME", "A").with(std::string("GIT_") + who + "_EMAIL", "a@b.c");
-        }
-        git({"init", "--quiet", path_of("framework")});
-        write("framework/a.py", "one\ntwo\nthree\n");
-        write("framework/b.bin", std::string("\0\1\2", 3));
-        commit("framework");
-        git({"clone", "--quiet", path_of("framework"), path_of("clone")});
-        write("framework/a.py", "one\ntwo, adapted\nthree\n");
-        write("framework/new dir/c.cu", "new\n");
-        run({"keygen", path_of("acme"), "--no-passphrase"});
-        run({"keygen", path_of("other"), "--no-passphrase"});
-    }
-
-    std::string path_of(const std::string &name) const { return (folder_.path() / name).string(); }
-    void write(const std::string &name, const std::string &text) const { folder_.write(name, text); }
-    void git(std::vector<std::string> arguments) const {
-        arguments.insert(arguments.begin(), "git");
-        const Finished finished = git_.run(arguments);
-        INFO(finished.err);
-        REQUIRE(finished.code == 0);
-    }
-    void commit(const std::string &repository) const {
-        git({"-C", path_of(repository), "add", "--all"});
-        git({"-C", path_of(repository), "commit", "--quiet", "--message=change"});
-    }
-    void in_locale(const std::string &name) { pack_.with("LC_ALL", name); }
-    Finished run(const std::vector<std::string> &arguments) const { return pack_.run(arguments); }
-    Finished patch(const std::string &out, const std::vector<std::string> &more = {}) const {
-        std::vector<std::string> arguments = {"patch",
-                                              "--backend",
-                                              "fw=" + path_of("framework") + "@HEAD",
-                                              "--key",
-                                              path_of("acme.key"),
-                                              "--out",
-                                              path_of(out),
-                                              "--task",
-                                              "train",
-                                              "--device-type",
-                                              "Acme_A1"};
-        arguments.insert(arguments.end(), more.begin(), more.end());
-        return run(arguments);
-    }
-    std::vector<std::string> unpatching(const std::string &package, const std::vector<std::string> &more = {}) const {
-        std::vector<std::string> arguments = {"unpatch", path_of(package), "--backend", "fw=" + path_of("clone"),
-                                              "--out",   path_of("out"),   "--pub",     path_of("acme.pub")};
-        arguments.insert(arguments.end(), more.begin(), more.end());
-        return arguments;
-    }
-    Finished unpatch(const std::string &package, const std::vector<std::string> &more = {}) const {
-        return run(unpatching(package, more));
-    }
-    // Of a folder, by path; without git's own.
-    std::map<std::string, std::string> files(const std::string &name) const {
-        std::map<std::string, std::string> files;
-        for (auto entry = fs::recursive_directory_iterator(folder_.path() / name);
-             entry != fs::recursive_directory_iterator(); ++entry) {
-            if (entry->path().filename() == ".git") {
-                entry.disable_recursion_pending();
-            } else if (entry->is_regular_file()) {
-                files[entry->path().lexically_relative(folder_.path() / name).string()] = read(entry->path());
-            }
-        }
-        return files;
-    }
-    static std::string read(const fs::path &file) {
-        std::ifstream stream(file, std::ios::binary);
-        return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-    }
-
-  private:
-    TemporaryDirectory folder_;
-    Tool pack_;
-    Command git_;
-};
-
-void check_error(const Finished &finished, int code, const std::string &message) {
-    INFO(finished.err);
-    CHECK(finished.code == code);
-    CHECK(contains(finished.err, "plugin-pack: "));
-    CHECK(contains(finished.err, message));
-}
-
-} // namespace
 
 TEST_CASE("what a vendor changed comes out of a package and a clone of the framework") {
     const Workplace work;
@@ -144,7 +43,7 @@ TEST_CASE("a locale that is not installed is no obstacle, and a message is one l
 
 TEST_CASE("a package says what is in it, and files travel with it") {
     const Workplace work;
-    work.write("libacme.so", "not really");
+    fs::copy_file(fixture("good"), work.path_of("libacme.so"));
     work.write("LICENSE", "ours");
     CHECK(work.patch("a.opdock", {"--plugin", work.path_of("libacme.so"), "--license", work.path_of("LICENSE"),
                                   "--message", "fused attention", "--model", "llama", "--serial", "3"})
@@ -153,12 +52,12 @@ TEST_CASE("a package says what is in it, and files travel with it") {
     const Finished text = work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub")});
     CHECK(contains(text.out, "  Acme_A1, train, serial 3\n"));
     CHECK(contains(text.out, "    M  a.py\n    A  new dir/c.cu\n"));
-    CHECK(contains(text.out, "  plugin libacme.so, 10 bytes"));
+    CHECK(contains(text.out, "  plugin libacme/libacme.so, "));
     const json document =
         json::parse(work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub"), "--json"}).out);
     CHECK(document.at("schema") == "opdock.plugin-pack.inspect/1");
     CHECK(document.at("message") == "fused attention");
-    CHECK(document.at("files").size() == 2);
+    CHECK(document.at("files").size() == 4);
     CHECK(document.at("key").at("name") == "acme");
 }
 
@@ -249,35 +148,10 @@ TEST_CASE("wherever unpatch is killed, the folder is the old one or the new one"
     const auto old_files = work.files("out/fw");
     CHECK(work.unpatch("b.opdock").code == 0);
     const auto new_files = work.files("out/fw");
-    const char *count = std::getenv("OPDOCK_KILLS"); // NOLINT(concurrency-mt-unsafe)
-    const int kills = count == nullptr ? 12 : std::atoi(count);
-    const unsigned seed = std::random_device()();
-    CAPTURE(seed);
-    std::mt19937 random(seed);
-    for (int i = 0; i < kills; ++i) {
-        const std::vector<std::string> arguments = work.unpatching(i % 2 == 0 ? "a.opdock" : "b.opdock");
-        const pid_t child = fork();
-        REQUIRE(child >= 0);
-        if (child == 0) {
-            std::vector<char *> raw = {const_cast<char *>(PLUGIN_PACK)};
-            for (const std::string &argument : arguments) {
-                raw.push_back(const_cast<char *>(argument.c_str()));
-            }
-            raw.push_back(nullptr);
-            const int nowhere = open("/dev/null", O_WRONLY);
-            dup2(nowhere, STDOUT_FILENO);
-            dup2(nowhere, STDERR_FILENO);
-            execv(PLUGIN_PACK, raw.data());
-            _exit(127);
-        }
-        usleep(static_cast<useconds_t>(random() % 300'000)); // wherever it is then
-        kill(child, SIGKILL);
-        int status = 0;
-        waitpid(child, &status, 0);
+    kill_in_turn(work, {work.unpatching("a.opdock"), work.unpatching("b.opdock")}, [&] {
         const auto found = work.files("out/fw");
-        const bool is_whole = found == old_files || found == new_files;
-        REQUIRE(is_whole);
-    }
+        return found == old_files || found == new_files;
+    });
     CHECK(work.unpatch("a.opdock").code == 0); // nothing is left locked
     CHECK(work.files("out/fw") == old_files);
 }
@@ -364,6 +238,7 @@ TEST_CASE("what stands in FlagScale's folder of hardware becomes packages, and t
         CAPTURE(device);
         CHECK(work.unpatch(std::string("packages/") + device + "-train.opdock").code == 0);
         CHECK(work.files("out/fw") == work.files("framework"));
+        fs::remove_all(work.path_of("out"));
     }
     check_error(work.run(arguments), 1, "--force overwrites it");
 }
@@ -388,8 +263,8 @@ TEST_CASE("a package moves to a newer commit when its changes go together with i
     CHECK(work.files("out/fw").contains("renamed.bin"));
     const auto by_rebase = work.files("out/fw");
     const std::vector<std::string> merging = {
-        "unpatch", work.path_of("a.opdock"), "--3way", "--backend", place, "--out", work.path_of("out"),
-        "--pub",   work.path_of("acme.pub")};
+        "unpatch", work.path_of("a.opdock"), "--3way",       "--backend", place, "--out", work.path_of("out"),
+        "--pub",   work.path_of("acme.pub"), "--allow-older"};
     CHECK(work.run(merging).code == 0);
     CHECK(work.files("out/fw") == by_rebase);
     work.git({"clone", "--quiet", "--depth=2", "file://" + work.path_of("clone"), work.path_of("shallow")});

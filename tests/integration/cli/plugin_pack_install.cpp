@@ -1,0 +1,297 @@
+// plugin-pack where packages are installed, looked for, and applied in place.
+#include <filesystem>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+
+#include "pack_workplace.hpp"
+
+using namespace opdock::test;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char *name = "Acme_A1-train-fw";
+
+// With a folder for plugins of its own.
+class User : public Workplace {
+  public:
+    User() { fs::copy_file(fixture("good"), path_of("libacme.so")); }
+
+    std::vector<std::string> with_folder(std::vector<std::string> arguments) const {
+        for (const std::string &one : {std::string("--folder"), path_of("plugins")}) {
+            arguments.push_back(one);
+        }
+        return arguments;
+    }
+    std::vector<std::string> with_trust(std::vector<std::string> arguments) const {
+        for (const std::string &one : {std::string("--pub"), path_of("acme.pub")}) {
+            arguments.push_back(one);
+        }
+        return with_folder(arguments);
+    }
+    std::vector<std::string> installing(const std::string &package, std::vector<std::string> more = {}) const {
+        more.insert(more.begin(), {"install", path_of(package)});
+        return with_trust(more);
+    }
+    Finished install(const std::string &package, const std::vector<std::string> &more = {}) const {
+        return run(installing(package, more));
+    }
+    Finished patch_with_plugin(const std::string &out, const std::vector<std::string> &more = {}) const {
+        std::vector<std::string> arguments = {"--plugin", path_of("libacme.so")};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return patch(out, arguments);
+    }
+    uint64_t installed_serial() const {
+        const json document = json::parse(run(with_trust({"list", "--json"})).out);
+        REQUIRE(document.at("packages").size() == 1);
+        CHECK(document.at("packages").at(0).at("fault").is_null());
+        return document.at("packages").at(0).at("serial").get<uint64_t>();
+    }
+};
+
+} // namespace
+
+TEST_CASE("an installed plugin is one that hosts find, and trust by the vendor's key alone") {
+    const User user;
+    user.write("acme.tune.yaml", "schema: opdock.tune/1\nops: {}\n");
+    user.write("policy.yaml", "prefer: vendor\n");
+    CHECK(user.patch_with_plugin("a.opdock", {"--tune", user.path_of("acme.tune.yaml"), "--policy",
+                                              user.path_of("policy.yaml"), "--serial", "7"})
+              .code == 0);
+    const Finished installed = user.install("a.opdock");
+    INFO(installed.err);
+    CHECK(installed.code == 0);
+    CHECK(contains(installed.out, "plugin libacme/libacme.so"));
+    CHECK(contains(installed.out, "PLUGIN_CONFIG=" + user.path_of("plugins") + "/" + name + "/policy.yaml"));
+    CHECK(user.installed_serial() == 7);
+    const fs::path folder = fs::path(user.path_of("plugins")) / name;
+    CHECK(Workplace::read(folder / "7.opdock") == Workplace::read(user.path_of("a.opdock")));
+    CHECK(Workplace::read(folder / "libacme/libacme.so") == Workplace::read(user.path_of("libacme.so")));
+
+    Tool ls(PLUGIN_LS, {user.path_of("plugins")});
+    ls.home().write("opdock/trust.d/acme.pub", Workplace::read(user.path_of("acme.pub")));
+    ls.with("PLUGIN_TRUST", "require");
+    const json seen = json::parse(ls.run({"--json"}).out);
+    REQUIRE(seen.at("plugins").size() == 1);
+    CHECK(seen.at("plugins").at(0).at("path") == (folder / "libacme/libacme.so").string());
+    CHECK(seen.at("plugins").at(0).at("status") == "loaded");
+
+    CHECK(user.run(user.with_folder({"uninstall", name})).code == 0);
+    CHECK(!fs::exists(folder));
+    check_error(user.run(user.with_folder({"uninstall", name})), 1, "no package '" + std::string(name));
+    CHECK(contains(user.run(user.with_folder({"list"})).out, "no package is installed in "));
+}
+
+TEST_CASE("whoever may write in the user's name only may change what is installed") {
+    const User user;
+    CHECK(user.patch_with_plugin("a.opdock").code == 0);
+    const mode_t before = umask(0);
+    CHECK(user.install("a.opdock").code == 0);
+    umask(before);
+    for (const auto &entry : fs::recursive_directory_iterator(user.path_of("plugins"))) {
+        CAPTURE(entry.path());
+        CHECK((entry.status().permissions() & (fs::perms::group_write | fs::perms::others_write)) == fs::perms::none);
+    }
+}
+
+TEST_CASE("an older package, or another one of the same serial, does not come in by mistake") {
+    const User user;
+    CHECK(user.patch_with_plugin("one.opdock").code == 0);
+    CHECK(user.patch_with_plugin("two.opdock", {"--serial", "2"}).code == 0);
+    user.write("framework/a.py", "something else\n");
+    CHECK(user.patch_with_plugin("other.opdock", {"--serial", "2"}).code == 0);
+    CHECK(user.install("one.opdock").code == 0);
+    CHECK(user.install("two.opdock").code == 0);
+    CHECK(user.install("two.opdock").code == 0); // again
+    check_error(user.install("one.opdock"), 5, "serial 2 is installed, and the package is the older 1; --allow-older");
+    check_error(user.install("other.opdock"), 5, "another package of the same serial, 2, is installed");
+    CHECK(user.installed_serial() == 2);
+    CHECK(user.install("one.opdock", {"--allow-older", "--dry-run"}).code == 0);
+    CHECK(user.installed_serial() == 2);
+    CHECK(user.install("one.opdock", {"--allow-older"}).code == 0);
+    CHECK(user.installed_serial() == 1);
+    CHECK(user.files("plugins/" + std::string(name)).count("2.opdock") == 1);
+}
+
+TEST_CASE("nothing of a package that is not trusted, damaged or for somebody else is installed") {
+    const User user;
+    CHECK(user.run({"keygen", user.path_of("customer"), "--no-passphrase"}).code == 0);
+    CHECK(user.patch_with_plugin("a.opdock").code == 0);
+    CHECK(user.patch_with_plugin("secret.opdock", {"--recipient", user.path_of("customer.pub")}).code == 0);
+    check_error(user.run(user.with_folder({"install", user.path_of("a.opdock"), "--pub", user.path_of("other.pub")})),
+                3, "which is not among those that are trusted");
+    std::string text = Workplace::read(user.path_of("a.opdock"));
+    text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
+    user.write("damaged.opdock", text);
+    check_error(user.install("damaged.opdock"), 3, "damaged");
+    check_error(user.install("secret.opdock"), 1, "it is encrypted; --decrypt-key");
+    CHECK(!fs::exists(user.path_of("plugins")));
+    CHECK(user.install("secret.opdock", {"--decrypt-key", user.path_of("customer.key")}).code == 0);
+    CHECK(user.installed_serial() == 1);
+}
+
+TEST_CASE("a folder of somebody's own is not replaced by a package of its name") {
+    const User user;
+    CHECK(user.patch_with_plugin("a.opdock").code == 0);
+    user.write("plugins/" + std::string(name) + "/thesis.tex", "years of work");
+    check_error(user.install("a.opdock"), 1, "there is a folder that plugin-pack did not make");
+    check_error(user.run(user.with_folder({"uninstall", name})), 1, "no package");
+    check_error(user.run(user.with_folder({"uninstall", "../framework"})), 1, "no package");
+}
+
+TEST_CASE("files that no host would take do not go into a package") {
+    const User user;
+    user.write("libtext.so", "not a plugin");
+    user.write("text.tune.yaml", "schema: opdock.tune/1\n");
+    fs::copy_file(fixture("other_abi"), user.path_of("libother.so"));
+    check_error(user.patch("a.opdock", {"--plugin", user.path_of("libtext.so")}), 1, "libtext.so: this is no plugin");
+    check_error(user.patch("a.opdock", {"--plugin", user.path_of("libother.so")}), 1, "libother.so");
+    check_error(user.patch("a.opdock", {"--tune", user.path_of("text.tune.yaml")}), 1,
+                "which plugin it is for cannot be told");
+    check_error(user.patch_with_plugin("a.opdock", {"--plugin", user.path_of("libacme.so")}), 1,
+                "two files of the package would be called 'libacme/libacme.so'");
+    CHECK(!fs::exists(user.path_of("a.opdock")));
+}
+
+TEST_CASE("a package may carry plugins and no changes") {
+    const User user;
+    CHECK(user.run({"patch", "--device-type", "Acme_A1", "--task", "inference", "--task", "train", "--plugin",
+                    user.path_of("libacme.so"), "--key", user.path_of("acme.key"), "--out", user.path_of("p.opdock")})
+              .code == 0);
+    CHECK(user.install("p.opdock").code == 0);
+    CHECK(fs::exists(user.path_of("plugins/Acme_A1-inference+train/libacme/plugin.json")));
+    check_error(user.unpatch("p.opdock"), 1, "the package does not adapt 'fw'");
+    check_error(user.run({"patch", "--device-type", "Acme_A1", "--task", "train", "--out", "x", "--unsigned"}), 2,
+                "patch expects --backend");
+}
+
+TEST_CASE("wherever install is killed, the old package is installed or the new one") {
+    const User user;
+    user.write("policy.yaml", std::string(100'000, '\n'));
+    CHECK(user.patch_with_plugin("a.opdock").code == 0);
+    CHECK(user.patch_with_plugin("b.opdock", {"--policy", user.path_of("policy.yaml")}).code == 0);
+    const std::string folder = "plugins/" + std::string(name);
+    CHECK(user.install("a.opdock").code == 0);
+    const auto old_files = user.files(folder);
+    CHECK(user.install("b.opdock", {"--allow-older"}).code == 0);
+    const auto new_files = user.files(folder);
+    REQUIRE(old_files != new_files);
+    kill_in_turn(user, {user.installing("a.opdock", {"--allow-older"}), user.installing("b.opdock", {"--allow-older"})},
+                 [&] {
+                     const auto found = user.files(folder);
+                     return found == old_files || found == new_files;
+                 });
+    CHECK(user.install("a.opdock", {"--allow-older"}).code == 0); // nothing is left locked
+    CHECK(user.files(folder) == old_files);
+    CHECK(user.files("plugins").size() == old_files.size() + 1); // and the lock
+}
+
+TEST_CASE("unpatch takes the newest package that is installed and fits, and an older one by its commit") {
+    const User user;
+    CHECK(user.patch("one.opdock").code == 0);
+    const auto first = user.files("framework");
+    user.commit("framework");
+    user.write("framework/a.py", "later\n");
+    CHECK(user.patch("two.opdock", {"--serial", "2"}).code == 0);
+    const auto second = user.files("framework");
+    const json about =
+        json::parse(user.run({"inspect", user.path_of("one.opdock"), "--pub", user.path_of("acme.pub"), "--json"}).out);
+    const auto commit = about.at("backends").at(0).at("commit").get<std::string>();
+    CHECK(user.install("one.opdock").code == 0);
+    CHECK(user.install("two.opdock").code == 0);
+    const auto unpatch = [&](const std::vector<std::string> &more) {
+        std::vector<std::string> arguments = {
+            "unpatch", "--device-type",    "Acme_A1", "--task", "train", "--backend", "fw=" + user.path_of("clone"),
+            "--out",   user.path_of("out")};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return user.run(user.with_trust(arguments));
+    };
+    CHECK(unpatch({}).code == 0); // the clone does not have the commit of the newest
+    CHECK(user.files("out/fw") == first);
+    user.git({"-C", user.path_of("clone"), "fetch", "--quiet"});
+    CHECK(unpatch({}).code == 0);
+    CHECK(user.files("out/fw") == second);
+    CHECK(unpatch({"--commit", commit.substr(0, 10)}).code == 0);
+    CHECK(user.files("out/fw") == first);
+    check_error(unpatch({"--commit", "ffff"}), 1, "no package for Acme_A1, train and fw at ffff in ");
+    check_error(user.run(user.with_trust({"unpatch", "--device-type", "Acme_B1", "--task", "train", "--backend",
+                                          "fw=" + user.path_of("clone")})),
+                1, "no package for Acme_B1, train and fw in ");
+    check_error(user.run({"unpatch", "--device-type", "Acme_A1", "--backend", "fw=x"}), 2,
+                "unpatch expects the PACKAGE, or --device-type D and --task T");
+
+    const Finished history = user.run(user.with_trust({"history"}));
+    CHECK(history.code == 0);
+    CHECK(history.out.starts_with("Acme_A1:\n  train:\n    'fw':\n      - '" + commit + "'\n      - '"));
+    CHECK(user.run(user.with_trust({"history", "--out", user.path_of("patch_history.yaml")})).code == 0);
+    CHECK(Workplace::read(user.path_of("patch_history.yaml")) == history.out);
+    check_error(user.run(user.with_trust({"history", "--out", user.path_of("patch_history.yaml")})), 1,
+                "patch_history.yaml");
+    const json document = json::parse(user.run(user.with_trust({"history", "--json"})).out);
+    CHECK(document.at("history").at("Acme_A1").at("train").at("fw").size() == 2);
+}
+
+TEST_CASE("what was made of another package, or of a newer one, is not replaced") {
+    const User user;
+    CHECK(user.patch("one.opdock").code == 0);
+    CHECK(user.patch("two.opdock", {"--serial", "2"}).code == 0);
+    CHECK(user.patch("both.opdock", {"--task", "inference"}).code == 0);
+    CHECK(user.unpatch("two.opdock").code == 0);
+    check_error(user.unpatch("one.opdock"), 5, "there is what was made of serial 2");
+    check_error(user.unpatch("both.opdock"), 1, "there is what was made of Acme_A1-train-fw, and this package is ");
+    CHECK(user.unpatch("one.opdock", {"--allow-older"}).code == 0);
+}
+
+TEST_CASE("a checkout is adapted in place and put back, and nothing is lost on the way") {
+    const User user;
+    user.write("framework/run.sh", "#!/bin/sh\n");
+    fs::permissions(user.path_of("framework/run.sh"), fs::perms::owner_exec, fs::perm_options::add);
+    fs::create_symlink("a.py", user.path_of("framework/link"));
+    user.git({"-C", user.path_of("framework"), "rm", "--quiet", "b.bin"});
+    CHECK(user.patch("a.opdock").code == 0);
+    const auto original = user.files("clone"), adapted = user.files("framework");
+    const std::vector<std::string> in_place = {
+        "unpatch", user.path_of("a.opdock"), "--in-place", "--backend", "fw=" + user.path_of("clone"),
+        "--pub",   user.path_of("acme.pub")};
+    std::vector<std::string> back = in_place;
+    back[0] = "revert";
+    back.erase(back.begin() + 2);
+    const auto index = Workplace::read(user.path_of("clone/.git/index"));
+    CHECK(user.run(in_place).code == 0);
+    CHECK(user.files("clone") == adapted);
+    CHECK(fs::read_symlink(user.path_of("clone/link")) == "a.py");
+    CHECK((fs::status(user.path_of("clone/run.sh")).permissions() & fs::perms::owner_exec) != fs::perms::none);
+    CHECK(Workplace::read(user.path_of("clone/.git/index")) == index);
+    CHECK(user.run(in_place).code == 0);                    // again
+    user.write("clone/a.py", "one\ntwo, adapted\nthree\n"); // as it was: an interrupted one goes on
+    fs::remove(user.path_of("clone/run.sh"));
+    CHECK(user.run(in_place).code == 0);
+    CHECK(user.files("clone") == adapted);
+
+    user.write("clone/a.py", "edited since\n");
+    check_error(user.run(back), 4, "nothing was changed");
+    check_error(user.run(in_place), 4, "fw/a.py");
+    CHECK(Workplace::read(user.path_of("clone/a.py")) == "edited since\n");
+    CHECK(fs::exists(user.path_of("clone/run.sh")));
+    user.write("clone/a.py", "one\ntwo, adapted\nthree\n");
+    CHECK(user.run(back).code == 0);
+    CHECK(user.files("clone") == original);
+    CHECK(!fs::exists(fs::symlink_status(user.path_of("clone/link"))));
+    CHECK(!fs::exists(user.path_of("clone/new dir")));
+    check_error(user.run({"unpatch", "x", "--in-place", "--out", "y", "--backend", "fw=z"}), 2,
+                "--in-place and --out contradict each other");
+}
+
+TEST_CASE("what is adapted in place stays in the checkout") {
+    const User user;
+    CHECK(user.patch("a.opdock").code == 0); // adds "new dir/c.cu"
+    fs::create_directory(user.path_of("elsewhere"));
+    fs::create_symlink(user.path_of("elsewhere"), user.path_of("clone/new dir"));
+    check_error(user.run({"unpatch", user.path_of("a.opdock"), "--in-place", "--backend", "fw=" + user.path_of("clone"),
+                          "--pub", user.path_of("acme.pub")}),
+                4, "fw/new dir/c.cu");
+    CHECK(fs::is_empty(user.path_of("elsewhere")));
+}

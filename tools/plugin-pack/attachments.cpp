@@ -1,0 +1,139 @@
+#include "attachments.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/exit.hpp"
+#include "cli/text_file.hpp"
+#include "files/digest.hpp"
+#include "inspect/inspect.hpp"
+#include "keys/plugin_signature.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char *tune_ending = ".tune.yaml";
+
+// "libacme" of "libacme.so.1"
+std::string folder_of(const std::string &library) {
+    return library.substr(0, library.find(".so"));
+}
+
+// Throws cli::Failure for what is no plugin, or one that this opdock cannot judge.
+Abi abi_of(const std::string &path) {
+    core::LibraryVersions versions;
+    const core::Inspection inspection = core::inspect(path, versions);
+    if (!inspection.note) {
+        throw cli::Failure("--plugin " + path + ": this is no plugin: " +
+                           (inspection.rejection ? inspection.rejection->message : "it has no note"));
+    }
+    return {inspection.note->abi, inspection.note->oldest_host};
+}
+
+void raise(std::optional<Abi> &abi, const Abi &one) {
+    abi = abi ? Abi{std::max(abi->built_for, one.built_for), std::max(abi->oldest_host, one.oldest_host)} : one;
+}
+
+// By its name, as a host finds it; where there is one plugin, to that.
+const std::string &plugin_of_tune(const std::string &name, const std::vector<std::string> &libraries) {
+    for (const std::string &library : libraries) {
+        const std::string folder = folder_of(library);
+        if (name == folder + tune_ending || "lib" + name == folder + tune_ending) {
+            return library;
+        }
+    }
+    if (libraries.size() != 1) {
+        throw cli::Failure("--tune " + name +
+                           ": which plugin it is for cannot be told; acme.tune.yaml is for libacme.so");
+    }
+    return libraries.front();
+}
+
+void require_different_names(const std::vector<Attachment> &list) {
+    for (const Attachment &one : list) {
+        if (std::count_if(list.begin(), list.end(), [&](const Attachment &other) { return other.name == one.name; }) >
+            1) {
+            throw cli::Failure("two files of the package would be called '" + one.name + "'");
+        }
+    }
+}
+
+const Attachment *find(const std::vector<Attachment> &list, const std::string &name) {
+    const auto found = std::find_if(list.begin(), list.end(), [&](const Attachment &one) { return one.name == name; });
+    return found == list.end() ? nullptr : &*found;
+}
+
+} // namespace
+
+Attachments read_attachments(const std::vector<std::pair<std::string, std::string>> &files) {
+    Attachments attachments;
+    std::vector<std::string> libraries;
+    std::vector<nlohmann::json> manifests; // of each
+    for (const auto &[kind, path] : files) {
+        const std::string name = fs::path(path).filename().string();
+        if (!is_name(name)) {
+            throw cli::Failure("--" + kind + " " + path +
+                               ": a file in a package has a name of letters, digits and ._-");
+        }
+        if (kind == "plugin") {
+            raise(attachments.abi, abi_of(path));
+            libraries.push_back(name);
+            manifests.push_back({{"library", name}});
+        }
+    }
+    for (const auto &[kind, path] : files) {
+        const std::string name = fs::path(path).filename().string();
+        std::string place = name;
+        if (kind == "plugin") {
+            place = folder_of(name) + "/" + name;
+        } else if (kind == "tune") {
+            const std::string &library = plugin_of_tune(name, libraries);
+            nlohmann::json &manifest = manifests[static_cast<size_t>(
+                std::find(libraries.begin(), libraries.end(), library) - libraries.begin())];
+            if (manifest.contains("tune")) {
+                throw cli::Failure("--tune " + path + ": the plugin " + library + " has another tune file");
+            }
+            manifest["tune"] = name;
+            place = folder_of(library) + "/" + name;
+        }
+        attachments.list.push_back({kind, place, cli::read_text(path, most_bytes)});
+    }
+    for (size_t i = 0; i < libraries.size(); ++i) {
+        attachments.list.push_back({"manifest", folder_of(libraries[i]) + "/plugin.json", manifests[i].dump() + "\n"});
+    }
+    require_different_names(attachments.list);
+    return attachments;
+}
+
+std::vector<Attachment> with_signatures(std::vector<Attachment> attachments, const keys::SecretKey &key) {
+    std::vector<Attachment> made;
+    for (const Attachment &plugin : attachments) {
+        const Attachment *manifest =
+            plugin.kind != "plugin" ? nullptr
+                                    : find(attachments, fs::path(plugin.name).replace_filename("plugin.json").string());
+        if (manifest == nullptr) {
+            continue;
+        }
+        const std::string name = plugin.name + ".sig";
+        std::vector<core::FileSignature> signatures;
+        if (const Attachment *earlier = find(attachments, name)) {
+            signatures = core::parse_signatures(earlier->content, name);
+            std::erase_if(signatures,
+                          [&](const core::FileSignature &one) { return one.key_id == key.public_key.id(); });
+        }
+        signatures.push_back(
+            keys::sign_plugin(core::sha256_of(plugin.content), core::sha256_of(manifest->content), key));
+        made.push_back({"signature", name, core::print(signatures)});
+    }
+    for (Attachment &one : made) {
+        std::erase_if(attachments, [&](const Attachment &earlier) { return earlier.name == one.name; });
+        attachments.push_back(std::move(one));
+    }
+    return attachments;
+}
+
+} // namespace opdock::plugin_pack

@@ -1,0 +1,195 @@
+// install and uninstall: the files of a package in a folder of their own below one for plugins, which comes, is
+// replaced and goes by one rename.
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+
+#include "adapted.hpp"
+#include "cli/exit.hpp"
+#include "cli/print_document.hpp"
+#include "cli/printable.hpp"
+#include "cli/suggest.hpp"
+#include "cli/text_file.hpp"
+#include "cli/written_file.hpp"
+#include "commands.hpp"
+#include "exit_codes.hpp"
+#include "inspect/manifest.hpp"
+#include "installed.hpp"
+#include "target.hpp"
+#include "text/error.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+void require_abi(const Package &package, const std::string &path) {
+    if (!package.abi) {
+        return;
+    }
+    if (const auto reason = core::judge_abi(path, package.abi->built_for, package.abi->oldest_host, core::host_abi)) {
+        throw cli::Failure(*reason);
+    }
+}
+
+// A plugin.json that names something outside its folder would have hosts load what nobody signed.
+void require_own_files(const Package &package) {
+    for (const Attachment &one : package.attachments) {
+        if (one.kind != "manifest") {
+            continue;
+        }
+        const fs::path place = fs::path("/") / one.name;
+        try {
+            const core::Manifest manifest = core::parse_manifest(one.content, place.string());
+            for (const std::string &file : {manifest.library, manifest.tune, manifest.signature}) {
+                if (!file.empty() && fs::path(file).parent_path() != place.parent_path()) {
+                    throw cli::Failure("the package's " + one.name + " names a file that is not the package's: " + file,
+                                       exit_not_trusted);
+                }
+            }
+        } catch (const core::Error &error) {
+            throw cli::Failure(std::string("the package's plugin.json is none: ") + error.what(), exit_not_trusted);
+        }
+    }
+}
+
+// `text` is the package's file.
+void require_newer(const Installed &there, const Package &package, const std::string &text) {
+    if (there.package.empty() || there.serial < package.serial) {
+        return;
+    }
+    const std::string serial = std::to_string(there.serial);
+    if (there.serial > package.serial) {
+        throw cli::Failure(there.folder + ": serial " + serial + " is installed, and the package is the older " +
+                               std::to_string(package.serial) + "; --allow-older installs it all the same",
+                           exit_older);
+    }
+    std::error_code error;
+    if (fs::exists(there.package, error) && cli::read_text(there.package, most_package_bytes) != text) {
+        throw cli::Failure(
+            there.folder + ": another package of the same serial, " + serial +
+                ", is installed; the vendor should have raised it. --allow-older installs it all the same",
+            exit_older);
+    }
+}
+
+void write_file(const fs::path &path, const std::string &text) {
+    cli::NewFile file(path.string(), 0644);
+    file.write(text);
+    file.keep();
+}
+
+// Those of other serials that are there already.
+void keep_others(const Installed &there, const std::string &name, const fs::path &to) {
+    std::error_code error;
+    for (fs::directory_iterator entry(there.folder, error), end; !error && entry != end; entry.increment(error)) {
+        const std::string other = entry->path().filename().string();
+        if (other.ends_with(package_ending) && other != name) {
+            fs::create_hard_link(entry->path(), to / other, error);
+            if (error) {
+                fs::copy_file(entry->path(), to / other);
+            }
+        }
+    }
+}
+
+std::vector<std::string> plugins_of(const Package &package) {
+    std::vector<std::string> plugins;
+    for (const Attachment &one : package.attachments) {
+        if (one.kind == "plugin") {
+            plugins.push_back(one.name);
+        }
+    }
+    return plugins;
+}
+
+} // namespace
+
+int install(const Request &request) {
+    ::umask(022); // hosts do not trust what others may write to
+    Trust trust;
+    const PackageFile read = read_package(request.subject);
+    const OpenedPackage opened = open_requested(read, request, trust);
+    const Package &package = opened.package;
+    require_open(opened, request);
+    require_abi(package, request.subject);
+    require_own_files(package);
+    const std::string plugins = plugin_folder(request);
+    const std::string name = package.name(), folder = plugins + "/" + name;
+    const std::string text = read.text();
+    Target target(folder, installed_mark);
+    const std::optional<Installed> there = find_installed(plugins, name);
+    if (there && !request.allow_older) {
+        require_newer(*there, package, text);
+    }
+    const fs::path staging = target.staging();
+    const std::string file = package_file_name(package.serial);
+    write_file(staging / installed_mark, print_mark(package.serial));
+    write_file(staging / file, text);
+    if (there) {
+        keep_others(*there, file, staging);
+    }
+    for (const Attachment &one : package.attachments) {
+        fs::create_directories((staging / one.name).parent_path());
+        write_file(staging / one.name, one.content);
+    }
+    if (!request.dry_run) {
+        target.replace();
+    }
+    const std::vector<std::string> list = plugins_of(package);
+    if (request.json) {
+        cli::print_document({{"schema", "opdock.plugin-pack.install/1"},
+                             {"name", name},
+                             {"folder", request.dry_run ? json() : json(folder)},
+                             {"serial", package.serial},
+                             {"replaced", there ? json(there->serial) : json()},
+                             {"plugins", list}});
+        return cli::exit_fine;
+    }
+    std::string out = folder + ": serial " + std::to_string(package.serial);
+    if (there && there->serial != package.serial) {
+        out += " in the place of " + std::to_string(there->serial);
+    }
+    out += request.dry_run ? ", had it been installed\n" : "\n";
+    for (const std::string &plugin : list) {
+        out += "  plugin " + plugin + "\n";
+    }
+    for (const Attachment &one : package.attachments) {
+        if (one.kind == "policy") {
+            out += "  policy " + one.name + ", in force with PLUGIN_CONFIG=" + folder + "/" + one.name + "\n";
+        }
+    }
+    std::cout << cli::printable(out);
+    return cli::exit_fine;
+}
+
+int uninstall(const Request &request) {
+    const std::string plugins = plugin_folder(request);
+    const std::vector<Installed> all = installed_in(plugins);
+    const auto there =
+        std::find_if(all.begin(), all.end(), [&](const Installed &one) { return one.name == request.subject; });
+    if (there == all.end()) {
+        std::vector<std::string> names;
+        for (const Installed &one : all) {
+            names.push_back(one.name);
+        }
+        throw cli::Failure(plugins + ": no package '" + request.subject + "' is installed there" +
+                           cli::did_you_mean(request.subject, names));
+    }
+    Target(there->folder, installed_mark).remove();
+    if (request.json) {
+        cli::print_document({{"schema", "opdock.plugin-pack.uninstall/1"},
+                             {"name", there->name},
+                             {"folder", there->folder},
+                             {"serial", there->serial}});
+    } else {
+        std::cout << cli::printable(there->folder + ": removed\n");
+    }
+    return cli::exit_fine;
+}
+
+} // namespace opdock::plugin_pack

@@ -1,0 +1,138 @@
+#include "installed.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/exit.hpp"
+#include "cli/text_file.hpp"
+#include "text/environment.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char *system_plugins = "/usr/local/lib/opdock/plugins";
+
+// "" for a user without a home.
+std::string user_plugins() {
+    const std::string data = core::capture_environment("PLUGIN_").user_data_dir;
+    return data.empty() ? "" : data + "/opdock/plugins";
+}
+
+// Names in a folder, sorted, without hidden ones; none where there is no such folder.
+std::vector<std::string> names_in(const fs::path &folder) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        std::string name = entry->path().filename().string();
+        if (!name.starts_with('.')) {
+            names.push_back(std::move(name));
+        }
+    }
+    if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
+        throw cli::Failure(folder.string() + ": " + error.message());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+Installed read_installed(const std::string &plugins, const std::string &name) {
+    Installed installed{name, plugins + "/" + name, "", 0, ""};
+    const std::string mark = installed.folder + "/" + installed_mark;
+    try {
+        const json document = json::parse(cli::read_text(mark));
+        document.at("serial").get_to(installed.serial);
+        installed.package = installed.folder + "/" + package_file_name(installed.serial);
+    } catch (const cli::Failure &failure) {
+        installed.fault = failure.what();
+    } catch (const json::exception &) {
+        installed.fault = mark + ": plugin-pack did not write this";
+    }
+    return installed;
+}
+
+bool is_installed(const std::string &folder) {
+    std::error_code error;
+    return fs::is_regular_file(fs::symlink_status(fs::path(folder) / installed_mark, error));
+}
+
+} // namespace
+
+std::string plugin_folder(const Request &request) {
+    if (!request.folder.empty()) {
+        return request.folder;
+    }
+    std::string folder = request.system ? system_plugins : user_plugins();
+    if (folder.empty()) {
+        throw cli::Failure("you have no home directory for plugins; --folder or --system says where");
+    }
+    return folder;
+}
+
+std::vector<std::string> plugin_folders(const Request &request) {
+    if (!request.folder.empty() || request.system) {
+        return {plugin_folder(request)};
+    }
+    std::vector<std::string> folders = {system_plugins};
+    if (const std::string user = user_plugins(); !user.empty()) {
+        folders.insert(folders.begin(), user);
+    }
+    return folders;
+}
+
+std::vector<Installed> installed_in(const std::string &plugins) {
+    std::vector<Installed> all;
+    for (const std::string &name : names_in(plugins)) {
+        if (is_installed(plugins + "/" + name)) {
+            all.push_back(read_installed(plugins, name));
+        }
+    }
+    return all;
+}
+
+std::optional<Installed> find_installed(const std::string &plugins, const std::string &name) {
+    return is_installed(plugins + "/" + name) ? std::optional(read_installed(plugins, name)) : std::nullopt;
+}
+
+std::string print_mark(uint64_t serial) {
+    return json{{"schema", "opdock.installed/1"}, {"serial", serial}}.dump() + "\n";
+}
+
+std::string package_file_name(uint64_t serial) {
+    return std::to_string(serial) + package_ending;
+}
+
+std::vector<FoundPackage> find_packages(const std::vector<std::string> &folders, const Trust &trust) {
+    std::vector<FoundPackage> found;
+    const auto add = [&](const std::string &path) {
+        FoundPackage package{path, {}, ""};
+        try {
+            package.opened = open_manifest(read_package_head(path), trust);
+        } catch (const cli::Failure &failure) {
+            package.fault = failure.what();
+        }
+        found.push_back(std::move(package));
+    };
+    for (const std::string &folder : folders) {
+        for (const std::string &name : names_in(folder)) {
+            const std::string path = folder + "/" + name;
+            if (name.ends_with(package_ending)) {
+                add(path);
+                continue;
+            }
+            for (const std::string &inner : names_in(path)) {
+                if (inner.ends_with(package_ending)) {
+                    add(path + "/" + inner);
+                }
+            }
+        }
+    }
+    return found;
+}
+
+} // namespace opdock::plugin_pack

@@ -1,0 +1,178 @@
+// list and history: what is installed, and every package that there is of it.
+#include <algorithm>
+#include <iostream>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "adapted.hpp"
+#include "cli/exit.hpp"
+#include "cli/print_document.hpp"
+#include "cli/printable.hpp"
+#include "cli/table.hpp"
+#include "cli/written_file.hpp"
+#include "commands.hpp"
+#include "installed.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+using nlohmann::json;
+
+// An installed package beside what its file says.
+struct Entry {
+    Installed installed;
+    std::optional<OpenedPackage> opened;
+};
+
+Entry entry_of(Installed installed, const Trust &trust) {
+    Entry entry{std::move(installed), std::nullopt};
+    if (entry.installed.fault.empty()) {
+        try {
+            entry.opened = open_manifest(read_package_head(entry.installed.package), trust);
+        } catch (const cli::Failure &failure) {
+            entry.installed.fault = failure.what();
+        }
+    }
+    return entry;
+}
+
+std::string signer_of(const OpenedPackage &opened) {
+    return opened.key == nullptr ? "nobody" : opened.key->key.name;
+}
+
+std::vector<std::string> backends_of(const Package &package) {
+    std::vector<std::string> texts;
+    for (const Backend &backend : package.backends) {
+        texts.push_back(backend.name + " " + commit_text(backend));
+    }
+    return texts;
+}
+
+json entry_json(const Entry &entry) {
+    json document = {{"name", entry.installed.name},
+                     {"folder", entry.installed.folder},
+                     {"serial", entry.installed.serial},
+                     {"fault", entry.installed.fault.empty() ? json() : json(entry.installed.fault)},
+                     {"package", json()}};
+    if (entry.opened) {
+        const Package &package = entry.opened->package;
+        json backends = json::array();
+        for (const Backend &backend : package.backends) {
+            backends.push_back(
+                {{"name", backend.name}, {"version", backend.version}, {"commit", backend.changes.commit}});
+        }
+        document["package"] = {{"path", entry.installed.package},
+                               {"device_type", package.device_type},
+                               {"tasks", package.tasks},
+                               {"message", package.message},
+                               {"key", entry.opened->key == nullptr ? json() : json(entry.opened->key->key.id())},
+                               {"backends", std::move(backends)}};
+    }
+    return document;
+}
+
+// device, task, backends, commits: by serial, the newest last.
+using History = std::map<std::string, std::map<std::string, std::map<std::string, std::vector<std::string>>>>;
+
+History history_of(std::vector<FoundPackage> packages) {
+    std::erase_if(packages, [](const FoundPackage &one) { return !one.fault.empty(); });
+    std::stable_sort(packages.begin(), packages.end(), [](const FoundPackage &a, const FoundPackage &b) {
+        return a.opened.package.serial < b.opened.package.serial;
+    });
+    History history;
+    for (const FoundPackage &one : packages) {
+        const Package &package = one.opened.package;
+        std::string names, commits;
+        for (const Backend &backend : package.backends) {
+            names += (names.empty() ? "" : "+") + backend.name;
+            commits += (commits.empty() ? "" : "+") + backend.changes.commit;
+        }
+        if (names.empty()) {
+            continue;
+        }
+        for (const std::string &task : package.tasks) {
+            std::vector<std::string> &list = history[package.device_type][task][names];
+            std::erase(list, commits); // patched again: it is the newest
+            list.push_back(commits);
+        }
+    }
+    return history;
+}
+
+// Names and ids are of characters that YAML has no other meaning for; quotes keep an id of digits a text.
+std::string yaml_of(const History &history) {
+    std::string text;
+    for (const auto &[device, tasks] : history) {
+        text += device + ":\n";
+        for (const auto &[task, backends] : tasks) {
+            text += "  " + task + ":\n";
+            for (const auto &[names, commits] : backends) {
+                text += "    '" + names + "':\n";
+                for (const std::string &commit : commits) {
+                    text += "      - '" + commit + "'\n";
+                }
+            }
+        }
+    }
+    return text.empty() ? "{}\n" : text;
+}
+
+} // namespace
+
+int list(const Request &request) {
+    const Trust trust = requested_trust(request);
+    std::vector<Entry> entries;
+    for (const std::string &folder : plugin_folders(request)) {
+        for (Installed &one : installed_in(folder)) {
+            entries.push_back(entry_of(std::move(one), trust));
+        }
+    }
+    if (request.json) {
+        json packages = json::array();
+        for (const Entry &entry : entries) {
+            packages.push_back(entry_json(entry));
+        }
+        cli::print_document(
+            {{"schema", "opdock.plugin-pack.list/1"}, {"folders", plugin_folders(request)}, {"packages", packages}});
+        return cli::exit_fine;
+    }
+    if (entries.empty()) {
+        std::cout << cli::printable("no package is installed in " + joined(plugin_folders(request))) << '\n';
+        return cli::exit_fine;
+    }
+    cli::Table table;
+    table.row({{"package"}, {"serial"}, {"signed by"}, {"backends"}});
+    for (const Entry &entry : entries) {
+        table.row({{entry.installed.name},
+                   {std::to_string(entry.installed.serial)},
+                   {entry.opened ? signer_of(*entry.opened) : "?"},
+                   {entry.opened ? joined(backends_of(entry.opened->package)) : ""}});
+        table.note(entry.installed.fault);
+        table.note(entry.installed.folder);
+    }
+    std::cout << table.text(cli::page_of_stdout());
+    return cli::exit_fine;
+}
+
+int history(const Request &request) {
+    cli::check_output(request.out, request.force);
+    const Trust trust = requested_trust(request);
+    std::vector<FoundPackage> packages = find_packages(plugin_folders(request), trust);
+    bool is_whole = true;
+    for (const FoundPackage &one : packages) {
+        if (!one.fault.empty()) {
+            std::cerr << cli::printable("plugin-pack: left out: " + one.fault) << '\n';
+            is_whole = false;
+        }
+    }
+    const History all = history_of(std::move(packages));
+    if (request.json) {
+        cli::print_document({{"schema", "opdock.plugin-pack.history/1"}, {"history", all}});
+    } else {
+        cli::write_output(request.out, request.force, yaml_of(all));
+    }
+    return is_whole ? cli::exit_fine : cli::exit_absent;
+}
+
+} // namespace opdock::plugin_pack

@@ -1,0 +1,71 @@
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "adapted.hpp"
+#include "cli/exit.hpp"
+#include "cli/print_document.hpp"
+#include "cli/printable.hpp"
+#include "commands.hpp"
+#include "exit_codes.hpp"
+#include "in_place.hpp"
+
+namespace opdock::plugin_pack {
+
+using nlohmann::json;
+
+int change_in_place(const Request &request, const Package &package, bool back) {
+    std::vector<Adapted> all;
+    std::vector<Move> moves;
+    std::string in_the_way;
+    for (const Backend &backend : package.backends) {
+        const BackendPlace &place = place_of(backend, request);
+        require_top(place.folder);
+        all.push_back(adapt(backend, place));
+        Move move = move_to_adapted(all.back(), place);
+        moves.push_back(back ? reversed(std::move(move)) : std::move(move));
+        for (const std::string &path : paths_in_the_way(moves.back())) {
+            in_the_way += "\n  " + backend.name + "/" + path;
+        }
+    }
+    if (!in_the_way.empty()) {
+        throw cli::Failure(std::string("nothing was changed, as these files are neither as ") +
+                               (back ? "the package makes them nor as they were before:"
+                                     : "their commit has them nor as the package makes them:") +
+                               in_the_way,
+                           exit_conflict);
+    }
+    json backends = json::array();
+    std::string text;
+    for (size_t i = 0; i < moves.size(); ++i) {
+        if (!request.dry_run) {
+            carry_out(moves[i]);
+        }
+        const Backend &backend = all[i].backend;
+        backends.push_back({{"name", backend.name},
+                            {"folder", moves[i].folder},
+                            {"commit", backend.changes.commit},
+                            {"changes", backend.changes.list.size()}});
+        text += moves[i].folder + ": " + commit_text(backend) + (back ? " without " : " with ") +
+                count_text(backend.changes.list.size()) + (request.dry_run ? ", had it been written\n" : "\n");
+    }
+    if (request.json) {
+        cli::print_document({{"schema", "opdock.plugin-pack.in-place/1"},
+                             {"command", back ? "revert" : "unpatch"},
+                             {"dry_run", request.dry_run},
+                             {"backends", backends}});
+    } else {
+        std::cout << cli::printable(text);
+    }
+    return back ? cli::exit_fine : finish_with(all);
+}
+
+int revert(const Request &request) {
+    Trust trust;
+    const OpenedPackage opened = open_requested(request, trust);
+    require_open(opened, request);
+    require_backends(opened.package, request);
+    return change_in_place(request, opened.package, true);
+}
+
+} // namespace opdock::plugin_pack
