@@ -6,6 +6,7 @@
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
 #include "commands.hpp"
+#include "conversions.hpp"
 #include "exit_codes.hpp"
 
 namespace opdock::plugin_pack {
@@ -53,24 +54,6 @@ std::map<std::string, std::pair<uint32_t, std::string>> files_after(const std::v
         }
     }
     return files;
-}
-
-std::string blob_of(const Changes &changes, const std::string &path) {
-    const auto found = std::find_if(changes.list.begin(), changes.list.end(),
-                                    [&](const Change &change) { return change.path == path; });
-    return found == changes.list.end() ? "" : found->blob;
-}
-
-// Those that the merge left alone.
-std::vector<std::pair<std::string, std::string>> still_converted(const Changes &before, const Changes &after) {
-    std::vector<std::pair<std::string, std::string>> converted;
-    for (const auto &one : before.converted) {
-        const std::string blob = blob_of(before, one.first);
-        if (!blob.empty() && blob == blob_of(after, one.first)) {
-            converted.push_back(one);
-        }
-    }
-    return converted;
 }
 
 } // namespace
@@ -134,7 +117,7 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
     adapted.backend.version = describe(place.folder, changes.commit);
     changes.tree = merged.tree;
     changes.list = workshop.changes(changes.commit, changes.tree);
-    changes.converted = still_converted(backend.changes, changes);
+    keep_conversions(workshop, backend.changes, changes);
     return adapted;
 }
 

@@ -1,12 +1,10 @@
 #include "changes.hpp"
 
 #include <filesystem>
-#include <map>
 #include <set>
 
-#include "archive.hpp"
 #include "cli/exit.hpp"
-#include "cli/text_file.hpp"
+#include "conversions.hpp"
 #include "git.hpp"
 #include "temporary_folder.hpp"
 #include "workshop.hpp"
@@ -43,22 +41,17 @@ void find_filters(const std::string &repository, std::set<std::string> &names) {
     }
 }
 
-// Variables that take all of them away: what they make of a file is not the file.
-std::map<std::string, std::string> without_filters(const std::string &repository) {
-    std::set<std::string> names;
-    find_filters(repository, names);
-    std::map<std::string, std::string> variables = {{"GIT_CONFIG_COUNT", std::to_string(names.size())}};
-    size_t count = 0;
+// What takes all of them away: what they make of a file is not the file.
+std::vector<std::pair<std::string, std::string>> without_filters(const std::set<std::string> &names) {
+    std::vector<std::pair<std::string, std::string>> settings;
     for (const std::string &name : names) {
-        const std::string number = std::to_string(count++);
-        variables["GIT_CONFIG_KEY_" + number] = name;
-        variables["GIT_CONFIG_VALUE_" + number] = name.ends_with(".required") ? "false" : "";
+        settings.emplace_back(name, name.ends_with(".required") ? "false" : "");
     }
-    return variables;
+    return settings;
 }
 
 // The repository with an index and new objects elsewhere. Its own index is where it begins, so that files that are
-// ignored and tracked all the same count, and files that were not touched need not be read.
+// ignored and tracked all the same count.
 class Shadow {
   public:
     explicit Shadow(const std::string &repository) : objects_(objects_of(repository)) {
@@ -66,8 +59,6 @@ class Shadow {
         std::error_code error;
         if (fs::exists(index, error)) {
             fs::copy_file(index, folder_ / "index", error);
-            // By it git knows which files may have been changed in the instant in which they were added.
-            fs::last_write_time(folder_ / "index", fs::last_write_time(index, error), error);
         }
         fs::create_directory(folder_ / "objects", error);
         if (error) {
@@ -77,10 +68,13 @@ class Shadow {
             throw cli::Failure("the folder for temporary files, " + folder_.path() +
                                ", lies in the repository; set TMPDIR");
         }
-        place_ = {repository, without_filters(repository)};
-        place_.variables["GIT_INDEX_FILE"] = folder_ / "index";
-        place_.variables["GIT_OBJECT_DIRECTORY"] = folder_ / "objects";
-        place_.variables["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = alternates_text(objects_.folders);
+        find_filters(repository, filters_);
+        place_ = {repository,
+                  {{"GIT_INDEX_FILE", folder_ / "index"},
+                   {"GIT_OBJECT_DIRECTORY", folder_ / "objects"},
+                   {"GIT_ALTERNATE_OBJECT_DIRECTORIES", alternates_text(objects_.folders)}},
+                  without_filters(filters_),
+                  Conversion::of_the_user}; // by which files that nobody touched are what was committed
     }
 
     const GitPlace &place() const { return place_; }
@@ -90,10 +84,13 @@ class Shadow {
         all.folders.insert(all.folders.begin(), folder_ / "objects");
         return all;
     }
+    // "filter.lfs.clean" and the like, of the repository.
+    const std::set<std::string> &filters() const { return filters_; }
 
   private:
     TemporaryFolder folder_;
     ObjectStore objects_;
+    std::set<std::string> filters_;
     GitPlace place_;
 };
 
@@ -105,47 +102,123 @@ void refuse_conflicts(const GitPlace &place) {
     }
 }
 
-// Also at those that the user told git not to look at, and at those outside a sparse checkout that are there.
-void look_at_all(const GitPlace &place) {
-    std::string unchanged, skipped;
-    for (const std::string &entry : split_at_zeros(git(place, {"ls-files", "-v", "-z"}))) {
-        if (entry.size() < 3) {
+// Into the content of all, also of those that the user told git not to look at, and of those outside a sparse checkout
+// that are there. By its time a file may be what was committed although its attributes have changed since.
+void look_into_all(const GitPlace &place) {
+    std::string entries;
+    for (const std::string &entry : split_at_zeros(git(place, {"ls-files", "-v", "--stage", "-z"}))) {
+        const size_t tab = entry.find('\t'); // "H 100644 ID 0\tPATH"
+        if (tab == std::string::npos) {
             continue;
         }
-        const std::string path = entry.substr(2);
-        if (entry[0] >= 'a' && entry[0] <= 'z') {
-            unchanged += path + '\0';
-        }
-        if ((entry[0] == 'S' || entry[0] == 's') && fs::exists(fs::symlink_status(fs::path(place.directory) / path))) {
-            skipped += path + '\0';
+        const bool is_skipped = entry[0] == 'S' || entry[0] == 's';
+        if (!is_skipped || fs::exists(fs::symlink_status(fs::path(place.directory) / entry.substr(tab + 1)))) {
+            entries += entry.substr(2) + '\0';
         }
     }
-    if (!unchanged.empty()) {
-        git(place, {"update-index", "--no-assume-unchanged", "-z", "--stdin"}, unchanged);
-    }
-    if (!skipped.empty()) {
-        git(place, {"update-index", "--no-skip-worktree", "-z", "--stdin"}, skipped);
-    }
+    git(place, {"update-index", "-z", "--index-info"}, entries); // forgets what it knew of them
+    run_git(place, {"update-index", "-q", "--refresh"});         // its exit code says that some were changed
 }
 
-std::vector<std::pair<std::string, std::string>> converted_files(const std::string &repository,
-                                                                 const Workshop &workshop, const Changes &changes) {
+// Of the worktree: tracked files, or those that were changed; and new ones.
+enum class Tracked { all, changed };
+
+std::vector<std::string> worktree_files(const GitPlace &place, Tracked tracked, bool include_ignored) {
+    std::vector<std::string> untracked = {"ls-files", "--others", "-z"};
+    if (!include_ignored) {
+        untracked.emplace_back("--exclude-standard");
+    }
+    std::vector<std::string> paths = split_at_zeros(git(place, untracked));
+    const std::vector<std::string> of_index = tracked == Tracked::all
+                                                  ? std::vector<std::string>{"ls-files", "-z"}
+                                                  : std::vector<std::string>{"diff-files", "--name-only", "-z"};
+    for (std::string &path : split_at_zeros(git(place, of_index))) {
+        paths.push_back(std::move(path));
+    }
+    std::erase_if(paths, [&](const std::string &path) {
+        return !fs::is_regular_file(fs::symlink_status(fs::path(place.directory) / path));
+    });
+    return paths;
+}
+
+// Files with this attribute, whatever its value.
+std::vector<std::pair<std::string, std::string>> attribute_of(const GitPlace &place, const std::string &attribute,
+                                                              const std::vector<std::string> &paths) {
+    std::vector<std::pair<std::string, std::string>> found;
+    const std::vector<std::string> parts =
+        split_at_zeros(git(place, {"check-attr", "-z", "--stdin", attribute}, joined_with_zeros(paths)));
+    for (size_t i = 0; i + 2 < parts.size(); i += 3) { // path, attribute, value
+        if (parts[i + 2] != "unspecified") {
+            found.emplace_back(parts[i], parts[i + 2]);
+        }
+    }
+    return found;
+}
+
+// Adds files as they are, without any conversion, and has `git add` leave them alone.
+void add_as_they_are(const GitPlace &place, const std::vector<std::string> &paths) {
+    std::string entries, all;
+    for (const std::string &path : paths) {
+        const fs::perms mode = fs::symlink_status(fs::path(place.directory) / path).permissions();
+        entries += (mode & fs::perms::owner_exec) != fs::perms::none ? "100755 " : "100644 ";
+        entries += git_line(place, {"hash-object", "-w", "--no-filters", "--", path}) + "\t" + path + '\0';
+        all += path + '\0';
+    }
+    git(place, {"update-index", "-z", "--index-info"}, entries);
+    git(place, {"update-index", "--assume-unchanged", "-z", "--stdin"}, all);
+}
+
+// Those that are not in the encoding that their attributes say, of which git would end.
+std::vector<std::string> wrongly_encoded(const GitPlace &place, const std::vector<std::string> &paths) {
+    std::vector<std::string> found;
+    for (const auto &[path, encoding] : attribute_of(place, "working-tree-encoding", paths)) {
+        if (run_git(place, {"hash-object", "-w", "--", path}).code != 0) {
+            found.push_back(path);
+        }
+    }
+    return found;
+}
+
+std::vector<std::string> filtered_files(const Shadow &shadow, const std::vector<Change> &changes) {
     std::vector<std::string> paths;
-    for (const Change &change : changes.list) {
+    for (const Change &change : changes) {
         if (change.mode != 0 && change.mode != link_mode && change.mode != submodule_mode) {
             paths.push_back(change.path);
         }
     }
-    const TemporaryFolder files;
-    workshop.check_out(changes.tree, paths, files.path());
-    std::vector<std::pair<std::string, std::string>> converted;
-    for (const std::string &path : paths) {
-        std::string content = cli::read_text((fs::path(repository) / path).string(), most_bytes);
-        if (content != cli::read_text((fs::path(files.path()) / path).string(), most_bytes)) {
-            converted.emplace_back(path, std::move(content));
+    std::vector<std::string> found;
+    for (const auto &[path, filter] : attribute_of(shadow.place(), "filter", paths)) {
+        const auto name = shadow.filters().lower_bound("filter." + filter + ".");
+        if (name != shadow.filters().end() && name->starts_with("filter." + filter + ".")) {
+            found.push_back(path);
         }
     }
-    return converted;
+    return found;
+}
+
+// The tree of all that stands in the worktree, with what a checkout of it would not give back.
+void take_worktree(const Shadow &shadow, const Workshop &workshop, bool include_ignored, Changes &changes) {
+    const GitPlace &place = shadow.place();
+    add_as_they_are(place, wrongly_encoded(place, worktree_files(place, Tracked::all, include_ignored)));
+    std::vector<std::string> add = {"add", "--all", "--sparse"};
+    if (include_ignored) {
+        add.emplace_back("--force");
+    }
+    add.insert(add.end(), {"--", "."});
+    git(place, add);
+    changes.tree = git_line(place, {"write-tree"});
+    Conversions conversions = find_conversions(place.directory, workshop, changes.tree);
+    if (!conversions.unexplained.empty()) { // by attributes that are not of the tree
+        add_as_they_are(place, conversions.unexplained);
+        changes.tree = git_line(place, {"write-tree"});
+        conversions = find_conversions(place.directory, workshop, changes.tree);
+    }
+    if (!conversions.unexplained.empty()) {
+        throw cli::Failure(place.directory + "/" + conversions.unexplained.front() +
+                           ": it was changed while it was read; try again");
+    }
+    changes.converted = std::move(conversions.converted);
+    changes.crlf = std::move(conversions.crlf);
 }
 
 } // namespace
@@ -165,15 +238,9 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
     changes.commit = full_id(repository, commit);
     const Shadow shadow(repository);
     refuse_conflicts(shadow.place());
-    look_at_all(shadow.place());
-    std::vector<std::string> add = {"add", "--all", "--sparse"};
-    if (include_ignored) {
-        add.emplace_back("--force");
-    }
-    add.insert(add.end(), {"--", "."});
-    git(shadow.place(), add);
-    changes.tree = git_line(shadow.place(), {"write-tree"});
+    look_into_all(shadow.place());
     const Workshop workshop(shadow.objects()); // where attributes outside the tree do not count
+    take_worktree(shadow, workshop, include_ignored, changes);
     changes.list = workshop.changes(changes.commit, changes.tree);
     for (const Change &change : changes.list) {
         if (change.mode == submodule_mode && change.old_mode != submodule_mode) {
@@ -181,7 +248,7 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
                                " is a repository of its own; move it away, or add its files without its .git");
         }
     }
-    changes.converted = converted_files(repository, workshop, changes);
+    changes.filtered = filtered_files(shadow, changes.list);
     return changes;
 }
 

@@ -23,9 +23,13 @@ struct Changes {
     std::string commit; // full id
     std::string tree;   // of the files as they are now
     std::vector<Change> list;
-    // Of the changed files those whose bytes a checkout of `tree` does not give back, as its attributes convert line
-    // ends or encodings: what they hold, by path.
+    // Files whose bytes a checkout of `tree` does not give back, since attributes or settings convert line ends,
+    // keywords or encodings (conversions.hpp): what they hold, by path.
     std::vector<std::pair<std::string, std::string>> converted;
+    std::vector<std::string> crlf; // and those that hold what a checkout gives, with CRLF for LF: paths
+    // Of the changed files those that a filter would convert, which is not run: they are in `tree` as they stand in the
+    // worktree.
+    std::vector<std::string> filtered;
 };
 
 // Throws cli::Failure when the folder is not the top of a repository's worktree.

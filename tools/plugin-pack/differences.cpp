@@ -88,4 +88,13 @@ std::vector<Change> differences(const GitPlace &place, const std::string &from, 
     return changes;
 }
 
+std::map<std::string, std::string> new_paths(const GitPlace &place, const std::string &from, const std::string &to) {
+    std::map<std::string, std::string> paths;
+    for (Change &change : parse_raw(git(place, {"diff-tree", "-r", "--raw", "-z", "--no-abbrev", "--find-renames=50%",
+                                                "-l0", "--diff-filter=R", from, to}))) {
+        paths.emplace(std::move(change.old_path), std::move(change.path));
+    }
+    return paths;
+}
+
 } // namespace opdock::plugin_pack

@@ -1,6 +1,7 @@
 // What git says is different between two trees.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,5 +14,8 @@ enum class Renames { found, as_two }; // one that was renamed is one change, or 
 
 // With a patch for each; in the order of git. `from` and `to` are trees. Throws cli::Failure.
 std::vector<Change> differences(const GitPlace &place, const std::string &from, const std::string &to, Renames renames);
+
+// The new paths of files that have one, by the old ones.
+std::map<std::string, std::string> new_paths(const GitPlace &place, const std::string &from, const std::string &to);
 
 } // namespace opdock::plugin_pack

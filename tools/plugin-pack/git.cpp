@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
 
 #include <fcntl.h>
@@ -18,18 +19,14 @@
 namespace opdock::plugin_pack {
 namespace {
 
-// Hooks are programs that a repository's configuration names. With autocrlf the same files would be other bytes on
-// another machine, and with the settings of modes, links and case changes would not be seen. Of submodules the commit
-// counts: to look for changes in them git would run their filters.
+// Hooks are programs that a repository's configuration names. With the settings of modes, links and case changes would
+// not be seen. Of submodules the commit counts: to look for changes in them git would run their filters.
 const std::vector<std::string> settings = [] {
     std::vector<std::string> arguments;
     for (const char *setting : {"core.hooksPath=/dev/null",
                                 "core.fsmonitor=false",
                                 "core.untrackedCache=false",
                                 "core.splitIndex=false",
-                                "core.autocrlf=false",
-                                "core.eol=lf",
-                                "core.attributesFile=/dev/null",
                                 "core.excludesFile=/dev/null",
                                 "core.fileMode=true",
                                 "core.symlinks=true",
@@ -53,13 +50,26 @@ const std::vector<std::string> settings = [] {
     return arguments;
 }();
 
+// With those of a user the same files would be other bytes on another machine.
+const std::vector<std::string> settings_of_the_tree = {"-c", "core.autocrlf=false",          "-c", "core.eol=lf",
+                                                       "-c", "core.attributesFile=/dev/null"};
+
+// The rest of what a user sets for git is about a repository that they are in.
+bool is_kept(std::string_view variable, const GitPlace &place) {
+    return !variable.starts_with("GIT_") || (variable.starts_with("GIT_CONFIG_") && !place.has_own_settings);
+}
+
+std::string setting_variable(size_t index) {
+    return "OPDOCK_GIT_SETTING_" + std::to_string(index);
+}
+
 // "NAME=VALUE", each.
 std::vector<std::string> environment_of(const GitPlace &place) {
     std::map<std::string, std::string> variables;
     for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
         const size_t equals = text.find('=');
-        if (equals != std::string_view::npos && !text.starts_with("GIT_")) {
+        if (equals != std::string_view::npos && is_kept(text.substr(0, equals), place)) {
             variables.emplace(text.substr(0, equals), text.substr(equals + 1));
         }
     }
@@ -70,8 +80,16 @@ std::vector<std::string> environment_of(const GitPlace &place) {
              {"GIT_OPTIONAL_LOCKS", "0"},
              {"GIT_TERMINAL_PROMPT", "0"},
              {"GIT_NO_LAZY_FETCH", "1"}, // nothing comes over a network
+             {"GIT_ALLOW_PROTOCOL", ""}, // the same to a git before 2.45
              {"GIT_LITERAL_PATHSPECS", "1"}}) {
         variables[name] = value;
+    }
+    if (place.has_own_settings) {
+        variables["GIT_CONFIG_GLOBAL"] = "/dev/null";
+        variables["GIT_CONFIG_NOSYSTEM"] = "1";
+    }
+    for (size_t i = 0; i < place.settings.size(); ++i) {
+        variables[setting_variable(i)] = place.settings[i].second;
     }
     for (const auto &[name, value] : place.variables) {
         variables[name] = value;
@@ -81,6 +99,20 @@ std::vector<std::string> environment_of(const GitPlace &place) {
         environment.push_back(name + "=" + value);
     }
     return environment;
+}
+
+// The settings, and then these.
+std::vector<std::string> all_arguments(const GitPlace &place, const std::vector<std::string> &arguments) {
+    std::vector<std::string> all = {"git"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    if (place.conversion == Conversion::of_the_tree) {
+        all.insert(all.end(), settings_of_the_tree.begin(), settings_of_the_tree.end());
+    }
+    for (size_t i = 0; i < place.settings.size(); ++i) { // -c would end a name at its first '='
+        all.push_back("--config-env=" + place.settings[i].first + "=" + setting_variable(i));
+    }
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return all;
 }
 
 std::vector<char *> pointers_to(std::vector<std::string> &texts) {
@@ -185,6 +217,45 @@ std::string first_words(const std::vector<std::string> &arguments) {
     return text;
 }
 
+std::vector<std::string> lines_of(const std::string &text) {
+    std::vector<std::string> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) {
+        if (!line.empty() && !line.starts_with("hint: ")) {
+            lines.push_back(std::move(line));
+        }
+    }
+    return lines;
+}
+
+// The line that says why in front, the others indented below it.
+std::string words_of(const std::string &err) {
+    std::vector<std::string> lines = lines_of(err);
+    const auto is_reason = [](const std::string &line) {
+        return line.starts_with("fatal: ") || line.starts_with("error: ");
+    };
+    const auto reason = std::find_if(lines.begin(), lines.end(), is_reason);
+    if (reason != lines.end()) {
+        std::rotate(lines.begin(), reason, reason + 1);
+        lines.front().erase(0, std::string_view("fatal: ").size());
+    }
+    std::string text;
+    for (const std::string &line : lines) {
+        text += (text.empty() ? "" : "\n  ") + line;
+    }
+    return text;
+}
+
+// Not of a run that fails for another reason.
+void explain_owner(const GitPlace &place, const std::string &err) {
+    if (err.find("dubious ownership") != std::string::npos || err.find("unsafe repository") != std::string::npos) {
+        throw cli::Failure(place.directory +
+                           ": the repository belongs to another user, and git does not open it; if "
+                           "you trust it: git config --global --add safe.directory " +
+                           place.directory);
+    }
+}
+
 } // namespace
 
 GitRun run_git(const GitPlace &place, const std::vector<std::string> &arguments, std::string_view input) {
@@ -192,12 +263,9 @@ GitRun run_git(const GitPlace &place, const std::vector<std::string> &arguments,
         throw cli::Failure(place.directory + ": there is no such folder");
     }
     std::signal(SIGPIPE, SIG_IGN); // NOLINT(cert-err33-c): a git that ends early says why on its stderr
-    std::vector<std::string> all = {"git"};
-    all.insert(all.end(), settings.begin(), settings.end());
-    all.insert(all.end(), arguments.begin(), arguments.end());
     Pipe in, out, err;
     ::fcntl(in.end(1), F_SETFL, O_NONBLOCK);
-    const pid_t process = start(place, std::move(all), in, out, err);
+    const pid_t process = start(place, all_arguments(place, arguments), in, out, err);
     in.close(0);
     out.close(1);
     err.close(1);
@@ -223,6 +291,10 @@ GitRun run_git(const GitPlace &place, const std::vector<std::string> &arguments,
         if (ends[2].revents != 0) {
             take(err, run.err);
         }
+        if (run.out.size() > place.most_output) {
+            ::kill(process, SIGKILL);
+            out.close(0);
+        }
     }
     in.close(1);
     int status = 0;
@@ -235,11 +307,10 @@ GitRun run_git(const GitPlace &place, const std::vector<std::string> &arguments,
 std::string git(const GitPlace &place, const std::vector<std::string> &arguments, std::string_view input) {
     GitRun run = run_git(place, arguments, input);
     if (run.code != 0) {
-        while (run.err.ends_with('\n')) {
-            run.err.pop_back();
-        }
+        explain_owner(place, run.err);
+        const std::string words = words_of(run.err);
         throw cli::Failure(first_words(arguments) + " in " + place.directory +
-                           " failed: " + (run.err.empty() ? "exit code " + std::to_string(run.code) : run.err));
+                           " failed: " + (words.empty() ? "exit code " + std::to_string(run.code) : words));
     }
     return std::move(run.out);
 }
@@ -260,6 +331,15 @@ std::vector<std::string> split_at_zeros(std::string_view text) {
         text.remove_prefix(std::min(end + 1, text.size()));
     }
     return parts;
+}
+
+std::string joined_with_zeros(const std::vector<std::string> &parts) {
+    std::string text;
+    for (const std::string &part : parts) {
+        text += part;
+        text += '\0';
+    }
+    return text;
 }
 
 } // namespace opdock::plugin_pack

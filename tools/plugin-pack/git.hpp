@@ -2,6 +2,8 @@
 // stash, HEAD or refs to be changed.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -10,16 +12,24 @@
 
 namespace opdock::plugin_pack {
 
+// Whose settings count for line ends and attributes outside the tree.
+enum class Conversion { of_the_tree, of_the_user };
+
 // What one run of git needs beside its arguments.
 struct GitPlace {
     std::string directory; // where it runs; absolute
-    // GIT_DIR, GIT_INDEX_FILE and the like; all others of that kind are taken away from what the user set.
+    // GIT_DIR, GIT_INDEX_FILE and the like; all others of that kind are taken away from what the user set, but for
+    // those of configuration (GIT_CONFIG_*, such as safe.directory).
     std::map<std::string, std::string> variables = {};
+    std::vector<std::pair<std::string, std::string>> settings = {}; // above those of everybody else
+    Conversion conversion = Conversion::of_the_tree;
+    bool has_own_settings = false; // true: those of user and machine do not count
+    size_t most_output = SIZE_MAX; // bytes; what prints more is ended
 };
 
 struct GitRun {
     int code = 0;
-    std::string out;
+    std::string out; // longer than most_output where it was ended
     std::string err;
 };
 
@@ -27,7 +37,7 @@ struct GitRun {
 // write in colour. `input` goes to its stdin. Throws cli::Failure when there is no git.
 GitRun run_git(const GitPlace &place, const std::vector<std::string> &arguments, std::string_view input = {});
 
-// What it printed. Throws cli::Failure with its words when it fails.
+// What it printed. Throws cli::Failure with its words when it fails: the line that says why, the others below it.
 std::string git(const GitPlace &place, const std::vector<std::string> &arguments, std::string_view input = {});
 
 // Without the line feed at the end.
@@ -35,5 +45,8 @@ std::string git_line(const GitPlace &place, const std::vector<std::string> &argu
 
 // The parts of what git prints with -z.
 std::vector<std::string> split_at_zeros(std::string_view text);
+
+// The other way round.
+std::string joined_with_zeros(const std::vector<std::string> &parts);
 
 } // namespace opdock::plugin_pack

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include "archive.hpp"
 #include "cli/exit.hpp"
 #include "cli/text_file.hpp"
+#include "conversions.hpp"
 #include "temporary_folder.hpp"
 
 namespace opdock::plugin_pack {
@@ -110,6 +112,13 @@ void write_state(const fs::path &path, const FileState &state) {
     }
 }
 
+// Without the bytes of files that were not changed.
+Changes of_these(Changes changes, const std::set<std::string> &paths) {
+    std::erase_if(changes.converted, [&](const auto &one) { return !paths.contains(one.first); });
+    std::erase_if(changes.crlf, [&](const std::string &path) { return !paths.contains(path); });
+    return changes;
+}
+
 } // namespace
 
 Move move_to_adapted(const Adapted &adapted, const BackendPlace &place) {
@@ -129,6 +138,7 @@ Move move_to_adapted(const Adapted &adapted, const BackendPlace &place) {
     fs::create_directory(after);
     adapted.workshop->check_out(adapted.workshop->tree_of(changes.commit), old_paths, before.string());
     adapted.workshop->check_out(changes.tree, new_paths, after.string());
+    restore_conversions(*adapted.workshop, of_these(changes, {new_paths.begin(), new_paths.end()}), after.string());
     Move move{place.folder, {}, {}};
     for (const Change &change : changes.list) {
         for (const std::string &path : {change.old_path, change.path}) {
@@ -138,11 +148,6 @@ Move move_to_adapted(const Adapted &adapted, const BackendPlace &place) {
         if (change.status == 'C') { // what it was copied from stays
             move.before.erase(change.old_path);
             move.after.erase(change.old_path);
-        }
-    }
-    for (const auto &[path, content] : changes.converted) {
-        if (auto &state = move.after[path]) {
-            state->content = content;
         }
     }
     return move;

@@ -102,11 +102,20 @@ json converted_json(const Changes &changes, Members &members) {
     return list;
 }
 
+json crlf_json(const Changes &changes) {
+    json list = json::array();
+    for (const std::string &path : changes.crlf) {
+        list.push_back(path_json(path));
+    }
+    return list;
+}
+
 json contents_json(const Package &package, Members &members) {
     json backends = json::array();
     for (const Backend &backend : package.backends) {
         backends.push_back({{"changes", changes_json(backend.changes, members)},
-                            {"converted", converted_json(backend.changes, members)}});
+                            {"converted", converted_json(backend.changes, members)},
+                            {"crlf", crlf_json(backend.changes)}});
     }
     json attachments = json::array();
     for (const Attachment &one : package.attachments) {
@@ -235,6 +244,10 @@ void add_contents(Package &package, std::vector<Member> members) {
             const std::string path = path_of(one.at("path"));
             refuse_bad_path(path);
             package.backends[i].changes.converted.emplace_back(path, contents.take(one.at("member")));
+        }
+        for (const json &one : backends[i].at("crlf")) {
+            package.backends[i].changes.crlf.push_back(path_of(one));
+            refuse_bad_path(package.backends[i].changes.crlf.back());
         }
     }
     std::set<std::string> names;

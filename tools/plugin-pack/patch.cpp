@@ -31,6 +31,14 @@ Backend backend_of(const BackendPlace &place, const Request &request) {
     return backend;
 }
 
+// What a filter keeps elsewhere, or encrypted, goes in readable: nobody should learn that from the package.
+void note_filtered(const Backend &backend) {
+    for (const std::string &path : backend.changes.filtered) {
+        std::cerr << cli::printable("plugin-pack: note: " + backend.name + "/" + path +
+                                    " goes in as it stands in the worktree: filters are not run\n");
+    }
+}
+
 Package package_of(const Request &request) {
     Package package;
     package.device_type = request.device_type;
@@ -46,6 +54,7 @@ Package package_of(const Request &request) {
     package.abi = attachments.abi;
     for (const BackendPlace &place : request.backends) {
         package.backends.push_back(backend_of(place, request));
+        note_filtered(package.backends.back());
     }
     std::sort(package.backends.begin(), package.backends.end(),
               [](const Backend &a, const Backend &b) { return a.name < b.name; });

@@ -11,6 +11,7 @@
 #include "cli/printable.hpp"
 #include "cli/text_file.hpp"
 #include "commands.hpp"
+#include "conversions.hpp"
 #include "exit_codes.hpp"
 #include "in_place.hpp"
 #include "selection.hpp"
@@ -33,28 +34,12 @@ void write(const fs::path &file, const std::string &text) {
     }
 }
 
-// A package could say so of a link, and what is written would go where that leads.
-void require_file(const std::string &folder, const std::string &path) {
-    fs::path place = folder;
-    const fs::path relative(path);
-    for (auto part = relative.begin(); part != relative.end(); ++part) {
-        place /= *part;
-        const fs::file_status status = fs::symlink_status(place);
-        if (std::next(part) == relative.end() ? !fs::is_regular_file(status) : !fs::is_directory(status)) {
-            throw cli::Failure(path_json(path).dump() + " is no file of the tree", exit_not_trusted);
-        }
-    }
-}
-
 // The files of the backend, in its folder of what is staged.
 void write_files(const Adapted &adapted, const std::string &folder) {
     fs::create_directory(folder);
     const Changes &changes = adapted.backend.changes;
     adapted.workshop->check_out(changes.tree, folder);
-    for (const auto &[path, content] : changes.converted) {
-        require_file(folder, path);
-        write(fs::path(folder) / path, content);
-    }
+    restore_conversions(*adapted.workshop, changes, folder);
 }
 
 json provenance_of(const OpenedPackage &opened, const std::vector<Adapted> &all) {

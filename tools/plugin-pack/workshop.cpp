@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "cli/exit.hpp"
 #include "differences.hpp"
@@ -11,7 +12,7 @@ namespace {
 
 // In C's spelling where git would take it for something else.
 std::string quoted(const std::string &folder) {
-    if (folder.find_first_of(":\"\\\n") == std::string::npos) {
+    if (folder.find_first_of(":\"\\\r\n") == std::string::npos) {
         return folder;
     }
     std::string text = "\"";
@@ -26,22 +27,13 @@ std::string quoted(const std::string &folder) {
     return text + "\"";
 }
 
-std::string joined_with_zeros(const std::vector<std::string> &parts) {
-    std::string text;
-    for (const std::string &part : parts) {
-        text += part;
-        text += '\0';
-    }
-    return text;
-}
-
 } // namespace
 
 ObjectStore objects_of(const std::string &repository) {
     const GitPlace there{repository};
     const std::filesystem::path folder =
         std::filesystem::path(repository) / git_line(there, {"rev-parse", "--git-path", "objects"});
-    return {{folder.lexically_normal().string()}, git_line(there, {"rev-parse", "--show-object-format"})};
+    return {{folder.lexically_normal().string()}, git_line(there, {"rev-parse", "--show-object-format"}), repository};
 }
 
 std::string alternates_text(const std::vector<std::string> &folders) {
@@ -53,7 +45,8 @@ std::string alternates_text(const std::vector<std::string> &folders) {
 }
 
 Workshop::Workshop(const ObjectStore &objects, const std::string &parent) : folder_(parent) {
-    const GitPlace nobodys = {folder_.path(), {{"GIT_CONFIG_GLOBAL", "/dev/null"}, {"GIT_CONFIG_NOSYSTEM", "1"}}};
+    GitPlace nobodys{folder_.path()};
+    nobodys.has_own_settings = true;
     git(nobodys, {"init", "--quiet", "--bare", "--template=", "--object-format=" + objects.format, "git"});
     std::ofstream alternates(folder_ / "git/objects/info/alternates");
     for (const std::string &folder : objects.folders) {
@@ -70,10 +63,8 @@ Workshop::Workshop(const ObjectStore &objects, const std::string &parent) : fold
 
 GitPlace Workshop::place(const std::string &worktree) const {
     GitPlace place{worktree.empty() ? folder_.path() : worktree,
-                   {{"GIT_DIR", folder_ / "git"},
-                    {"GIT_INDEX_FILE", folder_ / "index"},
-                    {"GIT_CONFIG_GLOBAL", "/dev/null"},
-                    {"GIT_CONFIG_NOSYSTEM", "1"}}};
+                   {{"GIT_DIR", folder_ / "git"}, {"GIT_INDEX_FILE", folder_ / "index"}}};
+    place.has_own_settings = true;
     if (!worktree.empty()) {
         place.variables.emplace("GIT_WORK_TREE", worktree);
     }
@@ -181,6 +172,62 @@ void Workshop::check_out(const std::string &tree, const std::vector<std::string>
                          const std::string &folder) const {
     read_tree(tree);
     git(place(folder), {"checkout-index", "--force", "--quiet", "-z", "--stdin"}, joined_with_zeros(paths));
+}
+
+std::map<std::string, std::string> Workshop::files(const std::string &tree) const {
+    std::map<std::string, std::string> files;
+    for (const std::string &entry : split_at_zeros(git(place(), {"ls-tree", "-r", "-z", "--full-tree", tree}))) {
+        const size_t tab = entry.find('\t'); // "100644 blob ID\tPATH"
+        if (entry.starts_with("100") && tab != std::string::npos) {
+            files.emplace(entry.substr(tab + 1), entry.substr(12, tab - 12));
+        }
+    }
+    return files;
+}
+
+std::map<std::string, std::string> Workshop::new_paths(const std::string &from, const std::string &to) const {
+    return plugin_pack::new_paths(place(), from, to);
+}
+
+std::vector<std::string> Workshop::with_conversions(const std::string &tree,
+                                                    const std::vector<std::string> &paths) const {
+    read_tree(tree);
+    const std::vector<std::string> parts = split_at_zeros(
+        git(place(folder_.path()),
+            {"check-attr", "--cached", "-z", "--stdin", "text", "crlf", "eol", "ident", "working-tree-encoding"},
+            joined_with_zeros(paths)));
+    std::vector<std::string> found;
+    for (size_t i = 0; i + 2 < parts.size(); i += 3) { // path, attribute, value
+        if (parts[i + 2] != "unspecified" && (found.empty() || found.back() != parts[i])) {
+            found.push_back(parts[i]);
+        }
+    }
+    return found;
+}
+
+std::vector<std::string> Workshop::ids(const std::string &folder, const std::vector<std::string> &paths,
+                                       Hashing hashing) const {
+    std::string lines;
+    for (const std::string &path : paths) {
+        lines += quoted(path) + "\n";
+    }
+    GitPlace there = place(folder);
+    if (hashing == Hashing::with_line_ends) {
+        there.settings.emplace_back("core.autocrlf", "input");
+    }
+    std::vector<std::string> arguments = {"hash-object", "--stdin-paths"};
+    if (hashing == Hashing::as_it_is) {
+        arguments.emplace_back("--no-filters");
+    }
+    std::istringstream printed(paths.empty() ? "" : git(there, arguments, lines));
+    std::vector<std::string> ids;
+    for (std::string id; std::getline(printed, id);) {
+        ids.push_back(std::move(id));
+    }
+    if (ids.size() != paths.size()) {
+        throw cli::Failure(folder + ": git printed another number of ids than of files");
+    }
+    return ids;
 }
 
 } // namespace opdock::plugin_pack

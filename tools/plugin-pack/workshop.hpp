@@ -2,6 +2,7 @@
 // one's configuration nor its filters, hooks or attributes outside the tree count.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace opdock::plugin_pack {
 struct ObjectStore {
     std::vector<std::string> folders;
     std::string format;
+    std::string repository = {}; // for messages
 };
 
 // Throws cli::Failure when it is no repository.
@@ -26,6 +28,13 @@ std::string alternates_text(const std::vector<std::string> &folders);
 struct Merged {
     std::string tree;
     std::vector<std::string> conflicts; // paths; `tree` has both sides of them, between marks
+};
+
+// What git makes of a file's bytes before it takes their id.
+enum class Hashing {
+    as_it_is,
+    by_attributes,  // what the attributes of the tree say
+    with_line_ends, // and what core.autocrlf does to files that have none
 };
 
 class Workshop {
@@ -47,6 +56,15 @@ class Workshop {
     void check_out(const std::string &tree, const std::string &folder) const;
     // Only these.
     void check_out(const std::string &tree, const std::vector<std::string> &paths, const std::string &folder) const;
+    // The ids of its files but for links and submodules, by path.
+    std::map<std::string, std::string> files(const std::string &tree) const;
+    // The new paths of those that have one in another tree, by the old ones.
+    std::map<std::string, std::string> new_paths(const std::string &from, const std::string &to) const;
+    // Those that may become other bytes in a worktree.
+    std::vector<std::string> with_conversions(const std::string &tree, const std::vector<std::string> &paths) const;
+    // The ids that git has for these files of a folder.
+    std::vector<std::string> ids(const std::string &folder, const std::vector<std::string> &paths,
+                                 Hashing hashing) const;
 
   private:
     GitPlace place(const std::string &worktree = {}) const;

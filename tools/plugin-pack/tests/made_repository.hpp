@@ -28,6 +28,7 @@ class MadeRepository {
             {"GIT_AUTHOR_NAME", "A"},        {"GIT_AUTHOR_EMAIL", "a@example.com"},
             {"GIT_COMMITTER_NAME", "A"},     {"GIT_COMMITTER_EMAIL", "a@example.com"},
             {"GIT_AUTHOR_DATE", "@1 +0000"}, {"GIT_COMMITTER_DATE", "@1 +0000"},
+            {"GIT_ALLOW_PROTOCOL", "file"},
         };
         return git({path(), who}, arguments);
     }

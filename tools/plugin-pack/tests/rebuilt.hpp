@@ -1,0 +1,31 @@
+// What comes out at the other end: the files that a commit and the changes to it make.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include "changes.hpp"
+#include "conversions.hpp"
+#include "made_repository.hpp"
+#include "workshop.hpp"
+
+namespace opdock::plugin_pack {
+
+inline std::vector<std::string> patches_of(const Changes &changes) {
+    std::vector<std::string> patches;
+    for (const Change &change : changes.list) {
+        patches.push_back(change.patch);
+    }
+    return patches;
+}
+
+inline std::map<std::string, std::string> rebuilt(const MadeRepository &made, const Changes &changes) {
+    const Workshop workshop(objects_of(made.path()));
+    const std::string tree = workshop.apply(changes.commit, patches_of(changes));
+    CHECK(tree == changes.tree);
+    const test::TemporaryDirectory out;
+    workshop.check_out(tree, out.path().string());
+    restore_conversions(workshop, changes, out.path().string());
+    return files_in(out.path());
+}
+
+} // namespace opdock::plugin_pack
