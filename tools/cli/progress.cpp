@@ -86,16 +86,19 @@ void Progress::end(const std::string &text) {
     ++index_;
 }
 
-Progress progress_on_stderr(size_t count) {
-    winsize size{};
-    size_t width = 0;
-    if (isatty(STDERR_FILENO) == 1) {
-        constexpr size_t usual = 80;
-        constexpr size_t narrowest = 20;
-        width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0 ? size.ws_col : usual;
-        width = std::max(width, narrowest);
+size_t width_of_stderr() {
+    constexpr size_t usual = 80;
+    constexpr size_t narrowest = 20;
+    if (isatty(STDERR_FILENO) != 1) {
+        return 0;
     }
-    return {count, width, [](const std::string &text) { std::cerr << text << std::flush; }};
+    winsize size{};
+    const size_t width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0 ? size.ws_col : usual;
+    return std::max(width, narrowest);
+}
+
+Progress progress_on_stderr(size_t count) {
+    return {count, width_of_stderr(), [](const std::string &text) { std::cerr << text << std::flush; }};
 }
 
 } // namespace opdock::cli

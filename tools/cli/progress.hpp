@@ -46,6 +46,9 @@ class Progress {
     double seconds_ = 0; // this one
 };
 
+// In columns; 0 where stderr is no terminal.
+size_t width_of_stderr();
+
 // To stderr; a bar when that is a terminal.
 Progress progress_on_stderr(size_t count);
 

@@ -8,8 +8,8 @@
 
 namespace opdock::plugin_pack {
 
-int patch(const Request &request);
-int unpatch(const Request &request);
+int patch(const Request &given);
+int unpatch(const Request &given);
 int revert(const Request &request);
 int verify(const Request &request);
 int inspect(const Request &request);

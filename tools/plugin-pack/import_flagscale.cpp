@@ -8,6 +8,7 @@
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/status_line.hpp"
 #include "cli/text_file.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
@@ -78,7 +79,11 @@ int import_flagscale(const Request &request) {
     }
     const Signing signing(request);
     std::map<std::string, Package> packages; // by the name of their file
-    for (const FlagscaleBackend &one : tree.backends) {
+    cli::StatusLine status;
+    for (size_t i = 0; i < tree.backends.size(); ++i) {
+        const FlagscaleBackend &one = tree.backends[i];
+        status.show(std::to_string(i + 1) + " of " + std::to_string(tree.backends.size()) + "  " + one.device_type +
+                    "/" + one.name);
         try {
             const Backend backend = converted(one, request.backends);
             for (const std::string &task : one.tasks) {
@@ -93,6 +98,7 @@ int import_flagscale(const Request &request) {
             tree.unresolved.push_back({one.folder, failure.what()});
         }
     }
+    status.show("packing " + std::to_string(packages.size()) + " packages");
     std::error_code error; // writing the first package says it
     fs::create_directories(request.out, error);
     std::vector<Made> made;
@@ -104,6 +110,7 @@ int import_flagscale(const Request &request) {
             made.back().changes += backend.changes.list.size();
         }
     }
+    status.clear();
     if (request.json) {
         json document = {{"schema", "opdock.plugin-pack.import-flagscale/1"},
                          {"packages", json::array()},

@@ -8,9 +8,11 @@
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/status_line.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "git.hpp"
+#include "questions.hpp"
 #include "signing.hpp"
 #include "workshop.hpp"
 
@@ -39,7 +41,7 @@ void note_filtered(const Backend &backend) {
     }
 }
 
-Package package_of(const Request &request) {
+Package package_of(const Request &request, cli::StatusLine &status) {
     Package package;
     package.device_type = request.device_type;
     package.tasks = request.tasks;
@@ -53,7 +55,9 @@ Package package_of(const Request &request) {
     package.attachments = std::move(attachments.list);
     package.abi = attachments.abi;
     for (const BackendPlace &place : request.backends) {
+        status.show("looking for changes in " + place.folder);
         package.backends.push_back(backend_of(place, request));
+        status.clear();
         note_filtered(package.backends.back());
     }
     std::sort(package.backends.begin(), package.backends.end(),
@@ -94,11 +98,16 @@ void report_package(const Request &request, const Package &package, const Signin
               << signing.text() << '\n';
 }
 
-int patch(const Request &request) {
-    cli::check_output(request.out, request.force);
+int patch(const Request &given) {
+    cli::check_output(given.out, given.force);
+    Request request = given;
+    ask_for_missing(request);
     const Signing signing(request);
-    const Package package = package_of(request);
+    cli::StatusLine status;
+    const Package package = package_of(request, status);
+    status.show("packing");
     const std::string text = signing.print(package);
+    status.clear();
     cli::write_output(request.out, request.force, text);
     report_package(request, package, signing, text.size(), "opdock.plugin-pack.patch/1");
     return cli::exit_fine;

@@ -7,6 +7,7 @@
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/status_line.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "exit_codes.hpp"
@@ -26,17 +27,20 @@ int rebase(const Request &request) {
     Package package = opened.package;
     package.serial = request.serial.value_or(package.serial + 1);
     std::string conflicts;
+    cli::StatusLine status;
     for (Backend &backend : package.backends) {
         const BackendPlace *place = find_place(backend, request);
         if (place == nullptr) { // it stays on its commit
             continue;
         }
+        status.show(backend.name + ": merging " + count_text(backend.changes.list.size()));
         Adapted adapted = adapt(backend, *place);
         for (const std::string &path : adapted.conflicts) {
             conflicts += "\n  " + backend.name + "/" + path;
         }
         backend = std::move(adapted.backend);
     }
+    status.clear();
     if (!conflicts.empty()) {
         throw cli::Failure("the changes and the new commit do not go together in" + conflicts +
                                "\n`plugin-pack unpatch --3way` writes these files with both sides in them",

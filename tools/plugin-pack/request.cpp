@@ -88,16 +88,12 @@ struct Command {
 };
 
 const std::vector<Command> commands = {
-    {"patch", Action::patch, nullptr, {"backend",   "device-type",
-                                       "task",      "out",
-                                       "plugin",    "tune",
-                                       "policy",    "license",
-                                       "model",     "message",
-                                       "contact",   "backend-version",
-                                       "serial",    "include-ignored",
-                                       "key",       "unsigned",
-                                       "recipient", "passphrase-file",
-                                       "force",     "json"}},
+    {"patch",
+     Action::patch,
+     nullptr,
+     {"backend",      "device-type", "task",     "out",       "plugin",          "tune",   "policy",
+      "license",      "model",       "message",  "contact",   "backend-version", "serial", "include-ignored",
+      "no-questions", "key",         "unsigned", "recipient", "passphrase-file", "force",  "json"}},
     {"unpatch",
      Action::unpatch,
      "the PACKAGE, or --device-type and --task",
@@ -159,6 +155,7 @@ po::options_description describe_options() {
         ("message", text("TEXT"), "patch: what was changed")                                                     //
         ("contact", text("TEXT"), "patch: who answers questions")                                                //
         ("backend-version", text("TEXT"), "patch: what people call COMMIT; what git describes it as without it") //
+        ("no-questions", "patch: ask for none of these four on the terminal")                                    //
         ("serial", text("N"),
          "higher than that of the package before; patch: 1 without it; rebase: the old one and 1")                 //
         ("include-ignored", "patch: also what .gitignore leaves out")                                              //
@@ -252,6 +249,7 @@ void read_patch(const po::variables_map &values, Request &request) {
     request.contact = cli::text_of(values, "contact");
     request.backend_version = cli::text_of(values, "backend-version");
     request.include_ignored = values.count("include-ignored") != 0;
+    request.no_questions = values.count("no-questions") != 0;
     for (const char *kind : attachment_kinds) {
         for (const std::string &file : cli::texts_of(values, kind)) {
             request.attachments.emplace_back(kind, cli::absolute_path(file));

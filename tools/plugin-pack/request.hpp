@@ -48,6 +48,7 @@ struct Request {
     std::string backend_version;
     std::optional<uint64_t> serial;
     bool include_ignored = false;
+    bool no_questions = false;
     std::string key;
     bool no_key = false;
     std::vector<std::string> recipients; // files of public keys

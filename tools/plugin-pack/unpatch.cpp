@@ -9,6 +9,7 @@
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/status_line.hpp"
 #include "cli/text_file.hpp"
 #include "commands.hpp"
 #include "conversions.hpp"
@@ -118,8 +119,11 @@ int unpatch(const Request &given) {
     Target target(out, provenance_name);
     require_replaceable(out, package, request);
     std::vector<Adapted> all;
+    cli::StatusLine status;
     for (const Backend &backend : package.backends) {
+        status.show(backend.name + ": applying " + count_text(backend.changes.list.size()));
         all.push_back(adapt(backend, place_of(backend, request), target.scratch()));
+        status.show(backend.name + ": writing files");
         write_files(all.back(), target.staging() + "/" + backend.name);
     }
     const json provenance = provenance_of(opened, all);
@@ -127,6 +131,7 @@ int unpatch(const Request &given) {
     if (!request.dry_run) {
         target.replace();
     }
+    status.clear();
     if (request.json) {
         cli::print_document({{"schema", "opdock.plugin-pack.unpatch/1"},
                              {"package", request.subject},

@@ -74,6 +74,11 @@ class Workplace {
         arguments.insert(arguments.end(), more.begin(), more.end());
         return arguments;
     }
+    // Typing the answers at a terminal.
+    Finished run_with_answers(const std::vector<std::string> &arguments,
+                              const std::vector<std::string> &answers) const {
+        return pack_.run_with_terminal(arguments, answers);
+    }
     Finished unpatch(const std::string &package, const std::vector<std::string> &more = {}) const {
         return run(unpatching(package, more));
     }

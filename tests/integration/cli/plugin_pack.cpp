@@ -61,6 +61,37 @@ TEST_CASE("a package says what is in it, and files travel with it") {
     CHECK(document.at("key").at("name") == "acme");
 }
 
+TEST_CASE("what the command line does not say is asked for on a terminal") {
+    const Workplace work;
+    const std::vector<std::string> arguments = {"patch",
+                                                "--backend",
+                                                "fw=" + work.path_of("framework") + "@HEAD",
+                                                "--key",
+                                                work.path_of("acme.key"),
+                                                "--out",
+                                                work.path_of("a.opdock"),
+                                                "--task",
+                                                "train",
+                                                "--device-type",
+                                                "Acme_A1",
+                                                "--contact",
+                                                "ops@acme.example"};
+    const Finished patched = work.run_with_answers(arguments, {"fused attention\n", "llama, qwen 3 ,\n", "\n"});
+    INFO(patched.out);
+    CHECK(patched.code == 0);
+    CHECK(!contains(patched.out, "Who answers questions"));
+    CHECK(contains(patched.out, "looking for changes in ")); // and progress is shown
+    const json document =
+        json::parse(work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub"), "--json"}).out);
+    CHECK(document.at("message") == "fused attention");
+    CHECK(document.at("models") == json{"llama", "qwen 3"});
+    CHECK(document.at("contact") == "ops@acme.example");
+    CHECK(document.at("backends").at(0).at("version") != "");
+    std::vector<std::string> silent = arguments;
+    silent.insert(silent.end(), {"--no-questions", "--force"});
+    CHECK(work.run_with_answers(silent, {}).code == 0);
+}
+
 TEST_CASE("an encrypted package is unpacked by those whom it is for") {
     const Workplace work;
     CHECK(work.run({"keygen", work.path_of("customer"), "--no-passphrase"}).code == 0);

@@ -1,0 +1,53 @@
+#include "questions.hpp"
+
+#include <iostream>
+
+#include <unistd.h>
+
+namespace opdock::plugin_pack {
+namespace {
+
+std::string answer_to(const std::string &question) {
+    std::cerr << question << ": " << std::flush;
+    std::string answer;
+    std::getline(std::cin, answer);
+    if (!std::cin) { // end of input: what is asked next has no answer either
+        std::cerr << '\n';
+    }
+    return answer;
+}
+
+std::vector<std::string> at_commas(const std::string &text) {
+    std::vector<std::string> parts;
+    for (size_t at = 0; at <= text.size();) {
+        const size_t end = std::min(text.find(',', at), text.size());
+        const size_t first = text.find_first_not_of(' ', at);
+        if (first < end) {
+            parts.push_back(text.substr(first, text.find_last_not_of(' ', end - 1) + 1 - first));
+        }
+        at = end + 1;
+    }
+    return parts;
+}
+
+} // namespace
+
+void ask_for_missing(Request &request) {
+    if (request.json || request.no_questions || isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) {
+        return;
+    }
+    if (request.message.empty()) {
+        request.message = answer_to("What was changed (--message)");
+    }
+    if (request.models.empty()) {
+        request.models = at_commas(answer_to("Models that it was tried with, between commas (--model)"));
+    }
+    if (request.contact.empty()) {
+        request.contact = answer_to("Who answers questions (--contact)");
+    }
+    if (request.backend_version.empty() && !request.backends.empty()) {
+        request.backend_version = answer_to("What people call the commit (--backend-version), empty for what git says");
+    }
+}
+
+} // namespace opdock::plugin_pack
