@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "cli/exit.hpp"
@@ -85,22 +84,15 @@ Target::Target(std::string path, std::string mark) : path_(std::move(path)), mar
         refuse_foreign(path_);
     }
     const std::string lock = (target.parent_path() / ("." + target.filename().string() + ".opdock.lock")).string();
-    lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (lock_ < 0) {
-        fail(lock, errno);
-    }
-    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-        const int reason = errno;
-        ::close(lock_);
-        throw cli::Failure(reason == EWOULDBLOCK ? path_ + ": another plugin-pack is at work on it"
-                                                 : lock + ": " + std::generic_category().message(reason));
+    if (auto taken = LockFile::take(lock, LockFile::Absent::is_made)) {
+        lock_.emplace(std::move(*taken));
+    } else {
+        throw cli::Failure(path_ + ": another plugin-pack is at work on it");
     }
     remove_leftovers(target);
     folder_ = (target.parent_path() / (prefix_of(target) + "XXXXXX")).string();
     if (::mkdtemp(folder_.data()) == nullptr) {
-        const int reason = errno;
-        ::close(lock_);
-        fail(folder_, reason);
+        fail(folder_, errno);
     }
     fs::create_directory(staging(), error);
     fs::create_directory(scratch(), error);
@@ -109,7 +101,6 @@ Target::Target(std::string path, std::string mark) : path_(std::move(path)), mar
 Target::~Target() {
     std::error_code error;
     fs::remove_all(folder_, error); // and with it what was in the target's place
-    ::close(lock_);
 }
 
 void Target::replace() {

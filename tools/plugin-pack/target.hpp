@@ -2,15 +2,18 @@
 // killed.
 #pragma once
 
+#include <optional>
 #include <string>
+
+#include "lock_file.hpp"
 
 namespace opdock::plugin_pack {
 
 class Target {
   public:
     // Takes a lock beside the folder, so that two processes do not replace it at once, and removes what one that was
-    // killed left behind. Throws cli::Failure: when another process has the lock, and when there is a folder that is
-    // not empty and lacks the file `mark`, by which a folder of this tool is known.
+    // killed left behind. The lock goes with it. Throws cli::Failure: when another process has the lock, and when there
+    // is a folder that is not empty and lacks the file `mark`, by which a folder of this tool is known.
     Target(std::string path, std::string mark);
     ~Target();
     Target(const Target &) = delete;
@@ -28,7 +31,7 @@ class Target {
     std::string path_;
     std::string mark_;
     std::string folder_; // beside it, of both
-    int lock_ = -1;
+    std::optional<LockFile> lock_;
 };
 
 } // namespace opdock::plugin_pack

@@ -1,0 +1,61 @@
+#include "lock_file.hpp"
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/exit.hpp"
+
+namespace opdock::plugin_pack {
+namespace {
+
+// Not when who had it before removed it in between: then its name is nobody's, or another file's.
+bool is_at(int descriptor, const std::string &path) {
+    struct stat open = {}, named = {};
+    return ::fstat(descriptor, &open) == 0 && ::lstat(path.c_str(), &named) == 0 && open.st_ino == named.st_ino &&
+           open.st_dev == named.st_dev;
+}
+
+} // namespace
+
+std::optional<LockFile> LockFile::take(const std::string &path, Absent absent) {
+    const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (absent == Absent::is_made ? O_CREAT : 0);
+    while (true) {
+        const int descriptor = ::open(path.c_str(), flags, 0644);
+        if (descriptor < 0 && errno == ENOENT) {
+            return std::nullopt;
+        }
+        if (descriptor < 0) {
+            throw cli::Failure(path + ": " + std::generic_category().message(errno));
+        }
+        if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+            const int reason = errno;
+            ::close(descriptor);
+            if (reason == EWOULDBLOCK) {
+                return std::nullopt;
+            }
+            throw cli::Failure(path + ": " + std::generic_category().message(reason));
+        }
+        if (is_at(descriptor, path)) {
+            return LockFile(path, descriptor);
+        }
+        ::close(descriptor);
+    }
+}
+
+LockFile::LockFile(LockFile &&other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+LockFile::~LockFile() {
+    if (descriptor_ >= 0) {
+        ::unlink(path_.c_str()); // while it is ours
+        ::close(descriptor_);
+    }
+}
+
+} // namespace opdock::plugin_pack
