@@ -4,6 +4,7 @@
 #include <set>
 
 #include "attributes.hpp"
+#include "inputs.hpp"
 #include "tensor_files.hpp"
 
 namespace opdock::plugin_check {
@@ -26,6 +27,7 @@ const char *text_of(Values values) {
         return ", all values alike";
     case Values::infinite:
         return ", some values infinite";
+    case Values::rows: // with the name of the input
     case Values::normal:
         break;
     }
@@ -106,6 +108,17 @@ class Listing {
         start_.attributes = required_attributes(signature, start_.dtypes);
         plain_ = plain_shapes(signature, random_, takes);
         empty_ = empty_shapes(signature, random_, takes);
+        zero_ = zero_shapes(signature, random_, takes);
+        // Few rows and little beside them: what is tried here is not a matter of size.
+        constexpr double work = 1 << 16;
+        wide_ = shapes_of({{{2}, 8196}, {{2}, 16384}, {{1}, 16392}}, signature, random_, takes, work);
+        mixed_ = shapes_of(
+            {{{33}, 64}, {{5}, 4104}}, signature, random_,
+            [&](const Shapes &shapes) {
+                return !inputs_with_rows(signature_, start_.dtypes, shapes).empty() && takes(shapes);
+            },
+            work);
+        unequal_ = shapes_of({{{2}, 64}, {{1}, 16384}, {{1}, 65536}}, signature, random_, takes, work);
     }
 
     std::vector<Case> all() {
@@ -118,6 +131,11 @@ class Listing {
         if (plain_.empty()) {
             return cases_;
         }
+        for (const Shapes &shapes : wide_) {
+            add(shapes, [](Case &) {});
+        }
+        add_zero_dims();
+        add_rows();
         add_without_optionals();
         for (const Values values : {Values::tiny, Values::huge, Values::sparse, Values::constant, Values::infinite}) {
             add(at(0.5), [&](Case &one) { one.values = values; });
@@ -144,6 +162,12 @@ class Listing {
         for (const double size : {0.3, 0.6, 0.9}) {
             add(at(size), [](Case &one) { one.exercise = Exercise::threads; });
         }
+        if (unequal_.size() > 1) {
+            add(unequal_.front(), [&](Case &one) {
+                one.exercise = Exercise::threads;
+                one.beside.assign(unequal_.begin() + 1, unequal_.end());
+            });
+        }
         if (subject_.has_knobs) {
             add(at(0.55), [](Case &one) { one.exercise = Exercise::configs; });
             add(at(0.75), [](Case &one) { one.exercise = Exercise::configs; });
@@ -160,6 +184,28 @@ class Listing {
         one.attributes_text = plugin_check::text_of(one.attributes);
         one.seed = random_.bits();
         cases_.push_back(std::move(one));
+    }
+
+    // What has nothing to compute may still have an output to fill, or none because the input is it.
+    void add_zero_dims() {
+        for (const Shapes &shapes : zero_) {
+            add(shapes, [](Case &) {});
+            if (has_in_place(signature_)) {
+                add(shapes, [](Case &one) { one.exercise = Exercise::in_place; });
+            }
+        }
+    }
+
+    // Short rows, several of which are one block's work, and long ones.
+    void add_rows() {
+        for (const Shapes &shapes : mixed_) {
+            for (const std::string &input : inputs_with_rows(signature_, start_.dtypes, shapes)) {
+                add(shapes, [&](Case &one) {
+                    one.values = Values::rows;
+                    one.rows_of = input;
+                });
+            }
+        }
     }
 
     // All of them, each alone, and all but each.
@@ -223,6 +269,10 @@ class Listing {
     Case start_;
     std::vector<Shapes> plain_;
     std::vector<Shapes> empty_;
+    std::vector<Shapes> zero_;    // in one name
+    std::vector<Shapes> wide_;    // rows of about 16,384
+    std::vector<Shapes> mixed_;   // for rows of different magnitudes
+    std::vector<Shapes> unequal_; // for threads that are at work at once
     std::vector<Case> cases_;
 };
 
@@ -232,6 +282,22 @@ std::string dims_text(const std::vector<int64_t> &dims) {
         text += (i == 0 ? "" : ",") + std::to_string(dims[i]);
     }
     return text + "]";
+}
+
+std::string inputs_text(const Case &one, const Shapes &shapes, const Signature &signature) {
+    std::string text;
+    for (const Parameter &input : signature.inputs) {
+        if (!one.has(input)) {
+            continue;
+        }
+        const size_t count = input.list ? shapes.size() : 1;
+        for (size_t i = 0; i < count; ++i) {
+            text += (text.empty() ? "" : ", ") + input.name + " " +
+                    std::string(files::dtype_name(dtype_in(input.type, one.dtypes))) +
+                    dims_text(dims_in(input.type, shapes[i]));
+        }
+    }
+    return text;
 }
 
 } // namespace
@@ -252,22 +318,17 @@ std::vector<Case> cases_for(const Subject &subject, const Signature &signature, 
 }
 
 std::string label_of(const Case &one, const Signature &signature) {
-    std::string text;
-    for (const Parameter &input : signature.inputs) {
-        if (!one.has(input)) {
-            continue;
-        }
-        const size_t count = input.list ? one.shapes.size() : 1;
-        for (size_t i = 0; i < count; ++i) {
-            text += (text.empty() ? "" : ", ") + input.name + " " +
-                    std::string(files::dtype_name(dtype_in(input.type, one.dtypes))) +
-                    dims_text(dims_in(input.type, one.shapes[i]));
-        }
-    }
+    std::string text = inputs_text(one, one.shapes, signature);
     for (const std::string &name : one.without) {
         text += (name == one.without.front() ? ", without " : " and ") + name;
     }
-    return text + one.attributes_text + text_of(one.values) + text_of(one.layout) + text_of(one.exercise);
+    text += one.attributes_text + text_of(one.values);
+    text += one.values == Values::rows ? ", rows of different magnitudes in " + one.rows_of : "";
+    text += std::string(text_of(one.layout)) + text_of(one.exercise);
+    for (const Shapes &shapes : one.beside) {
+        text += " and " + inputs_text(one, shapes, signature);
+    }
+    return text;
 }
 
 uint32_t dtype_in(std::string_view type, const Dtypes &dtypes) {

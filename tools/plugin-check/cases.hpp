@@ -17,6 +17,7 @@ enum class Values {
     sparse,   // half of them zeros, of both signs
     constant, // all alike: rows without variance
     infinite, // some are infinite, where that has a meaning
+    rows,     // each row of one input has another magnitude; the other inputs are normal
 };
 
 enum class Layout {
@@ -44,9 +45,12 @@ struct Case {
     Dtypes dtypes = {};
     std::string tuple = {}; // the same as text, "bf16,f32"
     Shapes shapes = {};
+    std::vector<Shapes> beside = {};                         // of the other threads, in turn; none: the same
     std::vector<op_call::AttributeArgument> attributes = {}; // those that are not at their default
     std::string attributes_text = {};                        // " eps=0.01"
     Values values = Values::normal;
+    std::string rows_of = {}; // the input that Values::rows is about
+    bool only_usual = false;  // of its rows, those of unusual magnitudes are ordinary for once
     Layout layout = Layout::contiguous;
     Exercise exercise = Exercise::call;
     std::vector<std::string> without = {}; // optional tensors that are left out

@@ -62,20 +62,23 @@ struct Sums {
 
 class Comparison {
   public:
-    Comparison(const Output &found, const std::vector<double> &expected, double tolerance)
-        : found_(found), values_(op_call::load_elements(found.dtype, found.elements.data(), expected.size())),
-          expected_(expected), tolerance_(tolerance), format_(format_of(found.dtype)) {}
+    Comparison(const Output &found, const std::vector<double> &expected, double tolerance, const Part &part)
+        : found_(found), part_(part), values_(found_values(expected.size())), expected_(chosen(expected)),
+          tolerance_(tolerance), format_(format_of(found.dtype)) {}
 
     Agreement run(const Noise &noise) {
         if (is_integer(found_.dtype)) {
             return equal();
         }
         std::string problem = differs_in_kind();
+        if (problem.empty() && part_.only_kind) {
+            return {};
+        }
         if (problem.empty()) {
             sum();
             problem = beyond();
             if (!problem.empty()) {
-                noise_ = noise();
+                noise_ = chosen(noise());
                 sum();
                 problem = beyond();
             }
@@ -92,9 +95,33 @@ class Comparison {
     }
 
   private:
+    std::vector<double> found_values(size_t count) const {
+        if (part_.elements.empty()) {
+            return op_call::load_elements(found_.dtype, found_.elements.data(), count);
+        }
+        std::vector<double> values;
+        values.reserve(part_.elements.size());
+        for (const size_t i : part_.elements) {
+            values.push_back(op_call::load_element(found_.dtype, found_.elements.data(), i));
+        }
+        return values;
+    }
+
+    std::vector<double> chosen(const std::vector<double> &all) const {
+        if (part_.elements.empty()) {
+            return all;
+        }
+        std::vector<double> values;
+        values.reserve(part_.elements.size());
+        for (const size_t i : part_.elements) {
+            values.push_back(all[i]);
+        }
+        return values;
+    }
+
     std::string at(size_t i) const {
-        return place_text(i, found_.shape) + " is " + number(values_[i]) + ", expected " +
-               number(rounded(found_.dtype, expected_)[i]);
+        return place_text(part_.elements.empty() ? i : part_.elements[i], found_.shape) + " is " + number(values_[i]) +
+               ", expected " + number(rounded(found_.dtype, expected_)[i]);
     }
 
     double count_of_finite() const { return static_cast<double>(std::max<size_t>(sums_.count, 1)); }
@@ -188,8 +215,9 @@ class Comparison {
     }
 
     const Output &found_;
+    const Part &part_;
     std::vector<double> values_; // its elements
-    const std::vector<double> &expected_;
+    std::vector<double> expected_;
     double tolerance_;
     Format format_;
     std::vector<double> noise_;
@@ -199,8 +227,9 @@ class Comparison {
 
 } // namespace
 
-Agreement compare(const Output &found, const std::vector<double> &expected, double tolerance, const Noise &noise) {
-    return Comparison(found, expected, tolerance).run(noise);
+Agreement compare(const Output &found, const std::vector<double> &expected, double tolerance, const Noise &noise,
+                  const Part &part) {
+    return Comparison(found, expected, tolerance, part).run(noise);
 }
 
 double tolerance_for(uint32_t dtype, size_t terms) {
@@ -231,6 +260,10 @@ double unit_in_last_place(uint32_t dtype, double value) {
     const Format format = format_of(dtype);
     const int exponent = value == 0 ? format.smallest_exponent : std::ilogb(value);
     return std::ldexp(1.0, std::max(exponent, format.smallest_exponent) - format.digits + 1);
+}
+
+double largest_number(uint32_t dtype) {
+    return format_of(dtype).largest;
 }
 
 bool is_integer(uint32_t dtype) {

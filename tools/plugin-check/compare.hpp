@@ -26,10 +26,17 @@ struct Agreement {
 // terms cancel, a result has no correct digits to lose. Asked for only when they would matter.
 using Noise = std::function<std::vector<double>()>;
 
+// Elements of an output that are judged on their own: beside results of another magnitude theirs would be lost.
+struct Part {
+    std::vector<size_t> elements = {}; // none: all
+    bool only_kind = false;            // whether they are finite, infinite or NaN, and no more
+};
+
 // `expected` is the reference's, not yet rounded to the output's dtype; where it is NaN, anything is right. At most
 // `tolerance` as a relative norm, and 16 times that in any element relative to the larger of it and the root mean
 // square. Integers must be equal.
-Agreement compare(const Output &found, const std::vector<double> &expected, double tolerance, const Noise &noise);
+Agreement compare(const Output &found, const std::vector<double> &expected, double tolerance, const Noise &noise,
+                  const Part &part = {});
 
 // For this dtype. `terms`: how many elements a sum has at most.
 double tolerance_for(uint32_t dtype, size_t terms);
@@ -39,6 +46,9 @@ std::string place_text(size_t index, const std::vector<int64_t> &shape);
 
 // The distance to the next larger number of this dtype; 0 for integers.
 double unit_in_last_place(uint32_t dtype, double value);
+
+// The largest finite number of this dtype.
+double largest_number(uint32_t dtype);
 
 bool is_integer(uint32_t dtype);
 

@@ -110,8 +110,71 @@ bool takes_infinities(const Signature &signature, const Parameter &input) {
            (std::find(elementwise.begin(), elementwise.end(), signature.op) != elementwise.end() && input.name != "b");
 }
 
-// --- numbers
-// ----------------------------------------------------------------------------------------------------------
+// --- rows of different magnitudes ------------------------------------------------------------------------------------
+
+const Parameter *input_called(const Signature &signature, const std::string &name) {
+    const auto found = std::find_if(signature.inputs.begin(), signature.inputs.end(),
+                                    [&](const Parameter &input) { return input.name == name; });
+    return found == signature.inputs.end() ? nullptr : &*found;
+}
+
+size_t rows_in(const std::vector<int64_t> &dims) {
+    size_t rows = 1;
+    for (size_t d = 0; d + 1 < dims.size(); ++d) {
+        rows *= static_cast<size_t>(dims[d]);
+    }
+    return rows;
+}
+
+// An infinity times or beside numbers of another input is often none; of this one alone the reference has to say what
+// it gives.
+bool is_only_float(const Signature &signature, const Dtypes &dtypes) {
+    return std::count_if(signature.inputs.begin(), signature.inputs.end(),
+                         [&](const Parameter &input) { return is_float(dtype_in(input.type, dtypes)); }) == 1;
+}
+
+std::vector<Magnitude> magnitudes_for(const Signature &signature, const Dtypes &dtypes, const Parameter &input) {
+    std::vector<Magnitude> all = {Magnitude::ordinary, Magnitude::thousand, Magnitude::constant};
+    if (is_only_float(signature, dtypes) && dtype_in(input.type, dtypes) != OPDOCK_E4M3) { // which has no infinity
+        all.push_back(Magnitude::hidden);
+        all.push_back(Magnitude::lowest);
+    }
+    return all;
+}
+
+// Each after each, itself included, when the end is followed by the beginning: the de Bruijn sequence of order 2.
+std::vector<Magnitude> every_pair(const std::vector<Magnitude> &all) {
+    std::vector<Magnitude> list;
+    for (size_t i = 0; i < all.size(); ++i) {
+        list.push_back(all[i]);
+        for (size_t j = i + 1; j < all.size(); ++j) {
+            list.push_back(all[i]);
+            list.push_back(all[j]);
+        }
+    }
+    return list;
+}
+
+// Takes as much of `random` whatever the magnitude is: rows stay what they are where others change.
+double draw_of(Magnitude magnitude, Random &random, uint32_t dtype) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    const double normal = random.normal();
+    switch (magnitude) {
+    case Magnitude::thousand:
+        return 1000 + normal;
+    case Magnitude::constant:
+        return std::min(1e25, largest_number(dtype) * 0.75);
+    case Magnitude::hidden:
+        return -infinity;
+    case Magnitude::lowest:
+        return normal < 0 ? -largest_number(dtype) : -infinity;
+    case Magnitude::ordinary:
+        break;
+    }
+    return normal;
+}
+
+// --- numbers ---------------------------------------------------------------------------------------------------------
 
 double draw_number(Values values, Random &random, uint32_t dtype, bool only_below) {
     const double normal = random.normal();
@@ -130,6 +193,7 @@ double draw_number(Values values, Random &random, uint32_t dtype, bool only_belo
             return only_below ? -infinity : std::copysign(infinity, normal);
         }
         return normal;
+    case Values::rows: // of another input
     case Values::normal:
         break;
     }
@@ -171,7 +235,7 @@ int64_t smallest_dim(const Case &one, const Signature &signature, const Paramete
 
 class Drawing {
   public:
-    Drawing(const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype)
+    Drawing(const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype, int64_t row_size)
         : one_(one), dtype_(dtype), meaning_(meaning_of(signature, input, dtype)),
           random_(derive(one.seed, input.name)),
           bound_(meaning_ == Meaning::class_of ? last_dim(one, signature, input) : smallest_dim(one, signature, input)),
@@ -179,12 +243,16 @@ class Drawing {
         const bool is_hidden = one.values == Values::infinite && !takes_infinities(signature, input);
         values_ = is_hidden ? Values::normal : one.values;
         only_below_ = input.name == "logits" || begins_with(signature.op, "scaled_");
+        if (input.name == one.rows_of) {
+            magnitudes_ = magnitudes_of(one, signature);
+            row_size_ = static_cast<size_t>(row_size);
+        }
     }
 
     double next() {
         switch (meaning_) {
         case Meaning::number:
-            return draw_number(values_, random_, dtype_, only_below_);
+            return magnitudes_.empty() ? draw_number(values_, random_, dtype_, only_below_) : next_of_rows();
         case Meaning::class_of:
             return static_cast<double>(bound_ == 0 || random_.chance(0.15)
                                            ? ignored_
@@ -208,6 +276,11 @@ class Drawing {
     }
 
   private:
+    double next_of_rows() {
+        const Magnitude magnitude = magnitudes_[drawn_++ / row_size_ % magnitudes_.size()];
+        return draw_of(one_.only_usual && !is_usual(magnitude) ? Magnitude::ordinary : magnitude, random_, dtype_);
+    }
+
     const Case &one_;
     uint32_t dtype_;
     Meaning meaning_;
@@ -216,9 +289,49 @@ class Drawing {
     int64_t ignored_;
     Values values_ = Values::normal;
     bool only_below_ = false;
+    std::vector<Magnitude> magnitudes_; // by row
+    size_t row_size_ = 1;
+    size_t drawn_ = 0;
 };
 
 } // namespace
+
+std::vector<std::string> inputs_with_rows(const Signature &signature, const Dtypes &dtypes, const Shapes &shapes) {
+    constexpr size_t enough = 5;
+    std::vector<std::string> names;
+    for (const Parameter &input : signature.inputs) {
+        const uint32_t dtype = dtype_in(input.type, dtypes);
+        const std::vector<int64_t> dims = dims_in(input.type, shapes.front());
+        if (!input.list && is_float(dtype) && meaning_of(signature, input, dtype) == Meaning::number &&
+            saved_value(signature, input) == nullptr && dims.size() > 1 && dims.back() > 1 && rows_in(dims) >= enough) {
+            names.push_back(input.name);
+        }
+    }
+    return names;
+}
+
+std::vector<Magnitude> magnitudes_of(const Case &one, const Signature &signature) {
+    std::vector<Magnitude> magnitudes;
+    const Parameter *input = input_called(signature, one.rows_of);
+    if (one.values != Values::rows || input == nullptr) {
+        return magnitudes;
+    }
+    std::vector<Magnitude> left = magnitudes_for(signature, one.dtypes, *input);
+    std::vector<Magnitude> all; // in an order that is drawn
+    Random random(derive(one.seed, "rows"));
+    while (!left.empty()) {
+        const auto at = left.begin() + static_cast<std::ptrdiff_t>(random.below(left.size()));
+        all.push_back(*at);
+        left.erase(at);
+    }
+    const size_t rows = rows_in(dims_in(input->type, one.shapes.front()));
+    const std::vector<Magnitude> pairs = every_pair(all);
+    const std::vector<Magnitude> &repeated = rows < pairs.size() ? all : pairs;
+    for (size_t r = 0; r < rows; ++r) {
+        magnitudes.push_back(repeated[r % repeated.size()]);
+    }
+    return magnitudes;
+}
 
 double rounding_of(const Signature &signature, const Parameter &input, uint32_t dtype, double moved_by) {
     if (meaning_of(signature, input, dtype) != Meaning::number) {
@@ -231,7 +344,7 @@ double rounding_of(const Signature &signature, const Parameter &input, uint32_t 
 HostTensor draw_input(const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype,
                       const std::vector<int64_t> &dims) {
     HostTensor tensor(dtype, dims);
-    Drawing drawing(one, signature, input, dtype);
+    Drawing drawing(one, signature, input, dtype, dims.empty() ? 1 : dims.back());
     std::vector<double> values(tensor.elements);
     std::generate(values.begin(), values.end(), [&] { return drawing.next(); });
     op_call::store_elements(dtype, tensor.memory.get(), values);

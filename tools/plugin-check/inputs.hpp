@@ -18,6 +18,28 @@ struct Forward {
 using RunForward = std::function<std::optional<op_call::HostTensor>(
     const Forward &, const Case &, const std::map<std::string, op_call::HostTensor *> &)>;
 
+// What the elements of a row are where rows differ (Values::rows).
+enum class Magnitude {
+    ordinary,
+    thousand, // 1,000 and a little: an exponential of it overflows, the difference of two keeps its digits
+    constant, // one large number whose square overflows
+    hidden,   // minus infinity
+    lowest,   // the lowest finite number, or minus infinity
+};
+
+// Rows that a kernel may compute as it does all others.
+inline bool is_usual(Magnitude magnitude) {
+    return magnitude == Magnitude::ordinary || magnitude == Magnitude::thousand;
+}
+
+// Inputs of numbers that have enough rows of these shapes for each magnitude.
+std::vector<std::string> inputs_with_rows(const op_call::Signature &signature, const Dtypes &dtypes,
+                                          const Shapes &shapes);
+
+// Of each row of the input that the case's rows_of names, in an order that puts each beside others; none for other
+// cases.
+std::vector<Magnitude> magnitudes_of(const Case &one, const op_call::Signature &signature);
+
 // The ops that draw_inputs may ask for.
 std::vector<std::string> forward_ops_of(const op_call::Signature &signature);
 

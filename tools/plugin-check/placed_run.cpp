@@ -126,6 +126,10 @@ void PlacedRun::reset(std::byte poison) {
 
 opdock_status PlacedRun::run(std::byte poison, std::string &message) {
     reset(poison);
+    return run_on(message);
+}
+
+opdock_status PlacedRun::run_on(std::string &message) {
     const op_call::Operand workspace = workspace_ ? workspace_->operand() : op_call::Operand{};
     const opdock_status status = prepared_->run(op_call::pointers_of(signature_, in_, out_), nullptr, workspace.data);
     if (status != OPDOCK_OK) {

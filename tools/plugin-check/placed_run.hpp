@@ -4,10 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "compare.hpp"
+#include "outcome.hpp"
 #include "placed_tensor.hpp"
-#include "reference.hpp"
-#include "trial.hpp"
 
 namespace opdock::plugin_check {
 
@@ -26,8 +24,12 @@ class PlacedRun {
     // Puts the inputs' values in place again and poisons everything that is to be written.
     void reset(std::byte poison);
 
-    // After reset(). Leaves `message` as it is when it succeeds.
+    // With everything reset. Leaves `message` as it is when it succeeds.
     opdock_status run(std::byte poison, std::string &message);
+    // On what the run before left.
+    opdock_status run_on(std::string &message);
+
+    bool has_workspace() const { return workspace_ != nullptr; }
 
     // After a run: all that lies beside elements, and inputs that are not to be written.
     std::vector<Finding> trespasses() const;

@@ -10,11 +10,6 @@ namespace {
 using op_call::Parameter;
 using op_call::Signature;
 
-struct Size {
-    std::vector<int64_t> leading;
-    int64_t last;
-};
-
 const std::vector<Size> plain_sizes = {
     {{}, 1},      {{1}, 1},      {{}, 7},         {{3}, 5},           {{2}, 16},     {{2, 3}, 17},
     {{5}, 64},    {{1}, 127},    {{3}, 128},      {{7}, 129},         {{4, 3}, 255}, {{33}, 257},
@@ -81,7 +76,7 @@ bool has_lists(const Signature &signature) {
 constexpr double most_work = 1 << 21; // steps of a naive loop, which is what the reference is
 
 // The other names are drawn, often equal to one that has a size already, since signatures compare them.
-Shape draw_shape(const Names &names, const Size &size, Random &random) {
+Shape draw_shape(const Names &names, const Size &size, Random &random, double work) {
     static const std::vector<int64_t> small = {1, 2, 3, 4, 5, 8, 16, 17, 32, 64, 100, 129};
     Shape shape;
     shape.leading = size.leading;
@@ -108,14 +103,14 @@ Shape draw_shape(const Names &names, const Size &size, Random &random) {
             std::advance(known, random.below(shape.names.size()));
             value = known->second;
         }
-        shape.names[name] = work_of(shape) * static_cast<double>(value) > most_work ? 1 : value;
+        shape.names[name] = work_of(shape) * static_cast<double>(value) > work ? 1 : value;
     }
     return shape;
 }
 
 // Lists have elements of different sizes.
-Shapes draw_shapes(const Signature &signature, const Names &names, const Size &size, Random &random) {
-    Shapes shapes = {draw_shape(names, size, random)};
+Shapes draw_shapes(const Signature &signature, const Names &names, const Size &size, Random &random, double work) {
+    Shapes shapes = {draw_shape(names, size, random, work)};
     if (!has_lists(signature)) {
         return shapes;
     }
@@ -143,9 +138,9 @@ double elements_of(const Signature &signature, const Shape &shape) {
 }
 
 std::optional<Shapes> fitting(const Signature &signature, const Names &names, const Size &size, Random &random,
-                              const Takes &takes) {
+                              const Takes &takes, double work) {
     for (int attempt = 0; attempt < 40; ++attempt) {
-        Shapes shapes = draw_shapes(signature, names, size, random);
+        Shapes shapes = draw_shapes(signature, names, size, random, work);
         const bool is_too_large = std::any_of(shapes.begin(), shapes.end(), [&](const Shape &shape) {
             return elements_of(signature, shape) > 2 * most_work;
         });
@@ -194,27 +189,50 @@ double work_of(const Shape &shape) {
 }
 
 std::vector<Shapes> plain_shapes(const Signature &signature, Random &random, const Takes &takes) {
-    const Names names = names_of(signature);
-    std::vector<Shapes> all;
     std::vector<Size> sizes = plain_sizes;
     for (Size &size : drawn_sizes(random)) {
         sizes.push_back(std::move(size));
     }
-    for (const Size &size : sizes) {
-        if (std::optional<Shapes> shapes = fitting(signature, names, size, random, takes)) {
-            all.push_back(std::move(*shapes));
-        }
-    }
+    std::vector<Shapes> all = shapes_of(sizes, signature, random, takes, most_work);
     std::stable_sort(all.begin(), all.end(),
                      [](const Shapes &a, const Shapes &b) { return work_of_all(a) < work_of_all(b); });
     return all;
 }
 
-std::vector<Shapes> empty_shapes(const Signature &signature, Random &random, const Takes &takes) {
+std::vector<Shapes> shapes_of(const std::vector<Size> &sizes, const Signature &signature, Random &random,
+                              const Takes &takes, double work) {
     const Names names = names_of(signature);
     std::vector<Shapes> all;
-    for (const Size &size : {Size{{0}, 8}, Size{{2, 0}, 3}, Size{{3}, 0}}) {
-        if (std::optional<Shapes> shapes = fitting(signature, names, size, random, takes)) {
+    for (const Size &size : sizes) {
+        if (std::optional<Shapes> shapes = fitting(signature, names, size, random, takes, work)) {
+            all.push_back(std::move(*shapes));
+        }
+    }
+    return all;
+}
+
+std::vector<Shapes> empty_shapes(const Signature &signature, Random &random, const Takes &takes) {
+    return shapes_of({{{0}, 8}, {{2, 0}, 3}, {{3}, 0}}, signature, random, takes, most_work);
+}
+
+std::vector<Shapes> zero_shapes(const Signature &signature, Random &random, const Takes &takes) {
+    const Names names = names_of(signature);
+    std::vector<Shapes> all;
+    for (const std::string &name : names.all) {
+        if (name == names.last) {
+            continue;
+        }
+        const Takes takes_without = [&](const Shapes &shapes) {
+            Shapes without = shapes;
+            for (Shape &shape : without) {
+                shape.names[name] = 0;
+            }
+            return takes(without);
+        };
+        if (std::optional<Shapes> shapes = fitting(signature, names, {{3}, 16}, random, takes_without, most_work)) {
+            for (Shape &shape : *shapes) {
+                shape.names[name] = 0;
+            }
             all.push_back(std::move(*shapes));
         }
     }

@@ -18,6 +18,12 @@ struct Shape {
 // One for each element of the call's lists; a call without lists has one.
 using Shapes = std::vector<Shape>;
 
+// What is asked of shapes: the dims before a row, multiplied out where a signature has no "...", and the row's length.
+struct Size {
+    std::vector<int64_t> leading;
+    int64_t last;
+};
+
 // The dims of a parameter of this type, "T[..., 2*n]"; names without a size have 1.
 std::vector<int64_t> dims_in(std::string_view type, const Shape &shape);
 
@@ -34,7 +40,15 @@ using Takes = std::function<bool(const Shapes &)>;
 // are drawn.
 std::vector<Shapes> plain_shapes(const op_call::Signature &signature, Random &random, const Takes &takes);
 
+// Those of these sizes that the op takes, in this order. A naive loop takes `work` steps or, where the sizes alone ask
+// for more, as many as they do.
+std::vector<Shapes> shapes_of(const std::vector<Size> &sizes, const op_call::Signature &signature, Random &random,
+                              const Takes &takes, double work);
+
 // No rows, and rows of no elements.
 std::vector<Shapes> empty_shapes(const op_call::Signature &signature, Random &random, const Takes &takes);
+
+// Of each name but a row's length once none, beside ordinary rows.
+std::vector<Shapes> zero_shapes(const op_call::Signature &signature, Random &random, const Takes &takes);
 
 } // namespace opdock::plugin_check

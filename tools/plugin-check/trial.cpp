@@ -1,15 +1,12 @@
 #include "trial.hpp"
 
 #include <algorithm>
-#include <barrier>
 #include <set>
-#include <thread>
 
 #include <nlohmann/json.hpp>
 
-#include "compare.hpp"
 #include "op-call/requested.hpp"
-#include "placed_run.hpp"
+#include "parts.hpp"
 #include "process_state.hpp"
 
 namespace opdock::plugin_check {
@@ -54,32 +51,6 @@ double tightest_tolerance(const std::vector<Output> &outputs, size_t terms) {
     return tightest;
 }
 
-std::string status_text(opdock_status status, const std::string &message) {
-    return std::string(opdock_status_name(status)) + ": " + message;
-}
-
-bool same_bits(const std::vector<Output> &a, const std::vector<Output> &b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [](const Output &x, const Output &y) { return x.elements == y.elements; });
-}
-
-// What was not prepared or run: the implementation's right, or a fault.
-void take_status(Outcome &outcome, opdock_status status, const std::string &message) {
-    switch (status) {
-    case OPDOCK_UNSUPPORTED:
-    case OPDOCK_ALL_DROPPED:
-        outcome.kind = Outcome::Kind::declined;
-        outcome.reason = message;
-        return;
-    case OPDOCK_INVALID_ARGUMENT:
-        outcome.kind = Outcome::Kind::skipped;
-        outcome.reason = message;
-        return;
-    default:
-        outcome.findings.push_back({"failed", "it returned " + status_text(status, message)});
-    }
-}
-
 // Elements that both runs left as they were poisoned.
 void find_unwritten(const std::vector<Output> &first, std::byte first_poison, const std::vector<Output> &second,
                     std::byte second_poison, Outcome &outcome) {
@@ -111,23 +82,6 @@ void find_unwritten(const std::vector<Output> &first, std::byte first_poison, co
     }
 }
 
-// Each kind of finding once for a case: the second run seldom has news.
-void add_new(Outcome &outcome, std::vector<Finding> findings) {
-    for (Finding &finding : findings) {
-        const bool is_known = std::any_of(outcome.findings.begin(), outcome.findings.end(), [&](const Finding &old) {
-            return old.check == finding.check && old.message == finding.message;
-        });
-        if (!is_known) {
-            outcome.findings.push_back(std::move(finding));
-        }
-    }
-}
-
-bool has(const Outcome &outcome, const char *check) {
-    return std::any_of(outcome.findings.begin(), outcome.findings.end(),
-                       [&](const Finding &one) { return one.check == check; });
-}
-
 // What is not written is not right either, and not the same twice.
 void keep_causes(Outcome &outcome) {
     if (has(outcome, "unwritten")) {
@@ -148,10 +102,7 @@ std::vector<Case> Trial::cases(uint64_t seed) const {
 }
 
 Outcome Trial::run(const Case &one) const {
-    const RunForward forward = [&](const Forward &of, const Case &of_case, const auto &known) {
-        return reference_.forward(of, of_case, known);
-    };
-    const std::vector<Tensors> inputs = draw_inputs(one, signature_, forward);
+    const std::vector<Tensors> inputs = draw(one);
     std::optional<Results> expected;
     std::string why;
     if (reference_.exists()) {
@@ -167,6 +118,10 @@ Outcome Trial::run(const Case &one) const {
         case Exercise::configs:
             return run_configs(one, inputs);
         case Exercise::call:
+            if (one.values == Values::rows) {
+                return run_rows(one, inputs, expected ? &*expected : nullptr);
+            }
+            break;
         case Exercise::in_place:
             break;
         }
@@ -178,6 +133,12 @@ Outcome Trial::run(const Case &one) const {
     }
 }
 
+std::vector<Tensors> Trial::draw(const Case &one) const {
+    return draw_inputs(one, signature_, [&](const Forward &of, const Case &of_case, const auto &known) {
+        return reference_.forward(of, of_case, known);
+    });
+}
+
 Outcome Trial::run_call(const Case &one, const std::vector<Tensors> &inputs, const Results *expected) const {
     Outcome outcome;
     const Op op = host_.op(subject_.op);
@@ -187,13 +148,16 @@ Outcome Trial::run_call(const Case &one, const std::vector<Tensors> &inputs, con
         const std::byte poison = PlacedRun::poisons[at_end ? 0 : 1];
         std::string message;
         const ProcessState before;
-        opdock_status status = placed.prepare(op, policy_, message);
-        status = status == OPDOCK_OK ? placed.run(poison, message) : status;
+        const opdock_status prepared = placed.prepare(op, policy_, message);
+        opdock_status status = prepared == OPDOCK_OK ? placed.run(poison, message) : prepared;
         if (const std::string changed = before.restore(); !changed.empty()) {
             add_new(outcome, {{"process", "it changed " + changed + ", for all code of the thread or process"}});
         }
         if (status != OPDOCK_OK) {
             take_status(outcome, status, message);
+            if (prepared == OPDOCK_OK && is_decline(status)) {
+                find_late_decline(one, inputs, outcome);
+            }
             return outcome;
         }
         add_new(outcome, placed.trespasses());
@@ -225,6 +189,22 @@ Outcome Trial::run_call(const Case &one, const std::vector<Tensors> &inputs, con
         }
     }
     return outcome;
+}
+
+void Trial::find_late_decline(const Case &one, const std::vector<Tensors> &inputs, Outcome &outcome) const {
+    // What pointers there are nobody but the kernel knows.
+    if (one.exercise == Exercise::in_place || one.layout == Layout::misaligned) {
+        return;
+    }
+    const Op op = host_.op(subject_.op);
+    PlacedRun placed(where_, op, signature_, one, inputs, subject_.alignment, false);
+    std::string message;
+    if (placed.prepare(op, policy_, message) == OPDOCK_OK && placed.has_workspace() &&
+        is_decline(placed.run(PlacedRun::poisons[0], message))) {
+        outcome.findings.push_back({"declines-late", "it asked for a workspace for the call, and then declined it on "
+                                                     "aligned data: " +
+                                                         message});
+    }
 }
 
 void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std::vector<Output> &found,
@@ -263,98 +243,19 @@ void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std
         }
         return noise;
     };
+    const std::vector<Magnitude> magnitudes = magnitudes_of(one, signature_);
     for (size_t o = 0; o < found.size() && o < expected.size(); ++o) {
-        const Agreement agreement =
-            compare(found[o], expected[o].values, tolerance_for(found[o].dtype, terms), [&] { return noise_of(o); });
-        double &error = outcome.errors[found[o].name];
-        error = std::max(error, agreement.error);
-        if (!agreement.problem.empty()) {
-            outcome.findings.push_back({"wrong", "'" + found[o].name + "': " + agreement.problem});
-        }
-    }
-}
-
-Outcome Trial::run_threads(const Case &one) const {
-    constexpr int rounds = 8;
-    const Op op = host_.op(subject_.op);
-    Outcome outcome;
-
-    // Each thread has numbers of its own, so that a buffer they share shows.
-    struct Worker {
-        Case one;
-        std::vector<Tensors> inputs;
-        std::optional<Results> expected;
-        std::unique_ptr<PlacedRun> placed;
-        std::vector<Output> alone;
-        std::vector<Finding> findings;
-    };
-    std::vector<Worker> workers(settings_.threads);
-    for (size_t i = 0; i < workers.size(); ++i) {
-        Worker &worker = workers[i];
-        worker.one = one;
-        worker.one.seed += i;
-        worker.inputs =
-            draw_inputs(worker.one, signature_, [&](const Forward &of, const Case &of_case, const auto &known) {
-                return reference_.forward(of, of_case, known);
-            });
-        std::string message;
-        if (reference_.exists()) {
-            worker.expected = reference_.run(worker.one, worker.inputs, {}, message);
-        }
-        worker.placed = std::make_unique<PlacedRun>(where_, op, signature_, worker.one, worker.inputs,
-                                                    subject_.alignment, i % 2 == 0);
-        opdock_status status = worker.placed->prepare(op, policy_, message);
-        status = status == OPDOCK_OK ? worker.placed->run(PlacedRun::poisons[0], message) : status;
-        if (status != OPDOCK_OK) {
-            take_status(outcome, status, message);
-            return outcome;
-        }
-        worker.alone = worker.placed->written();
-    }
-
-    std::barrier together(static_cast<std::ptrdiff_t>(workers.size()));
-    const auto work = [&](Worker &worker) {
-        for (int round = 0; round < rounds; ++round) {
-            together.arrive_and_wait();
-            std::string message;
-            const opdock_status status = worker.placed->run(PlacedRun::poisons[0], message);
-            if (status != OPDOCK_OK) {
-                worker.findings.push_back({"threads", "beside " + std::to_string(workers.size() - 1) +
-                                                          " other threads it returned " +
-                                                          status_text(status, message)});
-                continue;
-            }
-            const std::vector<Output> found = worker.placed->written();
-            if (same_bits(worker.alone, found)) {
-                continue;
-            }
-            Outcome judged;
-            if (worker.expected) {
-                judge(worker.one, worker.inputs, found, *worker.expected, judged);
-            }
-            if (subject_.deterministic || !judged.findings.empty()) {
-                worker.findings.push_back(
-                    {"threads", "beside " + std::to_string(workers.size() - 1) +
-                                    " other threads its result is another one than alone" +
-                                    (judged.findings.empty() ? "" : ": " + judged.findings.front().message)});
+        for (const Part &part : parts_of(magnitudes, expected[o].values.size())) {
+            const Agreement agreement = compare(
+                found[o], expected[o].values, tolerance_for(found[o].dtype, terms), [&] { return noise_of(o); }, part);
+            double &error = outcome.errors[found[o].name];
+            error = std::max(error, agreement.error);
+            if (!agreement.problem.empty()) {
+                outcome.findings.push_back({"wrong", "'" + found[o].name + "': " + agreement.problem});
+                break;
             }
         }
-    };
-    std::vector<std::thread> threads;
-    for (Worker &worker : workers) {
-        threads.emplace_back(work, std::ref(worker));
     }
-    for (std::thread &thread : threads) {
-        thread.join();
-    }
-    for (Worker &worker : workers) {
-        if (!worker.findings.empty()) {
-            outcome.findings.push_back(worker.findings.front());
-            break;
-        }
-    }
-    outcome.compared = reference_.exists();
-    return outcome;
 }
 
 Outcome Trial::run_configs(const Case &one, const std::vector<Tensors> &inputs) const {

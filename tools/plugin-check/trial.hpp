@@ -1,35 +1,14 @@
 // One case of one implementation, run and judged.
 #pragma once
 
-#include <map>
-#include <string>
+#include <optional>
 #include <vector>
 
-#include "placed_tensor.hpp"
+#include "outcome.hpp"
+#include "placed_run.hpp"
 #include "reference.hpp"
 
 namespace opdock::plugin_check {
-
-// What is wrong, as a word that scripts may rely on (docs/plugin-check.md) and a sentence.
-struct Finding {
-    std::string check;
-    std::string message;
-};
-
-struct Outcome {
-    enum class Kind {
-        ran,
-        declined, // by the implementation: UNSUPPORTED
-        skipped,  // by the op: no such call
-    };
-    Kind kind = Kind::ran;
-    std::string reason; // of what did not run
-    bool compared = false;
-    std::vector<Finding> findings;
-    std::map<std::string, double> errors; // by output
-    uint64_t configs = 0;                 // tried
-    uint64_t configs_left_out = 0;        // the time was up
-};
 
 struct Settings {
     unsigned threads = 4;
@@ -46,11 +25,26 @@ class Trial {
     bool has_reference() const { return reference_.exists(); }
 
   private:
+    struct Worker; // of several threads
+
+    std::vector<op_call::Tensors> draw(const Case &one) const;
     Outcome run_threads(const Case &one) const;
+    // Runs it alone.
+    opdock_status begin(Worker &worker, std::string &message) const;
+    // Once beside the others, and whether that was the same.
+    void run_beside(Worker &worker, const std::string &others) const;
+    Outcome run_rows(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected) const;
+    void find_neighbours(const Case &one, const std::vector<Output> &found, const Results &expected,
+                         Outcome &outcome) const;
+    // At the begin of pages. Nothing, and perhaps a finding, where the call is declined or fails.
+    std::optional<std::vector<Output>> run_once(const Case &one, const std::vector<op_call::Tensors> &inputs,
+                                                Outcome &outcome) const;
     Outcome run_configs(const Case &one, const std::vector<op_call::Tensors> &inputs) const;
     Outcome run_call(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected) const;
+    // A call for which it asked for memory, only to decline it.
+    void find_late_decline(const Case &one, const std::vector<op_call::Tensors> &inputs, Outcome &outcome) const;
     // Compares what a call wrote with what it had to.
-    void judge(const Case &one, const std::vector<op_call::Tensors> &inputs, const std::vector<struct Output> &found,
+    void judge(const Case &one, const std::vector<op_call::Tensors> &inputs, const std::vector<Output> &found,
                const Results &expected, Outcome &outcome) const;
 
     const Host &host_;

@@ -41,10 +41,11 @@ std::set<std::string> findings_of(const std::string &op, const std::string &file
     return checks;
 }
 
-void check_found(const std::vector<std::pair<std::string, std::string>> &expected) {
+void check_found(const std::vector<std::pair<std::string, std::string>> &expected,
+                 const std::string &file = fixture("planted")) {
     for (const auto &[op, check] : expected) {
         CAPTURE(op);
-        const std::set<std::string> found = findings_of("planted." + op);
+        const std::set<std::string> found = findings_of("planted." + op, file);
         CAPTURE(found.size());
         CHECK(found.contains(check));
     }
@@ -55,6 +56,9 @@ void check_found(const std::vector<std::pair<std::string, std::string>> &expecte
 TEST_CASE("sound implementations have no findings") {
     CHECK(findings_of("planted.sound").empty());
     CHECK(findings_of("planted.sound_sum").empty());
+    for (const char *const op : {"planted.sound_softmax", "planted.sound_norm", "planted.sound_turn"}) {
+        CHECK(findings_of(op, fixture("planted_rows")).empty());
+    }
 }
 
 TEST_CASE("what is lost in a sum of equal numbers is not held against the difference that is left") {
@@ -74,6 +78,23 @@ TEST_CASE("wrong results are found") {
                  {"ignores_attribute", "wrong"},
                  {"wrong_in_four_dims", "wrong"},
                  {"narrow_sum", "wrong"}});
+}
+
+TEST_CASE("what is wrong in wide rows, or in rows of unusual magnitudes beside others, is found") {
+    check_found({{"wrong_when_wide", "wrong"},
+                 {"nan_when_lowest", "wrong"},
+                 {"nan_of_large_constants", "wrong"},
+                 {"other_when_unaligned", "wrong"},
+                 {"depends_on_neighbours", "neighbours"}},
+                fixture("planted_rows"));
+}
+
+TEST_CASE("what is wrong where a dim has no size, or beside a call of other shapes, is found") {
+    check_found({{"crashes_without_angles", "crash"}, {"limit_of_another_call", "threads"}}, fixture("planted_rows"));
+}
+
+TEST_CASE("a call that memory was asked for, and that is declined then, is found") {
+    check_found({{"declines_late", "declines-late"}}, fixture("planted_rows"));
 }
 
 TEST_CASE("what is read, written or left alone where it must not be is found") {

@@ -85,14 +85,97 @@ TEST_CASE("cases cover sizes, values, layouts, attributes and threads for each t
     CHECK(std::any_of(cases.begin(), cases.end(),
                       [&](const Case &one) { return dims_in("T[..., n]", one.shapes.front()).size() > 3; }));
     CHECK(count(cases, Layout::mixed) == 4);
-    CHECK(values.size() == 6);
-    CHECK(count(cases, Exercise::threads) == 6);
+    CHECK(values.size() == 7);
+    CHECK(count(cases, Exercise::threads) == 8);
     CHECK(count(cases, Exercise::in_place) == 4);
     CHECK(count(cases, Exercise::configs) == 0);
     CHECK(count(cases, Layout::distant) == 2);
     CHECK(std::any_of(cases.begin(), cases.end(), [](const Case &one) { return !one.without.empty(); }));
     CHECK(std::any_of(cases.begin(), cases.end(),
                       [&](const Case &one) { return dims_in("T[..., n]", one.shapes.front()).back() == 0; }));
+}
+
+TEST_CASE("wide rows are tried with all that is optional, and beside narrow ones on other threads") {
+    const Signature signature = norm();
+    std::set<int64_t> wide;
+    std::set<int64_t> at_once;
+    const auto last = [](const Shapes &shapes) { return dims_in("T[..., n]", shapes.front()).back(); };
+    for (const Case &one : cases_for(subject(), signature, 1, everything)) {
+        if (one.without.empty() && one.tuple == "f32,f32") {
+            wide.insert(last(one.shapes));
+        }
+        for (const Shapes &shapes : one.beside) {
+            CHECK(last(one.shapes) == 64);
+            at_once.insert(last(shapes));
+        }
+    }
+    CHECK(wide.contains(8196));
+    CHECK(wide.contains(16384));
+    CHECK(wide.contains(16392));
+    CHECK(at_once == std::set<int64_t>{16384, 65536});
+}
+
+TEST_CASE("each dim but a row's length is left without a size, also in place") {
+    Signature signature;
+    signature.op = "acme.turn";
+    signature.text = "acme.turn(input: T[b, n], angles: f32[r]) -> (output ~ input: T[b, n])";
+    signature.inputs = {{"input", "T[b, n]"}, {"angles", "f32[r]"}};
+    signature.outputs = {{"output", "T[b, n]"}};
+    signature.dtype_variables = {"T"};
+    Subject turn = subject();
+    turn.tuples = {"f32"};
+    std::set<std::pair<std::string, Exercise>> without;
+    for (const Case &one : cases_for(turn, signature, 1, everything)) {
+        for (const auto &[name, size] : one.shapes.front().names) {
+            if (size == 0) {
+                without.insert({name, one.exercise});
+            }
+        }
+    }
+    for (const Exercise exercise : {Exercise::call, Exercise::in_place}) {
+        CHECK(without.contains({"b", exercise}));
+        CHECK(without.contains({"r", exercise}));
+    }
+}
+
+TEST_CASE("rows of each magnitude stand beside rows of every other") {
+    Signature signature;
+    signature.op = "acme.softmax";
+    signature.text = "acme.softmax(scores: T[..., n]) -> (output: T[..., n])";
+    signature.inputs = {{"scores", "T[..., n]"}};
+    signature.outputs = {{"output", "T[..., n]"}};
+    signature.dtype_variables = {"T"};
+    Case one;
+    one.dtypes = {{"T", OPDOCK_F32}};
+    one.shapes = {{{{"n", 64}}, {33}}};
+    one.values = Values::rows;
+    one.rows_of = "scores";
+    one.seed = 3;
+    const std::vector<Magnitude> magnitudes = magnitudes_of(one, signature);
+    REQUIRE(magnitudes.size() == 33);
+    std::set<std::pair<Magnitude, Magnitude>> neighbours;
+    for (size_t r = 1; r < magnitudes.size(); ++r) {
+        neighbours.insert({magnitudes[r - 1], magnitudes[r]});
+    }
+    CHECK(neighbours.size() == 25);
+
+    // Rows that kernels compute as all others stay the same when the others change.
+    const auto values_of = [&] {
+        const std::vector<Tensors> inputs = draw_inputs(one, signature, {});
+        return opdock::op_call::load_elements(OPDOCK_F32, inputs.front().front().memory.get(), 33 * 64);
+    };
+    const std::vector<double> all = values_of();
+    one.only_usual = true;
+    const std::vector<double> usual = values_of();
+    for (size_t i = 0; i < all.size(); ++i) {
+        CHECK((all[i] == usual[i]) == is_usual(magnitudes[i / 64]));
+    }
+
+    // Beside an input of other numbers an infinity is often no number.
+    signature.inputs.push_back({"weight", "T[n]"});
+    const std::vector<Magnitude> finite = magnitudes_of(one, signature);
+    CHECK(std::count(finite.begin(), finite.end(), Magnitude::hidden) == 0);
+    CHECK(inputs_with_rows(signature, one.dtypes, one.shapes) == std::vector<std::string>{"scores"});
 }
 
 TEST_CASE("optional tensors are left out all together, one at a time, and all but one") {

@@ -7,6 +7,7 @@
 
 #include "op-call/element.hpp"
 #include "opdock/plugin.h"
+#include "parts.hpp"
 #include "tensor_files.hpp"
 
 using namespace opdock::plugin_check;
@@ -77,4 +78,32 @@ TEST_CASE("integers are equal or wrong") {
 TEST_CASE("a place is told in all dims") {
     CHECK(place_text(7, {2, 5}) == "[1, 2]");
     CHECK(place_text(0, {}) == "[]");
+}
+
+TEST_CASE("rows of one magnitude are judged on their own, and of large constants only what kind of number results") {
+    const std::vector<Magnitude> magnitudes = {Magnitude::constant, Magnitude::ordinary, Magnitude::thousand,
+                                               Magnitude::ordinary};
+    const std::vector<double> expected = {1e25, 1e25, 1, 2, 1000, 1001, 3, 4};
+    std::vector<double> found = expected;
+    const auto problems = [&] {
+        std::string all;
+        for (const Part &part : parts_of(magnitudes, found.size())) {
+            all += compare(
+                       output(OPDOCK_F32, found), expected, 1e-5, [&] { return std::vector<double>(8); }, part)
+                       .problem;
+        }
+        return all;
+    };
+    CHECK(problems().empty());
+    found[3] = 2.1; // next to nothing of the norm of all
+    CHECK(agreement(OPDOCK_F32, found, expected).problem.empty());
+    CHECK(problems().find("[3] is 2.1, expected 2") != std::string::npos);
+    found = expected;
+    found[0] = 0;
+    CHECK(problems().empty());
+    found[0] = not_a_number;
+    CHECK(problems().find("[0] is nan") != std::string::npos);
+    CHECK(parts_of(magnitudes, 7).size() == 1); // a sum over rows, say
+    CHECK(usual_rows(magnitudes, 8).size() == 3);
+    CHECK(usual_rows(magnitudes, 7).empty());
 }
