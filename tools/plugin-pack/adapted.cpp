@@ -30,6 +30,9 @@ std::string applied(const Backend &backend, const Workshop &workshop) {
     try {
         tree = workshop.apply(backend.changes.commit, patches);
     } catch (const cli::Failure &failure) {
+        if (failure.code != exit_conflict) {
+            throw;
+        }
         throw cli::Failure(backend.name + ": a patch does not fit: " + failure.what(), exit_conflict);
     }
     if (tree != backend.changes.tree) {
@@ -103,6 +106,7 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
                            (backend.version.empty() ? "" : " (" + backend.version + ")") +
                            " that the package is for; fetch it");
     }
+    workshop.require_files(base);
     const std::string tree = applied(backend, workshop);
     if (files_after(workshop.changes(base, tree)) != files_after(backend.changes.list)) {
         throw cli::Failure(backend.name + ": the package lists other changes than its patches make", exit_not_trusted);
@@ -112,6 +116,7 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
     }
     Changes &changes = adapted.backend.changes;
     changes.commit = workshop.commit_of(place.folder, place.commit);
+    workshop.require_files(changes.commit);
     Merged merged = workshop.merge(base, tree, changes.commit);
     adapted.conflicts = std::move(merged.conflicts);
     adapted.backend.version = describe(place.folder, changes.commit);

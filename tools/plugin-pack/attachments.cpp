@@ -38,6 +38,15 @@ void raise(std::optional<Abi> &abi, const Abi &one) {
     abi = abi ? Abi{std::max(abi->built_for, one.built_for), std::max(abi->oldest_host, one.oldest_host)} : one;
 }
 
+std::string content_of(const std::string &path) {
+    std::error_code error; // reading it says it
+    const uintmax_t bytes = fs::file_size(path, error);
+    if (!error) {
+        require_size(path, bytes, {most_bytes});
+    }
+    return cli::read_text(path, most_bytes);
+}
+
 // By its name, as a host finds it; where there is one plugin, to that.
 const std::string &plugin_of_tune(const std::string &name, const std::vector<std::string> &libraries) {
     for (const std::string &library : libraries) {
@@ -100,7 +109,7 @@ Attachments read_attachments(const std::vector<std::pair<std::string, std::strin
             manifest["tune"] = name;
             place = folder_of(library) + "/" + name;
         }
-        attachments.list.push_back({kind, place, cli::read_text(path, most_bytes)});
+        attachments.list.push_back({kind, place, content_of(path)});
     }
     for (size_t i = 0; i < libraries.size(); ++i) {
         attachments.list.push_back({"manifest", folder_of(libraries[i]) + "/plugin.json", manifests[i].dump() + "\n"});

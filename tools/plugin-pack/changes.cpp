@@ -1,10 +1,13 @@
 #include "changes.hpp"
 
+#include <array>
+#include <cstdio>
 #include <filesystem>
 #include <set>
 
 #include "cli/exit.hpp"
 #include "conversions.hpp"
+#include "differences.hpp"
 #include "git.hpp"
 #include "temporary_folder.hpp"
 #include "workshop.hpp"
@@ -196,8 +199,21 @@ std::vector<std::string> filtered_files(const Shadow &shadow, const std::vector<
     return found;
 }
 
+// Before any of it is read: a checkpoint that lies about is not copied first.
+void refuse_large_files(const GitPlace &place, bool include_ignored, const Limits &limits) {
+    for (const std::string &path : worktree_files(place, Tracked::changed, include_ignored)) {
+        std::error_code error;
+        const uint64_t bytes = fs::file_size(fs::path(place.directory) / path, error);
+        // One that only its time makes look changed has the size that it had.
+        if (!error && bytes > limits.file && sizes_of(place, {":" + path}).front() != bytes) {
+            require_size(place.directory + "/" + path, bytes, limits);
+        }
+    }
+}
+
 // The tree of all that stands in the worktree, with what a checkout of it would not give back.
-void take_worktree(const Shadow &shadow, const Workshop &workshop, bool include_ignored, Changes &changes) {
+void take_worktree(const Shadow &shadow, const Workshop &workshop, bool include_ignored, const Limits &limits,
+                   Changes &changes) {
     const GitPlace &place = shadow.place();
     add_as_they_are(place, wrongly_encoded(place, worktree_files(place, Tracked::all, include_ignored)));
     std::vector<std::string> add = {"add", "--all", "--sparse"};
@@ -207,11 +223,11 @@ void take_worktree(const Shadow &shadow, const Workshop &workshop, bool include_
     add.insert(add.end(), {"--", "."});
     git(place, add);
     changes.tree = git_line(place, {"write-tree"});
-    Conversions conversions = find_conversions(place.directory, workshop, changes.tree);
+    Conversions conversions = find_conversions(place.directory, workshop, changes.tree, limits);
     if (!conversions.unexplained.empty()) { // by attributes that are not of the tree
         add_as_they_are(place, conversions.unexplained);
         changes.tree = git_line(place, {"write-tree"});
-        conversions = find_conversions(place.directory, workshop, changes.tree);
+        conversions = find_conversions(place.directory, workshop, changes.tree, limits);
     }
     if (!conversions.unexplained.empty()) {
         throw cli::Failure(place.directory + "/" + conversions.unexplained.front() +
@@ -232,16 +248,39 @@ void require_top(const std::string &repository) {
     }
 }
 
-Changes find_changes(const std::string &repository, const std::string &commit, bool include_ignored) {
+void require_size(const std::string &path, uint64_t bytes, const Limits &limits) {
+    if (bytes > limits.file) {
+        throw cli::Failure(path + ": it has " + size_text(bytes) + ", and a package carries files of at most " +
+                           size_text(limits.file) + "; leave it out");
+    }
+}
+
+std::string size_text(uint64_t bytes) {
+    constexpr std::array units = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    auto value = static_cast<double>(bytes);
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < units.size()) {
+        value /= 1024;
+        ++unit;
+    }
+    std::array<char, 64> text{};
+    static_cast<void>(
+        std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", value, units.at(unit)));
+    return text.data();
+}
+
+Changes find_changes(const std::string &repository, const std::string &commit, bool include_ignored,
+                     const Limits &limits) {
     require_top(repository);
     Changes changes;
     changes.commit = full_id(repository, commit);
     const Shadow shadow(repository);
     refuse_conflicts(shadow.place());
+    refuse_large_files(shadow.place(), include_ignored, limits);
     look_into_all(shadow.place());
     const Workshop workshop(shadow.objects()); // where attributes outside the tree do not count
-    take_worktree(shadow, workshop, include_ignored, changes);
-    changes.list = workshop.changes(changes.commit, changes.tree);
+    take_worktree(shadow, workshop, include_ignored, limits, changes);
+    changes.list = workshop.changes(changes.commit, changes.tree, limits);
     for (const Change &change : changes.list) {
         if (change.mode == submodule_mode && change.old_mode != submodule_mode) {
             throw cli::Failure(repository + ": " + change.path +

@@ -35,8 +35,20 @@ struct Changes {
 // Throws cli::Failure when the folder is not the top of a repository's worktree.
 void require_top(const std::string &repository);
 
+// Of what a package may take in, in bytes.
+struct Limits {
+    uint64_t file = uint64_t{1} << 30;
+    uint64_t patches = uint64_t{1023} << 20; // together: git applies no more
+};
+
+// Throws cli::Failure when the file is larger.
+void require_size(const std::string &path, uint64_t bytes, const Limits &limits);
+// "1.5 GiB"
+std::string size_text(uint64_t bytes);
+
 // `repository` is the top of a worktree. All that differs from the commit counts, be it committed, staged, in the
 // worktree only, or untracked; ignored files only if asked for. The repository is only read. Throws cli::Failure.
-Changes find_changes(const std::string &repository, const std::string &commit, bool include_ignored);
+Changes find_changes(const std::string &repository, const std::string &commit, bool include_ignored,
+                     const Limits &limits = {});
 
 } // namespace opdock::plugin_pack

@@ -6,6 +6,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -59,6 +60,16 @@ std::string with_line_ends(const std::string &text, const std::string &like) {
 
 std::string read(const fs::path &file) {
     return cli::read_text(file.string(), most_bytes);
+}
+
+// Without having both in memory: of most files that have attributes this is all there is to know.
+bool has_same_bytes(const fs::path &one, const fs::path &other) {
+    if (fs::file_size(one) != fs::file_size(other)) {
+        return false;
+    }
+    std::ifstream first(one, std::ios::binary), second(other, std::ios::binary);
+    return std::equal(std::istreambuf_iterator<char>(first), std::istreambuf_iterator<char>(),
+                      std::istreambuf_iterator<char>(second), std::istreambuf_iterator<char>());
 }
 
 void write(const fs::path &file, const std::string &text) {
@@ -126,7 +137,8 @@ std::vector<std::string> suspects(const std::string &worktree, const Workshop &w
     return found;
 }
 
-using Wanted = std::function<std::string(const std::string &path, const std::string &checked_out)>;
+// What a file is to hold, whose path in the tree and place in a checkout these are; nothing: what it holds there.
+using Wanted = std::function<std::optional<std::string>(const std::string &path, const fs::path &checked_out)>;
 
 // What there is to say of these files so that what a checkout of the tree writes becomes what is wanted.
 Conversions conversions_to(const Wanted &wanted, const Workshop &workshop, const std::string &tree, const Files &files,
@@ -146,17 +158,20 @@ Conversions conversions_to(const Wanted &wanted, const Workshop &workshop, const
     std::vector<std::string> different;
     for (const std::string &path : paths) {
         const fs::path file = fs::path(folder.path()) / path;
+        std::optional<std::string> content = wanted(path, file);
+        if (!content) {
+            continue;
+        }
         const std::string checked_out = read(file);
-        std::string content = wanted(path, checked_out);
-        if (content == checked_out) {
+        if (*content == checked_out) {
             continue;
         }
         different.push_back(path);
-        write(file, content);
-        if (content == with_crlf(checked_out)) {
+        write(file, *content);
+        if (*content == with_crlf(checked_out)) {
             conversions.crlf.push_back(path);
         } else {
-            conversions.converted.emplace_back(path, std::move(content));
+            conversions.converted.emplace_back(path, std::move(*content));
         }
     }
     conversions.unexplained = unexplained(workshop, folder.path(), files, std::move(different));
@@ -165,10 +180,16 @@ Conversions conversions_to(const Wanted &wanted, const Workshop &workshop, const
 
 } // namespace
 
-Conversions find_conversions(const std::string &worktree, const Workshop &workshop, const std::string &tree) {
+Conversions find_conversions(const std::string &worktree, const Workshop &workshop, const std::string &tree,
+                             const Limits &limits) {
     const Files files = workshop.files(tree);
-    const auto in_worktree = [&](const std::string &path, const std::string &) {
-        return read(fs::path(worktree) / path);
+    const auto in_worktree = [&](const std::string &path, const fs::path &checked_out) -> std::optional<std::string> {
+        const fs::path file = fs::path(worktree) / path;
+        if (has_same_bytes(file, checked_out)) {
+            return std::nullopt;
+        }
+        require_size(file.string(), fs::file_size(file), limits);
+        return read(file);
     };
     return conversions_to(in_worktree, workshop, tree, files, suspects(worktree, workshop, tree, files));
 }
@@ -204,8 +225,9 @@ void keep_conversions(const Workshop &workshop, const Changes &before, Changes &
             paths.push_back(path);
         }
     }
-    const auto as_before = [&](const std::string &path, const std::string &checked_out) {
+    const auto as_before = [&](const std::string &path, const fs::path &file) {
         const std::string *content = contents.at(path);
+        const std::string checked_out = read(file);
         return content == nullptr         ? with_crlf(checked_out)
                : untouched.contains(path) ? *content
                                           : with_line_ends(checked_out, *content);

@@ -18,7 +18,8 @@ struct Conversions {
 };
 
 // Of the files of a worktree that are in the tree, which was made of them. Throws cli::Failure.
-Conversions find_conversions(const std::string &worktree, const Workshop &workshop, const std::string &tree);
+Conversions find_conversions(const std::string &worktree, const Workshop &workshop, const std::string &tree,
+                             const Limits &limits = {});
 
 // Makes what a checkout of the tree wrote into a folder what the vendor had. Throws cli::Failure with exit_not_trusted
 // when that is more than git would convert to what the tree has.

@@ -1,6 +1,9 @@
 #include "differences.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <functional>
+#include <sstream>
 #include <string_view>
 
 #include "cli/exit.hpp"
@@ -55,26 +58,76 @@ std::vector<std::string> split_patches(const std::string &text) {
     return patches;
 }
 
+// "a.bin (2.0 GiB), b.bin (1.5 GiB)"
+std::string largest(const GitPlace &place, const std::vector<Change> &changes) {
+    std::vector<std::string> blobs;
+    for (const Change &change : changes) {
+        blobs.push_back(change.mode == 0 ? change.old_blob : change.blob);
+    }
+    const std::vector<std::optional<uint64_t>> sizes = sizes_of(place, blobs);
+    std::vector<std::pair<uint64_t, std::string>> files;
+    for (size_t i = 0; i < changes.size(); ++i) {
+        files.emplace_back(sizes[i].value_or(0), changes[i].path);
+    }
+    std::sort(files.begin(), files.end(), std::greater<>());
+    files.resize(std::min<size_t>(files.size(), 3));
+    std::string text;
+    for (const auto &[size, path] : files) {
+        text += (text.empty() ? "" : ", ") + path + " (" + size_text(size) + ")";
+    }
+    return text;
+}
+
+std::vector<std::string> diff_tree(std::vector<std::string> what, const std::string &from, const std::string &to,
+                                   Renames renames) {
+    what.insert(what.begin(), {"diff-tree", "-r", "--full-index", "--no-ext-diff", "--ignore-submodules=none"});
+    if (renames == Renames::found) {
+        what.insert(what.end(), {"--find-renames=50%", "-l0"});
+    } else {
+        what.emplace_back("--no-renames");
+    }
+    what.insert(what.end(), {from, to});
+    return what;
+}
+
 } // namespace
 
 std::vector<Change> differences(const GitPlace &place, const std::string &from, const std::string &to,
                                 Renames renames) {
-    std::vector<std::string> how = {"-r", "--full-index", "--no-ext-diff", "--ignore-submodules=none"};
-    if (renames == Renames::found) {
-        how.insert(how.end(), {"--find-renames=50%", "-l0"});
-    } else {
-        how.emplace_back("--no-renames");
+    return parse_raw(git(place, diff_tree({"--raw", "-z", "--no-abbrev"}, from, to, renames)));
+}
+
+std::vector<std::optional<uint64_t>> sizes_of(const GitPlace &place, const std::vector<std::string> &blobs) {
+    std::string ids;
+    for (const std::string &blob : blobs) {
+        ids += blob + "\n";
     }
-    const auto run = [&](std::vector<std::string> arguments) {
-        arguments.insert(arguments.begin(), "diff-tree");
-        arguments.insert(arguments.end(), how.begin(), how.end());
-        arguments.insert(arguments.end(), {from, to});
-        return git(place, arguments);
-    };
-    std::vector<Change> changes = parse_raw(run({"--raw", "-z", "--no-abbrev"}));
-    const std::vector<std::string> patches = split_patches(
-        run({"--patch", "--binary", "--no-color", "--no-textconv", "--unified=3", "--diff-algorithm=myers",
-             "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--no-relative", "--no-indent-heuristic"}));
+    std::istringstream printed(git(place, {"cat-file", "--batch-check=%(objectsize)"}, ids));
+    std::vector<std::optional<uint64_t>> sizes(blobs.size());
+    for (std::optional<uint64_t> &size : sizes) {
+        std::string line; // or "ID missing"
+        if (std::getline(printed, line) && !line.ends_with(" missing")) {
+            size = std::stoull(line);
+        }
+    }
+    return sizes;
+}
+
+void add_patches(const GitPlace &place, const std::string &from, const std::string &to, Renames renames,
+                 const Limits &limits, std::vector<Change> &changes) {
+    GitPlace limited = place;
+    limited.most_output = limits.patches;
+    std::string text;
+    try {
+        text = git(limited, diff_tree({"--patch", "--binary", "--no-color", "--no-textconv", "--unified=3",
+                                       "--diff-algorithm=myers", "--src-prefix=a/", "--dst-prefix=b/",
+                                       "--submodule=short", "--no-relative", "--no-indent-heuristic"},
+                                      from, to, renames));
+    } catch (const TooMuchOutput &) {
+        throw cli::Failure("the patches come to more than " + size_text(limits.patches) +
+                           ", and no more go into a package; the largest files are " + largest(place, changes));
+    }
+    const std::vector<std::string> patches = split_patches(text);
     size_t next = 0;
     for (Change &change : changes) {
         // Another type of file is the old one deleted and the new one added.
@@ -85,7 +138,6 @@ std::vector<Change> differences(const GitPlace &place, const std::string &from, 
     if (next != patches.size() || (!changes.empty() && changes.back().patch.empty())) {
         throw cli::Failure("git printed another number of patches than of changes");
     }
-    return changes;
 }
 
 std::map<std::string, std::string> new_paths(const GitPlace &place, const std::string &from, const std::string &to) {

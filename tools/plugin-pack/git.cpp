@@ -300,6 +300,10 @@ GitRun run_git(const GitPlace &place, const std::vector<std::string> &arguments,
     int status = 0;
     while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
     }
+    if (run.out.size() > place.most_output) {
+        throw TooMuchOutput(first_words(arguments) + " printed more than " + std::to_string(place.most_output) +
+                            " bytes");
+    }
     run.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return run;
 }

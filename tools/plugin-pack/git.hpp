@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/exit.hpp"
+
 namespace opdock::plugin_pack {
 
 // Whose settings count for line ends and attributes outside the tree.
@@ -24,12 +26,16 @@ struct GitPlace {
     std::vector<std::pair<std::string, std::string>> settings = {}; // above those of everybody else
     Conversion conversion = Conversion::of_the_tree;
     bool has_own_settings = false; // true: those of user and machine do not count
-    size_t most_output = SIZE_MAX; // bytes; what prints more is ended
+    size_t most_output = SIZE_MAX; // bytes; what prints more is ended, which is TooMuchOutput
+};
+
+struct TooMuchOutput : cli::Failure {
+    using cli::Failure::Failure;
 };
 
 struct GitRun {
     int code = 0;
-    std::string out; // longer than most_output where it was ended
+    std::string out;
     std::string err;
 };
 

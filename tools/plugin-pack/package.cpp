@@ -266,10 +266,16 @@ void add_contents(Package &package, std::vector<Member> members) {
 // Before the archive stands what is in it: "members 1234", a line feed, and JSON of so many bytes.
 std::string with_list(const std::vector<Member> &members) {
     json list = json::array();
+    uint64_t sum = 0;
     for (const Member &member : members) {
+        sum += member.content.size();
         list.push_back({{"name", member.name},
                         {"bytes", member.content.size()},
                         {"sha256", core::hex(core::sha256_of(member.content))}});
+    }
+    if (sum > most_bytes) { // which nobody could unpack
+        throw cli::Failure("what goes into the package has " + size_text(sum) + ", and it holds at most " +
+                           size_text(most_bytes));
     }
     const std::string text = list.dump(1) + "\n";
     return "members " + std::to_string(text.size()) + "\n" + text + pack(members);

@@ -2,10 +2,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "cli/exit.hpp"
 #include "differences.hpp"
+#include "exit_codes.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -27,6 +29,14 @@ std::string quoted(const std::string &folder) {
     return text + "\"";
 }
 
+std::vector<std::string> patches_of(const std::vector<Change> &changes) {
+    std::vector<std::string> patches;
+    for (const Change &change : changes) {
+        patches.push_back(change.patch);
+    }
+    return patches;
+}
+
 } // namespace
 
 ObjectStore objects_of(const std::string &repository) {
@@ -44,7 +54,8 @@ std::string alternates_text(const std::vector<std::string> &folders) {
     return text;
 }
 
-Workshop::Workshop(const ObjectStore &objects, const std::string &parent) : folder_(parent) {
+Workshop::Workshop(const ObjectStore &objects, const std::string &parent)
+    : folder_(parent), repository_(objects.repository) {
     GitPlace nobodys{folder_.path()};
     nobodys.has_own_settings = true;
     git(nobodys, {"init", "--quiet", "--bare", "--template=", "--object-format=" + objects.format, "git"});
@@ -102,8 +113,16 @@ std::string Workshop::apply(const std::string &commit, const std::vector<std::st
     for (const std::string &patch : patches) {
         all += patch;
     }
+    if (all.size() > Limits().patches) {
+        throw cli::Failure("the patches come to " + size_text(all.size()) + ", and git applies at most " +
+                           size_text(Limits().patches));
+    }
     if (!all.empty()) {
-        git(place(), {"apply", "--cached", "--whitespace=nowarn", "-"}, all);
+        try {
+            git(place(), {"apply", "--cached", "--whitespace=nowarn", "-"}, all);
+        } catch (const cli::Failure &failure) {
+            throw cli::Failure(failure.what(), exit_conflict);
+        }
     }
     return git_line(place(), {"write-tree"});
 }
@@ -141,22 +160,71 @@ Merged Workshop::merge(const std::string &base, const std::string &tree, const s
     return merged;
 }
 
-std::vector<Change> Workshop::changes(const std::string &commit, const std::string &tree) const {
+void Workshop::fail_partial(const std::string &missing) const {
+    throw cli::Failure(repository_ + ": it is a partial clone that lacks " + missing +
+                       "; check the commit out in it, by which git fetches them, or clone it without --filter");
+}
+
+void Workshop::require_files(const std::string &commit) const {
+    std::set<std::string> missing;
+    std::istringstream printed(
+        git(place(), {"rev-list", "--objects", "--missing=print", "--no-object-names", commit + "^{tree}"}));
+    for (std::string id; std::getline(printed, id);) {
+        if (id.starts_with('?')) {
+            missing.insert(id.substr(1));
+        }
+    }
+    if (missing.empty()) {
+        return;
+    }
+    std::string example;
+    if (const GitRun run = run_git(place(), {"ls-tree", "-r", "-z", "--full-tree", commit}); run.code == 0) {
+        for (const std::string &entry : split_at_zeros(run.out)) {
+            const size_t tab = entry.find('\t'); // "100644 blob ID\tPATH"
+            if (tab != std::string::npos && missing.contains(entry.substr(12, tab - 12))) {
+                example = ", such as " + entry.substr(tab + 1);
+                break;
+            }
+        }
+    }
+    fail_partial(std::to_string(missing.size()) + " files of the commit " + commit + example);
+}
+
+void Workshop::check_sizes(const std::vector<Change> &changes, const Limits &limits) const {
+    std::vector<std::string> ids, paths;
+    for (const Change &change : changes) {
+        for (const auto &[mode, id] :
+             {std::pair(change.old_mode, change.old_blob), std::pair(change.mode, change.blob)}) {
+            if (mode != 0 && mode != 0160000) { // the commit of a submodule is elsewhere
+                ids.push_back(id);
+                paths.push_back(change.path);
+            }
+        }
+    }
+    const std::vector<std::optional<uint64_t>> sizes = sizes_of(place(), ids);
+    for (size_t i = 0; i < ids.size(); ++i) {
+        if (!sizes[i]) {
+            fail_partial("the file " + paths[i] + " as it was committed");
+        }
+        require_size(paths[i], *sizes[i], limits);
+    }
+}
+
+std::vector<Change> Workshop::changes(const std::string &commit, const std::string &tree, const Limits &limits) const {
+    const std::string base = tree_of(commit);
+    check_sizes(differences(place(), base, tree, Renames::as_two), limits); // which reads no file
     // A file that moves away from where a folder comes is a rename that git apply does not take.
     for (const Renames renames : {Renames::found, Renames::as_two}) {
         read_tree(tree); // its attributes say what is text
-        std::vector<Change> list = differences(place(), tree_of(commit), tree, renames);
-        std::vector<std::string> patches;
-        for (const Change &change : list) {
-            patches.push_back(change.patch);
-        }
+        std::vector<Change> list = differences(place(), base, tree, renames);
+        add_patches(place(), base, tree, renames, limits, list);
         try {
-            if (apply(commit, patches) == tree) {
+            if (apply(commit, patches_of(list)) == tree) {
                 return list;
             }
-        } catch (const cli::Failure &) {
+        } catch (const cli::Failure &failure) {
             if (renames == Renames::as_two) {
-                throw;
+                throw cli::Failure(failure.what());
             }
         }
     }

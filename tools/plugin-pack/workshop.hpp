@@ -46,12 +46,15 @@ class Workshop {
     // Its full id. `repository` is for the message. Throws cli::Failure when there is none.
     std::string commit_of(const std::string &repository, const std::string &commit) const;
     std::string tree_of(const std::string &commit) const;
-    // The tree that comes of a commit and patches to it. Throws cli::Failure with the file and the line of the hunk
-    // that does not fit.
+    // Throws cli::Failure when the repository has the commit without all of its files, as partial clones do.
+    void require_files(const std::string &commit) const;
+    // The tree that comes of a commit and patches to it. Throws cli::Failure with exit_conflict, the file and the line
+    // of the hunk that does not fit.
     std::string apply(const std::string &commit, const std::vector<std::string> &patches) const;
     // What comes of a tree that was made from `base` when it is made from `onto` instead, by a three-way merge.
     Merged merge(const std::string &base, const std::string &tree, const std::string &onto) const;
-    std::vector<Change> changes(const std::string &commit, const std::string &tree) const;
+    // Throws cli::Failure, also when the repository lacks files that were changed, or they are larger than the limits.
+    std::vector<Change> changes(const std::string &commit, const std::string &tree, const Limits &limits = {}) const;
     // Writes the files of a tree into a folder, which exists.
     void check_out(const std::string &tree, const std::string &folder) const;
     // Only these.
@@ -70,8 +73,11 @@ class Workshop {
     GitPlace place(const std::string &worktree = {}) const;
     void read_tree(const std::string &tree) const;
     std::string commit_tree(const std::string &tree, const std::string &parent) const;
+    void check_sizes(const std::vector<Change> &changes, const Limits &limits) const;
+    [[noreturn]] void fail_partial(const std::string &missing) const;
 
     TemporaryFolder folder_;
+    std::string repository_; // for messages
 };
 
 } // namespace opdock::plugin_pack

@@ -330,6 +330,43 @@ TEST_CASE("settings of a user change nothing in the patches") {
     CHECK(patches_of(find_changes(made.path(), base, false)) == patches);
 }
 
+TEST_CASE("what is too large is named before it is read") {
+    const MadeRepository made;
+    made.write("kept.bin", bytes(5000));
+    made.write("gone.bin", bytes(5000));
+    made.write("small.txt", "1\n");
+    const std::string base = made.commit();
+    const Limits limits{4096, 1 << 20};
+    made.write("small.txt", "2\n");
+    made.write("kept.bin", bytes(5000)); // touched, not changed
+    CHECK(find_changes(made.path(), base, false, limits).list.size() == 1);
+    made.write("new.bin", "");
+    std::filesystem::resize_file(made / "new.bin", uintmax_t{1} << 41); // 2 TiB without a block on the disk
+    CHECK_THROWS_WITH_AS(find_changes(made.path(), base, false),
+                         doctest::Contains("/new.bin: it has 2.0 TiB, and a package carries files of at most 1.0 GiB"),
+                         cli::Failure);
+    made.write(".gitignore", "new.bin\n");
+    CHECK(find_changes(made.path(), base, false, limits).list.size() == 2);
+    made.remove("gone.bin"); // its patch would have all of it
+    CHECK_THROWS_WITH_AS(find_changes(made.path(), base, false, limits),
+                         doctest::Contains("gone.bin: it has 4.9 KiB, and a package carries files of at most 4.0 KiB"),
+                         cli::Failure);
+}
+
+TEST_CASE("patches that are too large together are an error that names the largest files") {
+    const MadeRepository made;
+    made.write("a.txt", "1\n");
+    const std::string base = made.commit();
+    made.write("a.txt", "2\n");
+    made.write("b.txt", lines(300));
+    made.write("c.txt", lines(200));
+    made.write("d.txt", lines(100));
+    CHECK_THROWS_WITH_AS(find_changes(made.path(), base, false, {1 << 20, 2048}),
+                         "the patches come to more than 2.0 KiB, and no more go into a package; the largest files are "
+                         "b.txt (2.5 KiB), c.txt (1.7 KiB), d.txt (790 bytes)",
+                         cli::Failure);
+}
+
 TEST_CASE("a patch that does not fit is named with its file and line") {
     const MadeRepository made;
     const std::string base = fill(made);
