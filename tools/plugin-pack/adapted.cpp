@@ -1,7 +1,10 @@
 #include "adapted.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
+
+#include <nlohmann/json.hpp>
 
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
@@ -59,6 +62,55 @@ std::map<std::string, std::pair<uint32_t, std::string>> files_after(const std::v
     return files;
 }
 
+// Whether the folder has the commit. A folder without a .git is no repository, and git would look into the one around
+// it.
+bool is_there(const std::string &folder, const std::string &commit) {
+    return std::filesystem::exists(std::filesystem::symlink_status(std::filesystem::path(folder) / ".git")) &&
+           Workshop(objects_of(folder)).has_commit(commit);
+}
+
+void adapt_submodules(Adapted &adapted, const BackendPlace &place, const std::string &scratch) {
+    Changes &changes = adapted.backend.changes;
+    const auto now = adapted.workshop->submodules(changes.tree);
+    const auto onto = adapted.workshop->submodules(changes.commit);
+    std::vector<Submodule> kept;
+    for (Submodule &one : changes.submodules) {
+        BackendPlace inner{adapted.backend.name + "/" + one.path, place.folder + "/" + one.path, ""};
+        if (!now.contains(one.path)) {
+            if (place.commit.empty()) {
+                throw cli::Failure(adapted.backend.name + ": " + path_json(one.path).dump() +
+                                       " is no submodule of the tree",
+                                   exit_not_trusted);
+            }
+            adapted.conflicts.push_back(one.path);
+            continue;
+        }
+        if (!place.commit.empty() && onto.contains(one.path)) {
+            inner.commit = onto.at(one.path);
+        }
+        if (count_of(one.changes) == 0 &&
+            !(is_there(inner.folder, one.changes.commit) &&
+              (inner.commit.empty() || is_there(inner.folder, inner.commit)))) {
+            adapted.absent.push_back(one.path);
+            kept.push_back(std::move(one));
+            continue;
+        }
+        if (!std::filesystem::exists(std::filesystem::symlink_status(std::filesystem::path(inner.folder) / ".git"))) {
+            throw cli::Failure(inner.folder +
+                               ": the package changes this submodule, and it is not checked out; `git -C " +
+                               place.folder + " submodule update --init` does that");
+        }
+        Adapted made = adapt({inner.name, "", one.format, std::move(one.changes)}, inner, scratch);
+        made.path = one.path;
+        for (const std::string &path : made.conflicts) {
+            adapted.conflicts.push_back(one.path + "/" + path);
+        }
+        kept.push_back({one.path, one.format, made.backend.changes});
+        adapted.submodules.push_back(std::move(made));
+    }
+    changes.submodules = std::move(kept);
+}
+
 } // namespace
 
 const BackendPlace *find_place(const Backend &backend, const Request &request) {
@@ -106,23 +158,21 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
                            (backend.version.empty() ? "" : " (" + backend.version + ")") +
                            " that the package is for; fetch it");
     }
-    workshop.require_files(base);
     const std::string tree = applied(backend, workshop);
     if (files_after(workshop.changes(base, tree)) != files_after(backend.changes.list)) {
         throw cli::Failure(backend.name + ": the package lists other changes than its patches make", exit_not_trusted);
     }
-    if (place.commit.empty()) {
-        return adapted;
+    if (!place.commit.empty()) {
+        Changes &changes = adapted.backend.changes;
+        changes.commit = workshop.commit_of(place.folder, place.commit);
+        Merged merged = workshop.merge(base, tree, changes.commit);
+        adapted.conflicts = std::move(merged.conflicts);
+        adapted.backend.version = describe(place.folder, changes.commit);
+        changes.tree = merged.tree;
+        changes.list = workshop.changes(changes.commit, changes.tree);
+        keep_conversions(workshop, backend.changes, changes);
     }
-    Changes &changes = adapted.backend.changes;
-    changes.commit = workshop.commit_of(place.folder, place.commit);
-    workshop.require_files(changes.commit);
-    Merged merged = workshop.merge(base, tree, changes.commit);
-    adapted.conflicts = std::move(merged.conflicts);
-    adapted.backend.version = describe(place.folder, changes.commit);
-    changes.tree = merged.tree;
-    changes.list = workshop.changes(changes.commit, changes.tree);
-    keep_conversions(workshop, backend.changes, changes);
+    adapt_submodules(adapted, place, scratch);
     return adapted;
 }
 

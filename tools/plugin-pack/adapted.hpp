@@ -10,9 +10,12 @@
 namespace opdock::plugin_pack {
 
 struct Adapted {
-    Backend backend; // with the commit that it is made of
+    Backend backend; // with the commit that it is made of; of a submodule: its name is "megatron/third_party/x"
     std::unique_ptr<const Workshop> workshop;
     std::vector<std::string> conflicts; // paths in which the changes and the commit do not go together
+    std::vector<Adapted> submodules = {};
+    std::vector<std::string> absent = {}; // submodules without changes that the repository does not have
+    std::string path = {};                // of a submodule in the tree around it
 };
 
 // Where the request says that the backend is; null when it does not.

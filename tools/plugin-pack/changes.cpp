@@ -269,6 +269,14 @@ std::string size_text(uint64_t bytes) {
     return text.data();
 }
 
+size_t count_of(const Changes &changes) {
+    size_t count = changes.list.size();
+    for (const Submodule &submodule : changes.submodules) {
+        count += count_of(submodule.changes);
+    }
+    return count;
+}
+
 Changes find_changes(const std::string &repository, const std::string &commit, bool include_ignored,
                      const Limits &limits) {
     require_top(repository);
@@ -288,6 +296,20 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
         }
     }
     changes.filtered = filtered_files(shadow, changes.list);
+    const auto before = workshop.submodules(changes.commit);
+    for (const auto &[path, id] : workshop.submodules(changes.tree)) {
+        const std::string folder = repository + "/" + path;
+        if (!fs::exists(fs::symlink_status(fs::path(folder) / ".git"))) {
+            continue; // not checked out
+        }
+        const auto known = before.find(path); // to others as well; the commit of now may be the vendor's own
+        Submodule submodule{path, objects_of(folder).format,
+                            find_changes(folder, known == before.end() ? id : known->second, include_ignored, limits)};
+        for (const std::string &file : submodule.changes.filtered) {
+            changes.filtered.push_back(path + "/" + file);
+        }
+        changes.submodules.push_back(std::move(submodule));
+    }
     return changes;
 }
 

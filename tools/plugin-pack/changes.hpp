@@ -19,6 +19,8 @@ struct Change {
     std::string patch; // as git prints it, with full ids and binary content
 };
 
+struct Submodule;
+
 struct Changes {
     std::string commit; // full id
     std::string tree;   // of the files as they are now
@@ -30,7 +32,18 @@ struct Changes {
     // Of the changed files those that a filter would convert, which is not run: they are in `tree` as they stand in the
     // worktree.
     std::vector<std::string> filtered;
+    std::vector<Submodule> submodules; // those of `tree` that are checked out, by path
 };
+
+// What differs in a submodule, from the commit that the outer one's commit has of it.
+struct Submodule {
+    std::string path;
+    std::string format; // what its repository calls objects by: "sha1", "sha256"
+    Changes changes;
+};
+
+// With those in submodules.
+size_t count_of(const Changes &changes);
 
 // Throws cli::Failure when the folder is not the top of a repository's worktree.
 void require_top(const std::string &repository);

@@ -121,7 +121,7 @@ Changes of_these(Changes changes, const std::set<std::string> &paths) {
 
 } // namespace
 
-Move move_to_adapted(const Adapted &adapted, const BackendPlace &place) {
+Move move_to_adapted(const Adapted &adapted, const std::string &folder) {
     const Changes &changes = adapted.backend.changes;
     std::vector<std::string> old_paths, new_paths;
     for (const Change &change : changes.list) {
@@ -132,14 +132,14 @@ Move move_to_adapted(const Adapted &adapted, const BackendPlace &place) {
             new_paths.push_back(change.path);
         }
     }
-    const TemporaryFolder folder;
-    const fs::path before = folder / "before", after = folder / "after";
+    const TemporaryFolder files;
+    const fs::path before = files / "before", after = files / "after";
     fs::create_directory(before);
     fs::create_directory(after);
     adapted.workshop->check_out(adapted.workshop->tree_of(changes.commit), old_paths, before.string());
     adapted.workshop->check_out(changes.tree, new_paths, after.string());
     restore_conversions(*adapted.workshop, of_these(changes, {new_paths.begin(), new_paths.end()}), after.string());
-    Move move{place.folder, {}, {}};
+    Move move{folder, {}, {}};
     for (const Change &change : changes.list) {
         for (const std::string &path : {change.old_path, change.path}) {
             move.before[path] = state_of(before / path);

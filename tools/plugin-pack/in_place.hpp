@@ -30,7 +30,7 @@ struct Move {
 };
 
 // From the commit's files to the adapted ones.
-Move move_to_adapted(const Adapted &adapted, const BackendPlace &place);
+Move move_to_adapted(const Adapted &adapted, const std::string &folder);
 
 // The other way.
 Move reversed(Move move);

@@ -110,12 +110,26 @@ json crlf_json(const Changes &changes) {
     return list;
 }
 
+json files_json(const Changes &changes, Members &members) {
+    json submodules = json::array();
+    for (const Submodule &one : changes.submodules) {
+        json inner = files_json(one.changes, members);
+        inner["path"] = path_json(one.path);
+        inner["format"] = one.format;
+        inner["commit"] = one.changes.commit;
+        inner["tree"] = one.changes.tree;
+        submodules.push_back(std::move(inner));
+    }
+    return {{"changes", changes_json(changes, members)},
+            {"converted", converted_json(changes, members)},
+            {"crlf", crlf_json(changes)},
+            {"submodules", std::move(submodules)}};
+}
+
 json contents_json(const Package &package, Members &members) {
     json backends = json::array();
     for (const Backend &backend : package.backends) {
-        backends.push_back({{"changes", changes_json(backend.changes, members)},
-                            {"converted", converted_json(backend.changes, members)},
-                            {"crlf", crlf_json(backend.changes)}});
+        backends.push_back(files_json(backend.changes, members));
     }
     json attachments = json::array();
     for (const Attachment &one : package.attachments) {
@@ -189,6 +203,10 @@ bool is_id(const std::string &text) {
     return (text.size() == 40 || text.size() == 64) && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+bool is_format(const std::string &text) {
+    return text == "sha1" || text == "sha256";
+}
+
 core::AbiVersion version_of(const json &value) {
     return {value.at(0).get<uint32_t>(), value.at(1).get<uint32_t>()};
 }
@@ -216,7 +234,7 @@ Package package_of(const json &manifest) {
         one.at("commit").get_to(backend.changes.commit);
         one.at("tree").get_to(backend.changes.tree);
         if (!is_name(backend.name) || !names.insert(backend.name).second || !is_id(backend.changes.commit) ||
-            !is_id(backend.changes.tree) || (backend.format != "sha1" && backend.format != "sha256")) {
+            !is_id(backend.changes.tree) || !is_format(backend.format)) {
             throw cli::Failure("the manifest has a backend that cannot be", exit_not_trusted);
         }
         package.backends.push_back(std::move(backend));
@@ -229,6 +247,34 @@ Package package_of(const json &manifest) {
     return package;
 }
 
+void add_files(Changes &changes, const json &listed, Contents &contents, int depth = 0) {
+    constexpr int most_depth = 16;
+    for (const json &one : listed.at("changes")) {
+        changes.list.push_back(change_of(one, contents));
+    }
+    for (const json &one : listed.at("converted")) {
+        const std::string path = path_of(one.at("path"));
+        refuse_bad_path(path);
+        changes.converted.emplace_back(path, contents.take(one.at("member")));
+    }
+    for (const json &one : listed.at("crlf")) {
+        changes.crlf.push_back(path_of(one));
+        refuse_bad_path(changes.crlf.back());
+    }
+    for (const json &one : listed.at("submodules")) {
+        Submodule submodule{path_of(one.at("path")), one.at("format").get<std::string>(), {}};
+        one.at("commit").get_to(submodule.changes.commit);
+        one.at("tree").get_to(submodule.changes.tree);
+        refuse_bad_path(submodule.path);
+        if (!is_format(submodule.format) || !is_id(submodule.changes.commit) || !is_id(submodule.changes.tree) ||
+            depth == most_depth) {
+            throw cli::Failure("the package has a submodule that cannot be", exit_not_trusted);
+        }
+        add_files(submodule.changes, one, contents, depth + 1);
+        changes.submodules.push_back(std::move(submodule));
+    }
+}
+
 void add_contents(Package &package, std::vector<Member> members) {
     Contents contents(std::move(members));
     const json listed = json::parse(contents.take(contents_name));
@@ -237,18 +283,7 @@ void add_contents(Package &package, std::vector<Member> members) {
         throw cli::Failure("the package's contents are not those of its manifest", exit_not_trusted);
     }
     for (size_t i = 0; i < backends.size(); ++i) {
-        for (const json &one : backends[i].at("changes")) {
-            package.backends[i].changes.list.push_back(change_of(one, contents));
-        }
-        for (const json &one : backends[i].at("converted")) {
-            const std::string path = path_of(one.at("path"));
-            refuse_bad_path(path);
-            package.backends[i].changes.converted.emplace_back(path, contents.take(one.at("member")));
-        }
-        for (const json &one : backends[i].at("crlf")) {
-            package.backends[i].changes.crlf.push_back(path_of(one));
-            refuse_bad_path(package.backends[i].changes.crlf.back());
-        }
+        add_files(package.backends[i].changes, backends[i], contents);
     }
     std::set<std::string> names;
     for (const json &one : listed.at("attachments")) {

@@ -80,7 +80,7 @@ void report_package(const Request &request, const Package &package, const Signin
             backends.push_back({{"name", backend.name},
                                 {"commit", backend.changes.commit},
                                 {"tree", backend.changes.tree},
-                                {"changes", backend.changes.list.size()}});
+                                {"changes", count_of(backend.changes)}});
         }
         cli::print_document({{"schema", schema},
                              {"package", request.out},
@@ -90,7 +90,7 @@ void report_package(const Request &request, const Package &package, const Signin
         return;
     }
     for (const Backend &backend : package.backends) {
-        const size_t count = backend.changes.list.size();
+        const size_t count = count_of(backend.changes);
         std::cout << backend.name << ": " << count << (count == 1 ? " change to " : " changes to ")
                   << cli::printable(commit_text(backend)) << '\n';
     }

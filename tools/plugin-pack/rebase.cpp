@@ -33,7 +33,7 @@ int rebase(const Request &request) {
         if (place == nullptr) { // it stays on its commit
             continue;
         }
-        status.show(backend.name + ": merging " + count_text(backend.changes.list.size()));
+        status.show(backend.name + ": merging " + count_text(count_of(backend.changes)));
         Adapted adapted = adapt(backend, *place);
         for (const std::string &path : adapted.conflicts) {
             conflicts += "\n  " + backend.name + "/" + path;

@@ -14,18 +14,32 @@ namespace opdock::plugin_pack {
 
 using nlohmann::json;
 
+namespace {
+
+// Of the tree and those of its submodules.
+void add_moves(const Adapted &adapted, const std::string &folder, bool back, std::vector<Move> &moves) {
+    Move move = move_to_adapted(adapted, folder);
+    moves.push_back(back ? reversed(std::move(move)) : std::move(move));
+    for (const Adapted &submodule : adapted.submodules) {
+        add_moves(submodule, folder + "/" + submodule.path, back, moves);
+    }
+}
+
+} // namespace
+
 int change_in_place(const Request &request, const Package &package, bool back) {
     std::vector<Adapted> all;
-    std::vector<Move> moves;
+    std::vector<std::vector<Move>> moves; // of each backend
     std::string in_the_way;
     for (const Backend &backend : package.backends) {
         const BackendPlace &place = place_of(backend, request);
         require_top(place.folder);
         all.push_back(adapt(backend, place));
-        Move move = move_to_adapted(all.back(), place);
-        moves.push_back(back ? reversed(std::move(move)) : std::move(move));
-        for (const std::string &path : paths_in_the_way(moves.back())) {
-            in_the_way += "\n  " + backend.name + "/" + path;
+        add_moves(all.back(), place.folder, back, moves.emplace_back());
+        for (const Move &move : moves.back()) {
+            for (const std::string &path : paths_in_the_way(move)) {
+                in_the_way += "\n  " + move.folder + "/" + path;
+            }
         }
     }
     if (!in_the_way.empty()) {
@@ -39,15 +53,17 @@ int change_in_place(const Request &request, const Package &package, bool back) {
     std::string text;
     for (size_t i = 0; i < moves.size(); ++i) {
         if (!request.dry_run) {
-            carry_out(moves[i]);
+            for (const Move &move : moves[i]) {
+                carry_out(move);
+            }
         }
         const Backend &backend = all[i].backend;
         backends.push_back({{"name", backend.name},
-                            {"folder", moves[i].folder},
+                            {"folder", moves[i].front().folder},
                             {"commit", backend.changes.commit},
-                            {"changes", backend.changes.list.size()}});
-        text += moves[i].folder + ": " + commit_text(backend) + (back ? " without " : " with ") +
-                count_text(backend.changes.list.size()) + (request.dry_run ? ", had it been written\n" : "\n");
+                            {"changes", count_of(backend.changes)}});
+        text += moves[i].front().folder + ": " + commit_text(backend) + (back ? " without " : " with ") +
+                count_text(count_of(backend.changes)) + (request.dry_run ? ", had it been written\n" : "\n");
     }
     if (request.json) {
         cli::print_document({{"schema", "opdock.plugin-pack.in-place/1"},

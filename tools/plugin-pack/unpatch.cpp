@@ -37,10 +37,34 @@ void write(const fs::path &file, const std::string &text) {
 
 // The files of the backend, in its folder of what is staged.
 void write_files(const Adapted &adapted, const std::string &folder) {
-    fs::create_directory(folder);
+    fs::create_directory(folder); // of a submodule there is one already
+    if (!fs::is_directory(fs::symlink_status(folder))) {
+        throw cli::Failure(folder + ": this is no folder", exit_not_trusted);
+    }
     const Changes &changes = adapted.backend.changes;
     adapted.workshop->check_out(changes.tree, folder);
     restore_conversions(*adapted.workshop, changes, folder);
+    for (const Adapted &submodule : adapted.submodules) {
+        write_files(submodule, folder + "/" + submodule.path);
+    }
+}
+
+json tree_json(const Adapted &adapted) {
+    const Changes &changes = adapted.backend.changes;
+    json submodules = json::array();
+    for (const Adapted &one : adapted.submodules) {
+        submodules.push_back(tree_json(one));
+        submodules.back()["path"] = path_json(one.path);
+    }
+    json absent = json::array();
+    for (const std::string &path : adapted.absent) {
+        absent.push_back(path_json(path));
+    }
+    return {{"commit", changes.commit},
+            {"tree", changes.tree},
+            {"changes", changes.list.size()},
+            {"submodules", std::move(submodules)},
+            {"absent_submodules", std::move(absent)}};
 }
 
 json provenance_of(const OpenedPackage &opened, const std::vector<Adapted> &all) {
@@ -51,12 +75,11 @@ json provenance_of(const OpenedPackage &opened, const std::vector<Adapted> &all)
         for (const std::string &path : adapted.conflicts) {
             conflicts.push_back(path_json(path));
         }
-        backends.push_back({{"name", backend.name},
-                            {"version", backend.version},
-                            {"commit", backend.changes.commit},
-                            {"tree", backend.changes.tree},
-                            {"changes", backend.changes.list.size()},
-                            {"conflicts", std::move(conflicts)}});
+        json one = tree_json(adapted);
+        one["name"] = backend.name;
+        one["version"] = backend.version;
+        one["conflicts"] = std::move(conflicts);
+        backends.push_back(std::move(one));
     }
     return {{"schema", "opdock.provenance/1"},
             {"package", opened.package.name()},
@@ -121,7 +144,7 @@ int unpatch(const Request &given) {
     std::vector<Adapted> all;
     cli::StatusLine status;
     for (const Backend &backend : package.backends) {
-        status.show(backend.name + ": applying " + count_text(backend.changes.list.size()));
+        status.show(backend.name + ": applying " + count_text(count_of(backend.changes)));
         all.push_back(adapt(backend, place_of(backend, request), target.scratch()));
         status.show(backend.name + ": writing files");
         write_files(all.back(), target.staging() + "/" + backend.name);
@@ -140,7 +163,7 @@ int unpatch(const Request &given) {
     } else {
         for (const Adapted &adapted : all) {
             std::cout << cli::printable(out + "/" + adapted.backend.name + ": " + commit_text(adapted.backend))
-                      << " with " << count_text(adapted.backend.changes.list.size())
+                      << " with " << count_text(count_of(adapted.backend.changes))
                       << (request.dry_run ? ", had it been written" : "") << '\n';
         }
     }

@@ -27,9 +27,23 @@ std::string signer_text(const OpenedPackage &opened) {
                                  : "signed with " + opened.key->key.text() + " of " + opened.key->path;
 }
 
+// Those in submodules too, with the paths of these in front.
+std::vector<Change> all_changes(const Changes &changes, const std::string &prefix = "") {
+    std::vector<Change> all = changes.list;
+    for (Change &change : all) {
+        change.path.insert(0, prefix);
+        change.old_path.insert(0, prefix);
+    }
+    for (const Submodule &submodule : changes.submodules) {
+        const std::vector<Change> inner = all_changes(submodule.changes, prefix + submodule.path + "/");
+        all.insert(all.end(), inner.begin(), inner.end());
+    }
+    return all;
+}
+
 json changes_json(const Changes &changes) {
     json list = json::array();
-    for (const Change &change : changes.list) {
+    for (const Change &change : all_changes(changes)) {
         list.push_back({{"status", std::string(1, change.status)},
                         {"path", path_json(change.path)},
                         {"old_path", path_json(change.old_path)}});
@@ -135,12 +149,12 @@ int inspect(const Request &request) {
     }
     for (const Backend &backend : package.backends) {
         text += "\n  " + backend.name + " " + on_one_line(backend.version) + " (" + backend.changes.commit + ")\n";
-        for (const Change &change : backend.changes.list) {
+        for (const Change &change : all_changes(backend.changes)) {
             text += std::string("    ") + change.status + "  " +
                     (change.old_path == change.path ? "" : on_one_line(change.old_path) + " -> ") +
                     on_one_line(change.path) + "\n";
         }
-        text += opened.is_open && backend.changes.list.empty() ? "    no changes\n" : "";
+        text += opened.is_open && count_of(backend.changes) == 0 ? "    no changes\n" : "";
     }
     for (const Attachment &one : package.attachments) {
         text += "\n  " + on_one_line(one.kind) + " " + one.name + ", " + std::to_string(one.content.size()) + " bytes";

@@ -242,15 +242,23 @@ void Workshop::check_out(const std::string &tree, const std::vector<std::string>
     git(place(folder), {"checkout-index", "--force", "--quiet", "-z", "--stdin"}, joined_with_zeros(paths));
 }
 
-std::map<std::string, std::string> Workshop::files(const std::string &tree) const {
-    std::map<std::string, std::string> files;
+std::map<std::string, std::string> Workshop::entries(const std::string &tree, std::string_view mode) const {
+    std::map<std::string, std::string> found;
     for (const std::string &entry : split_at_zeros(git(place(), {"ls-tree", "-r", "-z", "--full-tree", tree}))) {
-        const size_t tab = entry.find('\t'); // "100644 blob ID\tPATH"
-        if (entry.starts_with("100") && tab != std::string::npos) {
-            files.emplace(entry.substr(tab + 1), entry.substr(12, tab - 12));
+        const size_t tab = entry.find('\t'), id = entry.rfind(' ', tab) + 1; // "100644 blob ID\tPATH"
+        if (entry.starts_with(mode) && tab != std::string::npos) {
+            found.emplace(entry.substr(tab + 1), entry.substr(id, tab - id));
         }
     }
-    return files;
+    return found;
+}
+
+std::map<std::string, std::string> Workshop::files(const std::string &tree) const {
+    return entries(tree, "100");
+}
+
+std::map<std::string, std::string> Workshop::submodules(const std::string &tree) const {
+    return entries(tree, "160000 ");
 }
 
 std::map<std::string, std::string> Workshop::new_paths(const std::string &from, const std::string &to) const {

@@ -61,6 +61,8 @@ class Workshop {
     void check_out(const std::string &tree, const std::vector<std::string> &paths, const std::string &folder) const;
     // The ids of its files but for links and submodules, by path.
     std::map<std::string, std::string> files(const std::string &tree) const;
+    // The commits of its submodules, by path. `tree` may be a commit.
+    std::map<std::string, std::string> submodules(const std::string &tree) const;
     // The new paths of those that have one in another tree, by the old ones.
     std::map<std::string, std::string> new_paths(const std::string &from, const std::string &to) const;
     // Those that may become other bytes in a worktree.
@@ -72,6 +74,8 @@ class Workshop {
   private:
     GitPlace place(const std::string &worktree = {}) const;
     void read_tree(const std::string &tree) const;
+    // Ids of a tree's entries whose modes begin like this, by path.
+    std::map<std::string, std::string> entries(const std::string &tree, std::string_view mode) const;
     std::string commit_tree(const std::string &tree, const std::string &parent) const;
     void check_sizes(const std::vector<Change> &changes, const Limits &limits) const;
     [[noreturn]] void fail_partial(const std::string &missing) const;

@@ -92,6 +92,88 @@ TEST_CASE("what the command line does not say is asked for on a terminal") {
     CHECK(work.run_with_answers(silent, {}).code == 0);
 }
 
+namespace {
+
+// The framework has a submodule, which has one itself, and the clone has them too.
+void add_submodules(const Workplace &work) {
+    const auto add = [&](const std::string &to, const std::string &from) {
+        work.git({"-c", "protocol.file.allow=always", "-C", work.path_of(to), "submodule", "--quiet", "add",
+                  work.path_of(from), "parts/" + from});
+        work.commit(to);
+    };
+    for (const char *name : {"middle", "inner"}) {
+        work.git({"init", "--quiet", work.path_of(name)});
+        work.write(std::string(name) + "/file", std::string(name) + "\n");
+        work.write(std::string(name) + "/gone", "soon\n");
+        work.commit(name);
+    }
+    add("middle", "inner");
+    add("framework", "middle");
+    fs::remove_all(work.path_of("clone"));
+    for (const char *folder : {"framework", "clone"}) {
+        if (folder == std::string("clone")) {
+            work.git({"clone", "--quiet", work.path_of("framework"), work.path_of("clone")});
+        }
+        work.git({"-c", "protocol.file.allow=always", "-C", work.path_of(folder), "submodule", "--quiet", "update",
+                  "--init", "--recursive"});
+    }
+}
+
+} // namespace
+
+TEST_CASE("what was changed in submodules, and in theirs, travels with the framework's changes") {
+    const Workplace work;
+    add_submodules(work);
+    const auto original = work.files("clone");
+    CHECK(work.patch("none.opdock").code == 0);
+    CHECK(work.unpatch("none.opdock").code == 0);
+    CHECK(work.files("out/fw") == work.files("framework"));
+    work.write("framework/a.py", "adapted\n");
+    work.write("framework/parts/middle/file", "adapted\r\n");
+    work.write("framework/parts/middle/parts/inner/new file", "new\n");
+    fs::remove(work.path_of("framework/parts/middle/parts/inner/gone"));
+    work.commit("framework/parts/middle/parts/inner"); // commits that nobody else has
+    work.commit("framework/parts/middle");
+    work.write("framework/parts/middle/parts/inner/file", "not even committed\n");
+    CHECK(work.patch("a.opdock", {"--serial", "2"}).code == 0);
+    const Finished unpatched = work.unpatch("a.opdock");
+    INFO(unpatched.err);
+    CHECK(unpatched.code == 0);
+    CHECK(work.files("out/fw") == work.files("framework"));
+    const Finished seen = work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub")});
+    CHECK(contains(seen.out, "    A  parts/middle/parts/inner/new file\n"));
+
+    std::vector<std::string> in_place = work.unpatching("a.opdock", {"--in-place"});
+    in_place.erase(in_place.begin() + 4, in_place.begin() + 6); // --out
+    CHECK(work.run(in_place).code == 0);
+    CHECK(work.files("clone") == work.files("framework"));
+    in_place[0] = "revert";
+    in_place.pop_back();
+    CHECK(work.run(in_place).code == 0);
+    CHECK(work.files("clone") == original);
+
+    // Onto a commit with another commit of the submodule.
+    work.write("clone/parts/middle/elsewhere", "upstream\n");
+    work.commit("clone/parts/middle");
+    work.commit("clone");
+    std::vector<std::string> merging = work.unpatching("a.opdock", {"--3way", "--force"});
+    merging.pop_back();
+    merging[3] = "fw=" + work.path_of("clone") + "@HEAD";
+    const Finished merged = work.run(merging);
+    INFO(merged.err);
+    CHECK(merged.code == 4); // which commit of the submodule it is nobody can tell
+    CHECK(contains(merged.err, "fw/parts/middle"));
+
+    work.git({"clone", "--quiet", work.path_of("framework"), work.path_of("bare")});
+    std::vector<std::string> without = work.unpatching("a.opdock");
+    without[3] = "fw=" + work.path_of("bare");
+    check_error(work.run(without), 1, "the package changes this submodule, and it is not checked out; `git -C ");
+    without[1] = work.path_of("none.opdock");
+    without.push_back("--allow-older");
+    CHECK(work.run(without).code == 0); // nothing was changed in it
+    CHECK(fs::is_empty(work.path_of("out/fw/parts/middle")));
+}
+
 TEST_CASE("an encrypted package is unpacked by those whom it is for") {
     const Workplace work;
     CHECK(work.run({"keygen", work.path_of("customer"), "--no-passphrase"}).code == 0);

@@ -230,7 +230,8 @@ TEST_CASE("a link that makes room for a folder of its name comes back") {
     CHECK(rebuilt(made, find_changes(made.path(), base, false)) == files_in(made.path()));
 }
 
-TEST_CASE("of a submodule the commit counts, whatever is ignored, and nothing of it is run") {
+TEST_CASE(
+    "a submodule is carried by its commit and what differs in it, whatever is ignored, and nothing of it is run") {
     const MadeRepository inner("inner");
     inner.write("s.txt", "1\n");
     inner.commit();
@@ -243,7 +244,12 @@ TEST_CASE("of a submodule the commit counts, whatever is ignored, and nothing of
     git(sub, {"config", "filter.z.clean", "touch " + harm + "; cat"});
     made.write("sub/.gitattributes", "* filter=z\n");
     made.write("sub/s.txt", "2\n");
-    CHECK(find_changes(made.path(), base, false).list.empty()); // what is in it is not carried
+    const Changes inside = find_changes(made.path(), base, false);
+    CHECK(inside.list.empty());
+    REQUIRE(inside.submodules.size() == 1);
+    CHECK(inside.submodules[0].path == "sub");
+    CHECK(inside.submodules[0].changes.list.size() == 2);
+    CHECK(count_of(inside) == 2);
     CHECK(!std::filesystem::exists(harm));
     git({sub.directory,
          {{"GIT_AUTHOR_NAME", "A"},
@@ -255,6 +261,9 @@ TEST_CASE("of a submodule the commit counts, whatever is ignored, and nothing of
     const Changes changes = find_changes(made.path(), base, false);
     REQUIRE(changes.list.size() == 1);
     CHECK(changes.list[0].path == "sub");
+    REQUIRE(changes.submodules.size() == 1); // to the commit that others have as well
+    CHECK(changes.submodules[0].changes.commit == inside.submodules[0].changes.commit);
+    CHECK(changes.submodules[0].changes.list.size() == 2);
     CHECK(!std::filesystem::exists(harm));
     CHECK(rebuilt(made, changes).size() == 1); // .gitmodules
 }
