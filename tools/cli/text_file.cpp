@@ -1,6 +1,7 @@
 #include "cli/text_file.hpp"
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <system_error>
 
@@ -9,6 +10,10 @@
 namespace opdock::cli {
 
 std::string read_text(const std::string &path, size_t most) {
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error)) {
+        throw Failure(path + ": it is a folder, and a file is expected");
+    }
     errno = 0;
     std::ifstream file(path, std::ios::binary);
     std::string text;

@@ -28,7 +28,7 @@ void write_all(int to, std::string_view text, const std::string &path) {
         }
         text.remove_prefix(static_cast<std::size_t>(written < 0 ? 0 : written));
     }
-    if (::fsync(to) != 0) {
+    if (::fsync(to) != 0 && errno != EINVAL) { // a device has nothing to wait for
         fail(path, errno);
     }
 }
@@ -50,6 +50,26 @@ void put_in_place(const std::string &path, std::string_view text, Place place) {
     } catch (...) {
         ::close(descriptor);
         ::unlink(pattern.c_str());
+        throw;
+    }
+    ::close(descriptor);
+}
+
+// A device or pipe, in whose place nothing can be put.
+bool is_device(const std::string &path) {
+    std::error_code error;
+    return std::filesystem::is_other(path, error);
+}
+
+void write_into(const std::string &path, std::string_view text) {
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor < 0) {
+        fail(path, errno);
+    }
+    try {
+        write_all(descriptor, text, path);
+    } catch (...) {
+        ::close(descriptor);
         throw;
     }
     ::close(descriptor);
@@ -98,6 +118,9 @@ void write_new_file(const std::string &path, std::string_view text) {
 
 void check_output(const std::string &path, bool force) {
     std::error_code error;
+    if (!path.empty() && std::filesystem::is_directory(path, error)) {
+        throw Failure(path + ": it is a folder, and a file is to be written");
+    }
     if (!path.empty() && !force && std::filesystem::exists(std::filesystem::symlink_status(path, error))) {
         throw Failure(path + ": there is such a file; --force overwrites it");
     }
@@ -106,6 +129,8 @@ void check_output(const std::string &path, bool force) {
 void write_output(const std::string &path, bool force, const std::string &text) {
     if (path.empty()) {
         std::cout << text;
+    } else if (force && is_device(path)) {
+        write_into(path, text);
     } else if (force) {
         replace_file(path, text);
     } else {

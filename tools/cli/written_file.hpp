@@ -36,10 +36,11 @@ void replace_file(const std::string &path, std::string_view text);
 // The same where nothing is there yet. Throws Failure when there is.
 void write_new_file(const std::string &path, std::string_view text);
 
-// Throws Failure when there is a file that `force` does not allow to be overwritten. "" is standard output.
+// Throws Failure when there is a folder, or a file that `force` does not allow to be overwritten. "" is standard
+// output.
 void check_output(const std::string &path, bool force);
 
-// To that file, whole or not at all, or to standard output.
+// To that file, whole or not at all; into a device, with `force`; or to standard output.
 void write_output(const std::string &path, bool force, const std::string &text);
 
 } // namespace opdock::cli

@@ -286,7 +286,8 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
     refuse_conflicts(shadow.place());
     refuse_large_files(shadow.place(), include_ignored, limits);
     look_into_all(shadow.place());
-    const Workshop workshop(shadow.objects()); // where attributes outside the tree do not count
+    const Workshop workshop(shadow.objects());              // where attributes outside the tree do not count
+    static_cast<void>(workshop.has_commit(changes.commit)); // with its files
     take_worktree(shadow, workshop, include_ignored, limits, changes);
     changes.list = workshop.changes(changes.commit, changes.tree, limits);
     for (const Change &change : changes.list) {

@@ -71,6 +71,10 @@ void add_new(std::vector<std::string> &to, const std::vector<std::string> &from)
 } // namespace
 
 int import_flagscale(const Request &request) {
+    std::error_code error; // writing the first package says it
+    if (fs::exists(request.out, error) && !fs::is_directory(request.out, error)) {
+        throw cli::Failure(request.out + ": it is no folder, into which packages are to be written");
+    }
     FlagscaleTree tree = read_flagscale(request.subject);
     for (const FlagscaleBackend &one : tree.backends) {
         for (const std::string &task : one.tasks) {
@@ -99,7 +103,6 @@ int import_flagscale(const Request &request) {
         }
     }
     status.show("packing " + std::to_string(packages.size()) + " packages");
-    std::error_code error; // writing the first package says it
     fs::create_directories(request.out, error);
     std::vector<Made> made;
     for (const auto &[name, package] : packages) {

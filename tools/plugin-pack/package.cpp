@@ -417,13 +417,20 @@ std::string Package::name() const {
            (backends.empty() ? "" : "-") + with_plus(backends, [](const Backend &backend) { return backend.name; });
 }
 
-json path_json(const std::string &path) {
+bool is_utf8(const std::string &text) {
     try {
-        static_cast<void>(json(path).dump());
-        return path;
-    } catch (const json::exception &) { // not UTF-8
-        return {{"hex", core::hex(std::span(reinterpret_cast<const unsigned char *>(path.data()), path.size()))}};
+        static_cast<void>(json(text).dump());
+        return true;
+    } catch (const json::exception &) {
+        return false;
     }
+}
+
+json path_json(const std::string &path) {
+    if (is_utf8(path)) {
+        return path;
+    }
+    return {{"hex", core::hex(std::span(reinterpret_cast<const unsigned char *>(path.data()), path.size()))}};
 }
 
 std::string print(const Package &package, const keys::SecretKey *key, const std::vector<core::PublicKey> &recipients) {

@@ -82,6 +82,9 @@ OpenedPackage open(const PackageFile &file, const Trust &trust, const keys::Secr
 // The same for what a manifest says; `file` needs no payload. Changes and attachments are not there.
 OpenedPackage open_manifest(const PackageFile &file, const Trust &trust);
 
+// What JSON can hold.
+bool is_utf8(const std::string &text);
+
 // Paths may be any bytes, and JSON is UTF-8: text where they are that, else {"hex": "..."}.
 nlohmann::json path_json(const std::string &path);
 

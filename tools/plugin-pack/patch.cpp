@@ -69,7 +69,8 @@ Package package_of(const Request &request, cli::StatusLine &status) {
 
 std::string describe(const std::string &repository, const std::string &commit) {
     const GitRun run = run_git({repository}, {"describe", "--tags", "--always", "--abbrev=12", commit});
-    return run.out.substr(0, run.out.find('\n'));
+    const std::string name = run.out.substr(0, run.out.find('\n'));
+    return is_utf8(name) ? name : commit.substr(0, 12); // a tag may be any bytes
 }
 
 void report_package(const Request &request, const Package &package, const Signing &signing, size_t bytes,

@@ -7,6 +7,7 @@
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
 #include "package.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -197,6 +198,22 @@ Commit commit_of(Action action, bool merges) {
     }
 }
 
+// The '@' of DIR@COMMIT: the last one behind a folder that there is, since refs and folders may have one; without any,
+// the last. npos when nothing stands behind it.
+size_t commit_at(const std::string &text) {
+    size_t last = std::string::npos;
+    for (size_t at = text.rfind('@'); at != std::string::npos && at > 0; at = text.rfind('@', at - 1)) {
+        if (at + 1 == text.size()) {
+            continue;
+        }
+        if (std::filesystem::is_directory(text.substr(0, at))) {
+            return at;
+        }
+        last = last == std::string::npos ? at : last;
+    }
+    return last;
+}
+
 BackendPlace parse_backend(const std::string &text, Commit commit) {
     BackendPlace place;
     std::string rest = text;
@@ -204,13 +221,15 @@ BackendPlace parse_backend(const std::string &text, Commit commit) {
         place.name = rest.substr(0, equals);
         rest.erase(0, equals + 1);
     }
-    if (commit != Commit::none && (commit == Commit::needed || rest.find('@') != std::string::npos)) {
-        const size_t at = rest.rfind('@');
-        if (at == std::string::npos || at + 1 == rest.size()) {
+    if (commit != Commit::none) {
+        const size_t at = commit_at(rest);
+        if (at == std::string::npos && (commit == Commit::needed || rest.ends_with('@'))) {
             throw cli::UsageError("--backend " + text + ": expected DIR@COMMIT");
         }
-        place.commit = rest.substr(at + 1);
-        rest.erase(at);
+        if (at != std::string::npos && (commit == Commit::needed || !std::filesystem::is_directory(rest))) {
+            place.commit = rest.substr(at + 1);
+            rest.erase(at);
+        }
     }
     place.folder = std::filesystem::path(cli::absolute_path(rest)).lexically_normal().string();
     while (place.folder.size() > 1 && place.folder.ends_with('/')) {
@@ -224,6 +243,14 @@ BackendPlace parse_backend(const std::string &text, Commit commit) {
                               "' is no name of a backend, which is of letters, digits and ._-; write NAME=DIR");
     }
     return place;
+}
+
+// Else the last of the work, printing the package, would fail.
+void require_utf8(const char *option, const std::string &text) {
+    if (!is_utf8(text)) {
+        throw cli::UsageError(std::string("--") + option + ": " + core::quote(text) +
+                              " is not UTF-8; write it in that encoding");
+    }
 }
 
 // Whom a package is for.
@@ -250,6 +277,12 @@ void read_patch(const po::variables_map &values, Request &request) {
     request.backend_version = cli::text_of(values, "backend-version");
     request.include_ignored = values.count("include-ignored") != 0;
     request.no_questions = values.count("no-questions") != 0;
+    require_utf8("message", request.message);
+    require_utf8("contact", request.contact);
+    require_utf8("backend-version", request.backend_version);
+    for (const std::string &model : request.models) {
+        require_utf8("model", model);
+    }
     for (const char *kind : attachment_kinds) {
         for (const std::string &file : cli::texts_of(values, kind)) {
             request.attachments.emplace_back(kind, cli::absolute_path(file));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 
@@ -54,6 +55,9 @@ json changes_json(const Changes &changes) {
 } // namespace
 
 Trust requested_trust(const Request &request) {
+    if (!request.trusted.empty() && !std::filesystem::is_directory(request.trusted)) {
+        throw cli::Failure(request.trusted + ": there is no such folder of keys");
+    }
     Trust trust{keys::keys_to_trust(request.public_keys, request.trusted), request.allow_unsigned};
     for (const std::string &warning : trust.keys.warnings) {
         std::cerr << "plugin-pack: " << cli::printable(warning) << '\n';

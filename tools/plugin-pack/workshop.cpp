@@ -83,7 +83,13 @@ GitPlace Workshop::place(const std::string &worktree) const {
 }
 
 bool Workshop::has_commit(const std::string &commit) const {
-    return run_git(place(), {"cat-file", "-e", commit + "^{tree}"}).code == 0;
+    if (run_git(place(), {"cat-file", "-e", commit + "^{tree}"}).code == 0) {
+        return true;
+    }
+    if (run_git(place(), {"cat-file", "-e", commit + "^{commit}"}).code == 0) {
+        fail_partial("the folders of the commit " + commit);
+    }
+    return false;
 }
 
 std::string Workshop::commit_of(const std::string &repository, const std::string &commit) const {

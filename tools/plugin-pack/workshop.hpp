@@ -42,6 +42,7 @@ class Workshop {
     // In the folder for temporary files, or in this one.
     explicit Workshop(const ObjectStore &objects, const std::string &parent = {});
 
+    // Throws cli::Failure when it has the commit without its files.
     bool has_commit(const std::string &commit) const;
     // Its full id. `repository` is for the message. Throws cli::Failure when there is none.
     std::string commit_of(const std::string &repository, const std::string &commit) const;

@@ -51,7 +51,17 @@ class Workplace {
         git({"-C", path_of(repository), "add", "--all"});
         git({"-C", path_of(repository), "commit", "--quiet", "--message=change"});
     }
-    void in_locale(const std::string &name) { pack_.with("LC_ALL", name); }
+    void in_locale(const std::string &name) { with("LC_ALL", name); }
+    void with(const std::string &name, const std::string &value) { pack_.with(name, value); }
+    std::string home() const { return pack_.home().path().string(); }
+    // Has the tool find a git that does this before it is git, in the words of a shell.
+    void with_git_that(const std::string &does) {
+        const char *path = std::getenv("PATH"); // NOLINT(concurrency-mt-unsafe)
+        const std::string before = path == nullptr ? "/usr/bin:/bin" : path;
+        write("bin/git", "#!/bin/sh\nPATH='" + before + "'\n" + does + "\nexec git \"$@\"\n");
+        std::filesystem::permissions(path_of("bin/git"), std::filesystem::perms::owner_all);
+        with("PATH", path_of("bin") + ":" + before);
+    }
     Finished run(const std::vector<std::string> &arguments) const { return pack_.run(arguments); }
     Finished patch(const std::string &out, const std::vector<std::string> &more = {}) const {
         std::vector<std::string> arguments = {"patch",

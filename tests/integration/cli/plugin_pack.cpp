@@ -269,6 +269,134 @@ TEST_CASE("wherever unpatch is killed, the folder is the old one or the new one"
     CHECK(work.files("out/fw") == old_files);
 }
 
+TEST_CASE("text that is no UTF-8 is refused before anything is done") {
+    const Workplace work;
+    for (const char *option : {"--message", "--contact", "--model", "--backend-version"}) {
+        const Finished patched =
+            work.patch("a.opdock", {option, "caf\xe9", "--passphrase-file", work.path_of("absent")});
+        check_error(patched, 2, std::string(option) + ": 'caf\\xe9' is not UTF-8");
+        CHECK(!fs::exists(work.path_of("a.opdock")));
+    }
+    work.git({"-C", work.path_of("framework"), "tag", "v\xe9"}); // what git describe says is nobody's fault
+    CHECK(work.patch("a.opdock").code == 0);
+}
+
+TEST_CASE("a folder where a file is wanted is said, and the other way round") {
+    Workplace work;
+    fs::create_directory(work.path_of("folder"));
+    work.write("file", "text");
+    const std::string folder = work.path_of("folder"), file = work.path_of("file");
+    const std::string is_folder = "folder: it is a folder, and a file is ";
+    CHECK(work.patch("a.opdock").code == 0);
+    check_error(work.patch("folder"), 1, is_folder + "to be written");
+    check_error(work.patch("folder", {"--force"}), 1, is_folder + "to be written");
+    check_error(work.patch("b.opdock", {"--plugin", folder}), 1, is_folder + "expected");
+    check_error(work.patch("b.opdock", {"--recipient", folder}), 1, "folder: expected a regular file");
+    check_error(work.unpatch("folder"), 1, is_folder + "expected");
+    check_error(work.run({"verify", work.path_of("a.opdock"), "--trusted", file}), 1,
+                "file: there is no such folder of keys");
+    check_error(work.run({"unpatch", work.path_of("a.opdock"), "--backend", "fw=" + file, "--pub",
+                          work.path_of("acme.pub"), "--out", work.path_of("out")}),
+                1, "file: there is no such folder");
+    check_error(
+        work.run({"import-flagscale", file, "--backend", "fw=" + work.path_of("clone"), "--out", folder, "--unsigned"}),
+        1, "file: there is no such folder");
+    check_error(
+        work.run({"import-flagscale", folder, "--backend", "fw=" + work.path_of("clone"), "--out", file, "--unsigned"}),
+        1, "file: it is no folder");
+    work.with("TMPDIR", file);
+    check_error(work.patch("b.opdock"), 1, "file: there is no such folder for temporary files; set TMPDIR");
+}
+
+TEST_CASE("a device that is full is an error, and stays the device") {
+    const Workplace work;
+    check_error(work.run({"patch", "--backend", "fw=" + work.path_of("framework") + "@HEAD", "--unsigned", "--out",
+                          "/dev/full", "--force", "--task", "train", "--device-type", "Acme_A1"}),
+                1, "/dev/full: No space left on device");
+    CHECK(fs::is_character_file("/dev/full"));
+}
+
+TEST_CASE("a repository of another user is read when git is told that it is safe") {
+    Workplace work;
+    work.with_git_that("export GIT_TEST_ASSUME_DIFFERENT_OWNER=1");
+    check_error(work.patch("a.opdock"), 1,
+                "framework: the repository belongs to another user, and git does not open it; if you trust it: git "
+                "config --global --add safe.directory /");
+    work.with("GIT_CONFIG_PARAMETERS", "'safe.directory=" + work.path_of("framework") + "'"); // of git -c
+    CHECK(work.patch("a.opdock").code == 0);
+    work.with("GIT_CONFIG_PARAMETERS", "");
+    work.with("GIT_CONFIG_COUNT", "1");
+    work.with("GIT_CONFIG_KEY_0", "safe.directory");
+    work.with("GIT_CONFIG_VALUE_0", work.path_of("clone"));
+    CHECK(work.unpatch("a.opdock").code == 0);
+    work.with("GIT_CONFIG_COUNT", "0");
+    check_error(work.unpatch("a.opdock"), 1, "clone: the repository belongs to another user");
+    std::ofstream(work.home() + "/.gitconfig") << "[safe]\n\tdirectory = *\n";
+    CHECK(work.unpatch("a.opdock").code == 0);
+}
+
+TEST_CASE("a partial clone that lacks files is said, and is no conflict") {
+    const Workplace work;
+    CHECK(work.patch("a.opdock").code == 0);
+    work.git({"-C", work.path_of("framework"), "config", "uploadpack.allowFilter", "true"});
+    fs::remove_all(work.path_of("clone"));
+    for (const auto &[filter, lacks] : {std::pair("blob:none", "lacks 2 files of the commit"),
+                                        std::pair("tree:0", "lacks the folders of the commit")}) {
+        work.git({"clone", "--quiet", "--no-checkout", std::string("--filter=") + filter,
+                  "file://" + work.path_of("framework"), work.path_of("clone")});
+        const Finished unpatched = work.unpatch("a.opdock");
+        check_error(unpatched, 1, std::string("clone: it is a partial clone that ") + lacks);
+        fs::remove_all(work.path_of("clone"));
+    }
+    // Of a vendor's the file that was changed.
+    work.git({"clone", "--quiet", "--filter=blob:none", "file://" + work.path_of("framework"), work.path_of("clone")});
+    work.write("clone/a.py", "other\n");
+    work.commit("clone");
+    work.git({"-C", work.path_of("framework"), "checkout", "--quiet", "--", "."});
+    work.write("framework/a.py", "newer\n");
+    work.commit("framework");
+    work.git({"-C", work.path_of("clone"), "fetch", "--quiet"});
+    check_error(work.run({"patch", "--backend", "fw=" + work.path_of("clone") + "@origin/HEAD", "--unsigned", "--out",
+                          work.path_of("b.opdock"), "--task", "train", "--device-type", "Acme_A1"}),
+                1, "clone: it is a partial clone that lacks the file a.py as it was committed");
+}
+
+TEST_CASE("folders and refs may have an @") {
+    const Workplace work;
+    work.git({"-C", work.path_of("framework"), "branch", "user@feature"});
+    work.git({"clone", "--quiet", work.path_of("framework"), work.path_of("me@work")});
+    const auto patch = [&](const std::string &place) {
+        return work.run({"patch", "--backend", "fw=" + work.path_of(place), "--unsigned", "--force", "--out",
+                         work.path_of("a.opdock"), "--task", "train", "--device-type", "Acme_A1"});
+    };
+    for (const char *place : {"framework@user@feature", "framework@HEAD@{0}", "framework@@", "me@work@HEAD",
+                              "me@work@@", "me@work@origin/user@feature"}) {
+        CAPTURE(place);
+        const Finished patched = patch(place);
+        INFO(patched.err);
+        CHECK(patched.code == 0);
+    }
+    check_error(patch("framework@nobody@feature"), 1, "framework: there is no commit 'nobody@feature'");
+    check_error(patch("nowhere@user@feature"), 1, "nowhere@user: there is no such folder");
+    check_error(patch("framework@"), 2, "expected DIR@COMMIT");
+}
+
+TEST_CASE("nothing grows where patch is killed again and again") {
+    Workplace work;
+    const std::string temporary = work.path_of("temporary");
+    fs::create_directory(temporary);
+    work.with("TMPDIR", temporary);
+    work.with_git_that("case \" $* \" in *' write-tree '*) kill -KILL $PPID; exit 1;; esac");
+    for (int i = 0; i < 3; ++i) {
+        CHECK(work.patch("a.opdock").code == 128 + SIGKILL);
+        CHECK(std::distance(fs::directory_iterator(temporary), fs::directory_iterator()) <= 2);
+    }
+    CHECK(!fs::is_empty(temporary));
+    work.with_git_that("");
+    CHECK(work.patch("a.opdock").code == 0);
+    CHECK(fs::is_empty(temporary));
+}
+
 TEST_CASE("wrong usage of plugin-pack exits with 2") {
     const Workplace work;
     check_error(work.run({}), 2, "expected a command");
