@@ -33,12 +33,18 @@ Backend backend_of(const BackendPlace &place, const Request &request) {
     return backend;
 }
 
-// What a filter keeps elsewhere, or encrypted, goes in readable: nobody should learn that from the package.
+// What a filter keeps elsewhere, or encrypts, goes in readable: nobody should learn that from the package.
 void note_filtered(const Backend &backend) {
-    for (const std::string &path : backend.changes.filtered) {
-        std::cerr << cli::printable("plugin-pack: note: " + backend.name + "/" + path +
-                                    " goes in as it stands in the worktree: filters are not run\n");
+    constexpr size_t most = 3; // names
+    std::vector<std::string> names = backend.changes.filtered;
+    if (names.empty()) {
+        return;
     }
+    const size_t count = names.size();
+    names.resize(std::min(count, most));
+    std::cerr << cli::printable(
+        "plugin-pack: note: filters are not run; what stands in the worktree is packed of " + joined(names) +
+        (count > most ? " and " + std::to_string(count - most) + " other files" : "") + " of " + backend.name + "\n");
 }
 
 Package package_of(const Request &request, cli::StatusLine &status) {

@@ -308,6 +308,17 @@ TEST_CASE("a folder where a file is wanted is said, and the other way round") {
     check_error(work.patch("b.opdock"), 1, "file: there is no such folder for temporary files; set TMPDIR");
 }
 
+TEST_CASE("files that a filter would convert are named, since what they hold is packed") {
+    const Workplace work;
+    work.write("framework/.gitattributes", "*.py filter=up\n");
+    CHECK(!contains(work.patch("a.opdock").err, "filters are not run")); // there is no such filter
+    work.git({"-C", work.path_of("framework"), "config", "filter.up.clean", "tr a-z A-Z"});
+    CHECK(contains(work.patch("b.opdock").err, "note: filters are not run; what stands in the worktree is packed of "
+                                               "a.py of fw\n"));
+    CHECK(work.unpatch("b.opdock").code == 0);
+    CHECK(work.files("out/fw") == work.files("framework"));
+}
+
 TEST_CASE("a device that is full is an error, and stays the device") {
     const Workplace work;
     check_error(work.run({"patch", "--backend", "fw=" + work.path_of("framework") + "@HEAD", "--unsigned", "--out",

@@ -1,6 +1,7 @@
 #include "changes.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <doctest/doctest.h>
 
@@ -304,7 +305,11 @@ TEST_CASE("filters, hooks and external diffs of a repository are not run") {
     made.run({"config", "filter.harm.required", "true"});
     made.write("a.dat", "2\n");
     made.write("a.dot", "2\n");
+    // Nor those that somebody sets for one run, as git -c does.
+    const std::string setting = "'filter.harm.clean=" + harm + "' 'filter.harm.process=" + harm + "'";
+    setenv("GIT_CONFIG_PARAMETERS", setting.c_str(), 1); // NOLINT(concurrency-mt-unsafe): the tests have one thread
     const Changes changes = find_changes(made.path(), base, false);
+    unsetenv("GIT_CONFIG_PARAMETERS"); // NOLINT(concurrency-mt-unsafe)
     CHECK(changes.list.size() == 2);
     CHECK(!std::filesystem::exists(made / "harm"));
     CHECK(rebuilt(made, changes).at("a.dat") == "file 2\n");

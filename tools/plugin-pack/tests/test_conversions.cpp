@@ -126,6 +126,20 @@ TEST_CASE("a file with a filter is carried as it stands, since filters are not r
     CHECK(changes.filtered == std::vector<std::string>{"a.up"}); // which the vendor is told
 }
 
+TEST_CASE("of git's words the reason comes first, on a line of its own") {
+    const MadeRepository made;
+    made.write(".gitattributes", "*.u working-tree-encoding=UTF-16\n");
+    made.write("a.u", "one\n");
+    // git gives a hint before it, of several lines.
+    CHECK_THROWS_WITH_AS(
+        made.run({"hash-object", "-w", "a.u"}),
+        ("git hash-object in " + made.path() + " failed: BOM is required in 'a.u' if encoded as UTF-16").c_str(),
+        cli::Failure);
+    CHECK_THROWS_WITH_AS(made.run({"rev-parse", "--verify", "absent"}),
+                         ("git rev-parse in " + made.path() + " failed: Needed a single revision").c_str(),
+                         cli::Failure);
+}
+
 TEST_CASE("with core.autocrlf files that were not touched are no changes, and come back as they are") {
     for (const std::string setting : {"true", "input"}) {
         for (const bool is_read_again : {false, true}) {
