@@ -250,7 +250,7 @@ std::string place_text(size_t index, const std::vector<int64_t> &shape) {
     std::string text;
     for (size_t d = shape.size(); d-- > 0;) {
         const auto size = static_cast<size_t>(std::max<int64_t>(shape[d], 1));
-        text = std::to_string(index % size) + (text.empty() ? "" : ", ") + text;
+        text.insert(0, std::to_string(index % size) + (text.empty() ? "" : ", "));
         index /= size;
     }
     return "[" + text + "]";

@@ -21,9 +21,10 @@ double half_unit(uint32_t dtype) {
     return unit_in_last_place(dtype, 1) / 2;
 }
 
-// Of those the variables stand for, the one with the fewest digits.
-double moved_by(const Case &one) {
-    double most = half_unit(OPDOCK_F32);
+// Of those the variables stand for, the one with the fewest digits. Sums may be in f32, where it is not the terms that
+// are rounded but as many partial sums, which grow: of 8,192 terms that cancel it is ten times as much that is lost.
+double moved_by(const Case &one, size_t terms) {
+    double most = half_unit(OPDOCK_F32) * std::clamp(std::sqrt(static_cast<double>(terms)) / 16, 1.0, 8.0);
     for (const auto &[variable, dtype] : one.dtypes) {
         most = std::max(most, is_integer(dtype) ? 0 : half_unit(dtype));
     }
@@ -226,11 +227,11 @@ void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std
             // A result may be a single number, and one round of few may leave it where it is by chance.
             constexpr uint64_t rounds = 8;
             for (uint64_t round = 0; round < rounds; ++round) {
-                add(round, {moved_by(one), false});
+                add(round, {moved_by(one, terms), false});
             }
             // Values that are alike round alike, and what is lost adds up: a sum of them may be as far off as any
             // result, and a difference from it may be nothing but that.
-            const double by = std::max(moved_by(one), tightest_tolerance(found, terms) / 8);
+            const double by = std::max(moved_by(one, terms), tightest_tolerance(found, terms) / 8);
             for (uint64_t round = 0; one.values == Values::constant && round < rounds; ++round) {
                 add(rounds + round, {by, true});
             }
