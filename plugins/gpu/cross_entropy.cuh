@@ -50,10 +50,10 @@ struct Statistics {
         }
     }
 
-    // `shared` holds statistics_arrays * most_warps floats; see reduce().
+    // Of what was added as in range. `shared` holds statistics_arrays * most_warps floats; see reduce().
     __device__ __forceinline__ void reduce_over(int threads, float *shared) {
         float values[statistics_arrays] = {exponentials.largest, exponentials.sum, sum};
-        reduce_exp_sum(values, log2_e, threads, shared);
+        reduce_exp_sum<Relative::to_offset>(values, log2_e, threads, shared);
         exponentials = {values[0], values[1]};
         sum = values[2];
     }

@@ -1,10 +1,14 @@
 // Sums of exponentials, for softmax and its logarithm: in one pass over a row, whatever its largest element is.
+//
+// The same source runs on the CPU in tests/test_exp_sum.cpp.
 #pragma once
 
 #include <cfloat>
 #include <cmath>
 
+#ifndef GPU_EMULATED
 #include "implementation.hpp"
+#endif
 #include "reduce.cuh"
 
 namespace gpu {
@@ -13,7 +17,7 @@ inline constexpr float log2_e = 1.44269504088896341f;
 
 // 2^x within 2 units in the last place; 0 where that would be denormal.
 __device__ __forceinline__ float exp2_of(float x) {
-#ifdef __HIP__
+#if defined(__HIP__) || defined(GPU_EMULATED)
     return exp2f(x);
 #else
     float y;
@@ -21,6 +25,13 @@ __device__ __forceinline__ float exp2_of(float x) {
     return y;
 #endif
 }
+
+// What exponentials are relative to.
+enum class Relative {
+    to_offset, // of the element, as it is rounded
+    to_element,
+    by_range, // to the offset where that is in range, else to the element
+};
 
 // 2^(factor * x - offset), where the offset is that of an element `from`: factor * from, as it is rounded. What is
 // relative to the same offset has the same error, which cancels in quotients. It is never minus infinity, from which
@@ -43,9 +54,16 @@ struct Exponential {
         }
     }
 
-    // What a sum of these is to be multiplied with to be relative to another element.
+    // What a sum of these is to be multiplied with to be relative to another element in the same way. Next to the end
+    // of the range offsets are rounded by 1/32: taken for factor * from, each puts 2 % on the sum.
+    template<Relative relative>
     __device__ __forceinline__ float to(const Exponential &other) const {
-        return exp2_of(in_range() && other.in_range() ? offset - other.offset : (from - other.from) * factor);
+        const bool offset_here = relative == Relative::by_range ? in_range() : relative == Relative::to_offset;
+        const bool offset_there = relative == Relative::by_range ? other.in_range() : relative == Relative::to_offset;
+        if (offset_here) {
+            return exp2_of(offset_there ? offset - other.offset : -fmaf(other.from, factor, -offset));
+        }
+        return exp2_of(offset_there ? fmaf(from, factor, -other.offset) : (from - other.from) * factor);
     }
 
     // Of `from` itself, as of() has it: 1 but for the rounding of the offset. Quotients by it are what they should be.
@@ -78,7 +96,7 @@ struct ExpSum {
             best = fmaxf(best, (hidden >> k & 1) != 0 ? -INFINITY : x[k]);
         }
         if (best > largest) {
-            sum = relative_to(best, factor);
+            sum = relative_to<is_in_range ? Relative::to_offset : Relative::to_element>(best, factor);
             largest = best;
         }
         float powers[N];
@@ -91,10 +109,11 @@ struct ExpSum {
         sum += added;
     }
 
-    // The sum relative to another element, that is not less. 0 stays 0, also where infinities meet, and so does what is
-    // out of range far below the element.
+    // The sum relative to another element, that is not less, in the same way. 0 stays 0, also where infinities meet,
+    // and so does what is out of range far below the element.
+    template<Relative relative>
     __device__ __forceinline__ float relative_to(float element, float factor) const {
-        const float by = Exponential(factor, largest).to(Exponential(factor, element));
+        const float by = Exponential(factor, largest).to<relative>(Exponential(factor, element));
         return sum == 0.0f || (by == 0.0f && sum == INFINITY) ? 0.0f : sum * by;
     }
 
@@ -105,12 +124,12 @@ struct ExpSum {
 };
 
 // Of `lanes` consecutive threads of a warp.
-template<int count>
+template<Relative relative, int count>
 __device__ __forceinline__ void reduce_exp_sum_lanes(float (&values)[count], float factor, int lanes) {
     float largest[1] = {values[0]};
     reduce_lanes<Largest>(largest, lanes);
     float sums[count - 1];
-    sums[0] = ExpSum{values[0], values[1]}.relative_to(largest[0], factor);
+    sums[0] = ExpSum{values[0], values[1]}.relative_to<relative>(largest[0], factor);
     if constexpr (count == 3) {
         sums[1] = values[2];
     }
@@ -124,18 +143,19 @@ __device__ __forceinline__ void reduce_exp_sum_lanes(float (&values)[count], flo
 
 // What all threads of a group have seen together. `values` are the largest element, the sum relative to it and perhaps
 // a plain sum. `shared` holds count * most_warps floats; see reduce().
-template<int count>
+template<Relative relative, int count>
 __device__ __forceinline__ void reduce_exp_sum(float (&values)[count], float factor, int threads, float *shared) {
     static_assert(count == 2 || count == 3);
-    reduce_exp_sum_lanes(values, factor, threads < warp_size() ? threads : warp_size());
+    reduce_exp_sum_lanes<relative>(values, factor, threads < warp_size() ? threads : warp_size());
     if (threads > warp_size()) {
         const int warps = exchange_among_warps(values, threads, shared);
-        reduce_exp_sum_lanes(values, factor, warps);
+        reduce_exp_sum_lanes<relative>(values, factor, warps);
     }
 }
+template<Relative relative>
 __device__ __forceinline__ ExpSum reduce_exp_sum(const ExpSum &mine, float factor, int threads, float *shared) {
     float values[2] = {mine.largest, mine.sum};
-    reduce_exp_sum(values, factor, threads, shared);
+    reduce_exp_sum<relative>(values, factor, threads, shared);
     return {values[0], values[1]};
 }
 
@@ -146,12 +166,12 @@ template<int count, class Gather>
 __device__ __forceinline__ void gather_exp_sum(float (&values)[count], float factor, int threads, float *shared,
                                                Gather gather) {
     gather(Number<1>{}, values);
-    reduce_exp_sum(values, factor, threads, shared);
+    reduce_exp_sum<Relative::to_offset>(values, factor, threads, shared);
     const bool again = !Exponential(factor, values[0]).in_range();
     if (any_that_reduces_along(again, threads)) {
         float exact[count];
         gather(Number<0>{}, exact);
-        reduce_exp_sum(exact, factor, threads, shared + count * most_warps);
+        reduce_exp_sum<Relative::to_element>(exact, factor, threads, shared + count * most_warps);
 #pragma unroll
         for (int i = 0; i < count; ++i) { // what a group gets does not depend on its neighbours
             values[i] = again ? exact[i] : values[i];

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "implementation.hpp"
 #include "launch.hpp"
@@ -32,10 +33,13 @@ __device__ __forceinline__ Place place_of(int threads, int64_t rows) {
 
 template<class T, int N, int V>
 class Row {
+    // Counts vectors. A row that is not in registers may have more than an int holds.
+    using Index = std::conditional_t<(V > 0), int, int64_t>;
+
   public:
     // Reads what stays in registers. `n` is 0 for a row that does not exist.
     __device__ __forceinline__ Row(const T *row, int64_t n, const Place &place)
-        : row_(row), vectors_(static_cast<int>(n / N)), first_(place.thread), step_(place.threads) {
+        : row_(row), vectors_(static_cast<Index>(n / N)), first_(place.thread), step_(place.threads) {
         if constexpr (V > 0) {
 #pragma unroll
             for (int v = 0; v < V; ++v) {
@@ -50,7 +54,7 @@ class Row {
     // body(element, values): the position in the row of the first of N elements, and they as f32.
     template<class Body>
     __device__ __forceinline__ void each(Body body) const {
-        each_vector([&](int v, int i) {
+        each_vector([&](int v, Index i) {
             float values[N];
             get(v, i, values);
             body(static_cast<int64_t>(i) * N, values);
@@ -60,7 +64,7 @@ class Row {
     // body(element, values of this, values of the other).
     template<class U, class Body>
     __device__ __forceinline__ void each(const Row<U, N, V> &other, Body body) const {
-        each_vector([&](int v, int i) {
+        each_vector([&](int v, Index i) {
             float values[N], others[N];
             get(v, i, values);
             other.get(v, i, others);
@@ -80,13 +84,13 @@ class Row {
                 }
             }
         } else {
-            for (int i = first_; i < vectors_; i += step_) {
+            for (Index i = first_; i < vectors_; i += step_) {
                 body(0, i);
             }
         }
     }
 
-    __device__ __forceinline__ void get(int v, int i, float (&values)[N]) const {
+    __device__ __forceinline__ void get(int v, Index i, float (&values)[N]) const {
         if constexpr (V > 0) {
             widen(held_[v], values);
         } else {
@@ -143,7 +147,8 @@ class Row {
     }
 
     const T *row_;
-    int vectors_, first_, step_;
+    Index vectors_;
+    int first_, step_;
     Vector<T, N> held_[V > 0 ? V : 1];
 };
 

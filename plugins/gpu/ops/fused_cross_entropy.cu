@@ -116,9 +116,10 @@ __global__ void __launch_bounds__(1024)
     // `staged` v. Nobody reads what another thread has copied or will overwrite.
     auto *stage = reinterpret_cast<Vector<T, N> *>(shared + statistics_floats) + thread;
     const int first_staged = long_held * threads + thread;
-    const int vectors = static_cast<int>(shape.classes / N);
+    const int64_t held_elements = min(shape.classes, static_cast<int64_t>(long_held) * threads * N);
+    const int64_t on_chip = min(shape.classes, static_cast<int64_t>(long_held + staged) * threads * N);
     // The thread's vectors of those, of which the last may be missing.
-    const int mine = min(staged, (vectors - first_staged + threads - 1) / threads);
+    const int mine = (static_cast<int>(on_chip / N) - first_staged + threads - 1) / threads;
     constexpr int groups = 4; // of copies; work on one goes on while the next ones are under way
     const int group = (staged + groups - 1) / groups;
     // body(vectors from the first staged one of the thread) for those of group g; in shared and in global memory
@@ -128,8 +129,6 @@ __global__ void __launch_bounds__(1024)
             body(at);
         }
     };
-    const int64_t held_elements = min(shape.classes, static_cast<int64_t>(long_held) * threads * N);
-    const int64_t on_chip = min(shape.classes, static_cast<int64_t>(long_held + staged) * threads * N);
 
     Place place = {static_cast<int64_t>(blockIdx.x), thread, threads, true};
     T *row = logits + place.row * shape.classes;

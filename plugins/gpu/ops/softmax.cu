@@ -163,9 +163,9 @@ __global__ void __launch_bounds__(1024)
             });
         });
         row.stay_narrow();
-        const ExpSum total = reduce_exp_sum(mine, factor, threads, shared);
+        const ExpSum total = reduce_exp_sum<Relative::by_range>(mine, factor, threads, shared);
         const Exponential of_all(factor, total.largest);
-        const float of_mine = !kept ? 1.0f : mine.sum == 0.0f ? 0.0f : mine_only.to(of_all);
+        const float of_mine = !kept ? 1.0f : mine.sum == 0.0f ? 0.0f : mine_only.to<Relative::by_range>(of_all);
         const float scale = of_mine / total.sum;
         const auto write = [&](auto is_in_range) {
             row.each_vector([&](int v, int i) {
