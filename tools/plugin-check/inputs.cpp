@@ -145,6 +145,7 @@ std::vector<Magnitude> magnitudes_for(const Signature &signature, const Dtypes &
 // Each after each, itself included, when the end is followed by the beginning: the de Bruijn sequence of order 2.
 std::vector<Magnitude> every_pair(const std::vector<Magnitude> &all) {
     std::vector<Magnitude> list;
+    list.reserve(all.size() * all.size());
     for (size_t i = 0; i < all.size(); ++i) {
         list.push_back(all[i]);
         for (size_t j = i + 1; j < all.size(); ++j) {
@@ -327,6 +328,7 @@ std::vector<Magnitude> magnitudes_of(const Case &one, const Signature &signature
     const size_t rows = rows_in(dims_in(input->type, one.shapes.front()));
     const std::vector<Magnitude> pairs = every_pair(all);
     const std::vector<Magnitude> &repeated = rows < pairs.size() ? all : pairs;
+    magnitudes.reserve(rows);
     for (size_t r = 0; r < rows; ++r) {
         magnitudes.push_back(repeated[r % repeated.size()]);
     }

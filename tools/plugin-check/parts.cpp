@@ -39,6 +39,7 @@ std::vector<Part> parts_of(const std::vector<Magnitude> &magnitudes, size_t coun
         parts[magnitudes[i / of_row]].elements.push_back(i);
     }
     std::vector<Part> list;
+    list.reserve(parts.size());
     for (auto &[magnitude, part] : parts) {
         // The sum of its squares may be out of the range of f32, in which statistics may be: any number is right then.
         part.only_kind = magnitude == Magnitude::constant;

@@ -90,6 +90,7 @@ Outcome Trial::run_threads(const Case &one) const {
         std::to_string(workers.size() - 1) + " other threads" + (one.beside.empty() ? "" : ", some of other shapes,");
     std::barrier together(static_cast<std::ptrdiff_t>(workers.size()));
     std::vector<std::thread> threads;
+    threads.reserve(workers.size());
     for (Worker &worker : workers) {
         threads.emplace_back([&] {
             for (int round = 0; round < rounds; ++round) {

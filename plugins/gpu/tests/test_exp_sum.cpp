@@ -77,6 +77,7 @@ double gathered_sum(const std::vector<float> &elements) {
 TEST_CASE("a sum of exponentials is right where elements leave the range of their offsets") {
     for (const float sign : {1.0f, -1.0f}) {
         std::vector<float> elements;
+        elements.reserve(at_end_of_range.size());
         for (const float element : at_end_of_range) {
             elements.push_back(sign * element);
         }
