@@ -4,44 +4,72 @@
 
 #include <cstdint>
 
+#include "implementation.hpp"
 #include "launch.hpp"
 #include "numbers.cuh"
 #include "tensors.hpp"
 
 namespace gpu {
 
-inline constexpr int sum_columns_block = 1024, sum_columns_wide = 32; // threads, of them along a row
+inline constexpr int sum_parts_block = 256; // threads
 
-// to[c] = sum over p of from[p][c], for parts in the workspace.
-template<class U>
-__global__ void __launch_bounds__(sum_columns_block)
-    sum_parts_kernel(const float *from, int64_t parts, int64_t n, U *to) {
-    constexpr int high = sum_columns_block / sum_columns_wide;
-    __shared__ float sums[high][sum_columns_wide + 1];
-    const int x = static_cast<int>(threadIdx.x) % sum_columns_wide,
-              y = static_cast<int>(threadIdx.x) / sum_columns_wide;
-    const int64_t c = static_cast<int64_t>(blockIdx.x) * sum_columns_wide + x;
-    float sum = 0;
+// to[c] = sum over p of from[p][c], for parts in the workspace; and_to likewise, of as many that follow. Null ones are
+// left out. A thread has N columns, a block `across` such threads along a row. N changes no result.
+template<class U, int N>
+__global__ void __launch_bounds__(sum_parts_block)
+    sum_parts_kernel(const float *from, int64_t parts, int64_t n, int across, int64_t blocks_of_row, U *to, U *and_to) {
+    __shared__ Vector<float, N> shared[sum_parts_block];
+    const bool is_second = blockIdx.x >= blocks_of_row;
+    if ((is_second ? and_to : to) == nullptr) {
+        return;
+    }
+    const int high = sum_parts_block / across;
+    const int x = static_cast<int>(threadIdx.x) % across, y = static_cast<int>(threadIdx.x) / across;
+    const int64_t c = ((blockIdx.x - (is_second ? blocks_of_row : 0)) * across + x) * N;
+    const float *const column = from + (is_second ? parts * n : 0) + c;
+    float sums[N] = {};
     if (c < n) {
 #pragma unroll 8
         for (int64_t p = y; p < parts; p += high) {
-            sum += from[p * n + c];
+            float values[N];
+            load<N>(column + p * n, values);
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                sums[k] += values[k];
+            }
         }
     }
-    sums[y][x] = sum;
-    __syncthreads();
-    if (y == 0 && c < n) {
-#pragma unroll
-        for (int i = 1; i < high; ++i) {
-            sum += sums[i][x];
+    for (int distance = high / 2; distance > 0; distance /= 2) {
+        if (y >= distance && y < 2 * distance) {
+            store<N>(shared[threadIdx.x].elements, sums);
         }
-        to[c] = from_f32<U>(sum);
+        __syncthreads();
+        if (y < distance) {
+            float values[N];
+            load<N>(shared[threadIdx.x + distance * across].elements, values);
+#pragma unroll
+            for (int k = 0; k < N; ++k) {
+                sums[k] += values[k];
+            }
+        }
+    }
+    if (y == 0 && c < n) {
+        store<N>((is_second ? and_to : to) + c, sums);
     }
 }
 
+// Fewer columns are spread over more blocks for each of them, which add more parts at once.
 template<class U>
-opdock::Status sum_parts(const opdock::Call &call, const float *from, int64_t parts, int64_t n, U *to) {
-    return launch(call, {ceil_div(n, sum_columns_wide), sum_columns_block}, sum_parts_kernel<U>, from, parts, n, to);
+opdock::Status sum_parts(const opdock::Call &call, const float *from, int64_t parts, int64_t n, U *to,
+                         U *and_to = nullptr) {
+    const auto start = [&](auto width) {
+        constexpr int N = decltype(width)::value;
+        const int across = static_cast<int>(std::clamp<int64_t>(next_power_of_two(n / 512), 2, 32));
+        const int64_t blocks_of_row = ceil_div(n, across * N);
+        const Grid grid = {blocks_of_row * (and_to == nullptr ? 1 : 2), sum_parts_block};
+        return launch(call, grid, sum_parts_kernel<U, N>, from, parts, n, across, blocks_of_row, to, and_to);
+    };
+    return n % 4 == 0 && all_aligned(to, and_to) ? start(Number<4>{}) : start(Number<1>{});
 }
 
 // How rows are cut into parts where each thread has columns of its own: a block has `threads` vectors of `width`

@@ -10,6 +10,5 @@ opdock::Status rotations_heuristic(const opdock::Problem &problem, int64_t *knob
 opdock::Status rows_heuristic(const opdock::Problem &problem, int64_t *knobs);
 opdock::Status row_batches_heuristic(const opdock::Problem &problem, int64_t *knobs);
 opdock::Status columns_heuristic(const opdock::Problem &problem, int64_t *knobs);
-opdock::Status columns_twice_heuristic(const opdock::Problem &problem, int64_t *knobs);
 
 } // namespace gpu

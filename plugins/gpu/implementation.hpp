@@ -11,12 +11,11 @@ namespace gpu {
 // Which knobs a kernel reads; plugin.cu names them and heuristics.cu decides for shapes that nobody tuned.
 enum class Knobs {
     none,
-    elementwise,   // threads of a block, vectors of 16 bytes that each of them has
-    rotations,     // threads of a block, rows that each of them has under way
-    rows,          // threads of a row and of a block
-    row_batches,   // the same, for rows that nobody holds
-    columns,       // threads of a row, blocks of a compute unit: for sums over rows, whose blocks stay
-    columns_twice, // the same, with two sums for each column
+    elementwise, // threads of a block, vectors of 16 bytes that each of them has
+    rotations,   // threads of a block, rows that each of them has under way
+    rows,        // threads of a row and of a block
+    row_batches, // the same, for rows that nobody holds
+    columns,     // threads of a row in a block, blocks of a compute unit: for sums over rows, whose blocks stay
 };
 
 struct ElementwiseKnobs {

@@ -12,6 +12,7 @@ struct Grid {
     int64_t blocks;
     int threads; // of a block
     size_t shared_bytes = 0;
+    int cluster = 1; // blocks of a cluster; more than one where has_clusters() says so
 };
 
 __host__ __device__ inline int64_t ceil_div(int64_t a, int64_t b) {
@@ -37,10 +38,26 @@ opdock::Status launch(const opdock::Call &call, const Grid &grid, void (*kernel)
     // What a kernel takes may differ from what is passed (int64_t from int); it reads its own types.
     return [&](Parameters... converted) {
         void *pointers[] = {static_cast<void *>(&converted)...};
-        return checked("launching a kernel", GPU(LaunchKernel)(reinterpret_cast<const void *>(kernel),
-                                                               dim3(static_cast<unsigned>(grid.blocks)),
-                                                               dim3(static_cast<unsigned>(grid.threads)), pointers,
-                                                               grid.shared_bytes, static_cast<Stream>(call.stream())));
+        const void *const start = reinterpret_cast<const void *>(kernel);
+        const dim3 blocks(static_cast<unsigned>(grid.blocks)), threads(static_cast<unsigned>(grid.threads));
+        const auto stream = static_cast<Stream>(call.stream());
+#ifndef __HIP__
+        if (grid.cluster != 1) {
+            cudaLaunchAttribute cluster = {};
+            cluster.id = cudaLaunchAttributeClusterDimension;
+            cluster.val.clusterDim = {static_cast<unsigned>(grid.cluster), 1, 1};
+            cudaLaunchConfig_t config = {};
+            config.gridDim = blocks;
+            config.blockDim = threads;
+            config.dynamicSmemBytes = grid.shared_bytes;
+            config.stream = stream;
+            config.attrs = &cluster;
+            config.numAttrs = 1;
+            return checked("launching a kernel", cudaLaunchKernelExC(&config, start, pointers));
+        }
+#endif
+        return checked("launching a kernel",
+                       GPU(LaunchKernel)(start, blocks, threads, pointers, grid.shared_bytes, stream));
     }(std::forward<Arguments>(arguments)...);
 }
 

@@ -52,11 +52,9 @@ void add_knobs(opdock::Impl &impl, gpu::Knobs knobs) {
                                                  : opdock::heuristic<&gpu::row_batches_heuristic>);
         return;
     case gpu::Knobs::columns:
-    case gpu::Knobs::columns_twice:
-        impl.knob("threads", 32, 1024, 512, "threads that share a row, rounded up to a power of two")
-            .knob("blocks_per_unit", 1, 16, 2, "blocks that stay on each compute unit and go through the rows")
-            .heuristic(knobs == gpu::Knobs::columns ? opdock::heuristic<&gpu::columns_heuristic>
-                                                    : opdock::heuristic<&gpu::columns_twice_heuristic>);
+        impl.knob("threads", 32, 512, 512, "threads of a block that share a row, rounded up to a power of two")
+            .knob("blocks_per_unit", 1, 16, 1, "blocks that stay on each compute unit and go through the rows")
+            .heuristic(opdock::heuristic<&gpu::columns_heuristic>);
         return;
     }
 }

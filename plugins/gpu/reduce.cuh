@@ -94,7 +94,7 @@ __device__ __forceinline__ int exchange_among_warps(float (&values)[count], int 
         }
     }
     wait_for_block();
-    const int from = warp / warps * warps + lane % warps;
+    const int from = (warp & -warps) + (lane & (warps - 1)); // of powers of two, which a division does not know
 #pragma unroll
     for (int i = 0; i < count; ++i) {
         values[i] = shared[i * most_warps + from];
@@ -107,7 +107,11 @@ __device__ __forceinline__ int exchange_among_warps(float (&values)[count], int 
 // reduction must leave alone; the one after that may have them again.
 template<class Operation, int count>
 __device__ __forceinline__ void reduce(float (&values)[count], int threads, float *shared) {
-    reduce_lanes<Operation>(values, threads < warp_size() ? threads : warp_size());
+    if (threads < warp_size()) {
+        reduce_lanes<Operation>(values, threads);
+        return;
+    }
+    reduce_lanes<Operation>(values, warp_size()); // a constant, so that nothing is left of the loop
     if (threads > warp_size()) {
         const int warps = exchange_among_warps(values, threads, shared);
         reduce_lanes<Operation>(values, warps);

@@ -1,0 +1,77 @@
+// Clusters: two blocks that run at the same time and write to each other's shared memory. NVIDIA's devices have them
+// since compute capability 9.0; on others nobody starts one.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+
+#include "reduce.cuh"
+
+namespace gpu {
+
+#if !defined(__HIP__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define GPU_CLUSTERS
+#endif
+
+// Whether the call's device has clusters, and runs code that was compiled for them.
+inline bool has_clusters(const opdock::Problem &problem) {
+#ifdef __HIP__
+    static_cast<void>(problem);
+#else
+    const opdock_device_properties *properties = problem.device_properties();
+    if (properties != nullptr && std::strncmp(properties->architecture, "sm_", 3) == 0) {
+        const int device = std::atoi(properties->architecture + 3) * 10;
+        for (const int compiled : {__CUDA_ARCH_LIST__}) { // a device runs the newest that it can
+            if (compiled >= 900 && compiled <= device) {
+                return true;
+            }
+        }
+    }
+#endif
+    return false;
+}
+
+// What threads of both blocks wrote before is there afterwards. All of them take part.
+__device__ __forceinline__ void wait_for_cluster() {
+#ifdef GPU_CLUSTERS
+    asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// Writes to where `shared` is in the block of that rank.
+__device__ __forceinline__ void store_in_cluster(float *shared, int rank, float value) {
+#ifdef GPU_CLUSTERS
+    asm volatile("{\n\t.reg .u32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
+                 "st.shared::cluster.f32 [there], %2;\n\t}" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+                 "r"(rank), "f"(value)
+                 : "memory");
+#else
+    static_cast<void>(shared), static_cast<void>(rank), static_cast<void>(value);
+#endif
+}
+
+// reduce() over both blocks, of at most 512 threads each. `shared`, as reduce() has it, is at the same place in both;
+// they have waited for each other once before the first time, so that both are there.
+template<class Operation, int count>
+__device__ __forceinline__ void reduce_in_cluster(float (&values)[count], float *shared) {
+    reduce_lanes<Operation>(values, warp_size());
+    const int warps = static_cast<int>(blockDim.x) / warp_size();
+    const int lane = thread_in_block() % warp_size();
+    const int warp = thread_in_block() / warp_size();
+    if (lane < 2) {
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            store_in_cluster(shared + i * most_warps + static_cast<int>(blockIdx.x) % 2 * warps + warp, lane,
+                             values[i]);
+        }
+    }
+    wait_for_cluster();
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        values[i] = shared[i * most_warps + (lane & (2 * warps - 1))];
+    }
+    reduce_lanes<Operation>(values, 2 * warps);
+}
+
+} // namespace gpu
