@@ -2,9 +2,9 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <system_error>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,8 +16,9 @@ namespace opdock::cli {
 namespace {
 
 [[noreturn]] void fail(const std::string &path, int code) {
-    throw Failure(path + ": " +
-                  (code == EEXIST ? "there is such a file, and it is never overwritten" : std::strerror(code)));
+    throw Failure(
+        path + ": " +
+        (code == EEXIST ? "there is such a file, and it is never overwritten" : std::generic_category().message(code)));
 }
 
 void write_all(int to, std::string_view text, const std::string &path) {

@@ -47,6 +47,7 @@ void find_filters(const std::string &repository, std::set<std::string> &names) {
 // What takes all of them away: what they make of a file is not the file.
 std::vector<std::pair<std::string, std::string>> without_filters(const std::set<std::string> &names) {
     std::vector<std::pair<std::string, std::string>> settings;
+    settings.reserve(names.size());
     for (const std::string &name : names) {
         settings.emplace_back(name, name.ends_with(".required") ? "false" : "");
     }

@@ -61,6 +61,7 @@ std::vector<std::string> split_patches(const std::string &text) {
 // "a.bin (2.0 GiB), b.bin (1.5 GiB)"
 std::string largest(const GitPlace &place, const std::vector<Change> &changes) {
     std::vector<std::string> blobs;
+    blobs.reserve(changes.size());
     for (const Change &change : changes) {
         blobs.push_back(change.mode == 0 ? change.old_blob : change.blob);
     }

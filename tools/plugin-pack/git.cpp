@@ -95,8 +95,10 @@ std::vector<std::string> environment_of(const GitPlace &place) {
         variables[name] = value;
     }
     std::vector<std::string> environment;
+    environment.reserve(variables.size());
     for (const auto &[name, value] : variables) {
-        environment.push_back(name + "=" + value);
+        environment.push_back(name);
+        environment.back().append("=").append(value);
     }
     return environment;
 }
@@ -117,6 +119,7 @@ std::vector<std::string> all_arguments(const GitPlace &place, const std::vector<
 
 std::vector<char *> pointers_to(std::vector<std::string> &texts) {
     std::vector<char *> pointers;
+    pointers.reserve(texts.size() + 1);
     for (std::string &text : texts) {
         pointers.push_back(text.data());
     }

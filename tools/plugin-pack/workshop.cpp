@@ -31,6 +31,7 @@ std::string quoted(const std::string &folder) {
 
 std::vector<std::string> patches_of(const std::vector<Change> &changes) {
     std::vector<std::string> patches;
+    patches.reserve(changes.size());
     for (const Change &change : changes) {
         patches.push_back(change.patch);
     }
@@ -96,7 +97,7 @@ std::string Workshop::commit_of(const std::string &repository, const std::string
     // Names of branches and tags are the repository's.
     const GitRun named =
         run_git({repository}, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
-    const std::string id = named.out.substr(0, named.out.find('\n'));
+    std::string id = named.out.substr(0, named.out.find('\n'));
     if (named.code != 0 || !has_commit(id)) {
         throw cli::Failure(repository + ": it does not have the commit " + commit + "; fetch it");
     }
