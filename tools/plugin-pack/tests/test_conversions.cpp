@@ -61,7 +61,7 @@ TEST_CASE("keywords and encodings come back although git takes the file for unto
 
 TEST_CASE("files come back as they are when their attributes are what was changed") {
     const std::string crlf = "one\r\ntwo\r\n", lf = "one\ntwo\n";
-    for (const auto &[before, after] : std::vector<std::pair<std::string, std::string>>{
+    for (const auto &attributes : std::vector<std::pair<std::string, std::string>>{
              {"", "* text eol=crlf\n"},
              {"* text eol=crlf\n", ""},
              {"*.txt text eol=crlf\n", "*.txt -text\n"},
@@ -73,6 +73,7 @@ TEST_CASE("files come back as they are when their attributes are what was change
              {"", "* working-tree-encoding=no-such\n"},
              {"", "* filter=none\n"},
          }) {
+        const std::string &before = attributes.first, &after = attributes.second;
         CAPTURE(before);
         CAPTURE(after);
         const MadeRepository made;

@@ -55,7 +55,7 @@ void leave_one() {
     if (child == 0) {
         const TemporaryFolder folder;
         fs::create_directory(folder / "half");
-        raise(SIGKILL);
+        static_cast<void>(raise(SIGKILL));
     }
     int status = 0;
     waitpid(child, &status, 0);
