@@ -88,9 +88,8 @@ void adapt_submodules(Adapted &adapted, const BackendPlace &place, const std::st
         if (!place.commit.empty() && onto.contains(one.path)) {
             inner.commit = onto.at(one.path);
         }
-        if (count_of(one.changes) == 0 &&
-            !(is_there(inner.folder, one.changes.commit) &&
-              (inner.commit.empty() || is_there(inner.folder, inner.commit)))) {
+        if (count_of(one.changes) == 0 && !(is_there(inner.folder, one.changes.commit) &&
+                                            (inner.commit.empty() || is_there(inner.folder, inner.commit)))) {
             adapted.absent.push_back(one.path);
             kept.push_back(std::move(one));
             continue;
