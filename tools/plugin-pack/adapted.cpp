@@ -157,6 +157,7 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
                            (backend.version.empty() ? "" : " (" + backend.version + ")") +
                            " that the package is for; fetch it");
     }
+    workshop.require_files(base);
     const std::string tree = applied(backend, workshop);
     if (files_after(workshop.changes(base, tree)) != files_after(backend.changes.list)) {
         throw cli::Failure(backend.name + ": the package lists other changes than its patches make", exit_not_trusted);
@@ -164,6 +165,7 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
     if (!place.commit.empty()) {
         Changes &changes = adapted.backend.changes;
         changes.commit = workshop.commit_of(place.folder, place.commit);
+        workshop.require_files(changes.commit);
         Merged merged = workshop.merge(base, tree, changes.commit);
         adapted.conflicts = std::move(merged.conflicts);
         adapted.backend.version = describe(place.folder, changes.commit);

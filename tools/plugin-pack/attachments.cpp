@@ -89,15 +89,16 @@ Attachments read_attachments(const std::vector<std::pair<std::string, std::strin
                                ": a file in a package has a name of letters, digits and ._-");
         }
         if (kind == "plugin") {
-            raise(attachments.abi, abi_of(path));
             libraries.push_back(name);
             manifests.push_back({{"library", name}});
         }
     }
     for (const auto &[kind, path] : files) {
+        std::string content = content_of(path);
         const std::string name = fs::path(path).filename().string();
         std::string place = name;
         if (kind == "plugin") {
+            raise(attachments.abi, abi_of(path));
             place = folder_of(name) + "/" + name;
         } else if (kind == "tune") {
             const std::string &library = plugin_of_tune(name, libraries);
@@ -109,7 +110,7 @@ Attachments read_attachments(const std::vector<std::pair<std::string, std::strin
             manifest["tune"] = name;
             place = folder_of(library) + "/" + name;
         }
-        attachments.list.push_back({kind, place, content_of(path)});
+        attachments.list.push_back({kind, place, std::move(content)});
     }
     for (size_t i = 0; i < libraries.size(); ++i) {
         attachments.list.push_back({"manifest", folder_of(libraries[i]) + "/plugin.json", manifests[i].dump() + "\n"});
