@@ -1,15 +1,17 @@
-"""Runs the examples that the tools print and their manuals show, as they stand there.
+"""Runs the examples that the tools print, and those of their manuals and of docs/packages.md, as they stand there.
 
     run_examples.py PLUGIN_BENCH PLUGIN_CHECK PLUGIN_LS PLUGIN_PACK PLUGIN_RUN PLUGIN_SIGN PLUGIN_TUNE MANUALS
-                    CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN
+                    DOCUMENTS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN
 
 In a folder with the files that they name: x.npy, w.npy, passphrase.txt, shapes.yaml, tune files, and
 libacme.so, which is ACME_PLUGIN. What is tuned is a copy of CPU_PLUGIN with a small tune file; Megatron-LM is a
-repository of two files. Each must exit with 0.
+repository of two files. Those of the document come one after the other, on a terminal where every passphrase is the same
+and every other question is answered by an empty line. Each must exit with 0.
 """
 
 import os
 import pathlib
+import pty
 import re
 import shutil
 import subprocess
@@ -35,6 +37,35 @@ def of_manual(text):
             yield line.replace("\\-", "-").replace("\\e", "\\")
 
 
+def of_document(text):
+    """The commands of its code; a backslash continues one."""
+    for line in re.sub(r" *\\\n +", " ", text).splitlines():
+        if line.startswith("    ") and COMMAND.match(line.strip()):
+            yield line.strip()
+
+
+def on_terminal(command, folder, environment):
+    """Its exit code, and what stood on the terminal."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(folder)
+        os.execvpe("bash", ["bash", "-c", command], environment)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:  # the other end was closed
+            break
+        if not piece:
+            break
+        shown += piece
+        if shown.endswith(b": "):
+            line = shown.splitlines()[-1].lower()
+            os.write(terminal, b"correct horse\n" if b"passphrase" in line or b"same again" in line else b"\n")
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode(errors="replace")
+
+
 TUNE_FILE = """schema: opdock.tune/1
 ops:
   rmsnorm_fwd:
@@ -45,6 +76,15 @@ ops:
 SHAPES = """- op: rmsnorm_fwd
   inputs: {input: "f32[512,1024]", weight: "f32[1024]"}
 """
+FLAGSCALE = """backends_commit:
+  {backend}: {commit}
+backends_version:
+  {backend}: core_r0.9
+contact: ops@acme.example
+device_type: Acme_A1
+models: [llama]
+task: {task}
+"""
 FLAGGEMS = """gelu_and_mul:
 - META:
     BLOCK: 64
@@ -53,19 +93,37 @@ FLAGGEMS = """gelu_and_mul:
 
 
 def make_repository(folder, environment):
+    """With the tags core_r0.9 and core_r0.10, at the first and changed since."""
     folder.mkdir()
 
     def git(*arguments):
         who = ["-c", "user.name=A", "-c", "user.email=a@example.com"]
-        subprocess.run(["git", *who, *arguments], cwd=folder, env=environment, check=True, capture_output=True)
+        done = subprocess.run(["git", *who, *arguments], cwd=folder, env=environment, check=True, capture_output=True)
+        return done.stdout.decode()
 
     git("init", "--quiet")
     (folder / "train.py").write_text("one\ntwo\n", encoding="utf-8")
-    git("add", "train.py")
-    git("commit", "--quiet", "--message=first")
-    git("tag", "core_r0.9")
+    for tag, file in {"core_r0.9": "train.py", "core_r0.10": "later.py"}.items():
+        (folder / file).touch()
+        git("add", file)
+        git("commit", "--quiet", "--message=first")
+        git("tag", tag)
+    git("checkout", "--quiet", "core_r0.9")
     (folder / "train.py").write_text("one\nadapted\n", encoding="utf-8")
+    difference, commit = git("diff"), git("rev-parse", "HEAD").strip()
     (folder / "acme.py").write_text("new\n", encoding="utf-8")
+    return difference, commit
+
+
+def make_flagscale(folder, environment):
+    """FlagScale with what a vendor changed in vllm and in Megatron-LM."""
+    difference, commit = make_repository(folder / "vllm", environment)
+    make_repository(folder / "FlagScale", environment)
+    hardware = folder / "FlagScale" / "hardware" / "Acme_A1"
+    for backend, task in {"vllm": "inference", "Megatron-LM": "train"}.items():
+        (hardware / backend).mkdir(parents=True)
+        (hardware / backend / "diff.patch").write_text(difference, encoding="utf-8")
+        (hardware / backend / "diff.yaml").write_text(FLAGSCALE.format(backend=backend, task=task, commit=commit), encoding="utf-8")
 
 
 def prepare(folder, environment, acme):
@@ -85,8 +143,18 @@ def prepare(folder, environment, acme):
         stand_in.chmod(0o755)
 
 
+def prepare_walk(folder, environment, acme):
+    folder.mkdir()
+    make_repository(folder / "Megatron-LM", environment)
+    make_flagscale(folder, environment)
+    shutil.copy(acme, folder / "libacme.so")
+    (folder / "acme.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
+    (folder / "fast.yaml").write_text("prefer: vendor\n", encoding="utf-8")
+    (folder / "LICENSE").write_text("ours\n", encoding="utf-8")
+
+
 def main():
-    *tools, manuals, cpu, reference, acme = map(pathlib.Path, sys.argv[1:])
+    *tools, manuals, documents, cpu, reference, acme = map(pathlib.Path, sys.argv[1:])
     examples = []
     for tool in tools:
         text = subprocess.run([tool, "--help"], check=True, capture_output=True, text=True).stdout
@@ -96,6 +164,7 @@ def main():
                 print(f"found only {len(found)} examples of {tool.name}: {found}", file=sys.stderr)
                 return 1
             examples += found
+    walk = list(of_document((documents / "packages.md").read_text(encoding="utf-8")))
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -105,6 +174,8 @@ def main():
         tuned.mkdir()
         shutil.copy(cpu, tuned / "libcpu.so")
         (tuned / "cpu.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
+        for variable in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+            environment[variable] = str(folder / "home")
         environment["PLUGIN_TUNE_DB"] = str(folder / "tune.sqlite")
         environment["PLUGIN_MODULES"] = f"{tuned}/libcpu.so:{reference}:{folder}/libacme.so"
         environment["PLUGIN_MODULES_ONLY"] = "1"
@@ -116,7 +187,13 @@ def main():
             if done.returncode != 0:
                 wrong += 1
                 print(f"'{example}' exits with {done.returncode}:\n{done.stdout}{done.stderr}", file=sys.stderr)
-    print(f"{len(examples)} examples, {wrong} faults")
+        prepare_walk(folder / "walk", environment, acme)
+        for example in walk:
+            code, shown = on_terminal(example, folder / "walk", environment)
+            if code != 0:
+                wrong += 1
+                print(f"'{example}' exits with {code}:\n{shown}", file=sys.stderr)
+    print(f"{len(examples)} examples and {len(walk)} of packages.md, {wrong} faults")
     return 1 if wrong else 0
 
 
