@@ -62,42 +62,63 @@ std::map<std::string, std::pair<uint32_t, std::string>> files_after(const std::v
     return files;
 }
 
-// Whether the folder has the commit. A folder without a .git is no repository, and git would look into the one around
-// it.
+// Whether the folder is a checkout that has the commit. In one without a .git, git would look into the repository
+// around it.
 bool is_there(const std::string &folder, const std::string &commit) {
-    return std::filesystem::exists(std::filesystem::symlink_status(std::filesystem::path(folder) / ".git")) &&
+    std::error_code error;
+    return std::filesystem::is_directory(std::filesystem::symlink_status(folder, error)) &&
+           std::filesystem::exists(std::filesystem::symlink_status(std::filesystem::path(folder) / ".git", error)) &&
            Workshop(objects_of(folder)).has_commit(commit);
 }
 
-void adapt_submodules(Adapted &adapted, const BackendPlace &place, const std::string &scratch) {
+// Where the checkout has the repository of a submodule; empty where it does not. The vendor may have moved it.
+std::string folder_of_submodule(const Adapted &adapted, const Submodule &submodule, const std::string &base) {
+    std::vector<std::string> paths = {submodule.path};
+    for (const auto &[path, id] : adapted.workshop->submodules(base)) {
+        paths.push_back(path);
+    }
+    const std::filesystem::path real = std::filesystem::canonical(adapted.folder);
+    for (const std::string &path : paths) {
+        std::error_code error; // by way of a link it would be somebody else's
+        if (std::filesystem::canonical(real / path, error) == real / path &&
+            is_there(adapted.folder + "/" + path, submodule.changes.commit)) {
+            return adapted.folder + "/" + path;
+        }
+    }
+    return "";
+}
+
+void adapt_submodules(Adapted &adapted, const std::string &base, bool merges, const std::string &scratch) {
     Changes &changes = adapted.backend.changes;
     const auto now = adapted.workshop->submodules(changes.tree);
     const auto onto = adapted.workshop->submodules(changes.commit);
     std::vector<Submodule> kept;
     for (Submodule &one : changes.submodules) {
-        BackendPlace inner{adapted.backend.name + "/" + one.path, place.folder + "/" + one.path, ""};
+        const bool is_changed = count_of(one.changes) != 0;
+        const std::string name = adapted.backend.name + "/" + one.path;
         if (!now.contains(one.path)) {
-            if (place.commit.empty()) {
-                throw cli::Failure(adapted.backend.name + ": " + path_json(one.path).dump() +
-                                       " is no submodule of the tree",
-                                   exit_not_trusted);
+            if (!merges) {
+                throw cli::Failure(name + ": it is no submodule of the tree", exit_not_trusted);
             }
-            adapted.conflicts.push_back(one.path);
+            if (is_changed) {
+                throw cli::Failure(name + ": the package changes this submodule, and the commit has it no more",
+                                   exit_conflict);
+            }
             continue;
         }
-        if (!place.commit.empty() && onto.contains(one.path)) {
+        BackendPlace inner{name, folder_of_submodule(adapted, one, base), ""};
+        if (merges && onto.contains(one.path)) {
             inner.commit = onto.at(one.path);
         }
-        if (count_of(one.changes) == 0 && !(is_there(inner.folder, one.changes.commit) &&
-                                            (inner.commit.empty() || is_there(inner.folder, inner.commit)))) {
+        if (!is_changed && (inner.folder.empty() || (!inner.commit.empty() && !is_there(inner.folder, inner.commit)))) {
             adapted.absent.push_back(one.path);
             kept.push_back(std::move(one));
             continue;
         }
-        if (!std::filesystem::exists(std::filesystem::symlink_status(std::filesystem::path(inner.folder) / ".git"))) {
-            throw cli::Failure(inner.folder +
+        if (inner.folder.empty()) {
+            throw cli::Failure(adapted.folder + "/" + one.path +
                                ": the package changes this submodule, and it is not checked out; `git -C " +
-                               place.folder + " submodule update --init` does that");
+                               adapted.folder + " submodule update --init` does that, at the commit " + base);
         }
         Adapted made = adapt({inner.name, "", one.format, std::move(one.changes)}, inner, scratch);
         made.path = one.path;
@@ -150,6 +171,7 @@ void require_open(const OpenedPackage &opened, const Request &request) {
 
 Adapted adapt(const Backend &backend, const BackendPlace &place, const std::string &scratch) {
     Adapted adapted{backend, std::make_unique<const Workshop>(checked_objects(backend, place), scratch), {}};
+    adapted.folder = place.folder;
     const Workshop &workshop = *adapted.workshop;
     const std::string &base = backend.changes.commit;
     if (!workshop.has_commit(base)) {
@@ -173,7 +195,7 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
         changes.list = workshop.changes(changes.commit, changes.tree);
         keep_conversions(workshop, backend.changes, changes);
     }
-    adapt_submodules(adapted, place, scratch);
+    adapt_submodules(adapted, base, !place.commit.empty(), scratch);
     return adapted;
 }
 

@@ -16,6 +16,7 @@ struct Adapted {
     std::vector<Adapted> submodules = {};
     std::vector<std::string> absent = {}; // submodules without changes that the repository does not have
     std::string path = {};                // of a submodule in the tree around it
+    std::string folder = {};              // its checkout
 };
 
 // Where the request says that the backend is; null when it does not.

@@ -62,18 +62,27 @@ const std::string &plugin_of_tune(const std::string &name, const std::vector<std
     return libraries.front();
 }
 
-void require_different_names(const std::vector<Attachment> &list) {
+const Attachment *find(const std::vector<Attachment> &list, const std::string &name) {
+    const auto found = std::find_if(list.begin(), list.end(), [&](const Attachment &one) { return one.name == name; });
+    return found == list.end() ? nullptr : &*found;
+}
+
+void require_good_names(const std::vector<Attachment> &list) {
     for (const Attachment &one : list) {
         if (std::count_if(list.begin(), list.end(), [&](const Attachment &other) { return other.name == one.name; }) >
             1) {
             throw cli::Failure("two files of the package would be called '" + one.name + "'");
         }
+        if (one.kind != "manifest" &&
+            (!is_attachment_name(one.name) || one.name.ends_with(std::string("/") + manifest_file))) {
+            throw cli::Failure("a file of a package cannot be called '" + one.name +
+                               "', as it has one of its own of that name");
+        }
+        if (find(list, one.name.substr(0, one.name.find('/'))) != nullptr && one.name.find('/') != std::string::npos) {
+            throw cli::Failure("the package would have both a file and a folder called '" +
+                               one.name.substr(0, one.name.find('/')) + "'");
+        }
     }
-}
-
-const Attachment *find(const std::vector<Attachment> &list, const std::string &name) {
-    const auto found = std::find_if(list.begin(), list.end(), [&](const Attachment &one) { return one.name == name; });
-    return found == list.end() ? nullptr : &*found;
 }
 
 } // namespace
@@ -113,9 +122,10 @@ Attachments read_attachments(const std::vector<std::pair<std::string, std::strin
         attachments.list.push_back({kind, place, std::move(content)});
     }
     for (size_t i = 0; i < libraries.size(); ++i) {
-        attachments.list.push_back({"manifest", folder_of(libraries[i]) + "/plugin.json", manifests[i].dump() + "\n"});
+        attachments.list.push_back(
+            {"manifest", folder_of(libraries[i]) + "/" + manifest_file, manifests[i].dump() + "\n"});
     }
-    require_different_names(attachments.list);
+    require_good_names(attachments.list);
     return attachments;
 }
 
@@ -124,7 +134,7 @@ std::vector<Attachment> with_signatures(std::vector<Attachment> attachments, con
     for (const Attachment &plugin : attachments) {
         const Attachment *manifest =
             plugin.kind != "plugin" ? nullptr
-                                    : find(attachments, fs::path(plugin.name).replace_filename("plugin.json").string());
+                                    : find(attachments, fs::path(plugin.name).replace_filename(manifest_file).string());
         if (manifest == nullptr) {
             continue;
         }

@@ -18,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint32_t link_mode = 0120000;
-constexpr uint32_t submodule_mode = 0160000;
 
 std::string full_id(const std::string &repository, const std::string &commit) {
     const GitRun run =
@@ -304,9 +303,13 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
         if (!fs::exists(fs::symlink_status(fs::path(folder) / ".git"))) {
             continue; // not checked out
         }
-        const auto known = before.find(path); // to others as well; the commit of now may be the vendor's own
-        Submodule submodule{path, objects_of(folder).format,
-                            find_changes(folder, known == before.end() ? id : known->second, include_ignored, limits)};
+        const ObjectStore objects = objects_of(folder);
+        // The one that others know as well: the commit of now may be the vendor's own. Another repository may have come
+        // to this path.
+        const auto known = before.find(path);
+        const bool is_same = known != before.end() && Workshop(objects).has_commit(known->second);
+        Submodule submodule{path, objects.format,
+                            find_changes(folder, is_same ? known->second : id, include_ignored, limits)};
         for (const std::string &file : submodule.changes.filtered) {
             changes.filtered.push_back(path + "/" + file);
         }

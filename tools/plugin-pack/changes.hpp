@@ -7,6 +7,8 @@
 
 namespace opdock::plugin_pack {
 
+inline constexpr uint32_t submodule_mode = 0160000;
+
 // What becomes of one file.
 struct Change {
     char status = 'M';    // of git: A added, D deleted, M modified, R renamed, T another type of file

@@ -14,6 +14,9 @@
 #include "cli/exit.hpp"
 #include "cli/text_file.hpp"
 #include "conversions.hpp"
+#include "exit_codes.hpp"
+#include "git.hpp"
+#include "lock_file.hpp"
 #include "temporary_folder.hpp"
 
 namespace opdock::plugin_pack {
@@ -21,13 +24,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint32_t submodule_mode = 0160000;
-
 [[noreturn]] void fail(const fs::path &path, int error) {
     throw cli::Failure(path.string() + ": " + std::generic_category().message(error));
 }
 
-// Throws cli::Failure where something stands that is neither a file nor a link.
+// Of a file or a link; nothing else is one.
 std::optional<FileState> state_of(const fs::path &path) {
     std::error_code error;
     const fs::file_status status = fs::symlink_status(path, error);
@@ -42,74 +43,204 @@ std::optional<FileState> state_of(const fs::path &path) {
     return std::nullopt;
 }
 
-// Whether a folder of the path is a link, or a file: what is written there would go elsewhere.
-bool leads_elsewhere(const fs::path &folder, const std::string &path) {
-    fs::path place = folder;
-    const fs::path parents = fs::path(path).parent_path();
-    for (const fs::path &part : parents) {
-        place /= part;
-        std::error_code error;
-        const fs::file_status status = fs::symlink_status(place, error);
-        if (fs::is_symlink(status)) {
-            return true;
-        }
-    }
-    return false;
+bool is_as(const std::optional<FileState> &state, const Move &move, const std::string &path) {
+    const auto before = move.before.find(path);
+    return before != move.before.end() && (state == before->second || state == move.after.at(path));
 }
 
-void remove_file(const fs::path &folder, const std::string &path) {
+enum class Standing { nothing, file, folder, other };
+
+// What stands at a path of the move. A file or link in the place of one of its folders is in the way, unless the move
+// knows it: then nothing stands there yet, or no more.
+Standing standing_at(const Move &move, const std::string &path) {
+    fs::path place = move.folder, relative;
     std::error_code error;
-    fs::remove(folder / path, error);
-    if (error) {
-        fail(folder / path, error.value());
+    for (const fs::path &part : fs::path(path).parent_path()) {
+        place /= part;
+        relative /= part;
+        const fs::file_status status = fs::symlink_status(place, error);
+        if (!fs::exists(status)) {
+            return Standing::nothing;
+        }
+        if (!fs::is_directory(status)) {
+            return is_as(state_of(place), move, relative.string()) ? Standing::nothing : Standing::other;
+        }
     }
-    // Folders that held nothing else, as git does not have empty ones.
+    const fs::file_status status = fs::symlink_status(fs::path(move.folder) / path, error);
+    return !fs::exists(status)                                     ? Standing::nothing
+           : fs::is_directory(status)                              ? Standing::folder
+           : fs::is_regular_file(status) || fs::is_symlink(status) ? Standing::file
+                                                                   : Standing::other;
+}
+
+// Whether all that is in the folder goes with the move: nothing but empty folders and files that it removes.
+bool goes_away(const Move &move, const std::string &path) {
+    const fs::path folder = fs::path(move.folder) / path;
+    for (const fs::directory_entry &entry : fs::recursive_directory_iterator(folder)) {
+        if (entry.is_directory() && !entry.is_symlink()) {
+            continue;
+        }
+        const std::string name = entry.path().lexically_relative(move.folder).string();
+        const auto after = move.after.find(name);
+        if (after == move.after.end() || after->second || !is_as(state_of(entry.path()), move, name)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool has_inner(const Move &move, const std::string &path) {
+    const auto next = move.before.upper_bound(path + "/");
+    return next != move.before.end() && next->first.starts_with(path + "/");
+}
+
+bool is_in_the_way(const Move &move, const std::string &path) {
+    switch (standing_at(move, path)) {
+    case Standing::nothing: // a file that is only to be changed was removed
+        return move.before.at(path) && move.after.at(path);
+    case Standing::file:
+        return !is_as(state_of(fs::path(move.folder) / path), move, path);
+    case Standing::folder: // it is to be a file, or was one and is a folder already
+        return move.after.at(path) ? !goes_away(move, path) : !has_inner(move, path);
+    case Standing::other:
+        break;
+    }
+    return true;
+}
+
+[[noreturn]] void fail_changed(const fs::path &path) {
+    throw cli::Failure(path.string() +
+                           ": it was changed meanwhile, and is left as it is; the rest can be done again, or "
+                           "taken back, once it is out of the way",
+                       exit_conflict);
+}
+
+// Folders in which nothing is left, as git does not have empty ones.
+void remove_empty_parents(const fs::path &folder, const std::string &path) {
     for (fs::path parent = fs::path(path).parent_path(); !parent.empty(); parent = parent.parent_path()) {
-        if (::rmdir((folder / parent).c_str()) != 0) {
+        if (::rmdir((folder / parent).c_str()) != 0 && errno != ENOENT) {
             break;
         }
     }
 }
 
-void write_content(const std::string &path, const FileState &state) {
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                            state.kind == FileState::Kind::executable ? 0777 : 0666);
-    if (file < 0) {
-        fail(path, errno);
+// Files stay in sight until what replaces them is whole.
+class Writer {
+  public:
+    // In the git directory of the checkout, so that what a killed process leaves is nobody's file.
+    explicit Writer(const std::string &checkout)
+        : path_(git_line({checkout}, {"rev-parse", "--absolute-git-dir"}) + "/opdock-in-place"),
+          lock_(LockFile::take(path_ + ".lock", LockFile::Absent::is_made)) {
+        if (!lock_) {
+            throw cli::Failure(checkout + ": another plugin-pack is at work on it");
+        }
+        ::unlink(path_.c_str());
     }
-    std::string_view rest = state.content;
-    int error = 0;
-    while (!rest.empty() && error == 0) {
-        const ssize_t written = ::write(file, rest.data(), rest.size());
-        error = written < 0 && errno != EINTR ? errno : 0;
-        rest.remove_prefix(written < 0 ? 0 : static_cast<size_t>(written));
+
+    void write(const fs::path &path, const FileState &state) const {
+        std::error_code error;
+        fs::create_directories(path.parent_path(), error);
+        if (error) {
+            fail(path.parent_path(), error.value());
+        }
+        if (state.kind == FileState::Kind::link) {
+            if (::symlink(state.content.c_str(), path_.c_str()) != 0) {
+                fail(path_, errno);
+            }
+        } else {
+            write_content(state, mode_for(path, state));
+        }
+        if (::rename(path_.c_str(), path.c_str()) != 0) {
+            const int reason = errno;
+            ::unlink(path_.c_str());
+            fail(path, reason);
+        }
     }
-    if (::close(file) != 0 || error != 0) {
-        const int reason = error == 0 ? errno : error;
-        ::unlink(path.c_str());
-        fail(path, reason);
+
+  private:
+    // Who may read and write it stays as it is.
+    static mode_t mode_for(const fs::path &path, const FileState &state) {
+        struct stat there = {};
+        const mode_t mask = ::umask(0);
+        ::umask(mask);
+        const bool is_there = ::lstat(path.c_str(), &there) == 0 && S_ISREG(there.st_mode);
+        const mode_t mode = is_there ? there.st_mode & 0666 : 0666 & ~mask;
+        return state.kind == FileState::Kind::executable ? mode | ((mode & 0444) >> 2) : mode;
+    }
+
+    void write_content(const FileState &state, mode_t mode) const {
+        const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (file < 0) {
+            fail(path_, errno);
+        }
+        std::string_view rest = state.content;
+        int error = ::fchmod(file, mode) == 0 ? 0 : errno;
+        while (!rest.empty() && error == 0) {
+            const ssize_t written = ::write(file, rest.data(), rest.size());
+            error = written < 0 && errno != EINTR ? errno : 0;
+            rest.remove_prefix(written < 0 ? 0 : static_cast<size_t>(written));
+        }
+        if (::close(file) != 0 || error != 0) {
+            const int reason = error == 0 ? errno : error;
+            ::unlink(path_.c_str());
+            fail(path_, reason);
+        }
+    }
+
+    std::string path_;
+    std::optional<LockFile> lock_;
+};
+
+void remove_known(const Move &move, const std::string &path) {
+    const fs::path place = fs::path(move.folder) / path;
+    const Standing standing = standing_at(move, path);
+    if (standing == Standing::file) {
+        if (!is_as(state_of(place), move, path)) {
+            fail_changed(place);
+        }
+        if (::unlink(place.c_str()) != 0) {
+            fail(place, errno);
+        }
+    }
+    if (standing == Standing::file || standing == Standing::nothing) {
+        remove_empty_parents(move.folder, path);
     }
 }
 
-void write_state(const fs::path &path, const FileState &state) {
-    std::error_code error;
-    fs::create_directories(path.parent_path(), error);
-    if (error) {
-        fail(path.parent_path(), error.value());
+// A folder without files, to make room for a file.
+void remove_empty_folder(const fs::path &folder) {
+    std::vector<fs::path> inner;
+    for (const fs::directory_entry &entry : fs::directory_iterator(folder)) {
+        inner.push_back(entry.path());
     }
-    const std::string beside = (path.parent_path() / ("." + std::to_string(::getpid()) + ".opdock-new")).string();
-    if (state.kind == FileState::Kind::link) {
-        if (::symlink(state.content.c_str(), beside.c_str()) != 0) {
-            fail(beside, errno);
+    for (const fs::path &one : inner) {
+        if (!fs::is_directory(fs::symlink_status(one))) {
+            fail_changed(one);
         }
-    } else {
-        write_content(beside, state);
+        remove_empty_folder(one);
     }
-    if (::rename(beside.c_str(), path.c_str()) != 0) {
-        const int reason = errno;
-        ::unlink(beside.c_str());
-        fail(path, reason);
+    if (::rmdir(folder.c_str()) != 0) {
+        fail(folder, errno);
     }
+}
+
+void write_known(const Move &move, const std::string &path, const FileState &state, const Writer &writer) {
+    const fs::path place = fs::path(move.folder) / path;
+    const Standing standing = standing_at(move, path);
+    if (standing == Standing::folder) {
+        remove_empty_folder(place);
+    } else if (standing == Standing::file) {
+        const std::optional<FileState> now = state_of(place);
+        if (now == state) {
+            return;
+        }
+        if (!is_as(now, move, path)) {
+            fail_changed(place);
+        }
+    } else if (standing == Standing::other) {
+        fail_changed(place);
+    }
+    writer.write(place, state);
 }
 
 // Without the bytes of files that were not changed.
@@ -141,6 +272,9 @@ Move move_to_adapted(const Adapted &adapted, const std::string &folder) {
     restore_conversions(*adapted.workshop, of_these(changes, {new_paths.begin(), new_paths.end()}), after.string());
     Move move{folder, {}, {}};
     for (const Change &change : changes.list) {
+        if (change.mode == submodule_mode) {
+            continue; // its folder stays
+        }
         for (const std::string &path : {change.old_path, change.path}) {
             move.before[path] = state_of(before / path);
             move.after[path] = state_of(after / path);
@@ -161,12 +295,7 @@ Move reversed(Move move) {
 std::vector<std::string> paths_in_the_way(const Move &move) {
     std::vector<std::string> paths;
     for (const auto &[path, before] : move.before) {
-        const fs::path place = fs::path(move.folder) / path;
-        std::error_code error;
-        const std::optional<FileState> now = state_of(place);
-        const bool is_other = !now && fs::exists(fs::symlink_status(place, error)) && !fs::is_directory(place, error);
-        const bool is_known = now == before || now == move.after.at(path);
-        if (is_other || !is_known || leads_elsewhere(move.folder, path)) {
+        if (is_in_the_way(move, path)) {
             paths.push_back(path);
         }
     }
@@ -174,14 +303,15 @@ std::vector<std::string> paths_in_the_way(const Move &move) {
 }
 
 void carry_out(const Move &move) {
+    const Writer writer(move.folder);
     for (const auto &[path, after] : move.after) {
-        if (!after && state_of(fs::path(move.folder) / path)) {
-            remove_file(move.folder, path);
+        if (!after) {
+            remove_known(move, path);
         }
     }
     for (const auto &[path, after] : move.after) {
-        if (after && state_of(fs::path(move.folder) / path) != after) {
-            write_state(fs::path(move.folder) / path, *after);
+        if (after) {
+            write_known(move, path, *after, writer);
         }
     }
 }

@@ -35,11 +35,11 @@ Move move_to_adapted(const Adapted &adapted, const std::string &folder);
 // The other way.
 Move reversed(Move move);
 
-// Paths at which the checkout has something else than before and after: somebody changed them.
+// Paths at which the checkout has something else than before and after, or what would be lost: somebody changed them.
 std::vector<std::string> paths_in_the_way(const Move &move);
 
-// Each file by a rename; what is already as it shall be is left alone, so that one that was interrupted can be done
-// again, or be taken back. Throws cli::Failure.
+// Each file by a rename, and looked at once more before; what is already as it shall be is left alone, so that one that
+// was interrupted can be done again, or be taken back. Throws cli::Failure.
 void carry_out(const Move &move);
 
 } // namespace opdock::plugin_pack

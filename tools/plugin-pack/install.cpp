@@ -59,7 +59,12 @@ void require_own_files(const Package &package) {
 
 // `text` is the package's file.
 void require_newer(const Installed &there, const Package &package, const std::string &text) {
-    if (there.package.empty() || there.serial < package.serial) {
+    if (there.package.empty()) {
+        throw cli::Failure(there.folder + ": which package is installed cannot be told (" + there.fault +
+                               "); --allow-older replaces it all the same",
+                           exit_older);
+    }
+    if (there.serial < package.serial) {
         return;
     }
     const std::string serial = std::to_string(there.serial);
@@ -69,7 +74,7 @@ void require_newer(const Installed &there, const Package &package, const std::st
                            exit_older);
     }
     std::error_code error;
-    if (fs::exists(there.package, error) && cli::read_text(there.package, most_package_bytes) != text) {
+    if (!fs::is_regular_file(there.package, error) || cli::read_text(there.package, most_package_bytes) != text) {
         throw cli::Failure(
             there.folder + ": another package of the same serial, " + serial +
                 ", is installed; the vendor should have raised it. --allow-older installs it all the same",
@@ -88,11 +93,16 @@ void keep_others(const Installed &there, const std::string &name, const fs::path
     std::error_code error;
     for (fs::directory_iterator entry(there.folder, error), end; !error && entry != end; entry.increment(error)) {
         const std::string other = entry->path().filename().string();
-        if (other.ends_with(package_ending) && other != name) {
+        if (!other.ends_with(package_ending) || other == name || !entry->is_regular_file() || entry->is_symlink()) {
+            continue;
+        }
+        const bool is_ours = (entry->status().permissions() & fs::perms::mask) == fs::perms(0644);
+        if (is_ours) {
             fs::create_hard_link(entry->path(), to / other, error);
-            if (error) {
-                fs::copy_file(entry->path(), to / other);
-            }
+        }
+        if (!is_ours || error) {
+            fs::copy_file(entry->path(), to / other);
+            fs::permissions(to / other, fs::perms(0644));
         }
     }
 }

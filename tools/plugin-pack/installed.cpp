@@ -24,7 +24,7 @@ std::string user_plugins() {
     return data.empty() ? "" : data + "/opdock/plugins";
 }
 
-// Names in a folder, sorted, without hidden ones; none where there is no such folder.
+// Names in a folder, sorted, without hidden ones; none of what is no folder, or not ours to read.
 std::vector<std::string> names_in(const fs::path &folder) {
     std::vector<std::string> names;
     std::error_code error;
@@ -33,9 +33,6 @@ std::vector<std::string> names_in(const fs::path &folder) {
         if (!name.starts_with('.')) {
             names.push_back(std::move(name));
         }
-    }
-    if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
-        throw cli::Failure(folder.string() + ": " + error.message());
     }
     std::sort(names.begin(), names.end());
     return names;
@@ -46,7 +43,11 @@ Installed read_installed(const std::string &plugins, const std::string &name) {
     const std::string mark = installed.folder + "/" + installed_mark;
     try {
         const json document = json::parse(cli::read_text(mark));
-        document.at("serial").get_to(installed.serial);
+        const json &serial = document.at("serial");
+        if (!serial.is_number_unsigned() || serial < 1u || serial > most_serial) {
+            throw cli::Failure(mark + ": plugin-pack did not write this");
+        }
+        serial.get_to(installed.serial);
         installed.package = installed.folder + "/" + package_file_name(installed.serial);
     } catch (const cli::Failure &failure) {
         installed.fault = failure.what();
@@ -110,6 +111,10 @@ std::string package_file_name(uint64_t serial) {
 std::vector<FoundPackage> find_packages(const std::vector<std::string> &folders, const Trust &trust) {
     std::vector<FoundPackage> found;
     const auto add = [&](const std::string &path) {
+        std::error_code error;
+        if (!fs::is_regular_file(path, error)) {
+            return; // a pipe would wait for ever
+        }
         FoundPackage package{path, {}, ""};
         try {
             package.opened = open_manifest(read_package_head(path), trust);

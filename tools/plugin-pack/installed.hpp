@@ -17,9 +17,6 @@
 
 namespace opdock::plugin_pack {
 
-inline constexpr const char *installed_mark = "opdock-installed.json";
-inline constexpr const char *package_ending = ".opdock";
-
 // Where packages are installed: the folder that the request names, the system's or the user's. Throws cli::Failure when
 // the user has none.
 std::string plugin_folder(const Request &request);

@@ -289,12 +289,20 @@ void add_contents(Package &package, std::vector<Member> members) {
     for (const json &one : listed.at("attachments")) {
         Attachment attachment{one.at("kind").get<std::string>(), one.at("name").get<std::string>(),
                               contents.take(one.at("member"))};
-        if (!is_attachment_name(attachment.name) || !names.insert(attachment.name).second) {
+        const bool is_manifest = attachment.name.ends_with(std::string("/") + manifest_file);
+        if (!is_attachment_name(attachment.name) || is_manifest != (attachment.kind == "manifest") ||
+            !names.insert(attachment.name).second) {
             throw cli::Failure("the package has a file of a name that cannot be, or two of it: " +
                                    one.at("name").dump(),
                                exit_not_trusted);
         }
         package.attachments.push_back(std::move(attachment));
+    }
+    for (const std::string &name : names) { // a file where another one has its folder
+        const size_t slash = name.find('/');
+        if (slash != std::string::npos && names.contains(name.substr(0, slash))) {
+            throw cli::Failure("the package has both a file and a folder " + name.substr(0, slash), exit_not_trusted);
+        }
     }
 }
 
@@ -401,8 +409,10 @@ bool is_name(const std::string &text) {
 
 bool is_attachment_name(const std::string &text) {
     const size_t slash = text.find('/');
-    return slash == std::string::npos ? is_name(text)
-                                      : is_name(text.substr(0, slash)) && is_name(text.substr(slash + 1));
+    if (slash == std::string::npos) {
+        return is_name(text) && text != installed_mark && text != manifest_file && !text.ends_with(package_ending);
+    }
+    return is_name(text.substr(0, slash)) && is_name(text.substr(slash + 1));
 }
 
 std::string Package::name() const {

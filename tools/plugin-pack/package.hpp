@@ -60,8 +60,11 @@ bool is_task(const std::string &text);
 // Letters, digits and ._- with none of those dots in front.
 bool is_name(const std::string &text);
 
-// Of an attachment: one or two names with a '/' between them.
+// Of an attachment: one or two names with a '/' between them, and none of those that an installed package has itself.
 bool is_attachment_name(const std::string &text);
+inline constexpr const char *installed_mark = "opdock-installed.json";
+inline constexpr const char *package_ending = ".opdock";
+inline constexpr const char *manifest_file = "plugin.json"; // of an attachment of that kind, and of no other
 
 // The text of a package's file. `key` signs it; null: nobody does. With recipients, changes and attachments are for
 // them alone to read; without, the same package and key make the same bytes.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/exit.hpp"
@@ -106,8 +107,12 @@ PackageFile read_package(const std::string &path) {
 }
 
 PackageFile read_package_head(const std::string &path) {
-    std::ifstream stream(path, std::ios::binary);
-    if (!stream) {
+    std::error_code error;
+    std::ifstream stream;
+    if (std::filesystem::is_regular_file(path, error)) { // a pipe would wait for ever
+        stream.open(path, std::ios::binary);
+    }
+    if (!stream.is_open()) {
         throw cli::Failure(path + ": it cannot be read");
     }
     std::string text(most_header_bytes, '\0');

@@ -68,6 +68,11 @@ Package package_of(const Request &request, cli::StatusLine &status) {
     }
     std::sort(package.backends.begin(), package.backends.end(),
               [](const Backend &a, const Backend &b) { return a.name < b.name; });
+    constexpr size_t most_name = 200; // of a folder with it, and a little more
+    if (package.name().size() > most_name) {
+        throw cli::Failure("the package would be called " + package.name() + ", which is longer than " +
+                           std::to_string(most_name) + " characters; give the backends shorter names");
+    }
     return package;
 }
 

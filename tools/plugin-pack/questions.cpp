@@ -4,6 +4,9 @@
 
 #include <unistd.h>
 
+#include "cli/exit.hpp"
+#include "package.hpp"
+
 namespace opdock::plugin_pack {
 namespace {
 
@@ -11,8 +14,12 @@ std::string answer_to(const std::string &question) {
     std::cerr << question << ": " << std::flush;
     std::string answer;
     std::getline(std::cin, answer);
-    if (!std::cin) { // end of input: what is asked next has no answer either
+    if (std::cin.eof()) { // Ctrl-D: an empty answer
         std::cerr << '\n';
+        std::cin.clear();
+    }
+    if (!is_utf8(answer)) {
+        throw cli::Failure("the answer is not UTF-8; write it in that encoding");
     }
     return answer;
 }

@@ -238,7 +238,7 @@ BackendPlace parse_backend(const std::string &text, Commit commit) {
     if (place.name.empty()) {
         place.name = std::filesystem::path(place.folder).filename().string();
     }
-    if (!is_name(place.name)) {
+    if (!is_name(place.name) || place.name == "opdock-provenance.json") {
         throw cli::UsageError("--backend " + text + ": '" + place.name +
                               "' is no name of a backend, which is of letters, digits and ._-; write NAME=DIR");
     }
@@ -428,6 +428,9 @@ Request parse_request(const std::vector<std::string> &arguments) {
     }
     if (request.system && !request.folder.empty()) {
         throw cli::UsageError("--system and --folder are two answers to where; give one");
+    }
+    if (request.action == Action::history && request.json && !request.out.empty()) {
+        throw cli::UsageError("--json prints, and --out writes patch_history.yaml; give one");
     }
     if (request.action == Action::unpatch) {
         read_unpatch(values, request);

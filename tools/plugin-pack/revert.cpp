@@ -17,11 +17,18 @@ using nlohmann::json;
 namespace {
 
 // Of the tree and those of its submodules.
-void add_moves(const Adapted &adapted, const std::string &folder, bool back, std::vector<Move> &moves) {
-    Move move = move_to_adapted(adapted, folder);
+void add_moves(const Adapted &adapted, bool back, std::vector<Move> &moves) {
+    for (const Change &change : adapted.backend.changes.list) {
+        const bool was = change.old_mode == submodule_mode, is = change.mode == submodule_mode;
+        if (was != is || (is && change.path != change.old_path)) {
+            throw cli::Failure(adapted.folder + ": which submodules there are is changed, at " +
+                               path_json(change.path).dump() + ", which --in-place does not do; --out does");
+        }
+    }
+    Move move = move_to_adapted(adapted, adapted.folder);
     moves.push_back(back ? reversed(std::move(move)) : std::move(move));
     for (const Adapted &submodule : adapted.submodules) {
-        add_moves(submodule, folder + "/" + submodule.path, back, moves);
+        add_moves(submodule, back, moves);
     }
 }
 
@@ -35,7 +42,7 @@ int change_in_place(const Request &request, const Package &package, bool back) {
         const BackendPlace &place = place_of(backend, request);
         require_top(place.folder);
         all.push_back(adapt(backend, place));
-        add_moves(all.back(), place.folder, back, moves.emplace_back());
+        add_moves(all.back(), back, moves.emplace_back());
         for (const Move &move : moves.back()) {
             for (const std::string &path : paths_in_the_way(move)) {
                 in_the_way += "\n  " + move.folder + "/" + path;

@@ -1,6 +1,7 @@
 #include "selection.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 #include "adapted.hpp"
 #include "cli/exit.hpp"
@@ -16,9 +17,21 @@ bool is_of_backends(const Package &package, const Request &request) {
                        [&](const Backend &backend) { return find_place(backend, request) != nullptr; });
 }
 
-bool is_of_commit(const Package &package, const std::string &commit) {
-    return commit.empty() || std::any_of(package.backends.begin(), package.backends.end(), [&](const Backend &backend) {
-               return backend.changes.commit.starts_with(commit);
+// Empty where the repository knows none of that name.
+std::string id_of(const std::string &repository, const std::string &commit) {
+    const GitRun run =
+        run_git({repository}, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
+    return run.out.substr(0, run.out.find('\n'));
+}
+
+// The beginning of an id, or what its repository calls it.
+bool is_of_commit(const Package &package, const Request &request) {
+    std::string id = request.commit;
+    std::transform(id.begin(), id.end(), id.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return id.empty() || std::any_of(package.backends.begin(), package.backends.end(), [&](const Backend &backend) {
+               return backend.changes.commit.starts_with(id) ||
+                      backend.changes.commit == id_of(place_of(backend, request).folder, request.commit);
            });
 }
 
@@ -49,7 +62,7 @@ std::string find_package(const Request &request) {
         const auto &tasks = package.tasks;
         if (package.device_type == request.device_type &&
             std::find(tasks.begin(), tasks.end(), request.tasks.front()) != tasks.end() &&
-            is_of_backends(package, request) && is_of_commit(package, request.commit)) {
+            is_of_backends(package, request) && is_of_commit(package, request)) {
             fitting.push_back(std::move(one));
         }
     }
@@ -57,7 +70,9 @@ std::string find_package(const Request &request) {
         return a.opened.package.serial > b.opened.package.serial;
     });
     for (const FoundPackage &one : fitting) {
-        const std::string reason = obstacle(one.opened.package, request);
+        const bool is_closed = !one.opened.recipients.empty() && request.decrypt_key.empty();
+        const std::string reason =
+            is_closed ? "it is encrypted; --decrypt-key opens it" : obstacle(one.opened.package, request);
         if (reason.empty()) {
             return one.path;
         }

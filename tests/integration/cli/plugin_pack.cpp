@@ -87,6 +87,11 @@ TEST_CASE("what the command line does not say is asked for on a terminal") {
     CHECK(document.at("models") == json{"llama", "qwen 3"});
     CHECK(document.at("contact") == "ops@acme.example");
     CHECK(document.at("backends").at(0).at("version") != "");
+    std::vector<std::string> again = arguments;
+    again.push_back("--force");
+    const Finished latin = work.run_with_answers(again, {"m\xff\n"});
+    CHECK(latin.code == 1);
+    CHECK(contains(latin.out, "plugin-pack: the answer is not UTF-8"));
     std::vector<std::string> silent = arguments;
     silent.insert(silent.end(), {"--no-questions", "--force"});
     CHECK(work.run_with_answers(silent, {}).code == 0);
@@ -172,6 +177,33 @@ TEST_CASE("what was changed in submodules, and in theirs, travels with the frame
     without.push_back("--allow-older");
     CHECK(work.run(without).code == 0); // nothing was changed in it
     CHECK(fs::is_empty(work.path_of("out/fw/parts/middle")));
+}
+
+TEST_CASE("a submodule that was moved is found where the user has it, and one that upstream removed is no conflict") {
+    const Workplace work;
+    add_submodules(work);
+    work.write("framework/a.py", "adapted\n");
+    CHECK(work.patch("plain.opdock").code == 0);
+    work.git({"-C", work.path_of("framework"), "mv", "parts/middle", "parts/moved"});
+    work.write("framework/parts/moved/edit", "edit\n");
+    CHECK(work.patch("moved.opdock", {"--serial", "2"}).code == 0);
+    const Finished unpatched = work.unpatch("moved.opdock");
+    INFO(unpatched.err);
+    CHECK(unpatched.code == 0);
+    CHECK(work.files("out/fw") == work.files("framework"));
+    std::vector<std::string> in_place = work.unpatching("moved.opdock", {"--in-place"});
+    in_place.erase(in_place.begin() + 4, in_place.begin() + 6); // --out
+    check_error(work.run(in_place), 1, "which submodules there are is changed");
+
+    work.git({"-C", work.path_of("clone"), "rm", "--quiet", "parts/middle"});
+    work.commit("clone");
+    std::vector<std::string> merging = work.unpatching("plain.opdock", {"--3way", "--allow-older"});
+    merging[3] = "fw=" + work.path_of("clone") + "@HEAD";
+    const Finished merged = work.run(merging);
+    INFO(merged.err);
+    CHECK(merged.code == 0);
+    CHECK(work.files("out/fw").at("a.py") == "adapted\n");
+    CHECK(!fs::exists(work.path_of("out/fw/parts/middle")));
 }
 
 TEST_CASE("an encrypted package is unpacked by those whom it is for") {

@@ -295,3 +295,74 @@ TEST_CASE("what is adapted in place stays in the checkout") {
                 4, "\n  " + user.path_of("clone/new dir/c.cu"));
     CHECK(fs::is_empty(user.path_of("elsewhere")));
 }
+
+TEST_CASE("rubbish among installed packages is passed by") {
+    const User user;
+    CHECK(user.patch_with_plugin("a.opdock").code == 0);
+    CHECK(user.install("a.opdock").code == 0);
+    const std::string folder = user.path_of("plugins");
+    fs::create_symlink("loop", folder + "/loop");
+    fs::create_directory(folder + "/folder.opdock");
+    fs::create_directory(folder + "/" + name + "/2.opdock");
+    REQUIRE(mkfifo((folder + "/pipe.opdock").c_str(), 0600) == 0);
+    REQUIRE(mkfifo((folder + "/" + name + "/pipe.opdock").c_str(), 0600) == 0);
+    user.write("plugins/broken.opdock", "opdock.package/1\nkey -\n");
+    const Finished history = user.run(user.with_trust({"history"}));
+    check_error(history, 1, "left out: " + folder + "/broken.opdock: this is no package");
+    CHECK(contains(history.out, "    'fw':\n"));
+    CHECK(user.installed_serial() == 1);
+    CHECK(user.install("a.opdock").code == 0);
+    user.write("plugins/" + std::string(name) + "/opdock-installed.json", "{\"serial\": -1}");
+    CHECK(contains(user.run(user.with_trust({"list"})).out, "plugin-pack did not write this"));
+    check_error(user.install("a.opdock"), 5, "which package is installed cannot be told");
+    CHECK(user.install("a.opdock", {"--allow-older"}).code == 0);
+    fs::remove(folder + "/" + name + "/1.opdock");
+    REQUIRE(mkfifo((folder + "/" + name + "/1.opdock").c_str(), 0600) == 0);
+    CHECK(contains(user.run(user.with_trust({"list"})).out, "it cannot be read"));
+    check_error(user.install("a.opdock"), 5, "another package of the same serial");
+}
+
+TEST_CASE("unpatch passes by a newer package that is for others, and knows commits by their names") {
+    const User user;
+    CHECK(user.run({"keygen", user.path_of("customer"), "--no-passphrase"}).code == 0);
+    CHECK(user.patch("one.opdock").code == 0);
+    CHECK(user.patch("two.opdock", {"--serial", "2", "--recipient", user.path_of("customer.pub")}).code == 0);
+    user.git({"-C", user.path_of("clone"), "tag", "v1"});
+    const auto unpatch = [&](const std::vector<std::string> &more) {
+        std::vector<std::string> arguments = {"unpatch",
+                                              "--device-type",
+                                              "Acme_A1",
+                                              "--task",
+                                              "train",
+                                              "--backend",
+                                              "fw=" + user.path_of("clone"),
+                                              "--out",
+                                              user.path_of("out"),
+                                              "--folder",
+                                              user.path_of("."),
+                                              "--pub",
+                                              user.path_of("acme.pub")};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return user.run(arguments);
+    };
+    CHECK(unpatch({}).code == 0);
+    CHECK(contains(Workplace::read(user.path_of("out/opdock-provenance.json")), "\"serial\": 1,"));
+    CHECK(unpatch({"--decrypt-key", user.path_of("customer.key")}).code == 0);
+    CHECK(contains(Workplace::read(user.path_of("out/opdock-provenance.json")), "\"serial\": 2,"));
+    CHECK(unpatch({"--commit", "v1", "--allow-older"}).code == 0);
+    check_error(unpatch({"--commit", "v2"}), 1, "no package for Acme_A1, train and fw at v2 in ");
+}
+
+TEST_CASE("names that an installed package has itself are not for files of a package") {
+    const User user;
+    const auto refused = [&](const std::string &file, const std::string &message) {
+        CAPTURE(file);
+        user.write(file, R"({"library": "/tmp/evil.so"})");
+        check_error(user.patch_with_plugin("a.opdock", {"--license", user.path_of(file)}), 1, message);
+    };
+    refused("opdock-installed.json", "cannot be called 'opdock-installed.json'");
+    refused("plugin.json", "cannot be called 'plugin.json'");
+    refused("3.opdock", "cannot be called '3.opdock'");
+    refused("libacme", "both a file and a folder called 'libacme'");
+    CHECK(!fs::exists(user.path_of("a.opdock")));
+}
