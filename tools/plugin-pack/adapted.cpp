@@ -117,8 +117,8 @@ void adapt_submodules(Adapted &adapted, const std::string &base, bool merges, co
         }
         if (inner.folder.empty()) {
             throw cli::Failure(adapted.folder + "/" + one.path +
-                               ": the package changes this submodule, and it is not checked out; `git -C " +
-                               adapted.folder + " submodule update --init` does that, at the commit " + base);
+                               ": the package changes this submodule, and it is not checked out; check out " + base +
+                               ", and then `git -C " + adapted.folder + " submodule update --init` does that");
         }
         Adapted made = adapt({inner.name, "", one.format, std::move(one.changes)}, inner, scratch);
         made.path = one.path;
@@ -148,6 +148,9 @@ const BackendPlace &place_of(const Backend &backend, const Request &request) {
 }
 
 void require_backends(const Package &package, const Request &request) {
+    if (package.backends.empty()) {
+        throw cli::Failure("the package has files alone and changes nothing; `plugin-pack install` puts them in place");
+    }
     for (const BackendPlace &place : request.backends) {
         const auto is_it = [&](const Backend &backend) { return backend.name == place.name; };
         if (std::none_of(package.backends.begin(), package.backends.end(), is_it)) {
@@ -223,6 +226,7 @@ std::string count_text(size_t changes) {
 
 std::string names_of(const std::vector<BackendPlace> &places) {
     std::vector<std::string> names;
+    names.reserve(places.size());
     for (const BackendPlace &place : places) {
         names.push_back(place.name);
     }

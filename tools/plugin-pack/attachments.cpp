@@ -67,6 +67,10 @@ const Attachment *find(const std::vector<Attachment> &list, const std::string &n
     return found == list.end() ? nullptr : &*found;
 }
 
+[[noreturn]] void fail_two_tunes(const std::string &path, const std::string &library) {
+    throw cli::Failure(path + ": the plugin " + library + " has another tune file");
+}
+
 void require_good_names(const std::vector<Attachment> &list) {
     for (const Attachment &one : list) {
         if (std::count_if(list.begin(), list.end(), [&](const Attachment &other) { return other.name == one.name; }) >
@@ -94,8 +98,7 @@ Attachments read_attachments(const std::vector<std::pair<std::string, std::strin
     for (const auto &[kind, path] : files) {
         const std::string name = fs::path(path).filename().string();
         if (!is_name(name)) {
-            throw cli::Failure("--" + kind + " " + path +
-                               ": a file in a package has a name of letters, digits and ._-");
+            throw cli::Failure(path + ": a file in a package has a name of letters, digits and ._-");
         }
         if (kind == "plugin") {
             libraries.push_back(name);
@@ -114,7 +117,7 @@ Attachments read_attachments(const std::vector<std::pair<std::string, std::strin
             nlohmann::json &manifest = manifests[static_cast<size_t>(
                 std::find(libraries.begin(), libraries.end(), library) - libraries.begin())];
             if (manifest.contains("tune")) {
-                throw cli::Failure("--tune " + path + ": the plugin " + library + " has another tune file");
+                fail_two_tunes(path, library);
             }
             manifest["tune"] = name;
             place = folder_of(library) + "/" + name;

@@ -299,7 +299,7 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
     changes.filtered = filtered_files(shadow, changes.list);
     const auto before = workshop.submodules(changes.commit);
     for (const auto &[path, id] : workshop.submodules(changes.tree)) {
-        const std::string folder = repository + "/" + path;
+        const std::string folder = (fs::path(repository) / path).string();
         if (!fs::exists(fs::symlink_status(fs::path(folder) / ".git"))) {
             continue; // not checked out
         }
@@ -311,7 +311,7 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
         Submodule submodule{path, objects.format,
                             find_changes(folder, is_same ? known->second : id, include_ignored, limits)};
         for (const std::string &file : submodule.changes.filtered) {
-            changes.filtered.push_back(path + "/" + file);
+            changes.filtered.push_back((fs::path(path) / file).string());
         }
         changes.submodules.push_back(std::move(submodule));
     }

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <memory>
 
 #include <nlohmann/json.hpp>
 
@@ -28,33 +29,62 @@ struct Made {
     size_t changes = 0;
 };
 
-// What its patches make of the repository. Throws cli::Failure.
-Backend converted(const FlagscaleBackend &from, const std::vector<BackendPlace> &places) {
-    const auto place =
-        std::find_if(places.begin(), places.end(), [&](const BackendPlace &one) { return one.name == from.name; });
-    if (place == places.end()) {
-        throw cli::Failure("no repository of it was given: --backend " + from.name + "=DIR");
+// Repositories that patches are applied in, each with one workshop for all that are made of it.
+class Repositories {
+  public:
+    explicit Repositories(const std::vector<BackendPlace> &places) : places_(places) {}
+
+    // What its patches make of the repository. Throws cli::Failure.
+    Backend converted(const FlagscaleBackend &from) {
+        const auto place = std::find_if(places_.begin(), places_.end(),
+                                        [&](const BackendPlace &one) { return one.name == from.name; });
+        if (place == places_.end()) {
+            throw cli::Failure("no repository of it was given: --backend " + from.name + "=DIR");
+        }
+        const std::string commit = place->commit.empty() ? from.commit : place->commit;
+        if (commit.empty()) {
+            throw cli::Failure("it does not say which commit its patches are to; --backend " + from.name +
+                               "=DIR@COMMIT does");
+        }
+        Repository &repository = opened(place->folder);
+        Backend backend;
+        backend.name = from.name;
+        backend.version = from.version;
+        backend.format = repository.objects.format;
+        std::string &id = repository.commits[commit];
+        if (id.empty()) {
+            id = repository.workshop.commit_of(place->folder, commit);
+        }
+        backend.changes.commit = id;
+        std::vector<std::string> patches;
+        for (const std::string &patch : from.patches) {
+            patches.push_back(cli::read_text(patch));
+        }
+        backend.changes.tree = repository.workshop.apply(id, patches);
+        backend.changes.list = repository.workshop.changes(id, backend.changes.tree);
+        return backend;
     }
-    const std::string commit = place->commit.empty() ? from.commit : place->commit;
-    if (commit.empty()) {
-        throw cli::Failure("it does not say which commit its patches are to; --backend " + from.name +
-                           "=DIR@COMMIT does");
+
+  private:
+    struct Repository {
+        explicit Repository(const std::string &folder) : objects(objects_of(folder)), workshop(objects) {}
+
+        ObjectStore objects;
+        Workshop workshop;
+        std::map<std::string, std::string> commits; // full ids
+    };
+
+    Repository &opened(const std::string &folder) {
+        std::unique_ptr<Repository> &repository = repositories_[folder];
+        if (!repository) {
+            repository = std::make_unique<Repository>(folder);
+        }
+        return *repository;
     }
-    Backend backend;
-    backend.name = from.name;
-    backend.version = from.version;
-    const ObjectStore objects = objects_of(place->folder);
-    backend.format = objects.format;
-    const Workshop workshop(objects);
-    backend.changes.commit = workshop.commit_of(place->folder, commit);
-    std::vector<std::string> patches;
-    for (const std::string &patch : from.patches) {
-        patches.push_back(cli::read_text(patch));
-    }
-    backend.changes.tree = workshop.apply(backend.changes.commit, patches);
-    backend.changes.list = workshop.changes(backend.changes.commit, backend.changes.tree);
-    return backend;
-}
+
+    const std::vector<BackendPlace> &places_;
+    std::map<std::string, std::unique_ptr<Repository>> repositories_;
+};
 
 std::string package_name(const std::string &device_type, const std::string &task) {
     return device_type + "-" + task + ".opdock";
@@ -83,13 +113,14 @@ int import_flagscale(const Request &request) {
     }
     const Signing signing(request);
     std::map<std::string, Package> packages; // by the name of their file
+    Repositories repositories(request.backends);
     cli::StatusLine status;
     for (size_t i = 0; i < tree.backends.size(); ++i) {
         const FlagscaleBackend &one = tree.backends[i];
         status.show(std::to_string(i + 1) + " of " + std::to_string(tree.backends.size()) + "  " + one.device_type +
                     "/" + one.name);
         try {
-            const Backend backend = converted(one, request.backends);
+            const Backend backend = repositories.converted(one);
             for (const std::string &task : one.tasks) {
                 Package &package = packages[package_name(one.device_type, task)];
                 package.device_type = one.device_type;

@@ -64,19 +64,19 @@ void require_newer(const Installed &there, const Package &package, const std::st
                                "); --allow-older replaces it all the same",
                            exit_older);
     }
-    if (there.serial < package.serial) {
-        return;
-    }
-    const std::string serial = std::to_string(there.serial);
     if (there.serial > package.serial) {
-        throw cli::Failure(there.folder + ": serial " + serial + " is installed, and the package is the older " +
-                               std::to_string(package.serial) + "; --allow-older installs it all the same",
+        throw cli::Failure(there.folder + ": serial " + std::to_string(there.serial) +
+                               " is installed, and the package is the older " + std::to_string(package.serial) +
+                               "; --allow-older installs it all the same",
                            exit_older);
     }
+    // In force, or kept beside it.
+    const std::string same = there.folder + "/" + package_file_name(package.serial);
     std::error_code error;
-    if (!fs::is_regular_file(there.package, error) || cli::read_text(there.package, most_package_bytes) != text) {
+    const bool is_new = there.serial != package.serial && !fs::exists(fs::symlink_status(same, error));
+    if (!is_new && (!fs::is_regular_file(same, error) || cli::read_text(same, most_package_bytes) != text)) {
         throw cli::Failure(
-            there.folder + ": another package of the same serial, " + serial +
+            there.folder + ": another package of the same serial, " + std::to_string(package.serial) +
                 ", is installed; the vendor should have raised it. --allow-older installs it all the same",
             exit_older);
     }
@@ -184,6 +184,7 @@ int uninstall(const Request &request) {
         std::find_if(all.begin(), all.end(), [&](const Installed &one) { return one.name == request.subject; });
     if (there == all.end()) {
         std::vector<std::string> names;
+        names.reserve(all.size());
         for (const Installed &one : all) {
             names.push_back(one.name);
         }

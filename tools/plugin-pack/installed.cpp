@@ -89,7 +89,7 @@ std::vector<std::string> plugin_folders(const Request &request) {
 std::vector<Installed> installed_in(const std::string &plugins) {
     std::vector<Installed> all;
     for (const std::string &name : names_in(plugins)) {
-        if (is_installed(plugins + "/" + name)) {
+        if (is_installed((fs::path(plugins) / name).string())) {
             all.push_back(read_installed(plugins, name));
         }
     }
@@ -110,7 +110,8 @@ std::string package_file_name(uint64_t serial) {
 
 std::vector<FoundPackage> find_packages(const std::vector<std::string> &folders, const Trust &trust) {
     std::vector<FoundPackage> found;
-    const auto add = [&](const std::string &path) {
+    const auto add = [&](const fs::path &file) {
+        const std::string path = file.string();
         std::error_code error;
         if (!fs::is_regular_file(path, error)) {
             return; // a pipe would wait for ever
@@ -125,14 +126,14 @@ std::vector<FoundPackage> find_packages(const std::vector<std::string> &folders,
     };
     for (const std::string &folder : folders) {
         for (const std::string &name : names_in(folder)) {
-            const std::string path = folder + "/" + name;
+            const fs::path path = fs::path(folder) / name;
             if (name.ends_with(package_ending)) {
                 add(path);
                 continue;
             }
             for (const std::string &inner : names_in(path)) {
                 if (inner.ends_with(package_ending)) {
-                    add(path + "/" + inner);
+                    add(path / inner);
                 }
             }
         }

@@ -151,7 +151,8 @@ const core::TrustedKey *check_signature(const PackageFile &file, const Trust &tr
             folders += (folders.empty() ? "" : ", ") + folder;
         }
         throw cli::Failure(file.path + ": it is signed with the key " + file.key_id +
-                               ", which is not among those that are trusted (" + folders + ")",
+                               ", which is not among those that are trusted (" + folders +
+                               "); --pub NAME.pub takes it for once, its file in one of these folders for ever",
                            exit_not_trusted);
     }
     const std::string text = signed_text(file.key_id, file.manifest);

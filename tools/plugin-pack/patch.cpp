@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 
 #include <nlohmann/json.hpp>
@@ -47,6 +48,27 @@ void note_filtered(const Backend &backend) {
         (count > most ? " and " + std::to_string(count - most) + " other files" : "") + " of " + backend.name + "\n");
 }
 
+// What lies in a checkout by mistake.
+void check_added(const BackendPlace &place, const Changes &changes) {
+    for (const Change &change : changes.list) {
+        if (change.mode == 0 || change.mode == submodule_mode) {
+            continue;
+        }
+        const std::string file = place.folder + "/" + change.path;
+        std::string begin(32, '\0');
+        std::ifstream(file, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
+        if (begin.starts_with("opdock.secret-key/")) {
+            throw cli::Failure(file + ": this is a secret key, which would go into the package; keep it elsewhere");
+        }
+        if (change.status == 'A' && change.path.ends_with(package_ending)) {
+            std::cerr << cli::printable("plugin-pack: note: a package goes into the package: " + file + "\n");
+        }
+    }
+    for (const Submodule &one : changes.submodules) {
+        check_added({"", place.folder + "/" + one.path, ""}, one.changes);
+    }
+}
+
 Package package_of(const Request &request, cli::StatusLine &status) {
     Package package;
     package.device_type = request.device_type;
@@ -65,6 +87,7 @@ Package package_of(const Request &request, cli::StatusLine &status) {
         package.backends.push_back(backend_of(place, request));
         status.clear();
         note_filtered(package.backends.back());
+        check_added(place, package.backends.back().changes);
     }
     std::sort(package.backends.begin(), package.backends.end(),
               [](const Backend &a, const Backend &b) { return a.name < b.name; });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "adapted.hpp"
 #include "cli/exit.hpp"
@@ -15,6 +16,13 @@ bool is_of_backends(const Package &package, const Request &request) {
     return package.backends.size() == request.backends.size() &&
            std::all_of(package.backends.begin(), package.backends.end(),
                        [&](const Backend &backend) { return find_place(backend, request) != nullptr; });
+}
+
+// Whether it is kept beside an older one, which somebody went back to.
+bool is_put_back(const FoundPackage &found) {
+    const std::filesystem::path folder = std::filesystem::path(found.path).parent_path();
+    const auto there = find_installed(folder.parent_path().string(), folder.filename().string());
+    return there && !there->package.empty() && found.opened.package.serial > there->serial;
 }
 
 // Empty where the repository knows none of that name.
@@ -60,7 +68,7 @@ std::string find_package(const Request &request) {
         }
         const Package &package = one.opened.package;
         const auto &tasks = package.tasks;
-        if (package.device_type == request.device_type &&
+        if (package.device_type == request.device_type && !is_put_back(one) &&
             std::find(tasks.begin(), tasks.end(), request.tasks.front()) != tasks.end() &&
             is_of_backends(package, request) && is_of_commit(package, request)) {
             fitting.push_back(std::move(one));

@@ -61,6 +61,15 @@ TEST_CASE("a package says what is in it, and files travel with it") {
     CHECK(document.at("key").at("name") == "acme");
 }
 
+TEST_CASE("a secret key that lies in the checkout does not go into a package, and a package not without a word") {
+    const Workplace work;
+    CHECK(work.patch("framework/earlier.opdock").code == 0);
+    CHECK(contains(work.patch("a.opdock").err, "note: a package goes into the package: "));
+    fs::copy_file(work.path_of("acme.key"), work.path_of("framework/acme.key"));
+    check_error(work.patch("b.opdock"), 1, "framework/acme.key: this is a secret key");
+    CHECK(!fs::exists(work.path_of("b.opdock")));
+}
+
 TEST_CASE("what the command line does not say is asked for on a terminal") {
     const Workplace work;
     const std::vector<std::string> arguments = {"patch",
@@ -88,7 +97,7 @@ TEST_CASE("what the command line does not say is asked for on a terminal") {
     CHECK(document.at("contact") == "ops@acme.example");
     CHECK(document.at("backends").at(0).at("version") != "");
     std::vector<std::string> again = arguments;
-    again.push_back("--force");
+    again.emplace_back("--force");
     const Finished latin = work.run_with_answers(again, {"m\xff\n"});
     CHECK(latin.code == 1);
     CHECK(contains(latin.out, "plugin-pack: the answer is not UTF-8"));
@@ -172,9 +181,9 @@ TEST_CASE("what was changed in submodules, and in theirs, travels with the frame
     work.git({"clone", "--quiet", work.path_of("framework"), work.path_of("bare")});
     std::vector<std::string> without = work.unpatching("a.opdock");
     without[3] = "fw=" + work.path_of("bare");
-    check_error(work.run(without), 1, "the package changes this submodule, and it is not checked out; `git -C ");
+    check_error(work.run(without), 1, "the package changes this submodule, and it is not checked out; check out ");
     without[1] = work.path_of("none.opdock");
-    without.push_back("--allow-older");
+    without.emplace_back("--allow-older");
     CHECK(work.run(without).code == 0); // nothing was changed in it
     CHECK(fs::is_empty(work.path_of("out/fw/parts/middle")));
 }

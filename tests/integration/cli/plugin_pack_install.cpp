@@ -114,6 +114,7 @@ TEST_CASE("an older package, or another one of the same serial, does not come in
     CHECK(user.install("one.opdock", {"--allow-older"}).code == 0);
     CHECK(user.installed_serial() == 1);
     CHECK(user.files("plugins/" + std::string(name)).count("2.opdock") == 1);
+    check_error(user.install("other.opdock"), 5, "another package of the same serial, 2, is installed");
 }
 
 TEST_CASE("nothing of a package that is not trusted, damaged or for somebody else is installed") {
@@ -163,7 +164,7 @@ TEST_CASE("a package may carry plugins and no changes") {
               .code == 0);
     CHECK(user.install("p.opdock").code == 0);
     CHECK(fs::exists(user.path_of("plugins/Acme_A1-inference+train/libacme/plugin.json")));
-    check_error(user.unpatch("p.opdock"), 1, "the package does not adapt 'fw'");
+    check_error(user.unpatch("p.opdock"), 1, "the package has files alone and changes nothing");
     check_error(user.run({"patch", "--device-type", "Acme_A1", "--task", "train", "--out", "x", "--unsigned"}), 2,
                 "patch expects --backend");
 }
@@ -223,6 +224,9 @@ TEST_CASE("unpatch takes the newest package that is installed and fits, and an o
     check_error(user.run({"unpatch", "--device-type", "Acme_A1", "--backend", "fw=x"}), 2,
                 "unpatch expects the PACKAGE, or --device-type D and --task T");
 
+    CHECK(user.install("one.opdock", {"--allow-older"}).code == 0); // somebody went back
+    CHECK(unpatch({"--allow-older"}).code == 0);
+    CHECK(user.files("out/fw") == first);
     const Finished history = user.run(user.with_trust({"history"}));
     CHECK(history.code == 0);
     CHECK(history.out.starts_with("Acme_A1:\n  train:\n    'fw':\n      - '" + commit + "'\n      - '"));
