@@ -10,6 +10,8 @@
 #include "files/digest.hpp"
 #include "inspect/inspect.hpp"
 #include "keys/plugin_signature.hpp"
+#include "policy/policy_yaml.hpp"
+#include "tune/tune_file.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -67,6 +69,15 @@ const Attachment *find(const std::vector<Attachment> &list, const std::string &n
     return found == list.end() ? nullptr : &*found;
 }
 
+// The vendor shall know what its customers' hosts would say. Throws core::Error with the place.
+void check_text(const std::string &kind, const std::string &path, const std::string &text) {
+    if (kind == "policy") {
+        core::parse_policy_file(text, path, core::Enforce::accept);
+    } else if (kind == "tune") {
+        core::parse_tune_file(text, path);
+    }
+}
+
 [[noreturn]] void fail_two_tunes(const std::string &path, const std::string &library) {
     throw cli::Failure(path + ": the plugin " + library + " has another tune file");
 }
@@ -107,6 +118,7 @@ Attachments read_attachments(const std::vector<std::pair<std::string, std::strin
     }
     for (const auto &[kind, path] : files) {
         std::string content = content_of(path);
+        check_text(kind, path, content);
         const std::string name = fs::path(path).filename().string();
         std::string place = name;
         if (kind == "plugin") {

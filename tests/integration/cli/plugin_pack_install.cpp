@@ -154,6 +154,10 @@ TEST_CASE("files that no host would take do not go into a package") {
                 "which plugin it is for cannot be told");
     check_error(user.patch_with_plugin("a.opdock", {"--plugin", user.path_of("libacme.so")}), 1,
                 "two files of the package would be called 'libacme/libacme.so'");
+    user.write("bad.yaml", "garbage: [");
+    user.write("acme.tune.yaml", "x: 1\n");
+    check_error(user.patch_with_plugin("a.opdock", {"--policy", user.path_of("bad.yaml")}), 1, "bad.yaml:1:");
+    check_error(user.patch_with_plugin("a.opdock", {"--tune", user.path_of("acme.tune.yaml")}), 1, "acme.tune.yaml:1:");
     CHECK(!fs::exists(user.path_of("a.opdock")));
 }
 
@@ -171,9 +175,9 @@ TEST_CASE("a package may carry plugins and no changes") {
 
 TEST_CASE("wherever install is killed, the old package is installed or the new one") {
     const User user;
-    user.write("policy.yaml", std::string(100'000, '\n'));
+    user.write("LICENSE", std::string(100'000, 'x'));
     CHECK(user.patch_with_plugin("a.opdock").code == 0);
-    CHECK(user.patch_with_plugin("b.opdock", {"--policy", user.path_of("policy.yaml")}).code == 0);
+    CHECK(user.patch_with_plugin("b.opdock", {"--license", user.path_of("LICENSE")}).code == 0);
     const std::string folder = "plugins/" + std::string(name);
     CHECK(user.install("a.opdock").code == 0);
     const auto old_files = user.files(folder);
