@@ -82,12 +82,6 @@ void require_newer(const Installed &there, const Package &package, const std::st
     }
 }
 
-void write_file(const fs::path &path, const std::string &text) {
-    cli::NewFile file(path.string(), 0644);
-    file.write(text);
-    file.keep();
-}
-
 // Those of other serials that are there already.
 void keep_others(const Installed &there, const std::string &name, const fs::path &to) {
     std::error_code error;
@@ -138,14 +132,14 @@ int install(const Request &request) {
     }
     const fs::path staging = target.staging();
     const std::string file = package_file_name(package.serial);
-    write_file(staging / installed_mark, print_mark(package.serial));
-    write_file(staging / file, text);
+    cli::write_new_file(staging / installed_mark, print_mark(package.serial));
+    cli::write_new_file(staging / file, text);
     if (there) {
         keep_others(*there, file, staging);
     }
     for (const Attachment &one : package.attachments) {
         fs::create_directories((staging / one.name).parent_path());
-        write_file(staging / one.name, one.content);
+        cli::write_new_file(staging / one.name, one.content);
     }
     if (!request.dry_run) {
         target.replace();

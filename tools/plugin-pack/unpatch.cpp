@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include "cli/printable.hpp"
 #include "cli/status_line.hpp"
 #include "cli/text_file.hpp"
+#include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "conversions.hpp"
 #include "exit_codes.hpp"
@@ -25,15 +25,6 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char *provenance_name = "opdock-provenance.json";
-
-void write(const fs::path &file, const std::string &text) {
-    std::ofstream stream(file, std::ios::binary);
-    stream << text;
-    stream.close();
-    if (!stream) {
-        throw cli::Failure(file.string() + ": it cannot be written");
-    }
-}
 
 // The files of the backend, in its folder of what is staged.
 void write_files(const Adapted &adapted, const std::string &folder) {
@@ -150,7 +141,7 @@ int unpatch(const Request &given) {
         write_files(all.back(), target.staging() + "/" + backend.name);
     }
     const json provenance = provenance_of(opened, all);
-    write(fs::path(target.staging()) / provenance_name, provenance.dump(2) + "\n");
+    cli::write_new_file(target.staging() + "/" + provenance_name, provenance.dump(2) + "\n");
     if (!request.dry_run) {
         target.replace();
     }
