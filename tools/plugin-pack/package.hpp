@@ -57,6 +57,8 @@ inline constexpr uint64_t most_serial = uint64_t{1} << 53;
 // [A-Z][A-Za-z0-9]*_[A-Za-z0-9]+
 bool is_device_type(const std::string &text);
 bool is_task(const std::string &text);
+bool is_id(const std::string &text);     // of an object of git
+bool is_format(const std::string &text); // "sha1", "sha256"
 // Letters, digits and ._- with none of those dots in front.
 bool is_name(const std::string &text);
 

@@ -1,0 +1,18 @@
+// What a package carries behind its manifest, before it is encrypted: a list of members, and the archive of them, of
+// which the first says which change or file each other one is.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "package.hpp"
+
+namespace opdock::plugin_pack {
+
+std::string print_payload(const Package &package);
+
+// Into the package's backends, which are those of its manifest, and its attachments. Throws cli::Failure with
+// exit_not_trusted, and what nlohmann/json throws.
+void read_payload(std::string_view plain, Package &package);
+
+} // namespace opdock::plugin_pack
