@@ -95,10 +95,12 @@ FLAGGEMS = """gelu_and_mul:
 def make_repository(folder, environment):
     """With the tags core_r0.9 and core_r0.10, at the first and changed since."""
     folder.mkdir()
+    dates = {f"GIT_{who}_DATE": "@1 +0000" for who in ("AUTHOR", "COMMITTER")}  # the same ids in all of them
 
     def git(*arguments):
         who = ["-c", "user.name=A", "-c", "user.email=a@example.com"]
-        done = subprocess.run(["git", *who, *arguments], cwd=folder, env=environment, check=True, capture_output=True)
+        done = subprocess.run(["git", *who, *arguments], cwd=folder, env=environment | dates, check=True,
+                              capture_output=True)
         return done.stdout.decode()
 
     git("init", "--quiet")
