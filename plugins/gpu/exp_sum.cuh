@@ -1,6 +1,6 @@
 // Sums of exponentials, for softmax and its logarithm: in one pass over a row, whatever its largest element is.
 //
-// The same source runs on the CPU in tests/test_exp_sum.cpp.
+// The same source runs on the CPU in the tests; see tests/emulated_block.hpp.
 #pragma once
 
 #include <cfloat>

@@ -1,6 +1,6 @@
 // Reductions over the threads that share a row: a group of `threads` consecutive threads of a block, a power of two.
 //
-// The same source runs on the CPU in tests/test_reduce.cpp, with warps of 32 and 64 threads that are emulated there.
+// The same source runs on the CPU in the tests, with warps of 32 and 64 threads; see tests/emulated_block.hpp.
 #pragma once
 
 #ifndef GPU_EMULATED
@@ -28,6 +28,9 @@ __device__ __forceinline__ float shuffle_xor(float value, int mask) {
 __device__ __forceinline__ int thread_in_block() {
     return static_cast<int>(threadIdx.x);
 }
+__device__ __forceinline__ int threads_of_block() {
+    return static_cast<int>(blockDim.x);
+}
 __device__ __forceinline__ void wait_for_block() {
     __syncthreads();
 }
@@ -43,19 +46,20 @@ __device__ __forceinline__ bool any_of_warp(bool holds) {
     return __any_sync(0xffffffffu, holds ? 1 : 0) != 0;
 #endif
 }
+
+} // namespace gpu
+#endif
+
+namespace gpu {
+
 // What is the same in all threads of a group, over those groups that have to reduce together: all of a block, or of a
 // warp.
 __device__ __forceinline__ bool any_that_reduces_along(bool holds, int threads) {
     if (threads <= warp_size()) {
         return any_of_warp(holds);
     }
-    return threads == static_cast<int>(blockDim.x) ? holds : any_of_block(holds);
+    return threads == threads_of_block() ? holds : any_of_block(holds);
 }
-
-} // namespace gpu
-#endif
-
-namespace gpu {
 
 // For values of each warp; as many as a block of 1024 threads has of the narrowest.
 inline constexpr int most_warps = 32;

@@ -1,4 +1,4 @@
-// exp_sum.cuh on the CPU, where a group is one thread.
+// exp_sum.cuh in an emulated block.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -7,34 +7,8 @@
 
 #include <doctest/doctest.h>
 
-namespace gpu {
-namespace {
+#include "emulated_block.hpp"
 
-template<int value_>
-struct Number {
-    static constexpr int value = value_;
-};
-
-int warp_size() {
-    return 32;
-}
-int thread_in_block() {
-    return 0;
-}
-void wait_for_block() {}
-float shuffle_xor(float value, int /*mask*/) {
-    return value;
-}
-bool any_that_reduces_along(bool holds, int /*threads*/) {
-    return holds;
-}
-
-} // namespace
-} // namespace gpu
-
-#define GPU_EMULATED
-#define __device__
-#define __forceinline__ inline
 #include "exp_sum.cuh"
 
 namespace {
@@ -56,20 +30,31 @@ double exact_sum(const std::vector<float> &elements) {
     return sum;
 }
 
-// One element at a time, as a thread with all of a row has them; relative to the largest itself.
-double gathered_sum(const std::vector<float> &elements) {
-    float values[2];
-    float shared[4 * gpu::most_warps];
-    gpu::gather_exp_sum(values, gpu::log2_e, 1, shared, [&](auto is_in_range, float(&mine)[2]) {
-        ExpSum sum;
-        for (const float element : elements) {
-            const float x[1] = {element};
-            sum.add<decltype(is_in_range)::value != 0>(x, gpu::log2_e);
-        }
-        mine[0] = sum.largest;
-        mine[1] = sum.sum;
+// What every thread of a group gets for its row, whose elements its threads share, relative to the largest itself; a
+// group for each row.
+std::vector<std::vector<double>> gathered_sums(const std::vector<std::vector<float>> &rows, int group, int warp_size) {
+    const int threads = static_cast<int>(rows.size()) * group;
+    std::vector<std::vector<double>> sums(rows.size(), std::vector<double>(static_cast<size_t>(group)));
+    emulated::run_block(threads, warp_size, 4 * gpu::most_warps, [&](int thread, float *shared) {
+        const auto row = static_cast<size_t>(thread / group), mine = static_cast<size_t>(thread % group);
+        float values[2];
+        gpu::gather_exp_sum(values, gpu::log2_e, group, shared, [&](auto is_in_range, float(&of_thread)[2]) {
+            ExpSum sum;
+            for (size_t i = mine; i < rows[row].size(); i += static_cast<size_t>(group)) {
+                const float x[1] = {rows[row][i]};
+                sum.add<decltype(is_in_range)::value != 0>(x, gpu::log2_e);
+            }
+            of_thread[0] = sum.largest;
+            of_thread[1] = sum.sum;
+        });
+        sums[row][mine] = values[1] / Exponential(gpu::log2_e, values[0]).of_from();
     });
-    return values[1] / Exponential(gpu::log2_e, values[0]).of_from();
+    return sums;
+}
+
+// Of one thread that has all of the row.
+double gathered_sum(const std::vector<float> &elements) {
+    return gathered_sums({elements}, 1, 32).front().front();
 }
 
 } // namespace
@@ -106,6 +91,30 @@ TEST_CASE("two sums, each in its own way, become one where one of them is out of
                 const double expected = std::exp2(static_cast<double>(gpu::log2_e) * (less - more));
                 CHECK(found == doctest::Approx(expected).epsilon(1e-5));
             }
+        }
+    }
+}
+
+TEST_CASE("a group gets the same sum of exponentials in each of its threads, and whatever its neighbours have") {
+    for (const int warp_size : {32, 64}) {
+        for (const int group : {2, 16, 32, 64, 128, 256}) {
+            const std::vector<float> near{1.0f, -2.5f, 0.25f, 3.0f, 2.0f, -1.0f};
+            const std::vector<float> nothing(4, -std::numeric_limits<float>::infinity());
+            const int rows_of_block = std::max(4, warp_size / group);
+            std::vector<std::vector<float>> rows(static_cast<size_t>(rows_of_block), near);
+            rows[1] = at_end_of_range; // which its neighbours are not
+            rows[2] = {1e30f, 3.0f, 1e30f};
+            rows[3] = nothing;
+            const auto sums = gathered_sums(rows, group, warp_size);
+            for (size_t row = 0; row < rows.size(); ++row) {
+                CAPTURE(warp_size);
+                CAPTURE(group);
+                CAPTURE(row);
+                const double expected = row == 3 ? 0 : exact_sum(rows[row]);
+                CHECK(sums[row].front() == doctest::Approx(expected).epsilon(1e-5));
+                CHECK(std::count(sums[row].begin(), sums[row].end(), sums[row].front()) == group);
+            }
+            CHECK(gathered_sums({near, near, near, near}, group, warp_size)[0][0] == sums[0][0]);
         }
     }
 }

@@ -1,92 +1,19 @@
-// reduce.cuh on the CPU: each thread of a block is a thread of the program, and warps wait for each other at shuffles.
+// reduce.cuh in an emulated block.
 #include <algorithm>
-#include <barrier>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <memory>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-namespace {
+#include "emulated_block.hpp"
 
-// The block that is running. Memory between two barriers belongs to who wrote it.
-struct Block {
-    Block(int block_threads, int threads_of_warp)
-        : threads(block_threads), warp_size(threads_of_warp), all(block_threads),
-          shuffled(static_cast<size_t>(block_threads)) {
-        for (int warp = 0; warp < threads / warp_size; ++warp) {
-            warps.push_back(std::make_unique<std::barrier<>>(warp_size));
-        }
-    }
-
-    int threads;
-    int warp_size;
-    std::barrier<> all;
-    std::vector<std::unique_ptr<std::barrier<>>> warps;
-    std::vector<float> shuffled;
-};
-
-thread_local Block *block = nullptr;
-thread_local int thread = 0;
-
-} // namespace
-
-namespace gpu {
-namespace {
-
-int warp_size() {
-    return block->warp_size;
-}
-
-int thread_in_block() {
-    return thread;
-}
-
-void wait_for_block() {
-    block->all.arrive_and_wait();
-}
-
-float shuffle_xor(float value, int mask) {
-    std::barrier<> &warp = *block->warps[static_cast<size_t>(thread / block->warp_size)];
-    block->shuffled[static_cast<size_t>(thread)] = value;
-    warp.arrive_and_wait();
-    const float other = block->shuffled[static_cast<size_t>(thread ^ mask)];
-    warp.arrive_and_wait(); // nobody writes again before all have read
-    return other;
-}
-
-} // namespace
-} // namespace gpu
-
-#define GPU_EMULATED
-#define __device__
-#define __forceinline__ inline
 #include "reduce.cuh"
 
 namespace {
-
-// One block: kernel(thread, shared) in each of its threads.
-void run_block(int threads, int warp_size, const std::function<void(int, float *)> &kernel) {
-    Block running(threads, warp_size);
-    std::vector<float> shared(4 * gpu::most_warps, std::numeric_limits<float>::quiet_NaN());
-    std::vector<std::thread> all;
-    for (int i = 0; i < threads; ++i) {
-        all.emplace_back([&running, &shared, &kernel, i] {
-            block = &running;
-            thread = i;
-            kernel(i, shared.data());
-        });
-    }
-    for (std::thread &one : all) {
-        one.join();
-    }
-}
 
 // Different in each thread, of both signs, and not exact in sums.
 float value_of(int i) {
@@ -118,7 +45,7 @@ Results reduce_in_block(int group, int threads, int warp_size) {
         list->resize(static_cast<size_t>(threads));
     }
     // One after another, in two halves of the memory in turn.
-    run_block(threads, warp_size, [&](int i, float *shared) {
+    emulated::run_block(threads, warp_size, 4 * gpu::most_warps, [&](int i, float *shared) {
         float *other = shared + 2 * gpu::most_warps;
         const auto at = static_cast<size_t>(i);
         const float value = value_of(i);
