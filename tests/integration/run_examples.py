@@ -1,11 +1,10 @@
-"""Runs the examples that the tools print, and those of their manuals and of docs/packages.md, as they stand there.
+"""Runs the examples that a tool prints and those of its manual, or those of a document, as they stand there.
 
-    run_examples.py PLUGIN_BENCH PLUGIN_CHECK PLUGIN_LS PLUGIN_PACK PLUGIN_RUN PLUGIN_SIGN PLUGIN_TUNE MANUALS
-                    DOCUMENTS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN
+    run_examples.py TOOL|DOCUMENT MANUALS CPU_PLUGIN REFERENCE_PLUGIN ACME_PLUGIN PATH_OF_A_TOOL...
 
 In a folder with the files that they name: x.npy, w.npy, passphrase.txt, shapes.yaml, tune files, and
 libacme.so, which is ACME_PLUGIN. What is tuned is a copy of CPU_PLUGIN with a small tune file; Megatron-LM is a
-repository of two files. Those of the document come one after the other, on a terminal where every passphrase is the same
+repository of two files. Those of a document come one after the other, on a terminal where every passphrase is the same
 and every other question is answered by an empty line. Each must exit with 0.
 """
 
@@ -155,48 +154,57 @@ def prepare_walk(folder, environment, acme):
     (folder / "LICENSE").write_text("ours\n", encoding="utf-8")
 
 
+def examples_of(tool, manuals):
+    text = subprocess.run([tool, "--help"], check=True, capture_output=True, text=True).stdout
+    manual = (manuals / tool.name / f"{tool.name}.1").read_text(encoding="utf-8")
+    for place, found in {"--help": list(of_help(text)), "the manual": list(of_manual(manual))}.items():
+        if len(found) < 3:
+            raise SystemExit(f"found only {len(found)} examples in {place} of {tool.name}: {found}")
+        yield from found
+
+
+def without_terminal(command, folder, environment):
+    """Its exit code and what it printed. A pipe must not hide that its beginning fails."""
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=folder, env=environment, capture_output=True,
+                          text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def make_environment(folder, tools, plugins):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PLUGIN_")}
+    environment["PATH"] = ":".join([*(str(tool.parent) for tool in tools), environment["PATH"], str(folder)])
+    for variable in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        environment[variable] = str(folder / "home")
+    environment["PLUGIN_TUNE_DB"] = str(folder / "tune.sqlite")
+    environment["PLUGIN_MODULES"] = ":".join(map(str, plugins))
+    environment["PLUGIN_MODULES_ONLY"] = "1"
+    return environment
+
+
 def main():
-    *tools, manuals, documents, cpu, reference, acme = map(pathlib.Path, sys.argv[1:])
-    examples = []
-    for tool in tools:
-        text = subprocess.run([tool, "--help"], check=True, capture_output=True, text=True).stdout
-        manual = (manuals / tool.name / f"{tool.name}.1").read_text(encoding="utf-8")
-        for found in (list(of_help(text)), list(of_manual(manual))):
-            if len(found) < 3:
-                print(f"found only {len(found)} examples of {tool.name}: {found}", file=sys.stderr)
-                return 1
-            examples += found
-    walk = list(of_document((documents / "packages.md").read_text(encoding="utf-8")))
-    wrong = 0
+    subject, manuals, cpu, reference, acme, *tools = map(pathlib.Path, sys.argv[1:])
+    is_document = subject.suffix == ".md"
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("PLUGIN_")}
-        environment["PATH"] = ":".join([*(str(tool.parent) for tool in tools), environment["PATH"], name])
         tuned = folder / "tuned"
         tuned.mkdir()
         shutil.copy(cpu, tuned / "libcpu.so")
         (tuned / "cpu.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
-        for variable in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-            environment[variable] = str(folder / "home")
-        environment["PLUGIN_TUNE_DB"] = str(folder / "tune.sqlite")
-        environment["PLUGIN_MODULES"] = f"{tuned}/libcpu.so:{reference}:{folder}/libacme.so"
-        environment["PLUGIN_MODULES_ONLY"] = "1"
+        environment = make_environment(folder, tools, [tuned / "libcpu.so", reference, folder / "libacme.so"])
         prepare(folder, environment, acme)
+        if is_document:
+            prepare_walk(folder / "walk", environment, acme)
+            examples, run, place = list(of_document(subject.read_text(encoding="utf-8"))), on_terminal, folder / "walk"
+        else:
+            examples, run, place = list(examples_of(subject, manuals)), without_terminal, folder
+        wrong = 0
         for example in examples:
-            # A pipe must not hide that its beginning fails.
-            done = subprocess.run(["bash", "-o", "pipefail", "-c", example], cwd=folder, env=environment,
-                                  capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                wrong += 1
-                print(f"'{example}' exits with {done.returncode}:\n{done.stdout}{done.stderr}", file=sys.stderr)
-        prepare_walk(folder / "walk", environment, acme)
-        for example in walk:
-            code, shown = on_terminal(example, folder / "walk", environment)
+            code, shown = run(example, place, environment)
             if code != 0:
                 wrong += 1
                 print(f"'{example}' exits with {code}:\n{shown}", file=sys.stderr)
-    print(f"{len(examples)} examples and {len(walk)} of packages.md, {wrong} faults")
-    return 1 if wrong else 0
+    print(f"{len(examples)} examples of {subject.name}, {wrong} faults")
+    return 1 if wrong or not examples else 0
 
 
 if __name__ == "__main__":
