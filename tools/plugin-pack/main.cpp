@@ -4,6 +4,7 @@
 #include "commands.hpp"
 #include "files/digest.hpp"
 #include "keys/key_files.hpp"
+#include "options.hpp"
 
 namespace {
 

@@ -76,7 +76,6 @@ struct Request {
 // `arguments` without the program's name. Throws cli::UsageError.
 Request parse_request(const std::vector<std::string> &arguments);
 
-std::string help_text();
 std::string version_text();
 
 } // namespace opdock::plugin_pack

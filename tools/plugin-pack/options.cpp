@@ -1,0 +1,180 @@
+#include "options.hpp"
+
+#include <sstream>
+
+namespace opdock::plugin_pack {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char *introduction =
+    R"(Usage: plugin-pack patch --backend [NAME=]DIR@COMMIT... --device-type D
+                   --task T... --out PACKAGE (--key NAME.key | --unsigned)
+       plugin-pack unpatch (PACKAGE | --device-type D --task T [--commit C])
+                   --backend [NAME=]DIR... [--out DIR | --in-place]
+       plugin-pack unpatch --3way PACKAGE --backend [NAME=]DIR@COMMIT...
+       plugin-pack revert PACKAGE --backend [NAME=]DIR...
+       plugin-pack rebase PACKAGE --backend [NAME=]DIR@COMMIT... --out PACKAGE
+                   (--key NAME.key | --unsigned)
+       plugin-pack verify PACKAGE
+       plugin-pack inspect PACKAGE
+       plugin-pack install PACKAGE [--system | --folder DIR]
+       plugin-pack uninstall NAME [--system | --folder DIR]
+       plugin-pack list [--system | --folder DIR]
+       plugin-pack history [--system | --folder DIR] [--out FILE]
+       plugin-pack keygen NAME
+       plugin-pack import-flagscale HARDWARE --backend NAME=DIR[@COMMIT]...
+                   --out DIR (--key NAME.key | --unsigned)
+
+Carries what a vendor changed in a framework's own source, with plugins, tune
+files and policies, in one signed file.
+
+  patch    packs all that differs from COMMIT in the checkout DIR: committed,
+           staged, in the worktree, or untracked. The repository is only read.
+  unpatch  puts the adapted files together from a repository that has COMMIT, in
+           a folder of their own: build/D/NAME. An earlier one is replaced as a
+           whole, or left as it is. --3way merges the changes with another commit.
+           --in-place changes the files of the checkout DIR instead. Without
+           PACKAGE the newest that is installed and fits is taken.
+  revert   takes back what unpatch --in-place did.
+  rebase   makes a package of the same changes to another commit.
+  verify   says who signed a package, and that nothing in it was changed.
+  inspect  shows what is in it.
+  install  puts the files of a package where hosts find its plugins: in the
+           user's folder for plugins. An earlier one is replaced as a whole.
+  uninstall
+           takes them away again.
+  list     shows which packages are installed.
+  history  prints patch_history.yaml: device, task, backends and the commits that
+           there are packages for, the newest last.
+  keygen   makes NAME.key and NAME.pub, as plugin-sign does.
+  import-flagscale
+           makes packages of what stands in the folder hardware of FlagScale, one
+           for each device and task; what cannot be taken over is listed.
+)";
+
+constexpr const char *examples = R"(
+Examples:
+  plugin-pack keygen vendor --passphrase-file passphrase.txt
+  plugin-pack patch --backend megatron=./Megatron-LM@core_r0.9 \
+              --device-type Acme_A1 --task train --message "fused attention" \
+              --plugin libacme.so --key vendor.key \
+              --passphrase-file passphrase.txt --out acme-a1.opdock
+  plugin-pack inspect acme-a1.opdock --pub vendor.pub
+  plugin-pack unpatch acme-a1.opdock --backend megatron=./Megatron-LM \
+              --pub vendor.pub
+  plugin-pack install acme-a1.opdock --pub vendor.pub
+  plugin-pack unpatch --device-type Acme_A1 --task train \
+              --backend megatron=./Megatron-LM --pub vendor.pub
+  plugin-pack uninstall Acme_A1-train-megatron
+
+Exit codes: 0 fine; 1 what was asked for is absent or failed; 2 wrong usage; 3
+the package is damaged, or by nobody who is trusted; 4 a patch does not fit,
+or changes and commit do not go together; 5 a newer package is there already.
+)";
+
+} // namespace
+
+const std::vector<Command> &commands() {
+    static const std::vector<Command> all = {
+        {"patch",
+         Action::patch,
+         nullptr,
+         {"backend",      "device-type", "task",     "out",       "plugin",          "tune",   "policy",
+          "license",      "model",       "message",  "contact",   "backend-version", "serial", "include-ignored",
+          "no-questions", "key",         "unsigned", "recipient", "passphrase-file", "force",  "json"}},
+        {"unpatch",
+         Action::unpatch,
+         "the PACKAGE, or --device-type and --task",
+         {"backend", "out", "3way", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "dry-run",
+          "json", "device-type", "task", "commit", "folder", "system", "in-place", "allow-older"},
+         true},
+        {"revert",
+         Action::revert,
+         "the PACKAGE",
+         {"backend", "3way", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "dry-run", "json"}},
+        {"install",
+         Action::install,
+         "the PACKAGE",
+         {"folder", "system", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "allow-older",
+          "dry-run", "json"}},
+        {"uninstall", Action::uninstall, "the NAME of a package, which list shows", {"folder", "system", "json"}},
+        {"list", Action::list, nullptr, {"folder", "system", "pub", "trusted", "allow-unsigned", "json"}},
+        {"history",
+         Action::history,
+         nullptr,
+         {"folder", "system", "out", "force", "pub", "trusted", "allow-unsigned", "json"}},
+        {"rebase",
+         Action::rebase,
+         "the PACKAGE",
+         {"backend", "out", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "serial", "key",
+          "unsigned", "recipient", "force", "json"}},
+        {"verify", Action::verify, "the PACKAGE", {"pub", "trusted", "allow-unsigned", "json"}},
+        {"inspect",
+         Action::inspect,
+         "the PACKAGE",
+         {"pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "json"}},
+        {"import-flagscale",
+         Action::import_flagscale,
+         "the folder HARDWARE",
+         {"backend", "out", "key", "unsigned", "recipient", "passphrase-file", "force", "json"}},
+        {"keygen", Action::keygen, "the NAME of the key", {"passphrase-file", "no-passphrase"}},
+    };
+    return all;
+}
+
+po::options_description describe_options() {
+    po::options_description options("Options", 80, 56);
+    const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
+    const auto texts = [](const char *name) {
+        return po::value<std::vector<std::string>>()->composing()->value_name(name);
+    };
+    options.add_options()                                                                              //
+        ("backend", texts("B"), "[NAME=]DIR: a repository; patch: [NAME=]DIR@COMMIT; may be repeated") //
+        ("device-type", text("D"), "VENDOR_MODEL, such as Acme_A1")                                    //
+        ("task", texts("T"), "train, inference or post_train; patch: may be repeated")                 //
+        ("out", text("PATH"),
+         "patch, rebase: the package; unpatch: the folder, build/D without it; import-flagscale: the folder of the "
+         "packages; history: the file")                                                                          //
+        ("plugin", texts("FILE.so"), "patch: a plugin that belongs to it; may be repeated")                      //
+        ("tune", texts("FILE"), "patch: a tune file; may be repeated")                                           //
+        ("policy", texts("FILE"), "patch: a policy; may be repeated")                                            //
+        ("license", texts("FILE"), "patch: a license; may be repeated")                                          //
+        ("model", texts("NAME"), "patch: a model that it was tried with; may be repeated")                       //
+        ("message", text("TEXT"), "patch: what was changed")                                                     //
+        ("contact", text("TEXT"), "patch: who answers questions")                                                //
+        ("backend-version", text("TEXT"), "patch: what people call COMMIT; what git describes it as without it") //
+        ("no-questions", "patch: ask for none of these four on the terminal")                                    //
+        ("serial", text("N"),
+         "higher than that of the package before; patch: 1 without it; rebase: the old one and 1")                 //
+        ("include-ignored", "patch: also what .gitignore leaves out")                                              //
+        ("key", text("NAME.key"), "sign with this key")                                                            //
+        ("unsigned", "sign with none")                                                                             //
+        ("recipient", texts("NAME.pub"), "only this key can read the changes and files; may be repeated")          //
+        ("passphrase-file", text("FILE"), "the passphrase of a secret key is its first line, and nobody is asked") //
+        ("no-passphrase", "keygen: leave the secret key unencrypted")                                              //
+        ("pub", texts("NAME.pub"), "trust this key, and not those a host trusts; may be repeated")                 //
+        ("trusted", text("DIR"), "trust the keys of this folder instead")                                          //
+        ("allow-unsigned", "take a package that nobody signed")                                                    //
+        ("decrypt-key", text("NAME.key"), "unpatch, inspect: the key that it is encrypted for")                    //
+        ("3way", "unpatch: merge with the commit that --backend names")                                            //
+        ("in-place", "unpatch: change the files of the checkouts")                                                 //
+        ("commit", text("C"), "unpatch: a package for this commit of a backend, not the newest")                   //
+        ("allow-older", "unpatch, install: in the place of a newer package")                                       //
+        ("folder", text("DIR"), "where packages are installed, instead of the user's folder for plugins")          //
+        ("system", "that is the folder for all users, /usr/local/lib/opdock/plugins")                              //
+        ("dry-run", "unpatch, revert, install: do everything but put it in place")                                 //
+        ("force", "overwrite files")                                                                               //
+        ("json", "as JSON; docs/packages.md has the keys")                                                         //
+        ("version", "the version of this tool")                                                                    //
+        ("help,h", "this text");
+    return options;
+}
+
+std::string help_text() {
+    std::ostringstream text;
+    text << introduction << '\n' << describe_options() << examples;
+    return text.str();
+}
+
+} // namespace opdock::plugin_pack
