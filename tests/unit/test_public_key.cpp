@@ -25,6 +25,8 @@ TEST_CASE("a wrong public key is an error with its line") {
         return message_of([&] { parse_public_key(text, "/k/acme.pub"); });
     };
     CHECK(message("") == "/k/acme.pub:1: the file ends too early");
+    CHECK(message("opdock.secret-key/1\n") == "/k/acme.pub: this is a secret key, and expected is the public one that "
+                                              "belongs to it: NAME.pub beside NAME.key");
     CHECK(message("opdock.public-key/2\n") ==
           "/k/acme.pub:1: expected 'opdock.public-key/1', found 'opdock.public-key/2'");
     CHECK(message("opdock.public-key/1\nname a b\n") ==

@@ -101,6 +101,24 @@ void keep_others(const Installed &there, const std::string &name, const fs::path
     }
 }
 
+// Libraries that are installed and that the package does not have: hosts will miss them.
+std::vector<std::string> removed_plugins(const std::optional<Installed> &there, const fs::path &staging) {
+    std::vector<std::string> removed;
+    std::error_code error;
+    if (!there) {
+        return removed;
+    }
+    for (fs::recursive_directory_iterator entry(there->folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+        const fs::path name = entry->path().lexically_relative(there->folder);
+        if (name.extension() == ".so" && !fs::exists(staging / name)) {
+            removed.push_back(name.string());
+        }
+    }
+    std::sort(removed.begin(), removed.end());
+    return removed;
+}
+
 std::vector<std::string> plugins_of(const Package &package) {
     std::vector<std::string> plugins;
     for (const Attachment &one : package.attachments) {
@@ -141,17 +159,18 @@ int install(const Request &request) {
         fs::create_directories((staging / one.name).parent_path());
         cli::write_new_file(staging / one.name, one.content);
     }
+    const std::vector<std::string> list = plugins_of(package), removed = removed_plugins(there, staging);
     if (!request.dry_run) {
         target.replace();
     }
-    const std::vector<std::string> list = plugins_of(package);
     if (request.json) {
         cli::print_document({{"schema", "opdock.plugin-pack.install/1"},
                              {"name", name},
                              {"folder", request.dry_run ? json() : json(folder)},
                              {"serial", package.serial},
                              {"replaced", there ? json(there->serial) : json()},
-                             {"plugins", list}});
+                             {"plugins", list},
+                             {"removed_plugins", removed}});
         return cli::exit_fine;
     }
     std::string out = folder + ": serial " + std::to_string(package.serial);
@@ -161,6 +180,9 @@ int install(const Request &request) {
     out += request.dry_run ? ", had it been installed\n" : "\n";
     for (const std::string &plugin : list) {
         out += "  plugin " + plugin + "\n";
+    }
+    for (const std::string &plugin : removed) {
+        out += "  no longer: plugin " + plugin + "\n";
     }
     for (const Attachment &one : package.attachments) {
         if (one.kind == "policy") {

@@ -76,6 +76,9 @@ std::string plugin_folder(const Request &request) {
 }
 
 std::vector<std::string> plugin_folders(const Request &request) {
+    if (!request.folder.empty() && !fs::is_directory(request.folder)) {
+        throw cli::Failure(request.folder + ": there is no such folder");
+    }
     if (!request.folder.empty() || request.system) {
         return {plugin_folder(request)};
     }

@@ -21,7 +21,7 @@ namespace opdock::plugin_pack {
 // the user has none.
 std::string plugin_folder(const Request &request);
 
-// That folder; where the request names none, the user's and the system's.
+// That folder, which has to be there when the request names it; where it names none, the user's and the system's.
 std::vector<std::string> plugin_folders(const Request &request);
 
 struct Installed {

@@ -48,6 +48,15 @@ void note_filtered(const Backend &backend) {
         (count > most ? " and " + std::to_string(count - most) + " other files" : "") + " of " + backend.name + "\n");
 }
 
+// A checkout that does not come after the commit goes back behind it: what was meant is another one, as a rule.
+void note_other_history(const BackendPlace &place, const Backend &backend) {
+    const GitRun run = run_git({place.folder}, {"merge-base", "--is-ancestor", backend.changes.commit, "HEAD"});
+    if (run.code == 1) {
+        std::cerr << cli::printable("plugin-pack: note: " + place.commit + " is not among the commits that HEAD of " +
+                                    place.folder + " comes after: the package undoes what HEAD does not have of it\n");
+    }
+}
+
 // What lies in a checkout by mistake.
 void check_added(const BackendPlace &place, const Changes &changes) {
     for (const Change &change : changes.list) {
@@ -86,6 +95,7 @@ Package package_of(const Request &request, cli::StatusLine &status) {
         status.show("looking for changes in " + place.folder);
         package.backends.push_back(backend_of(place, request));
         status.clear();
+        note_other_history(place, package.backends.back());
         note_filtered(package.backends.back());
         check_added(place, package.backends.back().changes);
     }

@@ -5,6 +5,7 @@
 #include "files/bounded_file.hpp"
 #include "files/digest.hpp"
 #include "files/keyed_lines.hpp"
+#include "text/error.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::core {
@@ -32,6 +33,10 @@ std::string PublicKey::text() const {
 }
 
 PublicKey parse_public_key(std::string_view text, const std::string &path) {
+    if (text.starts_with("opdock.secret-key/")) {
+        throw Error(OPDOCK_LOAD_FAILED, path + ": this is a secret key, and expected is the public one that belongs to "
+                                               "it: NAME.pub beside NAME.key");
+    }
     KeyedLines lines(text, path);
     PublicKey key;
     (void)lines.at_end();

@@ -433,6 +433,24 @@ TEST_CASE("folders and refs may have an @") {
     check_error(patch("framework@"), 2, "expected DIR@COMMIT");
 }
 
+TEST_CASE("a commit that the checkout does not come after is told") {
+    const Workplace work;
+    work.git({"-C", work.path_of("framework"), "branch", "before"});
+    work.commit("framework");
+    const std::string at = "fw=" + work.path_of("framework") + "@";
+    const auto patch = [&](const std::string &commit) {
+        return work.run({"patch", "--backend", at + commit, "--unsigned", "--force", "--out", work.path_of("a.opdock"),
+                         "--task", "train", "--device-type", "Acme_A1"});
+    };
+    CHECK(patch("before").err.empty());
+    work.git({"-C", work.path_of("framework"), "branch", "later"});
+    work.git({"-C", work.path_of("framework"), "checkout", "--quiet", "before"});
+    CHECK(patch("HEAD").err.empty());
+    const Finished patched = patch("later");
+    CHECK(patched.code == 0);
+    CHECK(contains(patched.err, "note: later is not among the commits that HEAD of " + work.path_of("framework")));
+}
+
 TEST_CASE("nothing grows where patch is killed again and again") {
     Workplace work;
     const std::string temporary = work.path_of("temporary");

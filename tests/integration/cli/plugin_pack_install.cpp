@@ -117,6 +117,32 @@ TEST_CASE("an older package, or another one of the same serial, does not come in
     check_error(user.install("other.opdock"), 5, "another package of the same serial, 2, is installed");
 }
 
+TEST_CASE("plugins that go with an older package are named") {
+    const User user;
+    fs::copy_file(fixture("good"), user.path_of("libspare.so"));
+    CHECK(user.patch_with_plugin("one.opdock", {"--plugin", user.path_of("libspare.so")}).code == 0);
+    CHECK(user.patch_with_plugin("two.opdock", {"--serial", "2"}).code == 0);
+    CHECK(!contains(user.install("one.opdock").out, "no longer"));
+    const Finished dry = user.install("two.opdock", {"--dry-run", "--json"});
+    CHECK(json::parse(dry.out).at("removed_plugins") == json{"libspare/libspare.so"});
+    const Finished installed = user.install("two.opdock");
+    CHECK(contains(installed.out, "plugin libacme/libacme.so\n  no longer: plugin libspare/libspare.so\n"));
+    CHECK(!contains(user.install("two.opdock").out, "no longer"));
+}
+
+TEST_CASE("a folder for plugins that is not there is told, and made by install alone") {
+    const User user;
+    for (const char *command : {"list", "history"}) {
+        check_error(user.run(user.with_folder({command})), 1, "plugins: there is no such folder");
+    }
+    check_error(user.run(user.with_folder({"unpatch", "--device-type", "Acme_A1", "--task", "train", "--backend",
+                                           "fw=" + user.path_of("clone")})),
+                1, "plugins: there is no such folder");
+    CHECK(user.patch_with_plugin("a.opdock").code == 0);
+    CHECK(user.install("a.opdock").code == 0);
+    CHECK(user.run(user.with_trust({"list"})).code == 0);
+}
+
 TEST_CASE("nothing of a package that is not trusted, damaged or for somebody else is installed") {
     const User user;
     CHECK(user.run({"keygen", user.path_of("customer"), "--no-passphrase"}).code == 0);
