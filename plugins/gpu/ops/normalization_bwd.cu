@@ -1,317 +1,21 @@
 // rmsnorm_bwd, rmsnorm_bwd_add and layernorm_bwd.
 //
-// grad_weight and grad_bias are sums over rows. Where they are wanted and a row fits, blocks stay and go through rows:
-// each thread keeps the sums of its columns in registers while the rows after the one in work are on their way into
-// shared memory, so that every tensor is read once. A row that is too long for one block is shared by a cluster of two
-// where the device has clusters. Where no sums are wanted, a group of threads has a row, as forward; rows that do not
-// fit take that kernel and another one that reads the inputs again.
+// grad_weight and grad_bias are sums over rows. Where they are wanted and a row fits, one pass over all tensors makes
+// everything. Where no sums are wanted, a group of threads has a row, as forward; rows that do not fit take that kernel
+// and another one that reads the inputs again.
 #include <algorithm>
 
-#include "clusters.cuh"
 #include "columns.cuh"
-#include "copy_async.cuh"
-#include "normalization.cuh"
+#include "normalization_bwd.cuh"
+#include "normalization_bwd_one_pass.cuh"
 #include "ops/ops.hpp"
 #include "rows.cuh"
-#include "shared_memory.hpp"
 
 namespace gpu {
 namespace {
 
-enum class Norm { rms, rms_add, layer };
-
-template<class T, class U>
-struct Arguments {
-    int64_t rows, n;
-    bool zero_centered;
-    const T *grad, *input, *add; // add: of rms_add
-    const float *mu, *rsigma;    // mu: of layer
-    const U *weight;
-    T *grad_input;
-};
-
-// Until all stages but the last `open`, at most two, are there.
-__device__ __forceinline__ void wait_for_stages(int open) {
-    if (open == 0) {
-        wait_for_copies_but<0>();
-    } else if (open == 1) {
-        wait_for_copies_but<1>();
-    } else {
-        wait_for_copies_but<2>();
-    }
-}
-
-// --- one pass --------------------------------------------------------------------------------------------------------
-
-// What a row adds to its two sums, of gamma * grad times the input (less its mean) and of gamma * grad; and to the sums
-// of its columns. The normalized input is never made: `factor` is taken out of the sums.
-template<Norm norm, int N>
-__device__ __forceinline__ void add_to_sums(const float (&grad)[N], const float (&x)[N], const float (&gamma)[N],
-                                            float mean, float (&sums)[2]) {
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-        const float centered = norm == Norm::layer ? x[k] - mean : x[k];
-        sums[0] = fmaf(grad[k] * centered, gamma[k], sums[0]);
-        if constexpr (norm == Norm::layer) {
-            sums[1] = fmaf(grad[k], gamma[k], sums[1]);
-        }
-    }
-}
-template<Norm norm, int N>
-__device__ __forceinline__ void add_to_columns(const float (&grad)[N], const float (&x)[N], float mean, float factor,
-                                               float (&of_weight)[N], float (&of_bias)[N]) {
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-        const float centered = norm == Norm::layer ? x[k] - mean : x[k];
-        of_weight[k] = fmaf(grad[k] * centered, factor, of_weight[k]);
-        if constexpr (norm == Norm::layer) {
-            of_bias[k] += grad[k];
-        }
-    }
-}
-
-// A row's numbers for its gradient, from the sums over all of it.
-struct Coefficients {
-    float mean, factor, mean_of_d, of_input;
-};
-__device__ __forceinline__ Coefficients coefficients_of(const float (&sums)[2], float mean, float factor,
-                                                        float inverse) {
-    return {mean, factor, sums[1] * inverse, sums[0] * inverse * factor * factor};
-}
-// gamma * grad less its mean comes first, so that it is exactly 0 where it should be; which is also why the product is
-// rounded before, as it is in the mean of a row of one element.
-template<Norm norm, int N>
-__device__ __forceinline__ void gradient(const float (&grad)[N], const float (&x)[N], const float (&gamma)[N],
-                                         const Coefficients &row, float (&result)[N]) {
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-        const float d = grad[k] * gamma[k];
-        const float off = norm == Norm::layer ? d - row.mean_of_d : d;
-        const float centered = norm == Norm::layer ? x[k] - row.mean : x[k];
-        result[k] = row.factor * fmaf(-centered, row.of_input, off);
-    }
-}
-
-// Threads of a block at most: each of them has 128 registers then.
-inline constexpr int most_threads = 512;
-
-// A thread's vectors of a row are 32 apart: where they are is one place and constants.
-inline constexpr int apart = 32;
-
-// Where a thread finds the weights of its columns: in f32 and in registers, where they take no instructions, if these
-// have room. 4096 f32 rows of 16384, a cluster for each, took 234 us so, and 332 us with weights read through a cache.
-enum class Weights { registers, shared_memory, cache };
-
-template<Norm norm, int V, int N>
-inline constexpr Weights weights_in = V *N *(norm == Norm::layer ? 3 : 2) <= 64 ? Weights::registers
-                                      : norm == Norm::layer                     ? Weights::shared_memory
-                                                                                : Weights::cache;
-
-// How blocks go through rows.
-struct OnePassShape {
-    int threads; // of a row in a block, at least 32
-    int stages;  // rows that are in shared memory at a time, one to three
-    int blocks;  // that share a row: one, or a cluster of two
-};
-
-// Each thread has a slot of a stage for each of its vectors, which nobody else reads: threads wait for each other in
-// reductions alone. A block's sums, or a cluster's, are at parts[its number], of the weight for all of them and then,
-// for layer, of the bias.
-template<class T, class U, int V, Norm norm>
-__global__ void __launch_bounds__(most_threads)
-    one_pass_kernel(Arguments<T, U> a, OnePassShape shape, float *parts) {
-    constexpr int N = wide<T>;
-    constexpr int arrays = norm == Norm::rms_add ? 3 : 2;
-    constexpr int kinds = norm == Norm::layer ? 2 : 1;
-    constexpr Weights weights_are_in = weights_in<norm, V, N>;
-    using Slot = Vector<T, N>;
-    extern __shared__ __align__(16) unsigned char memory[];
-    __shared__ float shared_of_rounds[2][kinds * most_warps]; // in turn
-    const int threads = shape.threads;
-    const int groups = static_cast<int>(blockDim.x) / threads;
-    const int group = static_cast<int>(threadIdx.x) / threads;
-    const int thread = static_cast<int>(threadIdx.x) - group * threads;
-    const int lane = thread % apart;
-
-    // Of a cluster's two blocks each has half of the row's vectors.
-    const int rank = shape.blocks == 1 ? 0 : static_cast<int>(blockIdx.x) % 2;
-    const int all_vectors = static_cast<int>(a.n / N);
-    const int of_first = shape.blocks == 1 ? all_vectors : (all_vectors + 1) / 2;
-    const int first_vector = (thread - lane) * V + lane;
-    const int vectors = (rank == 0 ? of_first : all_vectors - of_first) - first_vector;
-    const auto has = [&](int v) { return v * apart < vectors; };
-    const int64_t column = (static_cast<int64_t>(rank) * of_first + first_vector) * N;
-
-    const int64_t part = shape.blocks == 1 ? blockIdx.x : blockIdx.x / 2;
-    const int64_t all_parts = shape.blocks == 1 ? gridDim.x : gridDim.x / 2;
-    const int64_t step = all_parts * groups;
-    int64_t row = part * groups + group;
-
-    // Slots of a warp are together, and those of an array.
-    const int stage_slots = arrays * V * static_cast<int>(blockDim.x);
-    const int warp_slot = (static_cast<int>(threadIdx.x) - lane) * V;
-    Slot *const first_stage = reinterpret_cast<Slot *>(memory) + warp_slot * arrays + lane;
-    Slot *const last_stage = first_stage + (shape.stages - 1) * stage_slots;
-
-    const auto fetch_row = [&](int64_t wanted, Slot *to) {
-        if (wanted < a.rows) {
-            const int64_t at = wanted * a.n + column;
-            const auto *grad = reinterpret_cast<const Slot *>(a.grad + at);
-            const auto *input = reinterpret_cast<const Slot *>(a.input + at);
-#pragma unroll
-            for (int v = 0; v < V; ++v) {
-                if (has(v)) {
-                    copy_async(to + v * apart, grad + v * apart);
-                    copy_async(to + (V + v) * apart, input + v * apart);
-                    if constexpr (norm == Norm::rms_add) {
-                        copy_async(to + (2 * V + v) * apart,
-                                   reinterpret_cast<const Slot *>(a.add + at) + v * apart);
-                    }
-                }
-            }
-        }
-        end_group_of_copies();
-    };
-    for (int i = 0; i + 1 < shape.stages; ++i) {
-        fetch_row(row + i * step, first_stage + i * stage_slots);
-    }
-
-    float held_gamma[weights_are_in == Weights::registers ? V : 1][N] = {};
-    float *const shared_gamma =
-        reinterpret_cast<float *>(reinterpret_cast<Slot *>(memory) + shape.stages * stage_slots) + warp_slot * N +
-        lane * 4;
-    if constexpr (weights_are_in != Weights::cache) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            float gamma[N] = {};
-            if (has(v)) {
-                load_gamma(a.weight, column + v * apart * N, a.zero_centered, gamma);
-            }
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                if constexpr (weights_are_in == Weights::registers) {
-                    held_gamma[v][k] = gamma[k];
-                } else {
-                    shared_gamma[(v * N + k / 4 * 4) * apart + k % 4] = gamma[k];
-                }
-            }
-        }
-    }
-    const auto get_gamma = [&](int v, float(&gamma)[N]) {
-        if constexpr (weights_are_in == Weights::cache) {
-            load_gamma(a.weight, column + v * apart * N, a.zero_centered, gamma);
-        } else if constexpr (weights_are_in == Weights::registers) {
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                gamma[k] = held_gamma[v][k];
-            }
-        } else {
-            float(&quarters)[N / 4][4] = reinterpret_cast<float(&)[N / 4][4]>(gamma);
-#pragma unroll
-            for (int q = 0; q < N / 4; ++q) {
-                load<4>(shared_gamma + (v * N + q * 4) * apart, quarters[q]);
-            }
-        }
-    };
-
-    float of_weight[V][N] = {}, of_bias[norm == Norm::layer ? V : 1][N] = {};
-    const float inverse = 1.0f / static_cast<float>(a.n);
-    // Of the next row: a number that is asked for when it is needed is waited for.
-    float next_factor = row < a.rows ? a.rsigma[row] : 0.0f;
-    float next_mean = norm == Norm::layer && row < a.rows ? a.mu[row] : 0.0f;
-    if (shape.blocks != 1) {
-        wait_for_cluster(); // until the other block runs and has shared memory to be written to
-    }
-    Slot *stage = first_stage;
-    const int rounds = static_cast<int>((a.rows + step - 1) / step);
-    for (int round = 0; round < rounds; ++round, row += step) {
-        fetch_row(row + (shape.stages - 1) * step, stage == first_stage ? last_stage : stage - stage_slots);
-        wait_for_stages(shape.stages - 1);
-        const bool exists = row < a.rows;
-        const float factor = next_factor, mean = next_mean;
-        if (row + step < a.rows) {
-            next_factor = a.rsigma[row + step];
-            next_mean = norm == Norm::layer ? a.mu[row + step] : 0.0f;
-        }
-        float sums[2] = {0.0f, 0.0f}; // of d times the normalized input; of d
-        if (exists) {
-#pragma unroll
-            for (int v = 0; v < V; ++v) {
-                if (has(v)) {
-                    float grad[N], x[N], gamma[N];
-                    widen(stage[v * apart], grad);
-                    widen(stage[(V + v) * apart], x);
-                    get_gamma(v, gamma);
-                    add_to_sums<norm>(grad, x, gamma, mean, sums);
-                    add_to_columns<norm>(grad, x, mean, factor, of_weight[v], of_bias[norm == Norm::layer ? v : 0]);
-                }
-            }
-        }
-        float *shared = shared_of_rounds[round & 1];
-        float(&used_sums)[kinds] = reinterpret_cast<float(&)[kinds]>(sums);
-        if (shape.blocks == 1) {
-            reduce<Sum>(used_sums, threads, shared);
-        } else {
-            reduce_in_cluster<Sum>(used_sums, shared);
-        }
-        const Coefficients coefficients = coefficients_of(sums, mean, factor, inverse);
-        if (exists) {
-            T *const result_at = a.grad_input + row * a.n + column;
-#pragma unroll
-            for (int v = 0; v < V; ++v) {
-                if (has(v)) {
-                    float grad[N], x[N], gamma[N], result[N];
-                    widen(stage[v * apart], grad);
-                    widen(stage[(V + v) * apart], x);
-                    get_gamma(v, gamma);
-                    gradient<norm>(grad, x, gamma, coefficients, result);
-                    if constexpr (norm == Norm::rms_add) {
-                        float add[N];
-                        widen(stage[(2 * V + v) * apart], add);
-#pragma unroll
-                        for (int k = 0; k < N; ++k) {
-                            result[k] += add[k];
-                        }
-                    }
-                    store<N>(result_at + v * apart * N, result);
-                }
-            }
-        }
-        stage = stage == last_stage ? first_stage : stage + stage_slots;
-    }
-
-    // The groups of a block become one part, by way of what was the stages' memory: each array of a stage has a vector
-    // for each of these, and two of them have the bytes of its sums.
-    wait_for_copies_but<0>();
-    auto *const sums_of_groups = reinterpret_cast<float *>(memory);
-#pragma unroll
-    for (int kind = 0; kind < kinds; ++kind) {
-        float *const of_kind = parts + (kind * all_parts + part) * a.n;
-        float *const to = groups == 1 ? of_kind : sums_of_groups + group * a.n;
-        __syncthreads();
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            if (has(v)) {
-                store<N>(to + column + v * apart * N, kind == 0 ? of_weight[v] : of_bias[norm == Norm::layer ? v : 0]);
-            }
-        }
-        __syncthreads();
-        if (groups > 1) {
-            for (int64_t c = threadIdx.x; c < a.n; c += blockDim.x) {
-                float sum = sums_of_groups[c];
-                for (int g = 1; g < groups; ++g) {
-                    sum += sums_of_groups[g * a.n + c];
-                }
-                of_kind[c] = sum;
-            }
-        }
-    }
-}
-
-// --- other rows ------------------------------------------------------------------------------------------------------
-
 template<class T, class U, int N, int V, Norm norm>
-__global__ void __launch_bounds__(1024) grad_input_kernel(Arguments<T, U> a, int threads) {
+__global__ void __launch_bounds__(1024) grad_input_kernel(BwdArguments<T, U> a, int threads) {
     __shared__ float shared[2 * most_warps];
     const Place place = place_of(threads, a.rows);
     const int64_t begin = place.row * a.n, n = place.exists ? a.n : 0;
@@ -328,11 +32,11 @@ __global__ void __launch_bounds__(1024) grad_input_kernel(Arguments<T, U> a, int
     upstream.stay_narrow();
     x.stay_narrow();
     reduce<Sum>(sums, threads, shared);
-    const Coefficients coefficients = coefficients_of(sums, mean, factor, inverse);
+    const RowCoefficients coefficients = coefficients_of(sums, mean, factor, inverse);
     upstream.each(x, [&](int64_t i, const float(&grad)[N], const float(&values)[N]) {
         float gamma[N], result[N];
         load_gamma(a.weight, i, a.zero_centered, gamma);
-        gradient<norm>(grad, values, gamma, coefficients, result);
+        input_gradient<norm>(grad, values, gamma, coefficients, result);
         if constexpr (norm == Norm::rms_add) {
             float add[N];
             load<N>(a.add + begin + i, add);
@@ -346,7 +50,7 @@ __global__ void __launch_bounds__(1024) grad_input_kernel(Arguments<T, U> a, int
 }
 
 template<class T, class U, int N, Norm norm>
-__global__ void __launch_bounds__(256) weight_parts_kernel(Arguments<T, U> a, ColumnPlan plan, float *parts) {
+__global__ void __launch_bounds__(256) weight_parts_kernel(BwdArguments<T, U> a, ColumnPlan plan, float *parts) {
     const ColumnPlace place = column_place(plan, a.rows);
     if (place.column >= a.n) {
         return;
@@ -365,112 +69,8 @@ __global__ void __launch_bounds__(256) weight_parts_kernel(Arguments<T, U> a, Co
     }
 }
 
-// --- which of them ---------------------------------------------------------------------------------------------------
-
-// For a row that one pass takes; held is 0 for one that it does not.
-struct OnePass {
-    int held, groups;
-    OnePassShape shape;
-    int64_t parts;
-    size_t shared_bytes;
-
-    Grid grid() const { return {parts * shape.blocks, shape.threads * groups, shared_bytes, shape.blocks}; }
-};
-
-// Bytes of static shared memory, at most.
-constexpr int64_t of_reductions = 1024;
-
-// At least `threads` in each of the `blocks` that share a row, with at most `most_held` vectors each, of 16 bytes in
-// each array and stage; `per_unit` blocks on a compute unit; room for `least_stages`.
-struct OnePassWish {
-    int64_t threads, most_held, per_unit, least_stages;
-    int blocks;
-};
-OnePass plan_one_pass(const opdock::Problem &problem, int64_t rows, int64_t vectors, int width, Norm norm,
-                      const OnePassWish &wish) {
-    OnePass plan = {};
-    const int64_t of_block = ceil_div(vectors, wish.blocks);
-    const int64_t enough = next_power_of_two(ceil_div(of_block, wish.most_held));
-    const int64_t threads = std::max({std::min(wish.threads, next_power_of_two(of_block)), enough, int64_t(apart)});
-    const int64_t held = next_power_of_two(ceil_div(of_block, threads));
-    const int64_t units = compute_units(problem);
-    int64_t groups = wish.blocks == 1 ? std::max<int64_t>(1, most_threads / threads) : 1;
-    while (groups * threads > 128 && groups > 1 && ceil_div(rows, groups) < units) {
-        groups /= 2; // few rows, on as many units as there are
-    }
-    const bool are_weights_shared = norm == Norm::layer && 3 * held * width > 64;
-    const int64_t weights = are_weights_shared ? held * width * 4 * threads * groups : 0;
-    const int64_t stage = (norm == Norm::rms_add ? 3 : 2) * held * 16 * threads * groups;
-    const int64_t available = shared_memory(problem) - of_reductions;
-    if (threads > most_threads || weights + wish.least_stages * stage > available) {
-        return plan;
-    }
-    const int64_t per_unit = std::clamp<int64_t>(wish.per_unit, 1, available / (weights + stage));
-    plan.held = static_cast<int>(held);
-    plan.groups = static_cast<int>(groups);
-    plan.shape.threads = static_cast<int>(threads);
-    plan.shape.stages = static_cast<int>(std::clamp<int64_t>((available / per_unit - weights) / stage, 1, 3));
-    plan.shape.blocks = wish.blocks;
-    plan.shared_bytes = static_cast<size_t>(stage * plan.shape.stages + weights);
-    const int64_t at_once = std::max<int64_t>(1, units * per_unit / wish.blocks);
-    plan.parts = std::max<int64_t>(1, std::min(ceil_div(rows, groups), at_once));
-    return plan;
-}
-
-// One block for a row if it has room to fetch the next one meanwhile, else two that have, else one that has not. Two,
-// and not more: of clusters of four an H200 runs 30 at a time, on 120 of its 132 units, and other devices more or less.
-OnePass plan_one_pass(const opdock::Problem &problem, int64_t rows, int64_t n, int64_t bytes, Norm norm) {
-    const int width = static_cast<int>(16 / bytes);
-    if (n % width != 0 || n == 0) {
-        return {};
-    }
-    const auto knobs = ColumnKnobs::of(problem);
-    const int64_t threads = std::min<int64_t>(next_power_of_two(std::max(knobs.threads, 1)), most_threads);
-    const int64_t held = norm == Norm::layer ? 16 / width : 4; // whose sums and weights fit a thread's registers
-    for (const int64_t stages : {2, 1}) {
-        for (const int blocks : {1, 2}) {
-            for (const int64_t most_held : {held, std::min<int64_t>(2 * held, 8)}) {
-                const OnePassWish wish = {threads, most_held, blocks == 1 ? knobs.blocks_per_unit : 1, stages, blocks};
-                const OnePass plan = plan_one_pass(problem, rows, n / width, width, norm, wish);
-                if (plan.held != 0 && (blocks == 1 || has_clusters(problem))) {
-                    return plan;
-                }
-            }
-        }
-    }
-    return {};
-}
-
 template<Norm norm>
 constexpr uint32_t weight_at = norm == Norm::rms ? 3 : 4;
-
-template<Norm norm, class T, class U>
-opdock::Status in_one_pass(const opdock::Call &call, const Arguments<T, U> &arguments, const OnePass &plan,
-                           float *parts) {
-    const auto start = [&](auto V) -> opdock::Status {
-        const auto kernel = one_pass_kernel<T, U, decltype(V)::value, norm>;
-        if (plan.shared_bytes + of_reductions > size_t(48) << 10) {
-            opdock::Status status = allow_all_shared_memory(call, kernel, of_reductions);
-            if (!status.ok()) {
-                return status;
-            }
-        }
-        return launch(call, plan.grid(), kernel, arguments, plan.shape, parts);
-    };
-    switch (plan.held) {
-    case 1:
-        return start(Number<1>{});
-    case 2:
-        return start(Number<2>{});
-    case 4:
-        return start(Number<4>{});
-    default:
-        if constexpr (norm != Norm::layer || sizeof(T) == 4) { // else twice the sums, and no plan with so many
-            return start(Number<8>{});
-        }
-        return opdock::unsupported("no plan has so many vectors for a thread");
-    }
-}
 
 template<Norm norm>
 opdock::Status run(const opdock::Call &call) {
@@ -479,7 +79,7 @@ opdock::Status run(const opdock::Call &call) {
     return visit_weighted(shape.dtype, call.input(weight)->dtype, [&](auto t, auto u) -> opdock::Status {
         using T = typename decltype(t)::type;
         using U = typename decltype(u)::type;
-        Arguments<T, U> a = {};
+        BwdArguments<T, U> a = {};
         a.rows = row_count(shape);
         a.n = row_size(shape);
         a.zero_centered = call.get_bool(0);
@@ -537,8 +137,7 @@ uint64_t workspace_size(const opdock::Problem &problem) {
 
 template<Norm norm>
 Implementation implementation() {
-    return {opdock::kernel<&run<norm>>, Knobs::columns, nullptr,
-            opdock::workspace_size<&workspace_size<norm>>};
+    return {opdock::kernel<&run<norm>>, Knobs::columns, nullptr, opdock::workspace_size<&workspace_size<norm>>};
 }
 
 } // namespace
