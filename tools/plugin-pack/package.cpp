@@ -185,6 +185,14 @@ json path_json(const std::string &path) {
     return {{"hex", core::hex(std::span(reinterpret_cast<const unsigned char *>(path.data()), path.size()))}};
 }
 
+json paths_json(const std::vector<std::string> &paths) {
+    json list = json::array();
+    for (const std::string &path : paths) {
+        list.push_back(path_json(path));
+    }
+    return list;
+}
+
 std::string print(const Package &package, const keys::SecretKey *key, const std::vector<core::PublicKey> &recipients) {
     std::string payload = print_payload(package);
     json sealed = json::array();

@@ -92,5 +92,6 @@ bool is_utf8(const std::string &text);
 
 // Paths may be any bytes, and JSON is UTF-8: text where they are that, else {"hex": "..."}.
 nlohmann::json path_json(const std::string &path);
+nlohmann::json paths_json(const std::vector<std::string> &paths);
 
 } // namespace opdock::plugin_pack

@@ -94,14 +94,6 @@ json converted_json(const Changes &changes, Members &members) {
     return list;
 }
 
-json crlf_json(const Changes &changes) {
-    json list = json::array();
-    for (const std::string &path : changes.crlf) {
-        list.push_back(path_json(path));
-    }
-    return list;
-}
-
 json files_json(const Changes &changes, Members &members) {
     json submodules = json::array();
     for (const Submodule &one : changes.submodules) {
@@ -114,7 +106,7 @@ json files_json(const Changes &changes, Members &members) {
     }
     return {{"changes", changes_json(changes, members)},
             {"converted", converted_json(changes, members)},
-            {"crlf", crlf_json(changes)},
+            {"crlf", paths_json(changes.crlf)},
             {"submodules", std::move(submodules)}};
 }
 

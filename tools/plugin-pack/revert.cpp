@@ -68,7 +68,8 @@ int change_in_place(const Request &request, const Package &package, bool back) {
         backends.push_back({{"name", backend.name},
                             {"folder", moves[i].front().folder},
                             {"commit", backend.changes.commit},
-                            {"changes", count_of(backend.changes)}});
+                            {"changes", count_of(backend.changes)},
+                            {"conflicts", paths_json(all[i].conflicts)}});
         text += moves[i].front().folder + ": " + commit_text(backend) + (back ? " without " : " with ") +
                 count_text(count_of(backend.changes)) + (request.dry_run ? ", had it been written\n" : "\n");
     }

@@ -47,29 +47,21 @@ json tree_json(const Adapted &adapted) {
         submodules.push_back(tree_json(one));
         submodules.back()["path"] = path_json(one.path);
     }
-    json absent = json::array();
-    for (const std::string &path : adapted.absent) {
-        absent.push_back(path_json(path));
-    }
     return {{"commit", changes.commit},
             {"tree", changes.tree},
             {"changes", changes.list.size()},
             {"submodules", std::move(submodules)},
-            {"absent_submodules", std::move(absent)}};
+            {"absent_submodules", paths_json(adapted.absent)}};
 }
 
 json provenance_of(const OpenedPackage &opened, const std::vector<Adapted> &all) {
     json backends = json::array();
     for (const Adapted &adapted : all) {
         const Backend &backend = adapted.backend;
-        json conflicts = json::array();
-        for (const std::string &path : adapted.conflicts) {
-            conflicts.push_back(path_json(path));
-        }
         json one = tree_json(adapted);
         one["name"] = backend.name;
         one["version"] = backend.version;
-        one["conflicts"] = std::move(conflicts);
+        one["conflicts"] = paths_json(adapted.conflicts);
         backends.push_back(std::move(one));
     }
     return {{"schema", "opdock.provenance/1"},

@@ -319,6 +319,19 @@ TEST_CASE("a checkout is adapted in place and put back, and nothing is lost on t
                 "--in-place and --out contradict each other");
 }
 
+TEST_CASE("conflicts of a merge in place are named") {
+    const User user;
+    CHECK(user.patch("a.opdock").code == 0);
+    user.write("clone/a.py", "one\ntwo, otherwise\nthree\n");
+    user.commit("clone");
+    const Finished merged =
+        user.run({"unpatch", user.path_of("a.opdock"), "--in-place", "--3way", "--json", "--backend",
+                  "fw=" + user.path_of("clone") + "@HEAD", "--pub", user.path_of("acme.pub")});
+    check_error(merged, 4, "both sides stand, between marks, in\n  fw/a.py");
+    CHECK(json::parse(merged.out).at("backends").at(0).at("conflicts") == json{"a.py"});
+    CHECK(contains(Workplace::read(user.path_of("clone/a.py")), "<<<<<<<"));
+}
+
 TEST_CASE("what is adapted in place stays in the checkout") {
     const User user;
     CHECK(user.patch("a.opdock").code == 0); // adds "new dir/c.cu"
