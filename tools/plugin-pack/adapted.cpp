@@ -90,6 +90,9 @@ std::string folder_of_submodule(const Adapted &adapted, const Submodule &submodu
 
 void adapt_submodules(Adapted &adapted, const std::string &base, bool merges, const std::string &scratch) {
     Changes &changes = adapted.backend.changes;
+    if (changes.submodules.empty()) {
+        return;
+    }
     const auto now = adapted.workshop->submodules(changes.tree);
     const auto onto = adapted.workshop->submodules(changes.commit);
     std::vector<Submodule> kept;
@@ -184,7 +187,7 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
     }
     workshop.require_files(base);
     const std::string tree = applied(backend, workshop);
-    if (files_after(workshop.changes(base, tree)) != files_after(backend.changes.list)) {
+    if (files_after(workshop.changed_files(base, tree)) != files_after(backend.changes.list)) {
         throw cli::Failure(backend.name + ": the package lists other changes than its patches make", exit_not_trusted);
     }
     if (!place.commit.empty()) {

@@ -42,9 +42,10 @@ std::vector<std::string> patches_of(const std::vector<Change> &changes) {
 
 ObjectStore objects_of(const std::string &repository) {
     const GitPlace there{repository};
-    const std::filesystem::path folder =
-        std::filesystem::path(repository) / git_line(there, {"rev-parse", "--git-path", "objects"});
-    return {{folder.lexically_normal().string()}, git_line(there, {"rev-parse", "--show-object-format"}), repository};
+    const std::string lines = git_line(there, {"rev-parse", "--show-object-format", "--git-path", "objects"});
+    const size_t end = lines.find('\n');
+    const std::filesystem::path folder = std::filesystem::path(repository) / lines.substr(end + 1);
+    return {{folder.lexically_normal().string()}, lines.substr(0, end), repository};
 }
 
 std::string alternates_text(const std::vector<std::string> &folders) {
@@ -217,9 +218,16 @@ void Workshop::check_sizes(const std::vector<Change> &changes, const Limits &lim
     }
 }
 
+std::vector<Change> Workshop::changed_files(const std::string &commit, const std::string &tree,
+                                            const Limits &limits) const {
+    std::vector<Change> list = differences(place(), tree_of(commit), tree, Renames::as_two);
+    check_sizes(list, limits);
+    return list;
+}
+
 std::vector<Change> Workshop::changes(const std::string &commit, const std::string &tree, const Limits &limits) const {
+    static_cast<void>(changed_files(commit, tree, limits)); // which reads none of them
     const std::string base = tree_of(commit);
-    check_sizes(differences(place(), base, tree, Renames::as_two), limits); // which reads no file
     // A file that moves away from where a folder comes is a rename that git apply does not take.
     for (const Renames renames : {Renames::found, Renames::as_two}) {
         read_tree(tree); // its attributes say what is text

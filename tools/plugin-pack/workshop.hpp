@@ -54,7 +54,11 @@ class Workshop {
     std::string apply(const std::string &commit, const std::vector<std::string> &patches) const;
     // What comes of a tree that was made from `base` when it is made from `onto` instead, by a three-way merge.
     Merged merge(const std::string &base, const std::string &tree, const std::string &onto) const;
-    // Throws cli::Failure, also when the repository lacks files that were changed, or they are larger than the limits.
+    // Without patches and renames. Throws cli::Failure, also when the repository lacks files that were changed, or they
+    // are larger than the limits.
+    std::vector<Change> changed_files(const std::string &commit, const std::string &tree,
+                                      const Limits &limits = {}) const;
+    // With patches that give the tree. Throws cli::Failure as well.
     std::vector<Change> changes(const std::string &commit, const std::string &tree, const Limits &limits = {}) const;
     // Writes the files of a tree into a folder, which exists.
     void check_out(const std::string &tree, const std::string &folder) const;
