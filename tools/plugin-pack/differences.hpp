@@ -13,7 +13,7 @@ namespace opdock::plugin_pack {
 
 enum class Renames { found, as_two }; // one that was renamed is one change, or one deleted and one added
 
-// In the order of git; without patches. `from` and `to` are trees. Throws cli::Failure.
+// In the order of git; without patches. `from` and `to` are trees or commits. Throws cli::Failure.
 std::vector<Change> differences(const GitPlace &place, const std::string &from, const std::string &to, Renames renames);
 
 // In bytes; nothing for what is not there.

@@ -1,5 +1,6 @@
 #include "workshop.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -110,9 +111,14 @@ std::string Workshop::tree_of(const std::string &commit) const {
 }
 
 void Workshop::read_tree(const std::string &tree) const {
+    if (tree == in_index_) {
+        return;
+    }
+    in_index_.clear();
     std::error_code none;
     std::filesystem::remove(folder_ / "index", none);
     git(place(), {"read-tree", tree});
+    in_index_ = tree;
 }
 
 std::string Workshop::apply(const std::string &commit, const std::vector<std::string> &patches) const {
@@ -126,13 +132,14 @@ std::string Workshop::apply(const std::string &commit, const std::vector<std::st
                            size_text(Limits().patches));
     }
     if (!all.empty()) {
+        in_index_.clear();
         try {
             git(place(), {"apply", "--cached", "--whitespace=nowarn", "-"}, all);
         } catch (const cli::Failure &failure) {
             throw cli::Failure(failure.what(), exit_conflict);
         }
     }
-    return git_line(place(), {"write-tree"});
+    return in_index_ = git_line(place(), {"write-tree"});
 }
 
 // Of nobody and no time: it is for the merge alone.
@@ -220,19 +227,25 @@ void Workshop::check_sizes(const std::vector<Change> &changes, const Limits &lim
 
 std::vector<Change> Workshop::changed_files(const std::string &commit, const std::string &tree,
                                             const Limits &limits) const {
-    std::vector<Change> list = differences(place(), tree_of(commit), tree, Renames::as_two);
+    std::vector<Change> list = differences(place(), commit, tree, Renames::as_two);
     check_sizes(list, limits);
     return list;
 }
 
 std::vector<Change> Workshop::changes(const std::string &commit, const std::string &tree, const Limits &limits) const {
-    static_cast<void>(changed_files(commit, tree, limits)); // which reads none of them
-    const std::string base = tree_of(commit);
+    const std::vector<Change> files = changed_files(commit, tree, limits); // which reads none of them
+    const auto has = [&](char status) {
+        return std::any_of(files.begin(), files.end(), [&](const Change &one) { return one.status == status; });
+    };
+    const bool may_have_renames = has('A') && has('D');
     // A file that moves away from where a folder comes is a rename that git apply does not take.
     for (const Renames renames : {Renames::found, Renames::as_two}) {
+        if (renames == Renames::found && !may_have_renames) {
+            continue;
+        }
         read_tree(tree); // its attributes say what is text
-        std::vector<Change> list = differences(place(), base, tree, renames);
-        add_patches(place(), base, tree, renames, limits, list);
+        std::vector<Change> list = renames == Renames::as_two ? files : differences(place(), commit, tree, renames);
+        add_patches(place(), commit, tree, renames, limits, list);
         try {
             if (apply(commit, patches_of(list)) == tree) {
                 return list;

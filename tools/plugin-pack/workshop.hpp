@@ -86,7 +86,8 @@ class Workshop {
     [[noreturn]] void fail_partial(const std::string &missing) const;
 
     TemporaryFolder folder_;
-    std::string repository_; // for messages
+    std::string repository_;       // for messages
+    mutable std::string in_index_; // the tree or commit that the index is of
 };
 
 } // namespace opdock::plugin_pack
