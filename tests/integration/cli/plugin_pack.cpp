@@ -449,6 +449,9 @@ TEST_CASE("a commit that the checkout does not come after is told") {
     const Finished patched = patch("later");
     CHECK(patched.code == 0);
     CHECK(contains(patched.err, "note: later is not among the commits that HEAD of " + work.path_of("framework")));
+    // Where a shallow clone ends nobody can tell.
+    work.write("framework/.git/shallow", Workplace::read(work.path_of("framework/.git/refs/heads/before")));
+    CHECK(patch("later").err.empty());
 }
 
 TEST_CASE("nothing grows where patch is killed again and again") {
