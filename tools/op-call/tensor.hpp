@@ -23,7 +23,7 @@ struct NoMemory : std::runtime_error {
 struct HostTensor {
     static constexpr std::align_val_t alignment{256};
     struct Free {
-        void operator()(std::byte *memory) const { ::operator delete(memory, alignment); }
+        void operator()(std::byte *first) const { ::operator delete(first, alignment); }
     };
 
     // Zeros. Throws NoMemory.
