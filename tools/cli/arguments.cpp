@@ -72,6 +72,10 @@ std::string text_of(const po::variables_map &values, const char *option) {
     return text;
 }
 
+std::string path_of(const po::variables_map &values, const char *option) {
+    return values.count(option) == 0 ? "" : absolute_path(text_of(values, option));
+}
+
 // boost::lexical_cast takes "-1" for an unsigned number.
 uint64_t number_of(const po::variables_map &values, const char *option, uint64_t minimum, uint64_t maximum) {
     const auto &text = values[option].as<std::string>();

@@ -41,6 +41,8 @@ std::string absolute_path(const std::string &path);
 // What an option was given: nothing, or as often as it was. Throws UsageError where it is empty.
 std::vector<std::string> texts_of(const boost::program_options::variables_map &values, const char *option);
 std::string text_of(const boost::program_options::variables_map &values, const char *option);
+// The same, of a file or folder, as absolute_path() has it.
+std::string path_of(const boost::program_options::variables_map &values, const char *option);
 
 // A whole number that an option was given. Throws UsageError, also for one out of this range.
 uint64_t number_of(const boost::program_options::variables_map &values, const char *option, uint64_t minimum,

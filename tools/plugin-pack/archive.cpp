@@ -11,7 +11,7 @@
 namespace opdock::plugin_pack {
 namespace {
 
-// More costs seconds for a few per cent. Of little content the level takes 60 MiB of memory, and most of the time to
+// More costs seconds for a few per cent. Of little content the level takes 45 MiB of memory, and most of the time to
 // write a package, for none.
 const char *compression_level(size_t bytes) {
     constexpr size_t little = size_t{1} << 20;

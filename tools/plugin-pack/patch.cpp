@@ -51,8 +51,7 @@ void note_filtered(const Backend &backend) {
 // A checkout that does not come after the commit goes back behind it: what was meant is another one, as a rule.
 void note_other_history(const BackendPlace &place, const Backend &backend) {
     const GitRun run = run_git({place.folder}, {"merge-base", "--is-ancestor", backend.changes.commit, "HEAD"});
-    const bool is_known = git_line({place.folder}, {"rev-parse", "--is-shallow-repository"}) == "false";
-    if (run.code == 1 && is_known) {
+    if (run.code == 1 && git_line({place.folder}, {"rev-parse", "--is-shallow-repository"}) == "false") {
         std::cerr << cli::printable("plugin-pack: note: " + place.commit + " is not among the commits that HEAD of " +
                                     place.folder + " comes after: the package undoes what HEAD does not have of it\n");
     }

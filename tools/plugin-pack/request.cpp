@@ -86,11 +86,6 @@ void require_utf8(const char *option, const std::string &text) {
     }
 }
 
-// "" without the option.
-std::string path_of(const po::variables_map &values, const char *option) {
-    return values.count(option) == 0 ? "" : cli::absolute_path(cli::text_of(values, option));
-}
-
 // Whom a package is for.
 void read_device(const po::variables_map &values, Request &request) {
     request.device_type = cli::text_of(values, "device-type");
@@ -165,7 +160,7 @@ void read_keys(const po::variables_map &values, Request &request) {
         request.serial = cli::number_of(values, "serial", 1, most_serial);
     }
     request.no_key = values.count("unsigned") != 0;
-    request.key = path_of(values, "key");
+    request.key = cli::path_of(values, "key");
     for (const std::string &path : cli::texts_of(values, "recipient")) {
         request.recipients.push_back(cli::absolute_path(path));
     }
@@ -212,8 +207,8 @@ void read_backends(const po::variables_map &values, Request &request) {
 }
 
 void read_common(const po::variables_map &values, Request &request) {
-    request.out = path_of(values, "out");
-    request.passphrase_file = path_of(values, "passphrase-file");
+    request.out = cli::path_of(values, "out");
+    request.passphrase_file = cli::path_of(values, "passphrase-file");
     request.no_passphrase = values.count("no-passphrase") != 0;
     request.force = values.count("force") != 0;
     request.dry_run = values.count("dry-run") != 0;
@@ -228,8 +223,8 @@ void read_trust(const po::variables_map &values, Request &request) {
     for (const std::string &path : cli::texts_of(values, "pub")) {
         request.public_keys.push_back(cli::absolute_path(path));
     }
-    request.trusted = path_of(values, "trusted");
-    request.decrypt_key = path_of(values, "decrypt-key");
+    request.trusted = cli::path_of(values, "trusted");
+    request.decrypt_key = cli::path_of(values, "decrypt-key");
     request.allow_unsigned = values.count("allow-unsigned") != 0;
     if (!request.trusted.empty() && !request.public_keys.empty()) {
         throw cli::UsageError("--pub and --trusted are two answers to whom you trust; give one");
@@ -238,7 +233,7 @@ void read_trust(const po::variables_map &values, Request &request) {
 
 // Where packages are installed.
 void read_place(const po::variables_map &values, Request &request) {
-    request.folder = path_of(values, "folder");
+    request.folder = cli::path_of(values, "folder");
     request.system = values.count("system") != 0;
     request.allow_older = values.count("allow-older") != 0;
     if (request.system && !request.folder.empty()) {

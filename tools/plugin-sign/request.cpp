@@ -72,10 +72,6 @@ po::options_description describe_options() {
     return options;
 }
 
-std::string path_of(const po::variables_map &values, const char *name) {
-    return values.count(name) == 0 ? std::string() : cli::absolute_path(values[name].as<std::string>());
-}
-
 } // namespace
 
 Request parse_request(const std::vector<std::string> &arguments) {
@@ -110,9 +106,9 @@ Request parse_request(const std::vector<std::string> &arguments) {
         const std::string absolute = cli::absolute_path(subject);
         subject = request.action == Action::digest ? subject : absolute;
     }
-    request.key = path_of(values, "key");
-    request.trusted = path_of(values, "trusted");
-    request.passphrase_file = path_of(values, "passphrase-file");
+    request.key = cli::path_of(values, "key");
+    request.trusted = cli::path_of(values, "trusted");
+    request.passphrase_file = cli::path_of(values, "passphrase-file");
     request.no_passphrase = values.count("no-passphrase") != 0;
     request.json = values.count("json") != 0;
     if (values.count("pub") != 0) {
