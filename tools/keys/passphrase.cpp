@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/exit.hpp"
+#include "cli/printable.hpp"
 
 namespace opdock::keys {
 namespace {
@@ -124,7 +125,8 @@ Secret read_line(int from, const std::string &where, const CatchSignals *signals
 }
 
 Secret ask(int terminal, const std::string &question, const CatchSignals &signals) {
-    if (::write(terminal, question.data(), question.size()) < 0) {
+    const std::string shown = cli::printable(question);
+    if (::write(terminal, shown.data(), shown.size()) < 0) {
         throw cli::Failure("the terminal cannot be written to");
     }
     return read_line(terminal, "the terminal", &signals);

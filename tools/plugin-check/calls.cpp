@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "message.hpp"
-#include "placed_run.hpp"
 #include "tensor_files.hpp"
 
 namespace opdock::plugin_check {
@@ -69,9 +68,13 @@ size_t Calls::bytes_of(size_t slot) const {
     return bytes;
 }
 
-Answer Calls::call(size_t slot, bool at_end, Layout layout) {
-    const Reply reply = conversation_.ask(
-        {{"do", "call"}, {"slot", slot}, {"at_end", at_end}, {"layout", static_cast<int>(layout)}}, bytes_of(slot));
+Answer Calls::call(size_t slot, bool at_end, Layout layout, size_t poison) {
+    const Reply reply = conversation_.ask({{"do", "call"},
+                                           {"slot", slot},
+                                           {"at_end", at_end},
+                                           {"layout", static_cast<int>(layout)},
+                                           {"poison", poison}},
+                                          bytes_of(slot));
     size_t at = 0;
     return read_answer(reply.text, slot, reply, at);
 }

@@ -40,9 +40,9 @@ class Calls {
 
     // The inputs of the calls that follow for this slot.
     void place(size_t slot, const Case &one, const std::vector<op_call::Tensors> &inputs);
-    // Places all tensors anew and calls it once; see PlacedRun.
-    Answer call(size_t slot, bool at_end, Layout layout);
-    // The same call with the tensors where they are, and outputs poisoned in the other way.
+    // Places all tensors anew and calls it once; `poison` is one of PlacedRun's.
+    Answer call(size_t slot, bool at_end, Layout layout, size_t poison = 0);
+    // The same call with the tensors where they are, and outputs poisoned with the second of them.
     Answer again(size_t slot);
     // The last call of each slot, again on a thread of its own, all at once: for each slot what came of each round.
     std::vector<std::vector<Answer>> beside(int rounds, int calls_before);

@@ -23,7 +23,7 @@ void declare_op(Host &host, const std::string &signature) {
     const std::string name = signature.substr(0, signature.find('('));
     const size_t dot = name.find('.');
     declared = signature.c_str();
-    host.register_module("plugin-check:" + name, dot == std::string::npos ? "opdock" : name.substr(0, dot), declare);
+    host.register_module("plugin-check-" + name, dot == std::string::npos ? "opdock" : name.substr(0, dot), declare);
 }
 
 } // namespace opdock::plugin_check

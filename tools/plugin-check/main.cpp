@@ -156,7 +156,7 @@ std::vector<Subject> find_subjects(const Request &request, const std::vector<std
     Catalog catalog = open(request);
     for (const std::string &line : catalog.log()) {
         if (std::find(told.begin(), told.end(), line) == told.end()) {
-            cli::write_log_line(line);
+            cli::write_log_line(cli::printable(line)); // what tells it may be the plugin
         }
     }
     try {
@@ -228,7 +228,7 @@ int check(const Request &request) {
 int list(const Request &request) {
     keep_to_itself();
     for (const Subject &subject : find_subjects(request, {})) {
-        std::cout << subject.op << ' ' << subject.impl_id << '\n';
+        std::cout << cli::printable(subject.op + ' ' + subject.impl_id) << '\n';
     }
     return cli::exit_fine;
 }

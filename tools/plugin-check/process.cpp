@@ -106,11 +106,10 @@ Process::Process(const std::string &program, const std::string &job)
     const std::string option = "--worker";
     char *arguments[] = {const_cast<char *>(program.c_str()), const_cast<char *>(option.c_str()),
                          const_cast<char *>(job.c_str()), nullptr};
-    // In a group of its own, with what it may fork.
+    // In a group of its own, with what it may fork, and without the terminal of this one.
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
     const int error = posix_spawn(&process_, program.c_str(), &actions, &attributes, arguments, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
@@ -156,7 +155,7 @@ Process::News Process::next(std::string &packet, Clock::time_point deadline) {
         if (count < 0 && (errno == EINTR || errno == EAGAIN)) {
             continue;
         }
-        if (count <= 0) {
+        if (count < 0 || (count == 0 && (one.revents & POLLHUP) != 0)) {
             return News::end;
         }
         packet.resize(static_cast<size_t>(count));

@@ -34,7 +34,7 @@ void keep_to_itself();
 
 class Process {
   public:
-    // Starts `program --worker job` in a process group of its own. Throws cli::Failure.
+    // Starts `program --worker job` in a session of its own. Throws cli::Failure.
     Process(const std::string &program, const std::string &job);
     // Ends it and all that it left behind.
     ~Process();

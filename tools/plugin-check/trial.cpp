@@ -140,7 +140,7 @@ Outcome Trial::run_call(const Case &one, const std::vector<Tensors> &inputs, con
     std::vector<Output> first;
     calls_.place(0, one, inputs);
     for (const bool at_end : {true, false}) {
-        Answer answer = calls_.call(0, at_end, one.layout);
+        Answer answer = calls_.call(0, at_end, one.layout, at_end ? 0 : 1);
         add_new(outcome, std::move(answer.findings));
         if (answer.status != OPDOCK_OK) {
             take_status(outcome, answer.status, answer.message, expected != nullptr);

@@ -91,7 +91,7 @@ json WorkerCalls::call(const json &request, size_t &bytes) {
     const ProcessState before;
     const opdock_status prepared = placed.prepare(op_, policy_, message);
     const opdock_status status =
-        prepared == OPDOCK_OK ? placed.run(PlacedRun::poisons[at_end ? 0 : 1], message) : prepared;
+        prepared == OPDOCK_OK ? placed.run(PlacedRun::poisons[request.at("poison").get<size_t>()], message) : prepared;
     after_call_();
     std::vector<Finding> findings;
     if (const std::string changed = before.restore(); !changed.empty()) {
