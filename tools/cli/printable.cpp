@@ -12,7 +12,8 @@ std::string printable(std::string_view text) {
 
 std::string printable_json(std::string_view document) {
     std::string result;
-    // Outside strings there is nothing but ASCII, and in them no control character of ASCII but this one stands as it is.
+    // Outside strings there is nothing but ASCII, and in them no control character of ASCII but this one stands as it
+    // is.
     for (const char c : document) {
         result += c == '\x7f' ? std::string("\\u007f") : std::string(1, c);
     }

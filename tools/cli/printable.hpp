@@ -6,8 +6,8 @@
 
 namespace opdock::cli {
 
-// Control characters, those that turn the direction of writing, and bytes that are no UTF-8 as \x1b or \u202e, so that a
-// plugin's strings cannot steer the terminal; newlines stay.
+// Control characters, those that turn the direction of writing, and bytes that are no UTF-8 as \x1b or \u202e, so that
+// a plugin's strings cannot steer the terminal; newlines stay.
 std::string printable(std::string_view text);
 
 // The same document, where strings have \u202e for such characters. `document` is valid JSON.

@@ -69,12 +69,9 @@ size_t Calls::bytes_of(size_t slot) const {
 }
 
 Answer Calls::call(size_t slot, bool at_end, Layout layout, size_t poison) {
-    const Reply reply = conversation_.ask({{"do", "call"},
-                                           {"slot", slot},
-                                           {"at_end", at_end},
-                                           {"layout", static_cast<int>(layout)},
-                                           {"poison", poison}},
-                                          bytes_of(slot));
+    const Reply reply = conversation_.ask(
+        {{"do", "call"}, {"slot", slot}, {"at_end", at_end}, {"layout", static_cast<int>(layout)}, {"poison", poison}},
+        bytes_of(slot));
     size_t at = 0;
     return read_answer(reply.text, slot, reply, at);
 }
@@ -90,8 +87,7 @@ std::vector<std::vector<Answer>> Calls::beside(int rounds, int calls_before) {
     for (size_t slot = 0; slot < expected_.size(); ++slot) {
         most += static_cast<size_t>(rounds) * bytes_of(slot);
     }
-    const Reply reply =
-        conversation_.ask({{"do", "beside"}, {"rounds", rounds}, {"calls_before", calls_before}}, most);
+    const Reply reply = conversation_.ask({{"do", "beside"}, {"rounds", rounds}, {"calls_before", calls_before}}, most);
     std::vector<std::vector<Answer>> all(expected_.size());
     size_t at = 0;
     conversation_.understand([&] {

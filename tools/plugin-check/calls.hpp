@@ -1,4 +1,5 @@
-// Calls of one implementation, which are made in a process of its own, and what they wrote, which is judged in this one.
+// Calls of one implementation, which are made in a process of its own, and what they wrote, which is judged in this
+// one.
 #pragma once
 
 #include <string>

@@ -70,7 +70,7 @@ struct Subject {
     bool needs_contiguous = false;
     uint32_t alignment = 0; // bytes; 0: the size of the dtype
     bool has_knobs = false;
-    std::string reference; // impl_id of a plugin's own, for an op of a vendor's own; "": opdock's, or none
+    std::string reference;         // impl_id of a plugin's own, for an op of a vendor's own; "": opdock's, or none
     bool brings_reference = false; // that is its own plugin's
 };
 

@@ -170,9 +170,9 @@ Reply Conversation::read_reply(const json &packet, size_t most_bytes) {
 
 void Conversation::refuse(const std::string &what) {
     process_->end();
-    fail("worker", "its process gave an answer that is none (" + what +
-                       "): code of the plugin wrote to descriptor " + std::to_string(message_descriptor) + " or " +
-                       std::to_string(exchange_descriptor) + ", or changed plugin-check's own in its process");
+    fail("worker", "its process gave an answer that is none (" + what + "): code of the plugin wrote to descriptor " +
+                       std::to_string(message_descriptor) + " or " + std::to_string(exchange_descriptor) +
+                       ", or changed plugin-check's own in its process");
 }
 
 void Conversation::fail(const std::string &check, const std::string &message) {

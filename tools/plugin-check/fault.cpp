@@ -10,7 +10,6 @@
 #include "message.hpp"
 #include "placed_tensor.hpp"
 
-
 namespace opdock::plugin_check {
 namespace {
 

@@ -168,7 +168,8 @@ bool Process::ends_within(double seconds) const {
     if (process.get() < 0) {
         fail("a process cannot be watched", errno);
     }
-    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    const auto deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     for (;;) {
         const int left = milliseconds_to(deadline);
         pollfd one = {process.get(), POLLIN, 0};

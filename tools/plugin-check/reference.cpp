@@ -170,10 +170,10 @@ std::optional<Results> Reference::run(const Case &one, const std::vector<Tensors
     std::vector<Tensors> wide_inputs(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
         for (const HostTensor &tensor : inputs[i]) {
-            wide_inputs[i].push_back(converted(
-                tensor, dtype_in(signature_.inputs[i].type, wide.dtypes),
-                Moved{rounding_of(signature_, signature_.inputs[i], tensor.dtype, moved.by), moved.together},
-                derive(one.seed + wide_inputs[i].size(), signature_.inputs[i].name)));
+            wide_inputs[i].push_back(
+                converted(tensor, dtype_in(signature_.inputs[i].type, wide.dtypes),
+                          Moved{rounding_of(signature_, signature_.inputs[i], tensor.dtype, moved.by), moved.together},
+                          derive(one.seed + wide_inputs[i].size(), signature_.inputs[i].name)));
         }
     }
     try {

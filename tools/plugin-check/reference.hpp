@@ -63,7 +63,7 @@ class Reference {
     const Host &host_;
     const op_call::Signature &signature_;
     Calls *calls_;
-    std::string impl_id_; // of opdock's
+    std::string impl_id_;                                                 // of opdock's
     std::map<std::string, std::unique_ptr<const ForwardOp>> forward_ops_; // those that there are
 };
 

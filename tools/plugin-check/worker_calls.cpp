@@ -35,8 +35,8 @@ json answer_of(opdock_status prepared, opdock_status status, const std::string &
 } // namespace
 
 WorkerCalls::WorkerCalls(const Host &host, const Subject &subject, void (*after_call)())
-    : host_(host), subject_(subject), signature_(op_call::signature_of(host.op(subject.op))), op_(host.op(subject.op)),
-      where_{host.c(), host.device(subject.device)},
+    : host_(host), subject_(subject), signature_(op_call::signature_of(host.op(subject.op))),
+      op_(host.op(subject.op)), where_{host.c(), host.device(subject.device)},
       policy_(op_call::nothing_but(host, subject.op, subject.impl_id)), after_call_(after_call) {}
 
 json WorkerCalls::handle(const json &request, size_t &bytes) {
@@ -85,7 +85,8 @@ json WorkerCalls::call(const json &request, size_t &bytes) {
     slot.placed.reset();
     slot.one.layout = static_cast<Layout>(request.at("layout").get<int>());
     const bool at_end = request.at("at_end").get<bool>();
-    slot.placed = std::make_unique<PlacedRun>(where_, op_, signature_, slot.one, slot.inputs, subject_.alignment, at_end);
+    slot.placed =
+        std::make_unique<PlacedRun>(where_, op_, signature_, slot.one, slot.inputs, subject_.alignment, at_end);
     PlacedRun &placed = *slot.placed;
     std::string message;
     const ProcessState before;

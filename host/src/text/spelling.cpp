@@ -64,8 +64,8 @@ Character first_character(std::string_view text) {
     return is_character ? Character{code, length} : Character{};
 }
 
-// What moves a terminal's cursor, sets its title, ends a line or turns the direction of what stands beside it, and shows
-// nothing of itself.
+// What moves a terminal's cursor, sets its title, ends a line or turns the direction of what stands beside it, and
+// shows nothing of itself.
 bool is_control(std::uint32_t code) {
     const auto within = [code](std::uint32_t first, std::uint32_t last) { return code >= first && code <= last; };
     return code < 0x20 || within(0x7f, 0x9f) || code == 0x061c || within(0x200e, 0x200f) || within(0x2028, 0x202e) ||

@@ -30,8 +30,8 @@ struct PluginCheck : Tool {
 
 json checked(const PluginCheck &tool, const std::string &op, const std::string &file = fixture("forges"),
              const std::vector<std::string> &more = {}) {
-    std::vector<std::string> arguments = {file, "--op", op, "--impl", "vendor.forges", "--seed", "4", "--timeout", "5m",
-                                          "--json"};
+    std::vector<std::string> arguments = {file,     "--op", op,          "--impl", "vendor.forges",
+                                          "--seed", "4",    "--timeout", "5m",     "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Finished finished = tool.run(arguments);
     INFO(finished.out);
@@ -40,7 +40,8 @@ json checked(const PluginCheck &tool, const std::string &op, const std::string &
     REQUIRE(document.is_object());
     REQUIRE(document.contains("ops"));
     REQUIRE(document.at("ops").size() == 1);
-    const bool is_sound = document.at("ops")[0].at("findings").empty() && document.at("files")[0].at("findings").empty();
+    const bool is_sound =
+        document.at("ops")[0].at("findings").empty() && document.at("files")[0].at("findings").empty();
     CHECK(finished.code == (is_sound ? 0 : 1));
     return document.at("ops")[0];
 }
@@ -71,8 +72,7 @@ TEST_CASE("a plugin that calls itself reference, or brings references, is not wh
 
 TEST_CASE("where opdock's own reference is not installed a standard op is not sound unseen") {
     const TemporaryDirectory directory;
-    std::filesystem::copy_file(OPDOCK_LIBRARY,
-                               directory.path() / std::filesystem::path(OPDOCK_LIBRARY).filename());
+    std::filesystem::copy_file(OPDOCK_LIBRARY, directory.path() / std::filesystem::path(OPDOCK_LIBRARY).filename());
     PluginCheck tool;
     tool.with("LD_LIBRARY_PATH", directory.path().string());
     for (const std::string &named : {fixture("called_reference"), std::string(REFERENCE_PLUGIN)}) {
@@ -115,9 +115,9 @@ TEST_CASE("a call that the reference computes cannot be refused as none") {
 }
 
 TEST_CASE("after a broken answer the other ops are still checked") {
-    const Finished finished = PluginCheck().run({fixture("forges"), "--op", "forges.other_types", "--op", "forges.line",
-                                                 "--op", "forges.sound", "--impl", "vendor.forges", "--seed", "4",
-                                                 "--json"});
+    const Finished finished =
+        PluginCheck().run({fixture("forges"), "--op", "forges.other_types", "--op", "forges.line", "--op",
+                           "forges.sound", "--impl", "vendor.forges", "--seed", "4", "--json"});
     INFO(finished.out);
     CHECK(finished.code == 1);
     const json ops = json::parse(finished.out).at("ops");

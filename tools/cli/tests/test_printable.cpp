@@ -13,7 +13,8 @@ TEST_CASE("control characters are shown, not sent") {
 }
 
 TEST_CASE("characters of C1, broken UTF-8 and the direction of writing are shown, not obeyed") {
-    CHECK(printable("\u009b31m \x9b" "31m \xc3") == "\\u009b31m \\x9b31m \\xc3");
+    CHECK(printable("\u009b31m \x9b"
+                    "31m \xc3") == "\\u009b31m \\x9b31m \\xc3");
     CHECK(printable("\u061c \u200e \u200f \u202a \u202b \u202c \u202d \u202e \u2066 \u2067 \u2068 \u2069") ==
           "\\u061c \\u200e \\u200f \\u202a \\u202b \\u202c \\u202d \\u202e \\u2066 \\u2067 \\u2068 \\u2069");
     CHECK(printable("\u00e9\u4e2d\U0001f600") == "\u00e9\u4e2d\U0001f600");
