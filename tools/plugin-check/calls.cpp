@@ -20,6 +20,17 @@ size_t size_of(const Output &output) {
     return size;
 }
 
+json as_json(const std::vector<Turn> &turns) {
+    json list = json::array();
+    for (const Turn &turn : turns) {
+        list.push_back({{"again", turn.again},
+                        {"at_end", turn.at_end},
+                        {"layout", static_cast<int>(turn.layout)},
+                        {"poison", turn.poison}});
+    }
+    return list;
+}
+
 std::vector<Finding> read_findings(const json &list) {
     std::vector<Finding> findings;
     for (const json &finding : list) {
@@ -34,7 +45,7 @@ Calls::Calls(const std::string &program, const Job &job, const Host &host, const
              double seconds)
     : conversation_(program, job, seconds), host_(host), signature_(signature), seconds_(seconds) {}
 
-void Calls::place(size_t slot, const Case &one, const std::vector<Tensors> &inputs) {
+json Calls::place(size_t slot, const Case &one, const std::vector<Tensors> &inputs) {
     const op_call::Operands operands = op_call::operands_of(inputs);
     const op_call::Operands outputs =
         op_call::infer_outputs(host_.op(signature_.op), signature_, operands, one.attributes,
@@ -57,7 +68,7 @@ void Calls::place(size_t slot, const Case &one, const std::vector<Tensors> &inpu
     }
     expected_.resize(slot == 0 ? 1 : std::max(expected_.size(), slot + 1)); // the first is that of another case
     expected_[slot] = std::move(expected);
-    conversation_.ask({{"do", "place"}, {"slot", slot}, {"call", as_json(one, operands)}});
+    return plugin_check::as_json(one, operands);
 }
 
 size_t Calls::bytes_of(size_t slot) const {
@@ -68,18 +79,33 @@ size_t Calls::bytes_of(size_t slot) const {
     return bytes;
 }
 
-Answer Calls::call(size_t slot, bool at_end, Layout layout, size_t poison) {
-    const Reply reply = conversation_.ask(
-        {{"do", "call"}, {"slot", slot}, {"at_end", at_end}, {"layout", static_cast<int>(layout)}, {"poison", poison}},
-        bytes_of(slot));
-    size_t at = 0;
-    return read_answer(reply.text, slot, reply, at);
+void Calls::begin(size_t slot, const Case &one, const std::vector<Tensors> &inputs, const std::vector<Turn> &turns) {
+    json call = place(slot, one, inputs);
+    conversation_.send({{"do", "call"}, {"slot", slot}, {"call", std::move(call)}, {"turns", as_json(turns)}},
+                       turns.size() * bytes_of(slot));
+    turns_ = turns.size();
 }
 
-Answer Calls::again(size_t slot) {
-    const Reply reply = conversation_.ask({{"do", "again"}, {"slot", slot}}, bytes_of(slot));
+std::vector<Answer> Calls::answers(size_t slot) {
+    const Reply reply = conversation_.receive();
+    std::vector<Answer> answers;
     size_t at = 0;
-    return read_answer(reply.text, slot, reply, at);
+    conversation_.understand([&] {
+        const json &list = reply.text.at("answers");
+        if (list.empty() || list.size() > turns_) {
+            conversation_.refuse("it has not an answer for each call");
+        }
+        for (const json &answer : list) {
+            answers.push_back(read_answer(answer, slot, reply, at));
+        }
+    });
+    return answers;
+}
+
+Answer Calls::call(size_t slot, const Turn &turn) {
+    conversation_.send({{"do", "call"}, {"slot", slot}, {"turns", as_json({turn})}}, bytes_of(slot));
+    turns_ = 1;
+    return answers(slot).front();
 }
 
 std::vector<std::vector<Answer>> Calls::beside(int rounds, int calls_before) {
@@ -87,7 +113,8 @@ std::vector<std::vector<Answer>> Calls::beside(int rounds, int calls_before) {
     for (size_t slot = 0; slot < expected_.size(); ++slot) {
         most += static_cast<size_t>(rounds) * bytes_of(slot);
     }
-    const Reply reply = conversation_.ask({{"do", "beside"}, {"rounds", rounds}, {"calls_before", calls_before}}, most);
+    conversation_.send({{"do", "beside"}, {"rounds", rounds}, {"calls_before", calls_before}}, most);
+    const Reply reply = conversation_.receive();
     std::vector<std::vector<Answer>> all(expected_.size());
     size_t at = 0;
     conversation_.understand([&] {
@@ -113,20 +140,22 @@ Answer Calls::read_answer(const json &json, size_t slot, const Reply &reply, siz
     if (answer.status != OPDOCK_OK) {
         return answer;
     }
-    if (reply.bytes.size() - at < bytes_of(slot)) {
+    if (reply.bytes - at < bytes_of(slot)) {
         conversation_.refuse("it has not all the outputs");
     }
     answer.outputs = expected_[slot];
     for (Output &output : answer.outputs) {
-        const auto begin = reply.bytes.begin() + static_cast<std::ptrdiff_t>(at);
-        output.elements.assign(begin, begin + static_cast<std::ptrdiff_t>(size_of(output)));
-        at += size_of(output);
+        output.elements.resize(size_of(output));
+        conversation_.get(output.elements.data(), output.elements.size(), at);
+        at += output.elements.size();
     }
     return answer;
 }
 
-Tuned Calls::tune(size_t slot, double seconds) {
-    const Reply reply = conversation_.ask({{"do", "tune"}, {"slot", slot}, {"seconds", seconds}});
+Tuned Calls::tune(const Case &one, const std::vector<Tensors> &inputs, double seconds) {
+    json call = place(0, one, inputs);
+    const Reply reply =
+        conversation_.ask({{"do", "tune"}, {"slot", 0}, {"call", std::move(call)}, {"seconds", seconds}});
     return conversation_.understand([&] {
         return Tuned{number_of(reply.text.at("configs")), number_of(reply.text.at("left_out")),
                      read_findings(reply.text.at("findings"))};

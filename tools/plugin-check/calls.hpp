@@ -12,6 +12,14 @@
 
 namespace opdock::plugin_check {
 
+// How a call is made.
+struct Turn {
+    bool again = false; // the call before, with the tensors where they are
+    bool at_end = false;
+    Layout layout = Layout::contiguous;
+    size_t poison = 0; // one of PlacedRun's
+};
+
 // What came of a call.
 struct Answer {
     opdock_status prepared = OPDOCK_OK; // where it is another, nothing was run
@@ -39,22 +47,30 @@ class Calls {
 
     // All of these throw Ended, NotTried and opdock::Error, the last also when a call is none of the op's.
 
-    // The inputs of the calls that follow for this slot.
-    void place(size_t slot, const Case &one, const std::vector<op_call::Tensors> &inputs);
-    // Places all tensors anew and calls it once; `poison` is one of PlacedRun's.
-    Answer call(size_t slot, bool at_end, Layout layout, size_t poison = 0);
-    // The same call with the tensors where they are, and outputs poisoned with the second of them.
-    Answer again(size_t slot);
+    // Asks for calls with these inputs, and gives them to this slot. While they run, this process is free for other
+    // work.
+    void begin(size_t slot, const Case &one, const std::vector<op_call::Tensors> &inputs,
+               const std::vector<Turn> &turns);
+    // What came of them: an answer for each up to the first that was not OK, one that is made again aside.
+    std::vector<Answer> answers(size_t slot);
+    // One with the inputs that the slot has.
+    Answer call(size_t slot, const Turn &turn);
     // The last call of each slot, again on a thread of its own, all at once: for each slot what came of each round.
     std::vector<std::vector<Answer>> beside(int rounds, int calls_before);
-    Tuned tune(size_t slot, double seconds);
+    // With the inputs of a case.
+    Tuned tune(const Case &one, const std::vector<op_call::Tensors> &inputs, double seconds);
     // Whether it takes inputs like these, as far as it says before running.
     bool takes(const Case &one, const op_call::Operands &inputs);
+
+    // For answers that cannot be. Throws Ended.
+    [[noreturn]] void refuse(const std::string &what) { conversation_.refuse(what); }
 
     bool was_copied() { return conversation_.was_copied(); }
     std::string finish() { return conversation_.finish(); }
 
   private:
+    // Puts the inputs into the exchange and gives the call's part of a request.
+    nlohmann::json place(size_t slot, const Case &one, const std::vector<op_call::Tensors> &inputs);
     Answer read_answer(const nlohmann::json &json, size_t slot, const Reply &reply, size_t &at);
     size_t bytes_of(size_t slot) const;
 
@@ -62,6 +78,7 @@ class Calls {
     const Host &host_;
     const op_call::Signature &signature_;
     double seconds_;
+    size_t turns_ = 0;                          // that were asked for last
     std::vector<std::vector<Output>> expected_; // by slot: what calls write, without elements
 };
 

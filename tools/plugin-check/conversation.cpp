@@ -66,26 +66,40 @@ void Conversation::start() {
     }
     fault_.clear();
     number_ = 0;
+    most_bytes_ = 0;
+    is_asked_ = false;
     is_open_ = false;
     const Clock::time_point begin = Clock::now();
     process_ = std::make_unique<Process>(program_, job_);
-    wait(in(seconds_), seconds_, 0);
+    wait(in(seconds_), seconds_);
     is_open_ = true;
     deadline_ += Clock::now() - begin; // which is no case's
 }
 
 void Conversation::put(const void *elements, size_t bytes, size_t offset) {
     start();
+    forget_reply(); // whose bytes lie there
     if (!write_exchange(process_->exchange(), elements, bytes, offset)) {
         throw op_call::NoMemory("there is no memory for what a call reads");
     }
 }
 
-Reply Conversation::ask(json request, size_t most_bytes) {
+void Conversation::forget_reply() {
+    try {
+        if (is_asked_) {
+            receive();
+        }
+    } catch (const Error &) { // as nobody sees the reply
+        return;
+    }
+}
+
+void Conversation::send(json request, size_t most_bytes) {
     start();
+    forget_reply();
     std::string packet;
     for (int i = 0; i < most_notices && process_->next(packet, Clock::time_point()) == Process::News::packet; ++i) {
-        if (read_packet(packet, 0)) {
+        if (read_packet(packet)) {
             refuse("nothing was asked");
         }
     }
@@ -93,10 +107,22 @@ Reply Conversation::ask(json request, size_t most_bytes) {
     if (!process_->send(request.dump())) {
         fail_ended(deadline_);
     }
-    return wait(deadline_, given_, most_bytes);
+    most_bytes_ = most_bytes;
+    is_asked_ = true;
 }
 
-Reply Conversation::wait(Clock::time_point deadline, double seconds, size_t most_bytes) {
+Reply Conversation::receive() {
+    is_asked_ = false;
+    return wait(deadline_, given_);
+}
+
+void Conversation::get(void *to, size_t bytes, size_t offset) {
+    if (!read_exchange(process_->exchange(), to, bytes, offset)) {
+        refuse("it is not as long as it says");
+    }
+}
+
+Reply Conversation::wait(Clock::time_point deadline, double seconds) {
     std::string packet;
     for (;;) {
         const Process::News news = process_->next(packet, deadline);
@@ -107,13 +133,13 @@ Reply Conversation::wait(Clock::time_point deadline, double seconds, size_t most
             process_->end();
             fail("hang", "it has not returned after " + whole(seconds) + "; --timeout gives it longer");
         }
-        if (std::optional<Reply> reply = read_packet(packet, most_bytes)) {
+        if (std::optional<Reply> reply = read_packet(packet)) {
             return std::move(*reply);
         }
     }
 }
 
-std::optional<Reply> Conversation::read_packet(const std::string &packet, size_t most_bytes) {
+std::optional<Reply> Conversation::read_packet(const std::string &packet) {
     const json message = json::parse(packet, nullptr, false);
     if (!message.is_object()) {
         refuse("it is no JSON object");
@@ -126,10 +152,10 @@ std::optional<Reply> Conversation::read_packet(const std::string &packet, size_t
         fault_ = understand([&] { return message.at("fault").get<std::string>(); });
         return std::nullopt;
     }
-    return read_reply(message, most_bytes);
+    return read_reply(message);
 }
 
-Reply Conversation::read_reply(const json &packet, size_t most_bytes) {
+Reply Conversation::read_reply(const json &packet) {
     Reply reply;
     std::string text;
     understand([&] {
@@ -138,16 +164,13 @@ Reply Conversation::read_reply(const json &packet, size_t most_bytes) {
         }
         const auto bytes = number_of(packet.at("bytes"));
         const auto length = number_of(packet.at("text"));
-        if (bytes > most_bytes || length > largest_text) {
+        if (bytes > most_bytes_ || length > largest_text) {
             refuse("it is longer than an answer can be");
         }
-        reply.bytes.resize(bytes);
+        reply.bytes = bytes;
         text.resize(length);
     });
-    if (!read_exchange(process_->exchange(), reply.bytes.data(), reply.bytes.size(), 0) ||
-        !read_exchange(process_->exchange(), text.data(), text.size(), reply.bytes.size())) {
-        refuse("it is not as long as it says");
-    }
+    get(text.data(), text.size(), reply.bytes);
     reply.text = json::parse(text, nullptr, false);
     if (!reply.text.is_object()) {
         refuse("it is no JSON object");
@@ -198,6 +221,7 @@ std::string Conversation::finish() {
     if (process_ == nullptr) {
         return "";
     }
+    forget_reply();
     const std::unique_ptr<Process> process = std::move(process_);
     process->hang_up();
     if (!process->ends_within(seconds_)) {

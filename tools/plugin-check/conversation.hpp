@@ -35,7 +35,7 @@ struct NotTried : std::runtime_error {
 
 struct Reply {
     nlohmann::json text; // an object
-    std::vector<std::byte> bytes;
+    size_t bytes = 0;    // of elements, to be get()
 };
 
 // Throws json's exception for anything but a whole number that is not negative.
@@ -52,9 +52,17 @@ class Conversation {
     // Writes to what the next request's worker reads from the exchange.
     void put(const void *elements, size_t bytes, size_t offset);
 
-    // The reply to {"do", ...}, with at most so many bytes of elements. Throws Ended, NotTried, and opdock::Error when
-    // that is the answer.
-    Reply ask(nlohmann::json request, size_t most_bytes = 0);
+    // Sends {"do", ...}. The reply, which has at most so many bytes of elements, is for receive(); nobody sees one that
+    // is not received before something else is asked. Throws Ended and NotTried.
+    void send(nlohmann::json request, size_t most_bytes = 0);
+    // Throws Ended, NotTried, and opdock::Error when that is the reply.
+    Reply receive();
+    Reply ask(nlohmann::json request) {
+        send(std::move(request));
+        return receive();
+    }
+    // Of the reply that was received last. Throws Ended.
+    void get(void *to, size_t bytes, size_t offset);
 
     // For a reply that is none. Throws Ended.
     [[noreturn]] void refuse(const std::string &what);
@@ -77,10 +85,11 @@ class Conversation {
 
   private:
     void start();
-    Reply wait(Clock::time_point deadline, double seconds, size_t most_bytes);
+    void forget_reply();
+    Reply wait(Clock::time_point deadline, double seconds);
     // Nothing for what the process says without being asked.
-    std::optional<Reply> read_packet(const std::string &packet, size_t most_bytes);
-    Reply read_reply(const nlohmann::json &packet, size_t most_bytes);
+    std::optional<Reply> read_packet(const std::string &packet);
+    Reply read_reply(const nlohmann::json &packet);
     [[noreturn]] void fail(const std::string &check, const std::string &message);
     [[noreturn]] void fail_ended(Clock::time_point deadline);
 
@@ -90,7 +99,9 @@ class Conversation {
     double given_;   // for all that is asked until it is given more
     Clock::time_point deadline_;
     std::unique_ptr<Process> process_;
-    uint64_t number_ = 0; // of the last request
+    uint64_t number_ = 0;   // of the last request
+    size_t most_bytes_ = 0; // in its reply
+    bool is_asked_ = false; // and the reply was not received
     bool is_open_ = false;
     bool was_copied_ = false;
     std::string fault_; // what a signal handler said

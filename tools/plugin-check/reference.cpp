@@ -212,8 +212,8 @@ Answer Reference::answer_to(const Case &one, const std::vector<Tensors> &inputs)
     try {
         Case plain = one;
         plain.exercise = Exercise::call;
-        calls_->place(0, plain, inputs);
-        return calls_->call(0, false, Layout::contiguous);
+        calls_->begin(0, plain, inputs, {Turn{}});
+        return calls_->answers(0).front();
     } catch (const Ended &ended) {
         throw Ended(ended.check, std::string("the reference that it is compared with: ") + ended.what(),
                     ended.before_any_call);

@@ -99,6 +99,15 @@ std::vector<Case> Trial::cases(uint64_t seed) const {
 
 Outcome Trial::run(const Case &one) const {
     const std::vector<Tensors> inputs = draw(one);
+    const bool is_called = one.exercise == Exercise::call || one.exercise == Exercise::in_place;
+    std::optional<Error> no_call;
+    try {
+        if (is_called) { // it computes while the reference does
+            calls_.begin(0, one, inputs, turns_of(one));
+        }
+    } catch (const Error &error) {
+        no_call = error;
+    }
     std::optional<Results> expected;
     std::string why;
     if (reference_.exists()) {
@@ -108,25 +117,35 @@ Outcome Trial::run(const Case &one) const {
         }
     }
     try {
-        switch (one.exercise) {
-        case Exercise::threads:
-            return run_threads(one);
-        case Exercise::configs:
-            return run_configs(one, inputs);
-        case Exercise::call:
-            if (one.values == Values::rows) {
-                return run_rows(one, inputs, expected ? &*expected : nullptr);
-            }
-            break;
-        case Exercise::in_place:
-            break;
+        if (no_call) {
+            throw Error(*no_call);
         }
-        return run_call(one, inputs, expected ? &*expected : nullptr);
+        if (one.exercise == Exercise::threads) {
+            return run_threads(one);
+        }
+        if (one.exercise == Exercise::configs) {
+            return run_configs(one, inputs);
+        }
+        Outcome outcome = judge_calls(one, inputs, expected ? &*expected : nullptr);
+        if (one.exercise == Exercise::call && one.values == Values::rows) {
+            judge_rows(one, inputs, expected ? &*expected : nullptr, outcome);
+        }
+        return outcome;
     } catch (const Error &error) {
         Outcome outcome;
         take_status(outcome, error.status(), error.what(), expected.has_value());
         return outcome;
     }
+}
+
+// At the end of pages, where it has to be deterministic once more, and at their begin.
+std::vector<Turn> Trial::turns_of(const Case &one) const {
+    std::vector<Turn> turns = {{false, true, one.layout, 0}};
+    if (subject_.deterministic) {
+        turns.push_back({true, true, one.layout, 1});
+    }
+    turns.push_back({false, false, one.layout, 1});
+    return turns;
 }
 
 std::vector<Tensors> Trial::draw(const Case &one) const {
@@ -135,12 +154,26 @@ std::vector<Tensors> Trial::draw(const Case &one) const {
     });
 }
 
-Outcome Trial::run_call(const Case &one, const std::vector<Tensors> &inputs, const Results *expected) const {
+Outcome Trial::judge_calls(const Case &one, const std::vector<Tensors> &inputs, const Results *expected) const {
     Outcome outcome;
+    std::vector<Answer> answers = calls_.answers(0);
+    const std::vector<Turn> turns = turns_of(one);
     std::vector<Output> first;
-    calls_.place(0, one, inputs);
-    for (const bool at_end : {true, false}) {
-        Answer answer = calls_.call(0, at_end, one.layout, at_end ? 0 : 1);
+    for (size_t i = 0; i < answers.size(); ++i) {
+        Answer &answer = answers[i];
+        if (turns[i].again) {
+            if (answer.status != OPDOCK_OK) {
+                outcome.findings.push_back(
+                    {"failed", "the same call made again returned " + status_text(answer.status, answer.message)});
+            } else if (!same_bits(first, answer.outputs)) {
+                outcome.findings.push_back({"not-deterministic", "it declares itself deterministic, and the same call "
+                                                                 "made twice gave different bits"});
+            }
+            continue;
+        }
+        if (!turns[i].at_end && expected != nullptr) {
+            judge(one, inputs, first, *expected, outcome);
+        }
         add_new(outcome, std::move(answer.findings));
         if (answer.status != OPDOCK_OK) {
             take_status(outcome, answer.status, answer.message, expected != nullptr);
@@ -149,32 +182,21 @@ Outcome Trial::run_call(const Case &one, const std::vector<Tensors> &inputs, con
             }
             return outcome;
         }
-        std::vector<Output> found = std::move(answer.outputs);
-        if (!at_end) {
-            if (one.exercise == Exercise::call) {
-                find_unwritten(first, PlacedRun::poisons[0], found, PlacedRun::poisons[1], outcome);
-            }
-            // Elsewhere in memory it may take another way through its code.
-            if (expected != nullptr && !same_bits(first, found) && !has(outcome, "wrong")) {
-                judge(one, inputs, found, *expected, outcome);
-            }
-            keep_causes(outcome);
-            break;
+        if (turns[i].at_end) {
+            first = std::move(answer.outputs);
+            continue;
         }
-        if (subject_.deterministic) {
-            const Answer again = calls_.again(0);
-            if (again.status != OPDOCK_OK) {
-                outcome.findings.push_back(
-                    {"failed", "the same call made again returned " + status_text(again.status, again.message)});
-            } else if (!same_bits(found, again.outputs)) {
-                outcome.findings.push_back({"not-deterministic", "it declares itself deterministic, and the same call "
-                                                                 "made twice gave different bits"});
-            }
+        if (one.exercise == Exercise::call) {
+            find_unwritten(first, PlacedRun::poisons[0], answer.outputs, PlacedRun::poisons[1], outcome);
         }
-        first = std::move(found);
-        if (expected != nullptr) {
-            judge(one, inputs, first, *expected, outcome);
+        // Elsewhere in memory it may take another way through its code.
+        if (expected != nullptr && !same_bits(first, answer.outputs) && !has(outcome, "wrong")) {
+            judge(one, inputs, answer.outputs, *expected, outcome);
         }
+        keep_causes(outcome);
+    }
+    if (answers.size() != turns.size()) {
+        calls_.refuse("it has not an answer for each call");
     }
     return outcome;
 }
@@ -184,7 +206,7 @@ void Trial::find_late_decline(const Case &one, Outcome &outcome) const {
     if (one.exercise == Exercise::in_place || one.layout == Layout::misaligned) {
         return;
     }
-    const Answer answer = calls_.call(0, false, one.layout);
+    const Answer answer = calls_.call(0, {false, false, one.layout, 0});
     if (answer.prepared == OPDOCK_OK && answer.has_workspace && is_decline(answer.status)) {
         outcome.findings.push_back({"declines-late", "it asked for a workspace for the call, and then declined it on "
                                                      "aligned data: " +
@@ -245,8 +267,7 @@ void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std
 
 Outcome Trial::run_configs(const Case &one, const std::vector<Tensors> &inputs) const {
     Outcome outcome;
-    calls_.place(0, one, inputs);
-    Tuned tuned = calls_.tune(0, settings_.config_seconds);
+    Tuned tuned = calls_.tune(one, inputs, settings_.config_seconds);
     outcome.configs = tuned.configs;
     outcome.configs_left_out = tuned.left_out;
     add_new(outcome, std::move(tuned.findings));

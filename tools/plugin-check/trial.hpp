@@ -35,14 +35,18 @@ class Trial {
     Answer begin(Thread &thread, size_t slot) const;
     // What is wrong with what it computed beside the others; "" when nothing is.
     std::string find_beside(const Thread &thread, const Answer &answer, const std::string &others) const;
-    Outcome run_rows(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected) const;
+    // After judge_calls.
+    void judge_rows(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected,
+                    Outcome &outcome) const;
     void find_neighbours(const Case &one, const std::vector<Output> &found, const Results &expected,
                          Outcome &outcome) const;
     // At the begin of pages. Nothing, and perhaps a finding, where the call is declined or fails.
     std::optional<std::vector<Output>> run_once(const Case &one, const std::vector<op_call::Tensors> &inputs,
                                                 Outcome &outcome) const;
     Outcome run_configs(const Case &one, const std::vector<op_call::Tensors> &inputs) const;
-    Outcome run_call(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected) const;
+    std::vector<Turn> turns_of(const Case &one) const;
+    // What came of these turns, which were begun.
+    Outcome judge_calls(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected) const;
     // A call for which it asked for memory, only to decline it.
     void find_late_decline(const Case &one, Outcome &outcome) const;
     // Compares what a call wrote with what it had to.

@@ -40,8 +40,8 @@ size_t count_of(const Output &output) {
 
 std::optional<std::vector<Output>> Trial::run_once(const Case &one, const std::vector<Tensors> &inputs,
                                                    Outcome &outcome) const {
-    calls_.place(0, one, inputs);
-    Answer answer = calls_.call(0, false, one.layout);
+    calls_.begin(0, one, inputs, {{false, false, one.layout, 0}});
+    Answer answer = std::move(calls_.answers(0).front());
     if (answer.status != OPDOCK_OK) {
         Outcome of_this;
         take_status(of_this, answer.status, answer.message, reference_.exists());
@@ -51,14 +51,14 @@ std::optional<std::vector<Output>> Trial::run_once(const Case &one, const std::v
     return std::move(answer.outputs);
 }
 
-Outcome Trial::run_rows(const Case &one, const std::vector<Tensors> &inputs, const Results *expected) const {
-    Outcome outcome = run_call(one, inputs, expected);
+void Trial::judge_rows(const Case &one, const std::vector<Tensors> &inputs, const Results *expected,
+                       Outcome &outcome) const {
     if (outcome.kind != Outcome::Kind::ran || !outcome.findings.empty()) {
-        return outcome;
+        return;
     }
     const std::optional<std::vector<Output>> found = run_once(one, inputs, outcome);
     if (!found) {
-        return outcome;
+        return;
     }
     if (subject_.alignment <= 1) {
         Case elsewhere = one;
@@ -76,7 +76,6 @@ Outcome Trial::run_rows(const Case &one, const std::vector<Tensors> &inputs, con
     if (expected != nullptr && outcome.findings.empty()) {
         find_neighbours(one, *found, *expected, outcome);
     }
-    return outcome;
 }
 
 // With its unusual rows replaced, the others' results stay what they were wherever the reference's do.

@@ -16,12 +16,12 @@ struct Trial::Thread {
 
 Answer Trial::begin(Thread &thread, size_t slot) const {
     thread.inputs = draw(thread.one);
+    calls_.begin(slot, thread.one, thread.inputs, {{false, thread.at_end, thread.one.layout, 0}});
     std::string why;
     if (reference_.exists()) {
         thread.expected = reference_.run(thread.one, thread.inputs, {}, why);
     }
-    calls_.place(slot, thread.one, thread.inputs);
-    Answer answer = calls_.call(slot, thread.at_end, thread.one.layout);
+    Answer answer = std::move(calls_.answers(slot).front());
     thread.alone = answer.outputs;
     return answer;
 }

@@ -44,20 +44,13 @@ json WorkerCalls::handle(const json &request, size_t &bytes) {
     if (what == "call") {
         return call(request, bytes);
     }
-    if (what == "again") {
-        return again(request, bytes);
-    }
     if (what == "beside") {
         return beside(request, bytes);
     }
     if (what == "tune") {
         return tune(request);
     }
-    if (what == "takes") {
-        return {{"takes", takes(request.at("call"))}};
-    }
-    place(request);
-    return json::object();
+    return {{"takes", takes(request.at("call"))}};
 }
 
 void WorkerCalls::place(const json &request) {
@@ -81,18 +74,32 @@ void WorkerCalls::place(const json &request) {
 }
 
 json WorkerCalls::call(const json &request, size_t &bytes) {
+    if (request.contains("call")) {
+        place(request);
+    }
     Slot &slot = slots_.at(request.at("slot").get<size_t>());
+    json answers = json::array();
+    for (const json &turn : request.at("turns")) {
+        const bool again = turn.at("again").get<bool>();
+        answers.push_back(again ? call_again(slot, turn, bytes) : call_once(slot, turn, bytes));
+        if (!again && answers.back().at("status") != OPDOCK_OK) {
+            break;
+        }
+    }
+    return {{"answers", std::move(answers)}};
+}
+
+json WorkerCalls::call_once(Slot &slot, const json &turn, size_t &bytes) {
     slot.placed.reset();
-    slot.one.layout = static_cast<Layout>(request.at("layout").get<int>());
-    const bool at_end = request.at("at_end").get<bool>();
-    slot.placed =
-        std::make_unique<PlacedRun>(where_, op_, signature_, slot.one, slot.inputs, subject_.alignment, at_end);
+    slot.one.layout = static_cast<Layout>(turn.at("layout").get<int>());
+    slot.placed = std::make_unique<PlacedRun>(where_, op_, signature_, slot.one, slot.inputs, subject_.alignment,
+                                              turn.at("at_end").get<bool>());
     PlacedRun &placed = *slot.placed;
     std::string message;
     const ProcessState before;
     const opdock_status prepared = placed.prepare(op_, policy_, message);
     const opdock_status status =
-        prepared == OPDOCK_OK ? placed.run(PlacedRun::poisons[request.at("poison").get<size_t>()], message) : prepared;
+        prepared == OPDOCK_OK ? placed.run(PlacedRun::poisons[turn.at("poison").get<size_t>()], message) : prepared;
     after_call_();
     std::vector<Finding> findings;
     if (const std::string changed = before.restore(); !changed.empty()) {
@@ -107,10 +114,10 @@ json WorkerCalls::call(const json &request, size_t &bytes) {
     return answer_of(prepared, status, message, placed.has_workspace(), findings);
 }
 
-json WorkerCalls::again(const json &request, size_t &bytes) {
-    PlacedRun &placed = *slots_.at(request.at("slot").get<size_t>()).placed;
+json WorkerCalls::call_again(Slot &slot, const json &turn, size_t &bytes) {
+    PlacedRun &placed = *slot.placed;
     std::string message;
-    const opdock_status status = placed.run(PlacedRun::poisons[1], message);
+    const opdock_status status = placed.run(PlacedRun::poisons[turn.at("poison").get<size_t>()], message);
     after_call_();
     if (status == OPDOCK_OK) {
         put(placed.written(), bytes);
@@ -162,6 +169,7 @@ json WorkerCalls::beside(const json &request, size_t &bytes) {
 }
 
 json WorkerCalls::tune(const json &request) {
+    place(request);
     Slot &slot = slots_.at(request.at("slot").get<size_t>());
     PlacedRun placed(where_, op_, signature_, slot.one, slot.inputs, subject_.alignment, true);
     placed.reset(PlacedRun::poisons[0]);

@@ -35,7 +35,8 @@ class WorkerCalls {
 
     void place(const nlohmann::json &request);
     nlohmann::json call(const nlohmann::json &request, size_t &bytes);
-    nlohmann::json again(const nlohmann::json &request, size_t &bytes);
+    nlohmann::json call_once(Slot &slot, const nlohmann::json &turn, size_t &bytes);
+    nlohmann::json call_again(Slot &slot, const nlohmann::json &turn, size_t &bytes);
     nlohmann::json beside(const nlohmann::json &request, size_t &bytes);
     nlohmann::json tune(const nlohmann::json &request);
     bool takes(const nlohmann::json &call) const;
