@@ -139,7 +139,8 @@ json check_ops(const Request &request, OwnReferences &own, const std::vector<Sub
     return ops;
 }
 
-// Tensors come and go by the thousand: getting their pages from the system anew was a quarter of its time in the kernel.
+// Tensors come and go by the thousand: getting their pages from the system anew was a quarter of its time in the
+// kernel.
 void keep_pages() {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
