@@ -1,9 +1,11 @@
 #include "confine.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/landlock.h>
 #include <signal.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -16,6 +18,17 @@
 #ifndef LANDLOCK_ACCESS_FS_TRUNCATE
 #define LANDLOCK_ACCESS_FS_TRUNCATE (1ULL << 14)
 #endif
+
+#ifndef LANDLOCK_SCOPE_SIGNAL
+#define LANDLOCK_SCOPE_SIGNAL (1ULL << 1)
+#endif
+
+/* All that this file knows of the kernel's; the kernel takes zeros for what it does not know. */
+struct landlock_rules {
+    uint64_t handled_access_fs;
+    uint64_t handled_access_net;
+    uint64_t scoped;
+};
 
 #define CHANGES_OF_FILES                                                                                               \
     (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |                  \
@@ -36,27 +49,47 @@ static void allow_changes_below(int ruleset, uint64_t changes, const char *path)
 }
 
 /* Files can be read, and changed only where libraries keep what lasts no longer than a process: an entry says what the
- * plugin brings and has nothing to write. Runtimes of devices open files of /dev and /proc for writing. */
-static void forbid_changes_of_files(void) {
-    struct landlock_ruleset_attr attributes;
-    uint64_t changes = CHANGES_OF_FILES;
+ * plugin brings and has nothing to write. Runtimes of devices open files of /dev and of their driver for writing. Of
+ * /proc the process has its own part: the host's says for instance what the kernel ends first when memory runs out. */
+static void forbid_changes_outside(void) {
+    static const char *const allowed[] = {"/dev", "/proc/self", "/proc/driver", "/tmp"};
+    struct landlock_rules rules;
+    size_t i;
     int ruleset;
     const long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (version < 1) {
         return; /* not in this kernel, or switched off */
     }
-    changes |= version >= 2 ? LANDLOCK_ACCESS_FS_REFER : 0;
-    changes |= version >= 3 ? LANDLOCK_ACCESS_FS_TRUNCATE : 0;
-    attributes.handled_access_fs = changes;
-    ruleset = (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes.handled_access_fs, 0);
+    memset(&rules, 0, sizeof rules);
+    rules.handled_access_fs = CHANGES_OF_FILES;
+    rules.handled_access_fs |= version >= 2 ? LANDLOCK_ACCESS_FS_REFER : 0;
+    rules.handled_access_fs |= version >= 3 ? LANDLOCK_ACCESS_FS_TRUNCATE : 0;
+    rules.scoped = version >= 6 ? LANDLOCK_SCOPE_SIGNAL : 0;
+    ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
     if (ruleset < 0) {
         return;
     }
-    allow_changes_below(ruleset, changes, "/dev");
-    allow_changes_below(ruleset, changes, "/proc");
-    allow_changes_below(ruleset, changes, "/tmp");
+    for (i = 0; i < sizeof allowed / sizeof *allowed; ++i) {
+        allow_changes_below(ruleset, rules.handled_access_fs, allowed[i]);
+    }
     (void)syscall(SYS_landlock_restrict_self, ruleset, 0);
     close(ruleset);
+}
+
+/* What root may, and what the user of a new user namespace may in it. One right stays: to read what belongs to others,
+ * as the host does that asks. */
+static void give_up_rights(void) {
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct rights[_LINUX_CAPABILITY_U32S_3];
+    memset(rights, 0, sizeof rights);
+    if (syscall(SYS_capget, &header, rights) != 0) {
+        return;
+    }
+    rights[0].permitted &= 1u << CAP_DAC_READ_SEARCH;
+    rights[0].effective = rights[0].permitted;
+    rights[0].inheritable = 0;
+    memset(&rights[1], 0, sizeof rights[1]);
+    (void)syscall(SYS_capset, &header, rights);
 }
 
 static void limit(int resource, rlim_t most) {
@@ -68,17 +101,23 @@ static void limit(int resource, rlim_t most) {
     }
 }
 
-void confine_process(uint64_t most_memory) {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a host that is gone waits for nothing */
+void confine_process(uint64_t most_memory, int is_alone) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* with its keeper */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     limit(RLIMIT_CORE, 0);
 #ifndef PROBE_IS_SANITIZED
     if (most_memory != 0) {
         /* Memory that can be written to, not addresses: runtimes reserve many more than they use. */
         limit(RLIMIT_DATA, most_memory);
+        /* Shared memory does not count there. The keeper watches what is mapped; this bounds each file in memory. The
+         * signal is ignored because the host's log, where output goes, may be larger. */
+        limit(RLIMIT_FSIZE, most_memory);
+        signal(SIGXFSZ, SIG_IGN);
     }
 #else
     (void)most_memory;
 #endif
-    forbid_changes_of_files();
+    forbid_changes_outside();
+    give_up_rights();
+    forbid_system_calls(is_alone);
 }

@@ -13,7 +13,11 @@
 #endif
 #endif
 
-/* Best effort: an old kernel offers less. `most_memory` in bytes, 0 for no limit. */
-void confine_process(uint64_t most_memory);
+/* Best effort: an old kernel offers less. `most_memory` in bytes, 0 for no limit. `is_alone`: in a PID namespace, where
+ * no number means another process than the ones that the plugin starts. */
+void confine_process(uint64_t most_memory, int is_alone);
+
+/* Of confine_process: refuses the system calls that reach into other processes. */
+void forbid_system_calls(int is_alone);
 
 #endif

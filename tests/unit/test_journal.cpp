@@ -3,7 +3,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <memory>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -26,6 +30,7 @@ const std::filesystem::path fixtures = OPDOCK_FIXTURES;
 // Runs `work` in a child that must end as `signal` says, 0 for a plain end.
 template<class Work>
 void in_child(int signal, Work work) {
+    std::cout.flush(); // or a child that exits writes it too
     const pid_t child = fork();
     if (child == 0) {
         std::signal(SIGABRT, SIG_DFL); // not the test's
@@ -166,8 +171,10 @@ TEST_CASE("processes that end for other reasons while they open a plugin do not 
     const auto die_opening = [&] {
         in_child(SIGKILL, [&] {
             Journal journal((directory.path() / "opdock" / "journal").string());
-            const auto opening =
-                journal.write({JournalEntry::Doing::opening, (fixtures / "libkeeps_registry.so").string(), "", ""});
+            const std::string plugin = (fixtures / "libkeeps_registry.so").string();
+            struct stat status = {};
+            REQUIRE(stat(plugin.c_str(), &status) == 0);
+            const auto opening = journal.write({JournalEntry::Doing::opening, plugin, "", "", identity_of(status)});
             raise(SIGKILL);
         });
     };
@@ -256,4 +263,79 @@ TEST_CASE("the first run of a prepared call is written down, later ones are not"
     CHECK(out[0] == 2);
     auto second = host.op("badco.next").prepare({&a}, {&b});
     CHECK((second.c()->kernel == prepared.c()->kernel));
+}
+
+TEST_CASE("a plugin whose probe takes the host with it is not tried a third time") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path counter = directory.write("tries", "");
+    setenv("OPDOCK_FIXTURE_COUNTER", counter.c_str(), 1);
+    const auto tries = [&] { return std::filesystem::file_size(counter); };
+    for (std::uintmax_t death = 1; death <= 2; ++death) {
+        const pid_t child = fork();
+        if (child == 0) {
+            auto host = host_in(directory, "libhangs_after_counting.so");
+            _exit(0);
+        }
+        while (tries() < death) {
+            std::this_thread::yield();
+        }
+        REQUIRE(kill(child, SIGKILL) == 0);
+        REQUIRE(waitpid(child, nullptr, 0) == child);
+    }
+    auto host = host_in(directory, "libhangs_after_counting.so");
+    unsetenv("OPDOCK_FIXTURE_COUNTER");
+    CHECK(host.logged("ended while it tried plugin") == 1);
+    const nlohmann::json plugin = host->describe()["plugins"][0];
+    CHECK(plugin["code"] == "OPDOCK-E055");
+    CHECK(contains(plugin["reason"].get<std::string>(), "2 times in a row processes ended while they tried"));
+    CHECK(tries() == 2);
+}
+
+TEST_CASE("a plugin whose probe is told to stop twice in a row is not tried a third time") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path counter = directory.write("tries", "");
+    setenv("OPDOCK_FIXTURE_COUNTER", counter.c_str(), 1);
+    const auto code = [&] {
+        auto host = host_in(directory, "libstops_after_counting.so");
+        return host->describe()["plugins"][0]["code"].get<std::string>();
+    };
+    CHECK(code() == "OPDOCK-E056");
+    CHECK(code() == "OPDOCK-E050");
+    CHECK(code() == "OPDOCK-E050");
+    unsetenv("OPDOCK_FIXTURE_COUNTER");
+    CHECK(std::filesystem::file_size(counter) == 2);
+}
+
+TEST_CASE("a plugin that exits the process while it is opened or first called is remembered by the next host") {
+    struct Row {
+        const char *fixture;
+        const char *said;
+    };
+    for (const Row &row : {Row{"libexits_in_host.so", "ended while it opened plugin"},
+                           Row{"libexits_in_kernel.so", "ended in its first call of 'vendor.badco'"}}) {
+        CAPTURE(row.fixture);
+        const TemporaryDirectory directory;
+        in_child(0, [&] {
+            static std::optional<MadeHost> host; // as a program has it: closed by exit()
+            host.emplace(RawEnvironment{{"XDG_CACHE_HOME", directory.path().string()}}, "/nonexistent",
+                         std::vector{(fixtures / row.fixture).string()});
+            call_next(*host);
+            raise(SIGKILL); // not reached
+        });
+        auto host = host_in(directory, row.fixture);
+        CHECK(host.logged(row.said) == 1);
+    }
+}
+
+TEST_CASE("a plugin that is opened without having been tried, and ends the process twice, is not opened a third time") {
+    const TemporaryDirectory directory;
+    const auto open = [&] {
+        return std::make_unique<MadeHost>(RawEnvironment{{"XDG_CACHE_HOME", directory.path().string()}}, "/nonexistent",
+                                          std::vector{(fixtures / "libaborts_in_host.so").string()},
+                                          WorkspaceAllocator{}, std::string());
+    };
+    for (int death = 0; death < 2; ++death) {
+        in_child(SIGABRT, [&] { open(); });
+    }
+    CHECK((*open())->describe()["plugins"][0]["code"] == "OPDOCK-E055");
 }

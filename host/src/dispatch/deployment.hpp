@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "load/registration.hpp"
 #include "resolve/resolve.hpp"
@@ -30,7 +31,8 @@ class Deployment {
     static Availability availability_before_use(const Implementation &implementation);
     // What is known so far.
     Availability known_availability() const;
-    // Asks the implementation if nobody has; at most once until forget_availability. Waits for a thread that is asking.
+    // Asks the implementation if nobody has; at most once until forget_availability. Waits for another thread that is
+    // asking. Not available, for this once, to the functions that are asked themselves, and to a plugin's entry.
     Availability ask_availability();
     void forget_availability();
 
@@ -64,7 +66,11 @@ class Deployment {
     const DLDevice device_;
     const Host &host_;
 
-    std::mutex asking_; // held while the plugin is asked; nothing else waits for it
+    // Held while the plugin is asked; nothing else waits for it. A function that is asked may make calls, also such as
+    // would ask again.
+    class Asking;
+    std::mutex asking_;
+    std::atomic<std::thread::id> asker_{}; // which holds it
     bool initialized_ = false;
     void *state_ = nullptr;
 

@@ -3,6 +3,7 @@
 #include "dispatch/dispatch.hpp"
 
 #include <algorithm>
+#include <cxxabi.h>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@
 namespace opdock::core {
 namespace {
 
-[[gnu::noinline]] opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) noexcept;
+[[gnu::noinline]] opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given);
 
 // The calls of this thread, newest first.
 [[gnu::noinline]] opdock_status look_back(const Target &target, OpEntry &op, const opdock_args &args) {
@@ -71,10 +72,15 @@ constexpr QuickWay quick_way_of() {
         return call_slowly(nullptr, op, args);
     }
     try {
-        const Target &target = op.host->target_of(op, *thread);
+        const Target &target = [&]() -> const Target & {
+            const Uncancellable host_work;
+            return op.host->target_of(op, *thread);
+        }();
         const Way &latest = thread->latest[op.index % ThreadState::n_latest];
         return latest.target_id == target.id ? latest.memo->quick.call(target, op, args, *latest.memo)
                                              : look_back(target, op, args);
+    } catch (abi::__forced_unwind &) {
+        throw;
     } catch (...) {
         return leave_current_exception();
     }
@@ -106,7 +112,8 @@ QuickWay no_quick_way() {
             [](Memo & /*memo*/, const opdock_args & /*args*/, opdock_status * /*status*/) { return false; }};
 }
 
-opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_status status) noexcept {
+opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_status status) {
+    const Uncancellable host_work;
     try {
         Pointers pointers{memo.data.data(), memo.attributes};
         void *const *data = memo.data.data();
@@ -115,8 +122,10 @@ opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_s
             pointers.aliased |= alias != i && data[i] != nullptr && data[i] == data[alias];
         }
         const opdock_args args = full_args(given);
-        Run run{memo.head->host, thread_state(), memo, args, pointers};
+        Run run{memo.head->host, thread_state(), memo, args, pointers, host_work};
         return run_chain(run, &status);
+    } catch (abi::__forced_unwind &) {
+        throw;
     } catch (...) {
         return leave_current_exception();
     }
@@ -201,7 +210,8 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
     return memo;
 }
 
-opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) noexcept {
+opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) {
+    const Uncancellable host_work;
     try {
         const opdock_args args = full_args(given);
         Host &host = *op.host;
@@ -230,8 +240,10 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
             }
         }
         pointers.aliased = bound.writes_inputs && !declared.signature->writes_inputs();
-        Run run{host, thread, memo, args, pointers};
+        Run run{host, thread, memo, args, pointers, host_work};
         return run_chain(run);
+    } catch (abi::__forced_unwind &) {
+        throw;
     } catch (...) {
         return leave_current_exception();
     }
@@ -270,6 +282,8 @@ opdock_status call_from_kernel(const opdock_problem *from, const char *op, const
         auto &attempt = *static_cast<Attempt *>(from->host_data);
         const ActiveFrame frame(thread_state(), attempt);
         status = call_slowly(nullptr, attempt.host.op(op), *args);
+    } catch (abi::__forced_unwind &) {
+        throw;
     } catch (...) {
         status = leave_current_exception();
     }

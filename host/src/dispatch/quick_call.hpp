@@ -180,7 +180,7 @@ struct UsualCall {
 }
 
 // The head of the chain returned `status`, or served and something is to be noted.
-opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_status status) noexcept;
+opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_status status);
 
 // Calls the head of the memo's chain if `args` match; false when the call has to take another way.
 template<class Matching>
@@ -196,6 +196,8 @@ template<class Matching>
     opdock_status status;
     try {
         status = head.kernel(&head.problem, &memo.call);
+    } catch (abi::__forced_unwind &) {
+        throw;
     } catch (...) {
         status = status_of_exception();
     }

@@ -60,6 +60,7 @@ enum class RejectCode {
     file_changed = 54,
     host_died = 55,
     probe_stopped = 56,
+    probe_unusable = 57, // in strict mode and where trust is required only
     // Whether it may be trusted, judged before anything of it is read.
     unsafe_place = 60,
     unsigned_ = 61,

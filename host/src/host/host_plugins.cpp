@@ -1,6 +1,5 @@
 // How plugins come into a host: found, looked at, tried in a process of their own, and opened when first chosen.
 #include <algorithm>
-#include <cfenv>
 #include <list>
 #include <new>
 #include <string>
@@ -14,8 +13,10 @@
 
 #include "files/file_times.hpp"
 #include "host/host.hpp"
+#include "host/plugin_trust.hpp"
 #include "inspect/library_place.hpp"
 #include "load/deferred_plugin.hpp"
+#include "load/kept_process.hpp"
 #include "load/load.hpp"
 #include "load/registration_difference.hpp"
 #include "probe/scan.hpp"
@@ -46,19 +47,6 @@ FileIdentity identity_in(const DeferredPlugin::Place &place) {
                                                                                          : FileIdentity{};
 }
 
-// Loading may leave the thread rounding in another way (libraries linked with -ffast-math do); the program's numbers
-// are not the plugin's to change.
-class KeepFloatingPoint {
-  public:
-    KeepFloatingPoint() { std::fegetenv(&environment_); }
-    ~KeepFloatingPoint() { std::fesetenv(&environment_); }
-    KeepFloatingPoint(const KeepFloatingPoint &) = delete;
-    KeepFloatingPoint &operator=(const KeepFloatingPoint &) = delete;
-
-  private:
-    std::fenv_t environment_{};
-};
-
 // Keeps a plugin's folder when it is told to, and else when the plugin stays mapped though it was let go of, as inline
 // variables of C++ make it: the loader would give it for a file of its name in the next folder with this descriptor.
 class KeptIfMapped {
@@ -84,6 +72,11 @@ class KeptIfMapped {
     const std::string name_;
     bool kept_ = false;
 };
+
+std::variant<Loaded, Rejection> load_code(const DeferredPlugin::Place &place) {
+    const LoadingCode constructors(thread_state());
+    return load(*place.directory, place.name, place.identity);
+}
 
 } // namespace
 
@@ -175,17 +168,23 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
             extend(into, record.deferred->known());
             call_deaths = scan.call_deaths;
         } else {
-            const KeepFloatingPoint keep;
-            const Journal::Open entry = ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}});
+            const KeptProcess keep(log_, record.path);
+            const Journal::Open entry =
+                ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}, place.identity});
             KeptIfMapped directory(place);
             table_->keep();
-            auto loaded = core::load(*place.directory, place.name, place.identity);
+            auto loaded = load_code(place);
             if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
                 throw Rejected(rejection->code, rejection->message);
             }
             take(identity, std::get<Loaded>(loaded).entry, into, &record);
             keep_mapped(std::move(std::get<Loaded>(loaded)));
             directory.keep();
+            if (scan.deaths != 0) { // who died while they opened it died of something else
+                Scan opened = scan;
+                opened.deaths = 0;
+                cache.keep(record.path, opened);
+            }
         }
     } catch (const Rejected &rejected) {
         record.status = is_skip(rejected.code()) ? PluginRecord::Status::skipped : PluginRecord::Status::rejected;
@@ -208,7 +207,14 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
 
 Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record) {
     std::optional<Scan> kept = cache.find(record.path, place.identity);
-    Scan scan = kept ? std::move(*kept) : look_at(*place.directory, place.name, ledger().library_versions);
+    Scan scan;
+    if (kept && was_looked_at(*kept)) {
+        scan = std::move(*kept);
+    } else {
+        scan = look_at(*place.directory, place.name, ledger().library_versions);
+        scan.deaths = kept ? kept->deaths : 0;
+        scan.interruptions = kept ? kept->interruptions : 0;
+    }
     if (scan.note) {
         record.id = scan.note->id;
         record.version = scan.note->version;
@@ -220,7 +226,7 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
             throw Rejected(scan.rejection->code, scan.rejection->message);
         }
     };
-    if (!kept) {
+    if (scan.rejection) {
         cache.keep(record.path, scan);
     }
     refuse_rejected();
@@ -249,17 +255,36 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
             RejectCode::shadowed,
             fmt::format("plugin id '{}' is already taken by '{}', which was found first", record.id, other->path));
     }
-    std::string why = "it is not installed (libexec/opdock/plugin-probe)";
     if (scan.transcript != nullptr) {
         return scan; // it was tried before
     }
-    if (probe_.empty() || !try_out(scan, *place.directory, place.name, probe_, environment_.secure, &why)) {
+    std::string why = "it is not installed (libexec/opdock/plugin-probe)";
+    bool was_tried = false;
+    {
+        const Journal::Open entry =
+            ledger().journal.write({JournalEntry::Doing::trying, record.path, {}, {}, scan.identity});
+        was_tried = !probe_.empty() && try_out(scan, *place.directory, place.name, probe_, environment_.secure, &why);
+    }
+    if (!was_tried) {
+        const PolicyStack policy = process_policy();
+        if (refuses_unsafe_places(policy.strict(), policy.trust())) {
+            throw Rejected(RejectCode::probe_unusable,
+                           fmt::format("'{}' could not be tried in a process of its own: plugin-probe could not be "
+                                       "used: {}.\nStrict mode and required trust open no plugin that was not tried.",
+                                       place.name, why));
+        }
         // Safer with it than without it, but no reason to do without the plugin.
         log_.warning(fmt::format("Plugin '{}' is opened without being tried in a process of its own first: "
                                  "plugin-probe could not be used: {}",
                                  record.path, why));
     }
-    cache.keep(record.path, scan);
+    if (scan.rejection && scan.rejection->code == RejectCode::probe_stopped) { // to be tried again by the next host
+        Scan untried = scan;
+        untried.rejection.reset();
+        cache.keep(record.path, untried);
+    } else {
+        cache.keep(record.path, scan);
+    }
     refuse_rejected();
     return scan;
 }
@@ -336,16 +361,17 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
 }
 
 Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin) const {
-    const KeepFloatingPoint keep;
+    const KeptProcess keep(log_, plugin.identity().path);
     const DeferredPlugin::Place &place = plugin.place();
-    const Journal::Open entry = book.journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}});
+    const Journal::Open entry =
+        book.journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}, place.identity});
     // Whatever needs memory first: once its code is there, it stays, whatever comes of it.
     std::list<std::unique_ptr<Registrar>> made;
     Registrar &registrar =
         *made.emplace_back(std::make_unique<Registrar>(plugin.identity(), &table_->api, book.signatures));
     KeptIfMapped directory(place);
     table_->keep();
-    auto loaded = core::load(*place.directory, place.name, place.identity);
+    auto loaded = load_code(place);
     if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
         throw Rejected(rejection->code, rejection->message);
     }

@@ -240,7 +240,12 @@ const Chain &Host::chain_for(const Target &target, DLDevice device, const std::v
         if (there->known_availability().answer != Availability::unknown) {
             break;
         }
-        there->ask_availability();
+        const Availability answer = there->ask_availability();
+        if (there->known_availability().answer == Availability::unknown) { // nobody may ask on this thread now
+            throw Error(OPDOCK_INVALID_ARGUMENT,
+                        fmt::format("op '{}': '{}' cannot be asked whether it is available: {}", op.name, head.impl_id,
+                                    answer.reason));
+        }
     }
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);

@@ -1,6 +1,8 @@
-// Calling into a plugin: exceptions become statuses, and the message it left is found.
+// Calling into a plugin: exceptions become statuses, and the message it left is found. What unwinds the stack of a
+// cancelled thread passes.
 #pragma once
 
+#include <cxxabi.h>
 #include <exception>
 #include <new>
 #include <string>
@@ -60,10 +62,12 @@ inline opdock_status known_status(opdock_status returned, std::string &reason) {
 }
 
 template<typename Function>
-opdock_status call_plugin(Function function) noexcept {
+opdock_status call_plugin(Function function) {
     try {
         thread_state().forget_message(); // may have to make the state
         return function();
+    } catch (abi::__forced_unwind &) {
+        throw;
     } catch (...) {
         return status_of_exception();
     }

@@ -24,23 +24,16 @@ constexpr uint32_t known_required_impl_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS;
 constexpr uint32_t known_required_op_flags = 0;
 constexpr uint32_t known_required_device_flags = 0;
 
-// While it stands the entry runs: on this thread no host may be opened, and the registry takes what it is given.
+// While it stands the entry runs: the registry takes what it is given.
 class Registering {
   public:
-    Registering(ThreadState &thread, bool &open) : thread_(thread), open_(open) {
-        thread_.flags |= ThreadState::registering;
-        open_ = true;
-    }
+    Registering(ThreadState &thread, bool &open) : loading_(thread), open_(open) { open_ = true; }
     Registering(const Registering &) = delete;
     Registering &operator=(const Registering &) = delete;
-    ~Registering() { end(); }
-    void end() {
-        open_ = false;
-        thread_.flags &= ~ThreadState::registering;
-    }
+    ~Registering() { open_ = false; }
 
   private:
-    ThreadState &thread_;
+    const LoadingCode loading_;
     bool &open_;
 };
 
@@ -80,20 +73,23 @@ void Registrar::run_once(const std::function<opdock_status(opdock_registry *)> &
     ThreadState &thread = thread_state();
     thread.message.clear();
     opdock_status status = OPDOCK_OK;
-    Registering registering(thread, open_);
-    try {
-        status = entry(&table_);
-    } catch (const std::bad_alloc &) {
-        out_of_memory_ = true;
-    } catch (const std::exception &exception) {
-        keep(RejectCode::entry_threw, fmt::format("opdock_register threw: {}. An entry must return a status; build it "
-                                                  "with the SDK's register_plugin, which does that.",
-                                                  exception.what()));
-    } catch (...) {
-        keep(RejectCode::entry_threw, "opdock_register threw something that is no std::exception. An entry must return "
-                                      "a status; build it with the SDK's register_plugin, which does that.");
+    {
+        const Registering registering(thread, open_);
+        try {
+            status = entry(&table_);
+        } catch (const std::bad_alloc &) {
+            out_of_memory_ = true;
+        } catch (const std::exception &exception) {
+            keep(RejectCode::entry_threw,
+                 fmt::format("opdock_register threw: {}. An entry must return a status; build it "
+                             "with the SDK's register_plugin, which does that.",
+                             exception.what()));
+        } catch (...) {
+            keep(RejectCode::entry_threw,
+                 "opdock_register threw something that is no std::exception. An entry must return "
+                 "a status; build it with the SDK's register_plugin, which does that.");
+        }
     }
-    registering.end();
     if (out_of_memory_) {
         throw std::bad_alloc(); // which is no word about the plugin
     }

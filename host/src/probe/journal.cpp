@@ -19,9 +19,9 @@
 namespace opdock::core {
 namespace {
 
-constexpr std::uint32_t magic = 0x6a64706f; // "opdj"
+constexpr std::uint32_t magic = 0x326a706f; // "opj2"
 constexpr std::size_t n_slots = 32;         // threads that do one of these things at once
-constexpr std::size_t text_bytes = 1012;
+constexpr std::size_t text_bytes = 976;
 constexpr const char *suffix = ".journal";
 
 } // namespace
@@ -30,7 +30,7 @@ constexpr const char *suffix = ".journal";
 struct Journal::Slot {
     std::uint32_t doing; // 0: free; written last
     std::uint32_t taken; // by a thread that is writing it or whose entry it is
-    std::uint32_t reserved;
+    FileIdentity file;
     std::array<char, text_bytes> text; // path, op and impl_id, a NUL after each
 };
 
@@ -73,9 +73,10 @@ bool read_whole(int descriptor, void *into, std::size_t size) {
 }
 
 // The three texts of an entry, whatever the bytes are.
-JournalEntry entry_of(std::uint32_t doing, std::string_view text) {
+JournalEntry entry_of(std::uint32_t doing, const FileIdentity &plugin, std::string_view text) {
     JournalEntry entry;
     entry.doing = static_cast<JournalEntry::Doing>(doing);
+    entry.file = plugin;
     for (std::string *part : {&entry.path, &entry.op, &entry.impl_id}) {
         const std::size_t end = std::min(text.find('\0'), text.size());
         *part = text.substr(0, end);
@@ -97,9 +98,14 @@ Journal::Journal(std::string folder) : folder_(std::move(folder)) {}
 
 Journal::~Journal() {
     if (File *file = file_.load()) {
-        munmap(file, sizeof *file);
-        unlink(name_.c_str());
-        close(descriptor_);
+        const bool is_done = std::all_of(file->slots.begin(), file->slots.end(), [](const Slot &slot) {
+            return __atomic_load_n(&slot.doing, __ATOMIC_ACQUIRE) == 0;
+        });
+        if (is_done) {
+            munmap(file, sizeof *file);
+            unlink(name_.c_str());
+            close(descriptor_);
+        }
     }
 }
 
@@ -154,6 +160,7 @@ Journal::Open Journal::write(const JournalEntry &entry) {
             slot.text[at + size] = '\0';
             at = std::min(at + size + 1, text_bytes - 1);
         }
+        slot.file = entry.file;
         __atomic_store_n(&slot.doing, static_cast<std::uint32_t>(entry.doing), __ATOMIC_RELEASE);
         return Open(&slot);
     }
@@ -192,8 +199,9 @@ std::vector<Death> Journal::collect(const std::string &folder) {
         if (lock(opened.descriptor)) {
             if (read_whole(opened.descriptor, file.get(), sizeof *file) && file->magic == magic) {
                 for (const Slot &slot : file->slots) {
-                    if (slot.doing == 1 || slot.doing == 2) {
-                        deaths.push_back({file->process, entry_of(slot.doing, {slot.text.data(), text_bytes})});
+                    if (slot.doing >= 1 && slot.doing <= 3) {
+                        deaths.push_back(
+                            {file->process, entry_of(slot.doing, slot.file, {slot.text.data(), text_bytes})});
                     }
                 }
             }

@@ -40,6 +40,7 @@ class Spawn {
     // 0, or what went wrong: each file action needs memory, and a probe without its channel would look like a plugin
     // that ended it.
     int prepare(int channel, int directory) {
+        const bool has_errors = fcntl(STDERR_FILENO, F_GETFD) >= 0;
         sigset_t none;
         sigset_t all;
         sigemptyset(&none);
@@ -48,11 +49,13 @@ class Spawn {
         posix_spawnattr_setpgroup(&attributes_, 0);
         posix_spawnattr_setsigmask(&attributes_, &none);
         posix_spawnattr_setsigdefault(&attributes_, &all);
-        return std::max({posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0),
-                         posix_spawn_file_actions_adddup2(&actions_, STDERR_FILENO, STDOUT_FILENO),
-                         posix_spawn_file_actions_adddup2(&actions_, channel, OPDOCK_PROBE_CHANNEL),
-                         posix_spawn_file_actions_adddup2(&actions_, directory, OPDOCK_PROBE_DIRECTORY),
-                         posix_spawn_file_actions_addclosefrom_np(&actions_, OPDOCK_PROBE_DIRECTORY + 1)});
+        return std::max(
+            {posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0),
+             has_errors ? 0 : posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0),
+             posix_spawn_file_actions_adddup2(&actions_, STDERR_FILENO, STDOUT_FILENO),
+             posix_spawn_file_actions_adddup2(&actions_, channel, OPDOCK_PROBE_CHANNEL),
+             posix_spawn_file_actions_adddup2(&actions_, directory, OPDOCK_PROBE_DIRECTORY),
+             posix_spawn_file_actions_addclosefrom_np(&actions_, OPDOCK_PROBE_DIRECTORY + 1)});
     }
     ~Spawn() {
         posix_spawn_file_actions_destroy(&actions_);
@@ -71,7 +74,6 @@ class Spawn {
     posix_spawn_file_actions_t actions_{};
 };
 
-// Out of the way of the numbers that the child gives its own.
 int moved_up(int descriptor) {
     constexpr int first_free = 16;
     return fcntl(descriptor, F_DUPFD_CLOEXEC, first_free);
@@ -226,16 +228,18 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
         return could_not("pipe", errno);
     }
     Descriptor channel(ends[0]);
-    Descriptor theirs(ends[1]);
-    Descriptor their_channel(moved_up(theirs.get()));
+    Descriptor their_channel(ends[1]);
+    // Out of the way of the numbers that the child gives its own, and of standard streams that are closed.
+    for (Descriptor *end : {&channel, &their_channel}) {
+        *end = Descriptor(moved_up(end->get()));
+    }
     const Descriptor their_directory(moved_up(directory.descriptor()));
-    if (their_channel.get() < 0 || their_directory.get() < 0) {
+    if (channel.get() < 0 || their_channel.get() < 0 || their_directory.get() < 0) {
         return could_not("dup", errno);
     }
     if (fcntl(channel.get(), F_SETFL, O_NONBLOCK) != 0) {
         return could_not("fcntl", errno);
     }
-    theirs.close();
 
     std::string memory = std::to_string(limits.memory);
     std::string program = executable;
@@ -285,8 +289,8 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
         case Stage::no_entry:
             return no_entry(path);
         case Stage::complete:
-            // Else it was not plugin-probe that said so. One that says so and is then slow to go has said all the same.
-            if (!result.end.in_time || !result.end.known || result.end.status == 0) {
+            // Else it was not plugin-probe that said so, or what the plugin leaves for the end of a process fails.
+            if (result.end.in_time && (!result.end.known || result.end.status == 0)) {
                 return transcript;
             }
             break;

@@ -41,7 +41,16 @@ bool try_out(Scan &scan, const HeldDirectory &directory, const std::string &name
     auto judged = judge_probe(directory, name, limits, std::move(*result));
     if (auto *rejection = std::get_if<Rejection>(&judged)) {
         scan.rejection = std::move(*rejection);
+        scan.interruptions = scan.rejection->code == RejectCode::probe_stopped ? scan.interruptions + 1 : 0;
+        if (scan.interruptions >= most_chances) {
+            scan.rejection->code = RejectCode::probe_died;
+            scan.rejection->message =
+                fmt::format("{} times in a row {}\nHosts do not try it again until the file changes or `plugin-ls "
+                            "--rescan` is run. Its vendor should know.",
+                            scan.interruptions, scan.rejection->message.substr(0, scan.rejection->message.find('\n')));
+        }
     } else {
+        scan.interruptions = 0;
         scan.transcript = std::make_shared<const Transcript>(std::move(std::get<Transcript>(judged)));
     }
     return true;

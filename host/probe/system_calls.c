@@ -1,0 +1,148 @@
+/* A seccomp filter: the system calls that reach into other processes fail with EPERM, as they do for another user. The
+ * host belongs to the same user as the probe, so nothing else keeps a plugin from ending it. */
+#include "confine.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/sockios.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define NATIVE_CALLS AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE_CALLS AUDIT_ARCH_AARCH64
+#endif
+
+#ifdef NATIVE_CALLS
+
+/* Known to newer kernels than the headers of older systems; the same numbers on all machines. */
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
+#ifndef SYS_process_mrelease
+#define SYS_process_mrelease 448
+#endif
+
+enum { MOST_INSTRUCTIONS = 160 };
+
+static struct sock_filter program[MOST_INSTRUCTIONS];
+static unsigned short length;
+
+static void add(unsigned short code, uint32_t operand, uint8_t if_true, uint8_t if_false) {
+    const struct sock_filter instruction = {code, if_true, if_false, operand};
+    program[length++] = instruction;
+}
+
+static void answer(uint32_t action) {
+    add(BPF_RET | BPF_K, action, 0, 0);
+}
+
+static void load(size_t offset) {
+    add(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+}
+
+/* The lower half of an argument: process numbers and commands are ints. */
+static void load_argument(unsigned number) {
+    load(offsetof(struct seccomp_data, args) + number * sizeof(uint64_t) +
+         (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof(uint32_t) : 0));
+}
+
+static const uint32_t refused = SECCOMP_RET_ERRNO | EPERM;
+
+static void refuse(long call) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1);
+    answer(refused);
+}
+
+/* Refuses the call where one of its arguments has this value. */
+static void refuse_with(long call, unsigned argument, uint32_t value) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 4);
+    load_argument(argument);
+    add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
+    answer(refused);
+    load(offsetof(struct seccomp_data, nr));
+}
+
+/* Refuses the call unless the argument is 0 or the number of this process. */
+static void keep_to_itself(long call, unsigned argument) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 5);
+    load_argument(argument);
+    add(BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0);
+    add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)getpid(), 1, 0);
+    answer(refused);
+    load(offsetof(struct seccomp_data, nr));
+}
+
+/* Where numbers of other processes mean something. kill(0) reaches the process group, which is the probe's own. */
+static void refuse_other_numbers(void) {
+    enum { AN_OWNER = 8, AN_OWNER_EX = 15 }; /* F_SETOWN, F_SETOWN_EX: who is sent SIGIO */
+    keep_to_itself(SYS_kill, 0);
+    keep_to_itself(SYS_tkill, 0);
+    keep_to_itself(SYS_tgkill, 0);
+    keep_to_itself(SYS_rt_sigqueueinfo, 0);
+    keep_to_itself(SYS_rt_tgsigqueueinfo, 0);
+    keep_to_itself(SYS_prlimit64, 0);
+    keep_to_itself(SYS_sched_setaffinity, 0);
+    keep_to_itself(SYS_sched_setscheduler, 0);
+    keep_to_itself(SYS_sched_setparam, 0);
+    keep_to_itself(SYS_sched_setattr, 0);
+    keep_to_itself(SYS_migrate_pages, 0);
+    keep_to_itself(SYS_move_pages, 0);
+    keep_to_itself(SYS_setpriority, 1);
+    keep_to_itself(SYS_ioprio_set, 1);
+    refuse_with(SYS_setpriority, 0, PRIO_USER);
+    refuse_with(SYS_ioprio_set, 0, 3); /* IOPRIO_WHO_USER */
+    refuse_with(SYS_fcntl, 1, AN_OWNER);
+    refuse_with(SYS_fcntl, 1, AN_OWNER_EX);
+    refuse_with(SYS_ioctl, 1, FIOSETOWN);
+    refuse_with(SYS_ioctl, 1, SIOCSPGRP);
+}
+
+void forbid_system_calls(int is_alone) {
+    struct sock_fprog filter;
+
+    load(offsetof(struct seccomp_data, arch));
+    add(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_CALLS, 1, 0);
+    answer(SECCOMP_RET_ERRNO | ENOSYS); /* the same calls by other numbers */
+    load(offsetof(struct seccomp_data, nr));
+#ifdef __x86_64__
+    add(BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 0, 1);
+    answer(SECCOMP_RET_ERRNO | ENOSYS);
+#endif
+    refuse(SYS_ptrace);
+    refuse(SYS_process_vm_readv);
+    refuse(SYS_process_vm_writev);
+    refuse(SYS_process_madvise);
+    refuse(SYS_process_mrelease);
+    refuse(SYS_pidfd_send_signal);
+    refuse(SYS_pidfd_getfd);
+    refuse(SYS_kcmp);
+    /* What System V's calls make outlives the process. */
+    refuse(SYS_shmget);
+    refuse(SYS_semget);
+    refuse(SYS_msgget);
+    /* Types into the terminal, where the host's user is. */
+    refuse_with(SYS_ioctl, 1, TIOCSTI);
+    if (!is_alone) {
+        refuse_other_numbers();
+    }
+    answer(SECCOMP_RET_ALLOW);
+    filter.len = length;
+    filter.filter = program;
+    (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+#else
+
+void forbid_system_calls(int is_alone) {
+    (void)is_alone;
+}
+
+#endif
