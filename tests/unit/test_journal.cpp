@@ -291,21 +291,6 @@ TEST_CASE("a plugin whose probe takes the host with it is not tried a third time
     CHECK(tries() == 2);
 }
 
-TEST_CASE("a plugin whose probe is told to stop twice in a row is not tried a third time") {
-    const TemporaryDirectory directory;
-    const std::filesystem::path counter = directory.write("tries", "");
-    setenv("OPDOCK_FIXTURE_COUNTER", counter.c_str(), 1);
-    const auto code = [&] {
-        auto host = host_in(directory, "libstops_after_counting.so");
-        return host->describe()["plugins"][0]["code"].get<std::string>();
-    };
-    CHECK(code() == "OPDOCK-E056");
-    CHECK(code() == "OPDOCK-E050");
-    CHECK(code() == "OPDOCK-E050");
-    unsetenv("OPDOCK_FIXTURE_COUNTER");
-    CHECK(std::filesystem::file_size(counter) == 2);
-}
-
 TEST_CASE("a plugin that exits the process while it is opened or first called is remembered by the next host") {
     struct Row {
         const char *fixture;
