@@ -1,11 +1,35 @@
-// Text files that a tool is given.
+// What a tool is given to read: files, pipes and terminals.
 #pragma once
 
 #include <string>
 
 namespace opdock::cli {
 
-// The whole file, of at most so many bytes. Throws Failure.
+// Open for reading. A pipe that nobody has open for writing is empty, so that nobody waits for what never comes; one that
+// somebody has open is read to its end. Everything throws Failure.
+class Input {
+  public:
+    // For what is neither file, pipe nor terminal that is an error, too: devices may have no end.
+    explicit Input(const std::string &path);
+    ~Input();
+    Input(const Input &) = delete;
+    Input &operator=(const Input &) = delete;
+
+    int descriptor() const { return descriptor_; }
+    // 0 at the end.
+    size_t read(void *into, size_t most);
+    // To the end, behind what stands in `text`, of `most` bytes altogether.
+    void read_rest(std::string &text, size_t most);
+
+  private:
+    void close();
+    [[noreturn]] void fail(const std::string &reason);
+
+    const std::string path_;
+    int descriptor_;
+};
+
+// The whole text, of at most so many bytes.
 std::string read_text(const std::string &path, size_t most = size_t{16} << 20);
 
 } // namespace opdock::cli

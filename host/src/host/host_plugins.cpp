@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
 
@@ -42,8 +43,9 @@ std::string text_of(const std::string &id, const std::vector<RegistrationError> 
 FileIdentity identity_in(const DeferredPlugin::Place &place) {
     struct stat status = {};
     // What cannot be looked at now cannot be read either: inspection says why.
-    return ::fstatat(place.directory->descriptor(), place.name.c_str(), &status, 0) == 0 ? identity_of(status)
-                                                                                         : FileIdentity{};
+    return ::fstatat(place.directory->descriptor(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0
+               ? identity_of(status)
+               : FileIdentity{};
 }
 
 // Loading may leave the thread rounding in another way (libraries linked with -ffast-math do); the program's numbers
@@ -153,8 +155,8 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
     record.tune = record.names_tune ? candidate.tune : tune_file_beside(candidate.path);
     std::vector<CallDeath> call_deaths;
     try {
-        const std::filesystem::path path = candidate.path;
-        DeferredPlugin::Place place{ledger().directories.of(path), path.filename().string(), {}};
+        HeldFile file = ledger().directories.follow(candidate.path);
+        DeferredPlugin::Place place{std::move(file.directory), std::move(file.name), {}};
         place.identity = candidate.status ? identity_of(*candidate.status) : identity_in(place);
         wait_until_changes_show(place.identity);
         judge_trust(candidate, place, record);
@@ -238,6 +240,8 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
         }
         record.warnings.push_back(weakness);
     }
+    record.warnings.insert(record.warnings.end(), scan.remarks.begin(), scan.remarks.end());
+    judge_libraries(scan, place, record);
     const std::vector<std::string> &devices = scan.note->devices;
     if (environment_.is_on(Variable::skip_cuda) && !devices.empty() &&
         std::all_of(devices.begin(), devices.end(), [](const std::string &device) { return device == "cuda"; })) {
@@ -392,6 +396,7 @@ void Host::load(const std::string &path) {
     ScanCache cache(cache_folder_, log_);
     book.trust.keys.reset(); // somebody may have trusted another key since, and changed who may write where
     book.trust.rules = PathRules();
+    book.trust.libraries = LibraryRules();
     PluginRecord record = load_file(candidate, next, cache);
     cache.save();
     if (record.status != PluginRecord::Status::loaded) {
