@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "access_list.hpp"
 #include "made_host.hpp"
 #include "signer.hpp"
 #include "temporary_directory.hpp"
@@ -169,6 +170,23 @@ TEST_CASE("a library behind a link is judged where it really lies") {
     CHECK(verdict(machine, {{"PLUGIN_STRICT", "1"}}) == "loaded");
     Machine::set_mode(file.parent_path(), 0777);
     CHECK(verdict(machine, {{"PLUGIN_STRICT", "1"}}) == "OPDOCK-E060");
+}
+
+TEST_CASE("an access list that lets somebody write is as bad as a mode that does") {
+    const Machine machine;
+    const Signer acme("acme");
+    machine.trust(acme);
+    const fs::path file = machine.install();
+    write_signatures(file, {acme.sign_file(file)});
+    for (const fs::path &place : {file, machine.folder()}) {
+        CAPTURE(place.string());
+        CHECK(verdict(machine) == "loaded");
+        opdock::test::let_write(place.string(), ACL_USER, 4242);
+        CHECK(verdict(machine) == "OPDOCK-E060");
+        REQUIRE(::chmod(place.c_str(), 0755) == 0);
+    }
+    opdock::test::let_write(machine.key_file(acme).string(), ACL_GROUP, 4242);
+    CHECK(verdict(machine) == "OPDOCK-E063");
 }
 
 TEST_CASE("a manifest that everybody may write to is as bad as a library") {

@@ -21,9 +21,6 @@ Input::Input(const std::string &path)
     if (S_ISDIR(status.st_mode)) {
         fail("it is a folder, and a file is expected");
     }
-    if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode) && ::isatty(descriptor_) == 0) {
-        fail("it is a device, and a file or a pipe is expected");
-    }
 }
 
 Input::~Input() {

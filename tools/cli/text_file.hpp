@@ -1,4 +1,4 @@
-// What a tool is given to read: files, pipes and terminals.
+// What a tool is given to read: files, pipes, terminals.
 #pragma once
 
 #include <string>
@@ -9,7 +9,6 @@ namespace opdock::cli {
 // somebody has open is read to its end. Everything throws Failure.
 class Input {
   public:
-    // For what is neither file, pipe nor terminal that is an error, too: devices may have no end.
     explicit Input(const std::string &path);
     ~Input();
     Input(const Input &) = delete;

@@ -155,7 +155,10 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
     record.tune = record.names_tune ? candidate.tune : tune_file_beside(candidate.path);
     std::vector<CallDeath> call_deaths;
     try {
-        HeldFile file = ledger().directories.follow(candidate.path);
+        const std::filesystem::path path = candidate.path;
+        HeldDirectories &directories = ledger().directories;
+        HeldFile file = candidate.status ? HeldFile{directories.of(path), path.filename().string()} // no link
+                                         : directories.follow(path);
         DeferredPlugin::Place place{std::move(file.directory), std::move(file.name), {}};
         place.identity = candidate.status ? identity_of(*candidate.status) : identity_in(place);
         wait_until_changes_show(place.identity);

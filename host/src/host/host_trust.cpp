@@ -84,10 +84,10 @@ void Host::judge_libraries(const Scan &scan, const DeferredPlugin::Place &place,
         if (const auto other = memory.sonames.find(name); other != memory.sonames.end()) {
             warn(other->second, name, record.path);
         }
-        memory.needed.emplace(name, record.path);
+        memory.needed.try_emplace(name, record.path);
     }
     if (!soname.empty()) {
-        memory.sonames.emplace(soname, record.path);
+        memory.sonames.try_emplace(soname, record.path);
     }
 }
 
