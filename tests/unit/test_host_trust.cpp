@@ -165,7 +165,8 @@ TEST_CASE("a library that everybody may write to has a warning of its own, and i
 TEST_CASE("a library behind a link is judged where it really lies") {
     const Machine machine;
     const TemporaryDirectory elsewhere;
-    const fs::path file = elsewhere.write("lib/libbehind_a_link.so.1", content_of(fs::path(OPDOCK_FIXTURES) / "libgood.so"));
+    const fs::path file =
+        elsewhere.write("lib/libbehind_a_link.so.1", content_of(fs::path(OPDOCK_FIXTURES) / "libgood.so"));
     fs::create_symlink(file, machine.folder() / "libacme.so");
     CHECK(verdict(machine, {{"PLUGIN_STRICT", "1"}}) == "loaded");
     Machine::set_mode(file.parent_path(), 0777);
@@ -235,7 +236,8 @@ TEST_CASE("what was found out of a folder is not believed when a plugin is loade
 // --- the libraries it needs
 // ------------------------------------------------------------------------------------------------------
 
-TEST_CASE("a plugin that takes libraries from the working directory is used with a warning, and rejected in strict mode") {
+TEST_CASE(
+    "a plugin that takes libraries from the working directory is used with a warning, and rejected in strict mode") {
     for (const char *fixture : {"libneeds_library_in_working_directory.so", "libneeds_library_after_colon.so",
                                 "libneeds_library_by_path.so"}) {
         CAPTURE(fixture);

@@ -275,7 +275,8 @@ TEST_CASE("a library whose name is the path of a plugin is not taken for the plu
     const auto loaded = opdock::core::load(*held, "libacme.so", identity_of_file(file));
     REQUIRE(std::holds_alternative<Rejection>(loaded));
     CHECK(std::get<Rejection>(loaded).code == RejectCode::file_changed);
-    CHECK(contains(std::get<Rejection>(loaded).message, "the dynamic loader took another file in place of 'libacme.so'"));
+    CHECK(
+        contains(std::get<Rejection>(loaded).message, "the dynamic loader took another file in place of 'libacme.so'"));
 }
 
 TEST_CASE("a plugin that cannot be opened is not taken for a library that is missing") {

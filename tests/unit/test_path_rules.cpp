@@ -100,9 +100,8 @@ TEST_CASE("somebody whom an access list lets write is at fault, wherever it stan
 
 TEST_CASE("an access list that lets write root, the process's own user and group, or nobody, is fine") {
     const Tree tree;
-    for (const auto &[tag, id] :
-         {std::pair(ACL_USER, 0u), std::pair(ACL_USER, ::geteuid()), std::pair(ACL_GROUP, 0u),
-          std::pair(ACL_GROUP, ::getegid())}) {
+    for (const auto &[tag, id] : {std::pair(ACL_USER, 0u), std::pair(ACL_USER, ::geteuid()), std::pair(ACL_GROUP, 0u),
+                                  std::pair(ACL_GROUP, ::getegid())}) {
         opdock::test::let_write(tree.file, tag, id);
         CHECK(fault_of(tree.file) == "");
     }
@@ -121,7 +120,8 @@ TEST_CASE("a link of /proc is at fault: it leads elsewhere than it says") {
     REQUIRE(folder >= 0);
     const std::string descriptor = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(folder);
     const std::string root = "/proc/" + std::to_string(::getpid()) + "/root";
-    CHECK(fault_of(descriptor + "/libacme.so").starts_with("the link '" + descriptor + "' need not lead where it says"));
+    CHECK(
+        fault_of(descriptor + "/libacme.so").starts_with("the link '" + descriptor + "' need not lead where it says"));
     CHECK(fault_of(root + tree.file).starts_with("the link '" + root + "' need not lead where it says"));
     const std::string by_link = (tree.directory.path() / "elsewhere").string();
     std::filesystem::create_directory_symlink(root + tree.inner, by_link);

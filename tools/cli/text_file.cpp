@@ -21,6 +21,7 @@ Input::Input(const std::string &path)
     if (S_ISDIR(status.st_mode)) {
         fail("it is a folder, and a file is expected");
     }
+    is_silent_pipe_ = S_ISFIFO(status.st_mode);
 }
 
 Input::~Input() {
@@ -43,7 +44,11 @@ void Input::fail(const std::string &reason) {
 size_t Input::read(void *into, size_t most) {
     for (;;) {
         const ssize_t got = ::read(descriptor_, into, most);
+        if (got == 0 && is_silent_pipe_) {
+            fail("nobody writes to this pipe");
+        }
         if (got >= 0) {
+            is_silent_pipe_ = false;
             return static_cast<size_t>(got);
         }
         if (errno == EAGAIN) { // somebody has the pipe open and has not written yet

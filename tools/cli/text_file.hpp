@@ -5,8 +5,8 @@
 
 namespace opdock::cli {
 
-// Open for reading. A pipe that nobody has open for writing is empty, so that nobody waits for what never comes; one that
-// somebody has open is read to its end. Everything throws Failure.
+// Open for reading. A pipe that somebody has open for writing is read to its end; one that nothing comes from, as
+// nobody has it open, is an error, so that nobody waits for what never comes. Everything throws Failure.
 class Input {
   public:
     explicit Input(const std::string &path);
@@ -26,6 +26,7 @@ class Input {
 
     const std::string path_;
     int descriptor_;
+    bool is_silent_pipe_ = false; // so far
 };
 
 // The whole text, of at most so many bytes.

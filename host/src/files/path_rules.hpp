@@ -2,8 +2,8 @@
 // and link on the way to it, as it is written and as it really is.
 //
 // Allowed are root and the effective user; the group of root and the effective group may write. That is so whether the
-// mode lets somebody write or a POSIX ACL. Above a file's own folder everybody may write where the sticky bit keeps them
-// from replacing what is not theirs, as in /tmp. Links of /proc are at fault: they lead elsewhere than they say.
+// mode lets somebody write or a POSIX ACL. Above a file's own folder everybody may write where the sticky bit keeps
+// them from replacing what is not theirs, as in /tmp. Links of /proc are at fault: they lead elsewhere than they say.
 #pragma once
 
 #include <list>
@@ -31,8 +31,8 @@ class PathRules {
     // folder is remembered. `status`: that of the file, when the caller knows it and that it is no link.
     std::optional<Fault> judge(const std::string &absolute_path, const struct stat *status = nullptr);
 
-    // The same of a folder, whatever it holds. `missing`: what is said of one that is not there, when somebody else could
-    // make it.
+    // The same of a folder, whatever it holds. `missing`: what is said of one that is not there, when somebody else
+    // could make it.
     enum class Missing { is_fine, is_judged };
     std::optional<Fault> judge_folder(const std::string &absolute_path, Missing missing);
 

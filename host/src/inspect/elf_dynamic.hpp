@@ -19,8 +19,8 @@ struct VersionNeed {
 
 // What a file says to the loader of the libraries it needs, and of itself as a library.
 struct LibraryNeeds {
-    std::string soname;              // by which other files may ask for this one (DT_SONAME), or ""
-    std::vector<std::string> names;  // as the loader would search them (DT_NEEDED and those that it filters)
+    std::string soname;             // by which other files may ask for this one (DT_SONAME), or ""
+    std::vector<std::string> names; // as the loader would search them (DT_NEEDED and those that it filters)
     std::optional<std::string> rpath;
     std::optional<std::string> runpath; // with one, DT_RPATH counts for nothing
 
@@ -34,7 +34,7 @@ struct ElfDynamic {
     bool uses_static_tls = false;      // thread-local memory that exists from the program's start
     bool has_executable_stack = false; // makes every thread's stack executable
     bool has_writable_code = false;    // a segment may be written and executed
-    bool names_auditors = false; // libraries that the loader runs when this is the program it starts (DT_AUDIT)
+    bool names_auditors = false;       // libraries that the loader runs when this is the program it starts (DT_AUDIT)
     std::uint64_t tls_bytes = 0;
 };
 

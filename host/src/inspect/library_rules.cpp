@@ -131,8 +131,9 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
         if (name.find('/') != std::string::npos) {
             const std::optional<std::string> path = absolute(name, needing.folder);
             if (!path) {
-                return relative(needing.file.empty() ? "the name of a library that it needs"
-                                                     : fmt::format("the name of a library that '{}' needs", needing.file),
+                return relative(needing.file.empty()
+                                    ? "the name of a library that it needs"
+                                    : fmt::format("the name of a library that '{}' needs", needing.file),
                                 name, "Link it with the library's name alone (-l).");
             }
             if (auto fault = judge_library(*path, needing, rules, is_taken)) {
@@ -145,11 +146,12 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
         }
         for (std::size_t i = 0; i < searched.size() && !is_taken; ++i) {
             if (searched[i].empty()) {
-                return LibraryFault{RejectCode::unsafe_search, "LD_LIBRARY_PATH",
-                                    fmt::format("it would take '{}' from the working directory of whoever runs it: "
-                                                "LD_LIBRARY_PATH has an element that is empty, relative or has a '$'.\nExpected "
-                                                "absolute paths; a ':' at the end of it is an empty one too.",
-                                                name)};
+                return LibraryFault{
+                    RejectCode::unsafe_search, "LD_LIBRARY_PATH",
+                    fmt::format("it would take '{}' from the working directory of whoever runs it: "
+                                "LD_LIBRARY_PATH has an element that is empty, relative or has a '$'.\nExpected "
+                                "absolute paths; a ':' at the end of it is an empty one too.",
+                                name)};
             }
             for (const std::string &build : with_builds(searched[i])) {
                 bool is_maybe_taken = false; // on processors that are new enough
@@ -192,9 +194,9 @@ std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file,
                                         file, needs->soname)};
     }
     if (judging_.size() == most_libraries) {
-        return LibraryFault{RejectCode::unsafe_search, file,
-                            fmt::format("it needs more than {} libraries, counting theirs.\nLink it with fewer.",
-                                        most_libraries)};
+        return LibraryFault{
+            RejectCode::unsafe_search, file,
+            fmt::format("it needs more than {} libraries, counting theirs.\nLink it with fewer.", most_libraries)};
     }
     judging_.push_back(file);
     Folders inherited = needing.needs.runpath ? Folders() : needing.own;

@@ -1,6 +1,6 @@
-// Who else could put code into a plugin through the libraries it needs: where the dynamic loader would look for them, as
-// ld.so(8) says, and the rules for places (path_rules.hpp) of each folder that it would look into and of each library
-// that it would take there.
+// Who else could put code into a plugin through the libraries it needs: where the dynamic loader would look for them,
+// as ld.so(8) says, and the rules for places (path_rules.hpp) of each folder that it would look into and of each
+// library that it would take there.
 //
 // Judged are places that the plugin, a library of it or LD_LIBRARY_PATH names. What the loader finds without them, in
 // the folders of the system, is the system's; what code loads by itself (dlopen) nobody knows before.

@@ -356,7 +356,10 @@ TEST_CASE("what is no package is refused before more than its first lines are re
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     work.write("sparse.opdock", "");
     fs::resize_file(sparse, uint64_t{1} << 40); // more than a package may have, and nobody counts it
-    for (const std::string &file : {pipe, sparse, std::string("/dev/zero")}) {
+    const Finished silent = work.run({"verify", pipe});
+    CHECK(silent.code == 1);
+    CHECK(contains(silent.err, pipe + ": nobody writes to this pipe"));
+    for (const std::string &file : {sparse, std::string("/dev/zero")}) {
         for (const char *verb : {"verify", "inspect"}) {
             const Finished finished = work.run({verb, file, "--allow-unsigned"});
             CHECK(finished.code == 3);

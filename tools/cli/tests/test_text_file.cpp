@@ -43,9 +43,9 @@ struct Pipe {
 
 } // namespace
 
-TEST_CASE("a pipe that nobody has open for writing is empty, and nobody waits for it") {
+TEST_CASE("a pipe that nobody writes to is an error, and nobody waits for it") {
     const Pipe pipe;
-    CHECK(read_text(pipe.path) == "");
+    CHECK_THROWS_WITH_AS(read_text(pipe.path), (pipe.path + ": nobody writes to this pipe").c_str(), Failure);
 }
 
 TEST_CASE("a pipe that somebody writes to is read to its end, however long they take") {
