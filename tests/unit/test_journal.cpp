@@ -98,14 +98,57 @@ TEST_CASE("a process that lives, or ends well, leaves nothing to be found") {
     CHECK(files_in(folder) == 1);
 }
 
-TEST_CASE("what is in the folder and is no journal is not taken for one") {
+TEST_CASE("what is in the folder and is no journal is not taken for one, and stays") {
     const TemporaryDirectory directory;
-    directory.write("1-abcdef.journal", "rubbish");
-    directory.write("2-abcdef.journal", std::string(100'000, '\xff'));
-    directory.write("notes.txt", "mine");
+    const std::vector<std::string> names = {"1-abcdef.journal", "2-abcdef.journal", "notes.txt", "diary.journal",
+                                            "-abcdef.journal"};
+    for (const std::string &name : names) {
+        directory.write(name, name == "2-abcdef.journal" ? std::string(100'000, '\xff') : "mine");
+    }
+    directory.write("diary-2.journal", "");
+    const std::filesystem::path pipe = directory.path() / "3-abcdef.journal";
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     CHECK(Journal::collect(directory.path().string()).empty());
-    CHECK(std::filesystem::exists(directory.path() / "notes.txt"));
+    for (const std::string &name : names) {
+        CAPTURE(name);
+        CHECK(std::filesystem::exists(directory.path() / name));
+    }
+    CHECK(std::filesystem::exists(directory.path() / "diary-2.journal"));
+    CHECK(std::filesystem::exists(pipe));
     CHECK(Journal::collect("/nonexistent").empty());
+}
+
+TEST_CASE("a journal that its process had only begun to make is removed") {
+    const TemporaryDirectory directory;
+    in_child(SIGKILL, [&] {
+        Journal journal(directory.path().string());
+        const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        raise(SIGKILL);
+    });
+    REQUIRE(files_in(directory.path()) == 1);
+    const std::filesystem::path whole = *std::filesystem::directory_iterator(directory.path());
+    directory.write("2-abcdef.journal", std::string(std::filesystem::file_size(whole), '\0'));
+    directory.write("1-abcdef.journal", "");
+    CHECK(Journal::collect(directory.path().string()).size() == 1);
+    CHECK(files_in(directory.path()) == 0);
+}
+
+TEST_CASE("a journal of somebody else is neither believed nor removed") {
+    if (::geteuid() != 0) {
+        return; // only root gives files away
+    }
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    in_child(SIGKILL, [&] {
+        Journal journal(folder);
+        const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        raise(SIGKILL);
+    });
+    REQUIRE(files_in(folder) == 1);
+    const std::filesystem::path file = *std::filesystem::directory_iterator(folder);
+    REQUIRE(::chown(file.c_str(), 4242, 4242) == 0);
+    CHECK(Journal::collect(folder).empty());
+    CHECK(std::filesystem::exists(file));
 }
 
 TEST_CASE("the journal's folders are their user's alone, and what lies where others may write is not believed") {

@@ -206,6 +206,60 @@ TEST_CASE("a cache in a folder that others may write to is not believed: they co
     }
 }
 
+TEST_CASE("a cache in whose place others could put another folder is not used") {
+    const Installed place;
+    const auto plugin = place.plugin("libcounts_tries.so");
+    const Tries tries(place.directory.path() / "tries");
+    const std::string shared = (place.directory.path() / "cache").string();
+    std::filesystem::create_directory(shared);
+    REQUIRE(chmod(shared.c_str(), 0777) == 0);
+    {
+        auto host = place.host(plugin);
+        CHECK(status(host) == "loaded ");
+        CHECK(host.logged("in place of the folder '" + shared + "/opdock': everybody may write to") == 1);
+    }
+    CHECK_FALSE(std::filesystem::exists(shared + "/opdock"));
+    REQUIRE(chmod(shared.c_str(), 01777) == 0); // now nobody may touch what is somebody else's
+    { auto host = place.host(plugin); }
+    { auto host = place.host(plugin); }
+    CHECK(tries.count() == 2);
+}
+
+TEST_CASE("a link of somebody else in place of the cache's folder is not followed, and nothing there is touched") {
+    if (geteuid() != 0) {
+        return; // only root gives links away
+    }
+    const Installed place;
+    const auto plugin = place.plugin("libgood.so");
+    const std::filesystem::path shared = place.directory.path() / "cache", mine = place.directory.path() / "mine";
+    std::filesystem::create_directory(shared);
+    REQUIRE(chmod(shared.c_str(), 01777) == 0);
+    const std::filesystem::path note = place.directory.write("mine/journal/1-abcdef.journal", "");
+    std::filesystem::permissions(mine, std::filesystem::perms::owner_all);
+    std::filesystem::create_directory_symlink(mine, shared / "opdock");
+    REQUIRE(lchown((shared / "opdock").c_str(), 4242, 4242) == 0);
+    auto host = place.host(plugin);
+    CHECK(status(host) == "loaded ");
+    CHECK(host.logged("the link '" + (shared / "opdock").string() + "' belongs to user 4242") == 1);
+    CHECK(std::filesystem::exists(note));
+    CHECK_FALSE(std::filesystem::exists(mine / "scans.sqlite"));
+}
+
+TEST_CASE("what lies in the place of the cache's files and is no file is one warning, and nobody waits for it") {
+    for (const char *suffix : {"", "-journal", "-wal", "-shm"}) {
+        CAPTURE(suffix);
+        const Installed place;
+        const auto plugin = place.plugin("libgood.so");
+        { auto host = place.host(plugin); }
+        std::filesystem::remove(place.file.string() + suffix);
+        REQUIRE(mkfifo((place.file.string() + suffix).c_str(), 0600) == 0);
+        auto host = place.host(plugin);
+        CHECK(status(host) == "loaded ");
+        CHECK(host.logged("'" + place.file.string() + suffix + "' is no regular file") == 1);
+        CHECK(std::filesystem::is_fifo(place.file.string() + suffix));
+    }
+}
+
 TEST_CASE("a cache whose folder lies behind a link is used, and set aside when it is damaged") {
     const Installed place;
     const auto plugin = place.plugin("libcounts_tries.so");
@@ -227,6 +281,8 @@ TEST_CASE("what a row says comes back as it was") {
     Scan scan = made_scan(7);
     scan.note = Note{{0, 1}, {0, 1}, "acme", "1.0", "acme", {"cpu", "cuda"}, {"avx2"}};
     scan.weaknesses = {"one", "two"};
+    scan.remarks = {"three"};
+    scan.libraries = {"libacme.so", {"libm.so.6", "libacme_rt.so"}, std::nullopt, ""};
     const std::optional<Scan> back = decode_scan(encode_scan(scan), "/x/libacme.so");
     REQUIRE(back);
     CHECK(back->identity == scan.identity);
@@ -234,6 +290,8 @@ TEST_CASE("what a row says comes back as it was") {
     CHECK(back->note->devices == scan.note->devices);
     CHECK(back->note->cpu_features == scan.note->cpu_features);
     CHECK(back->weaknesses == scan.weaknesses);
+    CHECK(back->remarks == scan.remarks);
+    CHECK(back->libraries == scan.libraries);
     CHECK(back->rejection->message == "message 7");
     CHECK(back->rejection->path == "/x/libacme.so");
 }

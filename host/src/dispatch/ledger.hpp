@@ -19,6 +19,7 @@
 #include "dispatch/memo.hpp"
 #include "files/held_directory.hpp"
 #include "files/path_rules.hpp"
+#include "inspect/library_rules.hpp"
 #include "inspect/library_versions.hpp"
 #include "load/register.hpp"
 #include "probe/journal.hpp"
@@ -40,6 +41,10 @@ struct DeviceCount {
 // What was found out while plugins were judged.
 struct TrustMemory {
     PathRules rules;
+    LibraryRules libraries;
+    // Names by which plugins may be asked for as libraries, and that plugins ask for; each with a plugin's path.
+    std::unordered_map<std::string, std::string> sonames;
+    std::unordered_map<std::string, std::string> needed;
     std::set<std::string, std::less<>> blamed; // places that a warning was written of
     std::optional<TrustedKeys> keys;           // read when they are first needed
 };

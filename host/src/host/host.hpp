@@ -173,6 +173,8 @@ class Host {
     void judge_trust(const PluginCandidate &candidate, const DeferredPlugin::Place &place, PluginRecord &record);
     // `status` as PathRules::judge has it.
     void judge_place(const std::string &path, const struct stat *status, bool refuse, PluginRecord &record);
+    // The same of the libraries that it needs.
+    void judge_libraries(const Scan &scan, const DeferredPlugin::Place &place, PluginRecord &record);
     const TrustedKeys &trusted_keys();
     // Throws Rejected when there were errors, or when what was registered does not go with what is there.
     void admit(Registrar &registrar, const Catalog &into) const;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
 
@@ -43,8 +44,9 @@ std::string text_of(const std::string &id, const std::vector<RegistrationError> 
 FileIdentity identity_in(const DeferredPlugin::Place &place) {
     struct stat status = {};
     // What cannot be looked at now cannot be read either: inspection says why.
-    return ::fstatat(place.directory->descriptor(), place.name.c_str(), &status, 0) == 0 ? identity_of(status)
-                                                                                         : FileIdentity{};
+    return ::fstatat(place.directory->descriptor(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0
+               ? identity_of(status)
+               : FileIdentity{};
 }
 
 // Keeps a plugin's folder when it is told to, and else when the plugin stays mapped though it was let go of, as inline
@@ -147,7 +149,10 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
     std::vector<CallDeath> call_deaths;
     try {
         const std::filesystem::path path = candidate.path;
-        DeferredPlugin::Place place{ledger().directories.of(path), path.filename().string(), {}};
+        HeldDirectories &directories = ledger().directories;
+        HeldFile file = candidate.status ? HeldFile{directories.of(path), path.filename().string()} // no link
+                                         : directories.follow(path);
+        DeferredPlugin::Place place{std::move(file.directory), std::move(file.name), {}};
         place.identity = candidate.status ? identity_of(*candidate.status) : identity_in(place);
         wait_until_changes_show(place.identity);
         judge_trust(candidate, place, record);
@@ -244,6 +249,8 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
         }
         record.warnings.push_back(weakness);
     }
+    record.warnings.insert(record.warnings.end(), scan.remarks.begin(), scan.remarks.end());
+    judge_libraries(scan, place, record);
     const std::vector<std::string> &devices = scan.note->devices;
     if (environment_.is_on(Variable::skip_cuda) && !devices.empty() &&
         std::all_of(devices.begin(), devices.end(), [](const std::string &device) { return device == "cuda"; })) {
@@ -418,6 +425,7 @@ void Host::load(const std::string &path) {
     ScanCache cache(cache_folder_, log_);
     book.trust.keys.reset(); // somebody may have trusted another key since, and changed who may write where
     book.trust.rules = PathRules();
+    book.trust.libraries = LibraryRules();
     PluginRecord record = load_file(candidate, next, cache);
     cache.save();
     if (record.status != PluginRecord::Status::loaded) {

@@ -16,13 +16,14 @@ using Type = YamlNode::Type;
 
 class Reader {
   public:
-    Reader(const std::string &name, std::vector<std::string> &unknown_keys)
-        : name_(name), unknown_keys_(unknown_keys) {}
+    Reader(const std::string &name, PolicyFile &file) : name_(name), file_(file) {}
 
     // A map of items, into policy.everywhere, and `devices`. What `extra` names is the caller's.
-    void policy(const YamlNode &map, Policy &policy, std::string_view extra = {}) {
+    void policy(const YamlNode &map, Policy &policy, Enforce here, Enforce below, std::string_view extra = {}) {
         const std::array others = {std::string_view("devices"), trust_key, digests_key, extra};
+        may_enforce_ = here == Enforce::accept;
         section(map, policy.everywhere, others);
+        may_enforce_ = below == Enforce::accept;
         trust(map, policy);
         if (const YamlNode *devices = find(map, "devices")) {
             for (const auto &[key, value] : entries(*devices, "a map of sections such as 'cuda' or 'cuda:0'")) {
@@ -50,7 +51,10 @@ class Reader {
     }
 
     void unknown(const YamlNode &key, const std::string &hint) {
-        unknown_keys_.push_back(place(key).text() + ": unknown key " + quote(key.text) + hint);
+        file_.unknown_keys.push_back(place(key).text() + ": unknown key " + quote(key.text) + hint);
+        if (may_enforce_) {
+            file_.unknown_enforced.push_back(file_.unknown_keys.back());
+        }
     }
 
   private:
@@ -232,7 +236,8 @@ class Reader {
     Place place(const YamlNode &node) const { return {name_, node.line, node.column + (node.is_quoted ? 1 : 0)}; }
 
     const std::string &name_;
-    std::vector<std::string> &unknown_keys_;
+    PolicyFile &file_;
+    bool may_enforce_ = false; // what is being read
 };
 
 } // namespace
@@ -240,11 +245,11 @@ class Reader {
 PolicyFile parse_policy_file(std::string_view text, const std::string &name, Enforce enforce) {
     const YamlNode root = parse_bounded_yaml(text, name, OPDOCK_INVALID_POLICY);
     PolicyFile file;
-    Reader reader(name, file.unknown_keys);
-    reader.policy(root, file.policy, enforce == Enforce::accept ? "enforce" : "");
+    Reader reader(name, file);
+    reader.policy(root, file.policy, enforce, Enforce::refuse, enforce == Enforce::accept ? "enforce" : "");
     if (enforce == Enforce::accept) {
         if (const YamlNode *enforced = reader.find(root, "enforce")) {
-            reader.policy(*enforced, file.enforce);
+            reader.policy(*enforced, file.enforce, Enforce::accept, Enforce::accept);
         }
     }
     return file;

@@ -26,6 +26,9 @@ struct PolicyFile {
     Policy enforce;
     // "FILE:LINE:COLUMN: unknown key 'x'; did you mean 'y'?": for the caller to log, or in strict mode to refuse.
     std::vector<std::string> unknown_keys;
+    // Those of them that may be meant to enforce something: in a file that may have `enforce`, at its top level and
+    // below that.
+    std::vector<std::string> unknown_enforced;
 };
 
 // Whether the file may have an `enforce` section. Elsewhere it counts as an unknown key.

@@ -64,12 +64,28 @@ struct OpenFile {
     }
 };
 
-bool read_whole(int descriptor, void *into, std::size_t size) {
+// How much there was; -1 when it cannot be read.
+ssize_t read_begin(int descriptor, void *into, std::size_t size) {
     ssize_t got = 0;
     do {
         got = pread(descriptor, into, size, 0);
     } while (got < 0 && errno == EINTR);
-    return got == static_cast<ssize_t>(size);
+    return got;
+}
+
+// "4711-a1B2c3.journal", as Journal::file names them.
+bool is_named_as_ours(std::string_view name) {
+    constexpr std::string_view digits = "0123456789";
+    constexpr std::size_t n_random = 6;
+    const std::size_t dash = name.find_first_not_of(digits);
+    return name.ends_with(suffix) && dash != 0 && dash < name.size() && name[dash] == '-' &&
+           name.size() == dash + 1 + n_random + std::strlen(suffix);
+}
+
+// A regular file of this user's.
+bool is_own_file(int descriptor) {
+    struct stat status = {};
+    return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
 }
 
 // The three texts of an entry, whatever the bytes are.
@@ -184,7 +200,7 @@ std::vector<Death> Journal::collect(const std::string &folder) {
     std::error_code error;
     for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
          entry.increment(error)) {
-        if (entry->path().native().ends_with(suffix)) {
+        if (is_named_as_ours(entry->path().filename().native())) {
             names.push_back(entry->path().native());
         }
     }
@@ -195,18 +211,22 @@ std::vector<Death> Journal::collect(const std::string &folder) {
         if (opened.descriptor < 0) {
             continue;
         }
-        // Who holds the lock lives; who is making the file has not written anything yet.
-        if (lock(opened.descriptor)) {
-            if (read_whole(opened.descriptor, file.get(), sizeof *file) && file->magic == magic) {
-                for (const Slot &slot : file->slots) {
-                    if (slot.doing >= 1 && slot.doing <= 3) {
-                        deaths.push_back(
-                            {file->process, entry_of(slot.doing, slot.file, {slot.text.data(), text_bytes})});
-                    }
-                }
-            }
-            unlink(name.c_str());
+        if (!is_own_file(opened.descriptor) || !lock(opened.descriptor)) {
+            continue; // who holds the lock lives
         }
+        *file = {};
+        const ssize_t got = read_begin(opened.descriptor, file.get(), sizeof *file);
+        const bool is_whole = got == static_cast<ssize_t>(sizeof *file);
+        const bool is_unfinished = got == 0 || (is_whole && file->magic == 0); // its process ended while it made it
+        if (!is_unfinished && file->magic != magic) {
+            continue; // no journal
+        }
+        for (const Slot &slot : file->slots) {
+            if (is_whole && slot.doing >= 1 && slot.doing <= 3) {
+                deaths.push_back({file->process, entry_of(slot.doing, slot.file, {slot.text.data(), text_bytes})});
+            }
+        }
+        unlink(name.c_str());
     }
     return deaths;
 }

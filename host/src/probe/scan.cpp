@@ -8,6 +8,7 @@
 
 #include "inspect/inspect.hpp"
 #include "inspect/library_place.hpp"
+#include "load/load.hpp"
 #include "opdock_version.hpp"
 #include "probe/probe.hpp"
 
@@ -27,16 +28,32 @@ Scan look_at(const HeldDirectory &directory, const std::string &name, LibraryVer
     scan.build_id = std::move(inspection.build_id);
     scan.note = std::move(inspection.note);
     scan.weaknesses = std::move(inspection.weaknesses);
+    scan.remarks = std::move(inspection.remarks);
+    scan.libraries = std::move(inspection.libraries);
     scan.rejection = std::move(inspection.rejection);
     return scan;
 }
 
 bool try_out(Scan &scan, const HeldDirectory &directory, const std::string &name, const std::string &probe, bool secure,
              std::string *why) {
+    // The probe opens the file by its name: before and after it has to be the one that was looked at.
+    const auto refuse_other = [&] {
+        const bool is_other = !is_still(scan.identity, directory, name);
+        if (is_other) {
+            scan.rejection = changed_since_judged(std::filesystem::path(directory.path()) / name);
+        }
+        return is_other;
+    };
+    if (refuse_other()) {
+        return true;
+    }
     const ProbeLimits limits = limits_for(scan.note->devices);
     std::optional<ProbeResult> result = run_probe(probe, directory, name, limits, secure, why);
     if (!result) {
         return false;
+    }
+    if (refuse_other()) {
+        return true;
     }
     auto judged = judge_probe(directory, name, limits, std::move(*result));
     if (auto *rejection = std::get_if<Rejection>(&judged)) {

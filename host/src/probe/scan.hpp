@@ -12,6 +12,7 @@
 #include "files/file_identity.hpp"
 #include "files/held_directory.hpp"
 #include "files/reject.hpp"
+#include "inspect/elf_dynamic.hpp"
 #include "inspect/library_versions.hpp"
 #include "inspect/note.hpp"
 #include "probe/transcript.hpp"
@@ -40,6 +41,9 @@ struct Scan {
     std::optional<Note> note;
     // What strict mode refuses.
     std::vector<std::string> weaknesses;
+    // What it does not, and a person should know.
+    std::vector<std::string> remarks = {};
+    LibraryNeeds libraries = {};
     std::optional<Rejection> rejection;
     // Of its registration. Without one, and without a rejection, it was not tried.
     std::shared_ptr<const Transcript> transcript;

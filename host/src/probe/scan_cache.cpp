@@ -73,6 +73,13 @@ std::vector<std::byte> encode_scan(const Scan &scan) {
         writer.texts(scan.note->cpu_features);
     }
     writer.texts(scan.weaknesses);
+    writer.texts(scan.remarks);
+    writer.text(scan.libraries.soname);
+    writer.texts(scan.libraries.names);
+    for (const std::optional<std::string> &folders : {scan.libraries.rpath, scan.libraries.runpath}) {
+        writer.value(static_cast<std::uint8_t>(folders.has_value()));
+        writer.text(folders.value_or(""));
+    }
     writer.value(static_cast<std::int32_t>(scan.rejection ? static_cast<int>(scan.rejection->code) : 0));
     writer.text(scan.rejection ? scan.rejection->message : "");
     writer.bytes(scan.transcript ? std::span<const std::byte>(scan.transcript->bytes()) : std::span<const std::byte>());
@@ -109,6 +116,16 @@ std::optional<Scan> decode_scan(std::span<const std::byte> bytes, const std::str
             note.cpu_features = reader.texts();
         }
         scan.weaknesses = reader.texts();
+        scan.remarks = reader.texts();
+        scan.libraries.soname = reader.text();
+        scan.libraries.names = reader.texts();
+        for (std::optional<std::string> *folders : {&scan.libraries.rpath, &scan.libraries.runpath}) {
+            const bool is_there = reader.value<std::uint8_t>() != 0;
+            std::string text = reader.text();
+            if (is_there) {
+                *folders = std::move(text);
+            }
+        }
         const auto code = reader.value<std::int32_t>();
         std::string message = reader.text();
         const auto sent = reader.bytes();
@@ -159,6 +176,7 @@ bool may_keep(const Scan &scan) {
     case RejectCode::abi_mismatch:
     case RejectCode::entry_missing:
     case RejectCode::too_many_registrations:
+    case RejectCode::bad_soname:
         return true;
     default:
         return is_quarantine(scan.rejection->code);

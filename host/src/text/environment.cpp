@@ -269,6 +269,9 @@ Environment make_environment(std::string_view prefix, const RawEnvironment &raw,
                                                  raw.contains("XDG_CACHE_HOME") ? environment.warnings : again);
         environment.user_config_dir = user_folder(raw, "XDG_CONFIG_HOME", "/.config",
                                                   raw.contains("XDG_CONFIG_HOME") ? environment.warnings : again);
+        if (const auto path = raw.find("LD_LIBRARY_PATH"); path != raw.end()) {
+            environment.library_path = path->second;
+        }
         warn_of_misspelt(environment.prefix, raw, environment.warnings);
     }
     return environment;
@@ -281,7 +284,7 @@ Environment capture_environment(std::string_view prefix) {
         const std::string_view text = *entry;
         const std::string name(text.substr(0, text.find('=')));
         if (!name.starts_with(prefix) && name != "HOME" && name != "XDG_DATA_HOME" && name != "XDG_CACHE_HOME" &&
-            name != "XDG_CONFIG_HOME") {
+            name != "XDG_CONFIG_HOME" && name != "LD_LIBRARY_PATH") {
             continue;
         }
         // With raised privileges secure_getenv answers null, and only the names are kept, for the warning.
