@@ -329,12 +329,13 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
         tuple = parse_tuple(dtypes, *declared.signature);
     }
     const Key key = key_for(now, device, tuple ? &*tuple : nullptr);
+    const std::string missing = missing_device(device); // of which nothing is remembered: anybody can make up more
     for (const auto &implementation : declared.implementations) {
-        if (same_name(implementation->device, key.device_kind)) {
+        if (missing.empty() && same_name(implementation->device, key.device_kind)) {
             deployment_of(*implementation, device).ask_availability();
         }
     }
-    const Decision decision = decide(declared, policy, key, device);
+    const Decision decision = decide(declared, policy, key, device, missing);
     json chain = json::array();
     json kept = json::array();
     for (const Kept &one : decision.chain) {

@@ -128,16 +128,20 @@ class Host {
     std::unique_ptr<DeploymentTuning> tuning_for(const Implementation &implementation, DLDevice device) const;
 
     // The op's target under the policy of the process, or of the thread's scope.
+    // It stays as long as the thread is in that scope and runs nothing that may change the policy.
     const Target &target_of(const OpEntry &op, ThreadState &thread);
-    // The target under one policy, for prepare.
-    const Target &target_under(const OpEntry &op, PolicyStack policy);
+    // The target under one policy.
+    HeldTarget target_under(const OpEntry &op, PolicyStack policy);
     // The chain for a call, made and published when the target has none yet. Throws Error when nothing is left to try.
-    const Chain &chain_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes);
+    // The target is to be held meanwhile: plugins are asked whether they are available.
+    std::shared_ptr<const Chain> chain_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes);
     // Null dtypes: whatever they are.
     Key key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const;
     // The same without asking a provider: of a device that nobody has met yet the architecture may be any.
     Key listing_key(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> &dtypes) const;
-    Decision decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device) const;
+    // `missing`: why there is no such device; nothing is available there.
+    Decision decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device,
+                    const std::string &missing = {}) const;
 
     // What a process that dies of a first call leaves behind: an entry that stands as long as what is returned.
     Journal::Open note_first_call(Deployment &deployment) const noexcept;
@@ -149,8 +153,8 @@ class Host {
     // An implementation left its chain.
     void drop_failed(const Chain &chain, const Deployment &deployment);
     void lose_device(DLDevice device, const std::string &message);
-    // "there is no device cuda:7: ..." for one that its provider does not have; empty for every other, also when nobody
-    // provides its kind.
+    // "there is no device cuda:7: ..." for one that its provider does not have; empty for every other. Of a kind that
+    // nobody provides every index that machines have is taken to be there.
     std::string missing_device(DLDevice device) const;
     // Throws Error: OPDOCK_INVALID_ARGUMENT for a missing device, OPDOCK_DEVICE_LOST for one that was lost.
     void check_device(DLDevice device) const;
@@ -193,9 +197,9 @@ class Host {
     // The ledger is locked in all of these.
     // With `policy`, which the ledger keeps, that comes into force; not when this throws.
     void publish(Ledger &ledger, bool new_epoch, const PolicyStack *policy = nullptr);
-    const View &view_for(Ledger &ledger, PolicyStack policy);
-    const Target &target_in(Ledger &ledger, const View &view, const OpEntry &op);
-    const Target &make_target(Ledger &ledger, const View &view, OpEntry &op, std::vector<const Chain *> chains);
+    std::shared_ptr<View> view_for(Ledger &ledger, PolicyStack policy);
+    const Target &target_in(const View &view, const OpEntry &op);
+    const Target &make_target(const View &view, OpEntry &op, const Chain *newest);
     Deployment &deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const;
     // Locks it.
     Deployment &deployment_of(const Implementation &implementation, DLDevice device) const;
