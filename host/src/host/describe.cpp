@@ -107,7 +107,7 @@ json variables_json(const Environment &environment) {
     json list = json::array();
     for (const VariableInfo &variable : variables()) {
         const std::string *value = environment.find(variable.id);
-        const bool is_policy = variable.id == Variable::trust ||
+        const bool is_policy = variable.id == Variable::trust || variable.id == Variable::default_plugins ||
                                std::any_of(settings.begin(), settings.end(),
                                            [&](std::string_view name) { return same_name(name, variable.stem); });
         list.push_back({{"name", environment.name(variable.id)},

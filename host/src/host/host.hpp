@@ -178,13 +178,23 @@ class Host {
     // `status` as PathRules::judge has it.
     void judge_place(const std::string &path, const struct stat *status, bool refuse, PluginRecord &record);
     const TrustedKeys &trusted_keys();
-    // Throws Rejected when there were errors, or when what was registered does not go with what is there.
-    void admit(Registrar &registrar, const Catalog &into) const;
+    // Who the plugin is and what it may, by where it lies and what the policy says. The record gets its standing.
+    PluginIdentity identify(const DeferredPlugin::Place &place, const Note &note, PluginRecord &record) const;
+    // Whether the policy gives it the kinds of opdock's own.
+    bool is_named_default(const std::string &id, const std::string &vendor) const;
+    // Whether a plugin gives way to one of its id that was found later: to opdock's own, unless the policy names it.
+    bool yields(const PluginRecord &earlier, const PluginRecord &later, const Catalog &in) const;
+    // Throws Rejected when there were errors; logs the rest.
+    void refuse_errors(const Registrar &registrar) const;
+    // Adds what of it goes with what is there. What does not is left out with a warning, in the record if there is one;
+    // throws Rejected where nothing may be taken.
+    void admit(const PluginIdentity &identity, const Registration &registration, Catalog &into,
+               PluginRecord *record) const;
     // In strict mode a tune file has to be right: throws Rejected.
     void judge_tune_file(const PluginRecord &record, const Registration &registration) const;
     // Runs the entry in this process and adds what it registers; throws Rejected, with nothing added. `record`: of its
     // file; null for a module of the program.
-    void take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, const PluginRecord *record);
+    void take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, PluginRecord *record);
     // Throws Rejected.
     Registration open_and_register(Ledger &book, const DeferredPlugin &plugin) const;
     void publish_catalog(Catalog next);
@@ -232,6 +242,7 @@ class Host {
     const double tune_budget_;
     const TuneDatabase tune_database_;
     const PluginTablePtr table_;
+    std::string own_folder_; // where opdock's own plugins lie; set when the host opens
     std::vector<SearchPath> paths_;
     std::vector<SearchProblem> problems_;
 
