@@ -56,7 +56,8 @@ TEST_CASE("a rejected plugin leaves nothing and the others load") {
                              "undeclared_op", "bad_kind", "bad_dtypes", "small_struct", "no_entry", "no_note",
                              "other_abi", "missing_library", "unresolved_symbol", "needs_cpu"}) {
         CAPTURE(name);
-        MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture(name) + "," + fixture("default_adder")}});
+        MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture(name) + "," + fixture("default_adder")},
+                                     {"PLUGIN_DEFAULT_PLUGINS", "adder"}});
         const nlohmann::json row = plugin_row(host, fixture(name));
         CHECK(row["status"] == "rejected");
         CHECK(row["code"].get<std::string>().starts_with("OPDOCK-E0"));
@@ -106,14 +107,6 @@ TEST_CASE("a plugin with several faults has all of them reported") {
     CHECK(contains(reason, "errors:"));
 }
 
-TEST_CASE("the same impl_id for one op from two plugins: the later is rejected and both are named") {
-    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("same_impl_id")}});
-    const std::string reason = plugin_row(host, fixture("same_impl_id"))["reason"];
-    CHECK(contains(reason, "'acme-copy'"));
-    CHECK(contains(reason, "'acme'"));
-    CHECK(plugin_row(host, fixture("good"))["status"] == "loaded");
-}
-
 TEST_CASE("a signature that contradicts another plugin's is rejected and both are named") {
     MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("other_signature")}});
     const std::string reason = plugin_row(host, fixture("other_signature"))["reason"];
@@ -135,7 +128,7 @@ TEST_CASE("PLUGIN_SKIP_CUDA skips plugins for CUDA") {
 }
 
 TEST_CASE("a plugin loaded late joins the chains of later calls") {
-    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good")}});
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good")}, {"PLUGIN_DEFAULT_PLUGINS", "adder"}});
     Rows a, b;
     const Op add = host.op("fixture.add");
     add({a.x, b.x}, {a.y});
@@ -355,7 +348,8 @@ TEST_CASE("a reload that fails leaves the old policy in force") {
 }
 
 TEST_CASE("describe follows its schema and says the same twice") {
-    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("default_adder")}});
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("default_adder")},
+                                 {"PLUGIN_DEFAULT_PLUGINS", "adder"}});
     const nlohmann::json one = host->describe();
     CHECK(one == host->describe());
     CHECK(one["schema"] == "opdock.plugin-ls/1");
@@ -368,6 +362,7 @@ TEST_CASE("describe follows its schema and says the same twice") {
 
 TEST_CASE("explain gives every implementation with the rule that kept or dropped it") {
     MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("default_adder")},
+                                 {"PLUGIN_DEFAULT_PLUGINS", "OPDOCK"},
                                  {"PLUGIN_DENY_VENDORS", "acme"}});
     const nlohmann::json why = host->explain("fixture.add", "cpu", "f32", nullptr);
     CHECK(why["chain"] == nlohmann::json::parse(R"(["default.adder"])"));

@@ -1,5 +1,7 @@
 #include "dispatch/deployment.hpp"
 
+#include <utility>
+
 #include <spdlog/fmt/fmt.h>
 
 #include "host/host.hpp"
@@ -84,9 +86,9 @@ Availability Deployment::ask_availability() {
     return answer;
 }
 
-void Deployment::forget_availability() {
+Availability Deployment::forget_availability() {
     const std::lock_guard lock(mutex_);
-    availability_ = {};
+    return std::exchange(availability_, Availability{});
 }
 
 opdock_status Deployment::device_state(void **state, std::string *reason) {
@@ -151,11 +153,11 @@ std::string Deployment::out_reason() const {
     return out_reason_;
 }
 
-void Deployment::reset_health() {
+bool Deployment::reset_health() {
     const std::lock_guard lock(mutex_);
     consecutive_failures_.store(0, std::memory_order_relaxed);
-    out_.store(false, std::memory_order_relaxed);
     out_reason_.clear();
+    return out_.exchange(false, std::memory_order_relaxed);
 }
 
 } // namespace opdock::core

@@ -191,10 +191,12 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
         }
         pointers.aliased = false;
     }
-    const Chain &chain = host.chain_for(target, bound.device, bound.dtypes);
-    // Publishing the chain gave the op a new target; remember the call under that one.
+    std::shared_ptr<const Chain> chain = host.chain_for(target, bound.device, bound.dtypes);
+    // Publishing the chain gave the op a new target; remember the call under that one. Where another policy came in
+    // force meanwhile, the one that was gives way to no call any more.
     const Target &current = host.target_of(op, thread);
-    Memo &memo = host.adopt(std::make_unique<Memo>(chain, bound, args, given.struct_size, host));
+    const uint64_t target_id = current.find(bound.device, bound.dtypes) == chain.get() ? current.id : target.id;
+    Memo &memo = host.adopt(std::make_unique<Memo>(std::move(chain), bound, args, given.struct_size, host));
     // The oldest way goes, unless its kernel is further up this thread's stack. When all are, the slot is deeper than a
     // kernel can nest: implementations never call themselves.
     auto oldest = slot.ways.end() - 1;
@@ -205,7 +207,7 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
         host.release(oldest->memo);
     }
     std::rotate(slot.ways.begin(), oldest, oldest + 1);
-    slot.ways.front() = {current.find(bound.device, bound.dtypes) == &chain ? current.id : target.id, host.id(), &memo};
+    slot.ways.front() = {target_id, host.id(), &memo};
     thread.latest[op.index % ThreadState::n_latest] = slot.ways.front();
     return memo;
 }
@@ -219,6 +221,7 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
         if (target == nullptr) {
             target = &host.target_of(op, thread);
         }
+        const std::shared_ptr<const View> kept = target->view->shared_from_this(); // whatever the plugins' code does
         const CatalogOp &declared = *target->view->catalog.find(op.name);
         const Bound bound = bind(*declared.signature, args);
         host.check_device(bound.device);

@@ -78,9 +78,7 @@ struct Ledger {
     std::vector<std::unique_ptr<OpEntry>> ops;
     std::vector<std::unique_ptr<const std::vector<OpEntry *>>> op_lists;
     std::vector<std::unique_ptr<const NameTable>> name_tables;
-    std::vector<std::unique_ptr<View>> views;
-    std::vector<std::unique_ptr<const Target>> targets;
-    std::vector<std::unique_ptr<const Chain>> chains;
+    std::vector<std::shared_ptr<View>> views; // oldest first
     std::map<std::pair<const Implementation *, std::pair<int32_t, int32_t>>, std::unique_ptr<Deployment>> deployments;
     std::unordered_map<Memo *, std::unique_ptr<Memo>> memos; // of all threads
     // Who last served an op as the log has it; calls in scopes (true) are told apart from those under the process's

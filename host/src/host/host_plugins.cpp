@@ -21,6 +21,7 @@
 #include "load/load.hpp"
 #include "load/registration_difference.hpp"
 #include "probe/scan.hpp"
+#include "resolve/admission.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"
 
@@ -31,6 +32,8 @@ std::string install_directory() {
     const std::filesystem::path library = library_directory();
     return library.empty() ? std::string() : (library / "opdock" / "plugins").string();
 }
+
+constexpr const char *own_vendor = "opdock"; // of the notes of opdock's own plugins
 
 std::string text_of(const std::string &id, const std::vector<RegistrationError> &errors) {
     std::string message = fmt::format("plugin '{}' registered nothing because of ", id);
@@ -103,6 +106,9 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
     input.modules = options.modules;
     input.standard_directories =
         options.standard_directories ? *options.standard_directories : standard_directories(install_directory());
+    for (const SearchDirectory &directory : input.standard_directories) {
+        own_folder_ = directory.origin == "install" ? directory.path : own_folder_;
+    }
     SearchResult found = search_plugins(input, environment_);
     paths_ = std::move(found.paths);
     std::string refused; // of what was asked for by name
@@ -160,17 +166,18 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         place.identity = scan.identity;
         place.deaths = scan.deaths;
         place.has_call_deaths = !scan.call_deaths.empty();
-        const PluginIdentity identity{record.id, record.vendor, record.path, true, scan.note->devices};
+        const PluginIdentity identity = identify(place, *scan.note, record);
         if (scan.transcript != nullptr) {
             Registrar registrar(identity, &table_->api, ledger().signatures);
             registrar.run([&](opdock_registry *registry) { return scan.transcript->replay(registry); });
             for (const std::string &change : scan.transcript->changes()) {
                 record.warnings.push_back(fmt::format("'{}' changes {} when it is loaded", place.name, change));
             }
-            admit(registrar, into);
+            refuse_errors(registrar);
             judge_tune_file(record, registrar.registration());
-            record.deferred = std::make_shared<DeferredPlugin>(*this, identity, std::move(place), registrar.take());
-            extend(into, record.deferred->known());
+            auto deferred = std::make_shared<DeferredPlugin>(*this, identity, std::move(place), registrar.take());
+            admit(identity, deferred->known(), into, &record);
+            record.deferred = std::move(deferred);
             call_deaths = scan.call_deaths;
         } else {
             const KeptProcess keep(log_, record.path);
@@ -257,7 +264,8 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
         throw Rejected(RejectCode::cuda_skipped,
                        fmt::format("it is for CUDA, and {} is set", environment_.name(Variable::skip_cuda)));
     }
-    if (const PluginRecord *other = into.find_plugin(record.id)) {
+    (void)identify(place, *scan.note, record); // for its standing
+    if (const PluginRecord *other = into.find_plugin(record.id); other != nullptr && !yields(*other, record, into)) {
         throw Rejected(
             RejectCode::shadowed,
             fmt::format("plugin id '{}' is already taken by '{}', which was found first", record.id, other->path));
@@ -296,17 +304,72 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
     return scan;
 }
 
-void Host::admit(Registrar &registrar, const Catalog &into) const {
-    std::vector<RegistrationError> errors = registrar.errors();
-    if (errors.empty()) {
-        errors = conflicts(into, registrar.registration(), registrar.identity().id);
+PluginIdentity Host::identify(const DeferredPlugin::Place &place, const Note &note, PluginRecord &record) const {
+    struct stat own = {}, here = {};
+    if (!own_folder_.empty() && ::stat(own_folder_.c_str(), &own) == 0 &&
+        ::fstat(place.directory->descriptor(), &here) == 0 && own.st_dev == here.st_dev && own.st_ino == here.st_ino) {
+        record.standing = same_name(note.vendor, own_vendor) ? Standing::own : Standing::beside;
     }
-    if (!errors.empty()) {
-        throw Rejected(errors.front().code, text_of(registrar.identity().id, errors));
+    return {
+        note.id, note.vendor, record.path, true, note.devices, record.standing, is_named_default(note.id, note.vendor)};
+}
+
+bool Host::is_named_default(const std::string &id, const std::string &vendor) const {
+    const auto named = process_policy().default_plugins();
+    return named && std::any_of(named->value.begin(), named->value.end(), [&](const std::string &name) {
+               return same_name(name, id) || same_name(name, vendor);
+           });
+}
+
+bool Host::yields(const PluginRecord &earlier, const PluginRecord &later, const Catalog &in) const {
+    return later.standing == Standing::own && earlier.standing < Standing::own && !in.in_use &&
+           !is_named_default(earlier.id, earlier.vendor);
+}
+
+void Host::refuse_errors(const Registrar &registrar) const {
+    if (!registrar.errors().empty()) {
+        throw Rejected(registrar.errors().front().code, text_of(registrar.identity().id, registrar.errors()));
     }
     for (const std::string &warning : registrar.warnings()) {
         log_.warning(fmt::format("Plugin '{}': {}", registrar.identity().id, warning));
     }
+}
+
+void Host::admit(const PluginIdentity &identity, const Registration &registration, Catalog &into,
+                 PluginRecord *record) const {
+    if (const auto other = into.loaded.find(identity.id); other != into.loaded.end()) { // and yields
+        PluginRecord &yielding = into.plugins[other->second];
+        yielding.status = PluginRecord::Status::skipped;
+        yielding.code = code_text(RejectCode::shadowed);
+        yielding.reason =
+            fmt::format("plugin id '{}' is that of opdock's own '{}'; to use this one in its place, name it "
+                        "in {}",
+                        identity.id, identity.path, environment_.name(Variable::default_plugins));
+        yielding.warnings.clear();
+        log_.warning(fmt::format("Plugin '{}' skipped ({}): {}", yielding.path, yielding.code, yielding.reason));
+        into.remove_plugin(identity.id);
+    }
+    const Admission admission =
+        judge_admission(into, registration, identity, environment_.name(Variable::default_plugins));
+    if (!admission.errors.empty()) {
+        throw Rejected(admission.errors.front().code, text_of(identity.id, admission.errors));
+    }
+    for (const std::string &sentence : admission.left_out) {
+        const std::string text = fmt::format("'{}': {}", identity.id, sentence);
+        if (record != nullptr) {
+            record->warnings.push_back(text); // logged with the others
+        } else {
+            log_.warning(fmt::format("Plugin {}", text));
+        }
+    }
+    for (const Admission::Loss &loss : admission.losses) {
+        const std::string text = fmt::format("'{}': {}", loss.plugin, loss.sentence);
+        log_.warning(fmt::format("Plugin {}", text));
+        if (const auto loser = into.loaded.find(loss.plugin); loser != into.loaded.end()) {
+            into.plugins[loser->second].warnings.push_back(text);
+        }
+    }
+    core::admit(into, admission, identity.standing);
 }
 
 void Host::judge_tune_file(const PluginRecord &record, const Registration &registration) const {
@@ -325,19 +388,19 @@ void Host::judge_tune_file(const PluginRecord &record, const Registration &regis
     }
 }
 
-void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, const PluginRecord *record) {
+void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, PluginRecord *record) {
     // Both kept whatever comes of it: the plugin may have kept the registry, and what it knows of the host.
     table_->keep();
     Ledger &book = ledger();
     Registrar &registrar =
         *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_->api, book.signatures));
     registrar.run(entry);
-    admit(registrar, into);
+    refuse_errors(registrar);
     if (record != nullptr) {
         judge_tune_file(*record, registrar.registration());
     }
     const Registration registration = registrar.take();
-    extend(into, registration);
+    admit(identity, registration, into, record);
     book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
 }
 
@@ -418,6 +481,7 @@ void Host::load(const std::string &path) {
     Ledger &book = ledger();
     const std::lock_guard loading(book.loading);
     Catalog next = catalog();
+    next.in_use = true;
     PluginCandidate candidate;
     candidate.path = path;
     candidate.origin = "program";
@@ -437,9 +501,18 @@ void Host::load(const std::string &path) {
 
 void Host::register_module(const std::string &id, const std::string &vendor, opdock_entry entry) {
     refuse_while_registering("register a module");
+    for (const auto &[what, name] : {std::pair("id", &id), std::pair("vendor", &vendor)}) {
+        if (find_no_name_character(*name) != std::string::npos || name->size() > max_name_bytes) {
+            throw Error(OPDOCK_INVALID_ARGUMENT,
+                        fmt::format("the module's {} {} is no name: expected at most {} printable ASCII characters "
+                                    "without spaces and {}",
+                                    what, quote(*name), max_name_bytes, name_separators));
+        }
+    }
     Ledger &book = ledger();
     const std::lock_guard loading(book.loading);
     Catalog next = catalog();
+    next.in_use = true;
     if (const PluginRecord *other = next.find_plugin(id)) {
         throw Error(OPDOCK_LOAD_FAILED, fmt::format("module '{}': the id is already taken by '{}'", id, other->path));
     }
@@ -453,6 +526,7 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
     record.id = id;
     record.vendor = vendor;
     record.origin = "program";
+    record.standing = Standing::program;
     next.add(std::move(record));
     publish_catalog(std::move(next));
 }

@@ -48,6 +48,7 @@ void Host::judge_trust(const PluginCandidate &candidate, const DeferredPlugin::P
     TrustVerdict verdict =
         judge_signature(candidate, library, trust, [this]() -> const TrustedKeys & { return trusted_keys(); });
     if (verdict.is_trusted) {
+        record.standing = Standing::trusted;
         log_.debug(fmt::format("Plugin '{}' is trusted: {}", candidate.path, verdict.why));
     } else {
         record.warnings.push_back(std::move(verdict.why));

@@ -314,6 +314,8 @@ void Registrar::add_impl(const opdock_impl &given) {
                        fmt::format("{}: vendor is '{}', but the plugin is of vendor '{}'; leave it null", what,
                                    copy->vendor, identity_.vendor));
     }
+    copy->plugin_vendor = identity_.one_vendor ? identity_.vendor : std::string();
+    copy->own = identity_.standing >= Standing::own;
     copy->device = copy_identifier("device", impl.device);
     if (!identity_.devices.empty() &&
         std::none_of(identity_.devices.begin(), identity_.devices.end(),

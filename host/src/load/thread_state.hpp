@@ -46,7 +46,7 @@ struct Scope {
     Host *host;
     uint64_t host_id;
     std::shared_ptr<const Policy> policy; // pushed
-    const View *view;                     // what the whole stack amounts to; valid for policy_generation
+    std::shared_ptr<const View> view;     // what the whole stack amounts to; valid for policy_generation
     uint64_t policy_generation;
 };
 

@@ -20,11 +20,11 @@ class Reader {
 
     // A map of items, into policy.everywhere, and `devices`. What `extra` names is the caller's.
     void policy(const YamlNode &map, Policy &policy, Enforce here, Enforce below, std::string_view extra = {}) {
-        const std::array others = {std::string_view("devices"), trust_key, digests_key, extra};
+        const std::array others = {std::string_view("devices"), trust_key, digests_key, default_plugins_key, extra};
         may_enforce_ = here == Enforce::accept;
         section(map, policy.everywhere, others);
         may_enforce_ = below == Enforce::accept;
-        trust(map, policy);
+        of_process(map, policy);
         if (const YamlNode *devices = find(map, "devices")) {
             for (const auto &[key, value] : entries(*devices, "a map of sections such as 'cuda' or 'cuda:0'")) {
                 PolicySection &device = policy.devices[device_name(key, policy)];
@@ -60,14 +60,18 @@ class Reader {
   private:
     static constexpr std::string_view trust_key = "trust";
     static constexpr std::string_view digests_key = "trusted_sha256";
+    static constexpr std::string_view default_plugins_key = "default_plugins";
 
-    void trust(const YamlNode &map, Policy &policy) const {
+    // What concerns the whole process.
+    void of_process(const YamlNode &map, Policy &policy) const {
         for (const auto &[key, value] : entries(map, "a map of settings")) {
             const std::string source = place(key).text();
             if (key.text == trust_key) {
                 policy.trust = Item<Trust>{parse_trust(scalar(value), place(value)), source};
             } else if (key.text == digests_key) {
                 policy.trusted_sha256 = Item<Digests>{digests(value), source};
+            } else if (key.text == default_plugins_key) {
+                policy.default_plugins = Item<Vendors>{vendors(value), source};
             }
         }
     }
@@ -119,11 +123,11 @@ class Reader {
         if (key == "devices") {
             return "; sections for devices do not nest";
         }
-        if (key == trust_key || key == digests_key) {
+        if (key == trust_key || key == digests_key || key == default_plugins_key) {
             return "; it concerns the whole process and stands beside 'devices'";
         }
         for (const VariableInfo &variable : variables()) {
-            if (same_name(variable.stem, key) && !same_name(key, "trust")) {
+            if (same_name(variable.stem, key) && !same_name(key, trust_key) && !same_name(key, default_plugins_key)) {
                 return "; policy files cannot set it, only an environment variable that ends in " +
                        std::string(variable.stem) + " does";
             }
@@ -143,7 +147,7 @@ class Reader {
         }
         if (node.type != Type::sequence) {
             reject(place(node), 0,
-                   "expected a list of vendors, found " + describe(node) +
+                   "expected a list of names, found " + describe(node) +
                        "; write [] for nobody, or leave the setting out");
         }
         Vendors result;

@@ -7,6 +7,7 @@
 //       rmsnorm_fwd: [vendor:beta, default]
 //     trust: require
 //     trusted_sha256: [9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08]
+//     default_plugins: [flagos]
 //     devices:
 //       cuda:0: {strict: true}
 //     enforce:                  # /etc/opdock/policy.yaml only

@@ -20,6 +20,7 @@ enum class Variable {
     allow_vendors,
     deny_vendors,
     per_op,
+    default_plugins,
     config,
     modules,
     modules_only,

@@ -36,24 +36,60 @@ std::size_t distance(std::string_view from, std::string_view to) {
     return above[to.size()];
 }
 
-// Bytes of the well-formed UTF-8 sequence at the start of `text`; 0 when it is broken.
-std::size_t sequence_length(std::string_view text) {
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const unsigned char first = byte(0);
-    const std::size_t length = first < 0x80                     ? 1
-                               : first >= 0xc2 && first <= 0xdf ? 2
-                               : first >= 0xe0 && first <= 0xef ? 3
-                               : first >= 0xf0 && first <= 0xf4 ? 4
-                                                                : 0;
-    if (length == 0 || length > text.size()) {
-        return 0;
+// The character at the start of a text that is not empty.
+struct Character {
+    std::uint32_t code = 0;
+    std::size_t length = 0; // in bytes; 0 when they are no UTF-8
+};
+
+Character first_character(std::string_view text) {
+    const auto lead = static_cast<unsigned char>(text[0]);
+    if (lead < 0x80) {
+        return {lead, 1};
     }
+    const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (lead < 0xc2 || lead > 0xf4 || length > text.size()) {
+        return {};
+    }
+    std::uint32_t code = lead & (0x7fu >> length);
     for (std::size_t i = 1; i < length; ++i) {
-        if ((byte(i) & 0xc0) != 0x80) {
-            return 0;
+        const auto next = static_cast<unsigned char>(text[i]);
+        if ((next & 0xc0u) != 0x80) {
+            return {};
         }
+        code = code << 6u | (next & 0x3fu);
     }
-    return length;
+    constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    const bool is_character = code >= smallest[length] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+    return is_character ? Character{code, length} : Character{};
+}
+
+// What moves a terminal's cursor, sets its title, ends a line or turns the direction of what stands beside it, and
+// shows nothing of itself.
+bool is_control(std::uint32_t code) {
+    const auto within = [code](std::uint32_t first, std::uint32_t last) { return code >= first && code <= last; };
+    return code < 0x20 || within(0x7f, 0x9f) || code == 0x061c || within(0x200e, 0x200f) || within(0x2028, 0x202e) ||
+           within(0x2066, 0x2069);
+}
+
+// Adds the character at the start of `text`, or how it is shown; returns how many bytes of `text` that was.
+std::size_t add_visible(std::string &to, std::string_view text) {
+    constexpr char digits[] = "0123456789abcdef";
+    const Character character = first_character(text);
+    if (character.length > 0 && !is_control(character.code)) {
+        to += text.substr(0, character.length);
+        return character.length;
+    }
+    if (character.length > 1) {
+        to += "\\u";
+        for (int shift = 12; shift >= 0; shift -= 4) { // none of them needs more
+            to += digits[character.code >> static_cast<unsigned>(shift) & 15u];
+        }
+        return character.length;
+    }
+    const auto byte = static_cast<unsigned char>(text[0]);
+    to += {'\\', 'x', digits[byte >> 4u], digits[byte & 15u]};
+    return 1;
 }
 
 } // namespace
@@ -89,53 +125,43 @@ std::optional<int64_t> whole_number(std::string_view text) {
 }
 
 bool is_printable(std::string_view text) {
-    for (size_t i = 0; i < text.size();) {
-        const auto lead = static_cast<unsigned char>(text[i]);
-        size_t length = 1;
-        uint32_t code = lead;
-        if (lead >= 0x80) {
-            length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-            if (lead < 0xc2 || lead > 0xf4 || i + length > text.size()) {
-                return false;
-            }
-            code = lead & (0x7fu >> length);
-            for (size_t k = 1; k < length; ++k) {
-                const auto next = static_cast<unsigned char>(text[i + k]);
-                if ((next & 0xc0u) != 0x80) {
-                    return false;
-                }
-                code = code << 6u | (next & 0x3fu);
-            }
-            constexpr uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-            if (code < smallest[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
-                return false;
-            }
-        }
-        if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+    for (std::size_t i = 0; i < text.size();) {
+        const Character character = first_character(text.substr(i));
+        if (character.length == 0 || is_control(character.code)) {
             return false;
         }
-        i += length;
+        i += character.length;
     }
     return true;
 }
 
+std::size_t find_no_name_character(std::string_view text) {
+    const auto bad = std::find_if(text.begin(), text.end(), [](char c) {
+        return c <= ' ' || c > '~' || std::string_view(name_separators).find(c) != std::string_view::npos;
+    });
+    return bad == text.end() ? std::string_view::npos : static_cast<std::size_t>(bad - text.begin());
+}
+
+std::string visible(std::string_view text) {
+    std::string result;
+    while (!text.empty()) {
+        if (text.front() == '\n') {
+            result += '\n';
+            text.remove_prefix(1);
+        } else {
+            text.remove_prefix(add_visible(result, text));
+        }
+    }
+    return result;
+}
+
 std::string quote(std::string_view text) {
-    constexpr char digits[] = "0123456789abcdef";
     std::string result = "'";
-    std::size_t shown = 0;
-    for (std::size_t i = 0; i < text.size(); ++shown) {
+    for (std::size_t shown = 0; !text.empty(); ++shown) {
         if (shown == longest_shown) {
             return result + "...'";
         }
-        const auto byte = static_cast<unsigned char>(text[i]);
-        const std::size_t length = byte < 0x20 || byte == 0x7f ? 0 : sequence_length(text.substr(i));
-        if (length == 0) {
-            result += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
-            ++i;
-        } else {
-            result += text.substr(i, length);
-            i += length;
-        }
+        text.remove_prefix(add_visible(result, text));
     }
     return result + "'";
 }

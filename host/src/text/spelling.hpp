@@ -21,10 +21,22 @@ std::string_view trimmed(std::string_view text);
 // An integer, true (1) or false (0); nothing for any other word.
 std::optional<int64_t> whole_number(std::string_view text);
 
-// Valid UTF-8 without control characters.
+// Valid UTF-8 without control characters, also those that turn the direction of writing.
 bool is_printable(std::string_view text);
 
-// 'text', for messages: control characters and broken UTF-8 escaped as \x1b, cut after 80 characters.
+// A name that policies spell (a vendor, an impl_id, a device kind, a knob) is printable ASCII without a space and
+// these. ASCII, so that two names that look alike are one name: no letter of another alphabet, no character without
+// width.
+inline constexpr const char *name_separators = ",;:|='\"";
+
+// Where the first character is that no such name has; npos when there is none.
+std::size_t find_no_name_character(std::string_view text);
+
+// For logs: control characters, those that turn the direction of writing and broken UTF-8 as \x1b or \u202e. Lines
+// stay lines.
+std::string visible(std::string_view text);
+
+// 'text', for messages: the same, on one line, cut after 80 characters.
 std::string quote(std::string_view text);
 
 // The known word that `word` most likely was meant to be, or "" when none is near. Compares without case; of two

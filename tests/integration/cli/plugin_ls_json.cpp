@@ -68,6 +68,7 @@ void check_policy(const json &policy) {
                            {"per_op", Is::object},
                            {"trust", Is::text},
                            {"trusted_sha256", Is::list_or_null},
+                           {"default_plugins", Is::list_or_null},
                            {"sources", Is::object}});
     for (const auto &[op, order] : policy["per_op"].items()) {
         CHECK(order.is_array());

@@ -1,0 +1,69 @@
+#include "text/log.hpp"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "made_host.hpp"
+#include "temporary_directory.hpp"
+
+using namespace opdock;
+using namespace opdock::core;
+using opdock::test::contains;
+using opdock::test::MadeHost;
+using opdock::test::TemporaryDirectory;
+
+namespace {
+
+// What stderr is given meanwhile.
+template<class Work>
+std::string on_stderr(Work work) {
+    const TemporaryDirectory folder;
+    const std::string file = (folder.path() / "stderr").string();
+    const int kept = dup(STDERR_FILENO);
+    const int opened = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    REQUIRE(opened >= 0);
+    dup2(opened, STDERR_FILENO);
+    work();
+    dup2(kept, STDERR_FILENO);
+    std::string text(static_cast<size_t>(lseek(opened, 0, SEEK_END)), '\0');
+    CHECK(pread(opened, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
+    close(opened);
+    close(kept);
+    return text;
+}
+
+constexpr const char *hostile = "a\x1b]0;title\x07 \xc2\x9b"
+                                "2J \u202e \xff\r\tb";
+constexpr const char *shown = "a\\x1b]0;title\\x07 \\u009b2J \\u202e \\xff\\x0d\\x09b";
+
+} // namespace
+
+TEST_CASE("what is logged cannot steer a terminal, on stderr or in a program's callback") {
+    CHECK(contains(on_stderr([] { Log().warning(hostile); }), shown));
+    std::vector<std::string> lines;
+    const Log log(
+        [](void *to, int32_t, const char *line) { static_cast<std::vector<std::string> *>(to)->emplace_back(line); },
+        &lines);
+    log.warning(hostile);
+    REQUIRE(lines.size() == 1);
+    CHECK(contains(lines[0], shown));
+}
+
+TEST_CASE("each line of a message on stderr begins as lines of ours do") {
+    const std::string text = on_stderr([] { Log().write(OPDOCK_LOG_WARNING, "one\ntwo", "there.cpp", 7); });
+    CHECK(text == "[opdock there.cpp:7 WARNING] one\n[opdock there.cpp:7 WARNING] two\n");
+}
+
+TEST_CASE("the name of a rejected file stands in the log as it is safe to show") {
+    const TemporaryDirectory folder;
+    const std::string file = folder.write("\x1b]0;pwned\x07\u202e.so", "no plugin").string();
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", file}});
+    CHECK(host.logged("\\x1b]0;pwned\\x07\\u202e.so' rejected") == 1);
+    CHECK(host.logged("\x1b") == 0);
+    CHECK(host.logged("\u202e") == 0);
+}
