@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli/printable.hpp"
+
 namespace opdock::cli {
 namespace {
 
@@ -46,9 +48,9 @@ size_t width_of_terminal() {
 
 std::string Page::paint(Tint tint, std::string_view text) const {
     if (!colour_ || tint == Tint::plain || text.empty()) {
-        return std::string(text);
+        return printable(text);
     }
-    return std::string("\x1b[") + code_of(tint) + "m" + std::string(text) + "\x1b[0m";
+    return std::string("\x1b[") + code_of(tint) + "m" + printable(text) + "\x1b[0m";
 }
 
 Page page_of_stdout() {

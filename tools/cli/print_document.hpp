@@ -5,7 +5,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/printable.hpp"
+
 namespace opdock::cli {
+
+// With its members in this order.
+inline void print_in_order(const nlohmann::ordered_json &document) {
+    std::cout << printable_json(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)) << '\n';
+}
 
 // The schema first, for those who look at the beginning only; else as nlohmann sorts them.
 inline void print_document(const nlohmann::json &document) {
@@ -14,7 +21,7 @@ inline void print_document(const nlohmann::json &document) {
     for (const auto &[name, value] : document.items()) {
         shown[name] = value;
     }
-    std::cout << shown.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+    print_in_order(shown);
 }
 
 } // namespace opdock::cli

@@ -2,22 +2,22 @@
 
 #include <cstdio>
 
+#include "text/spelling.hpp"
+
 namespace opdock::cli {
 
 std::string printable(std::string_view text) {
-    constexpr const char *digits = "0123456789abcdef";
+    return core::visible(text);
+}
+
+std::string printable_json(std::string_view document) {
     std::string result;
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if ((byte < 0x20 && c != '\n') || byte == 0x7f) {
-            result += "\\x";
-            result += digits[byte >> 4];
-            result += digits[byte & 0xf];
-        } else {
-            result += c;
-        }
+    // Outside strings there is nothing but ASCII, and in them no control character of ASCII but this one stands as it
+    // is.
+    for (const char c : document) {
+        result += c == '\x7f' ? std::string("\\u007f") : std::string(1, c);
     }
-    return result;
+    return core::visible(result);
 }
 
 std::string indent_further_lines(std::string_view text, size_t columns) {

@@ -6,8 +6,12 @@
 
 namespace opdock::cli {
 
-// Control characters as \xNN, so that a plugin's strings cannot steer the terminal; newlines stay.
+// Control characters, those that turn the direction of writing, and bytes that are no UTF-8 as \x1b or \u202e, so that
+// a plugin's strings cannot steer the terminal; newlines stay.
 std::string printable(std::string_view text);
+
+// The same document, where strings have \u202e for such characters. `document` is valid JSON.
+std::string printable_json(std::string_view document);
 
 // `text` with every line after the first indented by `columns`.
 std::string indent_further_lines(std::string_view text, size_t columns);

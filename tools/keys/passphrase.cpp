@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/exit.hpp"
+#include "cli/printable.hpp"
 #include "cli/text_file.hpp"
 
 namespace opdock::keys {
@@ -116,7 +117,8 @@ Secret read_line(const std::string &where, Read read_byte) {
 }
 
 Secret ask(int terminal, const std::string &question, const CatchSignals &signals) {
-    if (::write(terminal, question.data(), question.size()) < 0) {
+    const std::string shown = cli::printable(question);
+    if (::write(terminal, shown.data(), shown.size()) < 0) {
         throw cli::Failure("the terminal cannot be written to");
     }
     return read_line("the terminal", [&](unsigned char *into) {

@@ -141,7 +141,7 @@ std::string expected_text(const Signature &signature, const Spelling &spelling) 
     for (size_t at = forms.find("\n  "); at != std::string::npos; at = forms.find("\n  ")) {
         forms.replace(at, 3, " "); // it is broken for messages, which do not know where they are read
     }
-    return signature.op + "\n" + cli::printable(expected_arguments(signature, {}, spelling, width)) + "\n  " +
+    return cli::printable(signature.op + "\n" + expected_arguments(signature, {}, spelling, width)) + "\n  " +
            cli::fill(cli::words_of(forms), 2, 2, width) + "\n";
 }
 

@@ -302,6 +302,10 @@ std::string inputs_text(const Case &one, const Shapes &shapes, const Signature &
 
 } // namespace
 
+bool is_standard(const std::string &op) {
+    return op.find('.') == std::string::npos;
+}
+
 bool Case::has(const Parameter &parameter) const {
     return std::find(without.begin(), without.end(), parameter.name) == without.end();
 }

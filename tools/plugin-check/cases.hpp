@@ -62,6 +62,7 @@ struct Case {
 // What is known of an implementation from outside.
 struct Subject {
     std::string op;
+    std::string signature; // as its plugin, or another that is there, declares it
     std::string impl_id;
     std::string device; // "cpu:0"
     std::vector<std::string> tuples;
@@ -69,7 +70,12 @@ struct Subject {
     bool needs_contiguous = false;
     uint32_t alignment = 0; // bytes; 0: the size of the dtype
     bool has_knobs = false;
+    std::string reference;         // impl_id of a plugin's own, for an op of a vendor's own; "": opdock's, or none
+    bool brings_reference = false; // that is its own plugin's
 };
+
+// Whose names opdock gives, and for which it alone has references.
+bool is_standard(const std::string &op);
 
 // The cases follow from the seed and the signature. `takes`: whether the op takes f32 inputs of these shapes.
 std::vector<Case> cases_for(const Subject &subject, const op_call::Signature &signature, uint64_t seed,

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include <unistd.h>
+#include <sys/socket.h>
 
+#include "message.hpp"
 #include "placed_tensor.hpp"
-#include "worker.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -30,7 +30,9 @@ class Line {
         } while (number != 0);
         add(digits.data() + at);
     }
-    void send() const { [[maybe_unused]] const ssize_t count = write(message_descriptor, text_.data(), size_); }
+    void send() const {
+        [[maybe_unused]] const ssize_t count = ::send(message_descriptor, text_.data(), size_, MSG_NOSIGNAL);
+    }
 
   private:
     std::array<char, 512> text_{};
@@ -57,7 +59,7 @@ extern "C" void tell_fault(int signal, siginfo_t *info, void *context) {
         line.add(hit.distance);
         line.add(hit.is_before ? " bytes before the beginning of " : " bytes past the end of ");
         line.add(hit.name);
-        line.add("\"}\n");
+        line.add("\"}");
         line.send();
     }
     std::signal(signal, SIG_DFL); // NOLINT(cert-err33-c): the handler ends either way

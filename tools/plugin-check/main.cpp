@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "binary.hpp"
+#include "catalog.hpp"
 #include "cli/exit.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/open_host.hpp"
@@ -17,9 +18,9 @@
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "cli/written_file.hpp"
-#include "op-call/device.hpp"
 #include "op-call/failure.hpp"
-#include "op-call/requested.hpp"
+#include "own_references.hpp"
+#include "process.hpp"
 #include "report.hpp"
 #include "request.hpp"
 #include "subjects.hpp"
@@ -88,32 +89,43 @@ std::string command_for(const Request &request, const Subject &subject, uint64_t
     return command;
 }
 
-Host open(const Request &request) {
+std::vector<std::string> modules_of(const Request &request) {
     std::vector<std::string> modules = request.files;
     modules.insert(modules.end(), request.modules.begin(), request.modules.end());
-    return cli::open_host(modules, false);
+    return modules;
+}
+
+std::string own_program() {
+    return std::filesystem::read_symlink("/proc/self/exe").string();
+}
+
+Catalog open(const Request &request) {
+    for (const std::string &module : request.modules) {
+        cli::look_at_module(module);
+    }
+    constexpr double least_seconds = 300; // plugins that were never tried before are tried first
+    return Catalog(own_program(), modules_of(request), request.files, std::max(request.timeout, least_seconds));
 }
 
 uint64_t seed_of(const Request &request) {
     return request.seed ? *request.seed : std::random_device()() % 1'000'000;
 }
 
-json check_ops(const Request &request, const std::vector<Subject> &subjects, uint64_t seed,
+json check_ops(const Request &request, OwnReferences &own, const std::vector<Subject> &subjects, uint64_t seed,
                const cli::Interrupts &interrupts) {
-    const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+    const std::string program = own_program();
     Limits limits;
     limits.case_seconds = request.timeout;
     json ops = json::array();
     Bar bar;
     for (size_t i = 0; i < subjects.size() && interrupts.signal() == 0; ++i) {
-        Job job;
-        job.subject = subjects[i];
-        job.modules = request.files;
-        job.modules.insert(job.modules.end(), request.modules.begin(), request.modules.end());
-        job.seed = seed;
-        job.only = request.only_case ? static_cast<int64_t>(*request.only_case) : -1;
-        job.settings = {request.threads, request.config_seconds};
-        json one = check_implementation(program, job, limits, [&](size_t done, size_t total) {
+        Plan plan;
+        plan.subject = subjects[i];
+        plan.modules = modules_of(request);
+        plan.seed = seed;
+        plan.only = request.only_case ? static_cast<int64_t>(*request.only_case) : -1;
+        plan.settings = {request.threads, request.config_seconds};
+        json one = check_implementation(program, own, plan, limits, [&](size_t done, size_t total) {
             bar.show(std::to_string(i + 1) + " of " + std::to_string(subjects.size()) + "  " + subjects[i].op + "  " +
                      std::to_string(done) + "/" + std::to_string(total));
             return interrupts.signal() == 0;
@@ -127,15 +139,33 @@ json check_ops(const Request &request, const std::vector<Subject> &subjects, uin
 }
 
 // Without a device every case would fail, and none for what the implementation does.
-void check_devices(const Host &host, const std::vector<Subject> &subjects) {
+void check_devices(Catalog &catalog, const std::vector<Subject> &subjects) {
     std::map<std::string, std::string> devices; // and who runs there
     for (const Subject &subject : subjects) {
         devices.emplace(subject.device, subject.impl_id);
     }
     for (const auto &[device, impl_id] : devices) {
-        if (const std::string problem = op_call::find_device(host, device).problem; !problem.empty()) {
+        if (const std::string problem = catalog.missing(device); !problem.empty()) {
             throw cli::Failure("there is no device " + device + ", which '" + impl_id + "' runs on: " + problem);
         }
+    }
+}
+
+// What there is to check. Tells what of the host's log needs attention, each line once.
+std::vector<Subject> find_subjects(const Request &request, const std::vector<std::string> &told) {
+    Catalog catalog = open(request);
+    for (const std::string &line : catalog.log()) {
+        if (std::find(told.begin(), told.end(), line) == told.end()) {
+            cli::write_log_line(cli::printable(line)); // what tells it may be the plugin
+        }
+    }
+    try {
+        std::vector<Subject> subjects = subjects_of(catalog.document(), request);
+        check_devices(catalog, subjects);
+        return subjects;
+    } catch (const json::exception &) {
+        throw cli::Failure("what the plugins bring cannot be read: code of one of them changed what the process says "
+                           "that asked them");
     }
 }
 
@@ -154,13 +184,13 @@ int check(const Request &request) {
     const cli::Interrupts interrupts;
     json ops = json::array();
     if (is_sound) {
-        const std::vector<Subject> subjects = [&] {
-            const Host host = open(request);
-            op_call::check_modules(host, request.files);
-            std::vector<Subject> all = subjects_of(host, request);
-            check_devices(host, all);
-            return all;
-        }();
+        keep_to_itself();
+        std::vector<std::string> told;
+        OwnReferences own([&](const std::string &line) {
+            cli::write_log_line(line);
+            told.push_back(line);
+        });
+        const std::vector<Subject> subjects = find_subjects(request, told);
         for (json &file : files) { // now that a host has scanned it, its tune file can be judged by name
             file = check_binary(file.at("path").get<std::string>(), request.newest_glibc);
         }
@@ -168,7 +198,7 @@ int check(const Request &request) {
             throw cli::Failure("there is nothing to check: no implementation is left" +
                                (request.device.empty() ? std::string() : " on " + request.device));
         }
-        ops = check_ops(request, subjects, seed, interrupts);
+        ops = check_ops(request, own, subjects, seed, interrupts);
     }
     const json document = {{"schema", "opdock.plugin-check/1"},
                            {"version", OPDOCK_TOOL_VERSION},
@@ -196,10 +226,9 @@ int check(const Request &request) {
 
 // "rmsnorm_fwd vendor.acme" for each.
 int list(const Request &request) {
-    const Host host = open(request);
-    op_call::check_modules(host, request.files);
-    for (const Subject &subject : subjects_of(host, request)) {
-        std::cout << subject.op << ' ' << subject.impl_id << '\n';
+    keep_to_itself();
+    for (const Subject &subject : find_subjects(request, {})) {
+        std::cout << cli::printable(subject.op + ' ' + subject.impl_id) << '\n';
     }
     return cli::exit_fine;
 }

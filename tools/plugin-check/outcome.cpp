@@ -17,8 +17,8 @@ bool is_decline(opdock_status status) {
     return status == OPDOCK_UNSUPPORTED || status == OPDOCK_ALL_DROPPED;
 }
 
-void take_status(Outcome &outcome, opdock_status status, const std::string &message) {
-    switch (status) {
+void take_status(Outcome &outcome, opdock_status status, const std::string &message, bool is_call) {
+    switch (is_call && status == OPDOCK_INVALID_ARGUMENT ? OPDOCK_FAILED : status) {
     case OPDOCK_UNSUPPORTED:
     case OPDOCK_ALL_DROPPED:
         outcome.kind = Outcome::Kind::declined;

@@ -36,8 +36,9 @@ std::string status_text(opdock_status status, const std::string &message);
 // Whether an implementation declined with it, when no other is asked.
 bool is_decline(opdock_status status);
 
-// What was not prepared or run: the implementation's right, or a fault.
-void take_status(Outcome &outcome, opdock_status status, const std::string &message);
+// What was not prepared or run: the implementation's right, or a fault. `is_call`: the reference computes it, so that
+// it is a call of the op.
+void take_status(Outcome &outcome, opdock_status status, const std::string &message, bool is_call);
 
 // Each kind of finding once for a case: the second run seldom has news.
 void add_new(Outcome &outcome, std::vector<Finding> findings);

@@ -7,6 +7,7 @@
 #include "attributes.hpp"
 #include "op-call/element.hpp"
 #include "op-call/requested.hpp"
+#include "tensor_files.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -113,8 +114,8 @@ struct Reference::ForwardOp {
     const Reference reference;
 };
 
-Reference::Reference(const Host &host, const Signature &signature)
-    : host_(host), signature_(signature), impl_id_(reference_of(host, signature.op)) {
+Reference::Reference(const Host &host, const Signature &signature, Calls *calls)
+    : host_(host), signature_(signature), calls_(calls), impl_id_(reference_of(host, signature.op)) {
     for (const std::string &op : forward_ops_of(signature)) {
         try {
             forward_ops_.try_emplace(op, std::make_unique<const ForwardOp>(
@@ -146,6 +147,11 @@ bool Reference::takes(const Shapes &shapes) const {
         const Op op = host_.op(signature_.op);
         const std::vector<AttributeArgument> attributes = required_attributes(signature_, dtypes);
         const Operands outputs = op_call::infer_outputs(op, signature_, inputs, attributes);
+        if (calls_ != nullptr) {
+            Case one;
+            one.attributes = attributes;
+            return calls_->takes(one, inputs);
+        }
         if (exists()) {
             const op_call::Call call(signature_, inputs, outputs, attributes);
             static_cast<void>(op.prepare(call.args(), op_call::nothing_but(host_, signature_.op, impl_id_)));
@@ -158,42 +164,74 @@ bool Reference::takes(const Shapes &shapes) const {
 
 std::optional<Results> Reference::run(const Case &one, const std::vector<Tensors> &inputs, const Moved &moved,
                                       std::string &why) const {
-    const Dtypes dtypes = widened(one.dtypes);
-    const std::vector<AttributeArgument> attributes = widened(signature_, dtypes, one.attributes);
-    std::vector<Tensors> wide(inputs.size());
+    Case wide = one;
+    wide.dtypes = widened(one.dtypes);
+    wide.attributes = widened(signature_, wide.dtypes, one.attributes);
+    std::vector<Tensors> wide_inputs(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
         for (const HostTensor &tensor : inputs[i]) {
-            wide[i].push_back(
-                converted(tensor, dtype_in(signature_.inputs[i].type, dtypes),
+            wide_inputs[i].push_back(
+                converted(tensor, dtype_in(signature_.inputs[i].type, wide.dtypes),
                           Moved{rounding_of(signature_, signature_.inputs[i], tensor.dtype, moved.by), moved.together},
-                          derive(one.seed + wide[i].size(), signature_.inputs[i].name)));
+                          derive(one.seed + wide_inputs[i].size(), signature_.inputs[i].name)));
         }
     }
     try {
-        const Op op = host_.op(signature_.op);
-        Operands in = op_call::operands_of(wide);
-        Operands out = op_call::infer_outputs(op, signature_, in, attributes,
-                                              [&](size_t o) { return one.has(signature_.outputs[o]); });
-        const std::vector<Tensors> outputs = allocate(out);
-        const op_call::Call call(signature_, in, out, attributes);
-        const Prepared prepared = op.prepare(call.args(), op_call::nothing_but(host_, signature_.op, impl_id_));
-        plugin_check::run(prepared, op_call::pointers_of(signature_, in, out));
-        Results results;
-        for (size_t i = 0; i < outputs.size(); ++i) {
-            for (const HostTensor &tensor : outputs[i]) {
-                results.push_back(result_of(signature_.outputs[i].name, tensor));
-            }
-        }
-        for (size_t i = 0; i < wide.size(); ++i) {
-            for (size_t j = 0; signature_.inputs[i].mut && j < wide[i].size(); ++j) {
-                results.push_back(result_of(signature_.inputs[i].name, wide[i][j]));
-            }
-        }
-        return results;
+        return calls_ != nullptr ? run_there(wide, wide_inputs) : run_here(wide, wide_inputs);
     } catch (const Error &error) {
         why = error.what();
         return std::nullopt;
     }
+}
+
+Results Reference::run_here(const Case &one, std::vector<Tensors> &inputs) const {
+    const Op op = host_.op(signature_.op);
+    Operands in = op_call::operands_of(inputs);
+    Operands out = op_call::infer_outputs(op, signature_, in, one.attributes,
+                                          [&](size_t o) { return one.has(signature_.outputs[o]); });
+    const std::vector<Tensors> outputs = allocate(out);
+    const op_call::Call call(signature_, in, out, one.attributes);
+    const Prepared prepared = op.prepare(call.args(), op_call::nothing_but(host_, signature_.op, impl_id_));
+    plugin_check::run(prepared, op_call::pointers_of(signature_, in, out));
+    Results results;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+        for (const HostTensor &tensor : outputs[i]) {
+            results.push_back(result_of(signature_.outputs[i].name, tensor));
+        }
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        for (size_t j = 0; signature_.inputs[i].mut && j < inputs[i].size(); ++j) {
+            results.push_back(result_of(signature_.inputs[i].name, inputs[i][j]));
+        }
+    }
+    return results;
+}
+
+// In its process, where alone its code runs.
+Answer Reference::answer_to(const Case &one, const std::vector<Tensors> &inputs) const {
+    try {
+        Case plain = one;
+        plain.exercise = Exercise::call;
+        calls_->place(0, plain, inputs);
+        return calls_->call(0, false, Layout::contiguous);
+    } catch (const Ended &ended) {
+        throw Ended(ended.check, std::string("the reference that it is compared with: ") + ended.what(),
+                    ended.before_any_call);
+    }
+}
+
+Results Reference::run_there(const Case &one, const std::vector<Tensors> &inputs) const {
+    const Answer answer = answer_to(one, inputs);
+    if (answer.status != OPDOCK_OK) {
+        throw Error(answer.status, answer.message);
+    }
+    Results results;
+    for (const Output &output : answer.outputs) {
+        const size_t count = output.elements.size() / files::element_size(output.dtype);
+        results.push_back(
+            {output.name, output.shape, op_call::load_elements(output.dtype, output.elements.data(), count)});
+    }
+    return results;
 }
 
 std::optional<HostTensor> Reference::forward(const Forward &forward, const Case &one,

@@ -1,4 +1,5 @@
-// What a call has to compute: the op's reference implementation, on the same values as f32.
+// What a call has to compute: the op's reference implementation, on the same values as f32. That of a standard op is
+// opdock's own and runs here; that of an op of a vendor's own may be the vendor's and runs in a process of its own.
 #pragma once
 
 #include <map>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "calls.hpp"
 #include "inputs.hpp"
 #include "opdock/opdock.hpp"
 
@@ -28,19 +30,21 @@ struct Moved {
 
 class Reference {
   public:
-    // Borrows both.
-    Reference(const Host &host, const op_call::Signature &signature);
+    // Borrows all. The host has no implementations but opdock's references; `calls` are those of a vendor's reference,
+    // or null.
+    Reference(const Host &host, const op_call::Signature &signature, Calls *calls = nullptr);
     Reference(const Reference &) = delete;
     Reference &operator=(const Reference &) = delete;
     ~Reference();
 
     // Whether there is one on the CPU.
-    bool exists() const { return !impl_id_.empty(); }
+    bool exists() const { return calls_ != nullptr || !impl_id_.empty(); }
 
     // Whether the op takes f32 inputs of these shapes, and so does the reference, as far as it says before running.
     bool takes(const Shapes &shapes) const;
 
-    // Inputs are moved first. Nothing, with the reason in `why`, when it declines.
+    // Inputs are moved first. Nothing, with the reason in `why`, when it declines. Throws Ended and NotTried, as takes
+    // does, when it runs in a process of its own.
     std::optional<Results> run(const Case &one, const std::vector<op_call::Tensors> &inputs, const Moved &moved,
                                std::string &why) const;
 
@@ -51,9 +55,15 @@ class Reference {
   private:
     struct ForwardOp;
 
+    // Of opdock's reference, and of a vendor's. Throw opdock::Error.
+    Results run_here(const Case &one, std::vector<op_call::Tensors> &inputs) const;
+    Answer answer_to(const Case &one, const std::vector<op_call::Tensors> &inputs) const;
+    Results run_there(const Case &one, const std::vector<op_call::Tensors> &inputs) const;
+
     const Host &host_;
     const op_call::Signature &signature_;
-    std::string impl_id_;
+    Calls *calls_;
+    std::string impl_id_;                                                 // of opdock's
     std::map<std::string, std::unique_ptr<const ForwardOp>> forward_ops_; // those that there are
 };
 

@@ -6,15 +6,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/printable.hpp"
+
 namespace opdock::plugin_check {
 namespace {
 
 using nlohmann::json;
 
-// For XML and HTML, in text and in attributes. What XML 1.0 cannot say at all becomes '?'.
+// For XML and HTML, in text and in attributes. What neither may hold, and what would turn text around, is made visible.
 std::string escaped(const std::string &text) {
     std::string result;
-    for (const char c : text) {
+    for (const char c : cli::printable(text)) {
         switch (c) {
         case '&':
             result += "&amp;";
@@ -29,7 +31,7 @@ std::string escaped(const std::string &text) {
             result += "&quot;";
             break;
         default:
-            result += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? '?' : c;
+            result += c;
         }
     }
     return result;

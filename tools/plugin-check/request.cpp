@@ -62,7 +62,7 @@ po::options_description describe_options() {
         ("junit", text("FILE"), "write a report that build servers read")                                  //
         ("html", text("FILE"), "write a report for people: one file that needs no network")                //
         ("force", "overwrite these files")                                                                 //
-        ("modules", texts("PATH"), "search this plugin file or directory first; for the reference")        //
+        ("modules", texts("PATH"), "search this first: for a device, or the reference of a vendor's op")   //
         ("version", "the version of this tool and its ABI")                                                //
         ("help,h", "this text");
     return options;

@@ -14,14 +14,19 @@ namespace {
 
 using nlohmann::json;
 
-// The ids of the plugins that the files are.
-std::set<std::string> plugins_of(const json &document, const std::vector<std::string> &files) {
+// The ids of the plugins that the modules, files or folders, are.
+std::set<std::string> plugins_of(const json &document, const std::vector<std::string> &modules) {
     std::set<std::string> ids;
     for (const json &plugin : document.at("plugins")) {
-        for (const std::string &file : files) {
+        if (plugin.at("status") != "loaded") {
+            continue;
+        }
+        const std::filesystem::path path = plugin.at("path").get<std::string>();
+        for (std::filesystem::path place = path; place.has_relative_path(); place = place.parent_path()) {
             std::error_code not_there;
-            if (plugin.at("status") == "loaded" &&
-                std::filesystem::equivalent(plugin.at("path").get<std::string>(), file, not_there)) {
+            if (std::any_of(modules.begin(), modules.end(), [&](const std::string &module) {
+                    return std::filesystem::equivalent(place, module, not_there);
+                })) {
                 ids.insert(plugin.at("id").get<std::string>());
             }
         }
@@ -29,9 +34,28 @@ std::set<std::string> plugins_of(const json &document, const std::vector<std::st
     return ids;
 }
 
-Subject subject_of(const std::string &op, const json &implementation, const std::string &device) {
+// For an op of a vendor's own there is nothing to go by but what the plugin itself brings, or one that is named for
+// it: nobody else knows what it computes, and any other plugin may say that it does.
+void find_reference(const json &op, const std::string &plugin, const std::set<std::string> &named, Subject &subject) {
+    if (is_standard(subject.op)) {
+        return;
+    }
+    for (const bool is_named : {true, false}) {
+        for (const json &implementation : op.at("implementations")) {
+            const auto owner = implementation.at("plugin").get<std::string>();
+            if (subject.reference.empty() && implementation.at("kind") == "reference" &&
+                implementation.at("device") == "cpu" && (is_named ? named.contains(owner) : owner == plugin)) {
+                implementation.at("impl_id").get_to(subject.reference);
+                subject.brings_reference = owner == plugin;
+            }
+        }
+    }
+}
+
+Subject subject_of(const json &op, const json &implementation, const std::string &device) {
     Subject subject;
-    subject.op = op;
+    op.at("op").get_to(subject.op);
+    op.at("signature").get_to(subject.signature);
     implementation.at("impl_id").get_to(subject.impl_id);
     subject.device = device.empty() ? implementation.at("device").get<std::string>() : device;
     implementation.at("dtypes").get_to(subject.tuples);
@@ -59,9 +83,9 @@ void check_names(const char *option, const std::vector<std::string> &wanted, con
 
 } // namespace
 
-std::vector<Subject> subjects_of(const Host &host, const Request &request) {
-    const json document = json::parse(host.describe());
+std::vector<Subject> subjects_of(const json &document, const Request &request) {
     const std::set<std::string> plugins = plugins_of(document, request.files);
+    const std::set<std::string> named = plugins_of(document, request.modules);
     const std::string kind = request.device.substr(0, request.device.find(':'));
     std::set<std::string> ops;
     std::set<std::string> impls;
@@ -77,7 +101,8 @@ std::vector<Subject> subjects_of(const Host &host, const Request &request) {
             impls.insert(id);
             if (cli::is_wanted(request.ops, name) && cli::is_wanted(request.impls, id) &&
                 (kind.empty() || implementation.at("device") == kind)) {
-                subjects.push_back(subject_of(name, implementation, request.device));
+                subjects.push_back(subject_of(op, implementation, request.device));
+                find_reference(op, implementation.at("plugin").get<std::string>(), named, subjects.back());
             }
         }
     }

@@ -4,13 +4,14 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "cases.hpp"
-#include "opdock/opdock.hpp"
 #include "request.hpp"
 
 namespace opdock::plugin_check {
 
-// By op, then by implementation. Throws cli::Failure for a file that was not taken, and for names that nothing has.
-std::vector<Subject> subjects_of(const Host &host, const Request &request);
+// Of what Host::describe() says, by op, then by implementation. Throws cli::Failure for names that nothing has.
+std::vector<Subject> subjects_of(const nlohmann::json &document, const Request &request);
 
 } // namespace opdock::plugin_check

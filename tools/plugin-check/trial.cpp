@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
-#include "op-call/requested.hpp"
 #include "parts.hpp"
-#include "process_state.hpp"
+#include "placed_run.hpp"
 
 namespace opdock::plugin_check {
 namespace {
 
-using nlohmann::json;
 using op_call::Signature;
 using op_call::Tensors;
 
@@ -93,10 +89,9 @@ void keep_causes(Outcome &outcome) {
 
 } // namespace
 
-Trial::Trial(const Host &host, const Subject &subject, const Signature &signature, const Settings &settings)
-    : host_(host), subject_(subject), signature_(signature),
-      settings_(settings), where_{host.c(), host.device(subject.device)}, reference_(host, signature),
-      policy_(op_call::nothing_but(host, subject.op, subject.impl_id)) {}
+Trial::Trial(const Subject &subject, const Signature &signature, const Settings &settings, const Reference &reference,
+             Calls &calls)
+    : subject_(subject), signature_(signature), settings_(settings), reference_(reference), calls_(calls) {}
 
 std::vector<Case> Trial::cases(uint64_t seed) const {
     return cases_for(subject_, signature_, seed, [&](const Shapes &shapes) { return reference_.takes(shapes); });
@@ -129,7 +124,7 @@ Outcome Trial::run(const Case &one) const {
         return run_call(one, inputs, expected ? &*expected : nullptr);
     } catch (const Error &error) {
         Outcome outcome;
-        take_status(outcome, error.status(), error.what());
+        take_status(outcome, error.status(), error.what(), expected.has_value());
         return outcome;
     }
 }
@@ -142,30 +137,22 @@ std::vector<Tensors> Trial::draw(const Case &one) const {
 
 Outcome Trial::run_call(const Case &one, const std::vector<Tensors> &inputs, const Results *expected) const {
     Outcome outcome;
-    const Op op = host_.op(subject_.op);
     std::vector<Output> first;
+    calls_.place(0, one, inputs);
     for (const bool at_end : {true, false}) {
-        PlacedRun placed(where_, op, signature_, one, inputs, subject_.alignment, at_end);
-        const std::byte poison = PlacedRun::poisons[at_end ? 0 : 1];
-        std::string message;
-        const ProcessState before;
-        const opdock_status prepared = placed.prepare(op, policy_, message);
-        opdock_status status = prepared == OPDOCK_OK ? placed.run(poison, message) : prepared;
-        if (const std::string changed = before.restore(); !changed.empty()) {
-            add_new(outcome, {{"process", "it changed " + changed + ", for all code of the thread or process"}});
-        }
-        if (status != OPDOCK_OK) {
-            take_status(outcome, status, message);
-            if (prepared == OPDOCK_OK && is_decline(status)) {
-                find_late_decline(one, inputs, outcome);
+        Answer answer = calls_.call(0, at_end, one.layout, at_end ? 0 : 1);
+        add_new(outcome, std::move(answer.findings));
+        if (answer.status != OPDOCK_OK) {
+            take_status(outcome, answer.status, answer.message, expected != nullptr);
+            if (answer.prepared == OPDOCK_OK && is_decline(answer.status)) {
+                find_late_decline(one, outcome);
             }
             return outcome;
         }
-        add_new(outcome, placed.trespasses());
-        std::vector<Output> found = placed.written();
+        std::vector<Output> found = std::move(answer.outputs);
         if (!at_end) {
             if (one.exercise == Exercise::call) {
-                find_unwritten(first, PlacedRun::poisons[0], found, poison, outcome);
+                find_unwritten(first, PlacedRun::poisons[0], found, PlacedRun::poisons[1], outcome);
             }
             // Elsewhere in memory it may take another way through its code.
             if (expected != nullptr && !same_bits(first, found) && !has(outcome, "wrong")) {
@@ -175,11 +162,11 @@ Outcome Trial::run_call(const Case &one, const std::vector<Tensors> &inputs, con
             break;
         }
         if (subject_.deterministic) {
-            status = placed.run(PlacedRun::poisons[1], message);
-            if (status != OPDOCK_OK) {
+            const Answer again = calls_.again(0);
+            if (again.status != OPDOCK_OK) {
                 outcome.findings.push_back(
-                    {"failed", "the same call made again returned " + status_text(status, message)});
-            } else if (!same_bits(found, placed.written())) {
+                    {"failed", "the same call made again returned " + status_text(again.status, again.message)});
+            } else if (!same_bits(found, again.outputs)) {
                 outcome.findings.push_back({"not-deterministic", "it declares itself deterministic, and the same call "
                                                                  "made twice gave different bits"});
             }
@@ -192,19 +179,16 @@ Outcome Trial::run_call(const Case &one, const std::vector<Tensors> &inputs, con
     return outcome;
 }
 
-void Trial::find_late_decline(const Case &one, const std::vector<Tensors> &inputs, Outcome &outcome) const {
+void Trial::find_late_decline(const Case &one, Outcome &outcome) const {
     // What pointers there are nobody but the kernel knows.
     if (one.exercise == Exercise::in_place || one.layout == Layout::misaligned) {
         return;
     }
-    const Op op = host_.op(subject_.op);
-    PlacedRun placed(where_, op, signature_, one, inputs, subject_.alignment, false);
-    std::string message;
-    if (placed.prepare(op, policy_, message) == OPDOCK_OK && placed.has_workspace() &&
-        is_decline(placed.run(PlacedRun::poisons[0], message))) {
+    const Answer answer = calls_.call(0, false, one.layout);
+    if (answer.prepared == OPDOCK_OK && answer.has_workspace && is_decline(answer.status)) {
         outcome.findings.push_back({"declines-late", "it asked for a workspace for the call, and then declined it on "
                                                      "aligned data: " +
-                                                         message});
+                                                         answer.message});
     }
 }
 
@@ -261,30 +245,11 @@ void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std
 
 Outcome Trial::run_configs(const Case &one, const std::vector<Tensors> &inputs) const {
     Outcome outcome;
-    const Op op = host_.op(subject_.op);
-    PlacedRun placed(where_, op, signature_, one, inputs, subject_.alignment, true);
-    placed.reset(PlacedRun::poisons[0]);
-    opdock_tune_options options = {};
-    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
-    options.strategy = OPDOCK_TUNE_HALVING;
-    options.flags = OPDOCK_TUNE_DRY_RUN | OPDOCK_TUNE_AGAIN;
-    options.impl_id = subject_.impl_id.c_str();
-    options.budget = settings_.config_seconds;
-    const json tuned = json::parse(op.tune(placed.args(), &options));
-    for (const json &run : tuned.at("tried")) {
-        const auto what = run.at("outcome").get<std::string>();
-        ++outcome.configs;
-        if (what == "left out") {
-            ++outcome.configs_left_out;
-        } else if (what == "wrong") {
-            outcome.findings.push_back({"config", "with " + run.at("config").dump() + " " +
-                                                      run.value("reason", std::string("it computes something else"))});
-        } else if (what == "refused" && run.value("reason", std::string()).find("FAILED") != std::string::npos) {
-            outcome.findings.push_back(
-                {"config", "with " + run.at("config").dump() + " it fails: " + run.value("reason", std::string())});
-        }
-    }
-    add_new(outcome, placed.trespasses());
+    calls_.place(0, one, inputs);
+    Tuned tuned = calls_.tune(0, settings_.config_seconds);
+    outcome.configs = tuned.configs;
+    outcome.configs_left_out = tuned.left_out;
+    add_new(outcome, std::move(tuned.findings));
     return outcome;
 }
 

@@ -1,11 +1,12 @@
-// One case of one implementation, run and judged.
+// One case of one implementation: what it is called with, and what its results are worth. None of the implementation's
+// code runs here.
 #pragma once
 
 #include <optional>
 #include <vector>
 
+#include "calls.hpp"
 #include "outcome.hpp"
-#include "placed_run.hpp"
 #include "reference.hpp"
 
 namespace opdock::plugin_check {
@@ -17,22 +18,23 @@ struct Settings {
 
 class Trial {
   public:
-    // All are borrowed.
-    Trial(const Host &host, const Subject &subject, const op_call::Signature &signature, const Settings &settings);
+    // All are borrowed. The reference is the op's, and its own calls are not these.
+    Trial(const Subject &subject, const op_call::Signature &signature, const Settings &settings,
+          const Reference &reference, Calls &calls);
 
     std::vector<Case> cases(uint64_t seed) const;
+    // Throws Ended and NotTried.
     Outcome run(const Case &one) const;
-    bool has_reference() const { return reference_.exists(); }
 
   private:
-    struct Worker; // of several threads
+    struct Thread; // one of several
 
     std::vector<op_call::Tensors> draw(const Case &one) const;
     Outcome run_threads(const Case &one) const;
     // Runs it alone.
-    opdock_status begin(Worker &worker, std::string &message) const;
-    // Once beside the others, and whether that was the same.
-    void run_beside(Worker &worker, const std::string &others) const;
+    Answer begin(Thread &thread, size_t slot) const;
+    // What is wrong with what it computed beside the others; "" when nothing is.
+    std::string find_beside(const Thread &thread, const Answer &answer, const std::string &others) const;
     Outcome run_rows(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected) const;
     void find_neighbours(const Case &one, const std::vector<Output> &found, const Results &expected,
                          Outcome &outcome) const;
@@ -42,18 +44,16 @@ class Trial {
     Outcome run_configs(const Case &one, const std::vector<op_call::Tensors> &inputs) const;
     Outcome run_call(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected) const;
     // A call for which it asked for memory, only to decline it.
-    void find_late_decline(const Case &one, const std::vector<op_call::Tensors> &inputs, Outcome &outcome) const;
+    void find_late_decline(const Case &one, Outcome &outcome) const;
     // Compares what a call wrote with what it had to.
     void judge(const Case &one, const std::vector<op_call::Tensors> &inputs, const std::vector<Output> &found,
                const Results &expected, Outcome &outcome) const;
 
-    const Host &host_;
     const Subject &subject_;
     const op_call::Signature &signature_;
     Settings settings_;
-    Where where_;
-    Reference reference_;
-    Policy policy_;
+    const Reference &reference_;
+    Calls &calls_;
 };
 
 } // namespace opdock::plugin_check

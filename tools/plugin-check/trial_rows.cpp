@@ -40,18 +40,15 @@ size_t count_of(const Output &output) {
 
 std::optional<std::vector<Output>> Trial::run_once(const Case &one, const std::vector<Tensors> &inputs,
                                                    Outcome &outcome) const {
-    const Op op = host_.op(subject_.op);
-    PlacedRun placed(where_, op, signature_, one, inputs, subject_.alignment, false);
-    std::string message;
-    opdock_status status = placed.prepare(op, policy_, message);
-    status = status == OPDOCK_OK ? placed.run(PlacedRun::poisons[0], message) : status;
-    if (status != OPDOCK_OK) {
+    calls_.place(0, one, inputs);
+    Answer answer = calls_.call(0, false, one.layout);
+    if (answer.status != OPDOCK_OK) {
         Outcome of_this;
-        take_status(of_this, status, message);
+        take_status(of_this, answer.status, answer.message, reference_.exists());
         add_new(outcome, std::move(of_this.findings));
         return std::nullopt;
     }
-    return placed.written();
+    return std::move(answer.outputs);
 }
 
 Outcome Trial::run_rows(const Case &one, const std::vector<Tensors> &inputs, const Results *expected) const {

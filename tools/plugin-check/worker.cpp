@@ -1,15 +1,24 @@
 #include "worker.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <map>
+#include <optional>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cli/exit.hpp"
 #include "cli/open_host.hpp"
+#include "declared_op.hpp"
 #include "fault.hpp"
+#include "message.hpp"
+#include "op-call/device.hpp"
+#include "op-call/requested.hpp"
+#include "worker_calls.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -17,108 +26,115 @@ namespace {
 using nlohmann::json;
 
 pid_t worker_process = 0;
+std::vector<std::string> host_log; // what needs attention, of a worker without an op; others tell what is told already
 
-// Whole lines: the reader must not wait for the rest of one.
-void tell(const json &message) {
-    const bool is_copy = getpid() != worker_process; // which must not go on beside its original
-    const json said = is_copy ? json{{"copy", "a process that it forked returned from the call as well"}} : message;
-    const std::string line = said.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-    size_t written = 0;
-    while (written < line.size()) {
-        const ssize_t count = write(message_descriptor, line.data() + written, line.size() - written);
-        if (count <= 0) {
-            _exit(cli::exit_absent); // nobody listens
-        }
-        written += static_cast<size_t>(count);
+void send_packet(const json &packet) {
+    const std::string text = packet.dump();
+    if (send(message_descriptor, text.data(), text.size(), MSG_NOSIGNAL) < 0) {
+        _exit(cli::exit_absent); // nobody listens
     }
-    if (is_copy) {
+}
+
+// A copy of this process that the plugin forked must not go on beside its original, nor touch what they share.
+void end_copy() {
+    if (getpid() != worker_process) {
+        send_packet({{"copy", true}});
         _exit(cli::exit_absent);
     }
 }
 
-const char *text_of(Outcome::Kind kind) {
-    switch (kind) {
-    case Outcome::Kind::declined:
-        return "declined";
-    case Outcome::Kind::skipped:
-        return "skipped";
-    case Outcome::Kind::ran:
-        break;
+// The text lies behind the bytes, which are in the exchange already.
+void answer(uint64_t number, const json &text, size_t bytes) {
+    end_copy();
+    const std::string written = text.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (!write_exchange(exchange_descriptor, written.data(), written.size(), bytes)) {
+        _exit(cli::exit_absent);
     }
-    return "ran";
+    send_packet({{"number", number}, {"bytes", bytes}, {"text", written.size()}});
 }
 
-json as_json(size_t index, const Outcome &outcome) {
-    json findings = json::array();
-    for (const Finding &finding : outcome.findings) {
-        findings.push_back({{"check", finding.check}, {"message", finding.message}});
+// What the plugins bring, for a tool that opens none of them itself.
+class Opened {
+  public:
+    explicit Opened(const Job &job)
+        : host_(cli::open_host(job.modules, false, [](const std::string &line) { host_log.push_back(line); })) {}
+
+    json handle(const json &request) {
+        if (request.at("do") == "describe") {
+            op_call::check_modules(host_, request.at("files"));
+            return {{"host", json::parse(host_.describe())}, {"log", host_log}};
+        }
+        return {{"missing", op_call::find_device(host_, request.at("device").get<std::string>()).problem}};
     }
-    return {{"end", index},
-            {"kind", text_of(outcome.kind)},
-            {"reason", outcome.reason},
-            {"compared", outcome.compared},
-            {"findings", findings},
-            {"errors", outcome.errors},
-            {"configs", outcome.configs},
-            {"left_out", outcome.configs_left_out}};
+
+  private:
+    Host host_;
+};
+
+std::optional<json> next_request() {
+    std::string packet(largest_packet, '\0');
+    ssize_t count = 0;
+    do {
+        count = recv(message_descriptor, packet.data(), packet.size(), 0);
+    } while (count < 0 && errno == EINTR);
+    if (count <= 0) {
+        return std::nullopt;
+    }
+    packet.resize(static_cast<size_t>(count));
+    return json::parse(packet);
 }
 
-void work(const Job &job) {
+// `handle` gives the answer's text, and how many bytes of the exchange belong to it.
+template<class Handle>
+void serve(uint64_t &number, Handle handle) {
+    answer(number, json::object(), 0);
+    while (const std::optional<json> request = next_request()) {
+        request->at("number").get_to(number);
+        size_t bytes = 0;
+        json text;
+        try {
+            text = handle(*request, bytes);
+        } catch (const Error &error) {
+            text = {{"error", error.what()}, {"status", error.status()}};
+            bytes = 0;
+        }
+        answer(number, text, bytes);
+    }
+}
+
+void work(const Job &job, uint64_t &number) {
+    if (job.subject.op.empty()) {
+        Opened opened(job);
+        serve(number, [&](const json &request, size_t & /*bytes*/) { return opened.handle(request); });
+        return;
+    }
     // What ends this process is a finding; other programs' next start is not to hear of it as a death in a first call.
     setenv("PLUGIN_SCAN_CACHE", "off", 1);
-    const Host host = cli::open_host(job.modules, false, [](const std::string & /*line*/) {}); // told already
-    const op_call::Signature signature = op_call::read_signature(json::parse(host.op(job.subject.op).signature_json()));
-    const Trial trial(host, job.subject, signature, job.settings);
-    const std::vector<Case> cases = trial.cases(job.seed);
-    tell({{"cases", cases.size()}, {"has_reference", trial.has_reference()}});
-    for (const Case &one : cases) {
-        const bool is_wanted = job.only < 0 ? one.index >= job.first : one.index == static_cast<size_t>(job.only);
-        if (is_wanted) {
-            tell({{"begin", one.index},
-                  {"label", label_of(one, signature)},
-                  {"dtypes", one.tuple},
-                  {"empty", is_empty(one.shapes)}});
-            tell(as_json(one.index, trial.run(one)));
-        }
-    }
-    tell({{"done", true}});
+    Host host = cli::open_host(job.modules, false, [](const std::string & /*line*/) {}); // told already
+    declare_op(host, job.subject.signature);
+    WorkerCalls calls(host, job.subject, end_copy);
+    serve(number, [&](const json &request, size_t &bytes) { return calls.handle(request, bytes); });
 }
 
 } // namespace
 
 json as_json(const Job &job) {
-    return {{"op", job.subject.op},
+    return {{"modules", job.modules},
+            {"op", job.subject.op},
             {"impl_id", job.subject.impl_id},
             {"device", job.subject.device},
-            {"tuples", job.subject.tuples},
-            {"deterministic", job.subject.deterministic},
-            {"needs_contiguous", job.subject.needs_contiguous},
             {"alignment", job.subject.alignment},
-            {"has_knobs", job.subject.has_knobs},
-            {"modules", job.modules},
-            {"seed", job.seed},
-            {"first", job.first},
-            {"only", job.only},
-            {"threads", job.settings.threads},
-            {"config_seconds", job.settings.config_seconds}};
+            {"signature", job.subject.signature}};
 }
 
 Job job_of(const json &json) {
     Job job;
+    json.at("modules").get_to(job.modules);
     json.at("op").get_to(job.subject.op);
     json.at("impl_id").get_to(job.subject.impl_id);
     json.at("device").get_to(job.subject.device);
-    json.at("tuples").get_to(job.subject.tuples);
-    json.at("deterministic").get_to(job.subject.deterministic);
-    json.at("needs_contiguous").get_to(job.subject.needs_contiguous);
     json.at("alignment").get_to(job.subject.alignment);
-    json.at("has_knobs").get_to(job.subject.has_knobs);
-    json.at("modules").get_to(job.modules);
-    json.at("seed").get_to(job.seed);
-    json.at("first").get_to(job.first);
-    json.at("only").get_to(job.only);
-    json.at("threads").get_to(job.settings.threads);
-    json.at("config_seconds").get_to(job.settings.config_seconds);
+    json.at("signature").get_to(job.subject.signature);
     return job;
 }
 
@@ -126,11 +142,16 @@ int run_worker(const std::string &job) {
     worker_process = getpid();
     prctl(PR_SET_PDEATHSIG, SIGKILL); // it is in a process group of its own, where no Ctrl-C comes
     fcntl(message_descriptor, F_SETFD, FD_CLOEXEC);
+    fcntl(exchange_descriptor, F_SETFD, FD_CLOEXEC);
     watch_faults();
+    uint64_t number = 0; // of the request
     try {
-        work(job_of(json::parse(job)));
+        work(job_of(json::parse(job)), number);
+    } catch (const Error &error) {
+        answer(number, {{"problem", error.what()}, {"status", error.status()}, {"log", host_log}}, 0);
+        return cli::exit_absent;
     } catch (const std::exception &error) {
-        tell({{"problem", error.what()}});
+        answer(number, {{"problem", error.what()}, {"status", OPDOCK_OK}, {"log", host_log}}, 0);
         return cli::exit_absent;
     }
     return cli::exit_fine; // and through what the plugin wants done at exit

@@ -48,7 +48,8 @@ void add_config(Table &table, const json &one) {
 
 std::string render_why(const json &decision, const Page &page) {
     const std::string dtypes = text_of(decision, "dtypes");
-    std::string text = page.paint(Tint::heading, words(decision.at("op"))) + " on " + words(decision.at("device")) +
+    std::string text = page.paint(Tint::heading, words(decision.at("op"))) + " on " +
+                       page.paint(Tint::plain, words(decision.at("device"))) +
                        (dtypes.empty() ? ", any dtypes" : ", dtypes " + dtypes) + "\n";
 
     Table key;
@@ -58,8 +59,9 @@ std::string render_why(const json &decision, const Page &page) {
                                                 : "no: the next is tried when one declines or fails"}});
     text += key.text(page);
     if (const std::string problem = text_of(decision, "device_problem"); !problem.empty()) {
-        text += "\n" + page.paint(Tint::heading, "DEVICE") + " " + words(decision.at("device")) +
-                " can run none of it\n  " + page.paint(Tint::bad, problem) + "\n";
+        text += "\n" + page.paint(Tint::heading, "DEVICE") + " " +
+                page.paint(Tint::plain, words(decision.at("device"))) + " can run none of it\n  " +
+                page.paint(Tint::bad, problem) + "\n";
     }
 
     std::map<std::string, std::string> rules;

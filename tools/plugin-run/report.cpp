@@ -184,7 +184,8 @@ std::string render_text(const Request &request, const Signature &signature, cons
             values.note("written to " + source_text(*result.file));
         }
     }
-    return signature.op + " on " + request.device + "\n" + facts.text(page) + values.text(page);
+    return page.paint(cli::Tint::plain, signature.op + " on " + request.device) + "\n" + facts.text(page) +
+           values.text(page);
 }
 
 json render_json(const Request &request, const Signature &signature, const Arguments &arguments,

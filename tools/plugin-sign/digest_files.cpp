@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit.hpp"
+#include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "commands.hpp"
 #include "files/digest.hpp"
@@ -22,7 +23,7 @@ int digest_files(const Request &request) {
     }
     if (request.json) {
         const ordered_json document = {{"schema", "opdock.plugin-sign.digest/1"}, {"files", std::move(files)}};
-        std::cout << document.dump(2, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+        cli::print_in_order(document);
     }
     return cli::exit_fine;
 }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "cli/exit.hpp"
+#include "cli/printable.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "keys/key_files.hpp"
@@ -44,7 +45,7 @@ int sign(const Request &request) {
     }
     signatures.push_back(signature);
     cli::replace_file(path, print(signatures));
-    std::cout << path << ": signed with " << key.public_key.text() << '\n';
+    std::cout << cli::printable(path) << ": signed with " << key.public_key.text() << '\n';
     return cli::exit_fine;
 }
 

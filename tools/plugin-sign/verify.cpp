@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit.hpp"
+#include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "commands.hpp"
 #include "files/reject.hpp"
@@ -81,7 +82,7 @@ int verify(const Request &request) {
         line = files.library + ": " + core::code_text(rejected.code()) + ": " + rejected.what();
     }
     if (request.json) {
-        std::cout << document.dump(2, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+        cli::print_in_order(document);
     } else if (!is_valid) {
         throw cli::Failure(line);
     } else {

@@ -127,7 +127,7 @@ int import_results(const Request &request) {
     bool is_empty = false; // one of them
     for (size_t i = 0; i < texts.size(); ++i) {
         const uint64_t count = host.import_tuning(texts[i], request.files[i]);
-        std::cout << request.files[i] << ": " << count << (count == 1 ? " config\n" : " configs\n");
+        std::cout << cli::printable(request.files[i]) << ": " << count << (count == 1 ? " config\n" : " configs\n");
         is_empty = is_empty || count == 0;
     }
     return is_empty ? cli::exit_absent : cli::exit_fine;

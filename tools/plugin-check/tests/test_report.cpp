@@ -88,6 +88,11 @@ TEST_CASE("files for build servers and people escape what plugins say") {
     CHECK(contains(html, "&lt;far&gt;"));
     CHECK(contains(html, "Acme &amp; Co"));
     CHECK_FALSE(contains(html, "http"));
+    json hostile = document();
+    hostile["ops"][0]["findings"][0]["message"] = "a\x1b[1mb\u202ec\u009b";
+    for (const std::string &text : {render_junit(hostile), render_html(hostile)}) {
+        CHECK(contains(text, "a\\x1b[1mb\\u202ec\\u009b"));
+    }
     CHECK(html.find("gelu") < html.find("relu"));
 }
 

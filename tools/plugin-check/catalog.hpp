@@ -1,0 +1,34 @@
+// What plugins bring, asked of a process that opens them: none of their code runs in this one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "conversation.hpp"
+
+namespace opdock::plugin_check {
+
+class Catalog {
+  public:
+    // Throws as opening a host does, and cli::Failure for one of the files that was not taken.
+    Catalog(const std::string &program, const std::vector<std::string> &modules, const std::vector<std::string> &files,
+            double seconds);
+
+    // Host::describe().
+    const nlohmann::json &document() const { return document_; }
+    // Of the host's log, what needs attention.
+    const std::vector<std::string> &log() const { return log_; }
+    // Why there is no such device, or "".
+    std::string missing(const std::string &device);
+
+  private:
+    Reply ask(nlohmann::json request);
+
+    Conversation conversation_;
+    nlohmann::json document_;
+    std::vector<std::string> log_;
+};
+
+} // namespace opdock::plugin_check

@@ -1,0 +1,211 @@
+#include "conversation.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <sys/wait.h>
+
+#include "cli/exit.hpp"
+#include "message.hpp"
+#include "op-call/tensor.hpp"
+#include "opdock/opdock.hpp"
+
+namespace opdock::plugin_check {
+namespace {
+
+using nlohmann::json;
+
+// Far more than any answer has.
+constexpr size_t largest_text = size_t{64} << 20;
+constexpr int most_notices = 64; // that are looked at between two requests
+
+Clock::time_point in(double seconds) {
+    return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+std::string indented(const std::string &text) {
+    std::string lines;
+    for (const char c : text) {
+        lines += c;
+        if (c == '\n') {
+            lines += "  ";
+        }
+    }
+    return lines;
+}
+
+std::string ending(int status, const std::string &said) {
+    const std::string text = WIFSIGNALED(status)
+                                 ? "it ended the process by " + std::string(strsignal(WTERMSIG(status)))
+                                 : "it ended the process with exit code " + std::to_string(WEXITSTATUS(status));
+    return said.empty() ? text : text + "\n  " + indented(said);
+}
+
+std::string whole(double seconds) {
+    return std::to_string(static_cast<int>(seconds)) + " s";
+}
+
+} // namespace
+
+uint64_t number_of(const json &json) {
+    return json.get_ref<const json::number_unsigned_t &>();
+}
+
+Conversation::Conversation(std::string program, const Job &job, double seconds)
+    : program_(std::move(program)), job_(as_json(job).dump()), seconds_(seconds), given_(seconds),
+      deadline_(in(seconds)) {}
+
+void Conversation::give(double seconds) {
+    given_ = seconds;
+    deadline_ = in(seconds);
+}
+
+void Conversation::start() {
+    if (process_ != nullptr) {
+        return;
+    }
+    fault_.clear();
+    number_ = 0;
+    is_open_ = false;
+    const Clock::time_point begin = Clock::now();
+    process_ = std::make_unique<Process>(program_, job_);
+    wait(in(seconds_), seconds_, 0);
+    is_open_ = true;
+    deadline_ += Clock::now() - begin; // which is no case's
+}
+
+void Conversation::put(const void *elements, size_t bytes, size_t offset) {
+    start();
+    if (!write_exchange(process_->exchange(), elements, bytes, offset)) {
+        throw op_call::NoMemory("there is no memory for what a call reads");
+    }
+}
+
+Reply Conversation::ask(json request, size_t most_bytes) {
+    start();
+    std::string packet;
+    for (int i = 0; i < most_notices && process_->next(packet, Clock::time_point()) == Process::News::packet; ++i) {
+        if (read_packet(packet, 0)) {
+            refuse("nothing was asked");
+        }
+    }
+    request["number"] = ++number_;
+    if (!process_->send(request.dump())) {
+        fail_ended(deadline_);
+    }
+    return wait(deadline_, given_, most_bytes);
+}
+
+Reply Conversation::wait(Clock::time_point deadline, double seconds, size_t most_bytes) {
+    std::string packet;
+    for (;;) {
+        const Process::News news = process_->next(packet, deadline);
+        if (news == Process::News::end) {
+            fail_ended(deadline);
+        }
+        if (news == Process::News::silence || Clock::now() > deadline) {
+            process_->end();
+            fail("hang", "it has not returned after " + whole(seconds) + "; --timeout gives it longer");
+        }
+        if (std::optional<Reply> reply = read_packet(packet, most_bytes)) {
+            return std::move(*reply);
+        }
+    }
+}
+
+std::optional<Reply> Conversation::read_packet(const std::string &packet, size_t most_bytes) {
+    const json message = json::parse(packet, nullptr, false);
+    if (!message.is_object()) {
+        refuse("it is no JSON object");
+    }
+    if (message.contains("copy")) {
+        was_copied_ = true;
+        return std::nullopt;
+    }
+    if (message.contains("fault")) {
+        fault_ = understand([&] { return message.at("fault").get<std::string>(); });
+        return std::nullopt;
+    }
+    return read_reply(message, most_bytes);
+}
+
+Reply Conversation::read_reply(const json &packet, size_t most_bytes) {
+    Reply reply;
+    std::string text;
+    understand([&] {
+        if (number_of(packet.at("number")) != number_) {
+            refuse("it answers another request");
+        }
+        const auto bytes = number_of(packet.at("bytes"));
+        const auto length = number_of(packet.at("text"));
+        if (bytes > most_bytes || length > largest_text) {
+            refuse("it is longer than an answer can be");
+        }
+        reply.bytes.resize(bytes);
+        text.resize(length);
+    });
+    if (!read_exchange(process_->exchange(), reply.bytes.data(), reply.bytes.size(), 0) ||
+        !read_exchange(process_->exchange(), text.data(), text.size(), reply.bytes.size())) {
+        refuse("it is not as long as it says");
+    }
+    reply.text = json::parse(text, nullptr, false);
+    if (!reply.text.is_object()) {
+        refuse("it is no JSON object");
+    }
+    const bool is_problem = reply.text.contains("problem");
+    if (is_problem || reply.text.contains("error")) {
+        const auto [status, why] = understand([&] {
+            return std::pair(static_cast<opdock_status>(number_of(reply.text.at("status"))),
+                             reply.text.at(is_problem ? "problem" : "error").get<std::string>());
+        });
+        if (!is_problem) {
+            throw Error(status, why);
+        }
+        auto log = understand([&] { return reply.text.at("log").get<std::vector<std::string>>(); });
+        process_.reset();
+        throw NotTried(status, why, std::move(log));
+    }
+    return reply;
+}
+
+void Conversation::refuse(const std::string &what) {
+    process_->end();
+    fail("worker", "its process gave an answer that is none (" + what + "): code of the plugin wrote to descriptor " +
+                       std::to_string(message_descriptor) + " or " + std::to_string(exchange_descriptor) +
+                       ", or changed plugin-check's own in its process");
+}
+
+void Conversation::fail(const std::string &check, const std::string &message) {
+    process_.reset();
+    throw Ended(check, (is_open_ ? "" : "before any call: ") + message, !is_open_);
+}
+
+void Conversation::fail_ended(Clock::time_point deadline) {
+    const double left = std::chrono::duration<double>(deadline - Clock::now()).count();
+    if (!process_->ends_within(std::max(left, 1.0))) {
+        process_->end();
+        fail("worker", "its process goes on without the descriptor on which it has to answer");
+    }
+    const int status = process_->wait();
+    const std::string said = process_->said();
+    if (is_open_ && !fault_.empty()) {
+        fail("out-of-bounds", fault_);
+    }
+    fail("crash", ending(status, said));
+}
+
+std::string Conversation::finish() {
+    if (process_ == nullptr) {
+        return "";
+    }
+    const std::unique_ptr<Process> process = std::move(process_);
+    process->hang_up();
+    if (!process->ends_within(seconds_)) {
+        process->end();
+        return "after its last call the process did not end for " + whole(seconds_);
+    }
+    const int status = process->wait();
+    return WIFSIGNALED(status) ? "after its last call, as the process ended: " + ending(status, process->said()) : "";
+}
+
+} // namespace opdock::plugin_check

@@ -1,0 +1,90 @@
+#include "own_references.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include <dlfcn.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/open_host.hpp"
+
+namespace opdock::plugin_check {
+namespace {
+
+using nlohmann::json;
+
+// A variable of the environment that has another value, or none, for as long as this lives.
+class Variable {
+  public:
+    Variable(const char *name, const char *value) : name_(name) {
+        if (const char *before = std::getenv(name)) {
+            before_ = before;
+        }
+        set(value);
+    }
+    ~Variable() { set(before_ ? before_->c_str() : nullptr); }
+    Variable(const Variable &) = delete;
+    Variable &operator=(const Variable &) = delete;
+
+  private:
+    void set(const char *value) const { value != nullptr ? setenv(name_, value, 1) : unsetenv(name_); }
+
+    const char *name_;
+    std::optional<std::string> before_;
+};
+
+std::filesystem::path library_directory() {
+    Dl_info info = {};
+    const void *symbol = dlsym(RTLD_DEFAULT, "opdock_open");
+    std::error_code gone;
+    return symbol == nullptr || dladdr(symbol, &info) == 0
+               ? std::filesystem::path()
+               : std::filesystem::canonical(info.dli_fname, gone).parent_path();
+}
+
+// "" when it is not there.
+std::string own_file() {
+    const std::filesystem::path library = library_directory();
+    // Where it is installed, and where it is built.
+    for (const char *place : {"opdock/plugins", "../plugins/reference"}) {
+        const std::filesystem::path file = (library / place / "libreference.so").lexically_normal();
+        std::error_code gone;
+        if (!library.empty() && std::filesystem::is_regular_file(file, gone)) {
+            return file.string();
+        }
+    }
+    return "";
+}
+
+Host open(std::string &missing, const std::function<void(const std::string &)> &log) {
+    const Variable only("PLUGIN_MODULES_ONLY", "1");
+    const Variable none("PLUGIN_MODULES", nullptr);
+    const std::string file = own_file();
+    if (file.empty()) {
+        missing = "opdock's plugin 'reference' is not where it is installed, in opdock/plugins beside libopdock";
+        return cli::open_host({}, false, log);
+    }
+    try {
+        Host host = cli::open_host({file}, false, log);
+        const json document = json::parse(host.describe());
+        for (const json &plugin : document.at("plugins")) {
+            if (plugin.at("status") != "loaded") {
+                missing = file + ": " + plugin.value("reason", plugin.at("status").get<std::string>());
+            }
+        }
+        return host;
+    } catch (const std::exception &error) { // it was rejected, and strict is set
+        missing = error.what();
+    }
+    const Variable no_strict("PLUGIN_STRICT", nullptr);
+    return cli::open_host({}, false, log);
+}
+
+} // namespace
+
+OwnReferences::OwnReferences(const std::function<void(const std::string &)> &log) : host(open(missing, log)) {}
+
+} // namespace opdock::plugin_check

@@ -1,0 +1,212 @@
+#include "process.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <set>
+#include <system_error>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/exit.hpp"
+#include "message.hpp"
+
+extern char **environ; // NOLINT(readability-redundant-declaration): POSIX leaves it to programs
+
+namespace opdock::plugin_check {
+namespace {
+
+[[noreturn]] void fail(const char *what, int error) {
+    throw cli::Failure(std::string(what) + ": " + std::generic_category().message(error));
+}
+
+// Above those that a worker finds open, so that putting one in its place closes none of the others.
+int moved_up(int descriptor) {
+    if (descriptor < 0) {
+        fail("a process for the plugin cannot be started", errno);
+    }
+    const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, exchange_descriptor + 1);
+    const int error = errno;
+    close(descriptor);
+    if (moved < 0) {
+        fail("a process for the plugin cannot be started", error);
+    }
+    return moved;
+}
+
+int milliseconds_to(Clock::time_point deadline) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    return static_cast<int>(std::clamp<int64_t>(left, 0, 1000));
+}
+
+// Processes that were started and not waited for yet.
+std::set<pid_t> &workers() {
+    static std::set<pid_t> all;
+    return all;
+}
+
+// Whose parents ended, and that left their process group before. Some systems do not tell.
+void end_orphans() {
+    constexpr int most_rounds = 1000; // of processes that start others meanwhile
+    for (int round = 0; round < most_rounds; ++round) {
+        std::ifstream children("/proc/self/task/" + std::to_string(getpid()) + "/children");
+        bool is_there = false;
+        for (pid_t child = 0; children >> child;) {
+            if (!workers().contains(child)) {
+                is_there = true;
+                kill(child, SIGKILL);
+                waitpid(child, nullptr, 0);
+            }
+        }
+        if (!is_there) {
+            return;
+        }
+    }
+}
+
+} // namespace
+
+void Descriptor::close() {
+    if (number_ >= 0) {
+        ::close(number_);
+        number_ = -1;
+    }
+}
+
+void keep_to_itself() {
+    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+Process::Process(const std::string &program, const std::string &job)
+    : errors_(moved_up(memfd_create("stderr", MFD_CLOEXEC))),
+      exchange_(moved_up(memfd_create("exchange", MFD_CLOEXEC))) {
+    int ends[2] = {-1, -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        fail("a process for the plugin cannot be started", errno);
+    }
+    socket_.reset(moved_up(ends[0]));
+    Descriptor theirs(moved_up(ends[1]));
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, errors_.get(), 2);
+    posix_spawn_file_actions_adddup2(&actions, theirs.get(), message_descriptor);
+    posix_spawn_file_actions_adddup2(&actions, exchange_.get(), exchange_descriptor);
+    const std::string option = "--worker";
+    char *arguments[] = {const_cast<char *>(program.c_str()), const_cast<char *>(option.c_str()),
+                         const_cast<char *>(job.c_str()), nullptr};
+    // In a group of its own, with what it may fork, and without the terminal of this one.
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    const int error = posix_spawn(&process_, program.c_str(), &actions, &attributes, arguments, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) {
+        fail("a process for the plugin cannot be started", error);
+    }
+    workers().insert(process_);
+}
+
+Process::~Process() {
+    if (process_ > 0) {
+        end();
+        wait();
+    }
+}
+
+bool Process::send(const std::string &packet) {
+    for (;;) {
+        if (::send(socket_.get(), packet.data(), packet.size(), MSG_NOSIGNAL) >= 0) {
+            return true;
+        }
+        if (errno != EINTR) {
+            return false;
+        }
+    }
+}
+
+Process::News Process::next(std::string &packet, Clock::time_point deadline) {
+    for (;;) {
+        pollfd one = {socket_.get(), POLLIN, 0};
+        const int ready = poll(&one, 1, milliseconds_to(deadline));
+        if (ready < 0 && errno != EINTR) {
+            fail("poll", errno);
+        }
+        if (ready <= 0) {
+            if (Clock::now() >= deadline) {
+                return News::silence;
+            }
+            continue;
+        }
+        packet.resize(largest_packet);
+        const ssize_t count = recv(socket_.get(), packet.data(), packet.size(), MSG_DONTWAIT);
+        if (count < 0 && (errno == EINTR || errno == EAGAIN)) {
+            continue;
+        }
+        if (count < 0 || (count == 0 && (one.revents & POLLHUP) != 0)) {
+            return News::end;
+        }
+        packet.resize(static_cast<size_t>(count));
+        return News::packet;
+    }
+}
+
+bool Process::ends_within(double seconds) const {
+    const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
+    if (process.get() < 0) {
+        fail("a process cannot be watched", errno);
+    }
+    const auto deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    for (;;) {
+        const int left = milliseconds_to(deadline);
+        pollfd one = {process.get(), POLLIN, 0};
+        const int ready = poll(&one, 1, left);
+        if (ready > 0 || left <= 0) {
+            return ready > 0;
+        }
+    }
+}
+
+int Process::wait() {
+    siginfo_t info = {};
+    while (waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    }
+    kill(-process_, SIGKILL); // its number is still its own
+    int status = 0;
+    while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+    }
+    workers().erase(process_);
+    process_ = -1;
+    end_orphans();
+    return status;
+}
+
+void Process::end() {
+    kill(process_, SIGKILL);
+}
+
+std::string Process::said() const {
+    const off_t size = lseek(errors_.get(), 0, SEEK_END);
+    std::string text(static_cast<size_t>(std::min<off_t>(std::max<off_t>(size, 0), 2000)), '\0');
+    const ssize_t count = pread(errors_.get(), text.data(), text.size(), size - static_cast<off_t>(text.size()));
+    text.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
+    while (!text.empty() && text.back() == '\n') {
+        text.pop_back();
+    }
+    return text;
+}
+
+} // namespace opdock::plugin_check

@@ -1,0 +1,113 @@
+#include "record.hpp"
+
+#include <algorithm>
+
+namespace opdock::plugin_check {
+
+using nlohmann::json;
+
+Record::Record(const Subject &subject) : subject_(subject) {
+    for (const std::string &tuple : subject.tuples) {
+        ran_of_[tuple] = {};
+    }
+}
+
+void Record::begin(const Case &one, std::string label) {
+    now_ = &one;
+    label_ = std::move(label);
+}
+
+void Record::end(const Outcome &outcome) {
+    OfTuple &of_tuple = ran_of_[now_->tuple];
+    switch (outcome.kind) {
+    case Outcome::Kind::ran:
+        ++counts_["ran"];
+        ++(is_empty(now_->shapes) ? of_tuple.ran_empty : of_tuple.ran);
+        break;
+    case Outcome::Kind::declined:
+        ++counts_["declined"];
+        ++of_tuple.declined;
+        of_tuple.why = outcome.reason;
+        ++declines_[outcome.reason];
+        break;
+    case Outcome::Kind::skipped:
+        ++counts_["skipped"];
+        last_skip_ = outcome.reason;
+        break;
+    }
+    counts_["compared"] += outcome.compared ? 1 : 0;
+    counts_["configs"] += outcome.configs;
+    counts_["configs_left_out"] += outcome.configs_left_out;
+    for (const auto &[output, error] : outcome.errors) {
+        double &worst = worst_[now_->tuple][output];
+        worst = std::max(worst, error);
+    }
+    for (const Finding &finding : outcome.findings) {
+        add(finding.check, finding.message);
+    }
+    now_ = nullptr;
+}
+
+void Record::add(const std::string &check, const std::string &message) {
+    const std::string tuple = now_ != nullptr ? now_->tuple : "";
+    for (json &old : findings_) {
+        const bool is_same = now_ != nullptr ? old.at("case").is_number() : old.at("message") == message;
+        if (is_same && old.at("check") == check) {
+            old["also"] = old.at("also").get<uint64_t>() + 1;
+            std::vector<std::string> others = old.at("also_dtypes");
+            if (tuple != old.at("dtypes") && std::find(others.begin(), others.end(), tuple) == others.end()) {
+                old["also_dtypes"].push_back(tuple);
+            }
+            return;
+        }
+    }
+    findings_.push_back({{"check", check},
+                         {"message", message},
+                         {"case", now_ != nullptr ? json(now_->index) : json(nullptr)},
+                         {"label", now_ != nullptr ? label_ : ""},
+                         {"dtypes", tuple},
+                         {"also", 0},
+                         {"also_dtypes", json::array()}});
+}
+
+void Record::leave_case() {
+    ++counts_["ran"];
+    ++ran_of_[now_->tuple].ran;
+    now_ = nullptr;
+}
+
+void Record::conclude(bool is_whole) {
+    for (const auto &[tuple, one] : ran_of_) {
+        if (is_whole && one.ran == 0 && one.declined > 0) {
+            add("declines-all", "it lists the dtypes " + tuple + " and declines every call with them" +
+                                    (one.ran_empty == 0 ? "" : " that has elements") + ": " + one.why);
+        }
+    }
+    if (is_whole && counts_["ran"] + counts_["declined"] == 0 && counts_["skipped"] > 0) {
+        note("no call that could be made up was one: " + last_skip_);
+    }
+}
+
+json Record::result() const {
+    const auto count = [&](const char *what) {
+        const auto found = counts_.find(what);
+        return found == counts_.end() ? uint64_t{0} : found->second;
+    };
+    return {{"op", subject_.op},
+            {"impl_id", subject_.impl_id},
+            {"device", subject_.device},
+            {"dtypes", subject_.tuples},
+            {"deterministic", subject_.deterministic},
+            {"ran", count("ran")},
+            {"declined", count("declined")},
+            {"skipped", count("skipped")},
+            {"compared", count("compared")},
+            {"configs", count("configs")},
+            {"configs_left_out", count("configs_left_out")},
+            {"declines", declines_},
+            {"worst", worst_},
+            {"findings", findings_},
+            {"notes", notes_}};
+}
+
+} // namespace opdock::plugin_check
