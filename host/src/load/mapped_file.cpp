@@ -34,9 +34,13 @@ void find_names(std::uintptr_t one, KernelsName &name_of_one, std::uintptr_t oth
     struct Close {
         void operator()(std::FILE *file) const { std::fclose(file); }
     };
+    std::array<char, 4096> buffer{}; // one of the library's own would need memory, and its want would look like the end
     const std::unique_ptr<std::FILE, Close> maps(std::fopen("/proc/self/maps", "re"));
     if (maps == nullptr && errno == ENOMEM) {
         throw std::bad_alloc();
+    }
+    if (maps != nullptr) {
+        (void)std::setvbuf(maps.get(), buffer.data(), _IOFBF, buffer.size());
     }
     std::array<char, 512> text{};
     bool is_begin = true; // of a line, which may be longer than the text
@@ -44,8 +48,9 @@ void find_names(std::uintptr_t one, KernelsName &name_of_one, std::uintptr_t oth
            std::fgets(text.data(), text.size(), maps.get()) != nullptr) {
         unsigned long begin = 0, end = 0;
         KernelsName name;
+        // NOLINTNEXTLINE(cert-err34-c): the kernel wrote it
         if (is_begin && std::sscanf(text.data(), "%lx-%lx %*s %*s %31s %31s", &begin, &end, name.device.data(),
-                                    name.inode.data()) == 4) { // NOLINT(cert-err34-c): the kernel wrote it
+                                    name.inode.data()) == 4) {
             if (begin <= one && one < end) {
                 name_of_one = name;
             }
