@@ -155,11 +155,11 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
             }
             for (const std::string &build : with_builds(searched[i])) {
                 bool is_maybe_taken = false; // on processors that are new enough
-                if (auto fault = judge_library(build + '/' + name, needing, rules, is_maybe_taken)) {
+                if (auto fault = judge_library(fmt::format("{}/{}", build, name), needing, rules, is_maybe_taken)) {
                     return fault;
                 }
             }
-            if (auto fault = judge_library(searched[i] + '/' + name, needing, rules, is_taken)) {
+            if (auto fault = judge_library(fmt::format("{}/{}", searched[i], name), needing, rules, is_taken)) {
                 return fault;
             }
         }

@@ -117,7 +117,7 @@ void KeptProcess::put_back() const {
         changed.emplace_back("the limits of resources");
     }
     if (locale_ != locale_now()) {
-        std::setlocale(LC_ALL, locale_.c_str()); // NOLINT(concurrency-mt-unsafe): as above
+        (void)std::setlocale(LC_ALL, locale_.c_str()); // NOLINT(concurrency-mt-unsafe): as above
         changed.emplace_back("the locale");
     }
     if (working_directory_.get() >= 0 && !is_working_directory(working_directory_) &&
