@@ -32,7 +32,7 @@ struct KernelsName {
 // Of the files mapped at two addresses. Ends at the second: what was mapped last comes first, as a rule.
 void find_names(std::uintptr_t one, KernelsName &name_of_one, std::uintptr_t other, KernelsName &name_of_other) {
     struct Close {
-        void operator()(std::FILE *file) const { std::fclose(file); }
+        void operator()(std::FILE *file) const { (void)std::fclose(file); }
     };
     std::array<char, 4096> buffer{}; // one of the library's own would need memory, and its want would look like the end
     const std::unique_ptr<std::FILE, Close> maps(std::fopen("/proc/self/maps", "re"));
