@@ -365,7 +365,7 @@ TEST_CASE("what plugin-sign signs a host takes") {
     CHECK(after.code == 0);
     CHECK(after.err.empty());
     const Finished policy = host.run({"--policy"});
-    CHECK(contains(policy.out, "  trust           require    from PLUGIN_TRUST\n"));
+    CHECK(contains(policy.out, "  trust            require    from PLUGIN_TRUST\n"));
 }
 
 TEST_CASE("plugin-sign exits with 2 when it is used wrongly, and with 0 when asked for help") {

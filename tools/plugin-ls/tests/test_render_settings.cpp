@@ -59,6 +59,6 @@ TEST_CASE("a section for a device is shown with the device's name") {
     json section = policy;
     section["prefer"] = "reference";
     policy["devices"]["cuda:0"] = section;
-    CHECK(render_policy(policy, plain).find("\n  cuda:0 prefer         reference  from PLUGIN_PREFER\n") !=
+    CHECK(render_policy(policy, plain).find("\n  cuda:0 prefer         reference     from PLUGIN_PREFER\n") !=
           std::string::npos);
 }
