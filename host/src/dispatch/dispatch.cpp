@@ -3,7 +3,6 @@
 #include "dispatch/dispatch.hpp"
 
 #include <algorithm>
-#include <cxxabi.h>
 #include <string>
 #include <vector>
 
@@ -79,9 +78,8 @@ constexpr QuickWay quick_way_of() {
         const Way &latest = thread->latest[op.index % ThreadState::n_latest];
         return latest.target_id == target.id ? latest.memo->quick.call(target, op, args, *latest.memo)
                                              : look_back(target, op, args);
-    } catch (abi::__forced_unwind &) {
-        throw;
     } catch (...) {
+        opdock::detail::let_cancellation_pass();
         return leave_current_exception();
     }
 }
@@ -124,9 +122,8 @@ opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_s
         const opdock_args args = full_args(given);
         Run run{memo.head->host, thread_state(), memo, args, pointers, host_work};
         return run_chain(run, &status);
-    } catch (abi::__forced_unwind &) {
-        throw;
     } catch (...) {
+        opdock::detail::let_cancellation_pass();
         return leave_current_exception();
     }
 }
@@ -245,9 +242,8 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
         pointers.aliased = bound.writes_inputs && !declared.signature->writes_inputs();
         Run run{host, thread, memo, args, pointers, host_work};
         return run_chain(run);
-    } catch (abi::__forced_unwind &) {
-        throw;
     } catch (...) {
+        opdock::detail::let_cancellation_pass();
         return leave_current_exception();
     }
 }
@@ -285,9 +281,8 @@ opdock_status call_from_kernel(const opdock_problem *from, const char *op, const
         auto &attempt = *static_cast<Attempt *>(from->host_data);
         const ActiveFrame frame(thread_state(), attempt);
         status = call_slowly(nullptr, attempt.host.op(op), *args);
-    } catch (abi::__forced_unwind &) {
-        throw;
     } catch (...) {
+        opdock::detail::let_cancellation_pass();
         status = leave_current_exception();
     }
     if (status != OPDOCK_OK) {

@@ -196,9 +196,8 @@ template<class Matching>
     opdock_status status;
     try {
         status = head.kernel(&head.problem, &memo.call);
-    } catch (abi::__forced_unwind &) {
-        throw;
     } catch (...) {
+        opdock::detail::let_cancellation_pass();
         status = status_of_exception();
     }
     if (status == OPDOCK_OK && serves_steadily(memo, head)) [[likely]] {

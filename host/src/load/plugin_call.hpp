@@ -2,12 +2,12 @@
 // cancelled thread passes.
 #pragma once
 
-#include <cxxabi.h>
 #include <exception>
 #include <new>
 #include <string>
 
 #include "load/thread_state.hpp"
+#include "opdock/cpp/status.hpp"
 #include "opdock/opdock.h"
 
 namespace opdock::core {
@@ -66,9 +66,8 @@ opdock_status call_plugin(Function function) {
     try {
         thread_state().forget_message(); // may have to make the state
         return function();
-    } catch (abi::__forced_unwind &) {
-        throw;
     } catch (...) {
+        opdock::detail::let_cancellation_pass();
         return status_of_exception();
     }
 }

@@ -12,7 +12,6 @@
 #ifndef OPDOCK_CPP_FIREWALL_HPP
 #define OPDOCK_CPP_FIREWALL_HPP
 
-#include <cxxabi.h>
 #include <exception>
 #include <memory>
 #include <new>
@@ -24,12 +23,6 @@
 namespace opdock {
 
 namespace detail {
-
-#if defined(__GLIBCXX__)
-using Cancellation = abi::__forced_unwind;
-#else
-struct Cancellation {}; // this C++ library has no name for it
-#endif
 
 // Called inside a catch block; `fail` leaves the sentence and returns the status.
 template<class Fail>
@@ -52,9 +45,8 @@ opdock_status guarded(const opdock_host *host, Function &&function) {
     try {
         const Status status = function();
         return status.message() == nullptr ? status.code() : host->fail(host, status.code(), status.message());
-    } catch (Cancellation &) {
-        throw;
     } catch (...) {
+        let_cancellation_pass();
         return status_of_exception(
             [host](opdock_status status, const char *message) { return host->fail(host, status, message); });
     }

@@ -210,9 +210,8 @@ opdock_status register_plugin(opdock_registry *registry, Function &&register_all
         Registry wrapped(*registry);
         register_all(wrapped);
         return OPDOCK_OK;
-    } catch (detail::Cancellation &) {
-        throw;
     } catch (...) {
+        detail::let_cancellation_pass();
         return detail::status_of_exception([registry](opdock_status status, const char *message) {
             return registry->fail(registry, status, message);
         });
