@@ -1,5 +1,6 @@
-/* A seccomp filter: the system calls that reach into other processes fail with EPERM, as they do for another user. The
- * host belongs to the same user as the probe, so nothing else keeps a plugin from ending it. */
+/* A seccomp filter: the system calls that reach into other processes, and those that change rights, fail with EPERM, as
+ * they do for another user. The host belongs to the same user as the probe, so nothing else keeps a plugin from ending
+ * it, and Landlock does not know of modes and owners of files. */
 #include "confine.h"
 
 #include <errno.h>
@@ -7,6 +8,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -29,8 +31,20 @@
 #ifndef SYS_process_mrelease
 #define SYS_process_mrelease 448
 #endif
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+#ifndef SYS_setxattrat
+#define SYS_setxattrat 463
+#endif
+#ifndef SYS_removexattrat
+#define SYS_removexattrat 466
+#endif
+#ifndef SYS_file_setattr
+#define SYS_file_setattr 469
+#endif
 
-enum { MOST_INSTRUCTIONS = 160 };
+enum { MOST_INSTRUCTIONS = 320 };
 
 static struct sock_filter program[MOST_INSTRUCTIONS];
 static unsigned short length;
@@ -68,6 +82,69 @@ static void refuse_with(long call, unsigned argument, uint32_t value) {
     add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
     answer(refused);
     load(offsetof(struct seccomp_data, nr));
+}
+
+/* Refuses the call where one of its arguments has one of these bits. */
+static void refuse_bits(long call, unsigned argument, uint32_t bits) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 4);
+    load_argument(argument);
+    add(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1);
+    answer(refused);
+    load(offsetof(struct seccomp_data, nr));
+}
+
+/* As if the kernel did not know the call: the C library has another way. */
+static void hide(long call) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1);
+    answer(SECCOMP_RET_ERRNO | ENOSYS);
+}
+
+/* Modes, owners, attributes and times of files that the user has anywhere; a file of root's that runs as root. */
+static void refuse_rights_of_files(void) {
+    enum { SET_FLAGS = 0x40086602, SET_ATTRIBUTES = 0x401c5820, AS_OWNER_OR_GROUP = 06000 };
+#ifdef SYS_chmod
+    refuse(SYS_chmod);
+    refuse(SYS_chown);
+    refuse(SYS_lchown);
+    refuse(SYS_utime);
+    refuse(SYS_utimes);
+    refuse(SYS_futimesat);
+    refuse_bits(SYS_open, 2, AS_OWNER_OR_GROUP);
+    refuse_bits(SYS_creat, 1, AS_OWNER_OR_GROUP);
+    refuse_bits(SYS_mknod, 1, AS_OWNER_OR_GROUP);
+#endif
+    refuse(SYS_fchmod);
+    refuse(SYS_fchmodat);
+    refuse(SYS_fchmodat2);
+    refuse(SYS_fchown);
+    refuse(SYS_fchownat);
+    refuse(SYS_utimensat);
+    refuse(SYS_setxattr);
+    refuse(SYS_lsetxattr);
+    refuse(SYS_fsetxattr);
+    refuse(SYS_setxattrat);
+    refuse(SYS_removexattr);
+    refuse(SYS_lremovexattr);
+    refuse(SYS_fremovexattr);
+    refuse(SYS_removexattrat);
+    refuse(SYS_file_setattr);
+    refuse_with(SYS_ioctl, 1, SET_FLAGS);
+    refuse_with(SYS_ioctl, 1, SET_ATTRIBUTES);
+    refuse_bits(SYS_openat, 3, AS_OWNER_OR_GROUP);
+    refuse_bits(SYS_mknodat, 2, AS_OWNER_OR_GROUP);
+    hide(SYS_openat2); /* its mode lies in memory */
+}
+
+/* Namespaces, in which a process has rights again; keys of the user's session; calls that no filter sees. */
+static void refuse_other_rights(void) {
+    refuse(SYS_unshare);
+    refuse(SYS_setns);
+    refuse_bits(SYS_clone, 0, CLONE_NEWUSER);
+    hide(SYS_clone3); /* its flags lie in memory */
+    refuse(SYS_keyctl);
+    refuse(SYS_add_key);
+    refuse(SYS_request_key);
+    hide(SYS_io_uring_setup);
 }
 
 /* Refuses the call unless the argument is 0 or the number of this process. */
@@ -130,6 +207,8 @@ void forbid_system_calls(int is_alone) {
     refuse(SYS_msgget);
     /* Types into the terminal, where the host's user is. */
     refuse_with(SYS_ioctl, 1, TIOCSTI);
+    refuse_rights_of_files();
+    refuse_other_rights();
     if (!is_alone) {
         refuse_other_numbers();
     }

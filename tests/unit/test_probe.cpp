@@ -651,6 +651,19 @@ TEST_CASE("a plugin cannot reach another process of its user from its probe") {
     }
 }
 
+TEST_CASE("a plugin cannot change rights of its user's files, of keys or of itself from its probe") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = directory.write("file", "secret");
+    REQUIRE(chmod(file.c_str(), 0600) == 0);
+    const Exported variable("OPDOCK_FIXTURE_FILE", file.string());
+    const auto judged = try_plugin("libchanges_rights.so"); // aborts where something succeeds
+    CHECK(std::holds_alternative<Transcript>(judged));
+    struct stat status = {};
+    REQUIRE(stat(file.c_str(), &status) == 0);
+    CHECK((status.st_mode & 07777) == 0600);
+    CHECK_FALSE(std::filesystem::exists(file.string() + "-made"));
+}
+
 TEST_CASE("a daemon that a plugin leaves goes with the process that tried it, where there are PID namespaces") {
     if (!has_namespaces()) {
         MESSAGE("not tried: no PID namespace can be made here");
