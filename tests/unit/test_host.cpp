@@ -449,3 +449,21 @@ TEST_CASE("a vendor that serves a call may be allowed or denied without a warnin
         CHECK(host.logged("no plugin is of vendor") == 0);
     }
 }
+
+TEST_CASE("a description has every variable with its value, its default and whether it is of the policy") {
+    MadeHost host(RawEnvironment{{"PLUGIN_LOG_LEVEL", "DEBUG"}});
+    const nlohmann::json variables = host->describe()["variables"];
+    REQUIRE(variables.size() == core::variables().size());
+    std::map<std::string, nlohmann::json> by_name;
+    for (const nlohmann::json &variable : variables) {
+        by_name[variable["name"]] = variable;
+    }
+    CHECK(by_name["PLUGIN_LOG_LEVEL"]["value"] == "DEBUG");
+    CHECK(by_name["PLUGIN_LOG_LEVEL"]["default"] == "INFO");
+    CHECK(by_name["PLUGIN_LOG_LEVEL"]["is_policy"] == false);
+    CHECK(by_name["PLUGIN_PREFER"]["value"] == nullptr);
+    for (const char *of_policy :
+         {"PLUGIN_PREFER", "PLUGIN_STRICT", "PLUGIN_DENY_VENDORS", "PLUGIN_PER_OP", "PLUGIN_TRUST"}) {
+        CHECK(by_name[of_policy]["is_policy"] == true);
+    }
+}

@@ -811,3 +811,21 @@ TEST_CASE("how much configs may differ goes by the precision of the dtype, for o
     CHECK(all_off(OPDOCK_E4M3, e4m3, uint8_t{e4m3 + 1}) == norm + "0.12, allowed are 0.062");
     CHECK(all_off(OPDOCK_E5M2, e5m2, uint8_t{e5m2 + 1}) == norm + "0.25, allowed are 0.12");
 }
+
+TEST_CASE("with the strategy exhaustive each config is timed as often as the others, with halving the slow ones less") {
+    for (const uint32_t strategy : {OPDOCK_TUNE_HALVING, OPDOCK_TUNE_EXHAUSTIVE}) {
+        const Installed installed(work_configs);
+        FakeKind fake;
+        HostWithFakeKind host(installed, fake);
+        Work work(fake);
+        opdock_tune_options options = {};
+        options.strategy = strategy;
+        const json result = work.tune(host, options);
+        for (const json &run : result["tried"]) {
+            if (run["outcome"] == "timed" && run["config"] != result["best"]["config"] &&
+                run["config"] != result["before"]["config"]) {
+                CHECK(run["samples"] == (strategy == OPDOCK_TUNE_HALVING ? 3 : 7));
+            }
+        }
+    }
+}

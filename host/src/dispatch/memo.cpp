@@ -162,8 +162,8 @@ Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_
         attribute.same_value = every_value_matters || is_checked(attribute.type);
         attribute.named = args.attributes[i].name != nullptr;
         attribute.name = attribute.named ? args.attributes[i].name : "";
-        attribute.promoted = attribute.type == OPDOCK_VALUE_INT &&
-                             signature.attributes[attribute.position].type == OPDOCK_VALUE_FLOAT;
+        attribute.promoted =
+            attribute.type == OPDOCK_VALUE_INT && signature.attributes[attribute.position].type == OPDOCK_VALUE_FLOAT;
         attribute.special = attribute.named || attribute.same_value || attribute.promoted;
         given.push_back(std::move(attribute));
     }
