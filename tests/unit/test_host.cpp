@@ -401,3 +401,64 @@ TEST_CASE("hosts opened one after the other do not remember each other's calls")
         CHECK(rows.added(host.op()) == static_cast<float>(round));
     }
 }
+
+TEST_CASE("an implementation of a shorter form is given the tensors of that form and no others") {
+    MadeHost host;
+    Made old("default.old", OPDOCK_KIND_DEFAULT);
+    Made grown("reference.new", OPDOCK_KIND_REFERENCE);
+    old.op = grown.op = "test.grow";
+    std::vector<const DLTensor *> tensors;
+    std::vector<uint32_t> first;
+    std::vector<void *> data;
+    old.work = [&](const opdock_problem &problem, const opdock_call &call) {
+        tensors.assign(problem.tensors, problem.tensors + problem.n_tensors);
+        first.assign(problem.first, problem.first + problem.n_inputs + problem.n_outputs + 1);
+        data.assign(call.data, call.data + problem.n_tensors);
+        return OPDOCK_OK;
+    };
+    const auto add = [&](const char *id, Made &made, const char *signature) {
+        host.module(id, [&, signature](opdock_registry *registry) {
+            declare(registry, signature);
+            register_made(registry, made);
+            return OPDOCK_OK;
+        });
+    };
+    add("old", old, "test.grow(input: T[..., n]) -> (output: T[..., n])");
+    add("new", grown, "test.grow(input: T[..., n], mask: T[n]?) -> (output: T[..., n], scales: T[n]?)");
+    Rows rows;
+    for (int i = 0; i < 2; ++i) {
+        host.op("test.grow")({rows.x}, {rows.y});
+        REQUIRE(first == std::vector<uint32_t>{0, 1, 2});
+        REQUIRE(tensors.size() == 2);
+        CHECK(tensors[0] != nullptr);
+        CHECK(tensors[1] != nullptr);
+        CHECK(data == std::vector<void *>{rows.in.data(), rows.out.data()});
+    }
+}
+
+TEST_CASE("a vendor that serves a call may be allowed or denied without a warning") {
+    for (const char *setting : {"PLUGIN_ALLOW_VENDORS", "PLUGIN_DENY_VENDORS"}) {
+        CAPTURE(setting);
+        MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good")}, {setting, "acme"}, {"PLUGIN_STRICT", "1"}});
+        CHECK(host.logged("acme' has plugins") == 0);
+        CHECK(host.logged("no plugin is of vendor") == 0);
+    }
+}
+
+TEST_CASE("a description has every variable with its value, its default and whether it is of the policy") {
+    MadeHost host(RawEnvironment{{"PLUGIN_LOG_LEVEL", "DEBUG"}});
+    const nlohmann::json variables = host->describe()["variables"];
+    REQUIRE(variables.size() == core::variables().size());
+    std::map<std::string, nlohmann::json> by_name;
+    for (const nlohmann::json &variable : variables) {
+        by_name[variable["name"]] = variable;
+    }
+    CHECK(by_name["PLUGIN_LOG_LEVEL"]["value"] == "DEBUG");
+    CHECK(by_name["PLUGIN_LOG_LEVEL"]["default"] == "INFO");
+    CHECK(by_name["PLUGIN_LOG_LEVEL"]["is_policy"] == false);
+    CHECK(by_name["PLUGIN_PREFER"]["value"] == nullptr);
+    for (const char *of_policy :
+         {"PLUGIN_PREFER", "PLUGIN_STRICT", "PLUGIN_DENY_VENDORS", "PLUGIN_PER_OP", "PLUGIN_TRUST"}) {
+        CHECK(by_name[of_policy]["is_policy"] == true);
+    }
+}

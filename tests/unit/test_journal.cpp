@@ -367,3 +367,37 @@ TEST_CASE("a plugin that is opened without having been tried, and ends the proce
     }
     CHECK((*open())->describe()["plugins"][0]["code"] == "OPDOCK-E055");
 }
+
+TEST_CASE("a forked child lets go of its parent's journal and may begin one of its own") {
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    Journal journal(folder);
+    const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+    in_child(SIGKILL, [&] {
+        const std::size_t open_before = files_in("/proc/self/fd");
+        journal.leave_to_parent();
+        const std::size_t let_go = open_before - files_in("/proc/self/fd");
+        const auto own = journal.write({JournalEntry::Doing::opening, "/opt/libbeta.so", "", ""});
+        if (let_go != 1 || files_in(folder) != 2) {
+            abort();
+        }
+        raise(SIGKILL);
+    });
+    CHECK(files_in(folder) == 2);
+    const std::vector<Death> deaths = Journal::collect(folder); // the child's
+    REQUIRE(deaths.size() == 1);
+    CHECK(deaths[0].entry.path == "/opt/libbeta.so");
+    CHECK(files_in(folder) == 1);
+}
+
+TEST_CASE("a forked child whose parent has no journal has nothing to let go of") {
+    const TemporaryDirectory directory;
+    Journal journal(directory.path().string());
+    in_child(0, [&] {
+        const std::size_t open_before = files_in("/proc/self/fd");
+        journal.leave_to_parent();
+        if (files_in("/proc/self/fd") != open_before) {
+            abort();
+        }
+    });
+}

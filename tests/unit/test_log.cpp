@@ -54,9 +54,35 @@ TEST_CASE("what is logged cannot steer a terminal, on stderr or in a program's c
     CHECK(contains(lines[0], shown));
 }
 
-TEST_CASE("each line of a message on stderr begins as lines of ours do") {
-    const std::string text = on_stderr([] { Log().write(OPDOCK_LOG_WARNING, "one\ntwo", "there.cpp", 7); });
-    CHECK(text == "[opdock there.cpp:7 WARNING] one\n[opdock there.cpp:7 WARNING] two\n");
+TEST_CASE("without a callback the log goes to stderr, with its beginning before each line of a message") {
+    const Log log;
+    CHECK(on_stderr([&] { log.write(OPDOCK_LOG_WARNING, "one\ntwo", "/src/host.cpp", 12); }) ==
+          "[opdock host.cpp:12 WARNING] one\n[opdock host.cpp:12 WARNING] two\n");
+    CHECK(on_stderr([&] { log.write(OPDOCK_LOG_ERROR, "short", "host.cpp", 7); }) ==
+          "[opdock host.cpp:7 ERROR] short\n");
+}
+
+TEST_CASE("lines below the level of the log are dropped, and whoever asks is told") {
+    Log log;
+    CHECK(log.writes(OPDOCK_LOG_INFO));
+    CHECK_FALSE(log.writes(OPDOCK_LOG_DEBUG));
+    log.set_level(OPDOCK_LOG_WARNING);
+    CHECK(log.writes(OPDOCK_LOG_WARNING));
+    CHECK_FALSE(log.writes(OPDOCK_LOG_INFO));
+    CHECK(on_stderr([&] { log.info("dropped"); }).empty());
+}
+
+TEST_CASE("a callback is given each message whole, with its level") {
+    std::string seen;
+    const Log log(
+        [](void *self, int32_t level, const char *line) {
+            *static_cast<std::string *>(self) += std::to_string(level) + " " + line + "|";
+        },
+        &seen);
+    log.write(OPDOCK_LOG_INFO, "one\ntwo", "a/b/memo.cpp", 3);
+    log.write(99, "most", "memo.cpp", 4);
+    CHECK(seen == std::to_string(OPDOCK_LOG_INFO) + " [opdock memo.cpp:3 INFO] one\ntwo|" +
+                      std::to_string(OPDOCK_LOG_ERROR) + " [opdock memo.cpp:4 ERROR] most|");
 }
 
 TEST_CASE("the name of a rejected file stands in the log as it is safe to show") {

@@ -518,3 +518,10 @@ TEST_CASE("kill -9 while the cache is written loses nothing that was written bef
         }
     }
 }
+
+TEST_CASE("PLUGIN_SCAN_CACHE=off is no reason for a warning, also when all is tried again") {
+    const Installed place;
+    auto host = place.host(place.plugin("libcounts_tries.so"), {{"PLUGIN_SCAN_CACHE", "off"}}, true);
+    CHECK(status(host) == "loaded ");
+    CHECK(host.logged("WARNING") == 0);
+}

@@ -164,10 +164,9 @@ Memo::Memo(std::shared_ptr<const Chain> of, const Bound &bound, const opdock_arg
         attribute.same_value = every_value_matters || is_checked(attribute.type);
         attribute.named = args.attributes[i].name != nullptr;
         attribute.name = attribute.named ? args.attributes[i].name : "";
-        const uint32_t wanted = signature.attributes[attribute.position].type;
-        attribute.promoted = attribute.type == OPDOCK_VALUE_INT && wanted == OPDOCK_VALUE_FLOAT;
+        attribute.promoted =
+            attribute.type == OPDOCK_VALUE_INT && signature.attributes[attribute.position].type == OPDOCK_VALUE_FLOAT;
         attribute.special = attribute.named || attribute.same_value || attribute.promoted;
-        repeats &= attribute.same_value || attribute.type == wanted || attribute.promoted;
         given.push_back(std::move(attribute));
     }
     if (args.n_lists > 0) {
