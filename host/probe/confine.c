@@ -76,8 +76,8 @@ static void forbid_changes_outside(void) {
     close(ruleset);
 }
 
-/* What root may, and what the user of a new user namespace may in it. One right stays: to read what belongs to others,
- * as the host does that asks. */
+/* Drops the capabilities of root, and those that a user has in a new user namespace. One stays: the probe reads what
+ * belongs to others, as a host of root's does. */
 static void give_up_rights(void) {
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct rights[_LINUX_CAPABILITY_U32S_3];

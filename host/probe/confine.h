@@ -17,7 +17,7 @@
  * no number means another process than the ones that the plugin starts. */
 void confine_process(uint64_t most_memory, int is_alone);
 
-/* Of confine_process: refuses the system calls that reach into other processes. */
+/* Installs the seccomp filter; confine_process calls it last. `is_alone` as above. */
 void forbid_system_calls(int is_alone);
 
 #endif

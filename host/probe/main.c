@@ -102,7 +102,7 @@ static int count_threads(void) {
     return count - 2; /* "." and ".." */
 }
 
-/* What crashes a moment later would crash the host. Threads that stay are let be. */
+/* Waits up to a quarter of a second for threads that the plugin started: one that crashes then would crash the host. */
 static void wait_for_threads(int before) {
     const struct timespec moment = {0, 5000000};
     int moments;

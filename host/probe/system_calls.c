@@ -201,7 +201,7 @@ void forbid_system_calls(int is_alone) {
     refuse(SYS_pidfd_send_signal);
     refuse(SYS_pidfd_getfd);
     refuse(SYS_kcmp);
-    /* What System V's calls make outlives the process. */
+    /* System V's objects outlive the process. */
     refuse(SYS_shmget);
     refuse(SYS_semget);
     refuse(SYS_msgget);
