@@ -313,6 +313,18 @@ TEST_CASE("a row that breaks off, or with any byte changed, is read or ignored")
     }
 }
 
+TEST_CASE("a row that keeps a registration of a plugin without a note is ignored") {
+    const Installed place;
+    const auto plugin = place.plugin("libgood.so");
+    { auto host = place.host(plugin); }
+    std::optional<Scan> scan = ScanCache(place.file.parent_path(), quiet()).find_any(plugin);
+    REQUIRE(scan);
+    REQUIRE(scan->transcript != nullptr);
+    CHECK(decode_scan(encode_scan(*scan), plugin));
+    scan->note.reset();
+    CHECK_FALSE(decode_scan(encode_scan(*scan), plugin));
+}
+
 TEST_CASE("a cache that is damaged, or is none, is set aside and made anew") {
     const Installed place;
     const auto plugin = place.plugin("libgood.so");

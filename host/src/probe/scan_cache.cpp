@@ -148,7 +148,7 @@ std::optional<Scan> decode_scan(std::span<const std::byte> bytes, const std::str
         }
         if (!sent.empty()) {
             auto transcript = Transcript::parse({sent.begin(), sent.end()});
-            if (transcript.stage() != Transcript::Stage::complete) {
+            if (!scan.note || transcript.stage() != Transcript::Stage::complete) {
                 return {};
             }
             scan.transcript = std::make_shared<const Transcript>(std::move(transcript));
