@@ -1,10 +1,12 @@
 #include "confine.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/landlock.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -36,23 +38,62 @@ struct landlock_rules {
      LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |                     \
      LANDLOCK_ACCESS_FS_MAKE_SYM)
 
-static void allow_changes_below(int ruleset, uint64_t changes, const char *path) {
+/* Those that the kernel knows for a file that is no folder. */
+#define CHANGES_OF_ONE_FILE (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE)
+
+static void allow_changes(int ruleset, uint64_t changes, const char *path) {
     struct landlock_path_beneath_attr rule;
-    const int directory = open(path, O_PATH | O_CLOEXEC);
-    if (directory < 0) {
+    const int file = open(path, O_PATH | O_CLOEXEC);
+    if (file < 0) {
         return;
     }
     rule.allowed_access = changes;
-    rule.parent_fd = directory;
+    rule.parent_fd = file;
     (void)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
-    close(directory);
+    close(file);
+}
+
+/* Whether a file of /dev is known to be no device that kernels compute on: terminals, logs, disks, and what a person or
+ * the machine itself works with. */
+static int is_no_accelerator(const char *name) {
+    static const char *const kinds[] = {"tty",  "pts",  "ptmx",  "console", "vcs",  "vcsa",   "vcsu",
+                                        "hvc",  "kmsg", "mem",   "port",    "nvme", "ng",     "sg",
+                                        "bsg",  "st",   "nst",   "loop",    "tpm",  "rtc",    "i2c",
+                                        "ipmi", "bus",  "input", "uinput",  "uhid", "hidraw", "watchdog"};
+    size_t i;
+    for (i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+        const size_t length = strlen(kinds[i]);
+        if (strncmp(name, kinds[i], length) == 0 && (name[length] < 'a' || name[length] > 'z')) {
+            return 1; /* tty, tty0, ttyS0; not ttyish */
+        }
+    }
+    return 0;
+}
+
+/* All of /dev but disks and the above, since vendors name their devices as they like. */
+static void allow_devices(int ruleset, uint64_t changes) {
+    char path[sizeof "/dev/" + 256];
+    const struct dirent *entry;
+    DIR *const devices = opendir("/dev");
+    if (devices == NULL) {
+        return;
+    }
+    while ((entry = readdir(devices)) != NULL) {
+        if (entry->d_name[0] != '.' && (entry->d_type == DT_CHR || entry->d_type == DT_DIR) &&
+            !is_no_accelerator(entry->d_name)) {
+            snprintf(path, sizeof path, "/dev/%s", entry->d_name);
+            allow_changes(ruleset, entry->d_type == DT_DIR ? changes : changes & CHANGES_OF_ONE_FILE, path);
+        }
+    }
+    (void)closedir(devices);
 }
 
 /* Files can be read, and changed only where libraries keep what lasts no longer than a process: an entry says what the
  * plugin brings and has nothing to write. Runtimes of devices open files of /dev and of their driver for writing. Of
  * /proc the process has its own part: the host's says for instance what the kernel ends first when memory runs out. */
-static void forbid_changes_outside(void) {
-    static const char *const allowed[] = {"/dev", "/proc/self", "/proc/driver", "/tmp"};
+static void forbid_changes_outside(int may_use_devices) {
+    static const char *const folders[] = {"/proc/self", "/tmp", "/dev/shm"};
+    static const char *const files[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
     struct landlock_rules rules;
     size_t i;
     int ruleset;
@@ -69,8 +110,15 @@ static void forbid_changes_outside(void) {
     if (ruleset < 0) {
         return;
     }
-    for (i = 0; i < sizeof allowed / sizeof *allowed; ++i) {
-        allow_changes_below(ruleset, rules.handled_access_fs, allowed[i]);
+    for (i = 0; i < sizeof folders / sizeof *folders; ++i) {
+        allow_changes(ruleset, rules.handled_access_fs, folders[i]);
+    }
+    for (i = 0; i < sizeof files / sizeof *files; ++i) {
+        allow_changes(ruleset, rules.handled_access_fs & CHANGES_OF_ONE_FILE, files[i]);
+    }
+    if (may_use_devices) {
+        allow_changes(ruleset, rules.handled_access_fs, "/proc/driver");
+        allow_devices(ruleset, rules.handled_access_fs);
     }
     (void)syscall(SYS_landlock_restrict_self, ruleset, 0);
     close(ruleset);
@@ -110,14 +158,14 @@ void confine_process(uint64_t most_memory, int is_alone) {
         /* Memory that can be written to, not addresses: runtimes reserve many more than they use. */
         limit(RLIMIT_DATA, most_memory);
         /* Shared memory does not count there. The keeper watches what is mapped; this bounds each file in memory. The
-         * signal is ignored because the host's log, where output goes, may be larger. */
+         * signal is ignored: a file that is too large is an error for the plugin to see. */
         limit(RLIMIT_FSIZE, most_memory);
         signal(SIGXFSZ, SIG_IGN);
     }
 #else
     (void)most_memory;
 #endif
-    forbid_changes_outside();
+    forbid_changes_outside(most_memory == 0);
     give_up_rights();
     forbid_system_calls(is_alone);
 }

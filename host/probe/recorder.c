@@ -234,7 +234,7 @@ static void host_log(const opdock_host *host, int32_t level, const char *message
     static const char *const names[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
     (void)host;
     if (level >= OPDOCK_LOG_INFO && level <= OPDOCK_LOG_ERROR) {
-        fprintf(stderr, "[opdock plugin-probe %s] %s\n", names[level], message != NULL ? message : "");
+        fprintf(stderr, "%s: %s\n", names[level], message != NULL ? message : "");
     }
 }
 

@@ -349,24 +349,44 @@ TEST_CASE("a plugin that prints is not taken for what it registers, and does not
 }
 
 TEST_CASE("what a plugin says to the host is heard while it is tried and when it is opened") {
+    auto host = host_with("libtalks_to_host.so");
+    CHECK(host.logged("INFO] Plugin 'libtalks_to_host.so' printed while it was tried: WARNING: a word of the entry") ==
+          1);
+    CHECK(host.logged("a word of the entry") == 1);
+    CHECK(next_of(host) == 2);
+    CHECK(host.logged("a word of the entry") == 2);
+    CHECK(host.logged("a detail of the entry") == 0);
+}
+
+TEST_CASE("what a plugin prints while it is tried is logged in lines that cannot be mistaken, and its end is cut off") {
     const TemporaryDirectory directory;
-    const std::filesystem::path said = directory.write("said", "");
+    const std::filesystem::path said = directory.write("said", "a line of before\n");
     const int errors = dup(STDERR_FILENO);
     const int file = open(said.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-    REQUIRE((errors >= 0 && file >= 0));
+    REQUIRE(errors >= 0);
+    REQUIRE(file >= 0);
     dup2(file, STDERR_FILENO);
-    const auto judged = try_plugin("libtalks_to_host.so");
+    auto host = host_with("libabuses_output.so");
     dup2(errors, STDERR_FILENO);
     close(errors);
-    close(file);
-    CHECK(std::holds_alternative<Transcript>(judged));
     std::ifstream lines(said);
-    CHECK(std::string(std::istreambuf_iterator<char>(lines), {}) ==
-          "[opdock plugin-probe WARNING] a word of the entry\n");
-    auto host = host_with("libtalks_to_host.so");
+    CHECK(std::string(std::istreambuf_iterator<char>(lines), {}) == "a line of before\n");
+    CHECK((fcntl(file, F_GETFL) & O_NONBLOCK) == 0);
+    close(file);
     CHECK(next_of(host) == 2);
-    CHECK(host.logged("a word of the entry") == 1);
-    CHECK(host.logged("a detail of the entry") == 0);
+    const std::string start = "INFO] Plugin 'libabuses_output.so' printed while it was tried: ";
+    CHECK(host.logged(start + "\\x1b]0;title\\x07") == 2);
+    CHECK(host.logged(start + "[opdock host.cpp:1 ERROR] a forged line") == 2);
+    CHECK(host.logged("[opdock host.cpp:1 ERROR] a forged line") == 2);
+    CHECK(host.logged(start + "one more line") > 100);
+    CHECK(host.logged(start) < 400);
+    CHECK(host.logged("printed 16 KiB or more while it was tried; the rest is not shown") == 1);
+}
+
+TEST_CASE("what a plugin prints before it ends its probe is a warning") {
+    auto host = host_with("libthrows.so");
+    CHECK(host.logged("WARNING] Plugin 'libthrows.so' printed while it was tried:   what():  the entry threw this") ==
+          1);
 }
 
 TEST_CASE("a plugin that registers until it is refused is refused, and rejected for it") {
@@ -413,6 +433,24 @@ TEST_CASE("a plugin cannot write files while it is tried, where the kernel has L
     const bool may_write = file.string().starts_with("/tmp/");
     CHECK(std::filesystem::exists(file) == (may_write || !has_landlock()));
     std::filesystem::remove(file);
+}
+
+TEST_CASE("a plugin cannot write to terminals while it is tried, also one for devices, where the kernel has Landlock") {
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+    REQUIRE(terminal >= 0);
+    REQUIRE(unlockpt(terminal) == 0);
+    char name[64] = {};
+    REQUIRE(ptsname_r(terminal, name, sizeof name) == 0);
+    const int other_end = open(name, O_RDWR | O_NOCTTY);
+    REQUIRE(other_end >= 0);
+    const Exported variable("OPDOCK_FIXTURE_FILE", name);
+    for (const ProbeLimits &within : {limits_for({"cpu"}), limits_for({"cuda"})}) {
+        CHECK(std::holds_alternative<Transcript>(try_plugin("libwrites_a_file.so", within)));
+        char said = 0;
+        CHECK(read(terminal, &said, 1) == (has_landlock() ? -1 : 1));
+    }
+    close(other_end);
+    close(terminal);
 }
 
 TEST_CASE("a probe that cannot be started says why, and the plugin is opened without it") {

@@ -180,6 +180,8 @@ class Host {
     // The same of the libraries that it needs.
     void judge_libraries(const Scan &scan, const DeferredPlugin::Place &place, PluginRecord &record);
     const TrustedKeys &trusted_keys();
+    // A line of the log for each that a plugin printed.
+    void log_printed(std::string_view printed, const std::string &name, std::int32_t level) const;
     // Who the plugin is and what it may, by where it lies and what the policy says. The record gets its standing.
     PluginIdentity identify(const DeferredPlugin::Place &place, const Note &note, PluginRecord &record) const;
     // Whether the policy gives it the kinds of opdock's own.
@@ -197,6 +199,9 @@ class Host {
     // Runs the entry in this process and adds what it registers; throws Rejected, with nothing added. `record`: of its
     // file; null for a module of the program.
     void take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, PluginRecord *record);
+    // Opens a plugin that was not tried, and takes it; throws Rejected.
+    void open_untried(const PluginIdentity &identity, const DeferredPlugin::Place &place, Catalog &into,
+                      PluginRecord &record);
     // Throws Rejected.
     Registration open_and_register(Ledger &book, const DeferredPlugin &plugin) const;
     void publish_catalog(Catalog next);

@@ -39,6 +39,15 @@ class Registering {
 
 } // namespace
 
+std::string text_of(const std::string &id, const std::vector<RegistrationError> &errors) {
+    std::string message = fmt::format("plugin '{}' registered nothing because of ", id);
+    message += errors.size() == 1 ? "an error: " : fmt::format("{} errors:", errors.size());
+    for (const RegistrationError &error : errors) {
+        message += (errors.size() == 1 ? "" : "\n  ") + error.message;
+    }
+    return message;
+}
+
 Registrar::Registrar(PluginIdentity identity, const opdock_host *host, Signatures &signatures)
     : identity_(std::move(identity)), signatures_(signatures) {
     table_.struct_size = OPDOCK_STRUCT_SIZE(opdock_registry, fail);

@@ -42,6 +42,9 @@ struct RegistrationError {
     std::string message;
 };
 
+// All of them, of the plugin with this id.
+std::string text_of(const std::string &id, const std::vector<RegistrationError> &errors);
+
 // How much one plugin may register.
 inline constexpr size_t max_registrations = 65536;
 

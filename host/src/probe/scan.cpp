@@ -34,8 +34,8 @@ Scan look_at(const HeldDirectory &directory, const std::string &name, LibraryVer
     return scan;
 }
 
-bool try_out(Scan &scan, const HeldDirectory &directory, const std::string &name, const std::string &probe, bool secure,
-             std::string *why) {
+Trial try_out(Scan &scan, const HeldDirectory &directory, const std::string &name, const std::string &probe,
+              bool secure) {
     // The probe opens the file by its name: before and after it has to be the one that was looked at.
     const auto refuse_other = [&] {
         const bool is_other = !is_still(scan.identity, directory, name);
@@ -45,15 +45,18 @@ bool try_out(Scan &scan, const HeldDirectory &directory, const std::string &name
         return is_other;
     };
     if (refuse_other()) {
-        return true;
+        return {true};
     }
     const ProbeLimits limits = limits_for(scan.note->devices);
-    std::optional<ProbeResult> result = run_probe(probe, directory, name, limits, secure, why);
+    Trial trial;
+    std::optional<ProbeResult> result = run_probe(probe, directory, name, limits, secure, &trial.why);
     if (!result) {
-        return false;
+        return trial;
     }
+    trial.took_place = true;
+    trial.printed = std::move(result->printed);
     if (refuse_other()) {
-        return true;
+        return trial;
     }
     auto judged = judge_probe(directory, name, limits, std::move(*result));
     if (auto *rejection = std::get_if<Rejection>(&judged)) {
@@ -70,7 +73,7 @@ bool try_out(Scan &scan, const HeldDirectory &directory, const std::string &name
         scan.interruptions = 0;
         scan.transcript = std::make_shared<const Transcript>(std::move(std::get<Transcript>(judged)));
     }
-    return true;
+    return trial;
 }
 
 std::string find_probe() {

@@ -64,9 +64,15 @@ inline bool was_looked_at(const Scan &scan) {
     return scan.note || scan.rejection;
 }
 
-// Tries it, which adds the transcript or a rejection. False, with *why, when no process could be started.
-bool try_out(Scan &scan, const HeldDirectory &directory, const std::string &name, const std::string &probe, bool secure,
-             std::string *why);
+struct Trial {
+    bool took_place = false; // else no process could be started
+    std::string why = {};    // not
+    std::string printed = {};
+};
+
+// Tries it, which adds the transcript or a rejection to the scan.
+Trial try_out(Scan &scan, const HeldDirectory &directory, const std::string &name, const std::string &probe,
+              bool secure);
 
 // The probe that was installed or built with this library; empty when there is none.
 std::string find_probe();
