@@ -1,9 +1,13 @@
 #include "confine.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/landlock.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -17,46 +21,123 @@
 #define LANDLOCK_ACCESS_FS_TRUNCATE (1ULL << 14)
 #endif
 
+#ifndef LANDLOCK_SCOPE_SIGNAL
+#define LANDLOCK_SCOPE_SIGNAL (1ULL << 1)
+#endif
+
+/* All that this file knows of the kernel's; the kernel takes zeros for what it does not know. */
+struct landlock_rules {
+    uint64_t handled_access_fs;
+    uint64_t handled_access_net;
+    uint64_t scoped;
+};
+
 #define CHANGES_OF_FILES                                                                                               \
     (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |                  \
      LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |                        \
      LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |                     \
      LANDLOCK_ACCESS_FS_MAKE_SYM)
 
-static void allow_changes_below(int ruleset, uint64_t changes, const char *path) {
+/* Those that the kernel knows for a file that is no folder. */
+#define CHANGES_OF_ONE_FILE (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE)
+
+static void allow_changes(int ruleset, uint64_t changes, const char *path) {
     struct landlock_path_beneath_attr rule;
-    const int directory = open(path, O_PATH | O_CLOEXEC);
-    if (directory < 0) {
+    const int file = open(path, O_PATH | O_CLOEXEC);
+    if (file < 0) {
         return;
     }
     rule.allowed_access = changes;
-    rule.parent_fd = directory;
+    rule.parent_fd = file;
     (void)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
-    close(directory);
+    close(file);
+}
+
+/* Whether a file of /dev is known to be no device that kernels compute on: terminals, logs, disks, and what a person or
+ * the machine itself works with. */
+static int is_no_accelerator(const char *name) {
+    static const char *const kinds[] = {"tty",  "pts",  "ptmx",  "console", "vcs",  "vcsa",   "vcsu",
+                                        "hvc",  "kmsg", "mem",   "port",    "nvme", "ng",     "sg",
+                                        "bsg",  "st",   "nst",   "loop",    "tpm",  "rtc",    "i2c",
+                                        "ipmi", "bus",  "input", "uinput",  "uhid", "hidraw", "watchdog"};
+    size_t i;
+    for (i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+        const size_t length = strlen(kinds[i]);
+        if (strncmp(name, kinds[i], length) == 0 && (name[length] < 'a' || name[length] > 'z')) {
+            return 1; /* tty, tty0, ttyS0; not ttyish */
+        }
+    }
+    return 0;
+}
+
+/* All of /dev but disks and the above, since vendors name their devices as they like. */
+static void allow_devices(int ruleset, uint64_t changes) {
+    char path[sizeof "/dev/" + 256];
+    const struct dirent *entry;
+    DIR *const devices = opendir("/dev");
+    if (devices == NULL) {
+        return;
+    }
+    while ((entry = readdir(devices)) != NULL) {
+        if (entry->d_name[0] != '.' && (entry->d_type == DT_CHR || entry->d_type == DT_DIR) &&
+            !is_no_accelerator(entry->d_name)) {
+            snprintf(path, sizeof path, "/dev/%s", entry->d_name);
+            allow_changes(ruleset, entry->d_type == DT_DIR ? changes : changes & CHANGES_OF_ONE_FILE, path);
+        }
+    }
+    (void)closedir(devices);
 }
 
 /* Files can be read, and changed only where libraries keep what lasts no longer than a process: an entry says what the
- * plugin brings and has nothing to write. Runtimes of devices open files of /dev and /proc for writing. */
-static void forbid_changes_of_files(void) {
-    struct landlock_ruleset_attr attributes;
-    uint64_t changes = CHANGES_OF_FILES;
+ * plugin brings and has nothing to write. Runtimes of devices open files of /dev and of their driver for writing. Of
+ * /proc the process has its own part: the host's says for instance what the kernel ends first when memory runs out. */
+static void forbid_changes_outside(int may_use_devices) {
+    static const char *const folders[] = {"/proc/self", "/tmp", "/dev/shm"};
+    static const char *const files[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
+    struct landlock_rules rules;
+    size_t i;
     int ruleset;
     const long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (version < 1) {
         return; /* not in this kernel, or switched off */
     }
-    changes |= version >= 2 ? LANDLOCK_ACCESS_FS_REFER : 0;
-    changes |= version >= 3 ? LANDLOCK_ACCESS_FS_TRUNCATE : 0;
-    attributes.handled_access_fs = changes;
-    ruleset = (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes.handled_access_fs, 0);
+    memset(&rules, 0, sizeof rules);
+    rules.handled_access_fs = CHANGES_OF_FILES;
+    rules.handled_access_fs |= version >= 2 ? LANDLOCK_ACCESS_FS_REFER : 0;
+    rules.handled_access_fs |= version >= 3 ? LANDLOCK_ACCESS_FS_TRUNCATE : 0;
+    rules.scoped = version >= 6 ? LANDLOCK_SCOPE_SIGNAL : 0;
+    ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
     if (ruleset < 0) {
         return;
     }
-    allow_changes_below(ruleset, changes, "/dev");
-    allow_changes_below(ruleset, changes, "/proc");
-    allow_changes_below(ruleset, changes, "/tmp");
+    for (i = 0; i < sizeof folders / sizeof *folders; ++i) {
+        allow_changes(ruleset, rules.handled_access_fs, folders[i]);
+    }
+    for (i = 0; i < sizeof files / sizeof *files; ++i) {
+        allow_changes(ruleset, rules.handled_access_fs & CHANGES_OF_ONE_FILE, files[i]);
+    }
+    if (may_use_devices) {
+        allow_changes(ruleset, rules.handled_access_fs, "/proc/driver");
+        allow_devices(ruleset, rules.handled_access_fs);
+    }
     (void)syscall(SYS_landlock_restrict_self, ruleset, 0);
     close(ruleset);
+}
+
+/* Drops the capabilities of root, and those that a user has in a new user namespace. One stays: the probe reads what
+ * belongs to others, as a host of root's does. */
+static void give_up_rights(void) {
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct rights[_LINUX_CAPABILITY_U32S_3];
+    memset(rights, 0, sizeof rights);
+    if (syscall(SYS_capget, &header, rights) != 0) {
+        return;
+    }
+    rights[0].permitted &= 1u << CAP_DAC_READ_SEARCH;
+    rights[0].effective = rights[0].permitted;
+    rights[0].inheritable = 0;
+    memset(&rights[1], 0, sizeof rights[1]);
+    (void)syscall(SYS_capset, &header, rights);
 }
 
 static void limit(int resource, rlim_t most) {
@@ -68,17 +149,23 @@ static void limit(int resource, rlim_t most) {
     }
 }
 
-void confine_process(uint64_t most_memory) {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a host that is gone waits for nothing */
+void confine_process(uint64_t most_memory, int is_alone) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* with its keeper */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     limit(RLIMIT_CORE, 0);
 #ifndef PROBE_IS_SANITIZED
     if (most_memory != 0) {
         /* Memory that can be written to, not addresses: runtimes reserve many more than they use. */
         limit(RLIMIT_DATA, most_memory);
+        /* Shared memory does not count there. The keeper watches what is mapped; this bounds each file in memory. The
+         * signal is ignored: a file that is too large is an error for the plugin to see. */
+        limit(RLIMIT_FSIZE, most_memory);
+        signal(SIGXFSZ, SIG_IGN);
     }
 #else
     (void)most_memory;
 #endif
-    forbid_changes_of_files();
+    forbid_changes_outside(most_memory == 0);
+    give_up_rights();
+    forbid_system_calls(is_alone);
 }

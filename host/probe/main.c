@@ -2,16 +2,18 @@
  *
  * A process of its own, so that code which crashes, hangs, exits or takes all memory costs nobody but itself. It links
  * libc alone, which makes it start in a millisecond, and lets a plugin meet nothing that the host brought. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "channel.h"
 #include "confine.h"
+#include "keeper.h"
 #include "opdock/plugin.h"
 #include "probe/transcript_format.h"
 #include "recorder.h"
@@ -31,7 +33,7 @@ const char *__asan_default_options(void) {
 }
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) {
-    return SIGNALS_AS_THEY_ARE;
+    return SIGNALS_AS_THEY_ARE ":report_thread_leaks=0";
 }
 #endif
 
@@ -60,7 +62,8 @@ static void send_empty(uint8_t kind) {
     end_record();
 }
 
-static void probe(const char *name) {
+/* Returns whether the entry was called and returned. */
+static int try_plugin(const char *name) {
     char path[512];
     void *library;
     void *symbol;
@@ -70,22 +73,47 @@ static void probe(const char *name) {
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         send_text(OPDOCK_RECORD_OPEN_FAILED, dlerror());
-        return;
+        return 0;
     }
     send_empty(OPDOCK_RECORD_OPENED);
     flush_channel();
     symbol = dlsym(library, OPDOCK_ENTRY_SYMBOL);
     if (symbol == NULL) {
         send_empty(OPDOCK_RECORD_NO_ENTRY);
-        return;
+        return 0;
     }
     memcpy(&entry, &symbol, sizeof entry);
     record_registration(entry);
     flush_channel(); /* looking at what it left behind can end this process too */
     send_changes();
+    flush_channel();
+    return 1;
+}
+
+static int count_threads(void) {
+    int count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    while (threads != NULL && readdir(threads) != NULL) {
+        ++count;
+    }
+    if (threads != NULL) {
+        (void)closedir(threads);
+    }
+    return count - 2; /* "." and ".." */
+}
+
+/* Waits up to a quarter of a second for threads that the plugin started: one that crashes then would crash the host. */
+static void wait_for_threads(int before) {
+    const struct timespec moment = {0, 5000000};
+    int moments;
+    for (moments = 50; moments > 0 && count_threads() > before; --moments) {
+        (void)nanosleep(&moment, NULL);
+    }
 }
 
 int main(int argc, char **argv) {
+    uint64_t most_memory;
+    int threads;
     if (argc < 2 || argc > 3 || strchr(argv[1], '/') != NULL || fcntl(OPDOCK_PROBE_CHANNEL, F_GETFD) < 0 ||
         fcntl(OPDOCK_PROBE_DIRECTORY, F_GETFD) < 0) {
         fputs(usage, stderr);
@@ -93,10 +121,18 @@ int main(int argc, char **argv) {
     }
     (void)fcntl(OPDOCK_PROBE_CHANNEL, F_SETFD, FD_CLOEXEC);
     send_hello();
-    confine_process(argc == 3 ? strtoull(argv[2], NULL, 10) : 0);
+    most_memory = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
+    confine_process(most_memory, continue_in_kept_process(most_memory));
     remember_process();
-    probe(argv[1]);
+    threads = count_threads();
+    if (!try_plugin(argv[1])) {
+        send_empty(OPDOCK_RECORD_END);
+        flush_channel();
+        _exit(0);
+    }
+    wait_for_threads(threads);
+    run_shutdowns(); /* a host does, and plugins end their threads there */
     send_empty(OPDOCK_RECORD_END);
     flush_channel();
-    _exit(0); /* the plugin's destructors have nothing to say */
+    exit(0); /* as the host's process will: with the plugin's destructors */
 }

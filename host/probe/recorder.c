@@ -1,6 +1,7 @@
 #include "recorder.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "channel.h"
@@ -8,6 +9,14 @@
 
 static int is_open;
 static size_t registrations;
+
+typedef struct shutdown_function {
+    void (*function)(void *user_data);
+    void *user_data;
+} shutdown_function;
+
+static shutdown_function *shutdowns;
+static size_t n_shutdowns;
 
 /* Like the host's registry: an error status after the entry returned, and after too many. */
 static int accepts(void) {
@@ -178,12 +187,26 @@ static opdock_status register_impl(opdock_registry *registry, const opdock_impl 
     return OPDOCK_OK;
 }
 
+static void keep_shutdown(void (*function)(void *), void *user_data) {
+    shutdown_function *more;
+    if ((n_shutdowns & (n_shutdowns - 1)) == 0) { /* full, or there is none yet */
+        more = realloc(shutdowns, (n_shutdowns == 0 ? 1 : 2 * n_shutdowns) * sizeof *shutdowns);
+        if (more == NULL) {
+            abort();
+        }
+        shutdowns = more;
+    }
+    shutdowns[n_shutdowns].function = function;
+    shutdowns[n_shutdowns].user_data = user_data;
+    ++n_shutdowns;
+}
+
 static opdock_status register_shutdown(opdock_registry *registry, void (*shutdown)(void *), void *user_data) {
     (void)registry;
-    (void)user_data;
     if (!accepts()) {
         return OPDOCK_INVALID_ARGUMENT;
     }
+    keep_shutdown(shutdown, user_data);
     begin_record(OPDOCK_RECORD_SHUTDOWN);
     add_u8(shutdown != NULL);
     end_record();
@@ -211,7 +234,7 @@ static void host_log(const opdock_host *host, int32_t level, const char *message
     static const char *const names[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
     (void)host;
     if (level >= OPDOCK_LOG_INFO && level <= OPDOCK_LOG_ERROR) {
-        fprintf(stderr, "[opdock plugin-probe %s] %s\n", names[level], message != NULL ? message : "");
+        fprintf(stderr, "%s: %s\n", names[level], message != NULL ? message : "");
     }
 }
 
@@ -257,4 +280,16 @@ void record_registration(opdock_entry entry) {
     begin_record(OPDOCK_RECORD_RETURNED);
     add_bytes(&status, sizeof status);
     end_record();
+    if (status != OPDOCK_OK) {
+        n_shutdowns = 0;
+    }
+}
+
+void run_shutdowns(void) {
+    while (n_shutdowns > 0) {
+        const shutdown_function last = shutdowns[--n_shutdowns];
+        if (last.function != NULL) {
+            last.function(last.user_data);
+        }
+    }
 }

@@ -7,4 +7,7 @@
 /* Runs the entry and sends what it calls and what it returns. */
 void record_registration(opdock_entry entry);
 
+/* Calls the shutdown functions that a successful entry registered, the newest first. */
+void run_shutdowns(void);
+
 #endif

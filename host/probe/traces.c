@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,10 @@ static char *locale_name;
 static struct stat working_directory;
 static char **variables;
 static uint64_t float_control;
+static mode_t creation_mask;
+static struct rlimit limits[RLIM_NLIMITS];
+static sigset_t blocked;
+static int niceness;
 
 /* How floating point rounds and whether it keeps numbers below the normal range; not the flags that operations set. */
 static uint64_t float_control_now(void) {
@@ -58,8 +63,15 @@ static char **copy_of_environment(void) {
     return copy;
 }
 
+static mode_t creation_mask_now(void) {
+    const mode_t now = umask(0);
+    (void)umask(now);
+    return now;
+}
+
 void remember_process(void) {
     int signal_number;
+    int resource;
     for (signal_number = 1; signal_number <= N_SIGNALS; ++signal_number) {
         (void)sigaction(signal_number, NULL, &handlers[signal_number]);
     }
@@ -67,6 +79,12 @@ void remember_process(void) {
     (void)stat(".", &working_directory);
     variables = copy_of_environment();
     float_control = float_control_now();
+    creation_mask = creation_mask_now();
+    for (resource = 0; resource < RLIM_NLIMITS; ++resource) {
+        (void)getrlimit((__rlimit_resource_t)resource, &limits[resource]);
+    }
+    (void)sigprocmask(SIG_SETMASK, NULL, &blocked);
+    niceness = getpriority(PRIO_PROCESS, 0);
 }
 
 static int has(char *const *list, const char *text) {
@@ -109,6 +127,30 @@ static void send_changed_handlers(void) {
     }
 }
 
+static int has_other_limits(void) {
+    int resource;
+    for (resource = 0; resource < RLIM_NLIMITS; ++resource) {
+        struct rlimit now;
+        if (getrlimit((__rlimit_resource_t)resource, &now) == 0 &&
+            (now.rlim_cur != limits[resource].rlim_cur || now.rlim_max != limits[resource].rlim_max)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int blocks_other_signals(void) {
+    sigset_t now;
+    int signal_number;
+    (void)sigprocmask(SIG_SETMASK, NULL, &now);
+    for (signal_number = 1; signal_number <= N_SIGNALS; ++signal_number) {
+        if (sigismember(&now, signal_number) != sigismember(&blocked, signal_number)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 void send_changes(void) {
     struct stat directory;
     char name[128];
@@ -127,6 +169,18 @@ void send_changes(void) {
         find_difference(variables, environ, name, sizeof name)) {
         snprintf(text, sizeof text, "the environment variable %s", name);
         send_change(text);
+    }
+    if (creation_mask_now() != creation_mask) {
+        send_change("the umask");
+    }
+    if (has_other_limits()) {
+        send_change("the limits of resources");
+    }
+    if (blocks_other_signals()) {
+        send_change("the signal mask of the thread that loads it");
+    }
+    if (getpriority(PRIO_PROCESS, 0) != niceness) {
+        send_change("the priority of the process");
     }
     if (keeps_small_numbers(float_control) != keeps_small_numbers(control)) {
         send_change("how floating point treats denormal numbers (linking with -ffast-math does that)");

@@ -1,5 +1,5 @@
-/* What code that is merely loaded should leave as it is: signal handlers, the locale, the working directory, the
- * environment, how floating point rounds. A host has them in common with the plugin. */
+/* What code that is merely loaded should leave as it is: signal handlers and mask, the locale, the working directory,
+ * the environment, umask, limits, priority, how floating point rounds. A host has them in common with the plugin. */
 #ifndef OPDOCK_PROBE_TRACES_H
 #define OPDOCK_PROBE_TRACES_H
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 #include <vector>
 
@@ -70,6 +71,7 @@ void compare(const opdock::Op &linear, int64_t m, int64_t n, int64_t k) {
 } // namespace
 
 int main() {
+    setenv("OPDOCK_BENCH_DEFAULT_PLUGINS", "cpu", 1); // as it was built, and not beside the library
     const opdock::Host host(
         {.modules = {CPU_PLUGIN}, .prefix = "OPDOCK_BENCH_", .log = [](int32_t, std::string_view) {}});
     const opdock::Op linear = host.op("linear_fwd");

@@ -37,6 +37,7 @@ inline int64_t elements(const Shape &shape) {
 }
 
 inline Host &host() {
+    setenv("OPDOCK_BENCH_DEFAULT_PLUGINS", "cpu", 1); // as it was built, and not beside the library
     static Host opened({.modules = {CPU_PLUGIN}, .prefix = "OPDOCK_BENCH_", .log = [](int32_t, std::string_view) {}});
     return opened;
 }

@@ -100,7 +100,12 @@ std::vector<Subject> subjects_of(const opdock::Host &host, const Request &reques
         }
         for (const json &one : op.at("implementations")) {
             if (one.at("impl_id") == request.impl) {
-                Subject subject{name, request.impl, request.device, one.at("dtypes").get<std::vector<std::string>>()};
+                Subject subject;
+                subject.op = name;
+                subject.signature = op.at("signature").get<std::string>();
+                subject.impl_id = request.impl;
+                subject.device = request.device;
+                subject.tuples = one.at("dtypes").get<std::vector<std::string>>();
                 if (subject.tuples.empty()) {
                     subject.tuples.emplace_back(); // of signatures without dtype variables
                 }

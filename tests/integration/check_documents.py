@@ -1,12 +1,13 @@
-"""Checks documents: code shown is code that is compiled, and links lead somewhere.
+"""Checks documents: code shown is code that is compiled, links lead somewhere, and rows of requirements are there.
 
     check_documents.py ROOT
 
 A block that follows `<!-- from PATH -->` must stand in that file. Lines are compared without indentation, so that a
 block may be moved to the margin; a line `...` stands for any lines. Links that are not to the web must lead to a file or
-folder, and what follows `#` to a heading of it.
+folder, and what follows `#` to a heading of it. A number such as F-12 is a row of plugin-sdk/REQUIREMENTS.md.
 """
 
+import itertools
 import os
 import pathlib
 import re
@@ -14,6 +15,7 @@ import sys
 
 BLOCK = re.compile(r"<!-- from (?P<path>\S+) -->\n```\w*\n(?P<code>.*?)\n```", re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+NUMBER = re.compile(r"\b(?P<number>[FHP]-\d+)\b")
 HEADING = re.compile(r"^#+ +(?P<text>.+)$", re.MULTILINE)
 
 
@@ -63,6 +65,16 @@ def wrong_links(document, text):
             yield link.start(), f"{path or 'this document'} has no heading for #{anchor}"
 
 
+def wrong_numbers(root, text):
+    requirements = root / "plugin-sdk" / "REQUIREMENTS.md"
+    if not requirements.exists():  # installed
+        requirements = root / "REQUIREMENTS.md"
+    rows = requirements.read_text(encoding="utf-8")
+    for number in NUMBER.finditer(text):
+        if f"\n| {number['number']} |" not in rows:
+            yield number.start(), f"REQUIREMENTS.md has no row {number['number']}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     documents = []
@@ -73,7 +85,8 @@ def main():
     wrong = 0
     for document in documents:
         text = document.read_text(encoding="utf-8")
-        for at, what in [*wrong_code(root, text), *wrong_links(document, text)]:
+        faults = [wrong_code(root, text), wrong_links(document, text), wrong_numbers(root, text)]
+        for at, what in itertools.chain(*faults):
             wrong += 1
             line = text.count("\n", 0, at) + 1
             print(f"{document.relative_to(root)}:{line}: {what}", file=sys.stderr)

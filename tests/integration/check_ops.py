@@ -22,7 +22,8 @@ def ops_of(header):
 def implementers(plugin_ls, plugins):
     """Of each op that somebody implements, the ids of the plugins that do."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PLUGIN_")}
-    environment.update(PLUGIN_MODULES=":".join(plugins), PLUGIN_MODULES_ONLY="1")
+    environment.update(PLUGIN_MODULES=":".join(plugins), PLUGIN_MODULES_ONLY="1",
+                       PLUGIN_DEFAULT_PLUGINS="opdock")
     done = subprocess.run([plugin_ls, "--json"], env=environment, check=True, capture_output=True, text=True)
     return {op["op"]: {one["plugin"] for one in op["implementations"]} for op in json.loads(done.stdout)["ops"]}
 

@@ -178,6 +178,7 @@ def make_environment(folder, tools, plugins):
     environment["PLUGIN_TUNE_DB"] = str(folder / "tune.sqlite")
     environment["PLUGIN_MODULES"] = ":".join(map(str, plugins))
     environment["PLUGIN_MODULES_ONLY"] = "1"
+    environment["PLUGIN_DEFAULT_PLUGINS"] = "opdock"  # as they were built, and not beside the library
     return environment
 
 

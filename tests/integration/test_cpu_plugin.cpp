@@ -1,6 +1,7 @@
 // The CPU plugin in a program: what depends on its threads and the host's together.
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
@@ -41,10 +42,16 @@ struct Call {
     opdock::Tensor y{output.data(), opdock::f32, {rows, n}};
 };
 
+// The plugin as it was built, which is not beside the library: the kind that it has is given to it by name.
+opdock::Options with_cpu_plugin() {
+    setenv("OPDOCK_TEST_DEFAULT_PLUGINS", "cpu", 1);
+    return {.modules = {CPU_PLUGIN}, .prefix = "OPDOCK_TEST_", .log = [](int32_t, std::string_view) {}};
+}
+
 } // namespace
 
 TEST_CASE("a forked child's calls are served, also when another thread was calling during the fork") {
-    const opdock::Host host({.modules = {CPU_PLUGIN}, .log = [](int32_t, std::string_view) {}});
+    const opdock::Host host(with_cpu_plugin());
     Call call(host);
     REQUIRE(call.works());
     std::atomic<bool> stop{false};
@@ -78,7 +85,7 @@ TEST_CASE("a forked child's calls are served, also when another thread was calli
 #ifndef __SANITIZE_ADDRESS__
 // OpenBLAS takes a lock in each call. Small products, so that a call is about little else.
 TEST_CASE("a forked child can multiply matrices, also when other threads were at it during the fork") {
-    const opdock::Host host({.modules = {CPU_PLUGIN}, .log = [](int32_t, std::string_view) {}});
+    const opdock::Host host(with_cpu_plugin());
     const opdock::Op linear = host.op("linear_fwd");
     const auto multiplies = [&] {
         constexpr int64_t rows = 17; // more than the plugin's own kernels take
@@ -123,7 +130,7 @@ TEST_CASE("a forked child can multiply matrices, also when other threads were at
 #endif
 
 TEST_CASE("matrix products of several threads at once are what one thread computes") {
-    const opdock::Host host({.modules = {CPU_PLUGIN}, .log = [](int32_t, std::string_view) {}});
+    const opdock::Host host(with_cpu_plugin());
     const opdock::Op linear = host.op("linear_fwd");
     constexpr int64_t rows = 64, columns = 48, depth = 40; // small, so that threads meet often
     std::vector<float> input(rows * depth);
@@ -158,7 +165,7 @@ TEST_CASE("matrix products of several threads at once are what one thread comput
 }
 
 TEST_CASE("the time of work on the CPU is that of the work, and its status comes back") {
-    const opdock::Host host({.modules = {CPU_PLUGIN}, .log = [](int32_t, std::string_view) {}});
+    const opdock::Host host(with_cpu_plugin());
     const auto sleep = [](void *user_data) -> opdock_status {
         usleep(2000);
         return *static_cast<opdock_status *>(user_data);

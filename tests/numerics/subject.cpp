@@ -40,6 +40,7 @@ struct Given {
 
 std::unique_ptr<opdock::Host> open_host(const std::vector<std::string> &modules) {
     setenv("OPDOCK_NUMERICS_PLUGIN_MODULES_ONLY", "1", 1);
+    setenv("OPDOCK_NUMERICS_DEFAULT_PLUGINS", "opdock", 1); // as they were built, and not beside the library
     opdock::Options options;
     options.modules = modules;
     options.prefix = "OPDOCK_NUMERICS_";

@@ -11,11 +11,13 @@ foreach(citation IN LISTS citations)
     string(REGEX MATCH "([a-z_]+\\.cpp): \"([^\"]+)\"" unused "${citation}")
     set(case "${CMAKE_MATCH_2}")
     file(GLOB files ${SOURCE_DIR}/tests/unit/${CMAKE_MATCH_1} ${SOURCE_DIR}/tests/sdk/${CMAKE_MATCH_1}
-         ${SOURCE_DIR}/tests/integration/${CMAKE_MATCH_1} ${SOURCE_DIR}/tests/integration/cli/${CMAKE_MATCH_1})
+         ${SOURCE_DIR}/tests/integration/${CMAKE_MATCH_1} ${SOURCE_DIR}/tests/integration/cli/${CMAKE_MATCH_1}
+         ${SOURCE_DIR}/tools/*/tests/${CMAKE_MATCH_1})
     set(found -1)
     foreach(file IN LISTS files)
         file(READ ${file} text)
         string(REGEX REPLACE "\"[ \n]+\"" "" text "${text}") # a name that is broken over lines
+        string(REGEX REPLACE "\\([ \n]+\"" "(\"" text "${text}") # one that has a line of its own
         string(FIND "${text}" "(\"${case}\"" here)
         if(NOT here EQUAL -1)
             set(found ${here})

@@ -40,7 +40,7 @@ constexpr const char *failing[] = {
     "libno_note.so",         "libother_abi.so",         "libbad_note.so", "libneeds_cpu.so",
     "libmissing_library.so", "libunresolved_symbol.so", "libno_entry.so", "libfaults_when_opened.so",
     "libaborts_in_entry.so", "libreturns_error.so",     "libthrows.so",   "libduplicate.so",
-    "libmany_faults.so",     "libother_signature.so",   "libsame_id.so",  "libsame_impl_id.so",
+    "libmany_faults.so",     "libother_signature.so",   "libsame_id.so",  "libbad_signature.so",
     "libnone-such.so",
 };
 

@@ -142,9 +142,9 @@ class MadeHost {
     explicit MadeHost(const core::RawEnvironment &environment = {}, const std::string &system_policy = "/nonexistent",
                       std::vector<std::string> modules = {}, core::WorkspaceAllocator workspace = {},
                       std::optional<std::string> probe = {}, bool rescan = false,
-                      const std::string &system_trust = "/nonexistent")
+                      const std::string &system_trust = "/nonexistent", const std::string &own_folder = {})
         : host_(std::make_unique<core::Host>(options(environment, system_policy, std::move(modules), workspace,
-                                                     std::move(probe), rescan, system_trust))) {}
+                                                     std::move(probe), rescan, system_trust, own_folder))) {}
 
     MadeHost(const MadeHost &) = delete;
     MadeHost &operator=(const MadeHost &) = delete;
@@ -190,7 +190,8 @@ class MadeHost {
   private:
     core::HostOptions options(const core::RawEnvironment &environment, const std::string &system_policy,
                               std::vector<std::string> modules, core::WorkspaceAllocator workspace,
-                              std::optional<std::string> probe, bool rescan, const std::string &system_trust) {
+                              std::optional<std::string> probe, bool rescan, const std::string &system_trust,
+                              const std::string &own_folder) {
         core::HostOptions made;
         made.probe = std::move(probe);
         made.rescan = rescan;
@@ -200,6 +201,9 @@ class MadeHost {
         made.system_policy_file = system_policy;
         made.system_trust_folder = system_trust;
         made.standard_directories = std::vector<core::SearchDirectory>{};
+        if (!own_folder.empty()) {
+            made.standard_directories->push_back({own_folder, "install"});
+        }
         made.log = core::Log(
             [](void *self, int32_t, const char *line) { static_cast<MadeHost *>(self)->lines_.add(line); }, this);
         return made;

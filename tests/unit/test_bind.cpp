@@ -926,3 +926,17 @@ TEST_CASE("a call fits a shorter form when it uses nothing that the form lacks")
     CHECK(fits(CallArguments(plain).attribute("axes", value(same))));
     CHECK_FALSE(fits(CallArguments(plain).attribute("axes", value(other))));
 }
+
+TEST_CASE("tensors that take turns in one buffer do not overlap, wherever it begins and whichever is first") {
+    for (const uint64_t begin : {0, 4, 8, 12, 400}) {
+        for (int64_t apart = -12; apart <= 12; apart += 4) {
+            CAPTURE(begin);
+            CAPTURE(apart);
+            CallArguments call;
+            call.in(OPDOCK_F32, {8}, {3}).out(OPDOCK_F32, {8}, {3});
+            call.input(0).address += begin;
+            call.output(0).address = call.input(0).address + static_cast<uint64_t>(apart);
+            CHECK((bind_error("f(x: T[n]) -> (y: T[n])", call) == "no error") == (apart % 12 != 0));
+        }
+    }
+}

@@ -99,3 +99,56 @@ TEST_CASE("a composite that calls its op with many shapes keeps its own problem"
     }
     CHECK(host->served_count("test.add", "default.composite") == 3);
 }
+
+namespace {
+
+MadeHost *asking_host; // of functions without state
+std::string heard;     // by the call that they made
+
+opdock_status call_own_op(const opdock_host * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
+    Rows rows;
+    const opdock_status status = rows.call(asking_host->op());
+    heard = status == OPDOCK_OK ? "served" : last_error();
+    return OPDOCK_OK;
+}
+
+} // namespace
+
+TEST_CASE("available() that calls its own op gets an error") {
+    MadeHost host;
+    asking_host = &host;
+    auto made = std::make_unique<Made>("default.asks", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    made->adjust = [](opdock_impl &impl) { impl.available = call_own_op; };
+    host.add(std::move(made));
+    host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
+    Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+    CHECK(contains(heard, "its available() or device_init() made the call"));
+    CHECK(rows.added(host.op()) == 1);
+}
+
+TEST_CASE("device_init() that calls its own op gets an error") {
+    MadeHost host;
+    asking_host = &host;
+    auto made = std::make_unique<Made>("default.asks", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    made->adjust = [](opdock_impl &impl) {
+        impl.device_init = [](const opdock_host *api, void *user_data, DLDevice device, void ** /*state*/) {
+            return call_own_op(api, user_data, device);
+        };
+        impl.device_fini = [](const opdock_host *, void *, DLDevice, void *) {};
+    };
+    host.add(std::move(made));
+    Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+    CHECK(contains(heard, "its available() or device_init() made the call"));
+}
+
+TEST_CASE("an entry that calls an op gets an error") {
+    MadeHost host;
+    asking_host = &host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    host.module("calls", [](opdock_registry *) { return call_own_op(nullptr, nullptr, {kDLCPU, 0}); });
+    CHECK(contains(heard, "a plugin's entry must not call ops"));
+    Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+}

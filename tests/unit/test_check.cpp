@@ -221,3 +221,13 @@ TEST_CASE("a check reads the tune file that a plugin.json names, and else the on
     REQUIRE(warnings().size() == 2);
     CHECK(contains(warnings()[0], "'beside'"));
 }
+
+TEST_CASE("versions of symbols are compared number by number") {
+    const std::vector<std::string> ascending = {"GLIBC_2.2.5", "GLIBC_2.3",  "GLIBC_2.3.4",
+                                                "GLIBC_2.4",   "GLIBC_2.17", "GLIBC_2.34"};
+    for (size_t a = 0; a < ascending.size(); ++a) {
+        for (size_t b = 0; b < ascending.size(); ++b) {
+            CHECK(is_older(ascending[a], ascending[b]) == (a < b));
+        }
+    }
+}

@@ -731,7 +731,7 @@ TEST_CASE("of two providers for one device kind the first found serves") {
     CHECK(second.events.empty());
 }
 
-TEST_CASE("a provider that contradicts another plugin's is rejected, and both are named") {
+TEST_CASE("a provider that contradicts another module's is rejected, and both are named") {
     HostWithFake t;
     FakeKind second;
     SUBCASE("the same device type under another kind") {

@@ -56,7 +56,8 @@ TEST_CASE("a rejected plugin leaves nothing and the others load") {
                              "undeclared_op", "bad_kind", "bad_dtypes", "small_struct", "no_entry", "no_note",
                              "other_abi", "missing_library", "unresolved_symbol", "needs_cpu"}) {
         CAPTURE(name);
-        MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture(name) + "," + fixture("default_adder")}});
+        MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture(name) + "," + fixture("default_adder")},
+                                     {"PLUGIN_DEFAULT_PLUGINS", "adder"}});
         const nlohmann::json row = plugin_row(host, fixture(name));
         CHECK(row["status"] == "rejected");
         CHECK(row["code"].get<std::string>().starts_with("OPDOCK-E0"));
@@ -106,14 +107,6 @@ TEST_CASE("a plugin with several faults has all of them reported") {
     CHECK(contains(reason, "errors:"));
 }
 
-TEST_CASE("the same impl_id for one op from two plugins: the later is rejected and both are named") {
-    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("same_impl_id")}});
-    const std::string reason = plugin_row(host, fixture("same_impl_id"))["reason"];
-    CHECK(contains(reason, "'acme-copy'"));
-    CHECK(contains(reason, "'acme'"));
-    CHECK(plugin_row(host, fixture("good"))["status"] == "loaded");
-}
-
 TEST_CASE("a signature that contradicts another plugin's is rejected and both are named") {
     MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("other_signature")}});
     const std::string reason = plugin_row(host, fixture("other_signature"))["reason"];
@@ -135,7 +128,7 @@ TEST_CASE("PLUGIN_SKIP_CUDA skips plugins for CUDA") {
 }
 
 TEST_CASE("a plugin loaded late joins the chains of later calls") {
-    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good")}});
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good")}, {"PLUGIN_DEFAULT_PLUGINS", "adder"}});
     Rows a, b;
     const Op add = host.op("fixture.add");
     add({a.x, b.x}, {a.y});
@@ -355,7 +348,8 @@ TEST_CASE("a reload that fails leaves the old policy in force") {
 }
 
 TEST_CASE("describe follows its schema and says the same twice") {
-    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("default_adder")}});
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("default_adder")},
+                                 {"PLUGIN_DEFAULT_PLUGINS", "adder"}});
     const nlohmann::json one = host->describe();
     CHECK(one == host->describe());
     CHECK(one["schema"] == "opdock.plugin-ls/1");
@@ -368,6 +362,7 @@ TEST_CASE("describe follows its schema and says the same twice") {
 
 TEST_CASE("explain gives every implementation with the rule that kept or dropped it") {
     MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("default_adder")},
+                                 {"PLUGIN_DEFAULT_PLUGINS", "OPDOCK"},
                                  {"PLUGIN_DENY_VENDORS", "acme"}});
     const nlohmann::json why = host->explain("fixture.add", "cpu", "f32", nullptr);
     CHECK(why["chain"] == nlohmann::json::parse(R"(["default.adder"])"));
@@ -404,5 +399,66 @@ TEST_CASE("hosts opened one after the other do not remember each other's calls")
         Rows rows;
         CHECK(rows.added(host.op()) == static_cast<float>(round));
         CHECK(rows.added(host.op()) == static_cast<float>(round));
+    }
+}
+
+TEST_CASE("an implementation of a shorter form is given the tensors of that form and no others") {
+    MadeHost host;
+    Made old("default.old", OPDOCK_KIND_DEFAULT);
+    Made grown("reference.new", OPDOCK_KIND_REFERENCE);
+    old.op = grown.op = "test.grow";
+    std::vector<const DLTensor *> tensors;
+    std::vector<uint32_t> first;
+    std::vector<void *> data;
+    old.work = [&](const opdock_problem &problem, const opdock_call &call) {
+        tensors.assign(problem.tensors, problem.tensors + problem.n_tensors);
+        first.assign(problem.first, problem.first + problem.n_inputs + problem.n_outputs + 1);
+        data.assign(call.data, call.data + problem.n_tensors);
+        return OPDOCK_OK;
+    };
+    const auto add = [&](const char *id, Made &made, const char *signature) {
+        host.module(id, [&, signature](opdock_registry *registry) {
+            declare(registry, signature);
+            register_made(registry, made);
+            return OPDOCK_OK;
+        });
+    };
+    add("old", old, "test.grow(input: T[..., n]) -> (output: T[..., n])");
+    add("new", grown, "test.grow(input: T[..., n], mask: T[n]?) -> (output: T[..., n], scales: T[n]?)");
+    Rows rows;
+    for (int i = 0; i < 2; ++i) {
+        host.op("test.grow")({rows.x}, {rows.y});
+        REQUIRE(first == std::vector<uint32_t>{0, 1, 2});
+        REQUIRE(tensors.size() == 2);
+        CHECK(tensors[0] != nullptr);
+        CHECK(tensors[1] != nullptr);
+        CHECK(data == std::vector<void *>{rows.in.data(), rows.out.data()});
+    }
+}
+
+TEST_CASE("a vendor that serves a call may be allowed or denied without a warning") {
+    for (const char *setting : {"PLUGIN_ALLOW_VENDORS", "PLUGIN_DENY_VENDORS"}) {
+        CAPTURE(setting);
+        MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good")}, {setting, "acme"}, {"PLUGIN_STRICT", "1"}});
+        CHECK(host.logged("acme' has plugins") == 0);
+        CHECK(host.logged("no plugin is of vendor") == 0);
+    }
+}
+
+TEST_CASE("a description has every variable with its value, its default and whether it is of the policy") {
+    MadeHost host(RawEnvironment{{"PLUGIN_LOG_LEVEL", "DEBUG"}});
+    const nlohmann::json variables = host->describe()["variables"];
+    REQUIRE(variables.size() == core::variables().size());
+    std::map<std::string, nlohmann::json> by_name;
+    for (const nlohmann::json &variable : variables) {
+        by_name[variable["name"]] = variable;
+    }
+    CHECK(by_name["PLUGIN_LOG_LEVEL"]["value"] == "DEBUG");
+    CHECK(by_name["PLUGIN_LOG_LEVEL"]["default"] == "INFO");
+    CHECK(by_name["PLUGIN_LOG_LEVEL"]["is_policy"] == false);
+    CHECK(by_name["PLUGIN_PREFER"]["value"] == nullptr);
+    for (const char *of_policy :
+         {"PLUGIN_PREFER", "PLUGIN_STRICT", "PLUGIN_DENY_VENDORS", "PLUGIN_PER_OP", "PLUGIN_TRUST"}) {
+        CHECK(by_name[of_policy]["is_policy"] == true);
     }
 }

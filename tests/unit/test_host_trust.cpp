@@ -1,8 +1,13 @@
 // Which plugins a host takes, by where they lie and by who signed them.
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "access_list.hpp"
 #include "made_host.hpp"
 #include "signer.hpp"
 #include "temporary_directory.hpp"
@@ -160,11 +165,29 @@ TEST_CASE("a library that everybody may write to has a warning of its own, and i
 TEST_CASE("a library behind a link is judged where it really lies") {
     const Machine machine;
     const TemporaryDirectory elsewhere;
-    const fs::path file = elsewhere.write("lib/libacme.so.1", content_of(fs::path(OPDOCK_FIXTURES) / "libgood.so"));
+    const fs::path file =
+        elsewhere.write("lib/libbehind_a_link.so.1", content_of(fs::path(OPDOCK_FIXTURES) / "libgood.so"));
     fs::create_symlink(file, machine.folder() / "libacme.so");
     CHECK(verdict(machine, {{"PLUGIN_STRICT", "1"}}) == "loaded");
     Machine::set_mode(file.parent_path(), 0777);
     CHECK(verdict(machine, {{"PLUGIN_STRICT", "1"}}) == "OPDOCK-E060");
+}
+
+TEST_CASE("an access list that lets somebody write is as bad as a mode that does") {
+    const Machine machine;
+    const Signer acme("acme");
+    machine.trust(acme);
+    const fs::path file = machine.install();
+    write_signatures(file, {acme.sign_file(file)});
+    for (const fs::path &place : {file, machine.folder()}) {
+        CAPTURE(place.string());
+        CHECK(verdict(machine) == "loaded");
+        opdock::test::let_write(place.string(), ACL_USER, 4242);
+        CHECK(verdict(machine) == "OPDOCK-E060");
+        REQUIRE(::chmod(place.c_str(), 0755) == 0);
+    }
+    opdock::test::let_write(machine.key_file(acme).string(), ACL_GROUP, 4242);
+    CHECK(verdict(machine) == "OPDOCK-E063");
 }
 
 TEST_CASE("a manifest that everybody may write to is as bad as a library") {
@@ -208,6 +231,157 @@ TEST_CASE("what was found out of a folder is not believed when a plugin is loade
     CHECK(contains(message_of([&] { host->load(late.string()); }), "OPDOCK-E060"));
     Machine::set_mode(machine.folder(), 0755);
     host->load(late.string());
+}
+
+// --- the libraries it needs
+// ------------------------------------------------------------------------------------------------------
+
+TEST_CASE(
+    "a plugin that takes libraries from the working directory is used with a warning, and rejected in strict mode") {
+    for (const char *fixture : {"libneeds_library_in_working_directory.so", "libneeds_library_after_colon.so",
+                                "libneeds_library_by_path.so"}) {
+        CAPTURE(fixture);
+        const Machine machine;
+        const Signer acme("acme");
+        machine.trust(acme);
+        const fs::path file = machine.install(fixture);
+        fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries/libdependency.so", machine.folder() / "libdependency.so");
+        write_signatures(file, {acme.sign_file(file)});
+        CHECK(verdict(machine, {{"PLUGIN_STRICT", "1"}}) == "OPDOCK-E064");
+        CHECK(verdict(machine, required) == "OPDOCK-E064");
+        MadeHost host = machine.host();
+        CHECK(host.logged("are used, though it would take libraries from the working directory") == 1);
+    }
+}
+
+TEST_CASE("where trust is required, a signed plugin does not bring a library that others may write to") {
+    const Machine machine;
+    const Signer acme("acme");
+    machine.trust(acme);
+    const fs::path file = machine.install("libneeds_library_beside.so");
+    write_signatures(file, {acme.sign_file(file)});
+    const auto library = [&](const char *name) {
+        fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries" / name, machine.folder() / name);
+        REQUIRE(::chmod((machine.folder() / name).c_str(), 0644) == 0);
+        return machine.folder() / name;
+    };
+    library("libneeds_another.so");
+    const fs::path last = library("libdependency.so");
+    for (const RawEnvironment &environment : {required, RawEnvironment{{"PLUGIN_STRICT", "1"}}}) {
+        CHECK(verdict(machine, environment) == "loaded");
+    }
+    REQUIRE(::chmod(last.c_str(), 0666) == 0);
+    for (const RawEnvironment &environment : {required, RawEnvironment{{"PLUGIN_STRICT", "1"}}}) {
+        CHECK(verdict(machine, environment) == "OPDOCK-E065");
+    }
+    CHECK(contains(reason(machine), "everybody may write to the file '" + last.string() + "'"));
+    {
+        MadeHost host = machine.host();
+        CHECK(verdict(host) == "loaded");
+        CHECK(host.logged("everybody may write to the file '" + last.string() + "'") == 1);
+    }
+    if (::geteuid() == 0) { // only root gives files away
+        REQUIRE(::chmod(last.c_str(), 0644) == 0);
+        REQUIRE(::chown(last.c_str(), 65534, 65534) == 0);
+        CHECK(verdict(machine) == "OPDOCK-E065");
+    }
+}
+
+TEST_CASE("what the scan cache remembers of a plugin does not vouch for its libraries") {
+    const Machine machine;
+    machine.install("libneeds_library_beside.so");
+    for (const char *name : {"libneeds_another.so", "libdependency.so"}) {
+        fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries" / name, machine.folder() / name);
+        REQUIRE(::chmod((machine.folder() / name).c_str(), 0644) == 0);
+    }
+    const RawEnvironment strict = {{"XDG_CACHE_HOME", machine.cache()}, {"PLUGIN_STRICT", "1"}};
+    CHECK(verdict(machine, strict) == "loaded");
+    REQUIRE(::chmod((machine.folder() / "libdependency.so").c_str(), 0666) == 0);
+    CHECK(verdict(machine, strict) == "OPDOCK-E065");
+}
+
+TEST_CASE("LD_LIBRARY_PATH counts where libraries are judged") {
+    const Machine machine;
+    const TemporaryDirectory open_to_all;
+    machine.install("libneeds_library_beside.so");
+    for (const char *name : {"libneeds_another.so", "libdependency.so"}) {
+        fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries" / name, machine.folder() / name);
+        REQUIRE(::chmod((machine.folder() / name).c_str(), 0644) == 0);
+    }
+    Machine::set_mode(open_to_all.path(), 0777);
+    CHECK(verdict(machine, {{"PLUGIN_STRICT", "1"}, {"LD_LIBRARY_PATH", open_to_all.path().string()}}) ==
+          "OPDOCK-E065");
+    CHECK(verdict(machine, {{"PLUGIN_STRICT", "1"}, {"LD_LIBRARY_PATH", ":"}}) == "OPDOCK-E064");
+    CHECK(verdict(machine, {{"PLUGIN_STRICT", "1"}, {"LD_LIBRARY_PATH", ""}}) == "loaded");
+}
+
+TEST_CASE("a plugin whose name as a library is a path is rejected, and none of its code runs") {
+    const Machine machine;
+    machine.install("libnamed_as_path.so");
+    CHECK(verdict(machine, {}) == "OPDOCK-E066");
+}
+
+TEST_CASE("a plugin that has the name of a library which another plugin needs is said, whichever comes first") {
+    for (const bool is_first : {true, false}) {
+        const Machine machine;
+        machine.install("libnamed_as_library.so", is_first ? "liba.so" : "libz.so");
+        machine.install("libneeds_library_after_colon.so", "libn.so");
+        fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries/libdependency.so", machine.folder() / "libdependency.so");
+        MadeHost host = machine.host();
+        CHECK(host.logged("says that its name as a library is 'libdependency.so' (DT_SONAME), and '" +
+                          (machine.folder() / "libn.so").string() + "' needs a library of that name") == 1);
+    }
+}
+
+TEST_CASE("symbols that there is one of in the process are said, and kept out by no mode") {
+    const Machine machine;
+    machine.install("libunique_symbol.so");
+    const RawEnvironment strict = {{"XDG_CACHE_HOME", machine.cache()}, {"PLUGIN_STRICT", "1"}};
+    for (int round = 0; round < 2; ++round) { // the second from the cache
+        MadeHost host = machine.host(strict);
+        CHECK(verdict(host) == "loaded");
+        CHECK(host.logged("(STB_GNU_UNIQUE), such as 'fixture_unique_symbol'") == 1);
+    }
+}
+
+TEST_CASE("a plugin behind a link is opened by the folder that it really lies in") {
+    const Machine machine;
+    const TemporaryDirectory elsewhere;
+    for (const char *name : {"libneeds_another.so", "libdependency.so"}) {
+        elsewhere.write(name, content_of(fs::path(OPDOCK_FIXTURES) / "libraries" / name));
+    }
+    const fs::path file =
+        elsewhere.write("libbehind_a_link.so.1", content_of(fs::path(OPDOCK_FIXTURES) / "libneeds_library_beside.so"));
+    fs::create_symlink(file, machine.folder() / "libacme.so");
+    MadeHost host = machine.host({{"PLUGIN_STRICT", "1"}});
+    CHECK(verdict(host) == "loaded"); // it finds what lies beside it
+    CHECK(plugin(host)["path"] == (machine.folder() / "libacme.so").string());
+    opdock::test::Rows rows;
+    CHECK(host.op("fixture.add").try_call({rows.x, rows.x}, {rows.y}) == OPDOCK_OK);
+}
+
+TEST_CASE("where /proc is not mounted a plugin is rejected with that reason") {
+    const Machine machine;
+    machine.install("libgood.so");
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const unsigned own_user = ::geteuid() == 0 ? 0 : CLONE_NEWUSER;
+        if (::unshare(static_cast<int>(CLONE_NEWNS | own_user)) != 0 ||
+            ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+            ::mount("none", "/proc", "tmpfs", 0, nullptr) != 0) {
+            ::_exit(77);
+        }
+        MadeHost host = machine.host();
+        ::_exit(verdict(host) == "OPDOCK-E067" && contains(plugin(host)["reason"], "/proc is not mounted") ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) {
+        MESSAGE("not tried: this machine lets nobody here hide /proc");
+        return;
+    }
+    CHECK(WEXITSTATUS(status) == 0);
 }
 
 // --- who signed it

@@ -747,3 +747,85 @@ TEST_CASE("configs may differ by rounding and by nothing else") {
     CHECK_FALSE(differ(OPDOCK_I64, std::vector<int64_t>{5}, std::vector<int64_t>{6}).empty());
     CHECK(differ(OPDOCK_I64, std::vector<int64_t>{5}, std::vector<int64_t>{5}).empty());
 }
+
+TEST_CASE("elements of eight bits are compared by the value they stand for") {
+    struct Element {
+        uint32_t dtype;
+        uint8_t bits;
+        const char *value;
+    };
+    const Element elements[] = {
+        {OPDOCK_E4M3, 0x01, "0.00195312"}, {OPDOCK_E4M3, 0x07, "0.0136719"}, {OPDOCK_E4M3, 0x08, "0.015625"},
+        {OPDOCK_E4M3, 0x7e, "448"},        {OPDOCK_E4M3, 0x80, "-0"},        {OPDOCK_E4M3, 0xc4, "-3"},
+        {OPDOCK_E4M3, 0xff, "nan"},        {OPDOCK_E5M2, 0x7b, "57344"},     {OPDOCK_E5M2, 0x7c, "inf"},
+        {OPDOCK_E5M2, 0xfc, "-inf"},       {OPDOCK_E5M2, 0x7f, "nan"},       {OPDOCK_E5M2, 0xc2, "-3"},
+    };
+    const auto differ = [](uint32_t dtype, uint8_t expected, uint8_t found) {
+        return core::disagreement(dtype, std::as_bytes(std::span(&expected, 1)), std::as_bytes(std::span(&found, 1)));
+    };
+    for (const Element &element : elements) {
+        const uint8_t one = element.dtype == OPDOCK_E4M3 ? 0x38 : 0x3c;
+        CHECK(differ(element.dtype, one, element.bits) ==
+              std::string("element 0 is ") + element.value + ", expected 1");
+    }
+    CHECK(differ(OPDOCK_E5M2, 0x01, 0x3c) == "element 0 is 1, expected 1.52588e-05");
+    CHECK(differ(OPDOCK_E5M2, 0x04, 0x3c) == "element 0 is 1, expected 6.10352e-05");
+}
+
+TEST_CASE("how much configs may differ goes by the precision of the dtype, for one element and for all") {
+    const auto differ = [](uint32_t dtype, const auto &a, const auto &b) {
+        return core::disagreement(dtype, std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
+    };
+    // Two thousand ones, of which the last is another number, and of which all are another.
+    const auto one_off = [&](uint32_t dtype, auto one, auto other) {
+        const std::vector<decltype(one)> ones(2000, one);
+        std::vector<decltype(one)> changed = ones;
+        changed.back() = other;
+        return differ(dtype, ones, changed);
+    };
+    const auto all_off = [&](uint32_t dtype, auto one, auto other) {
+        return differ(dtype, std::vector<decltype(one)>(2000, one), std::vector<decltype(one)>(2000, other));
+    };
+    const uint16_t half = 0x3c00;  // 1 in f16
+    const uint16_t brain = 0x3f80; // 1 in bf16
+    const uint8_t e4m3 = 0x38;
+    const uint8_t e5m2 = 0x3c;
+    CHECK(one_off(OPDOCK_F32, 1.0F, 1.0038F).empty());
+    CHECK(one_off(OPDOCK_F32, 1.0F, 1.0040F) == "element 1999 is 1.004, expected 1");
+    CHECK(one_off(OPDOCK_F16, half, uint16_t{half + 32}).empty());
+    CHECK(one_off(OPDOCK_F16, half, uint16_t{half + 33}) == "element 1999 is 1.03223, expected 1");
+    CHECK(one_off(OPDOCK_BF16, brain, uint16_t{brain + 32}).empty());
+    CHECK(one_off(OPDOCK_BF16, brain, uint16_t{brain + 33}) == "element 1999 is 1.25781, expected 1");
+    CHECK(one_off(OPDOCK_E4M3, e4m3, uint8_t{e4m3 + 4}).empty());
+    CHECK(one_off(OPDOCK_E4M3, e4m3, uint8_t{e4m3 + 5}) == "element 1999 is 1.625, expected 1");
+    CHECK(one_off(OPDOCK_E5M2, e5m2, uint8_t{e5m2 + 4}).empty());
+    CHECK(one_off(OPDOCK_E5M2, e5m2, uint8_t{e5m2 + 5}) == "element 1999 is 2.5, expected 1");
+
+    const std::string norm = "the relative norm of the difference is ";
+    CHECK(all_off(OPDOCK_F32, 1.0F, 1.0001F).empty());
+    CHECK(all_off(OPDOCK_F32, 1.0F, 1.0002F) == norm + "0.0002, allowed are 0.00012");
+    CHECK(all_off(OPDOCK_F16, half, uint16_t{half + 2}).empty());
+    CHECK(all_off(OPDOCK_F16, half, uint16_t{half + 3}) == norm + "0.0029, allowed are 0.002");
+    CHECK(all_off(OPDOCK_BF16, brain, uint16_t{brain + 1}).empty());
+    CHECK(all_off(OPDOCK_BF16, brain, uint16_t{brain + 2}) == norm + "0.016, allowed are 0.0078");
+    CHECK(all_off(OPDOCK_E4M3, e4m3, uint8_t{e4m3 + 1}) == norm + "0.12, allowed are 0.062");
+    CHECK(all_off(OPDOCK_E5M2, e5m2, uint8_t{e5m2 + 1}) == norm + "0.25, allowed are 0.12");
+}
+
+TEST_CASE("with the strategy exhaustive each config is timed as often as the others, with halving the slow ones less") {
+    for (const uint32_t strategy : {OPDOCK_TUNE_HALVING, OPDOCK_TUNE_EXHAUSTIVE}) {
+        const Installed installed(work_configs);
+        FakeKind fake;
+        HostWithFakeKind host(installed, fake);
+        Work work(fake);
+        opdock_tune_options options = {};
+        options.strategy = strategy;
+        const json result = work.tune(host, options);
+        for (const json &run : result["tried"]) {
+            if (run["outcome"] == "timed" && run["config"] != result["best"]["config"] &&
+                run["config"] != result["before"]["config"]) {
+                CHECK(run["samples"] == (strategy == OPDOCK_TUNE_HALVING ? 3 : 7));
+            }
+        }
+    }
+}

@@ -486,3 +486,11 @@ TEST_CASE("no change of bytes in a real plugin does more than change the verdict
         CHECK((inspection.rejection.has_value() || inspection.note.has_value()));
     }
 }
+
+TEST_CASE("a file that names no class or no byte order is none of this machine") {
+    for (const size_t field : {EI_CLASS, EI_DATA}) {
+        ElfFile file = sound_file();
+        file.header.e_ident[field] = 0;
+        CHECK(code_of(file.bytes()) == RejectCode::wrong_machine);
+    }
+}

@@ -3,7 +3,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <memory>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -26,6 +30,7 @@ const std::filesystem::path fixtures = OPDOCK_FIXTURES;
 // Runs `work` in a child that must end as `signal` says, 0 for a plain end.
 template<class Work>
 void in_child(int signal, Work work) {
+    std::cout.flush(); // or a child that exits writes it too
     const pid_t child = fork();
     if (child == 0) {
         std::signal(SIGABRT, SIG_DFL); // not the test's
@@ -93,14 +98,57 @@ TEST_CASE("a process that lives, or ends well, leaves nothing to be found") {
     CHECK(files_in(folder) == 1);
 }
 
-TEST_CASE("what is in the folder and is no journal is not taken for one") {
+TEST_CASE("what is in the folder and is no journal is not taken for one, and stays") {
     const TemporaryDirectory directory;
-    directory.write("1-abcdef.journal", "rubbish");
-    directory.write("2-abcdef.journal", std::string(100'000, '\xff'));
-    directory.write("notes.txt", "mine");
+    const std::vector<std::string> names = {"1-abcdef.journal", "2-abcdef.journal", "notes.txt", "diary.journal",
+                                            "-abcdef.journal"};
+    for (const std::string &name : names) {
+        directory.write(name, name == "2-abcdef.journal" ? std::string(100'000, '\xff') : "mine");
+    }
+    directory.write("diary-2.journal", "");
+    const std::filesystem::path pipe = directory.path() / "3-abcdef.journal";
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     CHECK(Journal::collect(directory.path().string()).empty());
-    CHECK(std::filesystem::exists(directory.path() / "notes.txt"));
+    for (const std::string &name : names) {
+        CAPTURE(name);
+        CHECK(std::filesystem::exists(directory.path() / name));
+    }
+    CHECK(std::filesystem::exists(directory.path() / "diary-2.journal"));
+    CHECK(std::filesystem::exists(pipe));
     CHECK(Journal::collect("/nonexistent").empty());
+}
+
+TEST_CASE("a journal that its process had only begun to make is removed") {
+    const TemporaryDirectory directory;
+    in_child(SIGKILL, [&] {
+        Journal journal(directory.path().string());
+        const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        raise(SIGKILL);
+    });
+    REQUIRE(files_in(directory.path()) == 1);
+    const std::filesystem::path whole = *std::filesystem::directory_iterator(directory.path());
+    directory.write("2-abcdef.journal", std::string(std::filesystem::file_size(whole), '\0'));
+    directory.write("1-abcdef.journal", "");
+    CHECK(Journal::collect(directory.path().string()).size() == 1);
+    CHECK(files_in(directory.path()) == 0);
+}
+
+TEST_CASE("a journal of somebody else is neither believed nor removed") {
+    if (::geteuid() != 0) {
+        return; // only root gives files away
+    }
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    in_child(SIGKILL, [&] {
+        Journal journal(folder);
+        const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        raise(SIGKILL);
+    });
+    REQUIRE(files_in(folder) == 1);
+    const std::filesystem::path file = *std::filesystem::directory_iterator(folder);
+    REQUIRE(::chown(file.c_str(), 4242, 4242) == 0);
+    CHECK(Journal::collect(folder).empty());
+    CHECK(std::filesystem::exists(file));
 }
 
 TEST_CASE("the journal's folders are their user's alone, and what lies where others may write is not believed") {
@@ -166,8 +214,10 @@ TEST_CASE("processes that end for other reasons while they open a plugin do not 
     const auto die_opening = [&] {
         in_child(SIGKILL, [&] {
             Journal journal((directory.path() / "opdock" / "journal").string());
-            const auto opening =
-                journal.write({JournalEntry::Doing::opening, (fixtures / "libkeeps_registry.so").string(), "", ""});
+            const std::string plugin = (fixtures / "libkeeps_registry.so").string();
+            struct stat status = {};
+            REQUIRE(stat(plugin.c_str(), &status) == 0);
+            const auto opening = journal.write({JournalEntry::Doing::opening, plugin, "", "", identity_of(status)});
             raise(SIGKILL);
         });
     };
@@ -256,4 +306,98 @@ TEST_CASE("the first run of a prepared call is written down, later ones are not"
     CHECK(out[0] == 2);
     auto second = host.op("badco.next").prepare({&a}, {&b});
     CHECK((second.c()->kernel == prepared.c()->kernel));
+}
+
+TEST_CASE("a plugin whose probe takes the host with it is not tried a third time") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path counter = directory.write("tries", "");
+    setenv("OPDOCK_FIXTURE_COUNTER", counter.c_str(), 1);
+    const auto tries = [&] { return std::filesystem::file_size(counter); };
+    for (std::uintmax_t death = 1; death <= 2; ++death) {
+        const pid_t child = fork();
+        if (child == 0) {
+            auto host = host_in(directory, "libhangs_after_counting.so");
+            _exit(0);
+        }
+        while (tries() < death) {
+            std::this_thread::yield();
+        }
+        REQUIRE(kill(child, SIGKILL) == 0);
+        REQUIRE(waitpid(child, nullptr, 0) == child);
+    }
+    auto host = host_in(directory, "libhangs_after_counting.so");
+    unsetenv("OPDOCK_FIXTURE_COUNTER");
+    CHECK(host.logged("ended while it tried plugin") == 1);
+    const nlohmann::json plugin = host->describe()["plugins"][0];
+    CHECK(plugin["code"] == "OPDOCK-E055");
+    CHECK(contains(plugin["reason"].get<std::string>(), "2 times in a row processes ended while they tried"));
+    CHECK(tries() == 2);
+}
+
+TEST_CASE("a plugin that exits the process while it is opened or first called is remembered by the next host") {
+    struct Row {
+        const char *fixture;
+        const char *said;
+    };
+    for (const Row &row : {Row{"libexits_in_host.so", "ended while it opened plugin"},
+                           Row{"libexits_in_kernel.so", "ended in its first call of 'vendor.badco'"}}) {
+        CAPTURE(row.fixture);
+        const TemporaryDirectory directory;
+        in_child(0, [&] {
+            static std::optional<MadeHost> host; // as a program has it: closed by exit()
+            host.emplace(RawEnvironment{{"XDG_CACHE_HOME", directory.path().string()}}, "/nonexistent",
+                         std::vector{(fixtures / row.fixture).string()});
+            call_next(*host);
+            raise(SIGKILL); // not reached
+        });
+        auto host = host_in(directory, row.fixture);
+        CHECK(host.logged(row.said) == 1);
+    }
+}
+
+TEST_CASE("a plugin that is opened without having been tried, and ends the process twice, is not opened a third time") {
+    const TemporaryDirectory directory;
+    const auto open = [&] {
+        return std::make_unique<MadeHost>(RawEnvironment{{"XDG_CACHE_HOME", directory.path().string()}}, "/nonexistent",
+                                          std::vector{(fixtures / "libaborts_in_host.so").string()},
+                                          WorkspaceAllocator{}, std::string());
+    };
+    for (int death = 0; death < 2; ++death) {
+        in_child(SIGABRT, [&] { open(); });
+    }
+    CHECK((*open())->describe()["plugins"][0]["code"] == "OPDOCK-E055");
+}
+
+TEST_CASE("a forked child lets go of its parent's journal and may begin one of its own") {
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    Journal journal(folder);
+    const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+    in_child(SIGKILL, [&] {
+        const std::size_t open_before = files_in("/proc/self/fd");
+        journal.leave_to_parent();
+        const std::size_t let_go = open_before - files_in("/proc/self/fd");
+        const auto own = journal.write({JournalEntry::Doing::opening, "/opt/libbeta.so", "", ""});
+        if (let_go != 1 || files_in(folder) != 2) {
+            abort();
+        }
+        raise(SIGKILL);
+    });
+    CHECK(files_in(folder) == 2);
+    const std::vector<Death> deaths = Journal::collect(folder); // the child's
+    REQUIRE(deaths.size() == 1);
+    CHECK(deaths[0].entry.path == "/opt/libbeta.so");
+    CHECK(files_in(folder) == 1);
+}
+
+TEST_CASE("a forked child whose parent has no journal has nothing to let go of") {
+    const TemporaryDirectory directory;
+    Journal journal(directory.path().string());
+    in_child(0, [&] {
+        const std::size_t open_before = files_in("/proc/self/fd");
+        journal.leave_to_parent();
+        if (files_in("/proc/self/fd") != open_before) {
+            abort();
+        }
+    });
 }

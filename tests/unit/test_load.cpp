@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "mappings.hpp"
+#include "signer.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
@@ -210,6 +211,80 @@ TEST_CASE("a file that is replaced while it is opened is not used, and one that 
     const auto gone = opdock::core::load(*directory_of(file), "libacme.so", judged);
     REQUIRE(std::holds_alternative<Rejection>(gone));
     CHECK(std::get<Rejection>(gone).code == RejectCode::file_changed);
+}
+
+TEST_CASE("links to a file are followed once: whoever changes one of them later changes nothing") {
+    const opdock::test::TemporaryDirectory directory;
+    const auto folder = [&](const char *name) {
+        std::filesystem::create_directory(directory.path() / name);
+        return directory.path() / name;
+    };
+    const std::filesystem::path real = folder("real"), links = folder("links"), more = folder("more");
+    std::filesystem::copy_file(fixtures / "libgood.so", real / "libfollowed.so.1");
+    std::filesystem::copy_file(fixtures / "libsecond_vendor.so", real / "libother.so.1");
+    std::filesystem::create_symlink("../more/again.so", links / "libacme.so");
+    std::filesystem::create_symlink(real / "libfollowed.so.1", more / "again.so");
+    HeldDirectories directories;
+    const HeldFile held = directories.follow(links / "libacme.so");
+    CHECK(held.name == "libfollowed.so.1");
+    CHECK(held.directory->path() == real.string());
+    const FileIdentity judged = identity_of_file(real / "libfollowed.so.1");
+    std::filesystem::create_symlink(real / "libother.so.1", more / "new");
+    std::filesystem::rename(more / "new", more / "again.so");
+    const auto loaded = opdock::core::load(*held.directory, held.name, judged);
+    REQUIRE(std::holds_alternative<Loaded>(loaded));
+    CHECK(is_mapped("/libfollowed.so.1"));
+    CHECK_FALSE(is_mapped("/libother.so.1"));
+    std::filesystem::create_symlink("circle", links / "circle");
+    CHECK_THROWS_AS(directories.follow(links / "circle"), Rejected);
+    CHECK(directories.follow(links / "absent.so").name == "absent.so");
+}
+
+TEST_CASE("a link in place of the file that was judged is another file, wherever it leads") {
+    const opdock::test::TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "libacme.so", other = directory.path() / "libother.so";
+    std::filesystem::copy_file(fixtures / "libgood.so", file);
+    const FileIdentity judged = identity_of_file(file);
+    const HeldDirectoryPtr held = directory_of(file);
+    std::filesystem::create_hard_link(file, other);
+    const FileIdentity linked = identity_of_file(file); // as the number of its names was changed
+    std::filesystem::remove(file);
+    std::filesystem::create_symlink(other, file);
+    for (const FileIdentity &identity : {judged, linked, identity_of_file(other)}) {
+        const auto loaded = opdock::core::load(*held, "libacme.so", identity);
+        REQUIRE(std::holds_alternative<Rejection>(loaded));
+        CHECK(std::get<Rejection>(loaded).code == RejectCode::file_changed);
+    }
+    CHECK_THROWS_AS(PluginFile(*held, "libacme.so"), Rejected);
+}
+
+TEST_CASE("a library whose name is the path of a plugin is not taken for the plugin") {
+    const opdock::test::TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "libacme.so";
+    std::filesystem::copy_file(fixtures / "libgood.so", file);
+    const HeldDirectoryPtr held = directory_of(file);
+    std::string bytes = opdock::test::content_of(fixtures / "libnamed_as_path.so");
+    constexpr std::string_view name = "/opt/opdock/fixtures/a/path/that/is/long/enough/for/another/libacme.so";
+    const std::size_t at = bytes.find(name);
+    REQUIRE(at != std::string::npos);
+    const std::string path = held->name_for_loader("libacme.so");
+    REQUIRE(path.size() < name.size());
+    bytes.replace(at, path.size() + 1, path + '\0');
+    const auto impostor = load(directory.write("libimpostor.so", bytes));
+    REQUIRE(std::holds_alternative<Loaded>(impostor));
+    const auto loaded = opdock::core::load(*held, "libacme.so", identity_of_file(file));
+    REQUIRE(std::holds_alternative<Rejection>(loaded));
+    CHECK(std::get<Rejection>(loaded).code == RejectCode::file_changed);
+    CHECK(
+        contains(std::get<Rejection>(loaded).message, "the dynamic loader took another file in place of 'libacme.so'"));
+}
+
+TEST_CASE("a plugin that cannot be opened is not taken for a library that is missing") {
+    const Rejection rejection = explain_refusal(
+        "/opt/libacme.so", "/proc/self/fd/9/libacme.so: cannot open shared object file: Permission denied");
+    CHECK(rejection.code == RejectCode::unreadable);
+    CHECK(contains(rejection.message, "/opt/libacme.so: cannot open shared object file: Permission denied"));
+    CHECK_FALSE(contains(rejection.message, "Install that library"));
 }
 
 TEST_CASE("a link that is put in place of the folder leads nowhere: the folder that was judged is held") {

@@ -102,8 +102,21 @@ TEST_CASE("each field of a note is checked, and the complaint names it") {
     names(with("version", ""), "\"version\" is empty");
     names(with("vendor", "ac\nme"), "\"vendor\" contains a control character");
     names(with("devices", ""), "\"devices\" is empty");
-    names(with("devices", "cpu,"), "names separated by commas");
-    names(with("cpu_features", "avx2, fma"), "names separated by commas");
+    names(with("devices", "cpu,"), "names in ASCII separated by commas");
+    names(with("cpu_features", "avx2, fma"), "names in ASCII separated by commas");
+}
+
+TEST_CASE("the vendor and the devices of a note are names that policies can spell") {
+    for (const char *vendor :
+         {"two words", "a,b", "a:b", "ac\u200bme", "ac\u00a0me", "\u0430cme", "ACM\u00c9", "a|b"}) {
+        CAPTURE(vendor);
+        CHECK(contains(complaint(with("vendor", vendor).dump(), RejectCode::malformed_note), "printable ASCII"));
+    }
+    for (const char *devices : {"cpu,n\u200bpu", "cpu,a:b", "\u0441pu"}) {
+        CAPTURE(devices);
+        CHECK(contains(complaint(with("devices", devices).dump(), RejectCode::malformed_note), "names in ASCII"));
+    }
+    CHECK(contains(complaint(with("version", "1\u202e").dump(), RejectCode::malformed_note), "control character"));
 }
 
 TEST_CASE("a missing field is named") {

@@ -3,9 +3,11 @@
 #include <filesystem>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "access_list.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
@@ -76,6 +78,75 @@ TEST_CASE("a group may write if it is the process's own or root's") {
     CHECK(fault_of(tree.file, PathRules(0, 4242)) == "");
     Tree::mode(tree.inner, 0755);
     CHECK(fault_of(tree.file) == "");
+}
+
+TEST_CASE("somebody whom an access list lets write is at fault, wherever it stands") {
+    for (const auto place : {&Tree::file, &Tree::inner, &Tree::outer}) {
+        for (const int tag : {ACL_USER, ACL_GROUP}) {
+            const Tree tree;
+            const std::string &blamed = tree.*place;
+            opdock::test::let_write(blamed, tag, 4242);
+            PathRules rules;
+            const auto fault = rules.judge(tree.file);
+            REQUIRE(fault);
+            CHECK(fault->what == std::string(tag == ACL_USER ? "user" : "group") + " 4242 may write to the " +
+                                     (blamed == tree.file ? "file" : "folder") + " '" + blamed + "' (mode 0775)");
+            CHECK(fault->remedy == "chmod g-w '" + blamed + "'");
+            REQUIRE(::chmod(blamed.c_str(), 0755) == 0); // which takes it from the mask
+            CHECK(fault_of(tree.file) == "");
+        }
+    }
+}
+
+TEST_CASE("an access list that lets write root, the process's own user and group, or nobody, is fine") {
+    const Tree tree;
+    for (const auto &[tag, id] : {std::pair(ACL_USER, 0u), std::pair(ACL_USER, ::geteuid()), std::pair(ACL_GROUP, 0u),
+                                  std::pair(ACL_GROUP, ::getegid())}) {
+        opdock::test::let_write(tree.file, tag, id);
+        CHECK(fault_of(tree.file) == "");
+    }
+    opdock::test::set_access_list(
+        tree.file, {{ACL_USER_OBJ, 6}, {ACL_USER, 6, 4242}, {ACL_GROUP_OBJ, 4}, {ACL_MASK, 4}, {ACL_OTHER, 4}});
+    CHECK(fault_of(tree.file) == "");
+    // The group's bits are the mask's: the group itself may only read.
+    opdock::test::set_access_list(
+        tree.file, {{ACL_USER_OBJ, 6}, {ACL_USER, 4, 4242}, {ACL_GROUP_OBJ, 4}, {ACL_MASK, 6}, {ACL_OTHER, 4}});
+    CHECK(fault_of(tree.file, PathRules(::geteuid(), ::getegid() + 1)) == "");
+}
+
+TEST_CASE("a link of /proc is at fault: it leads elsewhere than it says") {
+    const Tree tree;
+    const int folder = ::open(tree.inner.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    REQUIRE(folder >= 0);
+    const std::string descriptor = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(folder);
+    const std::string root = "/proc/" + std::to_string(::getpid()) + "/root";
+    CHECK(
+        fault_of(descriptor + "/libacme.so").starts_with("the link '" + descriptor + "' need not lead where it says"));
+    CHECK(fault_of(root + tree.file).starts_with("the link '" + root + "' need not lead where it says"));
+    const std::string by_link = (tree.directory.path() / "elsewhere").string();
+    std::filesystem::create_directory_symlink(root + tree.inner, by_link);
+    CHECK(fault_of(by_link + "/libacme.so").starts_with("the link '" + root + "' need not"));
+    const std::string itself = "/proc/" + std::to_string(::getpid()) + "/exe";
+    CHECK(fault_of(itself).starts_with("the link '" + itself + "' need not"));
+    ::close(folder);
+}
+
+TEST_CASE("a folder that is not there is judged by who could make it") {
+    const Tree tree;
+    const auto fault_of_folder = [](const std::string &folder, PathRules::Missing missing) {
+        const auto fault = PathRules().judge_folder(folder, missing);
+        return fault ? fault->what : "";
+    };
+    const std::string absent = tree.inner + "/absent/lib";
+    for (const PathRules::Missing missing : {PathRules::Missing::is_fine, PathRules::Missing::is_judged}) {
+        CHECK(fault_of_folder(tree.inner, missing) == "");
+        CHECK(fault_of_folder(absent, missing) == "");
+    }
+    Tree::mode(tree.inner, 01777);
+    const std::string fault = "everybody may write to the folder '" + tree.inner + "' (mode 1777)";
+    CHECK(fault_of_folder(absent, PathRules::Missing::is_judged) == fault);
+    CHECK(fault_of_folder(absent, PathRules::Missing::is_fine) == "");
+    CHECK(fault_of_folder(tree.inner, PathRules::Missing::is_fine) == fault);
 }
 
 TEST_CASE("a file, folder or link of a stranger is at fault") {

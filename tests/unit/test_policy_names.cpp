@@ -109,7 +109,9 @@ TEST_CASE("an op that nobody declares has no implementations to be missed") {
 }
 
 TEST_CASE("a vendor whose plugins bring nothing of kind vendor is told apart from one that nobody has") {
-    CHECK(problems({{"deny_vendors", "Gadget"}}) ==
-          Problems{"setting 'deny_vendors': vendor 'gadget' has plugins, but none of their implementations is of kind "
+    CHECK(problems({{"per_op", "gelu=vendor:Gadget|default"}}) ==
+          Problems{"setting 'per_op': vendor 'gadget' has plugins, but none of their implementations is of kind "
                    "vendor, and those of other kinds are not chosen by vendor"});
+    CHECK(problems({{"deny_vendors", "Gadget"}}).empty()); // lists mean all kinds
+    CHECK(problems({{"allow_vendors", "Gadget"}}).empty());
 }

@@ -122,6 +122,28 @@ TEST_CASE("an unknown key is a warning, and an error when the result is strict")
         std::string(error.what()).starts_with("strict mode takes no unknown keys:\n  " + config + ":1:1: unknown key"));
 }
 
+TEST_CASE("an unknown key of the machine's file is an error where it may be meant to enforce something") {
+    Machine machine;
+    for (const char *text : {"Enforce: {trust: require}\n", "enforce: {Trust: require}\n", "enforced: {}\n",
+                             "enforce: {devices: {cuda: {deny_vendor: [acme]}}}\n"}) {
+        CAPTURE(text);
+        const std::string system = machine.system(text);
+        const Error error = thrown_by([&] { machine.load({}); });
+        CHECK(error.status() == OPDOCK_INVALID_POLICY);
+        CHECK(contains(error.what(), system + ":1:"));
+        CHECK(contains(error.what(), "would not be enforced"));
+    }
+    machine.system("Enforce: {trust: require}\n");
+    CHECK(contains(message_of([&] { machine.load({}); }), "unknown key 'Enforce'; did you mean 'enforce'?"));
+    // Below 'devices' a setting that is not known enforces nothing in any case.
+    machine.system("devices: {cuda: {deny_vendor: [acme]}}\nenforce: {trust: require}\n");
+    CHECK(machine.load({}).warnings.size() == 1);
+    // A job's file enforces nothing.
+    machine.system("");
+    const std::string config = machine.config("Enforce: {trust: require}\n");
+    CHECK(machine.load({{"PLUGIN_CONFIG", config}}).warnings.size() == 1);
+}
+
 TEST_CASE("PLUGIN_CONFIG is an absolute path of a file that can be read") {
     Machine machine;
     CHECK(message_of([&] {

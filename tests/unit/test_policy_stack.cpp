@@ -373,6 +373,8 @@ TEST_CASE("the policy prints every item with its source") {
     expected["trust"] = "off";
     expected["trusted_sha256"] = nullptr;
     expected["sources"]["trust"] = "built-in";
+    expected["default_plugins"] = nullptr;
+    expected["sources"]["default_plugins"] = "built-in";
     expected["sources"]["trusted_sha256"] = "built-in";
     CHECK(json == expected);
 }

@@ -177,9 +177,9 @@ TEST_CASE("every wrong value is an error with file, line, column and what was ex
         {"strict: maybe\n", "p.yaml:1:9: expected 1/0, true/false, yes/no or on/off, found 'maybe'"},
         {"strict: {on: 1}\n", "p.yaml:1:9: expected one value, found a map"},
         {"prefer: vendor\nprefer_vendor: 2\n", "p.yaml:2:16: expected 1/0"},
-        {"allow_vendors:\n", "p.yaml:1:1: expected a list of vendors, found nothing; write [] for nobody, or leave the "
+        {"allow_vendors:\n", "p.yaml:1:1: expected a list of names, found nothing; write [] for nobody, or leave the "
                              "setting out"},
-        {"deny_vendors: {acme: 1}\n", "p.yaml:1:15: expected a list of vendors, found a map"},
+        {"deny_vendors: {acme: 1}\n", "p.yaml:1:15: expected a list of names, found a map"},
         {"deny_vendors:\n  - acme\n  - be ta\n", "p.yaml:3:7: unexpected ' ' in 'be ta'"},
         {"deny_vendors: [acme, [beta]]\n", "p.yaml:1:22: expected one value, found a list"},
         {"deny_vendors: [acme, '']\n", "p.yaml:1:23: expected the name of a vendor, found nothing"},

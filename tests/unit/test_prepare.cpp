@@ -232,3 +232,33 @@ TEST_CASE("a prepared call with too few pointers is an error and not a crash") {
     CHECK(last_error() == "op 'test.add' has 2 tensors, 1 pointer was given");
     CHECK(call.n_tensors() == 2);
 }
+
+TEST_CASE("the caller's mistake and lost memory end preparing, and a failure goes on to the next") {
+    static opdock_status answer;
+    for (const opdock_status status : {OPDOCK_INVALID_ARGUMENT, OPDOCK_OUT_OF_MEMORY, OPDOCK_FAILED}) {
+        CAPTURE(status);
+        answer = status;
+        MadeHost host;
+        auto first = std::make_unique<Made>("default.first", OPDOCK_KIND_DEFAULT);
+        first->adjust = [](opdock_impl &impl) {
+            impl.plan_create = [](const opdock_problem *problem, void **) {
+                return problem->host->fail(problem->host, answer, "no plan today");
+            };
+            impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) {};
+        };
+        host.add(std::move(first));
+        host.add("reference.second", OPDOCK_KIND_REFERENCE);
+        Rows rows;
+        if (status == OPDOCK_FAILED) {
+            CHECK(std::string(opdock_prepared_impl(host.op().prepare({&rows.x}, {&rows.y}).c())) == "reference.second");
+            continue;
+        }
+        try {
+            (void)host.op().prepare({&rows.x}, {&rows.y});
+            FAIL("it was prepared");
+        } catch (const opdock::Error &error) {
+            CHECK(error.status() == status);
+            CHECK(contains(error.what(), "no plan today"));
+        }
+    }
+}

@@ -17,6 +17,7 @@
 #include <linux/seccomp.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -25,6 +26,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "files/digest.hpp"
+#include "files/plugin_file.hpp"
 #include "load/register.hpp"
 #include "made_host.hpp"
 #include "mappings.hpp"
@@ -79,9 +82,90 @@ class Exported {
     const char *name_;
 };
 
+// A child that a plugin starts. It has a FIFO open for writing as long as it lives.
+class FixtureChild {
+  public:
+    FixtureChild()
+        : told_(made(directory_.path() / "child")), reader_(open(told_.c_str(), O_RDONLY | O_NONBLOCK)),
+          variable_("OPDOCK_FIXTURE_CHILD", told_.string()) {
+        REQUIRE(reader_ >= 0);
+    }
+    FixtureChild(const FixtureChild &) = delete;
+    FixtureChild &operator=(const FixtureChild &) = delete;
+    ~FixtureChild() { close(reader_); }
+
+    void wait_for_start() const {
+        pollfd said = {reader_, POLLIN, 0};
+        REQUIRE_MESSAGE(poll(&said, 1, 30'000) == 1, "the child never came");
+    }
+    // The end comes when the last process that has it open for writing is gone.
+    void wait_for_end() const {
+        pollfd end = {reader_, POLLIN, 0};
+        char text[64];
+        ssize_t got = -1;
+        while ((got = read(reader_, text, sizeof text)) != 0) {
+            REQUIRE_MESSAGE((got > 0 || poll(&end, 1, 30'000) == 1), "the child lives on");
+        }
+    }
+
+  private:
+    static std::filesystem::path made(const std::filesystem::path &fifo) {
+        REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+        return fifo;
+    }
+
+    const TemporaryDirectory directory_;
+    const std::filesystem::path told_;
+    const int reader_;
+    const Exported variable_;
+};
+
 MadeHost host_with(const std::string &name, RawEnvironment environment = {}) {
     return MadeHost(std::move(environment), "/nonexistent", {(fixtures / name).string()});
 }
+
+// Has the kernel refuse these calls to this thread and what it starts, for good. False where there are no such filters.
+bool refuse_calls(const std::vector<std::pair<long, int>> &calls_and_errors) {
+    std::vector<sock_filter> filter = {{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)}};
+    for (const auto &[call, error] : calls_and_errors) {
+        filter.push_back({BPF_JMP | BPF_JEQ | BPF_K, 0, 1, static_cast<unsigned>(call)});
+        filter.push_back({BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)});
+    }
+    filter.push_back({BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW});
+    const sock_fprog program = {static_cast<unsigned short>(filter.size()), filter.data()};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Runs `work` in a child process, and returns how that ended.
+template<class Work>
+int status_of_child(Work work) {
+    const pid_t child = fork();
+    if (child == 0) {
+        work();
+        _exit(0);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return status;
+}
+
+bool has_landlock() {
+    return syscall(SYS_landlock_create_ruleset, nullptr, 0, 1 /* which version */) > 0;
+}
+
+// Whether a probe can have a PID namespace of its own here.
+bool has_namespaces() {
+    return status_of_child([] {
+               if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) {
+                   _exit(1);
+               }
+           }) == 0;
+}
+
+// The kernels on which probes must keep to themselves: with all that this one offers, without PID namespaces, and
+// without these and Landlock.
+const std::vector<std::vector<std::pair<long, int>>> poorer_kernels = {
+    {}, {{SYS_unshare, EPERM}}, {{SYS_unshare, EPERM}, {SYS_landlock_create_ruleset, ENOSYS}}};
 
 float next_of(MadeHost &host) {
     float in[] = {1, 2, 3};
@@ -197,15 +281,7 @@ TEST_CASE("where the kernel has no handles for processes, plugins are tried all 
     std::vector<std::variant<Transcript, Rejection>> judged;
     bool refused = false;
     std::thread([&] { // the filter is its thread's for good
-        sock_filter filter[] = {
-            {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
-            {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_pidfd_open},
-            {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | ENOSYS},
-            {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
-        };
-        const sock_fprog program = {static_cast<unsigned short>(std::size(filter)), filter};
-        refused = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-                  prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 && syscall(SYS_pidfd_open, getpid(), 0) < 0;
+        refused = refuse_calls({{SYS_pidfd_open, ENOSYS}}) && syscall(SYS_pidfd_open, getpid(), 0) < 0;
         if (refused) {
             judged.push_back(try_plugin("libgood.so"));
             judged.push_back(try_plugin("libfaults_in_entry.so"));
@@ -241,21 +317,9 @@ TEST_CASE("children that a plugin starts go with the process that tried it") {
     for (const char *file :
          {"libleaves_child.so", "libhangs_with_child_in_entry.so", "libhangs_with_child_when_opened.so"}) {
         CAPTURE(file);
-        const TemporaryDirectory directory;
-        const std::filesystem::path told = directory.path() / "child";
-        REQUIRE(mkfifo(told.c_str(), 0600) == 0);
-        const int reader = open(told.c_str(), O_RDONLY | O_NONBLOCK);
-        REQUIRE(reader >= 0);
-        const Exported variable("OPDOCK_FIXTURE_CHILD", told.string());
+        const FixtureChild child;
         (void)try_plugin(file, limits());
-        // The end comes when the last process that has it open for writing is gone.
-        pollfd end = {reader, POLLIN, 0};
-        char text[64];
-        ssize_t got = -1;
-        while ((got = read(reader, text, sizeof text)) != 0) {
-            REQUIRE_MESSAGE((got > 0 || poll(&end, 1, 30'000) == 1), "the child lives on");
-        }
-        close(reader);
+        child.wait_for_end();
     }
 }
 
@@ -285,24 +349,44 @@ TEST_CASE("a plugin that prints is not taken for what it registers, and does not
 }
 
 TEST_CASE("what a plugin says to the host is heard while it is tried and when it is opened") {
+    auto host = host_with("libtalks_to_host.so");
+    CHECK(host.logged("INFO] Plugin 'libtalks_to_host.so' printed while it was tried: WARNING: a word of the entry") ==
+          1);
+    CHECK(host.logged("a word of the entry") == 1);
+    CHECK(next_of(host) == 2);
+    CHECK(host.logged("a word of the entry") == 2);
+    CHECK(host.logged("a detail of the entry") == 0);
+}
+
+TEST_CASE("what a plugin prints while it is tried is logged in lines that cannot be mistaken, and its end is cut off") {
     const TemporaryDirectory directory;
-    const std::filesystem::path said = directory.write("said", "");
+    const std::filesystem::path said = directory.write("said", "a line of before\n");
     const int errors = dup(STDERR_FILENO);
     const int file = open(said.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-    REQUIRE((errors >= 0 && file >= 0));
+    REQUIRE(errors >= 0);
+    REQUIRE(file >= 0);
     dup2(file, STDERR_FILENO);
-    const auto judged = try_plugin("libtalks_to_host.so");
+    auto host = host_with("libabuses_output.so");
     dup2(errors, STDERR_FILENO);
     close(errors);
-    close(file);
-    CHECK(std::holds_alternative<Transcript>(judged));
     std::ifstream lines(said);
-    CHECK(std::string(std::istreambuf_iterator<char>(lines), {}) ==
-          "[opdock plugin-probe WARNING] a word of the entry\n");
-    auto host = host_with("libtalks_to_host.so");
+    CHECK(std::string(std::istreambuf_iterator<char>(lines), {}) == "a line of before\n");
+    CHECK((fcntl(file, F_GETFL) & O_NONBLOCK) == 0);
+    close(file);
     CHECK(next_of(host) == 2);
-    CHECK(host.logged("a word of the entry") == 1);
-    CHECK(host.logged("a detail of the entry") == 0);
+    const std::string start = "INFO] Plugin 'libabuses_output.so' printed while it was tried: ";
+    CHECK(host.logged(start + "\\x1b]0;title\\x07") == 2);
+    CHECK(host.logged(start + "[opdock host.cpp:1 ERROR] a forged line") == 2);
+    CHECK(host.logged("[opdock host.cpp:1 ERROR] a forged line") == 2);
+    CHECK(host.logged(start + "one more line") > 100);
+    CHECK(host.logged(start) < 400);
+    CHECK(host.logged("printed 16 KiB or more while it was tried; the rest is not shown") == 1);
+}
+
+TEST_CASE("what a plugin prints before it ends its probe is a warning") {
+    auto host = host_with("libthrows.so");
+    CHECK(host.logged("WARNING] Plugin 'libthrows.so' printed while it was tried:   what():  the entry threw this") ==
+          1);
 }
 
 TEST_CASE("a plugin that registers until it is refused is refused, and rejected for it") {
@@ -346,10 +430,27 @@ TEST_CASE("a plugin cannot write files while it is tried, where the kernel has L
     }
     const Exported variable("OPDOCK_FIXTURE_FILE", file.string());
     CHECK(std::holds_alternative<Transcript>(try_plugin("libwrites_a_file.so")));
-    const bool has_landlock = syscall(SYS_landlock_create_ruleset, nullptr, 0, 1 /* which version */) > 0;
     const bool may_write = file.string().starts_with("/tmp/");
-    CHECK(std::filesystem::exists(file) == (may_write || !has_landlock));
+    CHECK(std::filesystem::exists(file) == (may_write || !has_landlock()));
     std::filesystem::remove(file);
+}
+
+TEST_CASE("a plugin cannot write to terminals while it is tried, also one for devices, where the kernel has Landlock") {
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+    REQUIRE(terminal >= 0);
+    REQUIRE(unlockpt(terminal) == 0);
+    char name[64] = {};
+    REQUIRE(ptsname_r(terminal, name, sizeof name) == 0);
+    const int other_end = open(name, O_RDWR | O_NOCTTY);
+    REQUIRE(other_end >= 0);
+    const Exported variable("OPDOCK_FIXTURE_FILE", name);
+    for (const ProbeLimits &within : {limits_for({"cpu"}), limits_for({"cuda"})}) {
+        CHECK(std::holds_alternative<Transcript>(try_plugin("libwrites_a_file.so", within)));
+        char said = 0;
+        CHECK(read(terminal, &said, 1) == (has_landlock() ? -1 : 1));
+    }
+    close(other_end);
+    close(terminal);
 }
 
 TEST_CASE("a probe that cannot be started says why, and the plugin is opened without it") {
@@ -414,7 +515,7 @@ TEST_CASE("a process without descriptors left says so and starts no probe") {
     REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
     const int next = fcntl(directory->descriptor(), F_DUPFD_CLOEXEC, 16);
     close(next);
-    for (const int left : {0, 2, 3}) { // enough for nothing, for the channel, and for one of two copies
+    for (const int left : {0, 2}) { // enough for nothing, and for the channel
         std::string why;
         const rlimit limit = {static_cast<rlim_t>(next + left), before.rlim_max};
         std::vector<int> filled; // the numbers below, where other things may have been closed
@@ -527,4 +628,172 @@ TEST_CASE("many threads that choose a plugin at once open it once") {
     }
     CHECK(results == std::array<float, 8>{2, 2, 2, 2, 2, 2, 2, 2});
     CHECK(host.logged("Plugin 'misbehaves' opened from") == 1);
+}
+
+TEST_CASE("a plugin cannot end the host from its probe") {
+    for (const auto &calls : poorer_kernels) {
+        CAPTURE(calls.size());
+        const int status = status_of_child([&] {
+            std::thread([&] {
+                if (!calls.empty() && !refuse_calls(calls)) {
+                    _exit(2);
+                }
+                _exit(std::holds_alternative<Transcript>(try_plugin("libkills_parent.so")) ? 0 : 1);
+            }).join();
+        });
+        REQUIRE(WIFEXITED(status));
+        // In a namespace there is no parent, and kill(0) ends the plugin's own group.
+        CHECK(WEXITSTATUS(status) == (calls.empty() && has_namespaces() ? 1 : 0));
+    }
+}
+
+TEST_CASE("a plugin cannot reach another process of its user from its probe") {
+    for (const auto &calls : poorer_kernels) {
+        CAPTURE(calls.size());
+        const pid_t victim = fork();
+        if (victim == 0) {
+            setsid();
+            for (;;) {
+                pause();
+            }
+        }
+        const auto state = [&] {
+            rlimit files{};
+            REQUIRE(prlimit(victim, RLIMIT_NOFILE, nullptr, &files) == 0);
+            cpu_set_t cpus;
+            CPU_ZERO(&cpus);
+            REQUIRE(sched_getaffinity(victim, sizeof cpus, &cpus) == 0);
+            std::string score;
+            std::ifstream("/proc/" + std::to_string(victim) + "/oom_score_adj") >> score;
+            return std::vector<std::string>{std::to_string(files.rlim_cur),
+                                            std::to_string(files.rlim_max),
+                                            std::to_string(getpriority(PRIO_PROCESS, static_cast<id_t>(victim))),
+                                            std::to_string(sched_getscheduler(victim)),
+                                            std::to_string(CPU_COUNT(&cpus)),
+                                            calls.size() < 2 && has_landlock() ? score : "Landlock's"};
+        };
+        const auto before = state();
+        const Exported variable("OPDOCK_FIXTURE_VICTIM", std::to_string(victim));
+        bool refused = true;
+        std::optional<std::variant<Transcript, Rejection>> judged;
+        std::thread([&] {
+            refused = calls.empty() || refuse_calls(calls);
+            judged.emplace(try_plugin("libreaches_for_victim.so"));
+        }).join();
+        REQUIRE(refused);
+        CHECK(std::holds_alternative<Transcript>(*judged));
+        CHECK(waitpid(victim, nullptr, WNOHANG) == 0);
+        CHECK(state() == before);
+        kill(victim, SIGKILL);
+        CHECK(waitpid(victim, nullptr, 0) == victim);
+    }
+}
+
+TEST_CASE("a plugin cannot change rights of its user's files, of keys or of itself from its probe") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = directory.write("file", "secret");
+    REQUIRE(chmod(file.c_str(), 0600) == 0);
+    const Exported variable("OPDOCK_FIXTURE_FILE", file.string());
+    const auto judged = try_plugin("libchanges_rights.so"); // aborts where something succeeds
+    CHECK(std::holds_alternative<Transcript>(judged));
+    struct stat status = {};
+    REQUIRE(stat(file.c_str(), &status) == 0);
+    CHECK((status.st_mode & 07777) == 0600);
+    CHECK_FALSE(std::filesystem::exists(file.string() + "-made"));
+}
+
+TEST_CASE("a daemon that a plugin leaves goes with the process that tried it, where there are PID namespaces") {
+    if (!has_namespaces()) {
+        MESSAGE("not tried: no PID namespace can be made here");
+        return;
+    }
+    const FixtureChild daemon;
+    CHECK(std::holds_alternative<Transcript>(try_plugin("libleaves_daemon.so")));
+    daemon.wait_for_end();
+}
+
+TEST_CASE("what a host that is killed was trying ends with it, where there are PID namespaces") {
+    if (!has_namespaces()) {
+        MESSAGE("not tried: no PID namespace can be made here");
+        return;
+    }
+    const FixtureChild hangs;
+    const pid_t host = fork();
+    if (host == 0) {
+        (void)try_plugin("libhangs_with_child_in_entry.so");
+        _exit(1);
+    }
+    hangs.wait_for_start();
+    REQUIRE(kill(host, SIGKILL) == 0);
+    REQUIRE(waitpid(host, nullptr, 0) == host);
+    hangs.wait_for_end();
+}
+
+TEST_CASE("a plugin whose thread crashes a moment after loading is rejected") {
+    const Rejection rejection = rejection_of(try_plugin("libthread_crashes_later.so"));
+    CHECK(rejection.code == RejectCode::probe_died);
+    CHECK_MESSAGE(contains(rejection.message, "by signal 11 (Segmentation fault), after it had registered"),
+                  rejection.message);
+}
+
+TEST_CASE("a plugin that crashes or hangs when the process ends is rejected") {
+    const Rejection crash = rejection_of(try_plugin("libcrashes_at_exit.so"));
+    CHECK(crash.code == RejectCode::probe_died);
+    CHECK_MESSAGE(contains(crash.message, "by signal 6 (Aborted), after it had registered"), crash.message);
+    const Rejection hang = rejection_of(try_plugin("libhangs_at_exit.so", limits()));
+    CHECK(hang.code == RejectCode::probe_timed_out);
+    CHECK_MESSAGE(contains(hang.message, "after it had registered"), hang.message);
+}
+
+TEST_CASE("a plugin may leave a thread that stays, and end one when the host closes") {
+    CHECK(std::holds_alternative<Transcript>(try_plugin("libthread_stays.so")));
+    CHECK(std::holds_alternative<Transcript>(try_plugin("libends_its_thread.so")));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // these probes have no limit
+TEST_CASE("a plugin that takes shared memory without bound is stopped by a limit of its own") {
+    for (const char *file : {"libtakes_shared_memory.so", "libtakes_memory_files.so"}) {
+        CAPTURE(file);
+        CHECK(rejection_of(try_plugin(file)).code == RejectCode::probe_died);
+    }
+}
+#endif
+
+TEST_CASE("the umask, limits, signal mask and priority that a plugin changes are reported") {
+    const auto judged = try_plugin("libchanges_what_can_be_put_back.so");
+    REQUIRE(std::holds_alternative<Transcript>(judged));
+    CHECK(std::get<Transcript>(judged).changes() ==
+          std::vector<std::string>{"the locale", "the working directory", "the umask", "the limits of resources",
+                                   "the signal mask of the thread that loads it",
+                                   "how floating point rounds or traps"});
+}
+
+TEST_CASE("a program without standard streams has its plugins tried all the same") {
+    const int status = status_of_child([] {
+        for (int stream = 0; stream < 3; ++stream) {
+            close(stream);
+        }
+        HeldDirectories directories;
+        std::string why;
+        const auto result = run_probe(find_probe(), *directories.of(fixtures / "libgood.so"), "libgood.so",
+                                      limits_for({"cpu"}), false, &why);
+        _exit(result && Transcript::parse(result->sent).stage() == Transcript::Stage::complete ? 0 : 1);
+    });
+    CHECK(status == 0);
+}
+
+TEST_CASE("in strict mode and where trust is required, a plugin that cannot be tried is not opened") {
+    for (const RawEnvironment &environment : {RawEnvironment{{"PLUGIN_STRICT", "1"}, {"PLUGIN_TRUST", "off"}},
+                                              RawEnvironment{{"PLUGIN_STRICT", "0"}, {"PLUGIN_TRUST", "require"}}}) {
+        const TemporaryDirectory directory;
+        const std::filesystem::path file = directory.path() / "libgood.so";
+        std::filesystem::copy_file(fixtures / "libgood.so", file);
+        const std::filesystem::path policy =
+            directory.write("policy.yaml", "trusted_sha256:\n  - " + hex(sha256_of(PluginFile(file))) + "\n");
+        RawEnvironment with_policy = environment;
+        with_policy["PLUGIN_CONFIG"] = policy.string();
+        MadeHost host(with_policy, "/nonexistent", {}, {}, "/nonexistent/plugin-probe");
+        CHECK_THROWS_WITH_AS(host->load(file.string()), doctest::Contains("OPDOCK-E057"), opdock::core::Error);
+        CHECK_FALSE(is_mapped(file.string()));
+    }
 }

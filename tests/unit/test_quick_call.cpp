@@ -373,3 +373,54 @@ TEST_CASE("calls on a thread that remembers come out as on a thread that remembe
     }
     CHECK(served > 400);
 }
+
+TEST_CASE("a call that is made again has its plan from the first time, and a call that differs anywhere has its own") {
+    static std::atomic<int> plans{0};
+    OneOp op("test.many(xs: T[m, n]*, x: T[k, l], *, i: int = 1, s: string = \"a\", j: int[] = [1], f: float = 2.0) -> "
+             "(output: T[k, l])");
+    Made &made = *op.made.emplace_back(std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT));
+    made.op = op.name;
+    made.work = [](const auto &, const auto &) { return OPDOCK_OK; };
+    made.adjust = [](opdock_impl &impl) {
+        impl.plan_create = [](const opdock_problem *, void **plan) -> opdock_status {
+            ++plans;
+            *plan = &plans;
+            return OPDOCK_OK;
+        };
+        impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) {};
+    };
+    op.host.module("module", [&](opdock_registry *registry) {
+        declare(registry, op.text.c_str());
+        register_made(registry, made);
+        return OPDOCK_OK;
+    });
+    const std::vector<int64_t> numbers = {1, 2}, others = {1, 3};
+    const auto plans_of = [&](const std::function<void(CallArguments &)> &change) {
+        CallArguments call;
+        call.in(OPDOCK_F32, {2, 3}, {3, 1}).in(OPDOCK_F32, {2, 3}, {3, 1}).in(OPDOCK_F32, {2, 3}, {3, 1});
+        call.out(OPDOCK_F32, {2, 3}, {3, 1}).lists({2});
+        change(call);
+        const int before = plans;
+        for (int round = 0; round < 3; ++round) {
+            REQUIRE(op.call(call.args()) == OPDOCK_OK);
+        }
+        return plans - before;
+    };
+    CHECK(plans_of([](CallArguments &) {}) == 1);
+    CHECK(plans_of([](CallArguments &) {}) == 0);
+    CHECK(plans_of([](CallArguments &call) { call.input(1).strides.clear(); }) == 1);
+    CHECK(plans_of([](CallArguments &call) { call.input(1).strides = {6, 2}; }) == 1);
+    CHECK(plans_of([](CallArguments &call) { call.output(0).strides = {6, 2}; }) == 1);
+    CHECK(plans_of([](CallArguments &call) { call.input(1).shape[0] = 4; }) == 1);
+    CHECK(plans_of([](CallArguments &call) { call.input(1).shape[0] = 5; }) == 1);
+    CHECK(plans_of([](CallArguments &call) { call.attribute(value(7)); }) == 1);
+    CHECK(plans_of([](CallArguments &call) { call.attribute("s", value("text")); }) == 1);
+    CHECK(plans_of([](CallArguments &call) { call.attribute("s", value("texts")); }) == 1);
+    CHECK(plans_of([](CallArguments &call) { call.attribute("s", value("text")); }) == 0);
+    CHECK(plans_of([&](CallArguments &call) { call.attribute("j", value(numbers)); }) == 1);
+    CHECK(plans_of([&](CallArguments &call) { call.attribute("j", value(others)); }) == 1);
+    CHECK(plans_of([&](CallArguments &call) { call.attribute("j", value(numbers)); }) == 0);
+    CHECK(plans_of([](CallArguments &call) { call.attribute("f", value(2.5)); }) == 1);
+    CHECK(plans_of([](CallArguments &call) { call.attribute("f", value(3)); }) == 1);
+    CHECK(plans_of([](CallArguments &call) { call.attribute("f", value(2.5)); }) == 0);
+}

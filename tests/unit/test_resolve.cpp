@@ -170,7 +170,7 @@ TEST_CASE("priority never lifts an implementation above an earlier token") {
     CHECK(chain(decide(candidates, with_order("default|vendor"))) == Names{"default.cpu", "vendor.acme"});
 }
 
-TEST_CASE("allow and deny lists decide over vendor implementations only, and deny wins") {
+TEST_CASE("allow and deny lists decide over vendors, and deny wins") {
     using List = std::optional<Vendors>;
     const std::vector<List> lists = {std::nullopt,
                                      Vendors{},
@@ -203,6 +203,32 @@ TEST_CASE("allow and deny lists decide over vendor implementations only, and den
             }
         }
     }
+}
+
+TEST_CASE("lists of vendors go by whose plugin it is, whatever kind and vendor its implementation names") {
+    OpPolicy denying = with_order("default|reference|vendor");
+    denying.deny = Vendors{"evil"};
+    denying.deny_source = "PLUGIN_DENY_VENDORS";
+    OpPolicy allowing = with_order("default|reference|vendor");
+    allowing.allow = Vendors{"acme"};
+    allowing.allow_source = "PLUGIN_ALLOW_VENDORS";
+    for (const Kind kind : {Kind::default_, Kind::reference, Kind::vendor}) {
+        for (const char *named : {"", "acme"}) {
+            CAPTURE(kind_name(kind));
+            CAPTURE(named);
+            Candidate evil = candidate("default.cpu", kind, named);
+            evil.plugin_vendor = "Evil";
+            evil.own = false;
+            CHECK(why({&evil}, on_cpu(), denying) == "deny_vendors: vendor 'Evil' is denied by PLUGIN_DENY_VENDORS");
+            CHECK(why({&evil}, on_cpu(), allowing) ==
+                  "allow_vendors: vendor 'Evil' is not allowed by PLUGIN_ALLOW_VENDORS, which allows only 'acme'");
+        }
+    }
+    Candidate own = candidate("default.cpu", Kind::default_);
+    own.plugin_vendor = "opdock";
+    CHECK(chain(decide({own}, allowing)) == Names{"default.cpu"});
+    denying.deny = Vendors{"opdock"};
+    CHECK(dropped(decide({own}, denying), "default.cpu").rule == Rule::deny_vendors);
 }
 
 TEST_CASE("naming a denied vendor's implementation in an order does not bring it back") {

@@ -387,3 +387,18 @@ TEST_CASE("the standard directories are the one beside the library, then the sys
           Names{"install /usr/lib/opdock/plugins", "system /usr/local/lib/opdock/plugins"});
     CHECK(paths("").size() == 2);
 }
+
+TEST_CASE("a file whose name ends a line is passed over, so that nobody writes lines of the log") {
+    const Tree tree;
+    tree.file("install/a.so");
+    tree.file("install/b\n[opdock host.cpp:1 INFO] all is well.so");
+    tree.file("install/c/plugin.json", R"({"library": "d\n.so"})");
+    const SearchResult result = tree.search({});
+    CHECK(tree.found(result) == Names{"install/a.so"});
+    REQUIRE(result.problems.size() == 2);
+    for (const SearchProblem &problem : result.problems) {
+        CHECK(problem.code == "OPDOCK-E035");
+        CHECK(problem.message.find('\n') == std::string::npos);
+        CHECK(problem.message.find("its name ends a line") != std::string::npos);
+    }
+}

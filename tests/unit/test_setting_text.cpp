@@ -80,3 +80,12 @@ TEST_CASE("a malformed list of vendors is an error with the column") {
         CHECK(message.find(expected) != std::string::npos);
     }
 }
+
+TEST_CASE("a name in a policy that no plugin can have is an error") {
+    for (const char *name : {"ac\u200bme", "ac\u00a0me", "\u0430cme", "acm\u00e9", "ac\tme", "ac'me"}) {
+        CAPTURE(name);
+        const std::string message = message_of([&] { parse_vendors(std::string("ok,") + name, variable); });
+        CHECK(message.find("unexpected '") != std::string::npos);
+        CHECK(message.find("in ASCII") != std::string::npos);
+    }
+}

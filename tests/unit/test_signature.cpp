@@ -406,3 +406,18 @@ TEST_CASE("whatever is done to a signature, it parses to something that prints b
         }
     }
 }
+
+TEST_CASE("defaults have the values that kernels find when a call leaves them out") {
+    const Signature signature = parse_signature("f(x: T[n], *, yes: bool = true, no: bool = false, i: int = -7, r: "
+                                                "float = -0.25, s: string = \"a\", l: int[] = "
+                                                "[3, -4], d: dtype = bf16) -> ()");
+    const auto &attributes = signature.attributes;
+    REQUIRE(attributes.size() == 7);
+    CHECK(attributes[0].integer == 1);
+    CHECK(attributes[1].integer == 0);
+    CHECK(attributes[2].integer == -7);
+    CHECK(attributes[3].number == -0.25);
+    CHECK(attributes[4].text == "a");
+    CHECK(attributes[5].integers == std::vector<int64_t>{3, -4});
+    CHECK(attributes[6].integer == OPDOCK_BF16);
+}

@@ -45,6 +45,31 @@ TEST_CASE("text from outside is shown so that it cannot disturb a terminal or a 
     CHECK(quote(std::string(80, 'a')) == "'" + std::string(80, 'a') + "'");
 }
 
+TEST_CASE("controls of terminals and of the direction of writing are shown, whatever their encoding") {
+    CHECK(visible("a\x1b]0;title\x07 b\r") == "a\\x1b]0;title\\x07 b\\x0d");
+    CHECK(visible("one\ntwo") == "one\ntwo"); // a line stays a line
+    CHECK(visible("\xc2\x9b"
+                  "2J") == "\\u009b2J"); // CSI in one character
+    CHECK(visible("\u202egnp.so\u2066 \u200e\u061c\u2028") == "\\u202egnp.so\\u2066 \\u200e\\u061c\\u2028");
+    CHECK(visible("\xff \xc3") == "\\xff \\xc3");
+    CHECK(visible("\xe0\x80\x8a \xed\xa0\x80") ==
+          "\\xe0\\x80\\x8a \\xed\\xa0\\x80"); // longer than need be, a surrogate
+    CHECK(visible("gr\xc3\xbc\xc3\x9f \u4e2d\U0001f680") == "gr\xc3\xbc\xc3\x9f \u4e2d\U0001f680");
+    CHECK(quote("\u202e\xc2\x85") == "'\\u202e\\u0085'");
+    CHECK_FALSE(is_printable("a\u202e"));
+    CHECK_FALSE(is_printable("a\xc2\x9b"));
+    CHECK(is_printable("\u4e2d\U0001f680"));
+}
+
+TEST_CASE("names that policies spell are printable ASCII without separators") {
+    CHECK(find_no_name_character("Acme-norms_2.x+y") == std::string_view::npos);
+    for (const char *name : {"a b", "a,b", "a;b", "a:b", "a|b", "a=b", "a'b", "a\"b", "a\tb", "a\x7f", "a\u200b",
+                             "a\u00a0b", "a\u0441me", "a\u00adb", "a\ufeff"}) {
+        CAPTURE(name);
+        CHECK(find_no_name_character(name) == 1);
+    }
+}
+
 TEST_CASE("a choice of words reads as a sentence") {
     constexpr std::array<std::string_view, 3> words = {"a", "b", "c"};
     CHECK(one_of(words) == "'a', 'b' or 'c'");

@@ -125,6 +125,8 @@ TEST_CASE("every malformed entry of an order per op is an error with variable, c
         {"gelu=impl: ", 11, "expected a name after 'impl:'"},
         {"gelu=vendor: acme", 13, "unexpected space in 'vendor: acme'; write it without"},
         {"gelu=vendor:acme,beta", 17, "unexpected ','"},
+        {"gelu=impl:vendor.ac me", 20, "unexpected ' ' in 'impl:vendor.ac me'"},
+        {"gelu=impl:vendor.\u0430cme", 18, "unexpected '\\xd0'"},
         {"gelu=default,vendor", 6, "found 'default,vendor'"},
         {"gelu=default;silu=vendor; gelu=reference", 27, "op 'gelu' is given twice; keep one order"},
     };

@@ -188,3 +188,33 @@ TEST_CASE("records out of their order are no transcript") {
     twice.insert(twice.end(), again.begin(), again.end());
     CHECK_THROWS_WITH_AS(Transcript::parse(twice), doctest::Contains("goes on after its end"), Rejected);
 }
+
+TEST_CASE("knobs that are too many to be looked at are left out by both ends") {
+    std::vector<std::byte> bytes = sent_by("libgood.so");
+    const auto put = [&](int kind, const std::vector<std::byte> &payload) {
+        const auto size = static_cast<uint32_t>(payload.size());
+        bytes.push_back(static_cast<std::byte>(kind));
+        const auto *const raw = reinterpret_cast<const std::byte *>(&size);
+        bytes.insert(bytes.end(), raw, raw + sizeof size);
+        bytes.insert(bytes.end(), payload.begin(), payload.end());
+    };
+    bytes.resize(5 + sizeof(opdock_transcript_hello));
+    put(OPDOCK_RECORD_OPENED, {});
+    const std::vector<std::byte> begun = bytes;
+    const auto with_knobs = [&](uint32_t count) {
+        bytes = begun;
+        opdock_impl impl = {};
+        impl.n_knobs = count;
+        const uintptr_t there = 1;
+        std::memcpy(&impl.knobs, &there, sizeof there);
+        std::vector<std::byte> payload = {std::byte{1}};
+        const auto *const raw = reinterpret_cast<const std::byte *>(&impl);
+        payload.insert(payload.end(), raw, raw + sizeof impl);
+        payload.resize(payload.size() + 6 * sizeof(uint32_t), std::byte{0xff}); // texts that are null
+        put(OPDOCK_RECORD_IMPL, payload);
+        return bytes;
+    };
+    CHECK_NOTHROW(Transcript::parse(with_knobs(OPDOCK_TRANSCRIPT_MOST_REGISTRATIONS)));
+    CHECK_THROWS_WITH_AS(Transcript::parse(with_knobs(OPDOCK_TRANSCRIPT_MOST_REGISTRATIONS - 1)),
+                         doctest::Contains("fewer knobs than it says"), Rejected);
+}

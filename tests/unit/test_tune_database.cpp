@@ -121,6 +121,19 @@ TEST_CASE("whether anything could be kept is known without an entry") {
     CHECK(contains(message_of([&] { database.check(); }), "others may write to the folder"));
 }
 
+TEST_CASE("a FIFO in place of the tuning database or of what lies beside it is an error, and nobody waits for it") {
+    for (const char *suffix : {"", "-journal", "-wal", "-shm"}) {
+        CAPTURE(suffix);
+        const TemporaryDirectory directory;
+        const std::string path = (directory.path() / "tune.sqlite").string();
+        TuneDatabase(path).write(identity, {entry("n=1")});
+        std::filesystem::remove(path + suffix);
+        REQUIRE(mkfifo((path + suffix).c_str(), 0600) == 0);
+        CHECK(contains(message_of([&] { (void)TuneDatabase(path).read(identity); }), "is no regular file"));
+        CHECK_THROWS_AS(TuneDatabase(path).write(identity, {entry("n=1")}), DatabaseError);
+    }
+}
+
 TEST_CASE("a file that is no tuning database is refused and left as it is") {
     const TemporaryDirectory directory;
     const std::string path = (directory.path() / "mine").string();

@@ -392,3 +392,19 @@ TEST_CASE("what is wrong in a FlagGems file is told, and that entry left out") {
     }
     CHECK(problems(bomb).size() == 1);
 }
+
+TEST_CASE("what the configs of a file may come to is shared by its sections, and a section more is left out") {
+    std::string text = "- product:\n       block:\n";
+    std::string vector = "       vector:\n";
+    for (int i = 0; i < 256; ++i) {
+        text += fmt::format("        - {}\n", i);
+        vector += fmt::format("        - {}\n", i);
+    }
+    text = section(text + vector + "    - configs:\n        - block: 1");
+    const TuneFile file = parse(text);
+    REQUIRE(file.problems.size() == 1);
+    CHECK(file.problems[0].message.starts_with("here the file comes to more than 65536 configs"));
+    REQUIRE(file.sections.size() == 2);
+    CHECK_FALSE(file.sections[0].product.empty());
+    CHECK(file.sections[1].configs.empty());
+}

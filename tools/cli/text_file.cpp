@@ -1,33 +1,78 @@
 #include "cli/text_file.hpp"
 
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <system_error>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/exit.hpp"
 
 namespace opdock::cli {
 
-std::string read_text(const std::string &path, size_t most) {
-    std::error_code error;
-    if (std::filesystem::is_directory(path, error)) {
-        throw Failure(path + ": it is a folder, and a file is expected");
+Input::Input(const std::string &path)
+    : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) {
+    struct stat status = {};
+    if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) {
+        fail(std::generic_category().message(errno));
     }
-    errno = 0;
-    std::ifstream file(path, std::ios::binary);
-    std::string text;
+    if (S_ISDIR(status.st_mode)) {
+        fail("it is a folder, and a file is expected");
+    }
+    is_silent_pipe_ = S_ISFIFO(status.st_mode);
+}
+
+Input::~Input() {
+    close();
+}
+
+void Input::close() {
+    if (descriptor_ >= 0) {
+        ::close(descriptor_);
+    }
+    descriptor_ = -1;
+}
+
+// Also from the constructor, after which no destructor runs.
+void Input::fail(const std::string &reason) {
+    close();
+    throw Failure(path_ + ": " + reason);
+}
+
+size_t Input::read(void *into, size_t most) {
+    for (;;) {
+        const ssize_t got = ::read(descriptor_, into, most);
+        if (got == 0 && is_silent_pipe_) {
+            fail("nobody writes to this pipe");
+        }
+        if (got >= 0) {
+            is_silent_pipe_ = false;
+            return static_cast<size_t>(got);
+        }
+        if (errno == EAGAIN) { // somebody has the pipe open and has not written yet
+            pollfd readable = {descriptor_, POLLIN, 0};
+            (void)::poll(&readable, 1, -1);
+        } else if (errno != EINTR) {
+            fail(std::generic_category().message(errno));
+        }
+    }
+}
+
+void Input::read_rest(std::string &text, size_t most) {
     char buffer[65536];
-    while (file && text.size() <= most) {
-        file.read(buffer, sizeof buffer);
-        text.append(buffer, static_cast<size_t>(file.gcount()));
+    while (const size_t got = read(buffer, sizeof buffer)) {
+        text.append(buffer, got);
+        if (text.size() > most) {
+            fail("is larger than " + std::to_string(most >> 20) + " MiB");
+        }
     }
-    if (!file.eof() && text.size() <= most) {
-        throw Failure(path + ": " + (errno != 0 ? std::generic_category().message(errno) : "cannot be read"));
-    }
-    if (text.size() > most) {
-        throw Failure(path + ": is larger than " + std::to_string(most >> 20) + " MiB");
-    }
+}
+
+std::string read_text(const std::string &path, size_t most) {
+    std::string text;
+    Input(path).read_rest(text, most);
     return text;
 }
 

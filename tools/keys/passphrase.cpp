@@ -15,6 +15,7 @@
 
 #include "cli/exit.hpp"
 #include "cli/printable.hpp"
+#include "cli/text_file.hpp"
 
 namespace opdock::keys {
 namespace {
@@ -101,21 +102,12 @@ class WithoutEcho {
     termios before_{};
 };
 
-// Up to the end of the line or of what there is.
-Secret read_line(int from, const std::string &where, const CatchSignals *signals = nullptr) {
+// Up to the end of the line or of what there is. `read_byte`: 0 at the end.
+template<class Read>
+Secret read_line(const std::string &where, Read read_byte) {
     Secret line(longest);
     for (std::size_t size = 0; size < longest;) {
-        if (signals != nullptr) {
-            signals->wait(from);
-        }
-        const ssize_t got = ::read(from, line.data() + size, 1);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            throw cli::Failure(where + ": " + std::strerror(errno));
-        }
-        if (got == 0 || line.data()[size] == '\n') {
+        if (read_byte(line.data() + size) == 0 || line.data()[size] == '\n') {
             line.shorten(size);
             return line;
         }
@@ -129,7 +121,17 @@ Secret ask(int terminal, const std::string &question, const CatchSignals &signal
     if (::write(terminal, shown.data(), shown.size()) < 0) {
         throw cli::Failure("the terminal cannot be written to");
     }
-    return read_line(terminal, "the terminal", &signals);
+    return read_line("the terminal", [&](unsigned char *into) {
+        signals.wait(terminal);
+        ssize_t got = 0;
+        do {
+            got = ::read(terminal, into, 1);
+        } while (got < 0 && errno == EINTR);
+        if (got < 0) {
+            throw cli::Failure(std::string("the terminal: ") + std::strerror(errno));
+        }
+        return static_cast<std::size_t>(got);
+    });
 }
 
 Secret not_empty(Secret passphrase, const std::string &where) {
@@ -142,16 +144,16 @@ Secret not_empty(Secret passphrase, const std::string &where) {
 } // namespace
 
 Secret passphrase_from_file(const std::string &path) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    cli::Input file(path);
     struct stat status = {};
-    if (file.number() < 0 || ::fstat(file.number(), &status) != 0) {
+    if (::fstat(file.descriptor(), &status) != 0) {
         throw cli::Failure(path + ": " + std::strerror(errno));
     }
     if (S_ISREG(status.st_mode) && (status.st_mode & (S_IRGRP | S_IROTH | S_IWGRP | S_IWOTH)) != 0) {
         throw cli::Failure(fmt::format("{}: others may read or change this passphrase (mode {:04o}); run `chmod 600`",
                                        path, status.st_mode & 07777u));
     }
-    return not_empty(read_line(file.number(), path), path);
+    return not_empty(read_line(path, [&](unsigned char *into) { return file.read(into, 1); }), path);
 }
 
 Secret passphrase_from_terminal(const std::string &what_for, Times times) {

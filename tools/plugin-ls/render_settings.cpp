@@ -78,6 +78,10 @@ std::string render_policy(const json &policy, const Page &page) {
     for (const json &digest : digests) {
         table.note(words(digest));
     }
+    const json &default_plugins = policy.at("default_plugins");
+    table.row({{"default_plugins"},
+               {default_plugins.empty() ? "opdock's own" : words(default_plugins, ", ")},
+               {source_of(policy, "default_plugins"), Tint::quiet}});
     if (const auto devices = policy.find("devices"); devices != policy.end()) {
         for (const auto &[device, section] : devices->items()) {
             add_settings(table, section, device + " ");

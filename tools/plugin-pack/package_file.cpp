@@ -103,7 +103,16 @@ PackageFile parse_package(std::string text, const std::string &path) {
 }
 
 PackageFile read_package(const std::string &path) {
-    return parse_package(cli::read_text(path, most_package_bytes), path);
+    cli::Input file(path);
+    std::string text(most_header_bytes, '\0');
+    size_t size = 0;
+    for (size_t got = 1; got != 0 && size < text.size(); size += got) {
+        got = file.read(text.data() + size, text.size() - size);
+    }
+    text.resize(size);
+    Header(text, path).read(); // before the rest of what may be no package is read
+    file.read_rest(text, most_package_bytes);
+    return parse_package(std::move(text), path);
 }
 
 PackageFile read_package_head(const std::string &path) {

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 #include "adapted.hpp"
 #include "attachments.hpp"
@@ -65,7 +66,9 @@ void check_added(const BackendPlace &place, const Changes &changes) {
         }
         const std::string file = place.folder + "/" + change.path;
         std::string begin(32, '\0');
-        std::ifstream(file, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
+        if (S_ISREG(change.mode)) { // a link may lead to a pipe
+            std::ifstream(file, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
+        }
         if (begin.starts_with("opdock.secret-key/")) {
             throw cli::Failure(file + ": this is a secret key, which would go into the package; keep it elsewhere");
         }

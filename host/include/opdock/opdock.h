@@ -345,7 +345,7 @@ OPDOCK_API opdock_status opdock_served_count(opdock_runtime *runtime, const char
  * OPDOCK_UNKNOWN_OP or OPDOCK_INVALID_ARGUMENT when there is none of that name. */
 OPDOCK_API opdock_status opdock_reset_health(opdock_runtime *runtime, const char *op, const char *impl_id);
 
-/* Forgets what `available` answered; it is asked again when next needed. */
+/* Asks again what plugins answered before: `available`, how many devices there are and what they are. */
 OPDOCK_API opdock_status opdock_refresh_availability(opdock_runtime *runtime);
 
 #ifdef __cplusplus

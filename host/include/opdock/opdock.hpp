@@ -61,7 +61,7 @@ class Prepared {
     // `workspace` has workspace_size() bytes, aligned to 256. Returns the kernel's status, and opdock_last_error() is
     // what it said; never falls back. Any number of threads at once.
     [[nodiscard]] opdock_status run(std::span<void *const> data, void *stream = nullptr,
-                                    void *workspace = nullptr) const noexcept {
+                                    void *workspace = nullptr) const {
         if (data.size() < n_tensors()) [[unlikely]] {
             return opdock_prepared_too_few(prepared_.get(), data.size());
         }
@@ -75,12 +75,12 @@ class Prepared {
         return status == OPDOCK_OK ? OPDOCK_OK : opdock_prepared_failed(prepared_.get(), status);
     }
     [[nodiscard]] opdock_status run(std::initializer_list<void *> data, void *stream = nullptr,
-                                    void *workspace = nullptr) const noexcept {
+                                    void *workspace = nullptr) const {
         return run(std::span<void *const>(data.begin(), data.size()), stream, workspace);
     }
     // With a call that the program keeps and changes in place. Nothing but the kernel: after a status other than
     // OPDOCK_OK, give it to opdock_prepared_failed before reading opdock_last_error().
-    [[nodiscard]] opdock_status run(const opdock_call &call) const noexcept {
+    [[nodiscard]] opdock_status run(const opdock_call &call) const {
         return opdock_prepared_run(prepared_.get(), &call);
     }
 
@@ -109,7 +109,7 @@ class Op {
     }
 
     // The status instead of an exception; opdock_last_error() has the message.
-    opdock_status try_call(const Args &args) const noexcept { return opdock_call_handle(handle_, &args.c()); }
+    opdock_status try_call(const Args &args) const { return opdock_call_handle(handle_, &args.c()); }
     opdock_status try_call(std::initializer_list<TensorArg> inputs, std::initializer_list<TensorArg> outputs,
                            std::initializer_list<Attribute> attributes = {}, void *stream = nullptr) const {
         return try_call(Args(inputs, outputs, attributes, stream));

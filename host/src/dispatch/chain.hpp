@@ -1,4 +1,4 @@
-// Decisions as the call path uses them: immutable, interned, alive as long as the host.
+// Decisions as the call path uses them: immutable and interned.
 //
 //   handle -> Target -> Chain (one for each device and dtypes met) -> Link -> Implementation
 //
@@ -6,6 +6,10 @@
 // the view of the process; a thread with a scoped policy finds its Target in the scope's view. A change of policy
 // points the handles to another view's targets, which may be an old one; a change of catalog, health or availability
 // starts a new epoch with new views.
+//
+// A view of the process lives as long as the host, since calls read it without a lock. One of a scope is held by the
+// threads that are in such a scope, and a few that nobody is in are kept for the next: how many policies a program
+// makes up has no bound.
 #pragma once
 
 #include <atomic>
@@ -29,7 +33,8 @@ struct Link {
     Deployment *deployment;
 };
 
-struct Chain {
+struct Chain : std::enable_shared_from_this<Chain> {
+    const Chain *older = nullptr; // of the same op in the same view, which owns both
     const CatalogOp *op;
     DLDevice device;
     std::vector<uint32_t> dtypes;
@@ -40,9 +45,12 @@ struct Chain {
     mutable std::atomic<const Implementation *> serving{nullptr};
 };
 
-struct View {
+struct View : std::enable_shared_from_this<View> {
     View(const Catalog &of, uint64_t in_epoch, PolicyStack under, Policy as_one, size_t n_ops)
         : catalog(of), epoch(in_epoch), policy(std::move(under)), flattened(std::move(as_one)), targets(n_ops) {}
+    View(const View &) = delete;
+    View &operator=(const View &) = delete;
+    ~View();
 
     const Catalog &catalog;
     const uint64_t epoch;
@@ -50,6 +58,11 @@ struct View {
     const Policy flattened; // two stacks that come to the same share a view
     // By OpEntry::number; null until first needed.
     mutable std::vector<std::atomic<const Target *>> targets;
+
+    // Guarded by the ledger's lock.
+    mutable bool is_of_process = false; // or was
+    mutable std::vector<std::unique_ptr<const Target>> kept_targets;
+    mutable std::vector<std::shared_ptr<const Chain>> kept_chains;
 };
 
 // An op of a host. What a handle really is.
@@ -63,16 +76,24 @@ struct Target : opdock_target {
     uint64_t id = 0; // never used twice in a process
     OpEntry *op = nullptr;
     const View *view = nullptr;
-    std::vector<const Chain *> chains;
+    const Chain *newest = nullptr;
 
     const Chain *find(DLDevice device, const std::vector<uint32_t> &dtypes) const {
-        for (const Chain *chain : chains) {
+        for (const Chain *chain = newest; chain != nullptr; chain = chain->older) {
             if (same_device(chain->device, device) && chain->dtypes == dtypes) {
                 return chain;
             }
         }
         return nullptr;
     }
+};
+
+inline View::~View() = default;
+
+// A target, and what keeps it.
+struct HeldTarget {
+    std::shared_ptr<const View> view;
+    const Target *target;
 };
 
 } // namespace opdock::core

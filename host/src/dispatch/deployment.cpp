@@ -1,5 +1,7 @@
 #include "dispatch/deployment.hpp"
 
+#include <utility>
+
 #include <spdlog/fmt/fmt.h>
 
 #include "host/host.hpp"
@@ -7,6 +9,20 @@
 #include "load/plugin_call.hpp"
 
 namespace opdock::core {
+
+class Deployment::Asking {
+  public:
+    explicit Asking(Deployment &deployment) : lock_(deployment.asking_), asker_(deployment.asker_) {
+        asker_ = std::this_thread::get_id();
+    }
+    ~Asking() { asker_ = std::thread::id(); }
+    Asking(const Asking &) = delete;
+    Asking &operator=(const Asking &) = delete;
+
+  private:
+    const std::lock_guard<std::mutex> lock_;
+    std::atomic<std::thread::id> &asker_;
+};
 
 Deployment::Deployment(const Implementation &implementation, DLDevice device, const Host &host)
     : implementation_(implementation), device_(device), host_(host) {}
@@ -36,6 +52,12 @@ Availability Deployment::known_availability() const {
 }
 
 Availability Deployment::ask_availability() {
+    if ((thread_state().flags & ThreadState::registering) != 0) {
+        return {Availability::no, "a plugin's entry must not call ops: it only says what the plugin brings"};
+    }
+    if (asker_ == std::this_thread::get_id()) {
+        return {Availability::no, "its available() or device_init() made the call, and must not call its own op"};
+    }
     if (DeferredPlugin *plugin = implementation_.deferred) {
         if (const Rejection *rejection = host_.open_plugin(*plugin)) {
             return {Availability::no, plugin->unavailable(*rejection)};
@@ -45,7 +67,7 @@ Availability Deployment::ask_availability() {
     if (callbacks.available == nullptr) {
         return {Availability::yes, {}};
     }
-    const std::lock_guard asking(asking_);
+    const Asking asking(*this);
     Availability answer = known_availability();
     if (answer.answer == Availability::unknown) {
         answer.reason = host_.missing_device(device_);
@@ -64,9 +86,9 @@ Availability Deployment::ask_availability() {
     return answer;
 }
 
-void Deployment::forget_availability() {
+Availability Deployment::forget_availability() {
     const std::lock_guard lock(mutex_);
-    availability_ = {};
+    return std::exchange(availability_, Availability{});
 }
 
 opdock_status Deployment::device_state(void **state, std::string *reason) {
@@ -75,7 +97,7 @@ opdock_status Deployment::device_state(void **state, std::string *reason) {
     if (callbacks.device_init == nullptr) {
         return OPDOCK_OK;
     }
-    const std::lock_guard asking(asking_);
+    const Asking asking(*this);
     if (!initialized_) {
         const opdock_status status =
             call_plugin([&] { return callbacks.device_init(&host_.api(), callbacks.user_data, device_, &state_); });
@@ -101,7 +123,10 @@ DeploymentTuning *Deployment::tuning() {
 }
 
 void Deployment::finish() {
-    const std::lock_guard asking(asking_);
+    if (asker_ == std::this_thread::get_id()) {
+        return; // it calls exit()
+    }
+    const Asking asking(*this);
     if (initialized_) {
         initialized_ = false;
         const Callbacks &callbacks = implementation_.callbacks();
@@ -128,11 +153,11 @@ std::string Deployment::out_reason() const {
     return out_reason_;
 }
 
-void Deployment::reset_health() {
+bool Deployment::reset_health() {
     const std::lock_guard lock(mutex_);
     consecutive_failures_.store(0, std::memory_order_relaxed);
-    out_.store(false, std::memory_order_relaxed);
     out_reason_.clear();
+    return out_.exchange(false, std::memory_order_relaxed);
 }
 
 } // namespace opdock::core

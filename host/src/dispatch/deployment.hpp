@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "load/registration.hpp"
 #include "resolve/resolve.hpp"
@@ -30,9 +31,11 @@ class Deployment {
     static Availability availability_before_use(const Implementation &implementation);
     // What is known so far.
     Availability known_availability() const;
-    // Asks the implementation if nobody has; at most once until forget_availability. Waits for a thread that is asking.
+    // Asks the implementation if nobody has; at most once until forget_availability. Waits for another thread that is
+    // asking. Not available, for this once, to the functions that are asked themselves, and to a plugin's entry.
     Availability ask_availability();
-    void forget_availability();
+    // Returns what `available` had answered; unknown when it was not asked.
+    Availability forget_availability();
 
     // The state device_init made, making it on first use. A status other than OPDOCK_OK comes with *reason and is asked
     // again the next time.
@@ -54,7 +57,8 @@ class Deployment {
     bool has_failures() const { return consecutive_failures_.load(std::memory_order_relaxed) != 0; }
     bool is_out() const { return out_.load(std::memory_order_relaxed); }
     std::string out_reason() const;
-    void reset_health();
+    // True when it was out.
+    bool reset_health();
 
     // Calls served through memos that are gone; living memos keep their own count.
     std::atomic<uint64_t> served_before{0};
@@ -64,7 +68,11 @@ class Deployment {
     const DLDevice device_;
     const Host &host_;
 
-    std::mutex asking_; // held while the plugin is asked; nothing else waits for it
+    // Held while the plugin is asked; nothing else waits for it. A function that is asked may make calls, also such as
+    // would ask again.
+    class Asking;
+    std::mutex asking_;
+    std::atomic<std::thread::id> asker_{}; // which holds it
     bool initialized_ = false;
     void *state_ = nullptr;
 

@@ -19,7 +19,7 @@
 namespace opdock::core {
 namespace {
 
-[[gnu::noinline]] opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) noexcept;
+[[gnu::noinline]] opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given);
 
 // The calls of this thread, newest first.
 [[gnu::noinline]] opdock_status look_back(const Target &target, OpEntry &op, const opdock_args &args) {
@@ -71,11 +71,15 @@ constexpr QuickWay quick_way_of() {
         return call_slowly(nullptr, op, args);
     }
     try {
-        const Target &target = op.host->target_of(op, *thread);
+        const Target &target = [&]() -> const Target & {
+            const Uncancellable host_work;
+            return op.host->target_of(op, *thread);
+        }();
         const Way &latest = thread->latest[op.index % ThreadState::n_latest];
         return latest.target_id == target.id ? latest.memo->quick.call(target, op, args, *latest.memo)
                                              : look_back(target, op, args);
     } catch (...) {
+        opdock::detail::let_cancellation_pass();
         return leave_current_exception();
     }
 }
@@ -106,7 +110,8 @@ QuickWay no_quick_way() {
             [](Memo & /*memo*/, const opdock_args & /*args*/, opdock_status * /*status*/) { return false; }};
 }
 
-opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_status status) noexcept {
+opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_status status) {
+    const Uncancellable host_work;
     try {
         Pointers pointers{memo.data.data(), memo.attributes};
         void *const *data = memo.data.data();
@@ -115,9 +120,10 @@ opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_s
             pointers.aliased |= alias != i && data[i] != nullptr && data[i] == data[alias];
         }
         const opdock_args args = full_args(given);
-        Run run{memo.head->host, thread_state(), memo, args, pointers};
+        Run run{memo.head->host, thread_state(), memo, args, pointers, host_work};
         return run_chain(run, &status);
     } catch (...) {
+        opdock::detail::let_cancellation_pass();
         return leave_current_exception();
     }
 }
@@ -182,10 +188,12 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
         }
         pointers.aliased = false;
     }
-    const Chain &chain = host.chain_for(target, bound.device, bound.dtypes);
-    // Publishing the chain gave the op a new target; remember the call under that one.
+    std::shared_ptr<const Chain> chain = host.chain_for(target, bound.device, bound.dtypes);
+    // Publishing the chain gave the op a new target; remember the call under that one. Where another policy came in
+    // force meanwhile, the one that was gives way to no call any more.
     const Target &current = host.target_of(op, thread);
-    Memo &memo = host.adopt(std::make_unique<Memo>(chain, bound, args, given.struct_size, host));
+    const uint64_t target_id = current.find(bound.device, bound.dtypes) == chain.get() ? current.id : target.id;
+    Memo &memo = host.adopt(std::make_unique<Memo>(std::move(chain), bound, args, given.struct_size, host));
     // The oldest way goes, unless its kernel is further up this thread's stack. When all are, the slot is deeper than a
     // kernel can nest: implementations never call themselves.
     auto oldest = slot.ways.end() - 1;
@@ -196,12 +204,13 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
         host.release(oldest->memo);
     }
     std::rotate(slot.ways.begin(), oldest, oldest + 1);
-    slot.ways.front() = {current.find(bound.device, bound.dtypes) == &chain ? current.id : target.id, host.id(), &memo};
+    slot.ways.front() = {target_id, host.id(), &memo};
     thread.latest[op.index % ThreadState::n_latest] = slot.ways.front();
     return memo;
 }
 
-opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) noexcept {
+opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) {
+    const Uncancellable host_work;
     try {
         const opdock_args args = full_args(given);
         Host &host = *op.host;
@@ -209,6 +218,7 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
         if (target == nullptr) {
             target = &host.target_of(op, thread);
         }
+        const std::shared_ptr<const View> kept = target->view->shared_from_this(); // whatever the plugins' code does
         const CatalogOp &declared = *target->view->catalog.find(op.name);
         const Bound bound = bind(*declared.signature, args);
         host.check_device(bound.device);
@@ -230,9 +240,10 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
             }
         }
         pointers.aliased = bound.writes_inputs && !declared.signature->writes_inputs();
-        Run run{host, thread, memo, args, pointers};
+        Run run{host, thread, memo, args, pointers, host_work};
         return run_chain(run);
     } catch (...) {
+        opdock::detail::let_cancellation_pass();
         return leave_current_exception();
     }
 }
@@ -271,6 +282,7 @@ opdock_status call_from_kernel(const opdock_problem *from, const char *op, const
         const ActiveFrame frame(thread_state(), attempt);
         status = call_slowly(nullptr, attempt.host.op(op), *args);
     } catch (...) {
+        opdock::detail::let_cancellation_pass();
         status = leave_current_exception();
     }
     if (status != OPDOCK_OK) {

@@ -19,6 +19,7 @@
 #include "dispatch/memo.hpp"
 #include "files/held_directory.hpp"
 #include "files/path_rules.hpp"
+#include "inspect/library_rules.hpp"
 #include "inspect/library_versions.hpp"
 #include "load/register.hpp"
 #include "probe/journal.hpp"
@@ -40,6 +41,10 @@ struct DeviceCount {
 // What was found out while plugins were judged.
 struct TrustMemory {
     PathRules rules;
+    LibraryRules libraries;
+    // Names by which plugins may be asked for as libraries, and that plugins ask for; each with a plugin's path.
+    std::unordered_map<std::string, std::string> sonames;
+    std::unordered_map<std::string, std::string> needed;
     std::set<std::string, std::less<>> blamed; // places that a warning was written of
     std::optional<TrustedKeys> keys;           // read when they are first needed
 };
@@ -73,9 +78,7 @@ struct Ledger {
     std::vector<std::unique_ptr<OpEntry>> ops;
     std::vector<std::unique_ptr<const std::vector<OpEntry *>>> op_lists;
     std::vector<std::unique_ptr<const NameTable>> name_tables;
-    std::vector<std::unique_ptr<View>> views;
-    std::vector<std::unique_ptr<const Target>> targets;
-    std::vector<std::unique_ptr<const Chain>> chains;
+    std::vector<std::shared_ptr<View>> views; // oldest first
     std::map<std::pair<const Implementation *, std::pair<int32_t, int32_t>>, std::unique_ptr<Deployment>> deployments;
     std::unordered_map<Memo *, std::unique_ptr<Memo>> memos; // of all threads
     // Who last served an op as the log has it; calls in scopes (true) are told apart from those under the process's

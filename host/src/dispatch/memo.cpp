@@ -138,12 +138,14 @@ bool matches(const Memo &memo, const opdock_args &args, Pointers &pointers) {
     return true;
 }
 
-Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_t struct_size, Host &host)
-    : quick(no_quick_way()), chain(of), n_inputs(args.n_inputs), shape(*of.op->signature, bound) {
+Memo::Memo(std::shared_ptr<const Chain> of, const Bound &bound, const opdock_args &args, uint32_t struct_size,
+           Host &host)
+    : quick(no_quick_way()), chain(*of), n_inputs(args.n_inputs), shape(*of->op->signature, bound),
+      kept_chain(std::move(of)) {
     static_assert(offsetof(opdock_args, inputs) == sizeof counts);
     std::memcpy(counts.data(), &args, sizeof counts);
     std::memcpy(counts.data(), &struct_size, sizeof struct_size);
-    const Signature &signature = *of.op->signature;
+    const Signature &signature = *chain.op->signature;
     bool every_value_matters = false;
     for (const Link &link : chain.links) {
         auto &attempt = attempts.emplace_back(std::make_unique<Attempt>(host, *link.deployment));
@@ -162,10 +164,9 @@ Memo::Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_
         attribute.same_value = every_value_matters || is_checked(attribute.type);
         attribute.named = args.attributes[i].name != nullptr;
         attribute.name = attribute.named ? args.attributes[i].name : "";
-        const uint32_t wanted = signature.attributes[attribute.position].type;
-        attribute.promoted = attribute.type == OPDOCK_VALUE_INT && wanted == OPDOCK_VALUE_FLOAT;
+        attribute.promoted =
+            attribute.type == OPDOCK_VALUE_INT && signature.attributes[attribute.position].type == OPDOCK_VALUE_FLOAT;
         attribute.special = attribute.named || attribute.same_value || attribute.promoted;
-        repeats &= attribute.same_value || attribute.type == wanted || attribute.promoted;
         given.push_back(std::move(attribute));
     }
     if (args.n_lists > 0) {

@@ -48,7 +48,8 @@ struct Memo {
     static constexpr size_t max_tensors = 12;
 
     // `struct_size` is the one the caller gave; `args` has all fields.
-    Memo(const Chain &of, const Bound &bound, const opdock_args &args, uint32_t struct_size, Host &host);
+    Memo(std::shared_ptr<const Chain> of, const Bound &bound, const opdock_args &args, uint32_t struct_size,
+         Host &host);
 
     struct GivenAttribute {
         uint32_t type;     // the tag the caller used
@@ -79,6 +80,7 @@ struct Memo {
     std::vector<GivenAttribute> given;
     std::vector<uint32_t> list_sizes;
     std::vector<std::unique_ptr<Attempt>> attempts; // one for each link of the chain, made ready when first tried
+    std::shared_ptr<const Chain> kept_chain;        // the same as `chain`
 
     // The first attempt is ready and plain: from now on quick calls go to it.
     void take_quickly(Attempt &first);

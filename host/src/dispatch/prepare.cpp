@@ -38,12 +38,17 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     if (policy != nullptr) {
         stack.scopes.push_back(policy);
     }
-    const Target &target =
-        policy != nullptr ? host.target_under(op, std::move(stack)) : host.target_of(op, thread_state());
+    const auto target_of_thread = [&]() -> HeldTarget {
+        const Target &found = host.target_of(op, thread_state());
+        return {found.view->shared_from_this(), &found};
+    };
+    const HeldTarget held = policy != nullptr ? host.target_under(op, std::move(stack)) : target_of_thread();
+    const Target &target = *held.target;
     const CatalogOp &declared = *target.view->catalog.find(op.name);
     const Bound bound = bind(*declared.signature, args, Pointing::optional);
     host.check_device(bound.device);
-    const Chain &chain = host.chain_for(target, bound.device, bound.dtypes);
+    const std::shared_ptr<const Chain> kept = host.chain_for(target, bound.device, bound.dtypes);
+    const Chain &chain = *kept;
     std::vector<void *> data;
     for (const DLTensor *tensor : bound.tensors) {
         data.push_back(first_element(tensor));

@@ -180,7 +180,7 @@ struct UsualCall {
 }
 
 // The head of the chain returned `status`, or served and something is to be noted.
-opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_status status) noexcept;
+opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_status status);
 
 // Calls the head of the memo's chain if `args` match; false when the call has to take another way.
 template<class Matching>
@@ -197,6 +197,7 @@ template<class Matching>
     try {
         status = head.kernel(&head.problem, &memo.call);
     } catch (...) {
+        opdock::detail::let_cancellation_pass();
         status = status_of_exception();
     }
     if (status == OPDOCK_OK && serves_steadily(memo, head)) [[likely]] {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dispatch/memo.hpp"
+#include "load/cancellation.hpp"
 #include "load/thread_state.hpp"
 
 namespace opdock::core {
@@ -13,6 +14,7 @@ struct Run {
     Memo &memo;
     const opdock_args &args; // with all fields
     Pointers pointers;
+    const Uncancellable &host_work; // around it
 };
 
 // Whether the head of the chain serves calls and nothing else has happened: then there is nothing to note.

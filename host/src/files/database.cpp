@@ -72,14 +72,21 @@ std::string without_links(const std::string &path) {
     return error ? path : (folder / file.filename()).string();
 }
 
-// A file that somebody else may write says what they want it to say.
-void check_owner(const std::string &path) {
-    struct stat status = {};
-    if (::stat(path.c_str(), &status) != 0) {
-        return; // not there yet
-    }
-    if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        throw DatabaseError(fmt::format("'{}' belongs to somebody else, or others may write to it", path));
+// A file that somebody else may write says what they want it to say, and one that is no file, such as a FIFO, may keep
+// SQLite waiting. SQLite believes the journals beside the file as it does the file.
+void check_files(const std::string &path) {
+    for (const char *suffix : {"", "-journal", "-wal", "-shm"}) {
+        const std::string file = path + suffix;
+        struct stat status = {};
+        if (::lstat(file.c_str(), &status) != 0) {
+            continue; // not there yet
+        }
+        if (!S_ISREG(status.st_mode)) {
+            throw DatabaseError(fmt::format("'{}' is no regular file; remove it, or name another database", file));
+        }
+        if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+            throw DatabaseError(fmt::format("'{}' belongs to somebody else, or others may write to it", file));
+        }
     }
 }
 
@@ -256,7 +263,7 @@ OpenDatabase open_database(const std::string &named, const DatabaseFormat &forma
         throw DatabaseError(fault);
     }
     const std::string path = without_links(named);
-    check_owner(path);
+    check_files(path);
     if (format.stranger == Stranger::refuse && is_strangers(path, format)) {
         refuse_strangers(path);
     }

@@ -13,6 +13,10 @@ class Descriptor {
     explicit Descriptor(int value = -1) : value_(value) {}
     ~Descriptor() { close(); }
     Descriptor(Descriptor &&other) noexcept : value_(std::exchange(other.value_, -1)) {}
+    Descriptor &operator=(Descriptor &&other) noexcept {
+        std::swap(value_, other.value_);
+        return *this;
+    }
     Descriptor(const Descriptor &) = delete;
     Descriptor &operator=(const Descriptor &) = delete;
 

@@ -1,12 +1,15 @@
 #include "files/held_directory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <system_error>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "files/reject.hpp"
 
@@ -54,6 +57,28 @@ HeldDirectoryPtr HeldDirectories::of(const std::filesystem::path &file) {
     }
     slot = held;
     return held;
+}
+
+HeldFile HeldDirectories::follow(std::filesystem::path file) {
+    constexpr int most_links = 40; // as many as the kernel follows
+    for (int links = 0;; ++links) {
+        HeldFile held{of(file), file.filename().string()};
+        std::array<char, PATH_MAX> target{};
+        const ssize_t length =
+            ::readlinkat(held.directory->descriptor(), held.name.c_str(), target.data(), target.size());
+        if (length < 0 || held.name == ".." || held.name.empty()) {
+            return held;
+        }
+        if (links == most_links || length == static_cast<ssize_t>(target.size())) {
+            throw Rejected(RejectCode::unreadable,
+                           fmt::format("'{}' is a link that leads to more than {} others, or to a name that is too "
+                                       "long.\nName the file itself.",
+                                       held.name, most_links));
+        }
+        // An absolute target replaces the folder.
+        file = std::filesystem::path(held.directory->path()) /
+               std::string_view(target.data(), static_cast<std::size_t>(length));
+    }
 }
 
 struct KeptDirectory::Kept {

@@ -32,11 +32,20 @@ class HeldDirectory {
 
 using HeldDirectoryPtr = std::shared_ptr<const HeldDirectory>;
 
+// A file by the folder that it really lies in, and its name there, which is no link unless somebody makes it one.
+struct HeldFile {
+    HeldDirectoryPtr directory;
+    std::string name;
+};
+
 // One descriptor for each folder in use, however many plugins lie in it; one that is kept for good serves every host.
 class HeldDirectories {
   public:
     // The folder a file lies in. Throws Rejected.
     HeldDirectoryPtr of(const std::filesystem::path &file);
+    // Where a file lies when the links that it is named by are followed, once and for all: whoever changes one of them
+    // later changes nothing of it. Throws Rejected, not because the file itself is not there.
+    HeldFile follow(std::filesystem::path file);
 
   private:
     std::map<std::string, std::weak_ptr<const HeldDirectory>> held_; // by path

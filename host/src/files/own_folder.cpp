@@ -8,7 +8,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "files/path_rules.hpp"
+
 namespace opdock::core {
+namespace {
+
+// Somebody else could put another folder in its place, or did: a link of theirs may lead to a folder of ours.
+std::string fault_of_way_to(const std::string &folder) {
+    const auto fault = PathRules().judge_folder(folder, PathRules::Missing::is_fine);
+    return fault ? fmt::format("somebody else could put another in place of the folder '{}': {}; use another folder, "
+                               "or run `{}` if nobody did",
+                               folder, fault->what, fault->remedy)
+                 : std::string();
+}
+
+} // namespace
 
 std::string fault_of_own_folder(const std::string &folder) {
     struct stat status = {};
@@ -27,23 +41,27 @@ std::string fault_of_own_folder(const std::string &folder) {
                                ? "use a folder that its user alone may write to"
                                : fmt::format("run `chmod go-w {}` if they did not", folder));
     }
-    return {};
+    return fault_of_way_to(folder);
 }
 
 // The mode is given when it is made, and not after: in between others could put something into it.
 std::string make_own_folder(const std::string &folder) {
+    struct stat status = {};
+    if (::stat(folder.c_str(), &status) != 0) {
+        if (std::string fault = fault_of_way_to(folder); !fault.empty()) {
+            return fault;
+        }
+    }
     for (std::size_t end = 0; end != folder.size();) {
         end = std::min(folder.find('/', end + 1), folder.size());
         const std::string part = folder.substr(0, end);
         if (::mkdir(part.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
-            const int code = errno;
-            struct stat status = {}; // a read-only disk says so before it says that the folder is there
+            const int code = errno; // a read-only disk says so before it says that the folder is there
             if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
                 return fmt::format("the folder '{}' cannot be made: {}", folder, std::generic_category().message(code));
             }
         }
     }
-    struct stat status = {};
     if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
         return fmt::format("'{}' is no folder", folder);
     }

@@ -8,7 +8,11 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#include "files/access_list.hpp"
 
 namespace opdock::core {
 namespace {
@@ -58,6 +62,13 @@ std::optional<PathRules::Fault> not_looked_at(const std::string &path, int code)
                             fmt::format("ls -ld {}", for_shell(path))};
 }
 
+// Links below /proc/PID lead into other processes' views of the machine, whatever readlink says of them.
+bool is_magic(const std::string &link) {
+    struct statfs filesystem = {};
+    return ::statfs(link.substr(0, link.rfind('/') + 1).c_str(), &filesystem) == 0 &&
+           filesystem.f_type == PROC_SUPER_MAGIC;
+}
+
 std::string_view kind_of(const struct stat &status) {
     return S_ISDIR(status.st_mode) ? "folder" : S_ISLNK(status.st_mode) ? "link" : "file";
 }
@@ -77,6 +88,13 @@ std::optional<PathRules::Fault> PathRules::judge_status(const std::string &path,
                      fmt::format("chown {} {}", S_ISLNK(status.st_mode) ? "-h root" : "root", for_shell(path)),
                      is_file};
     }
+    if (S_ISLNK(status.st_mode) && is_magic(path)) {
+        return Fault{path,
+                     fmt::format("{} need not lead where it says, as it belongs to /proc, so that nobody can tell who "
+                                 "may write there",
+                                 subject),
+                     fmt::format("readlink -f {}", for_shell(path))};
+    }
     if (S_ISLNK(status.st_mode) || (sticky_is_fine && (status.st_mode & S_ISVTX) != 0)) {
         return std::nullopt; // a link has no permissions of its own
     }
@@ -85,8 +103,8 @@ std::optional<PathRules::Fault> PathRules::judge_status(const std::string &path,
         return Fault{path, fmt::format("everybody may write to {} (mode {:04o})", subject, mode),
                      fmt::format("chmod o-w {}", for_shell(path)), is_file};
     }
-    if ((status.st_mode & S_IWGRP) != 0 && status.st_gid != 0 && status.st_gid != group_) {
-        return Fault{path, fmt::format("group {} may write to {} (mode {:04o})", status.st_gid, subject, mode),
+    if (const std::string writer = writer_of_group_class(path, status, user_, group_); !writer.empty()) {
+        return Fault{path, fmt::format("{} may write to {} (mode {:04o})", writer, subject, mode),
                      fmt::format("chmod g-w {}", for_shell(path)), is_file};
     }
     return std::nullopt;
@@ -109,7 +127,7 @@ const std::optional<PathRules::Fault> &PathRules::folder_above(const std::string
 PathRules::Folder PathRules::walk(const std::string &path) {
     std::list<std::string> left;
     push_names(path, left);
-    Folder result{root, folder_above(root)};
+    Folder result{root, folder_above(root), std::nullopt};
     const auto note = [&](const std::optional<Fault> &fault) {
         if (!result.fault) {
             result.fault = fault;
@@ -126,7 +144,7 @@ PathRules::Folder PathRules::walk(const std::string &path) {
         struct stat status = {};
         if (::lstat(here.c_str(), &status) != 0) {
             note(not_looked_at(here, errno));
-            return {"", result.fault};
+            return {"", result.fault, fault_of(result.real)};
         }
         note(folder_above(here));
         if (!S_ISLNK(status.st_mode)) {
@@ -135,18 +153,20 @@ PathRules::Folder PathRules::walk(const std::string &path) {
         }
         const std::string target = target_of(here);
         if (target.empty() || ++links > most_links) {
-            return {"", result.fault};
+            return {"", result.fault, std::nullopt};
         }
         if (target.front() == '/') {
             result.real = root;
         }
         push_names(target, left);
     }
-    struct stat status = {};
-    if (::lstat(result.real.c_str(), &status) == 0) {
-        note(judge_status(result.real, status, false));
-    }
+    note(fault_of(result.real));
     return result;
+}
+
+std::optional<PathRules::Fault> PathRules::fault_of(const std::string &real) const {
+    struct stat status = {};
+    return ::lstat(real.c_str(), &status) == 0 ? judge_status(real, status, false) : std::nullopt;
 }
 
 const PathRules::Folder &PathRules::folder(const std::string &path) {
@@ -178,6 +198,11 @@ std::optional<PathRules::Fault> PathRules::judge(const std::string &path, const 
         return std::nullopt;
     }
     return judge(target.front() == '/' ? target : join(in.real, target), nullptr, links_left - 1);
+}
+
+std::optional<PathRules::Fault> PathRules::judge_folder(const std::string &absolute_path, Missing missing) {
+    const Folder &judged = folder(absolute_path);
+    return judged.fault || missing == Missing::is_fine ? judged.fault : judged.if_made;
 }
 
 std::optional<PathRules::Fault> PathRules::judge(const std::string &absolute_path, const struct stat *status) {

@@ -1,8 +1,9 @@
 // Who else could put something in a file's place: owners and permissions of the file, of its folder and of every folder
 // and link on the way to it, as it is written and as it really is.
 //
-// Allowed are root and the effective user; the group of root and the effective group may write. Above a file's own
-// folder everybody may write where the sticky bit keeps them from replacing what is not theirs, as in /tmp.
+// Allowed are root and the effective user; the group of root and the effective group may write. That is so whether the
+// mode lets somebody write or a POSIX ACL. Above a file's own folder everybody may write where the sticky bit keeps
+// them from replacing what is not theirs, as in /tmp. Links of /proc are at fault: they lead elsewhere than they say.
 #pragma once
 
 #include <list>
@@ -30,16 +31,23 @@ class PathRules {
     // folder is remembered. `status`: that of the file, when the caller knows it and that it is no link.
     std::optional<Fault> judge(const std::string &absolute_path, const struct stat *status = nullptr);
 
+    // The same of a folder, whatever it holds. `missing`: what is said of one that is not there, when somebody else
+    // could make it.
+    enum class Missing { is_fine, is_judged };
+    std::optional<Fault> judge_folder(const std::string &absolute_path, Missing missing);
+
   private:
     struct Folder {
         std::string real; // empty when it cannot be looked at
         std::optional<Fault> fault;
+        std::optional<Fault> if_made; // of the last folder that is there, when the next one is not
     };
 
     std::optional<Fault> judge(const std::string &path, const struct stat *known, int links_left);
     const Folder &folder(const std::string &path);
     Folder walk(const std::string &path);
     const std::optional<Fault> &folder_above(const std::string &real);
+    std::optional<Fault> fault_of(const std::string &real) const;
     std::optional<Fault> judge_status(const std::string &path, const struct stat &status, bool sticky_is_fine) const;
 
     uid_t user_;

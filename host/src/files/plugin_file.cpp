@@ -23,14 +23,15 @@ std::string system_message(int code) {
 } // namespace
 
 PluginFile::PluginFile(const std::filesystem::path &path)
-    : PluginFile(AT_FDCWD, path.c_str(), path.filename().string()) {}
+    : PluginFile(AT_FDCWD, path.c_str(), path.filename().string(), 0) {}
 
 PluginFile::PluginFile(const HeldDirectory &directory, const std::string &name)
-    : PluginFile(directory.descriptor(), name.c_str(), name) {}
+    : PluginFile(directory.descriptor(), name.c_str(), name, O_NOFOLLOW) {}
 
 // O_NONBLOCK: opening a FIFO that nobody writes to would block.
-PluginFile::PluginFile(int directory, const char *path, std::string name)
-    : name_(std::move(name)), descriptor_(::openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
+PluginFile::PluginFile(int directory, const char *path, std::string name, int flags)
+    : name_(std::move(name)),
+      descriptor_(::openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags)) {
     if (descriptor_.get() < 0) {
         const int code = errno;
         throw Rejected(code == ENOENT || code == ENOTDIR ? RejectCode::not_found : RejectCode::unreadable,

@@ -20,10 +20,12 @@ namespace opdock::core {
 class PluginFile {
   public:
     explicit PluginFile(const std::filesystem::path &path);
+    // Follows no link.
     PluginFile(const HeldDirectory &directory, const std::string &name);
 
     // Without its folders, as messages name it.
     const std::string &name() const { return name_; }
+    int descriptor() const { return descriptor_.get(); }
     std::uint64_t size() const { return identity_.size; }
     const FileIdentity &identity() const { return identity_; }
     // Whether it was written to, or given other permissions, since it was opened.
@@ -33,7 +35,7 @@ class PluginFile {
     void read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
   private:
-    PluginFile(int directory, const char *path, std::string name);
+    PluginFile(int directory, const char *path, std::string name, int flags);
 
     std::string name_;
     Descriptor descriptor_;

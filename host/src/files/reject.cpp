@@ -54,10 +54,15 @@ constexpr std::array rows{
     Row{RejectCode::file_changed, "changed while it was loaded"},
     Row{RejectCode::host_died, "processes ended while they opened it"},
     Row{RejectCode::probe_stopped, "the process that tried it was told to stop"},
+    Row{RejectCode::probe_unusable, "it could not be tried"},
     Row{RejectCode::unsafe_place, "others may write to it, or it belongs to somebody else"},
     Row{RejectCode::unsigned_, "neither signed nor listed where trust is required"},
     Row{RejectCode::signature_invalid, "its signature does not hold"},
     Row{RejectCode::untrusted_key, "signed with a key that is not trusted"},
+    Row{RejectCode::unsafe_search, "would take libraries from the working directory, or from nobody knows where"},
+    Row{RejectCode::unsafe_library, "others may put code into a library that it needs"},
+    Row{RejectCode::bad_soname, "its name as a library is a path"},
+    Row{RejectCode::no_proc, "/proc is not there, through which plugins are opened"},
 };
 
 } // namespace

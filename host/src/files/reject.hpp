@@ -60,11 +60,16 @@ enum class RejectCode {
     file_changed = 54,
     host_died = 55,
     probe_stopped = 56,
-    // Whether it may be trusted, judged before anything of it is read.
+    probe_unusable = 57, // in strict mode and where trust is required only
+    // Whether it may be trusted, judged before anything of it is read; its libraries once its headers were.
     unsafe_place = 60,
     unsigned_ = 61,
     signature_invalid = 62,
     untrusted_key = 63,
+    unsafe_search = 64,  // in strict mode, or where trust is required
+    unsafe_library = 65, // likewise
+    bad_soname = 66,
+    no_proc = 67,
 };
 
 // "OPDOCK-E005"

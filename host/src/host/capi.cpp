@@ -1,4 +1,5 @@
-// The C API: opdock/opdock.h on top of Host. Nothing but translation; no exception leaves.
+// The C API: opdock/opdock.h on top of Host. Nothing but translation; no exception leaves, and no thread is cancelled
+// here.
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "dispatch/prepare.hpp"
 #include "host/check.hpp"
 #include "host/host.hpp"
+#include "load/cancellation.hpp"
 #include "signature/infer.hpp"
 #include "signature/layout.hpp"
 #include "signature/signature_json.hpp"
@@ -31,6 +33,7 @@ using opdock::core::OpEntry;
 
 template<class Function>
 opdock_status guarded(Function function) noexcept {
+    const opdock::core::Uncancellable host_work;
     try {
         function();
         return OPDOCK_OK;

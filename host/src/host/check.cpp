@@ -12,6 +12,7 @@
 #include "host/plugin_trust.hpp"
 #include "inspect/dependencies.hpp"
 #include "inspect/inspect.hpp"
+#include "inspect/library_rules.hpp"
 #include "inspect/linkage.hpp"
 #include "inspect/manifest.hpp"
 #include "load/register.hpp"
@@ -136,6 +137,8 @@ class Check {
             throw Rejected(scan_->rejection->code, scan_->rejection->message);
         }
         judge_weaknesses();
+        warnings_.insert(warnings_.end(), inspection_.remarks.begin(), inspection_.remarks.end());
+        judge_places_of_libraries(refuses_unsafe_places(strict_, trust), rules);
         warn_of_call_deaths();
         judge_libraries();
         judge_tune_file();
@@ -174,6 +177,18 @@ class Check {
                 throw Rejected(RejectCode::unsafe_memory, weakness + " Strict mode refuses it.");
             }
             warnings_.push_back(weakness);
+        }
+    }
+
+    void judge_places_of_libraries(bool refuse, PathRules &rules) {
+        const HeldFile file = HeldDirectories().follow(candidate_.path);
+        const auto fault =
+            LibraryRules().judge(inspection_.libraries, file.directory->path(), settings_.library_path, rules);
+        if (fault && refuse) {
+            throw Rejected(fault->code, fmt::format("'{}' is not used, as {}", file.name, fault->what));
+        }
+        if (fault) {
+            warnings_.push_back(fmt::format("'{}' is used, though {}", file.name, fault->what));
         }
     }
 
@@ -257,7 +272,7 @@ class Check {
 
 CheckSettings check_settings(const Environment &environment, const std::string &system_file) {
     return {load_policy(environment, system_file).stack, environment.tune_mode(), trust_folders(environment),
-            environment.cache_folder()};
+            environment.cache_folder(), environment.library_path};
 }
 
 json check_file(const std::filesystem::path &path, const CheckSettings &settings) {

@@ -18,6 +18,7 @@ struct CheckSettings {
     TuneMode tune = TuneMode::cached;
     std::vector<std::string> trust_folders;
     std::string cache_folder; // of what hosts learnt; "" for none
+    std::string library_path; // LD_LIBRARY_PATH
 };
 
 // Those that a host of this environment has. Throws Error(OPDOCK_INVALID_POLICY) for what would keep it from opening.

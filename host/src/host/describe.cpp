@@ -107,7 +107,7 @@ json variables_json(const Environment &environment) {
     json list = json::array();
     for (const VariableInfo &variable : variables()) {
         const std::string *value = environment.find(variable.id);
-        const bool is_policy = variable.id == Variable::trust ||
+        const bool is_policy = variable.id == Variable::trust || variable.id == Variable::default_plugins ||
                                std::any_of(settings.begin(), settings.end(),
                                            [&](std::string_view name) { return same_name(name, variable.stem); });
         list.push_back({{"name", environment.name(variable.id)},
@@ -329,12 +329,13 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
         tuple = parse_tuple(dtypes, *declared.signature);
     }
     const Key key = key_for(now, device, tuple ? &*tuple : nullptr);
+    const std::string missing = missing_device(device); // of which nothing is remembered: anybody can make up more
     for (const auto &implementation : declared.implementations) {
-        if (same_name(implementation->device, key.device_kind)) {
+        if (missing.empty() && same_name(implementation->device, key.device_kind)) {
             deployment_of(*implementation, device).ask_availability();
         }
     }
-    const Decision decision = decide(declared, policy, key, device);
+    const Decision decision = decide(declared, policy, key, device, missing);
     json chain = json::array();
     json kept = json::array();
     for (const Kept &one : decision.chain) {

@@ -128,16 +128,20 @@ class Host {
     std::unique_ptr<DeploymentTuning> tuning_for(const Implementation &implementation, DLDevice device) const;
 
     // The op's target under the policy of the process, or of the thread's scope.
+    // It stays as long as the thread is in that scope and runs nothing that may change the policy.
     const Target &target_of(const OpEntry &op, ThreadState &thread);
-    // The target under one policy, for prepare.
-    const Target &target_under(const OpEntry &op, PolicyStack policy);
+    // The target under one policy.
+    HeldTarget target_under(const OpEntry &op, PolicyStack policy);
     // The chain for a call, made and published when the target has none yet. Throws Error when nothing is left to try.
-    const Chain &chain_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes);
+    // The target is to be held meanwhile: plugins are asked whether they are available.
+    std::shared_ptr<const Chain> chain_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes);
     // Null dtypes: whatever they are.
     Key key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const;
     // The same without asking a provider: of a device that nobody has met yet the architecture may be any.
     Key listing_key(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> &dtypes) const;
-    Decision decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device) const;
+    // `missing`: why there is no such device; nothing is available there.
+    Decision decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device,
+                    const std::string &missing = {}) const;
 
     // What a process that dies of a first call leaves behind: an entry that stands as long as what is returned.
     Journal::Open note_first_call(Deployment &deployment) const noexcept;
@@ -149,8 +153,8 @@ class Host {
     // An implementation left its chain.
     void drop_failed(const Chain &chain, const Deployment &deployment);
     void lose_device(DLDevice device, const std::string &message);
-    // "there is no device cuda:7: ..." for one that its provider does not have; empty for every other, also when nobody
-    // provides its kind.
+    // "there is no device cuda:7: ..." for one that its provider does not have; empty for every other. Of a kind that
+    // nobody provides every index that machines have is taken to be there.
     std::string missing_device(DLDevice device) const;
     // Throws Error: OPDOCK_INVALID_ARGUMENT for a missing device, OPDOCK_DEVICE_LOST for one that was lost.
     void check_device(DLDevice device) const;
@@ -173,14 +177,31 @@ class Host {
     void judge_trust(const PluginCandidate &candidate, const DeferredPlugin::Place &place, PluginRecord &record);
     // `status` as PathRules::judge has it.
     void judge_place(const std::string &path, const struct stat *status, bool refuse, PluginRecord &record);
+    // The same of the libraries that it needs.
+    void judge_libraries(const Scan &scan, const DeferredPlugin::Place &place, PluginRecord &record);
     const TrustedKeys &trusted_keys();
-    // Throws Rejected when there were errors, or when what was registered does not go with what is there.
-    void admit(Registrar &registrar, const Catalog &into) const;
+    // A line of the log for each that a plugin printed.
+    void log_printed(std::string_view printed, const std::string &name, std::int32_t level) const;
+    // Who the plugin is and what it may, by where it lies and what the policy says. The record gets its standing.
+    PluginIdentity identify(const DeferredPlugin::Place &place, const Note &note, PluginRecord &record) const;
+    // Whether the policy gives it the kinds of opdock's own.
+    bool is_named_default(const std::string &id, const std::string &vendor) const;
+    // Whether a plugin gives way to one of its id that was found later: to opdock's own, unless the policy names it.
+    bool yields(const PluginRecord &earlier, const PluginRecord &later, const Catalog &in) const;
+    // Throws Rejected when there were errors; logs the rest.
+    void refuse_errors(const Registrar &registrar) const;
+    // Adds what of it goes with what is there. What does not is left out with a warning, in the record if there is one;
+    // throws Rejected where nothing may be taken.
+    void admit(const PluginIdentity &identity, const Registration &registration, Catalog &into,
+               PluginRecord *record) const;
     // In strict mode a tune file has to be right: throws Rejected.
     void judge_tune_file(const PluginRecord &record, const Registration &registration) const;
     // Runs the entry in this process and adds what it registers; throws Rejected, with nothing added. `record`: of its
     // file; null for a module of the program.
-    void take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, const PluginRecord *record);
+    void take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, PluginRecord *record);
+    // Opens a plugin that was not tried, and takes it; throws Rejected.
+    void open_untried(const PluginIdentity &identity, const DeferredPlugin::Place &place, Catalog &into,
+                      PluginRecord &record);
     // Throws Rejected.
     Registration open_and_register(Ledger &book, const DeferredPlugin &plugin) const;
     void publish_catalog(Catalog next);
@@ -193,9 +214,9 @@ class Host {
     // The ledger is locked in all of these.
     // With `policy`, which the ledger keeps, that comes into force; not when this throws.
     void publish(Ledger &ledger, bool new_epoch, const PolicyStack *policy = nullptr);
-    const View &view_for(Ledger &ledger, PolicyStack policy);
-    const Target &target_in(Ledger &ledger, const View &view, const OpEntry &op);
-    const Target &make_target(Ledger &ledger, const View &view, OpEntry &op, std::vector<const Chain *> chains);
+    std::shared_ptr<View> view_for(Ledger &ledger, PolicyStack policy);
+    const Target &target_in(const View &view, const OpEntry &op);
+    const Target &make_target(const View &view, OpEntry &op, const Chain *newest);
     Deployment &deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const;
     // Locks it.
     Deployment &deployment_of(const Implementation &implementation, DLDevice device) const;
@@ -228,6 +249,7 @@ class Host {
     const double tune_budget_;
     const TuneDatabase tune_database_;
     const PluginTablePtr table_;
+    std::string own_folder_; // where opdock's own plugins lie; set when the host opens
     std::vector<SearchPath> paths_;
     std::vector<SearchProblem> problems_;
 

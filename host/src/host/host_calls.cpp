@@ -11,6 +11,12 @@
 #include "text/spelling.hpp"
 
 namespace opdock::core {
+namespace {
+
+// What is kept for each device that calls name has a bound also where nobody says how many there are.
+constexpr int32_t most_uncounted_devices = 1024;
+
+} // namespace
 
 const DeviceProvider *Host::provider_to_enter(DLDevice device) const {
     return device.device_type == kDLCPU ? nullptr : find_provider(catalog().providers, device.device_type);
@@ -143,16 +149,23 @@ void Host::lose_device(DLDevice device, const std::string &message) {
 }
 
 std::string Host::missing_device(DLDevice device) const {
-    const DeviceProvider *provider = provider_to_enter(device);
-    if (provider == nullptr) {
-        return {};
+    if (device.device_type == kDLCPU && device.device_id == 0) {
+        return {}; // what most calls name
     }
-    const DeviceCount known = device_count(*provider);
+    const DeviceProvider *provider = find_provider(catalog().providers, device.device_type);
+    const DeviceCount known = provider != nullptr ? device_count(*provider) : DeviceCount{most_uncounted_devices, ""};
     if (device.device_id >= 0 && device.device_id < known.count) {
         return {};
     }
-    return fmt::format("there is no device {}: plugin '{}' counts {} devices{}",
-                       device_text(catalog().providers, device), provider->plugin, known.count,
+    const std::string text = device_text(catalog().providers, device);
+    if (provider == nullptr) {
+        return fmt::format("there is no device {}: no plugin counts devices of this kind, and an index is below {}",
+                           text, known.count);
+    }
+    if (provider->plugin.empty()) {
+        return fmt::format("there is no device {}: memory of the CPU is that of {}:0", text, provider->kind);
+    }
+    return fmt::format("there is no device {}: plugin '{}' counts {} devices{}", text, provider->plugin, known.count,
                        known.reason.empty() ? "" : " (" + known.reason + ")");
 }
 
@@ -224,25 +237,59 @@ void Host::reset_health(const char *op, const char *impl_id) {
     forget_call_deaths(op, impl_id);
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
+    bool changed = false;
     for (const auto &[key, deployment] : book.deployments) {
         const Implementation &implementation = deployment->implementation();
         if ((op == nullptr || implementation.op == op) &&
             (impl_id == nullptr || same_name(implementation.impl_id, impl_id))) {
-            deployment->reset_health();
+            changed = deployment->reset_health() || changed;
         }
     }
-    publish(book, true);
+    if (changed) { // else every decision stands, and what is published is kept for long
+        publish(book, true);
+    }
 }
 
 void Host::refresh_availability() {
     Ledger &book = ledger();
-    const std::lock_guard lock(book.mutex);
-    for (const auto &[key, deployment] : book.deployments) {
-        deployment->forget_availability();
+    std::vector<std::pair<Deployment *, Availability>> answers;
+    std::map<const DeviceProvider *, DeviceCount> counts;
+    std::map<std::pair<int32_t, int32_t>, const opdock_device_properties *> properties;
+    {
+        const std::lock_guard lock(book.mutex);
+        counts.swap(book.device_counts);
+        properties.swap(book.properties);
+        for (const auto &[key, deployment] : book.deployments) {
+            if (Availability answer = deployment->forget_availability(); answer.answer != Availability::unknown) {
+                answers.emplace_back(deployment.get(), std::move(answer));
+            }
+        }
     }
-    book.device_counts.clear();
-    book.properties.clear();
-    publish(book, true);
+    const auto decide_anew = [&] {
+        const std::lock_guard lock(book.mutex);
+        publish(book, true);
+    };
+    // What was asked before is asked again at once: where all of it is as it was, every decision stands.
+    bool changed = false;
+    try {
+        for (const auto &[provider, before] : counts) {
+            const DeviceCount now = device_count(*provider);
+            changed = changed || now.count != before.count || now.reason != before.reason;
+        }
+        for (const auto &[device, before] : properties) {
+            changed = device_properties({static_cast<DLDeviceType>(device.first), device.second}) != before || changed;
+        }
+        for (const auto &[deployment, before] : answers) {
+            const Availability now = deployment->ask_availability();
+            changed = changed || now.answer != before.answer || now.reason != before.reason;
+        }
+    } catch (...) { // no memory to remember the answers
+        decide_anew();
+        throw;
+    }
+    if (changed) {
+        decide_anew();
+    }
 }
 
 } // namespace opdock::core

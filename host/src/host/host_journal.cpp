@@ -10,6 +10,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "host/host.hpp"
+#include "load/cancellation.hpp"
 #include "load/deferred_plugin.hpp"
 #include "probe/scan.hpp"
 #include "probe/scan_cache.hpp"
@@ -17,6 +18,31 @@
 
 namespace opdock::core {
 namespace {
+
+// A process ended while it opened or tried the plugin: what the cache is to know from now on. Nothing where there is
+// nothing new.
+std::optional<Scan> scan_after(const ScanCache &cache, const JournalEntry &entry) {
+    std::optional<Scan> scan = cache.find(entry.path, entry.file);
+    if (!scan) { // of a file that nobody came to know
+        scan.emplace().identity = entry.file;
+    }
+    if (scan->rejection) {
+        return {};
+    }
+    const bool was_tried = entry.doing == JournalEntry::Doing::opening;
+    const std::uint32_t count = ++(was_tried ? scan->deaths : scan->interruptions);
+    if (count >= most_chances) {
+        scan->transcript = nullptr;
+        scan->rejection = Rejection{
+            RejectCode::host_died, entry.path,
+            fmt::format("{} times in a row processes ended while they {}.\nHosts do not open it again until the file "
+                        "changes or `plugin-ls --rescan` is run. Its vendor should know.",
+                        count,
+                        was_tried ? fmt::format("opened '{}'", entry.path)
+                                  : fmt::format("tried '{}' in a process of its own", entry.path))};
+    }
+    return scan;
+}
 
 // In what the cache knows of the plugin; nothing where it does not know it.
 void remember_call_death(ScanCache &cache, const JournalEntry &entry) {
@@ -51,6 +77,7 @@ Journal::Open Host::note_first_call(Deployment &deployment) const noexcept try {
     if (!deployment.is_first_call()) {
         return {};
     }
+    const Uncancellable host_work;
     const Implementation &implementation = deployment.implementation();
     const std::string plugin =
         implementation.deferred != nullptr ? implementation.deferred->identity().path : implementation.plugin;
@@ -81,7 +108,9 @@ void Host::forget_call_deaths(const char *op, const char *impl_id) const {
 void Host::read_journals(ScanCache &cache) const {
     std::set<std::string, std::less<>> counted; // the processes of one job end for one reason
     const auto is_new = [&](const JournalEntry &entry) {
-        return counted.insert(fmt::format("{}\n{}\n{}", entry.path, entry.op, entry.impl_id)).second;
+        return counted
+            .insert(fmt::format("{}\n{}\n{}\n{}", static_cast<int>(entry.doing), entry.path, entry.op, entry.impl_id))
+            .second;
     };
     for (const Death &death : Journal::collect(journal_folder())) {
         const JournalEntry &entry = death.entry;
@@ -94,23 +123,16 @@ void Host::read_journals(ScanCache &cache) const {
             }
             continue;
         }
-        log_.warning(fmt::format("Process {} ended while it opened plugin '{}'", death.process, entry.path));
-        std::optional<Scan> scan = cache.find_any(entry.path);
-        if (!scan || scan->rejection || !is_new(entry)) {
+        log_.warning(fmt::format("Process {} ended while it {} plugin '{}'", death.process,
+                                 entry.doing == JournalEntry::Doing::opening ? "opened" : "tried", entry.path));
+        if (!is_new(entry)) {
             continue;
         }
-        ++scan->deaths;
-        if (scan->deaths >= 2) { // once may have been something else's doing
-            scan->transcript = nullptr;
-            scan->rejection = Rejection{
-                RejectCode::host_died, entry.path,
-                fmt::format("{} times in a row processes ended while they opened '{}', though it passed when it was "
-                            "tried in a process of its own.\nHosts do not open it again until the file changes or "
-                            "`plugin-ls --rescan` is run. Its vendor should know.",
-                            scan->deaths, entry.path)};
+        if (const std::optional<Scan> scan = scan_after(cache, entry)) {
+            cache.keep(entry.path, *scan);
         }
-        cache.keep(entry.path, *scan);
     }
+    cache.save(); // now: this process may end in the same way, and the journals are gone
 }
 
 void Host::forget_deaths(const DeferredPlugin &plugin) const noexcept try {

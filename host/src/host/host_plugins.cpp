@@ -1,26 +1,24 @@
-// How plugins come into a host: found, looked at, tried in a process of their own, and opened when first chosen.
+// How plugins come into a host: found, looked at, and tried in a process of their own.
 #include <algorithm>
-#include <cfenv>
-#include <list>
-#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <dlfcn.h>
+#include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
+#include <sys/stat.h>
 
 #include "files/file_times.hpp"
 #include "host/host.hpp"
+#include "host/plugin_trust.hpp"
 #include "inspect/library_place.hpp"
 #include "load/deferred_plugin.hpp"
 #include "load/load.hpp"
-#include "load/registration_difference.hpp"
+#include "probe/probe.hpp"
 #include "probe/scan.hpp"
 #include "text/error.hpp"
-#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -30,60 +28,13 @@ std::string install_directory() {
     return library.empty() ? std::string() : (library / "opdock" / "plugins").string();
 }
 
-std::string text_of(const std::string &id, const std::vector<RegistrationError> &errors) {
-    std::string message = fmt::format("plugin '{}' registered nothing because of ", id);
-    message += errors.size() == 1 ? "an error: " : fmt::format("{} errors:", errors.size());
-    for (const RegistrationError &error : errors) {
-        message += (errors.size() == 1 ? "" : "\n  ") + error.message;
-    }
-    return message;
-}
-
 FileIdentity identity_in(const DeferredPlugin::Place &place) {
     struct stat status = {};
     // What cannot be looked at now cannot be read either: inspection says why.
-    return ::fstatat(place.directory->descriptor(), place.name.c_str(), &status, 0) == 0 ? identity_of(status)
-                                                                                         : FileIdentity{};
+    return ::fstatat(place.directory->descriptor(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0
+               ? identity_of(status)
+               : FileIdentity{};
 }
-
-// Loading may leave the thread rounding in another way (libraries linked with -ffast-math do); the program's numbers
-// are not the plugin's to change.
-class KeepFloatingPoint {
-  public:
-    KeepFloatingPoint() { std::fegetenv(&environment_); }
-    ~KeepFloatingPoint() { std::fesetenv(&environment_); }
-    KeepFloatingPoint(const KeepFloatingPoint &) = delete;
-    KeepFloatingPoint &operator=(const KeepFloatingPoint &) = delete;
-
-  private:
-    std::fenv_t environment_{};
-};
-
-// Keeps a plugin's folder when it is told to, and else when the plugin stays mapped though it was let go of, as inline
-// variables of C++ make it: the loader would give it for a file of its name in the next folder with this descriptor.
-class KeptIfMapped {
-  public:
-    explicit KeptIfMapped(const DeferredPlugin::Place &place)
-        : directory_(place.directory), name_(place.directory->name_for_loader(place.name)) {}
-    ~KeptIfMapped() {
-        if (void *const mapped = kept_ ? nullptr : ::dlopen(name_.c_str(), RTLD_LAZY | RTLD_NOLOAD)) {
-            ::dlclose(mapped);
-            directory_.keep();
-        }
-    }
-    KeptIfMapped(const KeptIfMapped &) = delete;
-    KeptIfMapped &operator=(const KeptIfMapped &) = delete;
-
-    void keep() noexcept {
-        directory_.keep();
-        kept_ = true;
-    }
-
-  private:
-    KeptDirectory directory_;
-    const std::string name_;
-    bool kept_ = false;
-};
 
 } // namespace
 
@@ -108,6 +59,9 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
     input.modules = options.modules;
     input.standard_directories =
         options.standard_directories ? *options.standard_directories : standard_directories(install_directory());
+    for (const SearchDirectory &directory : input.standard_directories) {
+        own_folder_ = directory.origin == "install" ? directory.path : own_folder_;
+    }
     SearchResult found = search_plugins(input, environment_);
     paths_ = std::move(found.paths);
     std::string refused; // of what was asked for by name
@@ -154,7 +108,10 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
     std::vector<CallDeath> call_deaths;
     try {
         const std::filesystem::path path = candidate.path;
-        DeferredPlugin::Place place{ledger().directories.of(path), path.filename().string(), {}};
+        HeldDirectories &directories = ledger().directories;
+        HeldFile file = candidate.status ? HeldFile{directories.of(path), path.filename().string()} // no link
+                                         : directories.follow(path);
+        DeferredPlugin::Place place{std::move(file.directory), std::move(file.name), {}};
         place.identity = candidate.status ? identity_of(*candidate.status) : identity_in(place);
         wait_until_changes_show(place.identity);
         judge_trust(candidate, place, record);
@@ -162,30 +119,26 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         place.identity = scan.identity;
         place.deaths = scan.deaths;
         place.has_call_deaths = !scan.call_deaths.empty();
-        const PluginIdentity identity{record.id, record.vendor, record.path, true, scan.note->devices};
+        const PluginIdentity identity = identify(place, *scan.note, record);
         if (scan.transcript != nullptr) {
             Registrar registrar(identity, &table_->api, ledger().signatures);
             registrar.run([&](opdock_registry *registry) { return scan.transcript->replay(registry); });
             for (const std::string &change : scan.transcript->changes()) {
                 record.warnings.push_back(fmt::format("'{}' changes {} when it is loaded", place.name, change));
             }
-            admit(registrar, into);
+            refuse_errors(registrar);
             judge_tune_file(record, registrar.registration());
-            record.deferred = std::make_shared<DeferredPlugin>(*this, identity, std::move(place), registrar.take());
-            extend(into, record.deferred->known());
+            auto deferred = std::make_shared<DeferredPlugin>(*this, identity, std::move(place), registrar.take());
+            admit(identity, deferred->known(), into, &record);
+            record.deferred = std::move(deferred);
             call_deaths = scan.call_deaths;
         } else {
-            const KeepFloatingPoint keep;
-            const Journal::Open entry = ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}});
-            KeptIfMapped directory(place);
-            table_->keep();
-            auto loaded = core::load(*place.directory, place.name, place.identity);
-            if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
-                throw Rejected(rejection->code, rejection->message);
+            open_untried(identity, place, into, record);
+            if (scan.deaths != 0) { // who died while they opened it died of something else
+                Scan opened = scan;
+                opened.deaths = 0;
+                cache.keep(record.path, opened);
             }
-            take(identity, std::get<Loaded>(loaded).entry, into, &record);
-            keep_mapped(std::move(std::get<Loaded>(loaded)));
-            directory.keep();
         }
     } catch (const Rejected &rejected) {
         record.status = is_skip(rejected.code()) ? PluginRecord::Status::skipped : PluginRecord::Status::rejected;
@@ -206,9 +159,34 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
     return record;
 }
 
+void Host::log_printed(std::string_view printed, const std::string &name, std::int32_t level) const {
+    const bool is_cut = printed.size() >= most_printed_bytes;
+    while (!printed.empty()) {
+        const std::size_t end = std::min(printed.find_first_of("\r\n"), printed.size());
+        if (end != 0) {
+            log_.write(level, fmt::format("Plugin '{}' printed while it was tried: {}", name, printed.substr(0, end)),
+                       __FILE__, __LINE__);
+        }
+        printed.remove_prefix(std::min(end + 1, printed.size()));
+    }
+    if (is_cut) {
+        log_.write(level,
+                   fmt::format("Plugin '{}' printed {} KiB or more while it was tried; the rest is not shown", name,
+                               most_printed_bytes >> 10),
+                   __FILE__, __LINE__);
+    }
+}
+
 Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record) {
     std::optional<Scan> kept = cache.find(record.path, place.identity);
-    Scan scan = kept ? std::move(*kept) : look_at(*place.directory, place.name, ledger().library_versions);
+    Scan scan;
+    if (kept && was_looked_at(*kept)) {
+        scan = std::move(*kept);
+    } else {
+        scan = look_at(*place.directory, place.name, ledger().library_versions);
+        scan.deaths = kept ? kept->deaths : 0;
+        scan.interruptions = kept ? kept->interruptions : 0;
+    }
     if (scan.note) {
         record.id = scan.note->id;
         record.version = scan.note->version;
@@ -220,7 +198,7 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
             throw Rejected(scan.rejection->code, scan.rejection->message);
         }
     };
-    if (!kept) {
+    if (scan.rejection) {
         cache.keep(record.path, scan);
     }
     refuse_rejected();
@@ -238,140 +216,55 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
         }
         record.warnings.push_back(weakness);
     }
+    record.warnings.insert(record.warnings.end(), scan.remarks.begin(), scan.remarks.end());
+    judge_libraries(scan, place, record);
     const std::vector<std::string> &devices = scan.note->devices;
     if (environment_.is_on(Variable::skip_cuda) && !devices.empty() &&
         std::all_of(devices.begin(), devices.end(), [](const std::string &device) { return device == "cuda"; })) {
         throw Rejected(RejectCode::cuda_skipped,
                        fmt::format("it is for CUDA, and {} is set", environment_.name(Variable::skip_cuda)));
     }
-    if (const PluginRecord *other = into.find_plugin(record.id)) {
+    (void)identify(place, *scan.note, record); // for its standing
+    if (const PluginRecord *other = into.find_plugin(record.id); other != nullptr && !yields(*other, record, into)) {
         throw Rejected(
             RejectCode::shadowed,
             fmt::format("plugin id '{}' is already taken by '{}', which was found first", record.id, other->path));
     }
-    std::string why = "it is not installed (libexec/opdock/plugin-probe)";
     if (scan.transcript != nullptr) {
         return scan; // it was tried before
     }
-    if (probe_.empty() || !try_out(scan, *place.directory, place.name, probe_, environment_.secure, &why)) {
+    Trial trial;
+    trial.why = "it is not installed (libexec/opdock/plugin-probe)";
+    {
+        const Journal::Open entry =
+            ledger().journal.write({JournalEntry::Doing::trying, record.path, {}, {}, scan.identity});
+        if (!probe_.empty()) {
+            trial = try_out(scan, *place.directory, place.name, probe_, environment_.secure);
+        }
+    }
+    log_printed(trial.printed, place.name, scan.rejection ? OPDOCK_LOG_WARNING : OPDOCK_LOG_INFO);
+    if (!trial.took_place) {
+        const PolicyStack policy = process_policy();
+        if (refuses_unsafe_places(policy.strict(), policy.trust())) {
+            throw Rejected(RejectCode::probe_unusable,
+                           fmt::format("'{}' could not be tried in a process of its own: plugin-probe could not be "
+                                       "used: {}.\nStrict mode and required trust open no plugin that was not tried.",
+                                       place.name, trial.why));
+        }
         // Safer with it than without it, but no reason to do without the plugin.
         log_.warning(fmt::format("Plugin '{}' is opened without being tried in a process of its own first: "
                                  "plugin-probe could not be used: {}",
-                                 record.path, why));
+                                 record.path, trial.why));
     }
-    cache.keep(record.path, scan);
+    if (scan.rejection && scan.rejection->code == RejectCode::probe_stopped) { // to be tried again by the next host
+        Scan untried = scan;
+        untried.rejection.reset();
+        cache.keep(record.path, untried);
+    } else {
+        cache.keep(record.path, scan);
+    }
     refuse_rejected();
     return scan;
-}
-
-void Host::admit(Registrar &registrar, const Catalog &into) const {
-    std::vector<RegistrationError> errors = registrar.errors();
-    if (errors.empty()) {
-        errors = conflicts(into, registrar.registration(), registrar.identity().id);
-    }
-    if (!errors.empty()) {
-        throw Rejected(errors.front().code, text_of(registrar.identity().id, errors));
-    }
-    for (const std::string &warning : registrar.warnings()) {
-        log_.warning(fmt::format("Plugin '{}': {}", registrar.identity().id, warning));
-    }
-}
-
-void Host::judge_tune_file(const PluginRecord &record, const Registration &registration) const {
-    if (!process_policy().strict() || tune_mode_ == TuneMode::off) {
-        return; // read when it is needed, and what is wrong with it is left out
-    }
-    std::vector<const Implementation *> implementations;
-    for (const auto &implementation : registration.implementations) {
-        implementations.push_back(implementation.get());
-    }
-    const PluginTuning tuning(record.tune, record.names_tune, implementations);
-    if (!tuning.problems().empty()) {
-        throw Rejected(RejectCode::tune_file_wrong,
-                       fmt::format("{}\nStrict mode refuses a plugin whose tune file is wrong.",
-                                   fmt::join(tuning.problems(), "\n")));
-    }
-}
-
-void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, const PluginRecord *record) {
-    // Both kept whatever comes of it: the plugin may have kept the registry, and what it knows of the host.
-    table_->keep();
-    Ledger &book = ledger();
-    Registrar &registrar =
-        *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_->api, book.signatures));
-    registrar.run(entry);
-    admit(registrar, into);
-    if (record != nullptr) {
-        judge_tune_file(*record, registrar.registration());
-    }
-    const Registration registration = registrar.take();
-    extend(into, registration);
-    book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
-}
-
-const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
-    const auto rejection_in = [](const DeferredPlugin::Outcome &outcome) {
-        return outcome.rejection ? &*outcome.rejection : nullptr;
-    };
-    if (const DeferredPlugin::Outcome *known = plugin.outcome()) {
-        return rejection_in(*known);
-    }
-    Ledger &book = ledger();
-    const std::lock_guard loading(book.loading);
-    if (const DeferredPlugin::Outcome *known = plugin.outcome()) {
-        return rejection_in(*known);
-    }
-    auto outcome = std::make_unique<DeferredPlugin::Outcome>();
-    try {
-        outcome->registration = open_and_register(book, plugin);
-    } catch (const Rejected &rejected) {
-        outcome->rejection = Rejection{rejected.code(), plugin.identity().path, rejected.what()};
-        log_.warning(fmt::format("Plugin {}", plugin.unavailable(*outcome->rejection)));
-    }
-    const Rejection *const rejection = rejection_in(plugin.settle(std::move(outcome)));
-    if (rejection == nullptr && plugin.place().deaths != 0) {
-        forget_deaths(plugin);
-    }
-    return rejection;
-}
-
-Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin) const {
-    const KeepFloatingPoint keep;
-    const DeferredPlugin::Place &place = plugin.place();
-    const Journal::Open entry = book.journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}});
-    // Whatever needs memory first: once its code is there, it stays, whatever comes of it.
-    std::list<std::unique_ptr<Registrar>> made;
-    Registrar &registrar =
-        *made.emplace_back(std::make_unique<Registrar>(plugin.identity(), &table_->api, book.signatures));
-    KeptIfMapped directory(place);
-    table_->keep();
-    auto loaded = core::load(*place.directory, place.name, place.identity);
-    if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
-        throw Rejected(rejection->code, rejection->message);
-    }
-    const opdock_entry entry_point = std::get<Loaded>(loaded).entry;
-    book.registrars.splice(book.registrars.end(), made);
-    directory.keep();
-    keep_mapped(std::move(std::get<Loaded>(loaded))); // threads of its own may run in it
-    registrar.run(entry_point);
-    if (!registrar.errors().empty()) {
-        throw Rejected(
-            RejectCode::registration_changed,
-            fmt::format("{}.\nWhen it was scanned it registered without errors. What an entry registers must "
-                        "depend on nothing but the file.",
-                        text_of(plugin.identity().id, registrar.errors())));
-    }
-    Registration registration = registrar.take();
-    if (const std::optional<std::string> difference = find_difference(plugin.known(), registration)) {
-        throw Rejected(RejectCode::registration_changed,
-                       fmt::format("{}.\nWhat an entry registers must depend on nothing but the file; what depends on "
-                                   "the machine belongs into available().",
-                                   *difference));
-    }
-    log_.debug(fmt::format("Plugin '{}' opened from '{}'", plugin.identity().id, plugin.identity().path));
-    // Last, since what runs out of memory before is done again.
-    book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
-    return registration;
 }
 
 void Host::load(const std::string &path) {
@@ -385,6 +278,7 @@ void Host::load(const std::string &path) {
     Ledger &book = ledger();
     const std::lock_guard loading(book.loading);
     Catalog next = catalog();
+    next.in_use = true;
     PluginCandidate candidate;
     candidate.path = path;
     candidate.origin = "program";
@@ -392,33 +286,12 @@ void Host::load(const std::string &path) {
     ScanCache cache(cache_folder_, log_);
     book.trust.keys.reset(); // somebody may have trusted another key since, and changed who may write where
     book.trust.rules = PathRules();
+    book.trust.libraries = LibraryRules();
     PluginRecord record = load_file(candidate, next, cache);
     cache.save();
     if (record.status != PluginRecord::Status::loaded) {
         throw Error(OPDOCK_LOAD_FAILED, fmt::format("{}: {}: {}", path, record.code, record.reason));
     }
-    next.add(std::move(record));
-    publish_catalog(std::move(next));
-}
-
-void Host::register_module(const std::string &id, const std::string &vendor, opdock_entry entry) {
-    refuse_while_registering("register a module");
-    Ledger &book = ledger();
-    const std::lock_guard loading(book.loading);
-    Catalog next = catalog();
-    if (const PluginRecord *other = next.find_plugin(id)) {
-        throw Error(OPDOCK_LOAD_FAILED, fmt::format("module '{}': the id is already taken by '{}'", id, other->path));
-    }
-    try {
-        take({id, vendor, id}, entry, next, nullptr);
-    } catch (const Rejected &rejected) {
-        throw Error(OPDOCK_LOAD_FAILED,
-                    fmt::format("module '{}': {}: {}", id, code_text(rejected.code()), rejected.what()));
-    }
-    PluginRecord record;
-    record.id = id;
-    record.vendor = vendor;
-    record.origin = "program";
     next.add(std::move(record));
     publish_catalog(std::move(next));
 }

@@ -48,9 +48,47 @@ void Host::judge_trust(const PluginCandidate &candidate, const DeferredPlugin::P
     TrustVerdict verdict =
         judge_signature(candidate, library, trust, [this]() -> const TrustedKeys & { return trusted_keys(); });
     if (verdict.is_trusted) {
+        record.standing = Standing::trusted;
         log_.debug(fmt::format("Plugin '{}' is trusted: {}", candidate.path, verdict.why));
     } else {
         record.warnings.push_back(std::move(verdict.why));
+    }
+}
+
+void Host::judge_libraries(const Scan &scan, const DeferredPlugin::Place &place, PluginRecord &record) {
+    TrustMemory &memory = ledger().trust;
+    if (const auto fault =
+            memory.libraries.judge(scan.libraries, place.directory->path(), environment_.library_path, memory.rules)) {
+        const PolicyStack policy = process_policy();
+        if (refuses_unsafe_places(policy.strict(), policy.trust())) {
+            throw Rejected(fault->code, fmt::format("'{}' is not used, as {}", place.name, fault->what));
+        }
+        if (memory.blamed.insert(fault->place).second) {
+            log_.warning(fmt::format("Plugins such as '{}' are used, though {}", record.path, fault->what));
+        }
+    }
+    // The loader gives a library that it has to whoever needs one of that name.
+    const auto warn = [&](const std::string &provider, const std::string &soname, const std::string &other) {
+        record.warnings.push_back(
+            fmt::format("'{}' says that its name as a library is '{}' (DT_SONAME), and '{}' needs a library of that "
+                        "name: where both are opened, it may get the plugin in its place.\nLink the plugin without "
+                        "-soname, or under another name.",
+                        provider, soname, other));
+    };
+    const std::string &soname = scan.libraries.soname;
+    if (!soname.empty()) {
+        if (const auto other = memory.needed.find(soname); other != memory.needed.end()) {
+            warn(record.path, soname, other->second);
+        }
+    }
+    for (const std::string &name : scan.libraries.names) {
+        if (const auto other = memory.sonames.find(name); other != memory.sonames.end()) {
+            warn(other->second, name, record.path);
+        }
+        memory.needed.try_emplace(name, record.path);
+    }
+    if (!soname.empty()) {
+        memory.sonames.try_emplace(soname, record.path);
     }
 }
 

@@ -256,8 +256,9 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     const CatalogOp &declared = *catalog().find(op.name);
     const Bound bound = bind(*declared.signature, args);
     check_device(bound.device);
-    const Chain &chain = chain_for(target_of(op, thread_state()), bound.device, bound.dtypes);
-    const Implementation &implementation = find_implementation(declared, chain, impl_id);
+    const std::shared_ptr<const Chain> chain =
+        chain_for(*target_under(op, effective_policy()).target, bound.device, bound.dtypes);
+    const Implementation &implementation = find_implementation(declared, *chain, impl_id);
     check_can_serve(decide(declared, effective_policy(), key_for(catalog(), bound.device, &bound.dtypes), bound.device),
                     implementation.impl_id);
     Deployment &here = deployment_of(implementation, bound.device);

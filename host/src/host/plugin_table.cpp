@@ -4,6 +4,7 @@
 
 #include "dispatch/dispatch.hpp"
 #include "host/host.hpp"
+#include "load/cancellation.hpp"
 #include "load/thread_state.hpp"
 #include "tune/variables.hpp"
 
@@ -15,6 +16,7 @@ std::atomic<PluginTable *> newest{nullptr};
 
 void host_log(const opdock_host *api, int32_t level, const char *message) {
     PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
+    const Uncancellable host_work;
     table.users.fetch_add(1);
     if (const Host *host = table.host.load()) {
         host->log().write(level, message != nullptr ? message : "", __builtin_FILE(), __builtin_LINE());
@@ -44,6 +46,7 @@ int64_t host_dim(const opdock_problem *problem, const char *name) {
 const opdock_device_properties *host_device_properties(const opdock_host *api, DLDevice device) {
     PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
     const opdock_device_properties *properties = nullptr;
+    const Uncancellable host_work;
     table.users.fetch_add(1);
     try {
         if (const Host *host = table.host.load()) {

@@ -1,6 +1,7 @@
 // How decisions come to be and reach the handles. Everything here happens under the ledger's lock and off the call
 // path; calls read what was published.
 #include <algorithm>
+#include <cstring>
 #include <span>
 
 #include <spdlog/fmt/fmt.h>
@@ -14,6 +15,14 @@
 
 namespace opdock::core {
 namespace {
+
+// Views of scopes that are kept though no thread is in such a scope.
+constexpr size_t most_idle_views = 64;
+
+// Nobody but the ledger has it, and nobody gets it without the ledger's lock.
+bool is_idle(const std::shared_ptr<View> &view) {
+    return !view->is_of_process && view.use_count() == 1;
+}
 
 uint64_t next_target_id() {
     static std::atomic<uint64_t> next{1};
@@ -43,14 +52,14 @@ Deployment &Host::deployment(Ledger &ledger, const Implementation &implementatio
     return *ledger.deployments.emplace(key, std::make_unique<Deployment>(implementation, device, *this)).first->second;
 }
 
-const Target &Host::make_target(Ledger &ledger, const View &view, OpEntry &op, std::vector<const Chain *> chains) {
+const Target &Host::make_target(const View &view, OpEntry &op, const Chain *newest) {
     auto target = std::make_unique<Target>();
     target->call = call_target;
     target->id = next_target_id();
     target->op = &op;
     target->view = &view;
-    target->chains = std::move(chains);
-    const Target &made = *ledger.targets.emplace_back(std::move(target));
+    target->newest = newest;
+    const Target &made = *view.kept_targets.emplace_back(std::move(target));
     view.targets[op.number].store(&made, std::memory_order_release);
     if (view_.load(std::memory_order_relaxed) == &view) {
         __atomic_store_n(&op.target, static_cast<const opdock_target *>(&made), __ATOMIC_RELEASE);
@@ -58,40 +67,50 @@ const Target &Host::make_target(Ledger &ledger, const View &view, OpEntry &op, s
     return made;
 }
 
-const Target &Host::target_in(Ledger &ledger, const View &view, const OpEntry &op) {
+const Target &Host::target_in(const View &view, const OpEntry &op) {
     const Target *target = view.targets[op.number].load(std::memory_order_acquire);
-    return target != nullptr ? *target : make_target(ledger, view, const_cast<OpEntry &>(op), {});
+    return target != nullptr ? *target : make_target(view, const_cast<OpEntry &>(op), nullptr);
 }
 
-const View &Host::view_for(Ledger &ledger, PolicyStack policy) {
+std::shared_ptr<View> Host::view_for(Ledger &ledger, PolicyStack policy) {
     const uint64_t epoch = epoch_.load(std::memory_order_relaxed);
     const Policy flattened = policy.flattened();
+    size_t idle = 0;
     for (const auto &view : ledger.views) {
         if (view->epoch == epoch && view->flattened == flattened) {
-            return *view;
+            return view;
         }
+        idle += is_idle(view) ? 1 : 0;
     }
+    // The oldest go, and all that no policy comes to any more.
+    std::erase_if(ledger.views, [&](const auto &view) {
+        const bool goes = is_idle(view) && (view->epoch != epoch || idle > most_idle_views);
+        idle -= goes ? 1 : 0;
+        return goes;
+    });
     const size_t n_ops = ops_.load(std::memory_order_acquire)->size();
-    return *ledger.views.emplace_back(
-        std::make_unique<View>(*catalog_.load(std::memory_order_acquire), epoch, std::move(policy), flattened, n_ops));
+    return ledger.views.emplace_back(
+        std::make_shared<View>(*catalog_.load(std::memory_order_acquire), epoch, std::move(policy), flattened, n_ops));
 }
 
 void Host::publish(Ledger &ledger, bool new_epoch, const PolicyStack *policy) {
     if (new_epoch) {
         epoch_.fetch_add(1, std::memory_order_relaxed);
     }
-    const View &view = view_for(ledger, policy != nullptr ? *policy : process_policy());
+    const std::shared_ptr<View> held = view_for(ledger, policy != nullptr ? *policy : process_policy());
+    View &view = *held;
+    view.is_of_process = true;
     const std::vector<OpEntry *> &ops = *ops_.load(std::memory_order_acquire);
     for (const OpEntry *op : ops) {
-        (void)target_in(ledger, view, *op); // may run out of memory, which has to be before anything is in force
+        (void)target_in(view, *op); // may run out of memory, which has to be before anything is in force
     }
     if (policy != nullptr) {
         policy_.store(policy, std::memory_order_release);
     }
     const bool other_view = view_.exchange(&view, std::memory_order_acq_rel) != &view;
     for (OpEntry *op : ops) {
-        const Target &target = target_in(ledger, view, *op);
-        for (const Chain *chain : target.chains) {
+        const Target &target = target_in(view, *op);
+        for (const Chain *chain = target.newest; chain != nullptr; chain = chain->older) {
             if (other_view) { // one that was in force before: since then another implementation may have served
                 chain->serving.store(nullptr, std::memory_order_relaxed);
             }
@@ -112,7 +131,7 @@ const Target &Host::target_of(const OpEntry &op, ThreadState &thread) {
             PolicyStack policy = effective_policy();
             Ledger &locked = ledger();
             const std::lock_guard lock(locked.mutex);
-            scope->view = &view_for(locked, std::move(policy));
+            scope->view = view_for(locked, std::move(policy));
             scope->policy_generation = generation;
         }
         if (const Target *target = scope->view->targets[op.number].load(std::memory_order_acquire)) {
@@ -120,15 +139,17 @@ const Target &Host::target_of(const OpEntry &op, ThreadState &thread) {
         }
         Ledger &locked = ledger();
         const std::lock_guard lock(locked.mutex);
-        return target_in(locked, *scope->view, op);
+        return target_in(*scope->view, op);
     }
     return *static_cast<const Target *>(__atomic_load_n(&op.target, __ATOMIC_ACQUIRE));
 }
 
-const Target &Host::target_under(const OpEntry &op, PolicyStack policy) {
+HeldTarget Host::target_under(const OpEntry &op, PolicyStack policy) {
     Ledger &locked = ledger();
     const std::lock_guard lock(locked.mutex);
-    return target_in(locked, view_for(locked, std::move(policy)), op);
+    std::shared_ptr<const View> view = view_for(locked, std::move(policy));
+    const Target &target = target_in(*view, op);
+    return {std::move(view), &target};
 }
 
 const opdock_device_properties *Host::device_properties(DLDevice device) const {
@@ -154,10 +175,16 @@ const opdock_device_properties *Host::device_properties(DLDevice device) const {
         text.back() = '\0';
     }
     const std::lock_guard lock(book.mutex);
-    book.kept_properties.push_back(std::move(properties));
-    return book.properties
-        .try_emplace(device_key(device), status == OPDOCK_OK ? book.kept_properties.back().get() : nullptr)
-        .first->second;
+    if (status != OPDOCK_OK) {
+        return book.properties.try_emplace(device_key(device), nullptr).first->second;
+    }
+    auto same = std::find_if(book.kept_properties.begin(), book.kept_properties.end(), [&](const auto &kept) {
+        return std::memcmp(kept.get(), properties.get(), sizeof *properties) == 0;
+    });
+    if (same == book.kept_properties.end()) {
+        same = book.kept_properties.insert(same, std::move(properties));
+    }
+    return book.properties.try_emplace(device_key(device), same->get()).first->second;
 }
 
 std::string Host::architecture(DLDevice device) const {
@@ -192,7 +219,8 @@ Key Host::listing_key(const Catalog &catalog, DLDevice device, const std::vector
     return key;
 }
 
-Decision Host::decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device) const {
+Decision Host::decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device,
+                      const std::string &missing) const {
     std::vector<Contender> contenders(op.implementations.size());
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
@@ -202,7 +230,9 @@ Decision Host::decide(const CatalogOp &op, const PolicyStack &policy, const Key 
         // One that the device kind drops anyway is not on this device: there is nothing to know about it there.
         if (same_name(implementation.device, key.device_kind)) {
             const auto here = book.deployments.find({&implementation, device_key(device)});
-            if (here == book.deployments.end()) {
+            if (!missing.empty()) {
+                contenders[i].availability = {Availability::no, missing};
+            } else if (here == book.deployments.end()) {
                 contenders[i].availability = Deployment::availability_before_use(implementation);
             } else {
                 contenders[i].availability = here->second->known_availability();
@@ -213,9 +243,10 @@ Decision Host::decide(const CatalogOp &op, const PolicyStack &policy, const Key 
     return resolve(contenders, key, policy.effective(op.name, key.device_kind, key.device_index));
 }
 
-const Chain &Host::chain_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes) {
+std::shared_ptr<const Chain> Host::chain_for(const Target &target, DLDevice device,
+                                             const std::vector<uint32_t> &dtypes) {
     if (const Chain *chain = target.find(device, dtypes)) {
-        return *chain;
+        return chain->shared_from_this();
     }
     const Catalog &catalog = target.view->catalog;
     const CatalogOp &op = *catalog.find(target.op->name);
@@ -240,15 +271,21 @@ const Chain &Host::chain_for(const Target &target, DLDevice device, const std::v
         if (there->known_availability().answer != Availability::unknown) {
             break;
         }
-        there->ask_availability();
+        const Availability answer = there->ask_availability();
+        if (there->known_availability().answer == Availability::unknown) { // nobody may ask on this thread now
+            throw Error(OPDOCK_INVALID_ARGUMENT,
+                        fmt::format("op '{}': '{}' cannot be asked whether it is available: {}", op.name, head.impl_id,
+                                    answer.reason));
+        }
     }
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
-    const Target &current = target_in(book, *target.view, *target.op);
+    const Target &current = target_in(*target.view, *target.op);
     if (const Chain *chain = current.find(device, dtypes)) {
-        return *chain; // another thread was quicker
+        return chain->shared_from_this(); // another thread was quicker
     }
-    auto chain = std::make_unique<Chain>();
+    auto chain = std::make_shared<Chain>();
+    chain->older = current.newest;
     chain->op = &op;
     chain->device = device;
     chain->dtypes = dtypes;
@@ -258,11 +295,9 @@ const Chain &Host::chain_for(const Target &target, DLDevice device, const std::v
         chain->links.push_back({&implementation, &deployment(book, implementation, device)});
     }
     chain->decision = std::move(decision);
-    const Chain &made = *book.chains.emplace_back(std::move(chain));
-    std::vector<const Chain *> chains = current.chains;
-    chains.push_back(&made);
-    make_target(book, *target.view, *target.op, std::move(chains));
-    return made;
+    target.view->kept_chains.push_back(chain);
+    make_target(*target.view, *target.op, chain.get());
+    return chain;
 }
 
 } // namespace opdock::core

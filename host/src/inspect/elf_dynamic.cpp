@@ -24,7 +24,8 @@ constexpr bool stack_is_executable_unless_told = true;
 constexpr bool stack_is_executable_unless_told = false;
 #endif
 
-// The entries of the dynamic section by tag, the last of each; DT_NEEDED, of which there may be many, apart.
+// The entries of the dynamic section by tag, the last of each; those that name libraries, of which there may be many,
+// apart.
 struct Tags {
     std::map<std::int64_t, std::uint64_t> values;
     std::vector<std::uint64_t> needed;
@@ -52,7 +53,7 @@ Tags read_tags(const ElfImage &image) {
         if (entry.d_tag == DT_NULL) {
             return tags;
         }
-        if (entry.d_tag == DT_NEEDED) {
+        if (entry.d_tag == DT_NEEDED || entry.d_tag == DT_AUXILIARY || entry.d_tag == DT_FILTER) {
             tags.needed.push_back(entry.d_un.d_val);
         } else {
             tags.values[entry.d_tag] = entry.d_un.d_val;
@@ -189,7 +190,9 @@ class Symbols {
     }
 
     // What others find in it: from the first in the table of hashes to the end of the chain of the last bucket.
-    std::vector<std::string> defined(std::size_t most) const {
+    // `is_wanted`: of a symbol.
+    template<class Wanted>
+    std::vector<std::string> defined(std::size_t most, std::size_t most_looked_at, Wanted is_wanted) const {
         const std::uint64_t table = tags_.value(DT_GNU_HASH);
         if (table == 0) {
             return {};
@@ -201,11 +204,11 @@ class Symbols {
         for (std::uint64_t bucket = 0; bucket < std::min<std::uint64_t>(n_buckets, symbols_that_fit()); ++bucket) {
             std::uint64_t index = image_.read<std::uint32_t>(buckets + bucket * 4);
             for (bool is_last = index < first; !is_last; ++index) {
-                if (names.size() == most) {
+                if (names.size() == most || most_looked_at-- == 0) {
                     return names;
                 }
                 const Elf64_Sym symbol = at(index);
-                if (symbol.st_shndx != SHN_UNDEF) {
+                if (symbol.st_shndx != SHN_UNDEF && is_wanted(symbol)) {
                     names.push_back(strings_.at(symbol.st_name));
                 }
                 if (index > symbols_that_fit()) {
@@ -304,14 +307,16 @@ ElfDynamic read_dynamic(const ElfImage &image) {
     const Strings strings(image, tags);
     ElfDynamic dynamic;
     for (const std::uint64_t name : tags.needed) {
-        dynamic.needed.push_back(strings.at(name));
+        dynamic.libraries.names.push_back(strings.at(name));
     }
     dynamic.versions = read_version_needs(image, tags, strings);
-    for (const std::int64_t tag : {DT_RPATH, DT_RUNPATH}) {
-        if (const auto path = tags.values.find(tag); path != tags.values.end()) {
-            dynamic.search_paths.push_back(strings.at(path->second));
-        }
-    }
+    const auto text_of = [&](std::int64_t tag) {
+        const auto found = tags.values.find(tag);
+        return found != tags.values.end() ? std::optional(strings.at(found->second)) : std::nullopt;
+    };
+    dynamic.libraries.soname = text_of(DT_SONAME).value_or("");
+    dynamic.libraries.rpath = text_of(DT_RPATH);
+    dynamic.libraries.runpath = text_of(DT_RUNPATH);
     dynamic.relocates_text = tags.values.contains(DT_TEXTREL) || (tags.value(DT_FLAGS) & DF_TEXTREL) != 0;
     dynamic.uses_static_tls = (tags.value(DT_FLAGS) & DF_STATIC_TLS) != 0;
     dynamic.names_auditors = tags.values.contains(DT_AUDIT) || tags.values.contains(DT_DEPAUDIT);
@@ -356,7 +361,16 @@ bool defines_symbol(const ElfImage &image, std::string_view name) {
 std::vector<std::string> defined_symbols(const ElfImage &image, std::size_t most) {
     const Tags tags = read_tags(image);
     const Strings strings(image, tags);
-    return Symbols(image, tags, strings).defined(most);
+    return Symbols(image, tags, strings).defined(most, most_symbols, [](const Elf64_Sym &) { return true; });
+}
+
+std::vector<std::string> unique_symbols(const ElfImage &image, std::size_t most) {
+    constexpr std::size_t most_looked_at = 4096; // each is a read of the file
+    const Tags tags = read_tags(image);
+    const Strings strings(image, tags);
+    return Symbols(image, tags, strings).defined(most, most_looked_at, [](const Elf64_Sym &symbol) {
+        return ELF64_ST_BIND(symbol.st_info) == STB_GNU_UNIQUE;
+    });
 }
 
 std::vector<std::string> versions_defined(const ElfImage &image) {

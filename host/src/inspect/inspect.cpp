@@ -1,5 +1,7 @@
 #include "inspect/inspect.hpp"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "inspect/elf.hpp"
@@ -29,6 +31,13 @@ const std::string &the_note(const PluginFile &file, const ElfNotes &notes) {
 // What the loader would refuse, as far as it can be told from outside.
 void judge_dynamic(const ElfImage &image, const ElfDynamic &dynamic, LibraryVersions &versions) {
     const std::string &name = image.file().name();
+    if (dynamic.libraries.soname.find('/') != std::string::npos) {
+        throw Rejected(RejectCode::bad_soname,
+                       fmt::format("'{}' says that its name as a library is the path '{}' (DT_SONAME): the dynamic "
+                                   "loader would give it to whoever asks for that path.\nLink it with a name without "
+                                   "'/', or without -soname.",
+                                   name, dynamic.libraries.soname));
+    }
     for (const VersionNeed &need : dynamic.versions) {
         if (versions.lacks(need.library, need.version)) {
             throw Rejected(RejectCode::version_missing,
@@ -62,6 +71,17 @@ std::vector<std::string> weaknesses_of(const std::string &name, const ElfDynamic
     return found;
 }
 
+std::vector<std::string> remarks_of(const std::string &name, const ElfImage &image) {
+    const std::vector<std::string> unique = unique_symbols(image, 1);
+    if (unique.empty()) {
+        return {};
+    }
+    return {fmt::format("'{}' defines symbols that there is one of in the whole process (STB_GNU_UNIQUE), such as "
+                        "'{}': it and other plugins may get each other's, and none of them is ever unmapped.\nLink it "
+                        "with a version script, as opdock_add_plugin does, or compile it with -fno-gnu-unique.",
+                        name, unique.front())};
+}
+
 void judge(const PluginFile &file, LibraryVersions &versions, Inspection &result) {
     result.identity = file.identity();
     const ElfImage image(file);
@@ -71,10 +91,12 @@ void judge(const PluginFile &file, LibraryVersions &versions, Inspection &result
     if (const auto reason = judge_cpu_features(file.name(), result.note->cpu_features, machine_cpu_features())) {
         throw Rejected(RejectCode::cpu_feature_missing, *reason);
     }
-    const ElfDynamic dynamic = read_dynamic(image);
+    ElfDynamic dynamic = read_dynamic(image);
     result.names_auditors = dynamic.names_auditors;
     judge_dynamic(image, dynamic, versions);
     result.weaknesses = weaknesses_of(file.name(), dynamic);
+    result.remarks = remarks_of(file.name(), image);
+    result.libraries = std::move(dynamic.libraries);
 }
 
 // `open` makes the PluginFile, which may already say why not.

@@ -11,6 +11,7 @@
 #include "files/file_identity.hpp"
 #include "files/held_directory.hpp"
 #include "files/reject.hpp"
+#include "inspect/elf_dynamic.hpp"
 #include "inspect/library_versions.hpp"
 #include "inspect/note.hpp"
 
@@ -26,6 +27,9 @@ struct Inspection {
     // What a careful operator does not want in a process, and strict mode refuses: writable code, an executable stack,
     // text relocations. One message each.
     std::vector<std::string> weaknesses;
+    // What a person should know, and strict mode takes all the same.
+    std::vector<std::string> remarks;
+    LibraryNeeds libraries;
     // Libraries that the dynamic loader would run if it were started with this file as its program (DT_AUDIT).
     bool names_auditors = false;
 };

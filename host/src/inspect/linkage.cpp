@@ -41,8 +41,12 @@ std::optional<Linkage> read_linkage(const std::filesystem::path &path) try {
     ElfDynamic dynamic = read_dynamic(image);
     Linkage linkage;
     linkage.exports = defined_symbols(image, Linkage::most_exports);
-    linkage.libraries = std::move(dynamic.needed);
-    linkage.search_paths = std::move(dynamic.search_paths);
+    for (const std::optional<std::string> &folders : {dynamic.libraries.rpath, dynamic.libraries.runpath}) {
+        if (folders) {
+            linkage.search_paths.push_back(*folders);
+        }
+    }
+    linkage.libraries = std::move(dynamic.libraries.names);
     linkage.relocates_text = dynamic.relocates_text;
     for (const VersionNeed &need : dynamic.versions) {
         const std::size_t end = need.version.rfind('_');

@@ -12,6 +12,7 @@
 
 #include "files/reject.hpp"
 #include "text/fork_safe_once.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -113,7 +114,7 @@ std::string read_text(std::string_view plugin, const Fields &note, const char *k
     if (text.size() > longest_text) {
         malformed(plugin, fmt::format("\"{}\" is {} bytes long, more than {}", key, text.size(), longest_text));
     }
-    if (std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; })) {
+    if (!is_printable(text)) {
         malformed(plugin, fmt::format("\"{}\" contains a control character", key));
     }
     return text;
@@ -135,6 +136,16 @@ std::string read_id(std::string_view plugin, const Fields &note) {
     return id;
 }
 
+// As policies spell it.
+std::string read_name(std::string_view plugin, const Fields &note, const char *key) {
+    std::string name = read_nonempty_text(plugin, note, key);
+    if (find_no_name_character(name) != std::string::npos) {
+        malformed(plugin, fmt::format("the {} {} has characters other than printable ASCII, or a space or one of {}",
+                                      key, quote(name), name_separators));
+    }
+    return name;
+}
+
 // "avx2,fma"
 std::vector<std::string> read_list(std::string_view plugin, const Fields &note, const char *key) {
     const std::string text = read_text(plugin, note, key);
@@ -147,9 +158,9 @@ std::vector<std::string> read_list(std::string_view plugin, const Fields &note, 
         const std::size_t end = std::min(text.find(',', at), text.size());
         std::string item = text.substr(at, end - at);
         at = end + 1;
-        if (item.empty() || item.find(' ') != std::string::npos) {
-            malformed(plugin,
-                      fmt::format("\"{}\" must be names separated by commas, without spaces, not \"{}\"", key, text));
+        if (item.empty() || find_no_name_character(item) != std::string::npos) {
+            malformed(plugin, fmt::format("\"{}\" must be names in ASCII separated by commas, without spaces, not {}",
+                                          key, quote(text)));
         }
         items.push_back(std::move(item));
     }
@@ -196,7 +207,7 @@ Note parse_note(std::string_view plugin, std::string_view text, AbiVersion host)
     }
     note.id = read_id(plugin, parsed);
     note.version = read_nonempty_text(plugin, parsed, "version");
-    note.vendor = read_nonempty_text(plugin, parsed, "vendor");
+    note.vendor = read_name(plugin, parsed, "vendor");
     note.devices = read_list(plugin, parsed, "devices");
     note.cpu_features = read_list(plugin, parsed, "cpu_features");
     if (note.devices.empty()) {

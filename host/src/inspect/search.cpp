@@ -135,12 +135,18 @@ class Search {
     }
 
     void file(const std::string &path, const std::string &origin, bool requested, std::vector<PluginCandidate> &found) {
+        if (has_line_end(path, origin, requested)) {
+            return;
+        }
         if (!path.ends_with(".json")) {
             found.push_back({path, origin, requested, {}, {}, {}, {}});
             return;
         }
         try {
             Manifest manifest = read_manifest(path);
+            if (has_line_end(manifest.library, path, requested)) {
+                return;
+            }
             for (const std::string &warning : manifest.warnings) {
                 result_.problems.push_back({warning, requested, true});
             }
@@ -149,6 +155,17 @@ class Search {
         } catch (const Error &error) {
             result_.problems.push_back({std::string(error.what()) + " (" + origin + ")", requested, false});
         }
+    }
+
+    // What comes after a line's end would stand in the log as a line of its own, which anybody could have made up.
+    bool has_line_end(const std::string &path, const std::string &origin, bool requested) {
+        if (path.find('\n') == std::string::npos) {
+            return false;
+        }
+        problem(path, origin, fmt::format("its name ends a line ({}); rename it", code_text(RejectCode::bad_name)),
+                requested);
+        result_.problems.back().code = code_text(RejectCode::bad_name);
+        return true;
     }
 
     // By name. Of one file that lies in the directory and is named by a manifest there, the manifest's entry is kept:

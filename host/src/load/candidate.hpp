@@ -13,6 +13,11 @@ struct Candidate {
     std::string impl_id;
     Kind kind = Kind::default_;
     std::string vendor; // empty for kinds without one
+    // Whom lists of vendors mean, whatever the kind: of the plugin's note. Empty for what the program registered, whose
+    // `vendor` it is then.
+    std::string plugin_vendor;
+    // Of opdock's plugins or of the program: no list of allowed vendors concerns its kinds default and reference.
+    bool own = true;
     std::int32_t priority = 0;
     std::string device;                             // kind
     std::vector<std::vector<std::uint32_t>> dtypes; // allowed tuples of packed dtypes; empty: all

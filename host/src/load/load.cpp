@@ -3,29 +3,48 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+
+#include "files/plugin_file.hpp"
+#include "load/mapped_file.hpp"
 
 namespace opdock::core {
 namespace {
 
-// Whether the name still leads to the file that was judged. Moving another file there and back shows too: it changes
-// the time of the last change.
-bool is_still(const FileIdentity &judged, const HeldDirectory &directory, const std::string &name) {
+Rejection other_file_mapped(const std::filesystem::path &path) {
+    return {RejectCode::file_changed, path,
+            fmt::format("the dynamic loader took another file in place of '{}' than the one that was judged, so it is "
+                        "not used.\nIt was replaced meanwhile, or a library of this process says that this path is its "
+                        "name (DT_SONAME). Install plugins by renaming them into place, then open the host again.",
+                        path.filename().string())};
+}
+
+// Plugins are opened through it: see held_directory.hpp.
+bool is_proc_there() {
     struct stat status = {};
-    return ::fstatat(directory.descriptor(), name.c_str(), &status, 0) == 0 && identity_of(status) == judged;
+    return ::stat("/proc/self/fd", &status) == 0;
 }
 
 } // namespace
+
+bool is_still(const FileIdentity &judged, const HeldDirectory &directory, const std::string &name) {
+    struct stat status = {};
+    return ::fstatat(directory.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           identity_of(status) == judged;
+}
 
 // glibc says what is wrong in one sentence only, so it is told apart by its words.
 Rejection explain_refusal(const std::filesystem::path &path, std::string text) {
     // The loader knows the plugin by the name of its held folder, here or in the probe.
     constexpr std::string_view held = "/proc/self/fd/";
+    const bool is_itself = text.starts_with(held); // rather than a library that it needs
     for (std::size_t at = 0; (at = text.find(held, at)) != std::string::npos;) {
         const std::size_t end = std::min(text.find('/', at + held.size()), text.size());
         text.replace(at, end - at, path.parent_path().string());
@@ -39,6 +58,14 @@ Rejection explain_refusal(const std::filesystem::path &path, std::string text) {
         return rejection(RejectCode::symbol_unresolved,
                          "Link the plugin with every library it uses (-z defs finds this when it is built), or install "
                          "the version of that library it was built with.");
+    }
+    if (contains("cannot open shared object file") && is_itself && !is_proc_there()) {
+        return rejection(RejectCode::no_proc, "/proc is not mounted, and plugins are opened through it, so that nobody "
+                                              "can put another folder in their folder's place. Mount it: `mount -t "
+                                              "proc proc /proc`.");
+    }
+    if (contains("cannot open shared object file") && is_itself) {
+        return rejection(RejectCode::unreadable, "Check the path and its permissions.");
     }
     if (contains("cannot open shared object file")) {
         return rejection(
@@ -74,6 +101,16 @@ std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::
     if (!is_still(judged, directory, name)) {
         return changed_since_judged(path);
     }
+    std::optional<MappedFile> file;
+    try {
+        const PluginFile opened(directory, name);
+        if (opened.identity() != judged) {
+            return changed_since_judged(path);
+        }
+        file.emplace(opened);
+    } catch (const Rejected &rejected) {
+        return Rejection{rejected.code(), path, rejected.what()};
+    }
     boost::dll::shared_library library;
     // Null, or the loader's sentence, until the loader is used again.
     const auto open = [&]() -> const char * {
@@ -93,6 +130,9 @@ std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::
     }
     if (!is_still(judged, directory, name)) {
         return changed_since_judged(path);
+    }
+    if (!file->is_what_was_loaded(library.native())) {
+        return other_file_mapped(path);
     }
     if (!library.has(OPDOCK_ENTRY_SYMBOL)) {
         return no_entry(path);

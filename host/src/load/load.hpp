@@ -20,8 +20,13 @@ struct Loaded {
     opdock_entry entry;
 };
 
+// Whether the name still leads to the file that was judged. Moving another file there and back shows too: it changes
+// the time of the last change. A link in its place is another file.
+bool is_still(const FileIdentity &judged, const HeldDirectory &directory, const std::string &name);
+
 // Binds every symbol now, so that a missing one is an error here and not in the middle of a call, and keeps the
-// plugin's symbols to itself. The file must be the one that was judged, before and after.
+// plugin's symbols to itself. The file must be the one that was judged, before and after, and the one that the loader
+// mapped.
 std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::string &name,
                                      const FileIdentity &judged);
 

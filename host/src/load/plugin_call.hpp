@@ -1,4 +1,5 @@
-// Calling into a plugin: exceptions become statuses, and the message it left is found.
+// Calling into a plugin: exceptions become statuses, and the message it left is found. What unwinds the stack of a
+// cancelled thread passes.
 #pragma once
 
 #include <exception>
@@ -6,6 +7,7 @@
 #include <string>
 
 #include "load/thread_state.hpp"
+#include "opdock/cpp/status.hpp"
 #include "opdock/opdock.h"
 
 namespace opdock::core {
@@ -60,11 +62,12 @@ inline opdock_status known_status(opdock_status returned, std::string &reason) {
 }
 
 template<typename Function>
-opdock_status call_plugin(Function function) noexcept {
+opdock_status call_plugin(Function function) {
     try {
         thread_state().forget_message(); // may have to make the state
         return function();
     } catch (...) {
+        opdock::detail::let_cancellation_pass();
         return status_of_exception();
     }
 }

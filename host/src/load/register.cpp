@@ -24,27 +24,29 @@ constexpr uint32_t known_required_impl_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS;
 constexpr uint32_t known_required_op_flags = 0;
 constexpr uint32_t known_required_device_flags = 0;
 
-// While it stands the entry runs: on this thread no host may be opened, and the registry takes what it is given.
+// While it stands the entry runs: the registry takes what it is given.
 class Registering {
   public:
-    Registering(ThreadState &thread, bool &open) : thread_(thread), open_(open) {
-        thread_.flags |= ThreadState::registering;
-        open_ = true;
-    }
+    Registering(ThreadState &thread, bool &open) : loading_(thread), open_(open) { open_ = true; }
     Registering(const Registering &) = delete;
     Registering &operator=(const Registering &) = delete;
-    ~Registering() { end(); }
-    void end() {
-        open_ = false;
-        thread_.flags &= ~ThreadState::registering;
-    }
+    ~Registering() { open_ = false; }
 
   private:
-    ThreadState &thread_;
+    const LoadingCode loading_;
     bool &open_;
 };
 
 } // namespace
+
+std::string text_of(const std::string &id, const std::vector<RegistrationError> &errors) {
+    std::string message = fmt::format("plugin '{}' registered nothing because of ", id);
+    message += errors.size() == 1 ? "an error: " : fmt::format("{} errors:", errors.size());
+    for (const RegistrationError &error : errors) {
+        message += (errors.size() == 1 ? "" : "\n  ") + error.message;
+    }
+    return message;
+}
 
 Registrar::Registrar(PluginIdentity identity, const opdock_host *host, Signatures &signatures)
     : identity_(std::move(identity)), signatures_(signatures) {
@@ -80,20 +82,23 @@ void Registrar::run_once(const std::function<opdock_status(opdock_registry *)> &
     ThreadState &thread = thread_state();
     thread.message.clear();
     opdock_status status = OPDOCK_OK;
-    Registering registering(thread, open_);
-    try {
-        status = entry(&table_);
-    } catch (const std::bad_alloc &) {
-        out_of_memory_ = true;
-    } catch (const std::exception &exception) {
-        keep(RejectCode::entry_threw, fmt::format("opdock_register threw: {}. An entry must return a status; build it "
-                                                  "with the SDK's register_plugin, which does that.",
-                                                  exception.what()));
-    } catch (...) {
-        keep(RejectCode::entry_threw, "opdock_register threw something that is no std::exception. An entry must return "
-                                      "a status; build it with the SDK's register_plugin, which does that.");
+    {
+        const Registering registering(thread, open_);
+        try {
+            status = entry(&table_);
+        } catch (const std::bad_alloc &) {
+            out_of_memory_ = true;
+        } catch (const std::exception &exception) {
+            keep(RejectCode::entry_threw,
+                 fmt::format("opdock_register threw: {}. An entry must return a status; build it "
+                             "with the SDK's register_plugin, which does that.",
+                             exception.what()));
+        } catch (...) {
+            keep(RejectCode::entry_threw,
+                 "opdock_register threw something that is no std::exception. An entry must return "
+                 "a status; build it with the SDK's register_plugin, which does that.");
+        }
     }
-    registering.end();
     if (out_of_memory_) {
         throw std::bad_alloc(); // which is no word about the plugin
     }
@@ -318,6 +323,8 @@ void Registrar::add_impl(const opdock_impl &given) {
                        fmt::format("{}: vendor is '{}', but the plugin is of vendor '{}'; leave it null", what,
                                    copy->vendor, identity_.vendor));
     }
+    copy->plugin_vendor = identity_.one_vendor ? identity_.vendor : std::string();
+    copy->own = identity_.standing >= Standing::own;
     copy->device = copy_identifier("device", impl.device);
     if (!identity_.devices.empty() &&
         std::none_of(identity_.devices.begin(), identity_.devices.end(),

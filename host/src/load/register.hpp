@@ -17,6 +17,15 @@
 
 namespace opdock::core {
 
+// What a plugin is to its host, least first: of two that want the same thing the higher one has it.
+enum class Standing {
+    found,   // in a folder that is searched, or named
+    trusted, // and signed with a trusted key, or listed by its digest, where policy asks for that
+    beside,  // in the folder of plugins beside this library
+    own,     // opdock's: there, and of vendor 'opdock'
+    program, // no file, but the program itself
+};
+
 struct PluginIdentity {
     std::string id;
     std::string vendor;
@@ -24,12 +33,17 @@ struct PluginIdentity {
     // Whether its implementations are of that vendor too. A program may register those of several.
     bool one_vendor = false;
     std::vector<std::string> devices = {}; // of the note; empty when there is none
+    Standing standing = Standing::program;
+    bool named_default = false; // by the policy: its kinds default and reference count as opdock's own
 };
 
 struct RegistrationError {
     RejectCode code;
     std::string message;
 };
+
+// All of them, of the plugin with this id.
+std::string text_of(const std::string &id, const std::vector<RegistrationError> &errors);
 
 // How much one plugin may register.
 inline constexpr size_t max_registrations = 65536;

@@ -28,15 +28,20 @@ std::string copy_name(const char *field, const char *text) {
         throw Rejected(RejectCode::bad_name, fmt::format("{} '{}...' has {} bytes; at most {} are allowed", field,
                                                          name.substr(0, 24), name.size(), max_name_bytes));
     }
-    if (!is_printable(name)) {
-        throw Rejected(RejectCode::bad_name, fmt::format("{} is not printable UTF-8", field));
+    if (!std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; })) {
+        std::string bytes;
+        for (const char c : name) {
+            bytes += c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+        }
+        throw Rejected(RejectCode::bad_name,
+                       fmt::format("{} '{}' has characters other than printable ASCII", field, bytes));
     }
     return name;
 }
 
 std::string copy_identifier(const char *field, const char *text) {
     std::string name = copy_name(field, text);
-    if (name.find_first_of(" ,;:|='\"") != std::string::npos) {
+    if (find_no_name_character(name) != std::string::npos) {
         throw Rejected(RejectCode::bad_name,
                        fmt::format("{} '{}' holds a space or one of , ; : | = ' \", which policies use as separators",
                                    field, name));

@@ -22,7 +22,7 @@ inline constexpr size_t max_text_bytes = 4096;
 // A string of a struct's field; the empty string for null.
 std::string copy_text(const char *field, const char *text);
 
-// A name: not empty, printable UTF-8, at most 128 bytes.
+// A name: not empty, printable ASCII, at most 128 bytes.
 std::string copy_name(const char *field, const char *text);
 
 // A name that policies and logs spell: no separators of policies, no spaces.

@@ -46,7 +46,7 @@ struct Scope {
     Host *host;
     uint64_t host_id;
     std::shared_ptr<const Policy> policy; // pushed
-    const View *view;                     // what the whole stack amounts to; valid for policy_generation
+    std::shared_ptr<const View> view;     // what the whole stack amounts to; valid for policy_generation
     uint64_t policy_generation;
 };
 
@@ -59,7 +59,7 @@ struct Launch {
 struct ThreadState {
     static constexpr uint32_t scoped = 1;      // `scopes` is not empty
     static constexpr uint32_t nested = 2;      // `active` is not null
-    static constexpr uint32_t registering = 4; // inside a plugin's entry
+    static constexpr uint32_t registering = 4; // runs code of a plugin that is being loaded
     static constexpr uint32_t spoken_to = 8;   // a plugin left a message since the host last called one
 
     // Any of the above: the call takes the long way.
@@ -88,6 +88,22 @@ struct ThreadState {
         message.clear();
         flags &= ~spoken_to;
     }
+};
+
+// While it stands this thread runs constructors or the entry of a plugin: no host may be opened on it, and no op
+// called, which might load that plugin.
+class LoadingCode {
+  public:
+    explicit LoadingCode(ThreadState &thread) : thread_(thread), before_(thread.flags & ThreadState::registering) {
+        thread_.flags |= ThreadState::registering;
+    }
+    LoadingCode(const LoadingCode &) = delete;
+    LoadingCode &operator=(const LoadingCode &) = delete;
+    ~LoadingCode() { thread_.flags = (thread_.flags & ~ThreadState::registering) | before_; }
+
+  private:
+    ThreadState &thread_;
+    const uint32_t before_;
 };
 
 // The state of the calling thread, made on first use.

@@ -119,7 +119,17 @@ Token parse_token(std::string_view text, const Place &place, std::size_t offset)
                "unexpected " + quote(text.substr(separator, 1)) + " in " + quote(text) +
                    "; write each token by itself");
     }
-    return vendor ? Token::of_vendor(parse_vendor(name, place, offset + colon + 1)) : Token::of_impl(name);
+    if (vendor) {
+        return Token::of_vendor(parse_vendor(name, place, offset + colon + 1));
+    }
+    const auto bad = std::find_if(name.begin(), name.end(), [](char c) { return c <= ' ' || c > '~'; });
+    if (bad != name.end()) {
+        const auto at = static_cast<std::size_t>(bad - name.begin());
+        reject(place, offset + colon + 1 + at,
+               "unexpected " + quote(name.substr(at, 1)) + " in " + quote(text) +
+                   "; ids of implementations are printable ASCII without spaces");
+    }
+    return Token::of_impl(name);
 }
 
 Order parse_order(std::string_view value, const Place &place, std::size_t offset) {

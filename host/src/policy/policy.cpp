@@ -51,7 +51,7 @@ Policy policy_from_settings(std::span<const Setting> settings) {
         for (const std::string_view name : names) {
             known = known || name == setting.name;
         }
-        if (setting.name == "trust" || setting.name == "trusted_sha256") {
+        if (setting.name == "trust" || setting.name == "trusted_sha256" || setting.name == "default_plugins") {
             throw Error(OPDOCK_INVALID_POLICY,
                         "setting " + quote(setting.name) +
                             " is not a program's: plugins are judged when the host opens, before "
@@ -88,6 +88,10 @@ Policy policy_from_environment(const Environment &environment) {
     if (const std::string *value = environment.find(Variable::trust)) {
         policy.trust =
             Item<Trust>{parse_trust(*value, environment.place(Variable::trust)), environment.name(Variable::trust)};
+    }
+    if (const std::string *value = environment.find(Variable::default_plugins)) {
+        policy.default_plugins = Item<Vendors>{parse_vendors(*value, environment.place(Variable::default_plugins)),
+                                               environment.name(Variable::default_plugins)};
     }
     return policy;
 }

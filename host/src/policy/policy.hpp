@@ -51,6 +51,8 @@ struct Policy {
     // nor a thread's scope has these.
     std::optional<Item<Trust>> trust;
     std::optional<Item<Digests>> trusted_sha256;
+    // Whose kinds default and reference count as opdock's own do: folded ids of plugins and names of vendors.
+    std::optional<Item<Vendors>> default_plugins;
     // Nothing below this policy counts: an item it lacks has its default. So is the effective policy of a thread.
     bool complete = false;
 

@@ -71,7 +71,9 @@ class Check {
     void list(const std::optional<Item<Vendors>> &item, const char *setting, bool denied) {
         if (item) {
             for (const std::string &name : item->value) {
-                vendor(name, item->source.empty() ? setting : item->source, denied);
+                if (!contains(views(known_.other_vendors), name)) {
+                    vendor(name, item->source.empty() ? setting : item->source, denied);
+                }
             }
         }
     }

@@ -14,7 +14,7 @@ namespace opdock::core {
 struct KnownNames {
     std::map<std::string, std::set<std::string, std::less<>>, std::less<>> impl_ids; // of each op that is declared
     std::set<std::string, std::less<>> vendors; // of implementations of kind vendor, and registered ones
-    // Of plugins that bring no such implementation: lists of vendors do not concern them.
+    // Of plugins that bring no such implementation: no token of an order names them.
     std::set<std::string, std::less<>> other_vendors;
     std::set<std::string, std::less<>> device_kinds = {}; // folded; DLPack's names need not be among them
 };

@@ -87,6 +87,12 @@ LoadedPolicy load_policy(const Environment &environment, const std::string &syst
     }
     if (!is_absent(system_file)) {
         PolicyFile file = read_policy_file(system_file, Enforce::accept);
+        if (!file.unknown_enforced.empty()) {
+            throw Error(OPDOCK_INVALID_POLICY,
+                        fmt::format("{}\nExpected known keys only, at the top level and below 'enforce' of the "
+                                    "machine's policy file: what is misspelt there would not be enforced.",
+                                    file.unknown_enforced.front()));
+        }
         judge_place(system_file, file, faults);
         loaded.stack.system = shared(std::move(file.policy));
         loaded.stack.enforce = shared(std::move(file.enforce));

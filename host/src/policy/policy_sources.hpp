@@ -16,8 +16,9 @@ struct LoadedPolicy {
     std::vector<std::string> warnings;
 };
 
-// Throws Error(OPDOCK_INVALID_POLICY) when a source is wrong, and for an unknown key when the result is strict; nothing
-// is changed then, so that a reload leaves the old policy in force. `system_file` need not exist.
+// Throws Error(OPDOCK_INVALID_POLICY) when a source is wrong, for an unknown key that may be meant to enforce
+// something, and for any when the result is strict; nothing is changed then, so that a reload leaves the old policy in
+// force. `system_file` need not exist.
 LoadedPolicy load_policy(const Environment &environment, const std::string &system_file = system_policy_file);
 
 } // namespace opdock::core

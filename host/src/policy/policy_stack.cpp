@@ -201,6 +201,15 @@ TrustPolicy PolicyStack::trust() const {
     return result;
 }
 
+std::optional<Item<Vendors>> PolicyStack::default_plugins() const {
+    for (const PolicyPtr &layer : {enforce, environment, config, system}) {
+        if (layer && layer->default_plugins) {
+            return layer->default_plugins;
+        }
+    }
+    return std::nullopt;
+}
+
 Policy PolicyStack::flattened() const {
     const std::vector<Layer> layers = layers_of(*this);
     std::set<std::string, std::less<>> ops;
@@ -224,6 +233,7 @@ Policy PolicyStack::flattened() const {
     if (in_force.digests != nullptr) {
         policy.trusted_sha256 = Item<Digests>{*in_force.digests, in_force.digests_source};
     }
+    policy.default_plugins = default_plugins();
     policy.everywhere = section_in_force(layers, keys_of(""), ops);
     // A section states everything that is in force there, so that a higher layer's items for all devices keep their
     // place above a lower layer's section. One that says what its kind says already is left out; "cuda" comes before
@@ -247,6 +257,7 @@ nlohmann::json policy_json(const Policy &flattened) {
     nlohmann::json json = section_json(flattened.everywhere);
     put(json, "trust", flattened.trust);
     put(json, "trusted_sha256", flattened.trusted_sha256);
+    put(json, "default_plugins", flattened.default_plugins);
     for (const auto &[device, section] : flattened.devices) {
         json["devices"][device] = section_json(section);
     }

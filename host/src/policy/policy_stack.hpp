@@ -57,14 +57,17 @@ struct PolicyStack {
     // Of the layers that are known when the host opens: not of scopes and the program.
     TrustPolicy trust() const;
 
+    // Of the same layers; nothing when none of them has it.
+    std::optional<Item<Vendors>> default_plugins() const;
+
     // Everything in force as one complete policy, to be handed to another thread and pushed there as a scope. Items
     // keep the sources they came from.
     Policy flattened() const;
 };
 
-// {"prefer", "strict", "allow_vendors", "deny_vendors", "per_op", "trust", "trusted_sha256", "sources": {setting:
-// where}}, and for the sections that differ from it "devices": {"cuda:0": {the same, without trust}}. A list that is
-// not set is null; the source of an op's order is under "per_op.OP".
+// {"prefer", "strict", "allow_vendors", "deny_vendors", "per_op", "trust", "trusted_sha256", "default_plugins",
+// "sources": {setting: where}}, and for the sections that differ from it "devices": {"cuda:0": {the same, without the
+// last three}}. A list that is not set is null; the source of an op's order is under "per_op.OP".
 nlohmann::json policy_json(const Policy &flattened);
 
 } // namespace opdock::core

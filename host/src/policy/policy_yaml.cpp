@@ -16,14 +16,15 @@ using Type = YamlNode::Type;
 
 class Reader {
   public:
-    Reader(const std::string &name, std::vector<std::string> &unknown_keys)
-        : name_(name), unknown_keys_(unknown_keys) {}
+    Reader(const std::string &name, PolicyFile &file) : name_(name), file_(file) {}
 
     // A map of items, into policy.everywhere, and `devices`. What `extra` names is the caller's.
-    void policy(const YamlNode &map, Policy &policy, std::string_view extra = {}) {
-        const std::array others = {std::string_view("devices"), trust_key, digests_key, extra};
+    void policy(const YamlNode &map, Policy &policy, Enforce here, Enforce below, std::string_view extra = {}) {
+        const std::array others = {std::string_view("devices"), trust_key, digests_key, default_plugins_key, extra};
+        may_enforce_ = here == Enforce::accept;
         section(map, policy.everywhere, others);
-        trust(map, policy);
+        may_enforce_ = below == Enforce::accept;
+        of_process(map, policy);
         if (const YamlNode *devices = find(map, "devices")) {
             for (const auto &[key, value] : entries(*devices, "a map of sections such as 'cuda' or 'cuda:0'")) {
                 PolicySection &device = policy.devices[device_name(key, policy)];
@@ -50,20 +51,27 @@ class Reader {
     }
 
     void unknown(const YamlNode &key, const std::string &hint) {
-        unknown_keys_.push_back(place(key).text() + ": unknown key " + quote(key.text) + hint);
+        file_.unknown_keys.push_back(place(key).text() + ": unknown key " + quote(key.text) + hint);
+        if (may_enforce_) {
+            file_.unknown_enforced.push_back(file_.unknown_keys.back());
+        }
     }
 
   private:
     static constexpr std::string_view trust_key = "trust";
     static constexpr std::string_view digests_key = "trusted_sha256";
+    static constexpr std::string_view default_plugins_key = "default_plugins";
 
-    void trust(const YamlNode &map, Policy &policy) const {
+    // What concerns the whole process.
+    void of_process(const YamlNode &map, Policy &policy) const {
         for (const auto &[key, value] : entries(map, "a map of settings")) {
             const std::string source = place(key).text();
             if (key.text == trust_key) {
                 policy.trust = Item<Trust>{parse_trust(scalar(value), place(value)), source};
             } else if (key.text == digests_key) {
                 policy.trusted_sha256 = Item<Digests>{digests(value), source};
+            } else if (key.text == default_plugins_key) {
+                policy.default_plugins = Item<Vendors>{vendors(value), source};
             }
         }
     }
@@ -115,11 +123,11 @@ class Reader {
         if (key == "devices") {
             return "; sections for devices do not nest";
         }
-        if (key == trust_key || key == digests_key) {
+        if (key == trust_key || key == digests_key || key == default_plugins_key) {
             return "; it concerns the whole process and stands beside 'devices'";
         }
         for (const VariableInfo &variable : variables()) {
-            if (same_name(variable.stem, key) && !same_name(key, "trust")) {
+            if (same_name(variable.stem, key) && !same_name(key, trust_key) && !same_name(key, default_plugins_key)) {
                 return "; policy files cannot set it, only an environment variable that ends in " +
                        std::string(variable.stem) + " does";
             }
@@ -139,7 +147,7 @@ class Reader {
         }
         if (node.type != Type::sequence) {
             reject(place(node), 0,
-                   "expected a list of vendors, found " + describe(node) +
+                   "expected a list of names, found " + describe(node) +
                        "; write [] for nobody, or leave the setting out");
         }
         Vendors result;
@@ -232,7 +240,8 @@ class Reader {
     Place place(const YamlNode &node) const { return {name_, node.line, node.column + (node.is_quoted ? 1 : 0)}; }
 
     const std::string &name_;
-    std::vector<std::string> &unknown_keys_;
+    PolicyFile &file_;
+    bool may_enforce_ = false; // what is being read
 };
 
 } // namespace
@@ -240,11 +249,11 @@ class Reader {
 PolicyFile parse_policy_file(std::string_view text, const std::string &name, Enforce enforce) {
     const YamlNode root = parse_bounded_yaml(text, name, OPDOCK_INVALID_POLICY);
     PolicyFile file;
-    Reader reader(name, file.unknown_keys);
-    reader.policy(root, file.policy, enforce == Enforce::accept ? "enforce" : "");
+    Reader reader(name, file);
+    reader.policy(root, file.policy, enforce, Enforce::refuse, enforce == Enforce::accept ? "enforce" : "");
     if (enforce == Enforce::accept) {
         if (const YamlNode *enforced = reader.find(root, "enforce")) {
-            reader.policy(*enforced, file.enforce);
+            reader.policy(*enforced, file.enforce, Enforce::accept, Enforce::accept);
         }
     }
     return file;

@@ -7,6 +7,7 @@
 //       rmsnorm_fwd: [vendor:beta, default]
 //     trust: require
 //     trusted_sha256: [9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08]
+//     default_plugins: [flagos]
 //     devices:
 //       cuda:0: {strict: true}
 //     enforce:                  # /etc/opdock/policy.yaml only
@@ -26,6 +27,9 @@ struct PolicyFile {
     Policy enforce;
     // "FILE:LINE:COLUMN: unknown key 'x'; did you mean 'y'?": for the caller to log, or in strict mode to refuse.
     std::vector<std::string> unknown_keys;
+    // Those of them that may be meant to enforce something: in a file that may have `enforce`, at its top level and
+    // below that.
+    std::vector<std::string> unknown_enforced;
 };
 
 // Whether the file may have an `enforce` section. Elsewhere it counts as an unknown key.

@@ -19,9 +19,9 @@
 namespace opdock::core {
 namespace {
 
-constexpr std::uint32_t magic = 0x6a64706f; // "opdj"
+constexpr std::uint32_t magic = 0x326a706f; // "opj2"
 constexpr std::size_t n_slots = 32;         // threads that do one of these things at once
-constexpr std::size_t text_bytes = 1012;
+constexpr std::size_t text_bytes = 976;
 constexpr const char *suffix = ".journal";
 
 } // namespace
@@ -30,7 +30,7 @@ constexpr const char *suffix = ".journal";
 struct Journal::Slot {
     std::uint32_t doing; // 0: free; written last
     std::uint32_t taken; // by a thread that is writing it or whose entry it is
-    std::uint32_t reserved;
+    FileIdentity file;
     std::array<char, text_bytes> text; // path, op and impl_id, a NUL after each
 };
 
@@ -64,18 +64,35 @@ struct OpenFile {
     }
 };
 
-bool read_whole(int descriptor, void *into, std::size_t size) {
+// How much there was; -1 when it cannot be read.
+ssize_t read_begin(int descriptor, void *into, std::size_t size) {
     ssize_t got = 0;
     do {
         got = pread(descriptor, into, size, 0);
     } while (got < 0 && errno == EINTR);
-    return got == static_cast<ssize_t>(size);
+    return got;
+}
+
+// "4711-a1B2c3.journal", as Journal::file names them.
+bool is_named_as_ours(std::string_view name) {
+    constexpr std::string_view digits = "0123456789";
+    constexpr std::size_t n_random = 6;
+    const std::size_t dash = name.find_first_not_of(digits);
+    return name.ends_with(suffix) && dash != 0 && dash < name.size() && name[dash] == '-' &&
+           name.size() == dash + 1 + n_random + std::strlen(suffix);
+}
+
+// A regular file of this user's.
+bool is_own_file(int descriptor) {
+    struct stat status = {};
+    return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
 }
 
 // The three texts of an entry, whatever the bytes are.
-JournalEntry entry_of(std::uint32_t doing, std::string_view text) {
+JournalEntry entry_of(std::uint32_t doing, const FileIdentity &plugin, std::string_view text) {
     JournalEntry entry;
     entry.doing = static_cast<JournalEntry::Doing>(doing);
+    entry.file = plugin;
     for (std::string *part : {&entry.path, &entry.op, &entry.impl_id}) {
         const std::size_t end = std::min(text.find('\0'), text.size());
         *part = text.substr(0, end);
@@ -97,9 +114,14 @@ Journal::Journal(std::string folder) : folder_(std::move(folder)) {}
 
 Journal::~Journal() {
     if (File *file = file_.load()) {
-        munmap(file, sizeof *file);
-        unlink(name_.c_str());
-        close(descriptor_);
+        const bool is_done = std::all_of(file->slots.begin(), file->slots.end(), [](const Slot &slot) {
+            return __atomic_load_n(&slot.doing, __ATOMIC_ACQUIRE) == 0;
+        });
+        if (is_done) {
+            munmap(file, sizeof *file);
+            unlink(name_.c_str());
+            close(descriptor_);
+        }
     }
 }
 
@@ -154,6 +176,7 @@ Journal::Open Journal::write(const JournalEntry &entry) {
             slot.text[at + size] = '\0';
             at = std::min(at + size + 1, text_bytes - 1);
         }
+        slot.file = entry.file;
         __atomic_store_n(&slot.doing, static_cast<std::uint32_t>(entry.doing), __ATOMIC_RELEASE);
         return Open(&slot);
     }
@@ -177,7 +200,7 @@ std::vector<Death> Journal::collect(const std::string &folder) {
     std::error_code error;
     for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
          entry.increment(error)) {
-        if (entry->path().native().ends_with(suffix)) {
+        if (is_named_as_ours(entry->path().filename().native())) {
             names.push_back(entry->path().native());
         }
     }
@@ -188,17 +211,22 @@ std::vector<Death> Journal::collect(const std::string &folder) {
         if (opened.descriptor < 0) {
             continue;
         }
-        // Who holds the lock lives; who is making the file has not written anything yet.
-        if (lock(opened.descriptor)) {
-            if (read_whole(opened.descriptor, file.get(), sizeof *file) && file->magic == magic) {
-                for (const Slot &slot : file->slots) {
-                    if (slot.doing == 1 || slot.doing == 2) {
-                        deaths.push_back({file->process, entry_of(slot.doing, {slot.text.data(), text_bytes})});
-                    }
-                }
-            }
-            unlink(name.c_str());
+        if (!is_own_file(opened.descriptor) || !lock(opened.descriptor)) {
+            continue; // who holds the lock lives
         }
+        *file = {};
+        const ssize_t got = read_begin(opened.descriptor, file.get(), sizeof *file);
+        const bool is_whole = got == static_cast<ssize_t>(sizeof *file);
+        const bool is_unfinished = got == 0 || (is_whole && file->magic == 0); // its process ended while it made it
+        if (!is_unfinished && file->magic != magic) {
+            continue; // no journal
+        }
+        for (const Slot &slot : file->slots) {
+            if (is_whole && slot.doing >= 1 && slot.doing <= 3) {
+                deaths.push_back({file->process, entry_of(slot.doing, slot.file, {slot.text.data(), text_bytes})});
+            }
+        }
+        unlink(name.c_str());
     }
     return deaths;
 }

@@ -1,5 +1,5 @@
 // What this process is doing with a plugin's code at the moment, where the next process finds it when this one dies of
-// it: opening the plugin, and the first call of each implementation.
+// it: trying the plugin in a process of its own, opening it, and the first call of each implementation.
 //
 // A file of a few pages in the cache folder, mapped: writing an entry is writing memory, and what was written outlives
 // the process, however it ends. While the process lives it holds a lock on the file.
@@ -14,14 +14,17 @@
 #include <utility>
 #include <vector>
 
+#include "files/file_identity.hpp"
+
 namespace opdock::core {
 
 struct JournalEntry {
-    enum class Doing : std::uint32_t { opening = 1, calling = 2 };
+    enum class Doing : std::uint32_t { opening = 1, calling = 2, trying = 3 };
     Doing doing = Doing::opening;
     std::string path; // of the plugin
     std::string op;   // of a call
     std::string impl_id;
+    FileIdentity file = {}; // of what is opened or tried
 };
 
 // What a process that is gone was doing when it went.
@@ -50,6 +53,7 @@ class Journal {
 
     // An empty folder: nothing is written. The file is made with the first entry; where it cannot be, there is none.
     explicit Journal(std::string folder);
+    // Leaves everything as it is while an entry is open: exit() that a plugin calls gets here too.
     ~Journal();
     Journal(const Journal &) = delete;
     Journal &operator=(const Journal &) = delete;

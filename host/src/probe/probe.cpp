@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -29,8 +30,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // posix_spawn's settings. A process group of its own, so that its children can be killed with it; signals as a new
-// program finds them; no descriptor but the ones it needs; whatever it prints goes where the host's errors go, since
-// what the host prints may be read by a program.
+// program finds them; no descriptor but the ones it needs. What it prints comes back to the host: the host's own
+// standard streams may be files, which it could cut short, and a terminal, which it could steer.
 class Spawn {
   public:
     Spawn() {
@@ -39,7 +40,7 @@ class Spawn {
     }
     // 0, or what went wrong: each file action needs memory, and a probe without its channel would look like a plugin
     // that ended it.
-    int prepare(int channel, int directory) {
+    int prepare(int channel, int directory, int printed) {
         sigset_t none;
         sigset_t all;
         sigemptyset(&none);
@@ -49,7 +50,8 @@ class Spawn {
         posix_spawnattr_setsigmask(&attributes_, &none);
         posix_spawnattr_setsigdefault(&attributes_, &all);
         return std::max({posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0),
-                         posix_spawn_file_actions_adddup2(&actions_, STDERR_FILENO, STDOUT_FILENO),
+                         posix_spawn_file_actions_adddup2(&actions_, printed, STDOUT_FILENO),
+                         posix_spawn_file_actions_adddup2(&actions_, printed, STDERR_FILENO),
                          posix_spawn_file_actions_adddup2(&actions_, channel, OPDOCK_PROBE_CHANNEL),
                          posix_spawn_file_actions_adddup2(&actions_, directory, OPDOCK_PROBE_DIRECTORY),
                          posix_spawn_file_actions_addclosefrom_np(&actions_, OPDOCK_PROBE_DIRECTORY + 1)});
@@ -71,11 +73,33 @@ class Spawn {
     posix_spawn_file_actions_t actions_{};
 };
 
-// Out of the way of the numbers that the child gives its own.
 int moved_up(int descriptor) {
     constexpr int first_free = 16;
     return fcntl(descriptor, F_DUPFD_CLOEXEC, first_free);
 }
+
+// The child writes, and the host reads what is there.
+struct Pipe {
+    Descriptor ours;
+    Descriptor theirs;
+
+    // Null, or the call that failed, with errno.
+    const char *open() {
+        int ends[2] = {-1, -1};
+        if (pipe2(ends, O_CLOEXEC) != 0) {
+            return "pipe";
+        }
+        ours = Descriptor(ends[0]);
+        theirs = Descriptor(ends[1]);
+        for (Descriptor *end : {&ours, &theirs}) {
+            *end = Descriptor(moved_up(end->get()));
+            if (end->get() < 0) {
+                return "dup";
+            }
+        }
+        return fcntl(ours.get(), F_SETFL, O_NONBLOCK) != 0 ? "fcntl" : nullptr;
+    }
+};
 
 // What a system call that must not fail returned as errno. It says something of the machine, not of the plugin.
 struct ChannelFailure {
@@ -101,6 +125,19 @@ bool drain(int channel, std::vector<std::byte> &into) {
     }
 }
 
+// Reads some of what is there. False at the end, and when nothing is there.
+bool drain_printed(int printed, std::string &into) {
+    char piece[4096];
+    ssize_t got = -1;
+    do {
+        got = read(printed, piece, sizeof piece);
+    } while (got < 0 && errno == EINTR);
+    if (got > 0) {
+        into.append(piece, std::min(static_cast<std::size_t>(got), most_printed_bytes - into.size()));
+    }
+    return got > 0;
+}
+
 class Child {
   public:
     explicit Child(pid_t process) : process_(process), handle_(open_handle(process)) {}
@@ -110,7 +147,8 @@ class Child {
     Child &operator=(const Child &) = delete;
 
     // Reads until the process ends or time is up; true when it ended. Throws ChannelFailure.
-    bool follow(int channel, Clock::time_point deadline, std::vector<std::byte> &sent) {
+    bool follow(int channel, int printed, Clock::time_point deadline, ProbeResult &result) {
+        std::vector<std::byte> &sent = result.sent;
         bool talking = true;
         for (;;) {
             const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()) +
@@ -118,10 +156,10 @@ class Child {
             if (left.count() <= 0 || sent.size() > most_transcript_bytes) {
                 return false;
             }
-            pollfd ends[] = {{talking ? channel : -1, POLLIN, 0}, {handle_.get(), POLLIN, 0}};
+            pollfd ends[] = {{talking ? channel : -1, POLLIN, 0}, {handle_.get(), POLLIN, 0}, {printed, POLLIN, 0}};
             // Where the kernel has no handles for processes, look often.
             const int wait = static_cast<int>(handle_.get() >= 0 ? left.count() : 2);
-            if (poll(ends, 2, wait) < 0 && errno != EINTR) {
+            if (poll(ends, std::size(ends), wait) < 0 && errno != EINTR) {
                 throw ChannelFailure{"poll", errno};
             }
             if (ended()) {
@@ -129,6 +167,9 @@ class Child {
                 return true;
             }
             talking = talking && drain(channel, sent);
+            if (ends[2].revents != 0 && !drain_printed(printed, result.printed)) {
+                printed = -1; // every process that could print is gone, or closed it
+            }
         }
     }
 
@@ -221,21 +262,18 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
         *why = fmt::format("{}: {}", what, std::generic_category().message(code));
         return std::nullopt;
     };
-    int ends[2] = {-1, -1};
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        return could_not("pipe", errno);
+    // Out of the way of the numbers that the child gives its own, and of standard streams that are closed.
+    Pipe channel;
+    Pipe printed;
+    for (Pipe *pipe : {&channel, &printed}) {
+        if (const char *failed = pipe->open()) {
+            return could_not(failed, errno);
+        }
     }
-    Descriptor channel(ends[0]);
-    Descriptor theirs(ends[1]);
-    Descriptor their_channel(moved_up(theirs.get()));
     const Descriptor their_directory(moved_up(directory.descriptor()));
-    if (their_channel.get() < 0 || their_directory.get() < 0) {
+    if (their_directory.get() < 0) {
         return could_not("dup", errno);
     }
-    if (fcntl(channel.get(), F_SETFL, O_NONBLOCK) != 0) {
-        return could_not("fcntl", errno);
-    }
-    theirs.close();
 
     std::string memory = std::to_string(limits.memory);
     std::string program = executable;
@@ -245,7 +283,7 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
     pid_t process = -1;
     {
         Spawn spawn;
-        int failed = spawn.prepare(their_channel.get(), their_directory.get());
+        int failed = spawn.prepare(channel.theirs.get(), their_directory.get(), printed.theirs.get());
         if (failed == 0) {
             failed = spawn.start(program.c_str(), arguments, secure ? no_environment : environ, &process);
         }
@@ -253,12 +291,15 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
             return could_not(program.c_str(), failed);
         }
     }
-    their_channel.close(); // so that the channel ends when the probe does
+    channel.theirs.close(); // so that they end when the probe does
+    printed.theirs.close();
     ProbeResult result;
     Child child(process);
     try {
-        const bool ended = child.follow(channel.get(), Clock::now() + limits.time, result.sent);
+        const bool ended = child.follow(channel.ours.get(), printed.ours.get(), Clock::now() + limits.time, result);
         result.end = child.reap();
+        while (result.printed.size() < most_printed_bytes && drain_printed(printed.ours.get(), result.printed)) {
+        }
         result.end.in_time = ended;
         return result;
     } catch (const ChannelFailure &failure) { // nothing is known of the plugin
@@ -285,8 +326,8 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
         case Stage::no_entry:
             return no_entry(path);
         case Stage::complete:
-            // Else it was not plugin-probe that said so. One that says so and is then slow to go has said all the same.
-            if (!result.end.in_time || !result.end.known || result.end.status == 0) {
+            // Else it was not plugin-probe that said so, or what the plugin leaves for the end of a process fails.
+            if (result.end.in_time && (!result.end.known || result.end.status == 0)) {
                 return transcript;
             }
             break;

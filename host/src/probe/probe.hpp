@@ -31,8 +31,12 @@ struct ProbeEnd {
     bool known = true;
 };
 
+// How much of what a plugin prints while it is tried is kept; the rest is read and dropped.
+inline constexpr std::size_t most_printed_bytes = 16384;
+
 struct ProbeResult {
     std::vector<std::byte> sent;
+    std::string printed; // to its standard output and standard error, as it came
     ProbeEnd end;
 };
 

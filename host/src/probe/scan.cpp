@@ -8,6 +8,7 @@
 
 #include "inspect/inspect.hpp"
 #include "inspect/library_place.hpp"
+#include "load/load.hpp"
 #include "opdock_version.hpp"
 #include "probe/probe.hpp"
 
@@ -27,24 +28,52 @@ Scan look_at(const HeldDirectory &directory, const std::string &name, LibraryVer
     scan.build_id = std::move(inspection.build_id);
     scan.note = std::move(inspection.note);
     scan.weaknesses = std::move(inspection.weaknesses);
+    scan.remarks = std::move(inspection.remarks);
+    scan.libraries = std::move(inspection.libraries);
     scan.rejection = std::move(inspection.rejection);
     return scan;
 }
 
-bool try_out(Scan &scan, const HeldDirectory &directory, const std::string &name, const std::string &probe, bool secure,
-             std::string *why) {
+Trial try_out(Scan &scan, const HeldDirectory &directory, const std::string &name, const std::string &probe,
+              bool secure) {
+    // The probe opens the file by its name: before and after it has to be the one that was looked at.
+    const auto refuse_other = [&] {
+        const bool is_other = !is_still(scan.identity, directory, name);
+        if (is_other) {
+            scan.rejection = changed_since_judged(std::filesystem::path(directory.path()) / name);
+        }
+        return is_other;
+    };
+    if (refuse_other()) {
+        return {true};
+    }
     const ProbeLimits limits = limits_for(scan.note->devices);
-    std::optional<ProbeResult> result = run_probe(probe, directory, name, limits, secure, why);
+    Trial trial;
+    std::optional<ProbeResult> result = run_probe(probe, directory, name, limits, secure, &trial.why);
     if (!result) {
-        return false;
+        return trial;
+    }
+    trial.took_place = true;
+    trial.printed = std::move(result->printed);
+    if (refuse_other()) {
+        return trial;
     }
     auto judged = judge_probe(directory, name, limits, std::move(*result));
     if (auto *rejection = std::get_if<Rejection>(&judged)) {
         scan.rejection = std::move(*rejection);
+        scan.interruptions = scan.rejection->code == RejectCode::probe_stopped ? scan.interruptions + 1 : 0;
+        if (scan.interruptions >= most_chances) {
+            scan.rejection->code = RejectCode::probe_died;
+            scan.rejection->message =
+                fmt::format("{} times in a row {}\nHosts do not try it again until the file changes or `plugin-ls "
+                            "--rescan` is run. Its vendor should know.",
+                            scan.interruptions, scan.rejection->message.substr(0, scan.rejection->message.find('\n')));
+        }
     } else {
+        scan.interruptions = 0;
         scan.transcript = std::make_shared<const Transcript>(std::move(std::get<Transcript>(judged)));
     }
-    return true;
+    return trial;
 }
 
 std::string find_probe() {

@@ -17,7 +17,7 @@
 namespace opdock::core {
 namespace {
 
-constexpr DatabaseFormat format = {0x6f70646b, 2, // "opdk"
+constexpr DatabaseFormat format = {0x6f70646b, 3, // "opdk"
                                    "CREATE TABLE scans (path TEXT NOT NULL, host TEXT NOT NULL, scan BLOB NOT NULL, "
                                    "check_sum INTEGER NOT NULL, PRIMARY KEY (path, host)) WITHOUT ROWID"};
 
@@ -58,6 +58,7 @@ std::vector<std::byte> encode_scan(const Scan &scan) {
     writer.value(scan.identity.modified);
     writer.value(scan.identity.changed);
     writer.value(scan.deaths);
+    writer.value(scan.interruptions);
     writer.text(scan.build_id);
     writer.value(static_cast<std::uint8_t>(scan.note.has_value()));
     if (scan.note) {
@@ -72,10 +73,17 @@ std::vector<std::byte> encode_scan(const Scan &scan) {
         writer.texts(scan.note->cpu_features);
     }
     writer.texts(scan.weaknesses);
+    writer.texts(scan.remarks);
+    writer.text(scan.libraries.soname);
+    writer.texts(scan.libraries.names);
+    for (const std::optional<std::string> &folders : {scan.libraries.rpath, scan.libraries.runpath}) {
+        writer.value(static_cast<std::uint8_t>(folders.has_value()));
+        writer.text(folders.value_or(""));
+    }
     writer.value(static_cast<std::int32_t>(scan.rejection ? static_cast<int>(scan.rejection->code) : 0));
     writer.text(scan.rejection ? scan.rejection->message : "");
     writer.bytes(scan.transcript ? std::span<const std::byte>(scan.transcript->bytes()) : std::span<const std::byte>());
-    for (const CallDeath &death : scan.call_deaths) { // to the end: rows of before had none
+    for (const CallDeath &death : scan.call_deaths) { // to the end
         writer.text(death.op);
         writer.text(death.impl_id);
         writer.value(death.count);
@@ -93,6 +101,7 @@ std::optional<Scan> decode_scan(std::span<const std::byte> bytes, const std::str
         scan.identity.modified = reader.value<std::int64_t>();
         scan.identity.changed = reader.value<std::int64_t>();
         scan.deaths = reader.value<std::uint32_t>();
+        scan.interruptions = reader.value<std::uint32_t>();
         scan.build_id = reader.text();
         if (reader.value<std::uint8_t>() != 0) {
             Note &note = scan.note.emplace();
@@ -107,6 +116,16 @@ std::optional<Scan> decode_scan(std::span<const std::byte> bytes, const std::str
             note.cpu_features = reader.texts();
         }
         scan.weaknesses = reader.texts();
+        scan.remarks = reader.texts();
+        scan.libraries.soname = reader.text();
+        scan.libraries.names = reader.texts();
+        for (std::optional<std::string> *folders : {&scan.libraries.rpath, &scan.libraries.runpath}) {
+            const bool is_there = reader.value<std::uint8_t>() != 0;
+            std::string text = reader.text();
+            if (is_there) {
+                *folders = std::move(text);
+            }
+        }
         const auto code = reader.value<std::int32_t>();
         std::string message = reader.text();
         const auto sent = reader.bytes();
@@ -126,12 +145,10 @@ std::optional<Scan> decode_scan(std::span<const std::byte> bytes, const std::str
                 return {};
             }
             scan.rejection = Rejection{known, path, std::move(message)};
-        } else if (!scan.note) {
-            return {}; // one that is not rejected has a note
         }
         if (!sent.empty()) {
             auto transcript = Transcript::parse({sent.begin(), sent.end()});
-            if (transcript.stage() != Transcript::Stage::complete) {
+            if (!scan.note || transcript.stage() != Transcript::Stage::complete) {
                 return {};
             }
             scan.transcript = std::make_shared<const Transcript>(std::move(transcript));
@@ -146,7 +163,7 @@ std::optional<Scan> decode_scan(std::span<const std::byte> bytes, const std::str
 
 bool may_keep(const Scan &scan) {
     if (!scan.rejection) {
-        return scan.transcript != nullptr;
+        return true;
     }
     switch (scan.rejection->code) {
     case RejectCode::too_large:
@@ -159,6 +176,7 @@ bool may_keep(const Scan &scan) {
     case RejectCode::abi_mismatch:
     case RejectCode::entry_missing:
     case RejectCode::too_many_registrations:
+    case RejectCode::bad_soname:
         return true;
     default:
         return is_quarantine(scan.rejection->code);
@@ -214,8 +232,13 @@ std::optional<Scan> ScanCache::find_any(const std::string &path) const {
 }
 
 void ScanCache::keep(const std::string &path, const Scan &scan) {
-    if (!file_.empty() && may_keep(scan)) {
-        rows_.insert_or_assign(path, encode_scan(scan));
+    if (file_.empty() || !may_keep(scan)) {
+        return;
+    }
+    std::vector<std::byte> row = encode_scan(scan);
+    const auto known = rows_.find(path);
+    if (known == rows_.end() || known->second != row) {
+        rows_.insert_or_assign(path, std::move(row));
         changed_.push_back(path);
     }
 }

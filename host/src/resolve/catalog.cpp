@@ -9,13 +9,6 @@
 namespace opdock::core {
 namespace {
 
-// Several plugins may provide one kind, but then all of them mean the same by it.
-bool contradict(const DeviceProvider &a, const DeviceProvider &b) {
-    const bool same_kind = same_name(a.kind, b.kind);
-    const bool same_type = a.table.dl_device_type == b.table.dl_device_type;
-    return (same_kind || same_type) && !(same_kind && same_type && a.stream_type == b.stream_type);
-}
-
 std::string implementer_key(const Implementation &implementation) {
     return implementation.op + ' ' + folded(implementation.impl_id);
 }
@@ -28,50 +21,34 @@ CatalogOp &own(std::shared_ptr<const CatalogOp> &slot) {
     return const_cast<CatalogOp &>(*slot);
 }
 
-std::string summary(const DeviceProvider &provider) {
-    return fmt::format("'{}' of {} (type {}, stream '{}')", provider.kind,
-                       provider.plugin.empty() ? "the host" : "plugin '" + provider.plugin + "'",
-                       provider.table.dl_device_type, provider.stream_type);
+// The longest form is the op's: of two that say the same the one that came first.
+void choose_form(CatalogOp &op) {
+    const OpForm *longest = &op.forms.front();
+    for (const OpForm &form : op.forms) {
+        if (compare(*form.signature, *longest->signature, nullptr) == Compatibility::extends) {
+            longest = &form;
+        }
+    }
+    op.signature = longest->signature;
+    op.plugin = longest->plugins.front();
+}
+
+void declare(CatalogOp &op, const OpDeclaration &declaration) {
+    op.name = declaration.signature->name;
+    if (op.doc.empty()) {
+        op.doc = declaration.doc;
+    }
+    const auto same = std::find_if(op.forms.begin(), op.forms.end(),
+                                   [&](const OpForm &form) { return form.signature == declaration.signature; });
+    if (same != op.forms.end()) {
+        same->plugins.push_back(declaration.plugin);
+        return;
+    }
+    op.forms.push_back({declaration.signature, {declaration.plugin}});
+    choose_form(op);
 }
 
 } // namespace
-
-std::vector<RegistrationError> conflicts(const Catalog &catalog, const Registration &registration,
-                                         const std::string &id) {
-    std::vector<RegistrationError> found;
-    for (const OpDeclaration &declaration : registration.ops) {
-        const CatalogOp *op = catalog.find(declaration.signature->name);
-        std::string why;
-        if (op != nullptr && op->signature != declaration.signature &&
-            compare(*declaration.signature, *op->signature, &why) == Compatibility::conflict) {
-            found.push_back({RejectCode::signature_conflict,
-                             fmt::format("op '{}': the signature of plugin '{}' contradicts that of plugin '{}': {}\n"
-                                         "  '{}' declares {}\n  '{}' declares {}",
-                                         op->name, id, op->plugin, why, id, declaration.signature->text, op->plugin,
-                                         op->signature->text)});
-        }
-    }
-    for (const auto &implementation : registration.implementations) {
-        const auto other = catalog.implementers.find(implementer_key(*implementation));
-        if (other != catalog.implementers.end()) {
-            found.push_back({RejectCode::conflict,
-                             fmt::format("op '{}': plugin '{}' registers impl_id '{}', which plugin '{}' already has. "
-                                         "Give one of them another impl_id.",
-                                         implementation->op, id, implementation->impl_id, other->second)});
-        }
-    }
-    for (const auto &provider : registration.devices) {
-        for (const auto &other : catalog.providers) {
-            if (contradict(*provider, *other)) {
-                found.push_back({RejectCode::conflict,
-                                 fmt::format("a device kind has one DLPack device type and one type of stream: {} "
-                                             "contradicts {}",
-                                             summary(*provider), summary(*other))});
-            }
-        }
-    }
-    return found;
-}
 
 void Catalog::add(PluginRecord plugin) {
     if (plugin.status == PluginRecord::Status::loaded) {
@@ -85,6 +62,16 @@ const PluginRecord *Catalog::find_plugin(const std::string &id) const {
     return found == loaded.end() ? nullptr : &plugins[found->second];
 }
 
+Standing Catalog::standing(const std::string &id) const {
+    const PluginRecord *plugin = find_plugin(id);
+    return id.empty() ? Standing::program : plugin != nullptr ? plugin->standing : Standing::found;
+}
+
+const std::string *Catalog::implementer(const Implementation &implementation) const {
+    const auto found = implementers.find(implementer_key(implementation));
+    return found == implementers.end() ? nullptr : &found->second;
+}
+
 std::vector<std::string> Catalog::rejected_plugins() const {
     std::vector<std::string> sentences;
     for (const PluginRecord &plugin : plugins) {
@@ -95,26 +82,69 @@ std::vector<std::string> Catalog::rejected_plugins() const {
     return sentences;
 }
 
-void extend(Catalog &catalog, const Registration &registration) {
+void Catalog::add(const Registration &registration, Standing of_plugin) {
     for (const OpDeclaration &declaration : registration.ops) {
-        CatalogOp &op = own(catalog.ops[declaration.signature->name]);
-        if (!op.signature || (op.signature != declaration.signature &&
-                              compare(*declaration.signature, *op.signature, nullptr) == Compatibility::extends)) {
-            op.signature = declaration.signature;
-            op.plugin = declaration.plugin;
-        }
-        op.name = declaration.signature->name;
-        if (op.doc.empty()) {
-            op.doc = declaration.doc;
-        }
+        declare(own(ops[declaration.signature->name]), declaration);
     }
     for (const auto &implementation : registration.implementations) {
         // The registrar saw to it that the plugin declares the op.
-        own(catalog.ops.at(implementation->op)).implementations.push_back(implementation);
-        catalog.implementers.emplace(implementer_key(*implementation), implementation->plugin);
+        own(ops.at(implementation->op)).implementations.push_back(implementation);
+        implementers.emplace(implementer_key(*implementation), implementation->plugin);
     }
-    catalog.providers.insert(catalog.providers.end(), registration.devices.begin(), registration.devices.end());
-    catalog.vendors.insert(catalog.vendors.end(), registration.vendors.begin(), registration.vendors.end());
+    for (const auto &provider : registration.devices) {
+        const auto lower = std::find_if(providers.begin(), providers.end(), [&](const auto &other) {
+            return !in_use && standing(other->plugin) < of_plugin;
+        });
+        providers.insert(lower, provider);
+    }
+    vendors.insert(vendors.end(), registration.vendors.begin(), registration.vendors.end());
+}
+
+void Catalog::remove(const Implementation &implementation) {
+    std::erase_if(own(ops.at(implementation.op)).implementations,
+                  [&](const auto &other) { return other.get() == &implementation; });
+    implementers.erase(implementer_key(implementation));
+}
+
+void Catalog::remove(const DeviceProvider &provider) {
+    std::erase_if(providers, [&](const auto &other) { return other.get() == &provider; });
+}
+
+void Catalog::remove(const std::string &name, const std::string &plugin) {
+    const auto found = ops.find(name);
+    CatalogOp &op = own(found->second);
+    std::erase_if(op.implementations, [&](const auto &implementation) {
+        if (implementation->plugin == plugin) {
+            implementers.erase(implementer_key(*implementation));
+        }
+        return implementation->plugin == plugin;
+    });
+    for (OpForm &form : op.forms) {
+        std::erase(form.plugins, plugin);
+    }
+    std::erase_if(op.forms, [](const OpForm &form) { return form.plugins.empty(); });
+    if (op.forms.empty()) {
+        ops.erase(found);
+    } else {
+        choose_form(op);
+    }
+}
+
+void Catalog::remove_plugin(const std::string &id) {
+    std::vector<std::string> declared;
+    for (const auto &[name, op] : ops) {
+        const auto has_it = [&](const OpForm &form) {
+            return std::find(form.plugins.begin(), form.plugins.end(), id) != form.plugins.end();
+        };
+        if (std::any_of(op->forms.begin(), op->forms.end(), has_it)) {
+            declared.push_back(name);
+        }
+    }
+    for (const std::string &name : declared) {
+        remove(name, id);
+    }
+    std::erase_if(providers, [&](const auto &provider) { return provider->plugin == id; });
+    loaded.erase(id);
 }
 
 } // namespace opdock::core

@@ -27,6 +27,7 @@ struct PluginRecord {
     std::string reason;
     // What its code did that it should not.
     std::vector<std::string> warnings;
+    Standing standing = Standing::found;
     std::string build_id;    // empty when the file has none
     std::string tune;        // its tune file, whether or not there is one; empty for a module of the program
     bool names_tune = false; // the manifest names it
@@ -34,12 +35,19 @@ struct PluginRecord {
     std::shared_ptr<DeferredPlugin> deferred;
 };
 
+// One of the forms in which plugins declare an op.
+struct OpForm {
+    std::shared_ptr<const Signature> signature;
+    std::vector<std::string> plugins; // ids
+};
+
 struct CatalogOp {
     std::string name;
-    // The longest of the compatible forms that plugins declare.
+    // The longest of `forms`, which are compatible.
     std::shared_ptr<const Signature> signature;
     std::string doc;
-    std::string plugin;                                                 // id, of the plugin that declared `signature`
+    std::string plugin; // id, of the first plugin that declared `signature`
+    std::vector<OpForm> forms;
     std::vector<std::shared_ptr<const Implementation>> implementations; // in order of registration
 };
 
@@ -47,6 +55,8 @@ struct Catalog {
     std::vector<PluginRecord> plugins; // added by add()
     std::map<std::string, std::shared_ptr<const CatalogOp>, std::less<>> ops;
     DeviceProviders providers; // the first of a kind serves
+    // Calls may be running: a provider that serves stays in its place.
+    bool in_use = false;
     std::vector<Vendor> vendors;
     // Who has an impl_id: the op and the folded id, separated by a space, to the plugin's id.
     std::unordered_map<std::string, std::string> implementers;
@@ -58,18 +68,21 @@ struct Catalog {
         return found == ops.end() ? nullptr : found->second.get();
     }
     void add(PluginRecord plugin);
+    void add(const Registration &registration, Standing standing);
+    void remove(const Implementation &implementation);
+    void remove(const DeviceProvider &provider);
+    // What `plugin` declares and implements of the op.
+    void remove(const std::string &op, const std::string &plugin);
+    // All that it brought. Its record stays, and is no loaded plugin's any more.
+    void remove_plugin(const std::string &id);
     // The loaded plugin with this id, or null.
     const PluginRecord *find_plugin(const std::string &id) const;
+    // Of the plugin that has this id: the host's own for "".
+    Standing standing(const std::string &id) const;
+    // Who has this impl_id for this op: a plugin's id, or null.
+    const std::string *implementer(const Implementation &implementation) const;
     // A sentence for each plugin that was rejected.
     std::vector<std::string> rejected_plugins() const;
 };
-
-// What keeps `registration` of plugin `id` out: signatures that contradict, an impl_id that another plugin has for the
-// same op. Empty when it fits.
-std::vector<RegistrationError> conflicts(const Catalog &catalog, const Registration &registration,
-                                         const std::string &id);
-
-// Adds a registration that has no conflicts.
-void extend(Catalog &catalog, const Registration &registration);
 
 } // namespace opdock::core

@@ -59,7 +59,7 @@ class Rules {
         if (!runs_on_architecture(candidate)) {
             return because(Rule::architecture, architecture_reason(candidate));
         }
-        if (candidate.kind == Kind::vendor && drop_by_vendor(candidate.vendor)) {
+        if (drop_by_vendor(candidate)) {
             return true;
         }
         if (!contender.health.in_chain) {
@@ -93,11 +93,13 @@ class Rules {
         return true;
     }
 
-    bool drop_by_vendor(const std::string &vendor) {
+    // By whose plugin it is, and not by the kind that it gives itself.
+    bool drop_by_vendor(const Candidate &candidate) {
+        const std::string &vendor = candidate.plugin_vendor.empty() ? candidate.vendor : candidate.plugin_vendor;
         if (policy_.deny && contains(*policy_.deny, vendor)) {
             return because(Rule::deny_vendors, "vendor " + quote(vendor) + " is denied by " + policy_.deny_source);
         }
-        if (!policy_.allow || contains(*policy_.allow, vendor)) {
+        if (!policy_.allow || (candidate.own && candidate.kind != Kind::vendor) || contains(*policy_.allow, vendor)) {
             return false;
         }
         return because(

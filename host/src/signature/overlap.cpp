@@ -1,12 +1,11 @@
 #include "signature/overlap.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <numeric>
-#include <span>
 
 #include <fmt/format.h>
+
+#include "signature/self_overlap.hpp"
 
 namespace opdock::core {
 
@@ -20,51 +19,29 @@ uint64_t item_bytes(const DLTensor &tensor) {
     return (static_cast<uint64_t>(tensor.dtype.bits) + 7) / 8;
 }
 
-// In elements, of the axes that move at all.
-struct Step {
-    uint64_t size;
-    uint64_t stride;
-};
-struct Steps {
-    std::array<Step, OPDOCK_MAX_RANK> all;
-    size_t count = 0;
-    std::span<const Step> view() const { return {all.data(), count}; }
-};
-
-Steps steps_of(const DLTensor &tensor) {
-    Steps steps;
+Axes axes_of(const DLTensor &tensor) {
+    Axes axes;
     uint64_t contiguous = 1;
     for (int32_t axis = tensor.ndim - 1; axis >= 0; --axis) {
         const auto size = static_cast<uint64_t>(tensor.shape[axis]);
         if (size != 1) {
-            steps.all[steps.count++] = {size, tensor.strides == nullptr ? contiguous : magnitude(tensor.strides[axis])};
+            axes.all[axes.count++] = {size, tensor.strides == nullptr ? contiguous : magnitude(tensor.strides[axis])};
         }
         contiguous *= size;
     }
-    return steps;
-}
-
-// Whether walking along two axes meets the same element twice. Exact for two axes; three that meet only together are
-// not noticed.
-bool meet(const Step &a, const Step &b) {
-    const uint64_t common = std::gcd(a.stride, b.stride);
-    return b.stride / common < a.size && a.stride / common < b.size;
+    return axes;
 }
 
 void check_self_overlap(const Signature &signature, ArgumentPlace place, const DLTensor &tensor) {
-    const Steps steps = steps_of(tensor);
-    const auto view = steps.view();
-    for (size_t i = 0; i < view.size(); ++i) {
-        const bool still = view[i].stride == 0;
-        const auto meets_i = [&](const Step &other) { return meet(view[i], other); };
-        if (still || std::any_of(view.begin(), view.begin() + static_cast<std::ptrdiff_t>(i), meets_i)) {
-            fail(signature, place,
-                 fmt::format(
-                     "of shape [{}] and strides [{}] has several indices for one element, so it cannot be written; "
-                     "pass a tensor of its own",
-                     fmt::join(tensor.shape, tensor.shape + tensor.ndim, ", "),
-                     fmt::join(tensor.strides, tensor.strides + tensor.ndim, ", ")));
-        }
+    const SelfOverlap found = self_overlap(axes_of(tensor), self_overlap_steps);
+    if (found != SelfOverlap::none) {
+        fail(signature, place,
+             fmt::format("of shape [{}] and strides [{}] {}, so it cannot be written; pass a tensor of its own",
+                         fmt::join(tensor.shape, tensor.shape + tensor.ndim, ", "),
+                         fmt::join(tensor.strides, tensor.strides + tensor.ndim, ", "),
+                         found == SelfOverlap::some
+                             ? "has several indices for one element"
+                             : "may have several indices for one element, which takes too long to rule out"));
     }
 }
 
@@ -137,9 +114,8 @@ bool apart(const Extent &a, const Extent &b, uint64_t period) {
     const auto width = [period](const Extent &extent) {
         const uint64_t item = item_bytes(*extent.tensor);
         uint64_t bytes = item;
-        const Steps steps = steps_of(*extent.tensor);
-        for (const Step &step : steps.view()) {
-            bytes += step.stride * item % period == 0 ? 0 : (step.size - 1) * step.stride * item;
+        for (const Axis &axis : axes_of(*extent.tensor)) {
+            bytes += axis.stride * item % period == 0 ? 0 : (axis.size - 1) * axis.stride * item;
         }
         return bytes;
     };
@@ -151,9 +127,8 @@ bool apart(const Extent &a, const Extent &b, uint64_t period) {
 
 bool interleave(const Extent &a, const Extent &b) {
     for (const Extent *extent : {&a, &b}) {
-        const Steps steps = steps_of(*extent->tensor);
-        for (const Step &step : steps.view()) {
-            if (step.stride != 0 && apart(a, b, step.stride * item_bytes(*extent->tensor))) {
+        for (const Axis &axis : axes_of(*extent->tensor)) {
+            if (axis.stride != 0 && apart(a, b, axis.stride * item_bytes(*extent->tensor))) {
                 return true;
             }
         }

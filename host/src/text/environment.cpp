@@ -29,14 +29,22 @@ constexpr std::array table = {
         "1: the first implementation of the chain serves the call, or the call fails with its reason; a module "
         "asked for by name that does not load, and an unknown name in a policy, are errors.",
         ""},
-    VariableInfo{Variable::allow_vendors, "ALLOW_VENDORS", "names separated by commas", "not set: every vendor",
-                 "The only vendors whose implementations of kind vendor are used. Set but empty: none.", ","},
+    VariableInfo{
+        Variable::allow_vendors, "ALLOW_VENDORS", "names separated by commas", "not set: every vendor",
+        "The only vendors whose implementations are used beside opdock's own of kinds default and reference. Set "
+        "but empty: none.",
+        ","},
     VariableInfo{Variable::deny_vendors, "DENY_VENDORS", "names separated by commas", "not set: no vendor",
-                 "Vendors whose implementations of kind vendor are not used. Wins over ALLOW_VENDORS.", ","},
+                 "Vendors whose implementations are not used, whatever their kind. Wins over ALLOW_VENDORS.", ","},
     VariableInfo{Variable::per_op, "PER_OP", "OP=TOKEN|TOKEN;OP=TOKEN", "not set",
                  "The order for given ops, in place of the preferred order. A token is default, vendor, reference, "
                  "vendor:NAME or impl:ID; what an order does not name is not used for that op.",
                  ";"},
+    VariableInfo{
+        Variable::default_plugins, "DEFAULT_PLUGINS", "names separated by commas", "not set: opdock's own alone",
+        "Plugins, by id or vendor, whose implementations of kinds default and reference are used as opdock's own "
+        "are. Those of other plugins are left out.",
+        ","},
     VariableInfo{Variable::config, "CONFIG", "an absolute path", "not set",
                  "A policy file (YAML): prefer to per_op and trust, and sections for given devices.", ""},
     VariableInfo{Variable::modules, "MODULES", "absolute paths separated by commas or colons", "not set",
@@ -269,6 +277,9 @@ Environment make_environment(std::string_view prefix, const RawEnvironment &raw,
                                                  raw.contains("XDG_CACHE_HOME") ? environment.warnings : again);
         environment.user_config_dir = user_folder(raw, "XDG_CONFIG_HOME", "/.config",
                                                   raw.contains("XDG_CONFIG_HOME") ? environment.warnings : again);
+        if (const auto path = raw.find("LD_LIBRARY_PATH"); path != raw.end()) {
+            environment.library_path = path->second;
+        }
         warn_of_misspelt(environment.prefix, raw, environment.warnings);
     }
     return environment;
@@ -281,7 +292,7 @@ Environment capture_environment(std::string_view prefix) {
         const std::string_view text = *entry;
         const std::string name(text.substr(0, text.find('=')));
         if (!name.starts_with(prefix) && name != "HOME" && name != "XDG_DATA_HOME" && name != "XDG_CACHE_HOME" &&
-            name != "XDG_CONFIG_HOME") {
+            name != "XDG_CONFIG_HOME" && name != "LD_LIBRARY_PATH") {
             continue;
         }
         // With raised privileges secure_getenv answers null, and only the names are kept, for the warning.

@@ -10,6 +10,8 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/sinks/sink.h>
 
+#include "text/spelling.hpp"
+
 namespace opdock::core {
 namespace {
 
@@ -34,7 +36,9 @@ class LineSink final : public spdlog::sinks::sink {
                        file.substr(file.find_last_of('/') + 1), // npos + 1 is 0
                        message.source.line, level_names.at(static_cast<size_t>(level)));
         const size_t beginning = line.size();
-        for (const char c : message.payload) {
+        // What files, plugins and the environment say comes by here: none of it is for a terminal to act on.
+        const std::string payload = visible({message.payload.data(), message.payload.size()});
+        for (const char c : payload) {
             line.push_back(c);
             if (c == '\n' && callback_ == nullptr) { // whoever greps for a line of ours finds all of it
                 line.reserve(line.size() + beginning);

@@ -54,11 +54,10 @@ std::string parse_vendor(std::string_view name, const Place &place, std::size_t 
     if (name.empty()) {
         reject(place, offset, "expected the name of a vendor, found nothing");
     }
-    const std::size_t bad = name.find_first_of(" \t\r\n:;|=,");
-    if (bad != std::string_view::npos) {
+    if (const std::size_t bad = find_no_name_character(name); bad != std::string_view::npos) {
         reject(place, offset + bad,
                "unexpected " + quote(name.substr(bad, 1)) + " in " + quote(name) +
-                   "; expected plain names of vendors separated by commas");
+                   "; expected plain names of vendors, in ASCII, separated by commas");
     }
     return folded(name);
 }

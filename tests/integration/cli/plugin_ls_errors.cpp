@@ -280,9 +280,9 @@ TEST_CASE("the policy lists every variable with its value and where it came from
     PluginLs tool({fixture("good")});
     const Finished finished = tool.with("PLUGIN_TUNE", "off").run({"--policy"});
     CHECK(contains(finished.out, "\nVARIABLES\n"));
-    CHECK(contains(finished.out, "  PLUGIN_TUNE           environment  off\n"));
-    CHECK(contains(finished.out, "  PLUGIN_SCAN_CACHE     built-in     on\n"));
-    CHECK(contains(finished.out, "  PLUGIN_ALLOW_VENDORS  not set\n"));
+    CHECK(contains(finished.out, "  PLUGIN_TUNE             environment  off\n"));
+    CHECK(contains(finished.out, "  PLUGIN_SCAN_CACHE       built-in     on\n"));
+    CHECK(contains(finished.out, "  PLUGIN_ALLOW_VENDORS    not set\n"));
 }
 
 TEST_CASE("in strict mode a module that was asked for and does not load is an error") {

@@ -81,7 +81,7 @@ TEST_CASE("policy shows each setting and the variable it came from") {
 
 TEST_CASE("what nobody set is built-in, in each answer") {
     const PluginLs tool({fixture("good"), fixture("default_adder")});
-    CHECK(contains(tool.run({"--policy"}).out, "  prefer          default    built-in\n"));
+    CHECK(contains(tool.run({"--policy"}).out, "  prefer           default    built-in\n"));
     const Finished why = tool.run({"--why", "fixture.add"});
     CHECK(contains(why.out, "  order   default|vendor|reference, built-in\n"));
     CHECK(contains(why.out, "  1  default.adder  'default' in the built-in order\n"));

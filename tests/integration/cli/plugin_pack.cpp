@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 #include "pack_workplace.hpp"
 
@@ -347,6 +348,24 @@ TEST_CASE("a folder where a file is wanted is said, and the other way round") {
         1, "file: it is no folder");
     work.with("TMPDIR", file);
     check_error(work.patch("b.opdock"), 1, "file: there is no such folder for temporary files; set TMPDIR");
+}
+
+TEST_CASE("what is no package is refused before more than its first lines are read") {
+    const Workplace work;
+    const std::string pipe = work.path_of("pipe.opdock"), sparse = work.path_of("sparse.opdock");
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    work.write("sparse.opdock", "");
+    fs::resize_file(sparse, uint64_t{1} << 40); // more than a package may have, and nobody counts it
+    const Finished silent = work.run({"verify", pipe});
+    CHECK(silent.code == 1);
+    CHECK(contains(silent.err, pipe + ": nobody writes to this pipe"));
+    for (const std::string &file : {sparse, std::string("/dev/zero")}) {
+        for (const char *verb : {"verify", "inspect"}) {
+            const Finished finished = work.run({verb, file, "--allow-unsigned"});
+            CHECK(finished.code == 3);
+            CHECK(contains(finished.err, file + ": this is no package of plugin-pack"));
+        }
+    }
 }
 
 TEST_CASE("files that a filter would convert are named, since what they hold is packed") {

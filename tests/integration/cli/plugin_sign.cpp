@@ -4,8 +4,10 @@
 #include <iterator>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tools.hpp"
 
@@ -84,6 +86,26 @@ TEST_CASE("a key, a signature and its verification") {
     CHECK(verified.code == 0);
     CHECK(contains(verified.out, vendor.library + ": valid, signed with key 'acme' ("));
     CHECK(contains(verified.out, " of " + vendor.path("acme.pub") + "\n"));
+}
+
+TEST_CASE("a passphrase may come through a pipe, and nobody waits for one that nobody writes to") {
+    const Vendor vendor;
+    const std::string pipe = vendor.path("pipe");
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    const auto keygen = [&](const std::string &name) {
+        return vendor.tool.run({"keygen", vendor.path(name), "--passphrase-file", pipe});
+    };
+    const Finished nobody = keygen("none");
+    CHECK(nobody.code == 1);
+    CHECK(contains(nobody.err, pipe + ": nobody writes to this pipe"));
+    const int writer = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+    REQUIRE(writer >= 0);
+    REQUIRE(::write(writer, "correct horse\n", 14) == 14);
+    CHECK(keygen("acme").code == 0);
+    ::close(writer);
+    const Finished device = vendor.tool.run({"keygen", vendor.path("zero"), "--passphrase-file", "/dev/zero"});
+    CHECK(device.code == 1);
+    CHECK(contains(device.err, "/dev/zero: a passphrase has less than"));
 }
 
 TEST_CASE("a key is never overwritten, and none is left half made") {
@@ -343,7 +365,7 @@ TEST_CASE("what plugin-sign signs a host takes") {
     CHECK(after.code == 0);
     CHECK(after.err.empty());
     const Finished policy = host.run({"--policy"});
-    CHECK(contains(policy.out, "  trust           require    from PLUGIN_TRUST\n"));
+    CHECK(contains(policy.out, "  trust            require    from PLUGIN_TRUST\n"));
 }
 
 TEST_CASE("plugin-sign exits with 2 when it is used wrongly, and with 0 when asked for help") {

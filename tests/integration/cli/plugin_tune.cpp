@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 #include "tools.hpp"
 
@@ -289,6 +290,9 @@ TEST_CASE("what was found travels as a tune file") {
                              "did you mean 'default.cpu'?"));
     const auto wrong = other.file("wrong.yaml", "schema: opdock.tune/1\nops: {rmsnorm_fwd: {pinned: [{}]}}\n");
     check_error(other.run({"import", wrong.string()}), 1, "wrong.yaml:2:");
+    const std::filesystem::path pipe = wrong.string() + ".pipe"; // that nobody writes to
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    check_error(other.run({"import", pipe.string()}), 1, pipe.string() + ": nobody writes to this pipe");
 
     const std::string merged = tune.path("merged.yaml");
     const auto own = tune.file("own.yaml", two_configs);

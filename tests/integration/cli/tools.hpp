@@ -26,6 +26,7 @@ class Tool : public Command {
         with("XDG_DATA_HOME", home_.path().string());
         with("XDG_CONFIG_HOME", home_.path().string());
         with("PLUGIN_MODULES_ONLY", "1");
+        with("PLUGIN_DEFAULT_PLUGINS", "opdock"); // built, and not installed beside the library
         if (!plugins.empty()) {
             with("PLUGIN_MODULES", modules);
         }

@@ -9,6 +9,7 @@ inline nlohmann::json small_document() {
         "host": {"version": "0.1.0", "abi": {"major": 0, "minor": 1}},
         "policy": {"prefer": "vendor", "strict": false, "allow_vendors": null, "deny_vendors": ["evil"],
                    "per_op": {"gelu": ["reference"]}, "trust": "warn", "trusted_sha256": null,
+                   "default_plugins": null,
                    "sources": {"prefer": "PLUGIN_PREFER", "deny_vendors": "PLUGIN_DENY_VENDORS", "trust": "PLUGIN_TRUST",
                                "per_op.gelu": "/etc/opdock/policy.yaml"}},
         "paths": [{"path": "/opt/acme/libacme.so", "origin": "PLUGIN_MODULES"},

@@ -22,7 +22,8 @@ typedef struct opdock_args {
     uint32_t n_attributes;
     uint32_t n_lists;
     /* In signature order, lists flattened. A null pointer is an absent optional parameter; trailing optional parameters
-     * may be left out. Null strides mean row-major contiguous. `mut` inputs are written through these descriptors. */
+     * may be left out. Null strides mean row-major contiguous. `mut` inputs are written through these descriptors.
+     * Their device has to be there; memory of the CPU has device_id 0, as DLPack says. */
     const DLTensor *const *inputs;
     const DLTensor *const *outputs;
     /* By name or, where the name is null, by position. Those with a default may be left out or be OPDOCK_VALUE_NONE. An

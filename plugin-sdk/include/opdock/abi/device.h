@@ -1,7 +1,7 @@
 /* A device kind: what the host and its tools need to use a device without linking its library.
  *
  * A kind fixes its DLPack device type, its native stream type and how its architectures are spelled. Several plugins
- * may provide one kind; the first found serves. The host brings "cpu" itself.
+ * may provide one kind: one of opdock's own folder serves, else the first found. The host brings "cpu" itself.
  *
  * All functions are called on any thread, concurrently, and explain a status other than OPDOCK_OK with
  * `opdock_host.fail`. `index` is below what `count` said. Streams and events are the kind's native handles.

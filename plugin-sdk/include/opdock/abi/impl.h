@@ -20,7 +20,9 @@
 #include "opdock/abi/problem.h"
 #include "opdock/abi/status.h"
 
-/* kind */
+/* kind. A vendor's plugin registers OPDOCK_KIND_VENDOR. The others are for opdock's own plugins, for those that the
+ * operator names, for the program itself, and for ops that bear the name of the plugin's vendor ("acme.fancy"):
+ * elsewhere the host leaves the implementation out, with a warning. */
 #define OPDOCK_KIND_DEFAULT 1u
 #define OPDOCK_KIND_VENDOR 2u
 #define OPDOCK_KIND_REFERENCE 3u
@@ -41,9 +43,11 @@ typedef struct opdock_impl {
     uint32_t kind;
     /* The op's name; declared by the same plugin. */
     const char *op;
-    /* Names the implementation within its op, in policies and logs: "vendor.acme". Convention: KIND.NAME. */
+    /* Names the implementation within its op, in policies and logs: "vendor.acme". Convention: KIND.NAME. As every name
+     * that policies spell (vendors, device kinds, knobs): 1 to 128 printable ASCII characters, none of them a space or
+     * one of , ; : | = ' " */
     const char *impl_id;
-    /* The vendor, for kind vendor: null takes the note's. */
+    /* The vendor, for kind vendor: null takes the note's. Lists of vendors in policies go by the note's in any case. */
     const char *vendor;
     /* Device kind: "cpu", "cuda", "rocm" or what a plugin's opdock_device brings. */
     const char *device;

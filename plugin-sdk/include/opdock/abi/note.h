@@ -5,7 +5,7 @@
  * once, at file scope, in one source file. All five are string literals without quotes or backslashes:
  *   id            names the plugin, [a-z0-9_.-], unique on a machine: "acme-norms"
  *   version       of the plugin: "1.2.0"
- *   vendor        who ships it: "acme"
+ *   vendor        who ships it: "acme". Printable ASCII without spaces and , ; : | = '
  *   devices       kinds it serves, separated by commas: "cpu" or "cuda,rocm"
  *   cpu_features  that its code needs before it can check for itself, as /proc/cpuinfo spells them: "avx2,fma" or ""
  *

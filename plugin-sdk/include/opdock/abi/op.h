@@ -4,7 +4,7 @@
  * declaration tells the host which form of a signature the plugin's implementations know. Declarations are compared
  * parsed; one that only appends attributes with defaults or optional parameters is compatible with the shorter one, and
  * anything else is an error that names both plugins. Unprefixed op names belong to opdock; a vendor's own are
- * `vendor.name`.
+ * `vendor.name`, and of two plugins that declare one differently the vendor's has it.
  *
  * Since ABI 0.1. */
 #ifndef OPDOCK_ABI_OP_H

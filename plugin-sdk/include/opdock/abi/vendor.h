@@ -10,7 +10,7 @@ typedef struct opdock_vendor {
     uint32_t struct_size;
     /* Ignore unknown bits. */
     uint32_t flags;
-    /* Compared without case: "acme". Copied, as all strings here. */
+    /* Printable ASCII, compared without case: "acme". Copied, as all strings here. */
     const char *name;
     /* The device as the vendor's framework calls it ("npu"), or null. */
     const char *device_name;

@@ -1,5 +1,6 @@
 // Plain C functions out of C++ ones. No exception leaves them: std::bad_alloc becomes OUT_OF_MEMORY, a Failure its own
-// status, anything else FAILED with what() as the sentence.
+// status, anything else FAILED with what() as the sentence. What unwinds the stack of a cancelled thread
+// (pthread_cancel) passes: the C library ends the process where somebody stops it.
 //
 //     Status scale(const Call &call);                            kernel<&scale>
 //     Status have_avx512(DLDevice device);                       available<&have_avx512>
@@ -40,11 +41,12 @@ template<class Fail>
 }
 
 template<class Function>
-opdock_status guarded(const opdock_host *host, Function &&function) noexcept {
+opdock_status guarded(const opdock_host *host, Function &&function) {
     try {
         const Status status = function();
         return status.message() == nullptr ? status.code() : host->fail(host, status.code(), status.message());
     } catch (...) {
+        let_cancellation_pass();
         return status_of_exception(
             [host](opdock_status status, const char *message) { return host->fail(host, status, message); });
     }
@@ -53,27 +55,27 @@ opdock_status guarded(const opdock_host *host, Function &&function) noexcept {
 } // namespace detail
 
 template<Status (*function)(const Call &)>
-opdock_status kernel(const opdock_problem *problem, const opdock_call *call) noexcept {
+opdock_status kernel(const opdock_problem *problem, const opdock_call *call) {
     return detail::guarded(problem->host, [&] { return function(Call(*problem, *call)); });
 }
 
 template<Status (*function)(DLDevice)>
-opdock_status available(const opdock_host *host, void * /*user_data*/, DLDevice device) noexcept {
+opdock_status available(const opdock_host *host, void * /*user_data*/, DLDevice device) {
     return detail::guarded(host, [&] { return function(device); });
 }
 
 template<Status (*function)(const Problem &)>
-opdock_status supports(const opdock_problem *problem) noexcept {
+opdock_status supports(const opdock_problem *problem) {
     return detail::guarded(problem->host, [&] { return function(Problem(*problem)); });
 }
 
 template<Status (*function)(const Problem &, std::int64_t *knobs)>
-opdock_status heuristic(const opdock_problem *problem, std::int64_t *knobs) noexcept {
+opdock_status heuristic(const opdock_problem *problem, std::int64_t *knobs) {
     return detail::guarded(problem->host, [&] { return function(Problem(*problem), knobs); });
 }
 
 template<std::uint64_t (*function)(const Problem &)>
-opdock_status workspace_size(const opdock_problem *problem, std::uint64_t *bytes) noexcept {
+opdock_status workspace_size(const opdock_problem *problem, std::uint64_t *bytes) {
     return detail::guarded(problem->host, [&] {
         *bytes = function(Problem(*problem));
         return Status();
@@ -102,7 +104,7 @@ struct StateOf<Status (*)(First, std::unique_ptr<State> &)> {
 };
 
 template<auto function>
-opdock_status plan_create(const opdock_problem *problem, void **plan) noexcept {
+opdock_status plan_create(const opdock_problem *problem, void **plan) {
     return guarded(problem->host, [&] {
         std::unique_ptr<typename StateOf<decltype(function)>::type> made;
         Status status = function(Problem(*problem), made);
@@ -118,7 +120,7 @@ void plan_destroy(const opdock_host * /*host*/, void * /*user_data*/, DLDevice /
 }
 
 template<auto function>
-opdock_status device_init(const opdock_host *host, void * /*user_data*/, DLDevice device, void **state) noexcept {
+opdock_status device_init(const opdock_host *host, void * /*user_data*/, DLDevice device, void **state) {
     return guarded(host, [&] {
         std::unique_ptr<typename StateOf<decltype(function)>::type> made;
         Status status = function(device, made);

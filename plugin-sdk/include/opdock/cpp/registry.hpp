@@ -205,12 +205,13 @@ class Registry {
 
 // The firewall of the entry: runs register_all(Registry &) and returns what the entry has to return.
 template<class Function>
-opdock_status register_plugin(opdock_registry *registry, Function &&register_all) noexcept {
+opdock_status register_plugin(opdock_registry *registry, Function &&register_all) {
     try {
         Registry wrapped(*registry);
         register_all(wrapped);
         return OPDOCK_OK;
     } catch (...) {
+        detail::let_cancellation_pass();
         return detail::status_of_exception([registry](opdock_status status, const char *message) {
             return registry->fail(registry, status, message);
         });

@@ -10,6 +10,7 @@
 #ifndef OPDOCK_CPP_STATUS_HPP
 #define OPDOCK_CPP_STATUS_HPP
 
+#include <cxxabi.h>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -67,6 +68,17 @@ class Failure : public std::runtime_error {
   private:
     opdock_status code_;
 };
+
+namespace detail {
+
+// The first thing in a block `catch (...)`: what unwinds the stack of a cancelled thread is no exception of C++, and
+// the C library ends the process where somebody stops it.
+inline void let_cancellation_pass() {
+    if (abi::__cxa_current_exception_type() == nullptr)
+        throw;
+}
+
+} // namespace detail
 
 } // namespace opdock
 

@@ -1,0 +1,227 @@
+/* A seccomp filter: the system calls that reach into other processes, and those that change rights, fail with EPERM, as
+ * they do for another user. The host belongs to the same user as the probe, so nothing else keeps a plugin from ending
+ * it, and Landlock does not know of modes and owners of files. */
+#include "confine.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/sockios.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define NATIVE_CALLS AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE_CALLS AUDIT_ARCH_AARCH64
+#endif
+
+#ifdef NATIVE_CALLS
+
+/* Known to newer kernels than the headers of older systems; the same numbers on all machines. */
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
+#ifndef SYS_process_mrelease
+#define SYS_process_mrelease 448
+#endif
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+#ifndef SYS_setxattrat
+#define SYS_setxattrat 463
+#endif
+#ifndef SYS_removexattrat
+#define SYS_removexattrat 466
+#endif
+#ifndef SYS_file_setattr
+#define SYS_file_setattr 469
+#endif
+
+enum { MOST_INSTRUCTIONS = 320 };
+
+static struct sock_filter program[MOST_INSTRUCTIONS];
+static unsigned short length;
+
+static void add(unsigned short code, uint32_t operand, uint8_t if_true, uint8_t if_false) {
+    const struct sock_filter instruction = {code, if_true, if_false, operand};
+    program[length++] = instruction;
+}
+
+static void answer(uint32_t action) {
+    add(BPF_RET | BPF_K, action, 0, 0);
+}
+
+static void load(size_t offset) {
+    add(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+}
+
+/* The lower half of an argument: process numbers and commands are ints. */
+static void load_argument(unsigned number) {
+    load(offsetof(struct seccomp_data, args) + number * sizeof(uint64_t) +
+         (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof(uint32_t) : 0));
+}
+
+static const uint32_t refused = SECCOMP_RET_ERRNO | EPERM;
+
+static void refuse(long call) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1);
+    answer(refused);
+}
+
+/* Refuses the call where one of its arguments has this value. */
+static void refuse_with(long call, unsigned argument, uint32_t value) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 4);
+    load_argument(argument);
+    add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
+    answer(refused);
+    load(offsetof(struct seccomp_data, nr));
+}
+
+/* Refuses the call where one of its arguments has one of these bits. */
+static void refuse_bits(long call, unsigned argument, uint32_t bits) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 4);
+    load_argument(argument);
+    add(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1);
+    answer(refused);
+    load(offsetof(struct seccomp_data, nr));
+}
+
+/* As if the kernel did not know the call: the C library has another way. */
+static void hide(long call) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1);
+    answer(SECCOMP_RET_ERRNO | ENOSYS);
+}
+
+/* Modes, owners, attributes and times of files that the user has anywhere; a file of root's that runs as root. */
+static void refuse_rights_of_files(void) {
+    enum { SET_FLAGS = 0x40086602, SET_ATTRIBUTES = 0x401c5820, AS_OWNER_OR_GROUP = 06000 };
+#ifdef SYS_chmod
+    refuse(SYS_chmod);
+    refuse(SYS_chown);
+    refuse(SYS_lchown);
+    refuse(SYS_utime);
+    refuse(SYS_utimes);
+    refuse(SYS_futimesat);
+    refuse_bits(SYS_open, 2, AS_OWNER_OR_GROUP);
+    refuse_bits(SYS_creat, 1, AS_OWNER_OR_GROUP);
+    refuse_bits(SYS_mknod, 1, AS_OWNER_OR_GROUP);
+#endif
+    refuse(SYS_fchmod);
+    refuse(SYS_fchmodat);
+    refuse(SYS_fchmodat2);
+    refuse(SYS_fchown);
+    refuse(SYS_fchownat);
+    refuse(SYS_utimensat);
+    refuse(SYS_setxattr);
+    refuse(SYS_lsetxattr);
+    refuse(SYS_fsetxattr);
+    refuse(SYS_setxattrat);
+    refuse(SYS_removexattr);
+    refuse(SYS_lremovexattr);
+    refuse(SYS_fremovexattr);
+    refuse(SYS_removexattrat);
+    refuse(SYS_file_setattr);
+    refuse_with(SYS_ioctl, 1, SET_FLAGS);
+    refuse_with(SYS_ioctl, 1, SET_ATTRIBUTES);
+    refuse_bits(SYS_openat, 3, AS_OWNER_OR_GROUP);
+    refuse_bits(SYS_mknodat, 2, AS_OWNER_OR_GROUP);
+    hide(SYS_openat2); /* its mode lies in memory */
+}
+
+/* Namespaces, in which a process has rights again; keys of the user's session; calls that no filter sees. */
+static void refuse_other_rights(void) {
+    refuse(SYS_unshare);
+    refuse(SYS_setns);
+    refuse_bits(SYS_clone, 0, CLONE_NEWUSER);
+    hide(SYS_clone3); /* its flags lie in memory */
+    refuse(SYS_keyctl);
+    refuse(SYS_add_key);
+    refuse(SYS_request_key);
+    hide(SYS_io_uring_setup);
+}
+
+/* Refuses the call unless the argument is 0 or the number of this process. */
+static void keep_to_itself(long call, unsigned argument) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 5);
+    load_argument(argument);
+    add(BPF_JMP | BPF_JEQ | BPF_K, 0, 2, 0);
+    add(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)getpid(), 1, 0);
+    answer(refused);
+    load(offsetof(struct seccomp_data, nr));
+}
+
+/* Where numbers of other processes mean something. kill(0) reaches the process group, which is the probe's own. */
+static void refuse_other_numbers(void) {
+    enum { AN_OWNER = 8, AN_OWNER_EX = 15 }; /* F_SETOWN, F_SETOWN_EX: who is sent SIGIO */
+    keep_to_itself(SYS_kill, 0);
+    keep_to_itself(SYS_tkill, 0);
+    keep_to_itself(SYS_tgkill, 0);
+    keep_to_itself(SYS_rt_sigqueueinfo, 0);
+    keep_to_itself(SYS_rt_tgsigqueueinfo, 0);
+    keep_to_itself(SYS_prlimit64, 0);
+    keep_to_itself(SYS_sched_setaffinity, 0);
+    keep_to_itself(SYS_sched_setscheduler, 0);
+    keep_to_itself(SYS_sched_setparam, 0);
+    keep_to_itself(SYS_sched_setattr, 0);
+    keep_to_itself(SYS_migrate_pages, 0);
+    keep_to_itself(SYS_move_pages, 0);
+    keep_to_itself(SYS_setpriority, 1);
+    keep_to_itself(SYS_ioprio_set, 1);
+    refuse_with(SYS_setpriority, 0, PRIO_USER);
+    refuse_with(SYS_ioprio_set, 0, 3); /* IOPRIO_WHO_USER */
+    refuse_with(SYS_fcntl, 1, AN_OWNER);
+    refuse_with(SYS_fcntl, 1, AN_OWNER_EX);
+    refuse_with(SYS_ioctl, 1, FIOSETOWN);
+    refuse_with(SYS_ioctl, 1, SIOCSPGRP);
+}
+
+void forbid_system_calls(int is_alone) {
+    struct sock_fprog filter;
+
+    load(offsetof(struct seccomp_data, arch));
+    add(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_CALLS, 1, 0);
+    answer(SECCOMP_RET_ERRNO | ENOSYS); /* the same calls by other numbers */
+    load(offsetof(struct seccomp_data, nr));
+#ifdef __x86_64__
+    add(BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 0, 1);
+    answer(SECCOMP_RET_ERRNO | ENOSYS);
+#endif
+    refuse(SYS_ptrace);
+    refuse(SYS_process_vm_readv);
+    refuse(SYS_process_vm_writev);
+    refuse(SYS_process_madvise);
+    refuse(SYS_process_mrelease);
+    refuse(SYS_pidfd_send_signal);
+    refuse(SYS_pidfd_getfd);
+    refuse(SYS_kcmp);
+    /* System V's objects outlive the process. */
+    refuse(SYS_shmget);
+    refuse(SYS_semget);
+    refuse(SYS_msgget);
+    /* Types into the terminal, where the host's user is. */
+    refuse_with(SYS_ioctl, 1, TIOCSTI);
+    refuse_rights_of_files();
+    refuse_other_rights();
+    if (!is_alone) {
+        refuse_other_numbers();
+    }
+    answer(SECCOMP_RET_ALLOW);
+    filter.len = length;
+    filter.filter = program;
+    (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+#else
+
+void forbid_system_calls(int is_alone) {
+    (void)is_alone;
+}
+
+#endif

@@ -1,0 +1,158 @@
+// Who a plugin is, and what of its registration a host takes.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
+#include <sys/stat.h>
+
+#include "host/host.hpp"
+#include "load/deferred_plugin.hpp"
+#include "probe/scan.hpp"
+#include "resolve/admission.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+constexpr const char *own_vendor = "opdock"; // of the notes of opdock's own plugins
+
+} // namespace
+
+PluginIdentity Host::identify(const DeferredPlugin::Place &place, const Note &note, PluginRecord &record) const {
+    struct stat own = {}, here = {};
+    if (!own_folder_.empty() && ::stat(own_folder_.c_str(), &own) == 0 &&
+        ::fstat(place.directory->descriptor(), &here) == 0 && own.st_dev == here.st_dev && own.st_ino == here.st_ino) {
+        record.standing = same_name(note.vendor, own_vendor) ? Standing::own : Standing::beside;
+    }
+    return {
+        note.id, note.vendor, record.path, true, note.devices, record.standing, is_named_default(note.id, note.vendor)};
+}
+
+bool Host::is_named_default(const std::string &id, const std::string &vendor) const {
+    const auto named = process_policy().default_plugins();
+    return named && std::any_of(named->value.begin(), named->value.end(), [&](const std::string &name) {
+               return same_name(name, id) || same_name(name, vendor);
+           });
+}
+
+bool Host::yields(const PluginRecord &earlier, const PluginRecord &later, const Catalog &in) const {
+    return later.standing == Standing::own && earlier.standing < Standing::own && !in.in_use &&
+           !is_named_default(earlier.id, earlier.vendor);
+}
+
+void Host::refuse_errors(const Registrar &registrar) const {
+    if (!registrar.errors().empty()) {
+        throw Rejected(registrar.errors().front().code, text_of(registrar.identity().id, registrar.errors()));
+    }
+    for (const std::string &warning : registrar.warnings()) {
+        log_.warning(fmt::format("Plugin '{}': {}", registrar.identity().id, warning));
+    }
+}
+
+void Host::admit(const PluginIdentity &identity, const Registration &registration, Catalog &into,
+                 PluginRecord *record) const {
+    if (const auto other = into.loaded.find(identity.id); other != into.loaded.end()) { // and yields
+        PluginRecord &yielding = into.plugins[other->second];
+        yielding.status = PluginRecord::Status::skipped;
+        yielding.code = code_text(RejectCode::shadowed);
+        yielding.reason =
+            fmt::format("plugin id '{}' is that of opdock's own '{}'; to use this one in its place, name it "
+                        "in {}",
+                        identity.id, identity.path, environment_.name(Variable::default_plugins));
+        yielding.warnings.clear();
+        log_.warning(fmt::format("Plugin '{}' skipped ({}): {}", yielding.path, yielding.code, yielding.reason));
+        into.remove_plugin(identity.id);
+    }
+    const Admission admission =
+        judge_admission(into, registration, identity, environment_.name(Variable::default_plugins));
+    if (!admission.errors.empty()) {
+        throw Rejected(admission.errors.front().code, text_of(identity.id, admission.errors));
+    }
+    for (const std::string &sentence : admission.left_out) {
+        const std::string text = fmt::format("'{}': {}", identity.id, sentence);
+        if (record != nullptr) {
+            record->warnings.push_back(text); // logged with the others
+        } else {
+            log_.warning(fmt::format("Plugin {}", text));
+        }
+    }
+    for (const Admission::Loss &loss : admission.losses) {
+        const std::string text = fmt::format("'{}': {}", loss.plugin, loss.sentence);
+        log_.warning(fmt::format("Plugin {}", text));
+        if (const auto loser = into.loaded.find(loss.plugin); loser != into.loaded.end()) {
+            into.plugins[loser->second].warnings.push_back(text);
+        }
+    }
+    core::admit(into, admission, identity.standing);
+}
+
+void Host::judge_tune_file(const PluginRecord &record, const Registration &registration) const {
+    if (!process_policy().strict() || tune_mode_ == TuneMode::off) {
+        return; // read when it is needed, and what is wrong with it is left out
+    }
+    std::vector<const Implementation *> implementations;
+    for (const auto &implementation : registration.implementations) {
+        implementations.push_back(implementation.get());
+    }
+    const PluginTuning tuning(record.tune, record.names_tune, implementations);
+    if (!tuning.problems().empty()) {
+        throw Rejected(RejectCode::tune_file_wrong,
+                       fmt::format("{}\nStrict mode refuses a plugin whose tune file is wrong.",
+                                   fmt::join(tuning.problems(), "\n")));
+    }
+}
+
+void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, PluginRecord *record) {
+    // Both kept whatever comes of it: the plugin may have kept the registry, and what it knows of the host.
+    table_->keep();
+    Ledger &book = ledger();
+    Registrar &registrar =
+        *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_->api, book.signatures));
+    registrar.run(entry);
+    refuse_errors(registrar);
+    if (record != nullptr) {
+        judge_tune_file(*record, registrar.registration());
+    }
+    const Registration registration = registrar.take();
+    admit(identity, registration, into, record);
+    book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
+}
+
+void Host::register_module(const std::string &id, const std::string &vendor, opdock_entry entry) {
+    refuse_while_registering("register a module");
+    for (const auto &[what, name] : {std::pair("id", &id), std::pair("vendor", &vendor)}) {
+        if (find_no_name_character(*name) != std::string::npos || name->size() > max_name_bytes) {
+            throw Error(OPDOCK_INVALID_ARGUMENT,
+                        fmt::format("the module's {} {} is no name: expected at most {} printable ASCII characters "
+                                    "without spaces and {}",
+                                    what, quote(*name), max_name_bytes, name_separators));
+        }
+    }
+    Ledger &book = ledger();
+    const std::lock_guard loading(book.loading);
+    Catalog next = catalog();
+    next.in_use = true;
+    if (const PluginRecord *other = next.find_plugin(id)) {
+        throw Error(OPDOCK_LOAD_FAILED, fmt::format("module '{}': the id is already taken by '{}'", id, other->path));
+    }
+    try {
+        take({id, vendor, id}, entry, next, nullptr);
+    } catch (const Rejected &rejected) {
+        throw Error(OPDOCK_LOAD_FAILED,
+                    fmt::format("module '{}': {}: {}", id, code_text(rejected.code()), rejected.what()));
+    }
+    PluginRecord record;
+    record.id = id;
+    record.vendor = vendor;
+    record.origin = "program";
+    record.standing = Standing::program;
+    next.add(std::move(record));
+    publish_catalog(std::move(next));
+}
+
+} // namespace opdock::core

@@ -1,0 +1,135 @@
+// How a plugin's code comes into this process: when one of its implementations is first chosen, or at once where no
+// probe can be used.
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <dlfcn.h>
+#include <spdlog/fmt/fmt.h>
+
+#include "host/host.hpp"
+#include "load/deferred_plugin.hpp"
+#include "load/kept_process.hpp"
+#include "load/load.hpp"
+#include "load/registration_difference.hpp"
+
+namespace opdock::core {
+namespace {
+
+// Keeps a plugin's folder when it is told to, and else when the plugin stays mapped though it was let go of, as inline
+// variables of C++ make it: the loader would give it for a file of its name in the next folder with this descriptor.
+class KeptIfMapped {
+  public:
+    explicit KeptIfMapped(const DeferredPlugin::Place &place)
+        : directory_(place.directory), name_(place.directory->name_for_loader(place.name)) {}
+    ~KeptIfMapped() {
+        if (void *const mapped = kept_ ? nullptr : ::dlopen(name_.c_str(), RTLD_LAZY | RTLD_NOLOAD)) {
+            ::dlclose(mapped);
+            directory_.keep();
+        }
+    }
+    KeptIfMapped(const KeptIfMapped &) = delete;
+    KeptIfMapped &operator=(const KeptIfMapped &) = delete;
+
+    void keep() noexcept {
+        directory_.keep();
+        kept_ = true;
+    }
+
+  private:
+    KeptDirectory directory_;
+    const std::string name_;
+    bool kept_ = false;
+};
+
+// Throws Rejected.
+Loaded load_code(const DeferredPlugin::Place &place) {
+    const LoadingCode constructors(thread_state());
+    auto loaded = load(*place.directory, place.name, place.identity);
+    if (const auto *rejection = std::get_if<Rejection>(&loaded)) {
+        throw Rejected(rejection->code, rejection->message);
+    }
+    return std::move(std::get<Loaded>(loaded));
+}
+
+} // namespace
+
+const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
+    const auto rejection_in = [](const DeferredPlugin::Outcome &outcome) {
+        return outcome.rejection ? &*outcome.rejection : nullptr;
+    };
+    if (const DeferredPlugin::Outcome *known = plugin.outcome()) {
+        return rejection_in(*known);
+    }
+    Ledger &book = ledger();
+    const std::lock_guard loading(book.loading);
+    if (const DeferredPlugin::Outcome *known = plugin.outcome()) {
+        return rejection_in(*known);
+    }
+    auto outcome = std::make_unique<DeferredPlugin::Outcome>();
+    try {
+        outcome->registration = open_and_register(book, plugin);
+    } catch (const Rejected &rejected) {
+        outcome->rejection = Rejection{rejected.code(), plugin.identity().path, rejected.what()};
+        log_.warning("The " + plugin.unavailable(*outcome->rejection));
+    }
+    const Rejection *const rejection = rejection_in(plugin.settle(std::move(outcome)));
+    if (rejection == nullptr && plugin.place().deaths != 0) {
+        forget_deaths(plugin);
+    }
+    return rejection;
+}
+
+void Host::open_untried(const PluginIdentity &identity, const DeferredPlugin::Place &place, Catalog &into,
+                        PluginRecord &record) {
+    const KeptProcess keep(log_, record.path);
+    const Journal::Open entry =
+        ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}, place.identity});
+    KeptIfMapped directory(place);
+    table_->keep();
+    Loaded loaded = load_code(place);
+    take(identity, loaded.entry, into, &record);
+    keep_mapped(std::move(loaded));
+    directory.keep();
+}
+
+Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin) const {
+    const KeptProcess keep(log_, plugin.identity().path);
+    const DeferredPlugin::Place &place = plugin.place();
+    const Journal::Open entry =
+        book.journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}, place.identity});
+    // Whatever needs memory first: once its code is there, it stays, whatever comes of it.
+    std::list<std::unique_ptr<Registrar>> made;
+    Registrar &registrar =
+        *made.emplace_back(std::make_unique<Registrar>(plugin.identity(), &table_->api, book.signatures));
+    KeptIfMapped directory(place);
+    table_->keep();
+    Loaded loaded = load_code(place);
+    const opdock_entry entry_point = loaded.entry;
+    book.registrars.splice(book.registrars.end(), made);
+    directory.keep();
+    keep_mapped(std::move(loaded)); // threads of its own may run in it
+    registrar.run(entry_point);
+    if (!registrar.errors().empty()) {
+        throw Rejected(
+            RejectCode::registration_changed,
+            fmt::format("{}.\nWhen it was scanned it registered without errors. What an entry registers must "
+                        "depend on nothing but the file.",
+                        text_of(plugin.identity().id, registrar.errors())));
+    }
+    Registration registration = registrar.take();
+    if (const std::optional<std::string> difference = find_difference(plugin.known(), registration)) {
+        throw Rejected(RejectCode::registration_changed,
+                       fmt::format("{}.\nWhat an entry registers must depend on nothing but the file; what depends on "
+                                   "the machine belongs into available().",
+                                   *difference));
+    }
+    log_.debug(fmt::format("Plugin '{}' opened from '{}'", plugin.identity().id, plugin.identity().path));
+    // Last, since what runs out of memory before is done again.
+    book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
+    return registration;
+}
+
+} // namespace opdock::core

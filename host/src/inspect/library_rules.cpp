@@ -1,0 +1,242 @@
+#include "inspect/library_rules.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "files/plugin_file.hpp"
+
+namespace opdock::core {
+namespace {
+
+// Of one plugin. Far more than there are; they keep hostile files from keeping us busy.
+constexpr std::size_t most_libraries = 1024;
+
+// Every process has these, so that the loader looks for none.
+bool is_always_there(std::string_view name) {
+    return name == "libc.so.6" || name.starts_with("ld-linux");
+}
+
+std::string parent_of(const std::string &file) {
+    return file.substr(0, std::max<std::size_t>(1, file.rfind('/')));
+}
+
+// Elements of a search path. The loader takes an empty one for the working directory.
+std::vector<std::string_view> split_path(std::string_view text, std::string_view separators) {
+    std::vector<std::string_view> elements;
+    for (;;) {
+        const std::size_t end = std::min(text.find_first_of(separators), text.size());
+        elements.push_back(text.substr(0, end));
+        if (end == text.size()) {
+            return elements;
+        }
+        text.remove_prefix(end + 1);
+    }
+}
+
+// With its folder in place of $ORIGIN at its beginning; nothing for what is not absolute then, or has other words of
+// the loader's in it ($LIB, $PLATFORM), whose meaning only that knows.
+std::optional<std::string> absolute(std::string_view path, const std::string &origin) {
+    std::string result;
+    for (const std::string_view word : {std::string_view("$ORIGIN"), std::string_view("${ORIGIN}")}) {
+        const std::string_view rest = path.substr(std::min(word.size(), path.size()));
+        if (path.starts_with(word) && (rest.empty() || rest.front() == '/')) {
+            result = origin;
+            path = rest;
+            break;
+        }
+    }
+    result += path;
+    return result.starts_with('/') && path.find('$') == std::string_view::npos ? std::optional(result) : std::nullopt;
+}
+
+// `subject`: what the path was found as.
+LibraryFault relative(std::string_view subject, std::string_view path, std::string_view remedy) {
+    return {RejectCode::unsafe_search, std::string(path),
+            fmt::format("it would take libraries from {}: {} is {}.\nExpected absolute paths, or such as begin with "
+                        "$ORIGIN. {}",
+                        path.find('$') == std::string_view::npos ? "the working directory of whoever runs it"
+                                                                 : "a place that only the dynamic loader knows",
+                        subject, path.empty() ? "empty" : fmt::format("'{}'", path), remedy)};
+}
+
+LibraryFault unsafe(const std::string &library, const PathRules::Fault &fault) {
+    return {RejectCode::unsafe_library, fault.place,
+            fmt::format("somebody else could put code into a library that it needs, which the dynamic loader looks for "
+                        "as '{}': {}.\nExpected that only root and the user who runs this process may write there. "
+                        "Run `{}`, or install the library elsewhere.",
+                        library, fault.what, fault.remedy)};
+}
+
+} // namespace
+
+struct LibraryRules::Needing {
+    const LibraryNeeds &needs;
+    std::string file;   // empty: the plugin
+    std::string folder; // $ORIGIN
+    Folders own;        // what its RUNPATH or RPATH names
+    Folders inherited;  // the RPATH of those that need it
+};
+
+std::optional<LibraryFault> LibraryRules::judge(const LibraryNeeds &needs, const std::string &folder,
+                                                const std::string &library_path, PathRules &rules) {
+    const auto is_path = [](const std::string &name) { return name.find('/') != std::string::npos; };
+    if (!needs.rpath && !needs.runpath && library_path.empty() &&
+        std::none_of(needs.names.begin(), needs.names.end(), is_path)) {
+        return std::nullopt; // as nearly all are
+    }
+    library_path_ = library_path;
+    judging_.clear();
+    return judge_names({needs, "", folder, {}, {}}, rules);
+}
+
+std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, PathRules &rules) {
+    Needing needing = given;
+    const LibraryNeeds &needs = needing.needs;
+    if (const std::optional<std::string> &text = needs.runpath ? needs.runpath : needs.rpath) {
+        const char *const tag = needs.runpath ? "RUNPATH" : "RPATH";
+        for (const std::string_view element : split_path(*text, ":")) {
+            const std::optional<std::string> path = absolute(element, needing.folder);
+            if (!path) {
+                return relative(needing.file.empty()
+                                    ? fmt::format("an element of its {}", tag)
+                                    : fmt::format("an element of the {} of '{}', which it needs,", tag, needing.file),
+                                element, "Link it again, or change it with `patchelf --set-rpath`.");
+            }
+            needing.own.push_back(*path);
+        }
+    }
+    // In the loader's order. An empty one stands for what LD_LIBRARY_PATH says that is not absolute.
+    Folders searched;
+    if (!needs.runpath) {
+        searched = needing.own;
+        searched.insert(searched.end(), needing.inherited.begin(), needing.inherited.end());
+    }
+    if (!library_path_.empty()) {
+        for (const std::string_view element : split_path(library_path_, ":;")) {
+            searched.emplace_back(element.starts_with('/') && element.find('$') == std::string_view::npos ? element
+                                                                                                          : "");
+        }
+    }
+    if (needs.runpath) {
+        searched.insert(searched.end(), needing.own.begin(), needing.own.end());
+    }
+    for (const std::string &name : needs.names) {
+        bool is_taken = false;
+        if (name.find('/') != std::string::npos) {
+            const std::optional<std::string> path = absolute(name, needing.folder);
+            if (!path) {
+                return relative(needing.file.empty()
+                                    ? "the name of a library that it needs"
+                                    : fmt::format("the name of a library that '{}' needs", needing.file),
+                                name, "Link it with the library's name alone (-l).");
+            }
+            if (auto fault = judge_library(*path, needing, rules, is_taken)) {
+                return fault;
+            }
+            continue;
+        }
+        if (is_always_there(name)) {
+            continue;
+        }
+        for (std::size_t i = 0; i < searched.size() && !is_taken; ++i) {
+            if (searched[i].empty()) {
+                return LibraryFault{
+                    RejectCode::unsafe_search, "LD_LIBRARY_PATH",
+                    fmt::format("it would take '{}' from the working directory of whoever runs it: "
+                                "LD_LIBRARY_PATH has an element that is empty, relative or has a '$'.\nExpected "
+                                "absolute paths; a ':' at the end of it is an empty one too.",
+                                name)};
+            }
+            for (const std::string &build : with_builds(searched[i])) {
+                bool is_maybe_taken = false; // on processors that are new enough
+                if (auto fault = judge_library(fmt::format("{}/{}", build, name), needing, rules, is_maybe_taken)) {
+                    return fault;
+                }
+            }
+            if (auto fault = judge_library(fmt::format("{}/{}", searched[i], name), needing, rules, is_taken)) {
+                return fault;
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+// Of a file that need not be there: then of who could put one there.
+std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file, const Needing &needing,
+                                                        PathRules &rules, bool &is_taken) {
+    const std::string folder = parent_of(file);
+    if (const auto fault = rules.judge_folder(folder, PathRules::Missing::is_judged)) {
+        return unsafe(file, *fault);
+    }
+    struct stat status = {};
+    if (::stat(file.c_str(), &status) != 0) {
+        return std::nullopt;
+    }
+    if (const auto fault = rules.judge(file)) {
+        return unsafe(file, *fault);
+    }
+    const std::optional<LibraryNeeds> &needs = needs_of(file);
+    is_taken = needs.has_value();
+    if (!needs || std::find(judging_.begin(), judging_.end(), file) != judging_.end()) {
+        return std::nullopt;
+    }
+    if (needs->soname.find('/') != std::string::npos) {
+        return LibraryFault{RejectCode::unsafe_search, file,
+                            fmt::format("'{}', which it needs, says that its name is the path '{}' (DT_SONAME): the "
+                                        "dynamic loader would give it to whoever asks for that path.\nLink that "
+                                        "library with a name without '/'.",
+                                        file, needs->soname)};
+    }
+    if (judging_.size() == most_libraries) {
+        return LibraryFault{
+            RejectCode::unsafe_search, file,
+            fmt::format("it needs more than {} libraries, counting theirs.\nLink it with fewer.", most_libraries)};
+    }
+    judging_.push_back(file);
+    Folders inherited = needing.needs.runpath ? Folders() : needing.own;
+    inherited.insert(inherited.end(), needing.inherited.begin(), needing.inherited.end());
+    return judge_names({*needs, file, folder, {}, std::move(inherited)}, rules);
+}
+
+// Folders with builds for newer processors, as the loader of glibc looks for them.
+const LibraryRules::Folders &LibraryRules::with_builds(const std::string &folder) {
+    const auto known = builds_.find(folder);
+    if (known != builds_.end()) {
+        return known->second;
+    }
+    Folders found;
+    struct stat status = {};
+    for (const char *name : {"glibc-hwcaps", "x86-64-v4", "x86-64-v3", "x86-64-v2", "tls", "haswell", "xeon_phi",
+                             "avx512_1", "x86_64", "aarch64"}) {
+        const std::string below = folder + '/' + name;
+        // Links that lead in a circle come to their end: a path that is too long is not there.
+        if (found.size() < most_libraries && ::stat(below.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+            const Folders &more = with_builds(below);
+            found.insert(found.end(), more.begin(), more.end());
+            found.push_back(below);
+        }
+    }
+    return builds_.emplace(folder, std::move(found)).first->second;
+}
+
+const std::optional<LibraryNeeds> &LibraryRules::needs_of(const std::string &file) {
+    const auto known = library_.find(file);
+    if (known != library_.end()) {
+        return known->second;
+    }
+    std::optional<LibraryNeeds> needs;
+    try {
+        const PluginFile opened{std::filesystem::path(file)};
+        needs = std::move(read_dynamic(ElfImage(opened)).libraries);
+    } catch (const Rejected &) { // NOLINT(bugprone-empty-catch): the loader passes it over as well, or says why not
+    }
+    return library_.emplace(file, std::move(needs)).first->second;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,51 @@
+// Who else could put code into a plugin through the libraries it needs: where the dynamic loader would look for them,
+// as ld.so(8) says, and the rules for places (path_rules.hpp) of each folder that it would look into and of each
+// library that it would take there.
+//
+// Judged are places that the plugin, a library of it or LD_LIBRARY_PATH names. What the loader finds without them, in
+// the folders of the system, is the system's; what code loads by itself (dlopen) nobody knows before.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "files/path_rules.hpp"
+#include "files/reject.hpp"
+#include "inspect/elf_dynamic.hpp"
+
+namespace opdock::core {
+
+struct LibraryFault {
+    RejectCode code;   // unsafe_search or unsafe_library
+    std::string place; // the file or folder to blame, or the text that names none
+    std::string what;  // a sentence without its beginning, with what to do
+};
+
+// Remembers what it read of libraries. Not for several threads at once.
+class LibraryRules {
+  public:
+    // The first fault of what a file needs that lies in this folder, the libraries of its libraries included.
+    // `library_path`: LD_LIBRARY_PATH.
+    std::optional<LibraryFault> judge(const LibraryNeeds &needs, const std::string &folder,
+                                      const std::string &library_path, PathRules &rules);
+
+  private:
+    using Folders = std::vector<std::string>;
+    // One that needs libraries: the plugin, or a library of it.
+    struct Needing;
+
+    std::optional<LibraryFault> judge_names(const Needing &needing, PathRules &rules);
+    std::optional<LibraryFault> judge_library(const std::string &file, const Needing &needing, PathRules &rules,
+                                              bool &is_taken);
+    const Folders &with_builds(const std::string &folder);
+    const std::optional<LibraryNeeds> &needs_of(const std::string &file);
+
+    std::string library_path_;
+    std::map<std::string, Folders> builds_;                      // by folder: those below it that come before it
+    std::map<std::string, std::optional<LibraryNeeds>> library_; // by path; none for what the loader would pass over
+    std::vector<std::string> judging_;                           // libraries: one may need the one that needs it
+};
+
+} // namespace opdock::core

@@ -1,0 +1,133 @@
+#include "load/kept_process.hpp"
+
+#include <algorithm>
+#include <clocale>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace opdock::core {
+namespace {
+
+constexpr mode_t unknown = ~mode_t{0};
+
+// Read where the kernel lists it, because umask() can only be asked by changing it for all threads. `unknown` where
+// /proc is not there.
+mode_t current_umask() {
+    const Descriptor status(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
+    char text[512]; // it stands in the second line
+    const ssize_t got = status.get() >= 0 ? ::read(status.get(), text, sizeof text - 1) : -1;
+    text[std::max<ssize_t>(got, 0)] = '\0';
+    constexpr std::string_view name = "\nUmask:";
+    const char *const found = std::strstr(text, name.data());
+    return found != nullptr ? static_cast<mode_t>(std::strtoul(found + name.size(), nullptr, 8)) : unknown;
+}
+
+bool same_set(const sigset_t &one, const sigset_t &other) {
+    for (int signal = 1; signal < NSIG; ++signal) {
+        if (sigismember(&one, signal) != sigismember(&other, signal)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool is_working_directory(const Descriptor &directory) {
+    struct stat before = {};
+    struct stat now = {};
+    return ::fstat(directory.get(), &before) != 0 || ::stat(".", &now) != 0 ||
+           (before.st_dev == now.st_dev && before.st_ino == now.st_ino);
+}
+
+const char *locale_now() {
+    return std::setlocale(LC_ALL, nullptr); // NOLINT(concurrency-mt-unsafe): plugins are opened one at a time
+}
+
+// How numbers are rounded and trapped, which is what code notices; not the flags that operations set.
+bool same_floating_point(const std::fenv_t &one, const std::fenv_t &other) {
+#if defined(__x86_64__)
+    constexpr unsigned control = 0xffc0u;
+    return (one.__mxcsr & control) == (other.__mxcsr & control) && one.__control_word == other.__control_word;
+#else
+    return std::memcmp(&one, &other, sizeof one) == 0;
+#endif
+}
+
+} // namespace
+
+KeptProcess::KeptProcess(const Log &log, const std::string &plugin)
+    : log_(log), plugin_(plugin), umask_(current_umask()), locale_(locale_now()),
+      working_directory_(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+    for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
+        ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limits_.at(static_cast<std::size_t>(resource)));
+    }
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked_);
+    std::fegetenv(&floating_point_);
+}
+
+KeptProcess::~KeptProcess() {
+    try {
+        put_back();
+    } catch (const std::exception &) { // no memory to say it
+        return;
+    }
+}
+
+void KeptProcess::put_back() const {
+    std::fenv_t floating_point{};
+    std::fegetenv(&floating_point);
+    std::fesetenv(&floating_point_);
+    sigset_t blocked{};
+    ::pthread_sigmask(SIG_SETMASK, &blocked_, &blocked);
+
+    std::vector<std::string_view> changed;
+    if (!same_floating_point(floating_point, floating_point_)) {
+        changed.emplace_back("how floating point rounds or traps");
+    }
+    if (!same_set(blocked, blocked_)) {
+        changed.emplace_back("the signal mask of the thread that loads it");
+    }
+    if (umask_ != unknown && current_umask() != umask_) {
+        ::umask(umask_);
+        changed.emplace_back("the umask");
+    }
+    bool has_other_limits = false;
+    for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
+        const auto which = static_cast<__rlimit_resource_t>(resource);
+        const rlimit &before = limits_.at(static_cast<std::size_t>(resource));
+        rlimit now{};
+        if (::getrlimit(which, &now) == 0 && (now.rlim_cur != before.rlim_cur || now.rlim_max != before.rlim_max)) {
+            has_other_limits = true;
+            if (::setrlimit(which, &before) != 0) { // only root raises what was lowered for good
+                now.rlim_cur = std::min(before.rlim_cur, now.rlim_max);
+                ::setrlimit(which, &now);
+            }
+        }
+    }
+    if (has_other_limits) {
+        changed.emplace_back("the limits of resources");
+    }
+    if (locale_ != locale_now()) {
+        (void)std::setlocale(LC_ALL, locale_.c_str()); // NOLINT(concurrency-mt-unsafe): as above
+        changed.emplace_back("the locale");
+    }
+    if (working_directory_.get() >= 0 && !is_working_directory(working_directory_) &&
+        ::fchdir(working_directory_.get()) == 0) {
+        changed.emplace_back("the working directory");
+    }
+    if (!changed.empty()) {
+        log_.warning(fmt::format("Plugin '{}' changed {} when it was opened; that was put back", plugin_,
+                                 fmt::join(changed, ", ")));
+    }
+}
+
+} // namespace opdock::core

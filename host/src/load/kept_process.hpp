@@ -1,0 +1,41 @@
+// What code that is merely loaded must not change of the process: it is put back, and said.
+#pragma once
+
+#include <array>
+#include <cfenv>
+#include <csignal>
+#include <string>
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "files/descriptor.hpp"
+#include "text/log.hpp"
+
+namespace opdock::core {
+
+// Remembers on construction the umask, the limits of resources, the calling thread's signal mask and floating point
+// environment, the locale and the working directory. Puts back on destruction what differs then, with a warning that
+// names the plugin. Signal handlers and the environment stay as the plugin leaves them: others may use them by then.
+class KeptProcess {
+  public:
+    // Both must live as long.
+    KeptProcess(const Log &log, const std::string &plugin);
+    ~KeptProcess();
+    KeptProcess(const KeptProcess &) = delete;
+    KeptProcess &operator=(const KeptProcess &) = delete;
+
+  private:
+    void put_back() const;
+
+    const Log &log_;
+    const std::string &plugin_;
+    mode_t umask_;
+    std::array<rlimit, RLIM_NLIMITS> limits_{};
+    sigset_t blocked_{};
+    std::fenv_t floating_point_{};
+    std::string locale_;
+    Descriptor working_directory_;
+};
+
+} // namespace opdock::core

@@ -1,0 +1,93 @@
+#include "load/mapped_file.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <system_error>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <link.h>
+#include <sys/mman.h>
+
+#include "files/reject.hpp"
+
+namespace opdock::core {
+namespace {
+
+// As /proc/self/maps has it: "fe:01 1835".
+struct KernelsName {
+    std::array<char, 32> device{};
+    std::array<char, 32> inode{};
+
+    bool is_known() const { return inode.front() != '\0'; }
+    bool operator==(const KernelsName &) const = default;
+};
+
+// Of the files mapped at two addresses. Ends at the second: what was mapped last comes first, as a rule.
+void find_names(std::uintptr_t one, KernelsName &name_of_one, std::uintptr_t other, KernelsName &name_of_other) {
+    struct Close {
+        void operator()(std::FILE *file) const { (void)std::fclose(file); }
+    };
+    std::array<char, 4096> buffer{}; // one of the library's own would need memory, and its want would look like the end
+    const std::unique_ptr<std::FILE, Close> maps(std::fopen("/proc/self/maps", "re"));
+    if (maps == nullptr && errno == ENOMEM) {
+        throw std::bad_alloc();
+    }
+    if (maps != nullptr) {
+        (void)std::setvbuf(maps.get(), buffer.data(), _IOFBF, buffer.size());
+    }
+    std::array<char, 512> text{};
+    bool is_begin = true; // of a line, which may be longer than the text
+    while (maps != nullptr && !(name_of_one.is_known() && name_of_other.is_known()) &&
+           std::fgets(text.data(), text.size(), maps.get()) != nullptr) {
+        unsigned long begin = 0, end = 0;
+        KernelsName name;
+        // NOLINTNEXTLINE(cert-err34-c): the kernel wrote it
+        if (is_begin && std::sscanf(text.data(), "%lx-%lx %*s %*s %31s %31s", &begin, &end, name.device.data(),
+                                    name.inode.data()) == 4) {
+            if (begin <= one && one < end) {
+                name_of_one = name;
+            }
+            if (begin <= other && other < end) {
+                name_of_other = name;
+            }
+        }
+        is_begin = std::strchr(text.data(), '\n') != nullptr;
+    }
+}
+
+} // namespace
+
+MappedFile::MappedFile(const PluginFile &file)
+    : page_(::mmap(nullptr, 1, PROT_READ, MAP_PRIVATE, file.descriptor(), 0)) {
+    if (page_ == MAP_FAILED) {
+        if (errno == ENOMEM) {
+            throw std::bad_alloc();
+        }
+        throw Rejected(RejectCode::unreadable,
+                       fmt::format("'{}' cannot be mapped into memory: {}.\nInstall it on a filesystem that can.",
+                                   file.name(), std::generic_category().message(errno)));
+    }
+}
+
+MappedFile::~MappedFile() {
+    ::munmap(page_, 1);
+}
+
+bool MappedFile::is_what_was_loaded(void *handle) const {
+    const link_map *loaded = nullptr;
+    if (::dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void *>(&loaded)) != 0 || loaded == nullptr) {
+        return false;
+    }
+    KernelsName judged, mapped;
+    find_names(reinterpret_cast<std::uintptr_t>(page_), judged, reinterpret_cast<std::uintptr_t>(loaded->l_ld), mapped);
+    return judged.is_known() && judged == mapped;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,28 @@
+// Whether the dynamic loader mapped the file that was judged. It opens files by name, and gives what it has already to
+// whoever asks for a name that it knows.
+#pragma once
+
+#include <cstddef>
+
+#include "files/plugin_file.hpp"
+
+namespace opdock::core {
+
+// Has a page of the file mapped, untouched, so that the kernel tells of it in the words in which it tells of what the
+// loader mapped: the numbers that stat gives are others on some filesystems (overlayfs, btrfs).
+class MappedFile {
+  public:
+    // Throws Rejected.
+    explicit MappedFile(const PluginFile &file);
+    ~MappedFile();
+    MappedFile(const MappedFile &) = delete;
+    MappedFile &operator=(const MappedFile &) = delete;
+
+    // `handle`: from dlopen. False as well when the kernel does not tell.
+    bool is_what_was_loaded(void *handle) const;
+
+  private:
+    void *page_;
+};
+
+} // namespace opdock::core

@@ -1,0 +1,276 @@
+#include "resolve/admission.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+// "acme.fancy" is an op of vendor "Acme".
+bool owns_op(const std::string &vendor, std::string_view op) {
+    return !vendor.empty() && op.starts_with(folded(vendor) + ".");
+}
+
+// "vendor.acme" and "vendor.acme-fast" are implementations of vendor "Acme".
+bool owns_impl_id(const std::string &vendor, const std::string &impl_id) {
+    const std::string id = folded(impl_id);
+    const std::string own = "vendor." + folded(vendor);
+    const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+    return !vendor.empty() && id.starts_with(own) && (id.size() == own.size() || !is_letter(id[own.size()]));
+}
+
+// How much of a right a plugin has to something. Equal claims: the one that was found first has it.
+struct Claim {
+    bool by_name = false; // it bears the name of the plugin's vendor
+    Standing standing = Standing::found;
+
+    bool beats(const Claim &other) const { return rank() > other.rank(); }
+    // Why, as the end of a sentence.
+    std::string_view why_it_beats(const Claim &other) const {
+        if (by_name != other.by_name && standing != Standing::program) {
+            return "bears the name of its vendor";
+        }
+        switch (standing) {
+        case Standing::program:
+            return "is the program's own";
+        case Standing::own:
+            return "is of opdock itself";
+        case Standing::beside:
+            return "lies in opdock's own folder of plugins";
+        default:
+            return "is signed with a trusted key or listed by its digest";
+        }
+    }
+
+  private:
+    std::tuple<bool, bool, Standing> rank() const { return {standing == Standing::program, by_name, standing}; }
+};
+
+// Several plugins may provide one kind, but then all of them mean the same by it.
+bool contradict(const DeviceProvider &a, const DeviceProvider &b) {
+    const bool same_kind = same_name(a.kind, b.kind);
+    const bool same_type = a.table.dl_device_type == b.table.dl_device_type;
+    return (same_kind || same_type) && !(same_kind && same_type && a.stream_type == b.stream_type);
+}
+
+std::string owner_text(const std::string &plugin) {
+    return plugin.empty() ? "the host" : "plugin '" + plugin + "'";
+}
+
+std::string summary(const DeviceProvider &provider) {
+    return fmt::format("'{}' of {} (type {}, stream '{}')", provider.kind, owner_text(provider.plugin),
+                       provider.table.dl_device_type, provider.stream_type);
+}
+
+class Judge {
+  public:
+    Judge(const Catalog &catalog, const Registration &registration, const PluginIdentity &plugin,
+          const std::string &default_plugins)
+        : catalog_(catalog), registration_(registration), plugin_(plugin), default_plugins_(default_plugins) {}
+
+    Admission run() {
+        for (const OpDeclaration &declaration : registration_.ops) {
+            judge(declaration);
+        }
+        for (const auto &provider : registration_.devices) {
+            judge(provider);
+        }
+        for (const auto &implementation : registration_.implementations) {
+            judge(implementation);
+        }
+        result_.taken.vendors = registration_.vendors;
+        result_.taken.shutdowns = registration_.shutdowns;
+        return std::move(result_);
+    }
+
+  private:
+    std::string vendor_of(const std::string &plugin) const {
+        const PluginRecord *record = catalog_.find_plugin(plugin);
+        return record != nullptr ? record->vendor : std::string();
+    }
+    Claim own_claim(bool by_name) const { return {by_name, plugin_.standing}; }
+    Claim claim_of(const std::string &plugin, bool by_name) const { return {by_name, catalog_.standing(plugin)}; }
+    void leave_out(std::string sentence) { result_.left_out.push_back(std::move(sentence)); }
+    void refuse(RejectCode code, std::string message) { result_.errors.push_back({code, std::move(message)}); }
+
+    void judge(const OpDeclaration &declaration) {
+        const std::string &name = declaration.signature->name;
+        const CatalogOp *op = catalog_.find(name);
+        if (op == nullptr || op->signature == declaration.signature ||
+            compare(*declaration.signature, *op->signature, nullptr) != Compatibility::conflict) {
+            result_.taken.ops.push_back(declaration);
+            return;
+        }
+        const Claim claim = own_claim(owns_op(plugin_.vendor, name));
+        std::vector<Admission::Loss> losses;
+        for (const OpForm &form : op->forms) {
+            std::string why;
+            if (compare(*declaration.signature, *form.signature, &why) != Compatibility::conflict) {
+                continue;
+            }
+            for (const std::string &other : form.plugins) {
+                const Claim theirs = claim_of(other, owns_op(vendor_of(other), name));
+                const std::string contradiction = fmt::format(
+                    "op '{}': the signature of plugin '{}' contradicts that of plugin '{}': {}\n"
+                    "  '{}' declares {}\n  '{}' declares {}",
+                    name, plugin_.id, other, why, plugin_.id, declaration.signature->text, other, form.signature->text);
+                if (claim.beats(theirs)) {
+                    losses.push_back({other,
+                                      fmt::format("{}\nIt does without the op and what it implements of it, as plugin "
+                                                  "'{}' {}.",
+                                                  contradiction, plugin_.id, claim.why_it_beats(theirs)),
+                                      name, nullptr, nullptr});
+                } else if (theirs.by_name && !claim.by_name) {
+                    lost_ops_.insert(name);
+                    leave_out(
+                        fmt::format("{}\nIt does without the op and what it implements of it, as the op bears the "
+                                    "name of the other's vendor.",
+                                    contradiction));
+                    return;
+                } else {
+                    refuse(RejectCode::signature_conflict, contradiction);
+                    return;
+                }
+            }
+        }
+        for (Admission::Loss &loss : losses) {
+            lost_by_others_.insert({loss.plugin, name});
+            result_.losses.push_back(std::move(loss));
+        }
+        result_.taken.ops.push_back(declaration);
+    }
+
+    void judge(const std::shared_ptr<const DeviceProvider> &provider) {
+        std::vector<Admission::Loss> losses;
+        for (const auto &other : catalog_.providers) {
+            if (!contradict(*provider, *other)) {
+                continue;
+            }
+            const std::string contradiction =
+                fmt::format("a device kind has one DLPack device type and one type of stream: {} contradicts {}",
+                            summary(*provider), summary(*other));
+            const Claim theirs = claim_of(other->plugin, false);
+            if (own_claim(false).beats(theirs) && !catalog_.in_use) {
+                losses.push_back({other->plugin,
+                                  fmt::format("{}\nIt does not provide the kind, and what it implements for it is left "
+                                              "out, as plugin '{}' {}.",
+                                              contradiction, plugin_.id, own_claim(false).why_it_beats(theirs)),
+                                  "", nullptr, other});
+            } else if (plugin_.standing == Standing::program) {
+                refuse(RejectCode::conflict, contradiction); // whoever wrote the program can mend it
+                return;
+            } else {
+                lost_kinds_.push_back(provider->kind);
+                leave_out(fmt::format("{}\nIt does not provide the kind, and what it implements for it is left out.",
+                                      contradiction));
+                return;
+            }
+        }
+        std::move(losses.begin(), losses.end(), std::back_inserter(result_.losses));
+        result_.taken.devices.push_back(provider);
+    }
+
+    void judge(const std::shared_ptr<const Implementation> &implementation) {
+        const Implementation &one = *implementation;
+        const bool is_of_lost_kind = std::any_of(lost_kinds_.begin(), lost_kinds_.end(),
+                                                 [&](const std::string &kind) { return same_name(kind, one.device); });
+        if (lost_ops_.contains(one.op) || is_of_lost_kind) {
+            return; // said already
+        }
+        if (one.kind != Kind::vendor && plugin_.standing < Standing::own && !plugin_.named_default &&
+            !owns_op(plugin_.vendor, one.op)) {
+            leave_out(fmt::format(
+                "implementation '{}' for op '{}' is left out: it is registered as kind {}, which is for "
+                "opdock's own plugins, and for ops that bear the name of the plugin's vendor "
+                "('{}.NAME').\nRegister it as OPDOCK_KIND_VENDOR. To use it as it is, name plugin '{}' "
+                "in {}.",
+                one.impl_id, one.op, kind_name(one.kind), folded(plugin_.vendor), plugin_.id, default_plugins_));
+            return;
+        }
+        const std::string *other = catalog_.implementer(one);
+        if (other == nullptr || lost_by_others_.contains({*other, one.op})) {
+            result_.taken.implementations.push_back(implementation);
+            return;
+        }
+        const auto by_name = [&](const std::string &vendor) {
+            return owns_op(vendor, one.op) || owns_impl_id(vendor, one.impl_id);
+        };
+        const Claim claim = own_claim(by_name(plugin_.vendor));
+        const Claim theirs = claim_of(*other, by_name(vendor_of(*other)));
+        if (claim.beats(theirs)) {
+            auto lost = find(one, *other);
+            std::string sentence = fmt::format(
+                "implementation '{}' for op '{}' is left out: plugin '{}' registers this impl_id as well, and "
+                "{}. Give one of them another impl_id.",
+                lost->impl_id, one.op, plugin_.id, claim.why_it_beats(theirs));
+            result_.losses.push_back({*other, std::move(sentence), "", std::move(lost), nullptr});
+            result_.taken.implementations.push_back(implementation);
+        } else if (plugin_.standing == Standing::program) {
+            refuse(RejectCode::conflict,
+                   fmt::format("op '{}': plugin '{}' registers impl_id '{}', which plugin '{}' already has. "
+                               "Give one of them another impl_id.",
+                               one.op, plugin_.id, one.impl_id, *other));
+        } else {
+            leave_out(fmt::format("implementation '{}' for op '{}' is left out: plugin '{}' has this impl_id, and {}. "
+                                  "Give one of them another impl_id.",
+                                  one.impl_id, one.op, *other,
+                                  theirs.beats(claim) ? theirs.why_it_beats(claim) : "was found first"));
+        }
+    }
+
+    // The implementation of `plugin` with the op and the impl_id of `one`.
+    std::shared_ptr<const Implementation> find(const Implementation &one, const std::string &plugin) const {
+        const auto &all = catalog_.find(one.op)->implementations;
+        const auto found = std::find_if(all.begin(), all.end(), [&](const auto &candidate) {
+            return candidate->plugin == plugin && same_name(candidate->impl_id, one.impl_id);
+        });
+        return *found; // the catalog says that it is there
+    }
+
+    const Catalog &catalog_;
+    const Registration &registration_;
+    const PluginIdentity &plugin_;
+    const std::string &default_plugins_;
+    Admission result_;
+    std::set<std::string, std::less<>> lost_ops_;                  // of the newcomer
+    std::vector<std::string> lost_kinds_;                          // of the newcomer
+    std::set<std::pair<std::string, std::string>> lost_by_others_; // plugin and op
+};
+
+} // namespace
+
+Admission judge_admission(const Catalog &catalog, const Registration &registration, const PluginIdentity &plugin,
+                          const std::string &default_plugins) {
+    return Judge(catalog, registration, plugin, default_plugins).run();
+}
+
+void admit(Catalog &catalog, const Admission &admission, Standing standing) {
+    for (const Admission::Loss &loss : admission.losses) {
+        if (!loss.op.empty()) {
+            catalog.remove(loss.op, loss.plugin);
+        } else if (loss.provider != nullptr) {
+            std::vector<std::shared_ptr<const Implementation>> for_kind;
+            for (const auto &[name, op] : catalog.ops) {
+                std::copy_if(op->implementations.begin(), op->implementations.end(), std::back_inserter(for_kind),
+                             [&](const auto &one) {
+                                 return one->plugin == loss.plugin && same_name(one->device, loss.provider->kind);
+                             });
+            }
+            for (const auto &one : for_kind) {
+                catalog.remove(*one);
+            }
+            catalog.remove(*loss.provider);
+        } else if (loss.implementation != nullptr) {
+            catalog.remove(*loss.implementation);
+        }
+    }
+    catalog.add(admission.taken, standing);
+}
+
+} // namespace opdock::core

@@ -1,0 +1,348 @@
+#include "resolve/admission.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "files/digest.hpp"
+#include "made_host.hpp"
+#include "temporary_directory.hpp"
+#include "thrown_error.hpp"
+
+using namespace opdock;
+using namespace opdock::test;
+using core::RawEnvironment;
+
+namespace {
+
+std::string fixture(const std::string &name) {
+    return std::string(OPDOCK_FIXTURES) + "/lib" + name + ".so";
+}
+
+// A folder of plugins: found by name, the first first.
+class Plugins {
+  public:
+    Plugins(std::initializer_list<const char *> fixtures) {
+        for (const char *name : fixtures) {
+            add(name, std::string("lib") + name + ".so");
+        }
+    }
+    std::string add(const std::string &name, const std::string &as) {
+        const auto file = folder_.path() / as;
+        std::filesystem::copy_file(fixture(name), file);
+        return file.string();
+    }
+    std::string path() const { return folder_.path().string(); }
+
+  private:
+    TemporaryDirectory folder_;
+};
+
+// A host with plugins in folders that PLUGIN_MODULES names, and in opdock's own.
+struct Machine {
+    Machine(const std::string &modules, const std::string &own_folder, RawEnvironment environment = {},
+            const std::string &system_policy = "/nonexistent")
+        : host((environment.emplace("PLUGIN_MODULES", modules), environment), system_policy, {}, {}, {}, false,
+               "/nonexistent", own_folder) {}
+
+    // What is added to the sum; -1000 when the call fails.
+    float added(const char *op = "fixture.add") {
+        Rows a, b;
+        Op called = host.op(op);
+        return called.try_call({a.x, b.x}, {a.y}) == OPDOCK_OK ? a.out[0] - 2 : -1000;
+    }
+    nlohmann::json plugin(const std::string &id) const {
+        const nlohmann::json described = const_cast<MadeHost &>(host)->describe();
+        for (const auto &row : described["plugins"]) {
+            if (row["id"] == id) {
+                return row;
+            }
+        }
+        return {};
+    }
+    std::string warning(const std::string &id) const {
+        const nlohmann::json row = plugin(id);
+        return row["status"] == "loaded" && row["warnings"].size() == 1 ? row["warnings"][0].get<std::string>()
+                                                                        : row.dump();
+    }
+
+    MadeHost host;
+};
+
+} // namespace
+
+// --- kinds
+// --------------------------------------------------------------------------------------------------------------
+
+TEST_CASE("a vendor's plugin that calls itself a default is left out, and the warning says what to do") {
+    const Plugins own{"default_adder"};
+    Machine machine(fixture("usurper"), own.path());
+    CHECK(machine.added() == 300);
+    const std::string warning = machine.warning("aaa-usurper");
+    CHECK(contains(warning, "implementation 'default.usurper' for op 'fixture.add' is left out"));
+    CHECK(contains(warning, "kind default"));
+    CHECK(contains(warning, "OPDOCK_KIND_VENDOR"));
+    CHECK(contains(warning, "name plugin 'aaa-usurper' in PLUGIN_DEFAULT_PLUGINS"));
+    CHECK(machine.host.logged("'default.usurper' for op 'fixture.add' is left out") == 1);
+}
+
+TEST_CASE("a vendor's plugin that calls itself a reference is left out as well") {
+    const Plugins own{"reference_adder"};
+    Machine machine(fixture("usurper_reference"), own.path(), {{"PLUGIN_PREFER", "reference"}});
+    CHECK(machine.added() == 400);
+    CHECK(contains(machine.warning("aaa-reference"), "kind reference"));
+    Machine alone(fixture("usurper_reference"), "");
+    CHECK(alone.added() == -1000);
+}
+
+TEST_CASE("kinds default and reference are for opdock's own plugins in opdock's own folder, and for no copy") {
+    const Plugins own{"default_adder", "usurper"};
+    Machine installed(own.path(), own.path()); // found by another name first
+    CHECK(installed.added() == 300);
+    CHECK(contains(installed.warning("aaa-usurper"), "left out")); // lies there, and is somebody else's
+    Machine copied(fixture("default_adder"), "");
+    CHECK(copied.added() == -1000);
+    CHECK(contains(copied.warning("adder"), "left out"));
+}
+
+TEST_CASE("a plugin that the policy names by id or vendor has the kinds of opdock's own") {
+    for (const char *name : {"aaa-usurper", "USURPER", "other, usurper"}) {
+        CAPTURE(name);
+        const Plugins own{"default_adder"};
+        Machine machine(fixture("usurper"), own.path(), {{"PLUGIN_DEFAULT_PLUGINS", name}});
+        CHECK(machine.added() == 500);
+        CHECK(machine.plugin("aaa-usurper")["warnings"].empty());
+    }
+}
+
+TEST_CASE("which plugins are defaults is enforced, set and listed as trust is") {
+    const TemporaryDirectory folder;
+    const std::string enforced = folder.write("enforced.yaml", "enforce: {default_plugins: []}\n").string();
+    Machine nobody(fixture("usurper"), "", {{"PLUGIN_DEFAULT_PLUGINS", "usurper"}}, enforced);
+    CHECK(nobody.added() == -1000);
+    const std::string file = folder.write("policy.yaml", "default_plugins: [usurper]\n").string();
+    Machine by_file(fixture("usurper"), "", {}, file);
+    CHECK(by_file.added() == 500);
+    const nlohmann::json policy = by_file.host->describe()["policy"];
+    CHECK(policy["default_plugins"] == nlohmann::json{"usurper"});
+    CHECK(policy["sources"]["default_plugins"] == file + ":1:1");
+    CHECK(contains(message_of([&] { (void)by_file.host.policy("default_plugins", "usurper"); }), "is not a program's"));
+}
+
+TEST_CASE("a vendor denied by name is not served, whatever kind its plugin registers") {
+    for (const char *name : {"usurper", "usurper_reference"}) {
+        CAPTURE(name);
+        const TemporaryDirectory folder;
+        const std::string enforced = folder.write("policy.yaml", "enforce: {deny_vendors: [Usurper]}\n").string();
+        const Plugins own{"default_adder"};
+        // Even when somebody else says that it may call itself so.
+        Machine machine(fixture(name), own.path(),
+                        {{"PLUGIN_DEFAULT_PLUGINS", "usurper"}, {"PLUGIN_PER_OP", "fixture.add=reference|default"}},
+                        enforced);
+        CHECK(machine.added() == 300);
+        const nlohmann::json why = machine.host->explain("fixture.add", "cpu", nullptr, nullptr);
+        REQUIRE(why["dropped"].size() == 1);
+        CHECK(why["dropped"][0]["rule"] == "deny_vendors");
+        CHECK(machine.host.logged("nobody") == 0);
+    }
+}
+
+TEST_CASE("a list of allowed vendors keeps out other vendors' plugins of any kind, and none of opdock's own") {
+    const Plugins own{"default_adder"};
+    const std::string modules = fixture("usurper") + "," + fixture("good");
+    Machine machine(modules, own.path(), {{"PLUGIN_DEFAULT_PLUGINS", "usurper"}, {"PLUGIN_ALLOW_VENDORS", "acme"}});
+    CHECK(machine.added() == 300);
+    const nlohmann::json why = machine.host->explain("fixture.add", "cpu", nullptr, nullptr);
+    CHECK(why["chain"] == nlohmann::json{"default.adder", "vendor.acme"});
+    CHECK(why["dropped"][0]["rule"] == "allow_vendors");
+}
+
+TEST_CASE("opdock's own plugins can be denied by name too") {
+    const Plugins own{"default_adder"};
+    Machine machine(fixture("good"), own.path(), {{"PLUGIN_DENY_VENDORS", "opdock"}});
+    CHECK(machine.added() == 100);
+}
+
+TEST_CASE("a vendor's own ops may have its defaults and references, which compare its kernels") {
+    Machine machine(fixture("fancy"), "");
+    CHECK(machine.added("acme.fancy") == 800);
+    CHECK(machine.plugin("fancy")["warnings"].empty());
+}
+
+TEST_CASE("the program may register any kind, of any vendor, and lists mean the vendor that it names") {
+    MadeHost host(RawEnvironment{{"PLUGIN_DENY_VENDORS", "beta"}});
+    host.add("default.acme", OPDOCK_KIND_DEFAULT, "acme", 1);
+    host.add("default.beta", OPDOCK_KIND_DEFAULT, "beta", 2);
+    host.add("reference.any", OPDOCK_KIND_REFERENCE, {}, 3);
+    Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+    const nlohmann::json why = host->explain("test.add", "cpu", nullptr, nullptr);
+    CHECK(why["chain"] == nlohmann::json{"default.acme", "reference.any"});
+    CHECK(why["dropped"][0]["rule"] == "deny_vendors");
+}
+
+// --- impl_ids
+// --------------------------------------------------------------------------------------------------------------
+
+TEST_CASE("the same impl_id from two plugins: the later loses that implementation alone, and both are named") {
+    Machine machine(fixture("good") + "," + fixture("same_impl_id"), "");
+    const std::string warning = machine.warning("acme-copy");
+    CHECK(contains(warning, "'acme-copy': implementation 'vendor.acme' for op 'fixture.add' is left out: plugin 'acme' "
+                            "has this impl_id, and was found first"));
+    CHECK(machine.plugin("acme")["warnings"].empty());
+    CHECK(machine.added() == 100);
+}
+
+TEST_CASE("an impl_id of opdock's own plugin is opdock's, though another plugin was found before") {
+    const Plugins own{"default_adder"};
+    SUBCASE("in another folder") {
+        Machine machine(fixture("takes_default_id"), own.path());
+        CHECK(machine.added() == 300);
+        CHECK(machine.plugin("adder")["warnings"].empty());
+        CHECK(
+            contains(machine.warning("aaa-taker"), "plugin 'adder' registers this impl_id as well, and is of opdock"));
+        CHECK(machine.host.logged("'Default.Adder' for op 'fixture.add' is left out") == 1);
+    }
+    SUBCASE("though it is denied") {
+        Machine machine(fixture("takes_default_id"), own.path(), {{"PLUGIN_DENY_VENDORS", "usurper"}});
+        CHECK(machine.added() == 300);
+    }
+    SUBCASE("in opdock's folder") {
+        Plugins both{"default_adder"};
+        both.add("takes_default_id", "a.so");
+        Machine machine(fixture("scaler"), both.path());
+        CHECK(machine.added() == 300);
+        CHECK(machine.plugin("aaa-taker")["status"] == "loaded");
+    }
+    SUBCASE("loaded late") {
+        Machine machine(fixture("takes_default_id"), own.path(), {{"PLUGIN_MODULES_ONLY", "1"}});
+        CHECK(machine.added() == 700);
+        machine.host->load(own.path() + "/libdefault_adder.so");
+        CHECK(machine.added() == 300);
+        CHECK(contains(machine.warning("aaa-taker"), "left out"));
+    }
+}
+
+TEST_CASE("an impl_id that bears a vendor's name is that vendor's, though another plugin was found before") {
+    Machine machine(fixture("takes_vendor_id") + "," + fixture("good"), "",
+                    {{"PLUGIN_PER_OP", "fixture.add=impl:vendor.acme"}});
+    CHECK(machine.added() == 100);
+    CHECK(contains(machine.warning("aaa-posing"), "bears the name of its vendor"));
+}
+
+TEST_CASE("where trust is asked for, an impl_id goes to the plugin that is trusted") {
+    const TemporaryDirectory folder;
+    const std::string digest = core::hex(core::sha256_of(core::PluginFile(fixture("same_impl_id"))));
+    const std::string policy = folder.write("policy.yaml", "trust: warn\ntrusted_sha256: [" + digest + "]\n").string();
+    std::filesystem::permissions(policy, std::filesystem::perms(0644));
+    Machine machine(fixture("good") + "," + fixture("same_impl_id"), "", {}, policy);
+    const nlohmann::json row = machine.plugin("acme");
+    CHECK(row["status"] == "loaded");
+    CHECK(contains(row["warnings"].dump(),
+                   "is left out: plugin 'acme-copy' registers this impl_id as well, and is signed "
+                   "with a trusted key or listed by its digest"));
+    CHECK(machine.plugin("acme-copy")["warnings"].empty());
+}
+
+TEST_CASE("the id of opdock's own plugin is not taken by one found before, unless the policy names that") {
+    const Plugins own{"default_adder"};
+    const auto status = [](Machine &machine) {
+        const nlohmann::json described = machine.host->describe();
+        for (const auto &row : described["plugins"]) {
+            if (contains(row["path"], "takes_plugin_id")) {
+                return row["status"].get<std::string>() + " " + row["code"].get<std::string>();
+            }
+        }
+        return std::string();
+    };
+    Machine machine(fixture("takes_plugin_id"), own.path());
+    CHECK(machine.added() == 300);
+    CHECK(status(machine) == "skipped OPDOCK-E015");
+    CHECK(machine.host->explain("fixture.add", "cpu", nullptr, nullptr)["dropped"].empty());
+    CHECK(machine.host.logged("plugin id 'adder' is that of opdock's own") == 1);
+    CHECK(machine.plugin("adder")["status"] == "skipped"); // listed first, where it was found
+
+    Machine named(fixture("takes_plugin_id"), own.path(), {{"PLUGIN_DEFAULT_PLUGINS", "usurper"}});
+    CHECK(named.added() == 770);
+    CHECK(status(named) == "loaded ");
+}
+
+// --- ops
+// --------------------------------------------------------------------------------------------------------------
+
+TEST_CASE("an op that bears a vendor's name is the vendor's, though another plugin declared it before") {
+    for (const bool owner_first : {false, true}) {
+        CAPTURE(owner_first);
+        Machine machine(owner_first ? fixture("fancy") + "," + fixture("takes_fancy")
+                                    : fixture("takes_fancy") + "," + fixture("fancy"),
+                        "");
+        CHECK(machine.added("acme.fancy") == 800);
+        CHECK(machine.plugin("fancy")["warnings"].empty());
+        const std::string warning = machine.warning("aaa-fancy");
+        CHECK(contains(warning, "op 'acme.fancy': the signature of plugin"));
+        CHECK(contains(warning, "It does without the op"));
+        CHECK(contains(warning, "name of"));
+    }
+}
+
+TEST_CASE("a contradicting signature is rejected where the op is nobody's, and opdock's own stands") {
+    Machine nobody(fixture("good") + "," + fixture("other_signature"), "");
+    CHECK(nobody.plugin("acme-other")["code"] == "OPDOCK-E037");
+    const Plugins own{"default_adder"};
+    Machine machine(fixture("other_signature") + "," + fixture("scaler"), own.path());
+    CHECK(machine.added() == 300);
+    CHECK(contains(machine.warning("acme-other"), "as plugin 'adder' is of opdock itself"));
+}
+
+// --- devices
+// --------------------------------------------------------------------------------------------------------------
+
+TEST_CASE("a provider that contradicts an earlier plugin's is left out, and the rest of the plugin stays") {
+    Machine machine(fixture("registers_everything") + "," + fixture("takes_npu"), "");
+    CHECK(machine.plugin("everything")["warnings"].empty());
+    const std::string warning = machine.warning("aaa-npu");
+    CHECK(contains(warning, "'npu' of plugin 'aaa-npu'"));
+    CHECK(contains(warning, "contradicts 'npu' of plugin 'everything'"));
+    CHECK(machine.host->describe()["ops"][0]["implementations"].size() == 1);
+}
+
+TEST_CASE("opdock's own folder provides a device kind before plugins that were found earlier") {
+    Plugins own{};
+    own.add("registers_everything", "libown_npu.so"); // a name that no other test looks for in this process
+    Machine machine(fixture("takes_npu"), own.path());
+    CHECK(machine.plugin("everything")["warnings"].empty());
+    CHECK(contains(machine.warning("aaa-npu"), "as plugin 'everything' lies in opdock's own folder of plugins"));
+    const nlohmann::json op = machine.host->describe()["ops"][0];
+    REQUIRE(op["implementations"].size() == 1);
+    CHECK(op["implementations"][0]["plugin"] == "everything");
+}
+
+TEST_CASE("of two providers that agree the one in opdock's own folder serves") {
+    const auto model = [](Machine &machine) {
+        for (const auto &device : machine.host->describe_devices()) {
+            if (device["device"] == "npu:0") {
+                return device["name"].get<std::string>();
+            }
+        }
+        return std::string();
+    };
+    Plugins own{};
+    own.add("registers_everything", "libown_npu.so"); // a name that no other test looks for in this process
+    Machine machine(fixture("offers_npu"), own.path());
+    CHECK(model(machine) == "first npu");
+    CHECK(machine.plugin("aaa-offers-npu")["warnings"].empty());
+    Machine equals(fixture("offers_npu") + "," + own.path() + "/libown_npu.so", "");
+    CHECK(model(equals) == "first usurper's npu");
+}
+
+TEST_CASE("a provider that may be in use stays when a better one is loaded") {
+    Plugins own{};
+    own.add("registers_everything", "libown_npu.so"); // a name that no other test looks for in this process
+    Machine machine(fixture("takes_npu"), own.path(), {{"PLUGIN_MODULES_ONLY", "1"}});
+    machine.host->load(own.path() + "/libown_npu.so");
+    CHECK(machine.plugin("aaa-npu")["warnings"].empty());
+    CHECK(contains(machine.warning("everything"), "It does not provide the kind"));
+}

@@ -1,0 +1,116 @@
+#include "load/cancellation.hpp"
+
+#include <cerrno>
+#include <functional>
+#include <memory>
+
+#include <doctest/doctest.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
+
+#include "made_host.hpp"
+
+using namespace opdock::core;
+using opdock::test::Made;
+using opdock::test::MadeHost;
+using opdock::test::Rows;
+
+namespace {
+
+// Runs `work` in a thread, cancels that when `waits` was posted, and returns whether the thread ended by it.
+bool is_cancelled(sem_t &waits, std::function<void()> work) {
+    pthread_t thread{};
+    REQUIRE(pthread_create(
+                &thread, nullptr,
+                [](void *function) -> void * {
+                    (*static_cast<std::function<void()> *>(function))();
+                    return nullptr;
+                },
+                &work) == 0);
+    while (sem_wait(&waits) != 0 && errno == EINTR) {
+    }
+    REQUIRE(pthread_cancel(thread) == 0);
+    void *result = nullptr;
+    REQUIRE(pthread_join(thread, &result) == 0);
+    return result == PTHREAD_CANCELED;
+}
+
+} // namespace
+
+TEST_CASE("a thread that is cancelled in a kernel ends, and the host serves on") {
+    sem_t waits;
+    REQUIRE(sem_init(&waits, 0, 0) == 0);
+    MadeHost host;
+    Made &made = host.add("default.waits", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    bool is_waiting = false;
+    int unwound = 0;
+    struct Unwinds {
+        int &count;
+        ~Unwinds() { ++count; }
+    };
+    made.work = [&](const opdock_problem &problem, const opdock_call &call) {
+        if (is_waiting) {
+            const Unwinds guard{unwound};
+            sem_post(&waits);
+            pause();
+        }
+        *static_cast<float *>(call.data[problem.first[problem.n_inputs]]) = 7;
+        return OPDOCK_OK;
+    };
+    int expected = 0;
+    for (const int calls_before : {0, 1, 2}) { // resolved, on the long way, on the short one
+        CAPTURE(calls_before);
+        CHECK(is_cancelled(waits, [&] {
+            const opdock::Op op = host.op();
+            Rows rows;
+            for (int call = 0; call < calls_before; ++call) {
+                op({rows.x}, {rows.y});
+            }
+            is_waiting = true;
+            op({rows.x}, {rows.y});
+        }));
+        is_waiting = false;
+        CHECK(unwound == ++expected);
+    }
+    CHECK(is_cancelled(waits, [&] {
+        Rows rows;
+        auto prepared = host.op().prepare({&rows.x}, {&rows.y});
+        is_waiting = true;
+        (void)prepared.run({rows.x.data(), rows.y.data()});
+    }));
+    is_waiting = false;
+    CHECK(unwound == ++expected);
+    Rows rows;
+    host.op()({rows.x}, {rows.y});
+    CHECK(*static_cast<float *>(rows.y.data()) == 7);
+    CHECK(host.logged("failed") == 0);
+    sem_destroy(&waits);
+}
+
+TEST_CASE("a thread is cancelled in kernels and not while the host works") {
+    static sem_t asks;
+    static bool was_asked;
+    REQUIRE(sem_init(&asks, 0, 0) == 0);
+    was_asked = false;
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.asked", OPDOCK_KIND_DEFAULT);
+    made->adjust = [](opdock_impl &impl) {
+        impl.available = [](const opdock_host * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
+            sem_post(&asks);
+            pthread_testcancel(); // where a cancelled thread ends
+            was_asked = true;
+            return opdock_status{OPDOCK_OK};
+        };
+    };
+    host.add(std::move(made));
+    CHECK(is_cancelled(asks, [&] {
+        Rows rows;
+        rows.call(host.op());
+        for (;;) {
+            pause();
+        }
+    }));
+    CHECK(was_asked);
+    sem_destroy(&asks);
+}

@@ -1,0 +1,357 @@
+#include "opdock/opdock.h"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "call_arguments.hpp"
+#include "fake_device.hpp"
+#include "made_host.hpp"
+#include "temporary_directory.hpp"
+
+using namespace opdock::test;
+using nlohmann::json;
+
+namespace {
+
+std::string fixture(const std::string &name) {
+    return std::string(OPDOCK_FIXTURES) + "/lib" + name + ".so";
+}
+
+// Nothing of the machine's plugins and settings, for programs whose prefix is MADE_.
+class OwnEnvironment {
+  public:
+    OwnEnvironment() {
+        setenv("MADE_PLUGIN_MODULES_ONLY", "1", 1);
+        setenv("MADE_SCAN_CACHE", "off", 1);
+    }
+    ~OwnEnvironment() {
+        for (const char *name : {"MADE_PLUGIN_MODULES_ONLY", "MADE_SCAN_CACHE", "MADE_PREFER"}) {
+            unsetenv(name);
+        }
+    }
+    OwnEnvironment(const OwnEnvironment &) = delete;
+    OwnEnvironment &operator=(const OwnEnvironment &) = delete;
+};
+
+opdock_options options_with(std::vector<std::string> &log) {
+    opdock_options options = {};
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, flags);
+    options.prefix = "MADE_";
+    options.log = [](void *self, int32_t level, const char *line) {
+        static_cast<std::vector<std::string> *>(self)->push_back(std::to_string(level) + " " + line);
+    };
+    options.log_user_data = &log;
+    return options;
+}
+
+// As a program in C opens it.
+struct Opened {
+    OwnEnvironment environment;
+    std::vector<std::string> log;
+    opdock_runtime *runtime = nullptr;
+
+    explicit Opened(std::vector<const char *> modules = {}) {
+        opdock_options options = options_with(log);
+        options.modules = modules.data();
+        options.n_modules = static_cast<uint32_t>(modules.size());
+        REQUIRE(opdock_open(&options, &runtime) == OPDOCK_OK);
+    }
+    ~Opened() { opdock_close(runtime); }
+    Opened(const Opened &) = delete;
+    Opened &operator=(const Opened &) = delete;
+
+    void add(const std::string &id, std::function<opdock_status(opdock_registry *)> entry,
+             const char *vendor = nullptr) {
+        next_entry = std::move(entry);
+        REQUIRE_MESSAGE(opdock_register_module(runtime, id.c_str(), vendor, run_next_entry) == OPDOCK_OK, last_error());
+    }
+    void add(Made &made) {
+        add("module-of-" + made.impl_id, [&](opdock_registry *registry) {
+            for (const char *signature : test_ops) {
+                declare(registry, signature);
+            }
+            register_made(registry, made);
+            return OPDOCK_OK;
+        });
+    }
+    opdock_handle *op(const char *name = "test.add") const {
+        opdock_handle *handle = nullptr;
+        REQUIRE(opdock_find_op(runtime, name, &handle) == OPDOCK_OK);
+        return handle;
+    }
+};
+
+// What a C function wrote, freed.
+json taken(char *text) {
+    REQUIRE(text != nullptr);
+    const json parsed = json::parse(text);
+    opdock_string_free(text);
+    return parsed;
+}
+
+struct AddCall {
+    std::vector<float> in = {1, 2, 3};
+    std::vector<float> out = {0, 0, 0};
+    CallArguments call;
+
+    opdock_args &args() {
+        call.input(0).address = reinterpret_cast<uint64_t>(in.data());
+        call.output(0).address = reinterpret_cast<uint64_t>(out.data());
+        return call.args();
+    }
+    AddCall() { call.in(OPDOCK_F32, {3}).out(OPDOCK_F32, {3}); }
+};
+
+} // namespace
+
+TEST_CASE("options that a host does not know, or that lack their other half, are refused") {
+    const OwnEnvironment environment;
+    std::vector<std::string> log;
+    opdock_runtime *runtime = nullptr;
+    const auto refusal = [&](const opdock_options &options) {
+        CHECK(opdock_open(&options, &runtime) == OPDOCK_INVALID_ARGUMENT);
+        CHECK(runtime == nullptr);
+        return last_error();
+    };
+    opdock_options options = options_with(log);
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, workspace_user_data) - 1;
+    CHECK(contains(refusal(options), "struct_size is too small"));
+    options = options_with(log);
+    options.flags = OPDOCK_OPEN_RESCAN << 1;
+    CHECK(contains(refusal(options), "flags has bits that this host does not know"));
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, workspace_user_data); // a program from before flags
+    REQUIRE(opdock_open(&options, &runtime) == OPDOCK_OK);
+    opdock_close(runtime);
+    options = options_with(log);
+    options.allocate_workspace = [](void *, DLDevice, void *, uint64_t) -> void * { return nullptr; };
+    CHECK(contains(refusal(options), "allocate_workspace and free_workspace come together"));
+    options.allocate_workspace = nullptr;
+    options.free_workspace = [](void *, DLDevice, void *, void *) {};
+    CHECK(contains(refusal(options), "allocate_workspace and free_workspace come together"));
+    opdock_close(nullptr);
+}
+
+TEST_CASE("a program in C loads plugins, calls by handle and by name, and counts") {
+    const std::string good = fixture("good");
+    Opened host({good.c_str()});
+    CHECK(std::any_of(host.log.begin(), host.log.end(), [](const std::string &line) {
+        return line.starts_with(std::to_string(OPDOCK_LOG_INFO)) &&
+               contains(line, "Registered impl_ids: ['vendor.acme']");
+    }));
+    CHECK(opdock_load(host.runtime, "/nonexistent/libnone.so") == OPDOCK_LOAD_FAILED);
+    CHECK(opdock_load(host.runtime, fixture("default_adder").c_str()) == OPDOCK_OK);
+    Made made("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    host.add(made);
+    AddCall call;
+    CHECK(opdock_call_handle(host.op(), &call.args()) == OPDOCK_OK);
+    CHECK(opdock_call_by_name(host.runtime, "test.add", &call.args()) == OPDOCK_OK);
+    CHECK(call.out == std::vector<float>{2, 3, 4});
+    CHECK(opdock_call_by_name(host.runtime, "test.ad", &call.args()) == OPDOCK_UNKNOWN_OP);
+    CHECK(contains(last_error(), "did you mean 'test.add'?"));
+    opdock_handle *handle = host.op();
+    CHECK(opdock_find_op(host.runtime, "test.ad", &handle) == OPDOCK_UNKNOWN_OP);
+    CHECK(handle == nullptr);
+    uint64_t count = 0;
+    CHECK(opdock_served_count(host.runtime, "test.add", "default.one", &count) == OPDOCK_OK);
+    CHECK(count == 2);
+
+    made.status = OPDOCK_FAILED;
+    for (int i = 0; i < 3; ++i) {
+        CHECK(opdock_call_handle(host.op(), &call.args()) == OPDOCK_ALL_FAILED);
+    }
+    made.status = OPDOCK_OK;
+    CHECK(opdock_call_handle(host.op(), &call.args()) == OPDOCK_ALL_DROPPED);
+    CHECK(opdock_reset_health(host.runtime, nullptr, nullptr) == OPDOCK_OK);
+    CHECK(opdock_refresh_availability(host.runtime) == OPDOCK_OK);
+    CHECK(opdock_call_handle(host.op(), &call.args()) == OPDOCK_OK);
+    char *text = nullptr;
+    CHECK(opdock_describe(host.runtime, &text) == OPDOCK_OK);
+    CHECK(taken(text)["plugins"].size() == 3);
+    CHECK(opdock_check_file(good.c_str(), &text) == OPDOCK_OK);
+    CHECK(taken(text)["status"] == "ok");
+}
+
+TEST_CASE("outputs are inferred as far as there is room for them, and all are counted") {
+    Opened host;
+    Made made("default.pair", OPDOCK_KIND_DEFAULT);
+    made.op = "test.pair";
+    host.add(made);
+    CallArguments call;
+    call.in(OPDOCK_F32, {5}).in(OPDOCK_F16, {5});
+    std::vector<opdock_tensor_spec> specs(2);
+    specs[1].ndim = -1;
+    uint32_t count = 0;
+    CHECK(opdock_infer_outputs(host.op("test.pair"), &call.args(), specs.data(), 1, &count) == OPDOCK_OK);
+    CHECK(count == 2);
+    CHECK(specs[0].shape[0] == 5);
+    CHECK(specs[1].ndim == -1);
+    CHECK(opdock_infer_outputs(host.op("test.pair"), &call.args(), specs.data(), 2, &count) == OPDOCK_OK);
+    CHECK(std::string(specs[1].name) == "extra");
+    CHECK(specs[1].dtype.bits == 16);
+}
+
+TEST_CASE("a signature as JSON has every parameter with what it is, and every attribute with its default") {
+    Opened host;
+    host.add("module", [](opdock_registry *registry) {
+        return declare(
+            registry,
+            "test.all(mut a: T[m]*, b: U[n]?, host c: i32[n], *, i: int, j: int = 3, f: float = 0.5, b1: bool = "
+            "true, b0: bool = false, s: string = \"text\", l: int[] = [1, 2], d: U = f32) -> (x ~ b: U[n]?)");
+    });
+    char *text = nullptr;
+    CHECK(opdock_signature_json(host.op("test.all"), &text) == OPDOCK_OK);
+    const json signature = taken(text);
+    CHECK(signature["op"] == "test.all");
+    CHECK(signature["inputs"] ==
+          json({{{"name", "a"}, {"optional", false}, {"list", true}, {"mut", true}, {"host", false}},
+                {{"name", "b"}, {"optional", true}, {"list", false}, {"mut", false}, {"host", false}},
+                {{"name", "c"}, {"optional", false}, {"list", false}, {"mut", false}, {"host", true}}}));
+    CHECK(signature["outputs"].size() == 1);
+    CHECK(signature["outputs"][0]["name"] == "x");
+    const json &attributes = signature["attributes"];
+    REQUIRE(attributes.size() == 8);
+    CHECK(attributes[0]["default"] == nullptr);
+    CHECK(attributes[0]["type"] == "int");
+    CHECK(attributes[1]["default"] == 3);
+    CHECK(attributes[2]["default"] == 0.5);
+    CHECK(attributes[3]["default"] == true);
+    CHECK(attributes[4]["default"] == false);
+    CHECK(attributes[5]["default"] == "text");
+    CHECK(attributes[6]["default"] == json({1, 2}));
+    CHECK(attributes[7]["default"] == "f32");
+}
+
+TEST_CASE("a policy of the program, of a thread and of the environment, each over the one before") {
+    Opened host;
+    Made standard("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    Made acme("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+    Made reference("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
+    for (Made *made : {&standard, &acme, &reference}) {
+        host.add(*made);
+    }
+    AddCall call;
+    const auto added = [&] {
+        CHECK(opdock_call_handle(host.op(), &call.args()) == OPDOCK_OK);
+        return call.out[0] - call.in[0];
+    };
+    const auto policy = [&](const char *value) {
+        const opdock_setting setting = {"prefer", value};
+        opdock_policy *made = nullptr;
+        REQUIRE(opdock_policy_create(host.runtime, &setting, 1, &made) == OPDOCK_OK);
+        return made;
+    };
+    CHECK(added() == 1);
+    setenv("MADE_PREFER", "vendor", 1);
+    CHECK(added() == 1);
+    CHECK(opdock_policy_reload(host.runtime) == OPDOCK_OK);
+    CHECK(added() == 2);
+    opdock_policy *const of_program = policy("reference");
+    CHECK(opdock_policy_set(host.runtime, of_program) == OPDOCK_OK);
+    CHECK(added() == 3);
+    opdock_policy *const of_thread = policy("default");
+    CHECK(opdock_policy_push(host.runtime, of_thread) == OPDOCK_OK);
+    CHECK(added() == 1);
+    opdock_policy *effective = nullptr;
+    CHECK(opdock_policy_effective(host.runtime, &effective) == OPDOCK_OK);
+    CHECK(opdock_policy_pop(host.runtime) == OPDOCK_OK);
+    CHECK(added() == 3);
+    CHECK(opdock_policy_pop(host.runtime) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(opdock_policy_push(host.runtime, effective) == OPDOCK_OK);
+    CHECK(added() == 1);
+    CHECK(opdock_policy_pop(host.runtime) == OPDOCK_OK);
+    CHECK(opdock_policy_set(host.runtime, nullptr) == OPDOCK_OK);
+    CHECK(added() == 2);
+    for (opdock_policy *made : {of_program, of_thread, effective}) {
+        opdock_policy_release(made);
+    }
+    opdock_policy *wrong = nullptr;
+    const opdock_setting setting = {"prefer", "quickest"};
+    CHECK(opdock_policy_create(host.runtime, &setting, 1, &wrong) == OPDOCK_INVALID_POLICY);
+    CHECK(wrong == nullptr);
+}
+
+TEST_CASE("a program in C has a device's memory, copies there and back, and times what it does") {
+    Opened host;
+    FakeKind fake;
+    host.add("fake", [&](opdock_registry *registry) { return fake.provide(registry); });
+    DLDevice device = {};
+    CHECK(opdock_find_device(host.runtime, "fake:1", &device) == OPDOCK_OK);
+    CHECK(device.device_id == 1);
+    CHECK(opdock_find_device(host.runtime, "fak:1", &device) == OPDOCK_INVALID_ARGUMENT);
+    char *text = nullptr;
+    CHECK(opdock_devices(host.runtime, &text) == OPDOCK_OK);
+    const json devices = taken(text);
+    std::vector<std::string> architectures;
+    for (const json &one : devices) {
+        if (one["kind"] == "fake") {
+            architectures.push_back(one["device"].get<std::string>() + " " + one["architecture"].get<std::string>());
+        }
+    }
+    CHECK(architectures == std::vector<std::string>{"fake:0 fk_10", "fake:1 fk_20"});
+
+    void *memory = nullptr;
+    REQUIRE(opdock_device_allocate(host.runtime, device, &fake, 8, &memory) == OPDOCK_OK);
+    CHECK(fake.streams.back() == &fake);
+    const std::vector<float> sent = {5, 6};
+    std::vector<float> back = {0, 0};
+    CHECK(opdock_device_copy(host.runtime, memory, device, sent.data(), cpu, 8, nullptr) == OPDOCK_OK);
+    CHECK(opdock_device_copy(host.runtime, back.data(), cpu, memory, device, 8, nullptr) == OPDOCK_OK);
+    CHECK(back == sent);
+    const char one_byte = 'x';
+    CHECK(opdock_device_copy(host.runtime, memory, device, &one_byte, cpu, 1, nullptr) == OPDOCK_OK);
+    CHECK(*static_cast<const char *>(memory) == 'x');
+    const int64_t waited = fake.count("stream 1");
+    CHECK(opdock_device_synchronize(host.runtime, device, nullptr) == OPDOCK_OK);
+    CHECK(fake.count("stream 1") == waited + 1);
+    CHECK(opdock_device_free(host.runtime, device, nullptr, memory) == OPDOCK_OK);
+    CHECK(fake.outstanding.empty());
+
+    double microseconds = -1;
+    const auto advance = [](void *self) -> opdock_status {
+        auto &kind = *static_cast<FakeKind *>(self);
+        kind.clock += 25;
+        return kind.current == 1 ? OPDOCK_OK : OPDOCK_FAILED;
+    };
+    CHECK(opdock_device_time(host.runtime, device, &fake.clock, advance, &fake, &microseconds) == OPDOCK_OK);
+    CHECK(microseconds == doctest::Approx(25));
+    const auto decline = [](void *) -> opdock_status { return OPDOCK_UNSUPPORTED; };
+    CHECK(opdock_device_time(host.runtime, device, &fake.clock, decline, nullptr, &microseconds) == OPDOCK_UNSUPPORTED);
+    CHECK(microseconds == 0);
+    const DLDevice nobodys = {kDLVPI, 0};
+    CHECK(opdock_device_time(host.runtime, nobodys, nullptr, decline, nullptr, &microseconds) == OPDOCK_UNSUPPORTED);
+    CHECK_FALSE(last_error().empty());
+}
+
+TEST_CASE("tune files are joined, and what is left out of them is said") {
+    const char *const texts[] = {
+        "schema: opdock.tune/1\nops:\n  a: {pinned: [{key: {n: 1}, config: {block: 2}}]}\n",
+        "schema: opdock.tune/1\nops:\n  a: {pinned: [{key: {n: 1}, config: {block: 4}}], confgs: []}\n"};
+    const char *const names[] = {"one.yaml", "two.yaml"};
+    char *yaml = nullptr;
+    char *warnings = nullptr;
+    REQUIRE(opdock_tune_merge(texts, names, 1, &yaml, &warnings) == OPDOCK_OK);
+    CHECK(warnings == nullptr);
+    CHECK(contains(yaml, "block: 2"));
+    opdock_string_free(yaml);
+    REQUIRE(opdock_tune_merge(texts, names, 2, &yaml, &warnings) == OPDOCK_OK);
+    CHECK(contains(yaml, "block: 4"));
+    CHECK_FALSE(contains(yaml, "block: 2"));
+    REQUIRE(warnings != nullptr);
+    CHECK(contains(warnings, "two.yaml:3:"));
+    CHECK(contains(warnings, "unknown field 'confgs'"));
+    CHECK(std::string(warnings).ends_with("\n"));
+    opdock_string_free(yaml);
+    opdock_string_free(warnings);
+
+    Opened host;
+    CHECK(opdock_tune_export(host.runtime, "nosuch", nullptr, &yaml) == OPDOCK_UNKNOWN_OP);
+    CHECK(yaml == nullptr);
+    uint64_t count = 7;
+    CHECK(opdock_tune_import(host.runtime, "rubbish: [", "mine.yaml", &count) == OPDOCK_INVALID_TUNE_FILE);
+    CHECK(count == 0);
+    CHECK(contains(last_error(), "mine.yaml"));
+}

@@ -1,0 +1,62 @@
+#include "load/kept_process.hpp"
+
+#include <cfenv>
+#include <clocale>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "made_host.hpp"
+
+using namespace opdock::core;
+using opdock::test::MadeHost;
+
+namespace {
+
+const std::filesystem::path fixtures = OPDOCK_FIXTURES;
+
+// What a plugin changes: as text, so that a difference shows.
+std::string process_now() {
+    const mode_t mask = umask(0);
+    umask(mask);
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    return "umask " + std::to_string(mask) + ", files " + std::to_string(files.rlim_cur) + ", SIGUSR2 " +
+           std::to_string(sigismember(&blocked, SIGUSR2)) + ", locale " + std::setlocale(LC_ALL, nullptr) +
+           ", rounding " + std::to_string(std::fegetround()) + ", folder " + std::filesystem::current_path().string();
+}
+
+} // namespace
+
+TEST_CASE("what a plugin changes of the process when it is opened is put back, with a warning") {
+    for (const char *probe : {"", "tried"}) { // opened at once, or when it is first called
+        CAPTURE(probe);
+        const std::string before = process_now();
+        MadeHost host({}, "/nonexistent", {(fixtures / "libchanges_what_can_be_put_back.so").string()}, {},
+                      *probe == '\0' ? std::optional<std::string>("") : std::nullopt);
+        float in[] = {1};
+        float out[] = {0};
+        CHECK(host.op("badco.next")
+                  .try_call({opdock::Tensor(in, opdock::f32, {1})}, {opdock::Tensor(out, opdock::f32, {1})}) ==
+              OPDOCK_OK);
+        CHECK(process_now() == before);
+        CHECK(host.logged("changed how floating point rounds or traps, the signal mask of the thread that loads it, "
+                          "the umask, the limits of resources, the locale, the working directory when it was opened; "
+                          "that was put back") == 1);
+    }
+}
+
+TEST_CASE("a plugin that changes nothing of the process is opened without a word") {
+    MadeHost host({}, "/nonexistent", {(fixtures / "libprints.so").string()}, {}, "");
+    CHECK(host.logged("when it was opened") == 0);
+}
