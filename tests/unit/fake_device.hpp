@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct FakeKind {
     int make_current_failures = 1000; // so often it returns that, then it works again
     opdock_status allocate_status = OPDOCK_OK;
     opdock_status count_status = OPDOCK_OK;
+    std::optional<int32_t> counted;        // in place of how many there are
     std::vector<std::string> events;       // "make_current 1", in order
     std::vector<int32_t> indices;          // of every function that has one
     std::vector<const void *> streams;     // of allocate and free
@@ -65,7 +67,7 @@ inline opdock_device FakeKind::table() {
     table.count = [](const opdock_host *host, void *user_data, int32_t *count) {
         FakeKind &fake = *static_cast<FakeKind *>(user_data);
         fake.events.emplace_back("count");
-        *count = static_cast<int32_t>(fake.architectures.size());
+        *count = fake.counted.value_or(static_cast<int32_t>(fake.architectures.size()));
         return fake.count_status == OPDOCK_OK ? OPDOCK_OK : host->fail(host, fake.count_status, "no driver here");
     };
     table.properties = [](const opdock_host *, void *user_data, int32_t index, opdock_device_properties *properties) {

@@ -89,6 +89,38 @@ TEST_CASE("a vendor's plugin that calls itself a default is left out, and the wa
     CHECK(machine.host.logged("'default.usurper' for op 'fixture.add' is left out") == 1);
 }
 
+TEST_CASE("a vendor's plugin that calls itself a default for many ops is told so once") {
+    core::Signatures signatures;
+    core::Registrar registrar({"loud", "loud", "libloud.so", true, {"cpu"}, core::Standing::found}, nullptr,
+                              signatures);
+    registrar.run([](opdock_registry *registry) {
+        for (const char *op : {"many.a", "many.b", "many.c", "many.d", "many.e"}) {
+            const std::string signature = std::string(op) + "(x: T[...]) -> (y: T[...])";
+            opdock_op declared = {};
+            declared.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+            declared.signature = signature.c_str();
+            CHECK(registry->register_op(registry, &declared) == OPDOCK_OK);
+            opdock_impl impl = {};
+            impl.struct_size = OPDOCK_STRUCT_SIZE(opdock_impl, kernel);
+            impl.kind = OPDOCK_KIND_DEFAULT;
+            impl.op = op;
+            impl.impl_id = "default.loud";
+            impl.device = "cpu";
+            impl.dtypes = "f32";
+            impl.kernel = [](const opdock_problem *, const opdock_call *) -> opdock_status { return OPDOCK_OK; };
+            CHECK(registry->register_impl(registry, &impl) == OPDOCK_OK);
+        }
+        return OPDOCK_OK;
+    });
+    REQUIRE(registrar.errors().empty());
+    const core::Admission admission =
+        core::judge_admission({}, registrar.registration(), registrar.identity(), "PLUGIN_DEFAULT_PLUGINS");
+    CHECK(admission.taken.implementations.empty());
+    REQUIRE(admission.left_out.size() == 1);
+    CHECK(contains(admission.left_out[0],
+                   "implementation 'default.loud' for ops 'many.a', 'many.b', 'many.c' and 2 more is left out"));
+}
+
 TEST_CASE("a vendor's plugin that calls itself a reference is left out as well") {
     const Plugins own{"reference_adder"};
     Machine machine(fixture("usurper_reference"), own.path(), {{"PLUGIN_PREFER", "reference"}});

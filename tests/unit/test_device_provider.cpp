@@ -297,6 +297,26 @@ TEST_CASE("a provider that cannot count its devices has none, and its reason is 
     CHECK(rows.added(t.host.op()) == 1);
 }
 
+TEST_CASE("a provider that counts more devices than a machine has, or fewer than none, has none, and that is said") {
+    for (const int32_t counted : {1025, 2147483647, -1}) {
+        CAPTURE(counted);
+        HostWithFake t;
+        t.fake.counted = counted;
+        t.add("default.one", 1);
+        FakeRows rows;
+        CHECK(rows.call(t.host.op()) == OPDOCK_INVALID_ARGUMENT);
+        const std::string why = "its provider counts " + std::to_string(counted) + " devices; expected 0 to 1024";
+        CHECK(contains(last_error(), why));
+        const nlohmann::json devices = t.host->describe_devices();
+        CHECK(devices.dump().find(why) != std::string::npos);
+    }
+    HostWithFake t;
+    t.fake.counted = 1024;
+    t.add("default.one", 1);
+    FakeRows rows;
+    CHECK(rows.added(t.host.op()) == 1);
+}
+
 // --- capturing
 // --------------------------------------------------------------------------------------------------------
 

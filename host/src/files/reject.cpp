@@ -53,7 +53,7 @@ constexpr std::array rows{
     Row{RejectCode::registration_changed, "registers something else than when it was scanned"},
     Row{RejectCode::file_changed, "changed while it was loaded"},
     Row{RejectCode::host_died, "processes ended while they opened it"},
-    Row{RejectCode::probe_stopped, "the process that tried it was told to stop"},
+    Row{RejectCode::probe_stopped, "the process that tried it got a signal to stop"},
     Row{RejectCode::probe_unusable, "it could not be tried"},
     Row{RejectCode::unsafe_place, "others may write to it, or it belongs to somebody else"},
     Row{RejectCode::unsigned_, "neither signed nor listed where trust is required"},

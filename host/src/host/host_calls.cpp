@@ -13,8 +13,8 @@
 namespace opdock::core {
 namespace {
 
-// What is kept for each device that calls name has a bound also where nobody says how many there are.
-constexpr int32_t most_uncounted_devices = 1024;
+// Of one kind: what is kept for each device that calls name has a bound, also where nobody says how many there are.
+constexpr int32_t most_devices = 1024;
 
 } // namespace
 
@@ -36,6 +36,8 @@ DeviceCount Host::device_count(const DeviceProvider &provider) const {
         call_plugin([&] { return provider.table.count(&table_->api, provider.table.user_data, &found.count); });
     if (status != OPDOCK_OK) {
         found = {0, take_message(status)};
+    } else if (found.count < 0 || found.count > most_devices) {
+        found = {0, fmt::format("its provider counts {} devices; expected 0 to {}", found.count, most_devices)};
     }
     const std::lock_guard lock(book.mutex);
     return book.device_counts.try_emplace(&provider, std::move(found)).first->second;
@@ -153,7 +155,7 @@ std::string Host::missing_device(DLDevice device) const {
         return {}; // what most calls name
     }
     const DeviceProvider *provider = find_provider(catalog().providers, device.device_type);
-    const DeviceCount known = provider != nullptr ? device_count(*provider) : DeviceCount{most_uncounted_devices, ""};
+    const DeviceCount known = provider != nullptr ? device_count(*provider) : DeviceCount{most_devices, ""};
     if (device.device_id >= 0 && device.device_id < known.count) {
         return {};
     }

@@ -342,8 +342,9 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
         }
         if (was_told_to_stop(result.end)) {
             return rejection(RejectCode::probe_stopped,
-                             fmt::format("the process that tried '{}' was told to stop{}, {}.\nNothing is known of the "
-                                         "plugin; the next host tries it again.",
+                             fmt::format("the process that tried '{}' ended{}, {}.\nPeople and schedulers end jobs by "
+                                         "this signal, so that nothing is known of the plugin; the next host tries it "
+                                         "again.",
                                          name, how_it_ended(result.end), doing(transcript.stage())));
         }
         return rejection(RejectCode::probe_died,

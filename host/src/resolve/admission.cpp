@@ -1,11 +1,15 @@
 #include "resolve/admission.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <set>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
 
 #include "text/spelling.hpp"
 
@@ -84,6 +88,7 @@ class Judge {
         for (const auto &implementation : registration_.implementations) {
             judge(implementation);
         }
+        say_of_others_kind();
         result_.taken.vendors = registration_.vendors;
         result_.taken.shutdowns = registration_.shutdowns;
         return std::move(result_);
@@ -98,6 +103,24 @@ class Judge {
     Claim claim_of(const std::string &plugin, bool by_name) const { return {by_name, catalog_.standing(plugin)}; }
     void leave_out(std::string sentence) { result_.left_out.push_back(std::move(sentence)); }
     void refuse(RejectCode code, std::string message) { result_.errors.push_back({code, std::move(message)}); }
+
+    // One sentence for all ops: a plugin that does so does it everywhere.
+    void say_of_others_kind() {
+        constexpr std::size_t most_named = 3;
+        for (const auto &[implementation, ops] : of_others_kind_) {
+            const auto &[impl_id, kind] = implementation;
+            std::vector<std::string> named(ops.begin(), ops.begin() + std::min(ops.size(), most_named));
+            const std::size_t more = ops.size() - named.size();
+            leave_out(fmt::format(
+                "implementation '{}' for op{} '{}'{} is left out: it is registered as kind {}, which is for "
+                "opdock's own plugins, and for ops that bear the name of the plugin's vendor "
+                "('{}.NAME').\nRegister it as OPDOCK_KIND_VENDOR. To use it as it is, name plugin '{}' "
+                "in {}.",
+                impl_id, ops.size() == 1 ? "" : "s", fmt::join(named, "', '"),
+                more == 0 ? "" : fmt::format(" and {} more", more), kind_name(kind), folded(plugin_.vendor), plugin_.id,
+                default_plugins_));
+        }
+    }
 
     void judge(const OpDeclaration &declaration) {
         const std::string &name = declaration.signature->name;
@@ -185,12 +208,7 @@ class Judge {
         }
         if (one.kind != Kind::vendor && plugin_.standing < Standing::own && !plugin_.named_default &&
             !owns_op(plugin_.vendor, one.op)) {
-            leave_out(fmt::format(
-                "implementation '{}' for op '{}' is left out: it is registered as kind {}, which is for "
-                "opdock's own plugins, and for ops that bear the name of the plugin's vendor "
-                "('{}.NAME').\nRegister it as OPDOCK_KIND_VENDOR. To use it as it is, name plugin '{}' "
-                "in {}.",
-                one.impl_id, one.op, kind_name(one.kind), folded(plugin_.vendor), plugin_.id, default_plugins_));
+            of_others_kind_[{one.impl_id, one.kind}].push_back(one.op);
             return;
         }
         const std::string *other = catalog_.implementer(one);
@@ -238,9 +256,10 @@ class Judge {
     const PluginIdentity &plugin_;
     const std::string &default_plugins_;
     Admission result_;
-    std::set<std::string, std::less<>> lost_ops_;                  // of the newcomer
-    std::vector<std::string> lost_kinds_;                          // of the newcomer
-    std::set<std::pair<std::string, std::string>> lost_by_others_; // plugin and op
+    std::map<std::pair<std::string, Kind>, std::vector<std::string>> of_others_kind_; // ops, by impl_id and kind
+    std::set<std::string, std::less<>> lost_ops_;                                     // of the newcomer
+    std::vector<std::string> lost_kinds_;                                             // of the newcomer
+    std::set<std::pair<std::string, std::string>> lost_by_others_;                    // plugin and op
 };
 
 } // namespace

@@ -4,7 +4,7 @@
  * may provide one kind: one of opdock's own folder serves, else the first found. The host brings "cpu" itself.
  *
  * All functions are called on any thread, concurrently, and explain a status other than OPDOCK_OK with
- * `opdock_host.fail`. `index` is below what `count` said. Streams and events are the kind's native handles.
+ * `opdock_host.fail`. `count` says 1024 at most; `index` is below. Streams and events are the kind's native handles.
  *
  * Since ABI 0.1. */
 #ifndef OPDOCK_ABI_DEVICE_H
