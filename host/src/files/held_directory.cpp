@@ -24,14 +24,21 @@ std::string folder_of(const std::filesystem::path &file) {
     return file.native().substr(0, std::max<std::size_t>(1, file.native().rfind('/')));
 }
 
-bool are_same(int descriptor, int other) {
-    struct stat one = {};
-    struct stat two = {};
-    return ::fstat(descriptor, &one) == 0 && ::fstat(other, &two) == 0 && one.st_dev == two.st_dev &&
-           one.st_ino == two.st_ino;
+} // namespace
+
+std::optional<FolderIdentity> identity_of_folder(const std::string &path) {
+    struct stat status = {};
+    return ::stat(path.c_str(), &status) == 0 ? std::optional(FolderIdentity{status.st_dev, status.st_ino})
+                                              : std::nullopt;
 }
 
-} // namespace
+HeldDirectory::HeldDirectory(Descriptor descriptor, std::string path)
+    : descriptor_(std::move(descriptor)), path_(std::move(path)) {
+    struct stat status = {};
+    if (::fstat(descriptor_.get(), &status) == 0) {
+        identity_ = {status.st_dev, status.st_ino};
+    }
+}
 
 std::string HeldDirectory::name_for_loader(const std::string &file) const {
     return fmt::format("/proc/self/fd/{}/{}", descriptor_.get(), file);
@@ -51,9 +58,9 @@ HeldDirectoryPtr HeldDirectories::of(const std::filesystem::path &file) {
                        fmt::format("the folder '{}' cannot be opened: {}.\nCheck the path and its permissions.", path,
                                    std::generic_category().message(code)));
     }
-    HeldDirectoryPtr held = KeptDirectory::find(path, descriptor.get());
-    if (held == nullptr) {
-        held = std::make_shared<const HeldDirectory>(std::move(descriptor), path);
+    auto held = std::make_shared<const HeldDirectory>(std::move(descriptor), path);
+    if (HeldDirectoryPtr kept = KeptDirectory::find(*held)) {
+        held = std::move(kept);
     }
     slot = held;
     return held;
@@ -105,9 +112,9 @@ void KeptDirectory::keep() noexcept {
     }
 }
 
-HeldDirectoryPtr KeptDirectory::find(const std::string &path, int descriptor) {
+HeldDirectoryPtr KeptDirectory::find(const HeldDirectory &directory) {
     for (const Kept *one = newest.load(); one != nullptr; one = one->older) {
-        if (one->directory->path() == path && are_same(one->directory->descriptor(), descriptor)) {
+        if (one->directory->path() == directory.path() && one->directory->identity() == directory.identity()) {
             return one->directory;
         }
     }

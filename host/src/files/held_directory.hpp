@@ -8,25 +8,39 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <utility>
+
+#include <sys/types.h>
 
 #include "files/descriptor.hpp"
 
 namespace opdock::core {
 
+// Which folder it is, whatever its paths.
+struct FolderIdentity {
+    dev_t device = 0;
+    ino_t inode = 0; // no folder has this
+
+    bool operator==(const FolderIdentity &) const = default;
+};
+
+// Of the folder at this path, links followed; nothing when there is none.
+std::optional<FolderIdentity> identity_of_folder(const std::string &path);
+
 class HeldDirectory {
   public:
-    HeldDirectory(Descriptor descriptor, std::string path)
-        : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
+    HeldDirectory(Descriptor descriptor, std::string path);
 
     int descriptor() const { return descriptor_.get(); }
+    const FolderIdentity &identity() const { return identity_; }
     const std::string &path() const { return path_; }
     // "/proc/self/fd/9/libacme.so"
     std::string name_for_loader(const std::string &file) const;
 
   private:
     Descriptor descriptor_;
+    FolderIdentity identity_;
     std::string path_;
 };
 
@@ -63,8 +77,8 @@ class KeptDirectory {
 
     void keep() noexcept;
 
-    // The folder of this path and descriptor when it is kept already, or null.
-    static HeldDirectoryPtr find(const std::string &path, int descriptor);
+    // The folder when it is kept already under this path, or null.
+    static HeldDirectoryPtr find(const HeldDirectory &directory);
 
   private:
     struct Kept;

@@ -182,8 +182,6 @@ class Host {
     const TrustedKeys &trusted_keys();
     // A line of the log for each that a plugin printed.
     void log_printed(std::string_view printed, const std::string &name, std::int32_t level) const;
-    // Who the plugin is and what it may, by where it lies and what the policy says. The record gets its standing.
-    PluginIdentity identify(const DeferredPlugin::Place &place, const Note &note, PluginRecord &record) const;
     // Whether the policy gives it the kinds of opdock's own.
     bool is_named_default(const std::string &id, const std::string &vendor) const;
     // Whether a plugin gives way to one of its id that was found later: to opdock's own, unless the policy names it.
@@ -249,7 +247,7 @@ class Host {
     const double tune_budget_;
     const TuneDatabase tune_database_;
     const PluginTablePtr table_;
-    std::string own_folder_; // where opdock's own plugins lie; set when the host opens
+    std::optional<FolderIdentity> own_folder_; // where opdock's own plugins lie; set when the host opens
     std::vector<SearchPath> paths_;
     std::vector<SearchProblem> problems_;
 

@@ -1,4 +1,4 @@
-// Who a plugin is, and what of its registration a host takes.
+// What of a plugin's registration a host takes.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -7,7 +7,6 @@
 
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
-#include <sys/stat.h>
 
 #include "host/host.hpp"
 #include "load/deferred_plugin.hpp"
@@ -17,21 +16,6 @@
 #include "text/spelling.hpp"
 
 namespace opdock::core {
-namespace {
-
-constexpr const char *own_vendor = "opdock"; // of the notes of opdock's own plugins
-
-} // namespace
-
-PluginIdentity Host::identify(const DeferredPlugin::Place &place, const Note &note, PluginRecord &record) const {
-    struct stat own = {}, here = {};
-    if (!own_folder_.empty() && ::stat(own_folder_.c_str(), &own) == 0 &&
-        ::fstat(place.directory->descriptor(), &here) == 0 && own.st_dev == here.st_dev && own.st_ino == here.st_ino) {
-        record.standing = same_name(note.vendor, own_vendor) ? Standing::own : Standing::beside;
-    }
-    return {
-        note.id, note.vendor, record.path, true, note.devices, record.standing, is_named_default(note.id, note.vendor)};
-}
 
 bool Host::is_named_default(const std::string &id, const std::string &vendor) const {
     const auto named = process_policy().default_plugins();

@@ -19,6 +19,7 @@
 #include "probe/probe.hpp"
 #include "probe/scan.hpp"
 #include "text/error.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -27,6 +28,8 @@ std::string install_directory() {
     const std::filesystem::path library = library_directory();
     return library.empty() ? std::string() : (library / "opdock" / "plugins").string();
 }
+
+constexpr const char *own_vendor = "opdock"; // of the notes of opdock's own plugins
 
 FileIdentity identity_in(const DeferredPlugin::Place &place) {
     struct stat status = {};
@@ -60,7 +63,7 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
     input.standard_directories =
         options.standard_directories ? *options.standard_directories : standard_directories(install_directory());
     for (const SearchDirectory &directory : input.standard_directories) {
-        own_folder_ = directory.origin == "install" ? directory.path : own_folder_;
+        own_folder_ = directory.origin == "install" ? identity_of_folder(directory.path) : own_folder_;
     }
     SearchResult found = search_plugins(input, environment_);
     paths_ = std::move(found.paths);
@@ -119,7 +122,13 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         place.identity = scan.identity;
         place.deaths = scan.deaths;
         place.has_call_deaths = !scan.call_deaths.empty();
-        const PluginIdentity identity = identify(place, *scan.note, record);
+        const PluginIdentity identity = {record.id,
+                                         record.vendor,
+                                         record.path,
+                                         true,
+                                         scan.note->devices,
+                                         record.standing,
+                                         is_named_default(record.id, record.vendor)};
         if (scan.transcript != nullptr) {
             Registrar registrar(identity, &table_->api, ledger().signatures);
             registrar.run([&](opdock_registry *registry) { return scan.transcript->replay(registry); });
@@ -224,7 +233,9 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
         throw Rejected(RejectCode::cuda_skipped,
                        fmt::format("it is for CUDA, and {} is set", environment_.name(Variable::skip_cuda)));
     }
-    (void)identify(place, *scan.note, record); // for its standing
+    if (own_folder_ == place.directory->identity()) {
+        record.standing = same_name(scan.note->vendor, own_vendor) ? Standing::own : Standing::beside;
+    }
     if (const PluginRecord *other = into.find_plugin(record.id); other != nullptr && !yields(*other, record, into)) {
         throw Rejected(
             RejectCode::shadowed,

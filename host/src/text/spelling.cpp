@@ -143,12 +143,14 @@ std::size_t find_no_name_character(std::string_view text) {
 }
 
 std::string visible(std::string_view text) {
+    const auto stays = [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); };
     std::string result;
+    result.reserve(text.size());
     while (!text.empty()) {
-        if (text.front() == '\n') {
-            result += '\n';
-            text.remove_prefix(1);
-        } else {
+        const auto *const end = std::find_if_not(text.begin(), text.end(), stays);
+        result.append(text.begin(), end);
+        text.remove_prefix(static_cast<std::size_t>(end - text.begin()));
+        if (!text.empty()) {
             text.remove_prefix(add_visible(result, text));
         }
     }

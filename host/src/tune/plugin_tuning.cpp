@@ -23,13 +23,12 @@ std::vector<std::string_view> views(const std::set<std::string> &texts) {
 } // namespace
 
 std::string tune_file_beside(const std::string &plugin_path) {
-    const std::filesystem::path path = plugin_path;
-    std::string name = path.filename().string();
-    name = name.substr(0, name.find(".so"));
+    const std::size_t begin = plugin_path.rfind('/') + 1; // npos + 1 is 0
+    std::string name = plugin_path.substr(begin, plugin_path.find(".so", begin) - begin);
     if (name.starts_with("lib")) {
         name.erase(0, 3);
     }
-    return (path.parent_path() / (name + ".tune.yaml")).string();
+    return plugin_path.substr(0, begin) + name + ".tune.yaml";
 }
 
 PluginTuning::PluginTuning(std::string path, bool named, const std::vector<const Implementation *> &implementations)
