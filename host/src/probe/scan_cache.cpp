@@ -23,7 +23,7 @@ constexpr DatabaseFormat format = {0x6f70646b, 3, // "opdk"
 
 // Rows of other hosts say what those understood of a file; they stay beside ours.
 std::string this_host() {
-    return fmt::format("{} {} {}", version, to_text(host_abi), OPDOCK_TRANSCRIPT_VERSION);
+    return fmt::format("{} {} {}", version, to_text(host_abi), int{OPDOCK_TRANSCRIPT_VERSION});
 }
 
 // As FNV-1a, by words: SQLite does not notice a changed byte in the middle of a value. Each step is a bijection of the

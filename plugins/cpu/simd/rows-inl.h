@@ -12,6 +12,8 @@
 #define CPU_SIMD_ROWS_INL_H
 #endif
 
+#include <cmath>
+
 #include "simd/convert-inl.h"
 
 HWY_BEFORE_NAMESPACE();
