@@ -1,5 +1,6 @@
 #include "keeper.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -58,22 +59,62 @@ static pid_t start_first_process(void) {
     return first;
 }
 
-/* Bytes of shared memory that the process has mapped and touched, which no limit of resources counts. */
-static uint64_t shared_memory_of(pid_t process) {
-    static const char wanted[] = "\nRssShmem:";
-    char text[4096];
-    const char *found;
+/* Reads the file, as text. */
+static void read_file(const char *path, char *text, size_t size) {
     ssize_t got = -1;
-    int file;
-    snprintf(text, sizeof text, "/proc/%d/status", (int)process);
-    file = open(text, O_RDONLY | O_CLOEXEC);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file >= 0) {
-        got = read(file, text, sizeof text - 1);
+        got = read(file, text, size - 1);
         close(file);
     }
     text[got > 0 ? got : 0] = '\0';
-    found = strstr(text, wanted);
-    return found != NULL ? 1024 * strtoull(found + sizeof wanted - 1, NULL, 10) : 0;
+}
+
+static uint64_t kibibytes_in(const char *status, const char *name) {
+    const char *const found = strstr(status, name);
+    return found != NULL ? strtoull(found + strlen(name), NULL, 10) : 0;
+}
+
+/* Bytes of memory that the process holds, and those below it; what they share counts for each. UINT64_MAX where there
+ * are more than `left` processes. */
+static uint64_t memory_below(pid_t process, int *left) {
+    char path[64];
+    char text[4096];
+    uint64_t sum;
+    DIR *threads;
+    const struct dirent *thread;
+    if (--*left < 0) {
+        return UINT64_MAX;
+    }
+    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
+    read_file(path, text, sizeof text);
+    sum = 1024 * (kibibytes_in(text, "\nRssAnon:") + kibibytes_in(text, "\nRssShmem:"));
+    snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+    threads = opendir(path);
+    while (threads != NULL && *left >= 0 && (thread = readdir(threads)) != NULL) {
+        const char *at = text;
+        char *end;
+        long child;
+        if (thread->d_name[0] == '.') {
+            continue;
+        }
+        snprintf(path, sizeof path, "/proc/%d/task/%.16s/children", (int)process, thread->d_name);
+        read_file(path, text, sizeof text);
+        while (*left >= 0 && (child = strtol(at, &end, 10)) > 0) {
+            sum += memory_below((pid_t)child, left);
+            at = end;
+        }
+    }
+    if (threads != NULL) {
+        (void)closedir(threads);
+    }
+    return *left < 0 ? UINT64_MAX : sum;
+}
+
+/* Limits of resources are each process's own, and count no shared memory. */
+static int takes_too_much(uint64_t most_memory) {
+    int left = 256; /* processes: many, and a plugin that is opened has no reason for one */
+    return most_memory != 0 && memory_below(getpid(), &left) > most_memory;
 }
 
 /* Waits for the end of the child, of which SIGCHLD tells. */
@@ -89,7 +130,7 @@ static int wait_for(pid_t child, const sigset_t *its_end, uint64_t most_memory) 
             _exit(1);
         }
         (void)sigtimedwait(its_end, NULL, &moment);
-        if (most_memory != 0 && shared_memory_of(child) > most_memory) {
+        if (takes_too_much(most_memory)) {
             (void)kill(child, SIGKILL);
         }
     }
@@ -115,6 +156,7 @@ int continue_in_kept_process(uint64_t most_memory) {
 
     (void)prctl(PR_SET_PDEATHSIG,
                 SIGKILL); /* a host that is gone waits for nothing, and all here end with this process */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* so that whoever is left behind counts as one of its processes */
     sigemptyset(&its_end);
     sigaddset(&its_end, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &its_end, &before);

@@ -429,6 +429,18 @@ TEST_CASE("after a device was lost nothing more is tried on it, and every call s
     CHECK(t.host.logged("is lost") == 1);
 }
 
+TEST_CASE("a kernel cannot say that the CPU is lost: it failed, and others serve") {
+    MadeHost host(core::RawEnvironment{{"PLUGIN_PREFER", "vendor"}});
+    Made &one = host.add("vendor.one", OPDOCK_KIND_VENDOR, "one", 1);
+    host.add("default.two", OPDOCK_KIND_DEFAULT, {}, 2);
+    one.status = OPDOCK_DEVICE_LOST;
+    Rows rows;
+    CHECK(rows.added(host.op()) == 2);
+    CHECK(rows.added(host.op()) == 2);
+    CHECK(host.logged("is lost") == 0);
+    CHECK(host.logged("vendor.one was told to") >= 1);
+}
+
 TEST_CASE("other devices go on when one is lost") {
     HostWithFake t;
     Made &one = t.add("default.one", 1);

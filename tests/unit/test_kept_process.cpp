@@ -56,6 +56,27 @@ TEST_CASE("what a plugin changes of the process when it is opened is put back, w
     }
 }
 
+TEST_CASE("hard limits that a plugin lowers stay lowered where they cannot be raised, and that is said") {
+    rlimit before{};
+    REQUIRE(getrlimit(RLIMIT_MSGQUEUE, &before) == 0);
+    REQUIRE(before.rlim_max > 200);
+    const pid_t child = fork();
+    if (child == 0) { // root may raise them, but not in every container
+        const rlimit few = {200, 200};
+        _exit(setrlimit(RLIMIT_MSGQUEUE, &few) == 0 && setrlimit(RLIMIT_MSGQUEUE, &before) == 0 ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    const bool may_raise = status == 0;
+    MadeHost host({}, "/nonexistent", {(fixtures / "liblowers_hard_limits.so").string()}, {}, "");
+    rlimit now{};
+    REQUIRE(getrlimit(RLIMIT_MSGQUEUE, &now) == 0);
+    CHECK(now.rlim_max == (may_raise ? before.rlim_max : 200));
+    CHECK(host.logged("changed the limits of resources when it was opened; that was put back") == (may_raise ? 1 : 0));
+    CHECK(host.logged("lowered hard limits of resources when it was opened; they stay lowered, as only root may raise "
+                      "them") == (may_raise ? 0 : 1));
+}
+
 TEST_CASE("a plugin that changes nothing of the process is opened without a word") {
     MadeHost host({}, "/nonexistent", {(fixtures / "libprints.so").string()}, {}, "");
     CHECK(host.logged("when it was opened") == 0);

@@ -435,23 +435,69 @@ TEST_CASE("a plugin cannot write files while it is tried, where the kernel has L
     std::filesystem::remove(file);
 }
 
+namespace {
+
+// Somebody's terminal.
+class Terminal {
+  public:
+    Terminal() : master_(posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK)) {
+        REQUIRE(master_ >= 0);
+        REQUIRE(unlockpt(master_) == 0);
+        REQUIRE(ptsname_r(master_, name_, sizeof name_) == 0);
+        opened_ = open(name_, O_RDWR | O_NOCTTY);
+        REQUIRE(opened_ >= 0);
+    }
+    Terminal(const Terminal &) = delete;
+    Terminal &operator=(const Terminal &) = delete;
+    ~Terminal() {
+        close(opened_);
+        close(master_);
+    }
+    const char *name() const { return name_; }
+    bool was_written_to() const {
+        char said = 0;
+        return read(master_, &said, 1) == 1;
+    }
+
+  private:
+    char name_[64] = {};
+    const int master_;
+    int opened_ = -1;
+};
+
+std::string content_now(const char *path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+} // namespace
+
 TEST_CASE("a plugin cannot write to terminals while it is tried, also one for devices, where the kernel has Landlock") {
-    const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
-    REQUIRE(terminal >= 0);
-    REQUIRE(unlockpt(terminal) == 0);
-    char name[64] = {};
-    REQUIRE(ptsname_r(terminal, name, sizeof name) == 0);
-    const int other_end = open(name, O_RDWR | O_NOCTTY);
-    REQUIRE(other_end >= 0);
-    const Exported variable("OPDOCK_FIXTURE_FILE", name);
+    const Terminal terminal;
+    const Exported variable("OPDOCK_FIXTURE_FILE", terminal.name());
     for (const ProbeLimits &within : {limits_for({"cpu"}), limits_for({"cuda"})}) {
         CHECK(std::holds_alternative<Transcript>(try_plugin("libwrites_a_file.so", within)));
-        char said = 0;
-        CHECK(read(terminal, &said, 1) == (has_landlock() ? -1 : 1));
+        CHECK(terminal.was_written_to() == !has_landlock());
     }
-    close(other_end);
-    close(terminal);
 }
+
+TEST_CASE("a plugin cannot steer terminals or the session of the host while it is tried") {
+    const Terminal terminal;
+    const Exported variable("OPDOCK_FIXTURE_FILE", terminal.name());
+    const std::string before = content_now("/proc/self/autogroup"); // the session's, with its priority
+    const auto judged = try_plugin("libsteers_session.so");
+    CHECK(std::holds_alternative<Transcript>(judged));
+    CHECK(content_now("/proc/self/autogroup") == before);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // these probes have no limit
+TEST_CASE("the memory of a plugin's children counts as its own") {
+    const ProbeLimits within = {std::chrono::minutes(1), 200 << 20};
+    const Rejection rejection = rejection_of(try_plugin("libtakes_memory_in_children.so", within));
+    CHECK(rejection.code == RejectCode::probe_died);
+    CHECK(contains(rejection.message, "by signal 9"));
+}
+#endif
 
 TEST_CASE("a probe that cannot be started says why, and the plugin is opened without it") {
     HeldDirectories directories;

@@ -350,6 +350,29 @@ TEST_CASE("a cache that is damaged, or is none, is set aside and made anew") {
     }
 }
 
+TEST_CASE("a cache whose tables are others than its own is set aside without being read, which might have no end") {
+    const Installed place;
+    const auto plugin = place.plugin("libgood.so");
+    { auto host = place.host(plugin); }
+    const std::string endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)";
+    for (const std::string &change :
+         {"ALTER TABLE scans RENAME TO old; CREATE VIEW scans AS " + endless +
+              " SELECT old.path, old.host, old.scan, old.check_sum FROM r, old WHERE r.n < 0",
+          "CREATE TRIGGER t BEFORE INSERT ON scans BEGIN INSERT INTO scans " + endless +
+              " SELECT n, n, n, n FROM r; END",
+          std::string("ALTER TABLE scans ADD COLUMN more AS (zeroblob(1000000000))")}) {
+        CAPTURE(change);
+        {
+            SQLite::Database database(place.file.string(), SQLite::OPEN_READWRITE);
+            database.exec(change);
+        }
+        auto host = place.host(plugin);
+        CHECK(status(host) == "loaded ");
+        CHECK(host.logged("was damaged or of another version of opdock") == 1);
+        CHECK(ScanCache(place.file.parent_path(), quiet()).find_any(plugin).has_value());
+    }
+}
+
 TEST_CASE("a cache that is set aside takes the place of none that was set aside before") {
     const Installed place;
     const auto plugin = place.plugin("libgood.so");

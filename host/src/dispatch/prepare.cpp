@@ -59,7 +59,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     for (const Link &link : chain.links) {
         auto attempt = std::make_unique<Attempt>(host, *link.deployment);
         attempt->fits = fits_form(*link.implementation->form, *declared.signature, bound);
-        opdock_status status = known_status(attempt->prepare(*shape, true), attempt->reason);
+        opdock_status status = known_status(attempt->prepare(*shape, true), bound.device, attempt->reason);
         if (status == OPDOCK_OK && !attempt->map.empty()) {
             // run() hands the caller's pointers on as they are, in the order of the op's longest form.
             status = OPDOCK_UNSUPPORTED;

@@ -169,7 +169,7 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
                 status = invoke(run, attempt, &reason, &ran);
             }
         }
-        status = known_status(status, reason);
+        status = known_status(status, run.memo.shape.device, reason);
         if (status == OPDOCK_OK) {
             count_served(attempt);
             if (!serves_steadily(memo, attempt)) {

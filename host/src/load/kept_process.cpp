@@ -101,6 +101,7 @@ void KeptProcess::put_back() const {
         changed.emplace_back("the umask");
     }
     bool has_other_limits = false;
+    bool has_lower_limits = false;
     for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
         const auto which = static_cast<__rlimit_resource_t>(resource);
         const rlimit &before = limits_.at(static_cast<std::size_t>(resource));
@@ -110,10 +111,11 @@ void KeptProcess::put_back() const {
             if (::setrlimit(which, &before) != 0) { // only root raises what was lowered for good
                 now.rlim_cur = std::min(before.rlim_cur, now.rlim_max);
                 ::setrlimit(which, &now);
+                has_lower_limits = true;
             }
         }
     }
-    if (has_other_limits) {
+    if (has_other_limits && !has_lower_limits) {
         changed.emplace_back("the limits of resources");
     }
     if (locale_ != locale_now()) {
@@ -123,6 +125,12 @@ void KeptProcess::put_back() const {
     if (working_directory_.get() >= 0 && !is_working_directory(working_directory_) &&
         ::fchdir(working_directory_.get()) == 0) {
         changed.emplace_back("the working directory");
+    }
+    if (has_lower_limits) {
+        log_.warning(
+            fmt::format("Plugin '{}' lowered hard limits of resources when it was opened; they stay lowered, as "
+                        "only root may raise them",
+                        plugin_));
     }
     if (!changed.empty()) {
         log_.warning(fmt::format("Plugin '{}' changed {} when it was opened; that was put back", plugin_,

@@ -6,6 +6,8 @@
 #include <new>
 #include <string>
 
+#include <dlpack/dlpack.h>
+
 #include "load/thread_state.hpp"
 #include "opdock/cpp/status.hpp"
 #include "opdock/opdock.h"
@@ -51,10 +53,11 @@ inline opdock_status status_of_exception() noexcept {
     return OPDOCK_FAILED;
 }
 
-// What a plugin returned, or OPDOCK_FAILED for a number that is none of its statuses: then nothing is known of what it
-// did.
-inline opdock_status known_status(opdock_status returned, std::string &reason) {
-    if (returned >= OPDOCK_OK && returned <= OPDOCK_DEVICE_LOST) {
+// What a plugin returned on this device, or OPDOCK_FAILED for a number that is none of its statuses: then nothing is
+// known of what it did. Nor is a CPU lost, which runs the host: it stays for everybody else.
+inline opdock_status known_status(opdock_status returned, DLDevice device, std::string &reason) {
+    const opdock_status last = device.device_type == kDLCPU ? OPDOCK_DEVICE_LOST - 1 : OPDOCK_DEVICE_LOST;
+    if (returned >= OPDOCK_OK && returned <= last) {
         return returned;
     }
     reason = status_text(returned) + ": " + reason;

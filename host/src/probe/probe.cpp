@@ -29,9 +29,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// posix_spawn's settings. A process group of its own, so that its children can be killed with it; signals as a new
-// program finds them; no descriptor but the ones it needs. What it prints comes back to the host: the host's own
-// standard streams may be files, which it could cut short, and a terminal, which it could steer.
+// posix_spawn's settings. A session of its own, so that its children can be killed with it, and so that the terminal
+// and the priority of the host's session are not its; signals as a new program finds them; no descriptor but the ones
+// it needs. What it prints comes back to the host: the host's own standard streams may be files, which it could cut
+// short, and a terminal, which it could steer.
 class Spawn {
   public:
     Spawn() {
@@ -45,8 +46,7 @@ class Spawn {
         sigset_t all;
         sigemptyset(&none);
         sigfillset(&all);
-        posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        posix_spawnattr_setpgroup(&attributes_, 0);
+        posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
         posix_spawnattr_setsigmask(&attributes_, &none);
         posix_spawnattr_setsigdefault(&attributes_, &all);
         return std::max({posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0),
