@@ -75,9 +75,22 @@ TEST_CASE("a prepared composite does not call itself either") {
     CHECK(rows.out[0] == 4);
 }
 
-TEST_CASE("a composite that calls its op with many shapes keeps its own problem") {
+TEST_CASE("a composite that calls its op with many shapes keeps its own problem and plan") {
+    static int plans;
+    plans = 0;
     MadeHost host;
-    Made &composite = host.add("default.composite", OPDOCK_KIND_DEFAULT);
+    Made &composite = *[&] {
+        auto made = std::make_unique<Made>("default.composite", OPDOCK_KIND_DEFAULT);
+        made->adjust = [](opdock_impl &impl) {
+            impl.plan_create = [](const opdock_problem *, void **plan) -> opdock_status {
+                ++plans;
+                *plan = &plans;
+                return OPDOCK_OK;
+            };
+            impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) { --plans; };
+        };
+        return &host.add(std::move(made));
+    }();
     host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
     composite.work = [](const opdock_problem &problem, const opdock_call &call) -> opdock_status {
         const int64_t *const shape = problem.tensors[0]->shape;
@@ -90,6 +103,9 @@ TEST_CASE("a composite that calls its op with many shapes keeps its own problem"
             if (status != OPDOCK_OK) {
                 return status;
             }
+        }
+        if (plans == 0) {
+            return OPDOCK_FAILED; // what the kernel is given may be gone as well
         }
         return problem.tensors[0]->shape == shape && shape[0] == 2 && shape[1] == 6 ? OPDOCK_OK : OPDOCK_FAILED;
     };

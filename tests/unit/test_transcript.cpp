@@ -109,6 +109,18 @@ TEST_CASE("a transcript of another build is told apart by its first record") {
     std::vector<std::byte> other = sent_by("libgood.so");
     other[5] = std::byte{99}; // the version
     CHECK_THROWS_WITH_AS(Transcript::parse(other), doctest::Contains("another version of opdock"), Rejected);
+    const std::vector<std::byte> own = sent_by("libgood.so");
+    for (const size_t field :
+         {offsetof(opdock_transcript_hello, version), offsetof(opdock_transcript_hello, vendor_size),
+          offsetof(opdock_transcript_hello, device_size), offsetof(opdock_transcript_hello, op_size),
+          offsetof(opdock_transcript_hello, impl_size), offsetof(opdock_transcript_hello, knob_size)}) {
+        CAPTURE(field);
+        for (const int change : {-1, 1}) { // an older one, and a newer one
+            other = own;
+            other[5 + field] = static_cast<std::byte>(static_cast<int>(own[5 + field]) + change);
+            CHECK_THROWS_WITH_AS(Transcript::parse(other), doctest::Contains("another version of opdock"), Rejected);
+        }
+    }
     CHECK_THROWS_AS(Transcript::parse({std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}}),
                     Rejected);
 }
