@@ -209,6 +209,8 @@ TEST_CASE("tuning finds the fastest that is right, keeps it, and is quick the se
     CHECK(repeated["outcome"] == "tuned");
     CHECK(repeated["kept"] == false);
     CHECK(repeated["best"]["config"]["speed"] == 5);
+    // Two halves, each twice the cache, of which the device says nothing.
+    CHECK(fake.allocated == std::vector<uint64_t>{uint64_t{256} << 20});
 }
 
 TEST_CASE("a config serves only calls that where allows it for, whatever their key") {
@@ -382,10 +384,45 @@ TEST_CASE("what was tried is listed with what was timed first, in the order of t
     }
 }
 
+TEST_CASE("what flushes a device's caches is made of two halves, each twice as large as its cache") {
+    const Installed installed(work_configs);
+    FakeKind fake;
+    fake.cache = 5000;
+    HostWithFakeKind host(installed, fake);
+    Work work(fake);
+    opdock_tune_options options = {};
+    options.flags = OPDOCK_TUNE_COLD;
+    CHECK(work.tune(host, options)["outcome"] == "tuned");
+    CHECK(fake.allocated == std::vector<uint64_t>{20000});
+    CHECK(fake.outstanding.empty());
+}
+
+TEST_CASE("a call that writes host memory is tuned on the CPU alone, where that is the device's own") {
+    const char *tune_file = "schema: opdock.tune/1\nops:\n  fixture.count: {configs: [{speed: 1}]}\n";
+    const Installed installed(tune_file);
+    FakeKind fake;
+    HostWithFakeKind host(installed, fake);
+    std::vector<float> in(16, 1);
+    float first = 0;
+    const Tensor y(&first, f32, {1});
+    const auto tune = [&](DLDevice device) {
+        opdock_tune_options options = {};
+        options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+        options.flags = OPDOCK_TUNE_DRY_RUN;
+        const Tensor x(in.data(), f32, {16}, device);
+        return json::parse(host.op("fixture.count").tune({x}, {y}, {}, &options));
+    };
+    CHECK(tune({kDLCPU, 0})["outcome"] == "tuned");
+    CHECK(first == 16);
+    CHECK_THROWS_AS(tune(fake_device(0)), opdock::Error);
+    CHECK(contains(last_error(), "it writes 'count' in host memory"));
+}
+
 TEST_CASE("the spread of a config is how far its middle half lies apart, in proportion to the median") {
     const Installed installed("schema: opdock.tune/1\nops:\n  fixture.work:\n    configs:\n"
                               "      - {speed: 1, mode: 5}\n      - {speed: 2}\n");
     FakeKind fake;
+    fake.cache = 1024;
     HostWithFakeKind host(installed, fake);
     Work work(fake);
     opdock_tune_options options = {};
