@@ -92,7 +92,7 @@ TEST_CASE("signals that arrive during a check change nothing, and no process of 
     struct sigaction ignoring = {};
     ignoring.sa_handler = [](int) {}; // without SA_RESTART: what waits is interrupted
     REQUIRE(sigaction(SIGALRM, &ignoring, &before) == 0);
-    const itimerval often = {{0, 100}, {0, 100}};
+    const itimerval often = {{0, 500}, {0, 500}};
     REQUIRE(setitimer(ITIMER_REAL, &often, nullptr) == 0);
     int found = 0;
     for (int round = 0; round < 20; ++round) {
