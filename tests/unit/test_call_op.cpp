@@ -95,7 +95,7 @@ std::unique_ptr<Made> planning(const char *impl_id) {
 
 } // namespace
 
-TEST_CASE("a composite that calls its op with many shapes keeps its own problem and plan") {
+TEST_CASE("a composite that calls its op with many shapes keeps its own problem") {
     MadeHost host;
     Made &composite = host.add(planning("default.composite"));
     host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);

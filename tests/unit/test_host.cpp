@@ -416,8 +416,8 @@ TEST_CASE("a description says of each implementation what it registered") {
     }
     const nlohmann::json list = ops["test.add"]["implementations"];
     REQUIRE(list.size() == 5);
-    const auto &[capture, contiguous, deterministic, plain, tuned] =
-        std::tie(list[0], list[1], list[2], list[3], list[4]);
+    const nlohmann::json &capture = list[0], &contiguous = list[1], &deterministic = list[2], &plain = list[3],
+                         &tuned = list[4];
     CHECK(plain == nlohmann::json{{"impl_id", "vendor.plain"},
                                   {"kind", "vendor"},
                                   {"vendor", "acme"},

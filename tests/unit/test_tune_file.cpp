@@ -284,12 +284,13 @@ TEST_CASE("a text is printed plain where it reads back as that text, and else in
         {"a\x1f", R"(["a\x1f"])"},
         {"a\x7f\"\\b", R"(["a\x7f\"\\b"])"},
     };
-    for (const auto &[text, printed] : texts) {
+    for (const auto &row : texts) {
+        const std::string text = row.first, printed = row.second;
         CAPTURE(text);
         TuneFile file = parse(section("{devices: [here], configs: [{block: 1}]}"));
         file.sections.at(0).devices.at(0).text = text;
         const std::string whole = print_tune_file(file);
-        CHECK_MESSAGE(whole.find("devices: " + std::string(printed) + "\n") != std::string::npos, whole);
+        CHECK_MESSAGE(whole.find("devices: " + printed + "\n") != std::string::npos, whole);
         CHECK(parse(whole).sections.at(0).devices.at(0).text == text);
     }
 }
