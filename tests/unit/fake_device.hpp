@@ -21,6 +21,7 @@ struct FakeKind {
     std::vector<std::string> architectures = {"fk_10", "fk_20"}; // of each device
     std::string model = "Fake 1";
     std::string driver = "1.0";
+    uint64_t cache = 0; // bytes; 0: it does not say
 
     double clock = 0; // microseconds
     int32_t current = -1;
@@ -35,6 +36,7 @@ struct FakeKind {
     std::vector<const void *> streams;     // of allocate and free
     std::vector<uint32_t> property_sizes;  // struct_size as properties found it
     std::vector<const void *> outstanding; // allocated and not yet freed
+    std::vector<uint64_t> allocated;       // bytes of each
 
     int64_t count(const std::string &event) const { return std::count(events.begin(), events.end(), event); }
     opdock_device table();
@@ -76,6 +78,7 @@ inline opdock_device FakeKind::table() {
         const std::string &architecture = fake.architectures.at(static_cast<size_t>(index));
         std::memcpy(properties->architecture, architecture.c_str(), architecture.size() + 1);
         std::memcpy(properties->name, fake.model.c_str(), fake.model.size() + 1);
+        properties->cache = fake.cache;
         std::memcpy(properties->driver, fake.driver.c_str(), fake.driver.size() + 1);
         return OPDOCK_OK;
     };
@@ -96,6 +99,7 @@ inline opdock_device FakeKind::table() {
         }
         *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
         fake.outstanding.push_back(*memory);
+        fake.allocated.push_back(bytes);
         return OPDOCK_OK;
     };
     table.free = [](const opdock_host *, void *user_data, int32_t index, void *stream, void *memory) -> opdock_status {

@@ -265,6 +265,58 @@ TEST_CASE("an impl_id that bears a vendor's name is that vendor's, though anothe
     CHECK(contains(machine.warning("aaa-posing"), "bears the name of its vendor"));
 }
 
+TEST_CASE("an impl_id bears a vendor's name as a whole word after 'vendor.', in whatever case") {
+    const auto registered = [](const char *plugin, const char *vendor, const char *impl_id, auto &&take) {
+        core::Signatures signatures;
+        core::Registrar registrar({plugin, vendor, "libacme.so", true, {"cpu"}, core::Standing::found}, nullptr,
+                                  signatures);
+        registrar.run([&](opdock_registry *registry) {
+            opdock_op declared = {};
+            declared.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+            declared.signature = "other.add(x: T[...]) -> (y: T[...])";
+            CHECK(registry->register_op(registry, &declared) == OPDOCK_OK);
+            opdock_impl impl = {};
+            impl.struct_size = OPDOCK_STRUCT_SIZE(opdock_impl, kernel);
+            impl.kind = OPDOCK_KIND_VENDOR;
+            impl.op = "other.add";
+            impl.impl_id = impl_id;
+            impl.device = "cpu";
+            impl.dtypes = "f32";
+            impl.kernel = [](const opdock_problem *, const opdock_call *) -> opdock_status { return OPDOCK_OK; };
+            CHECK(registry->register_impl(registry, &impl) == OPDOCK_OK);
+            return OPDOCK_OK;
+        });
+        REQUIRE(registrar.errors().empty());
+        take(registrar);
+    };
+    // Whether a plugin of this vendor takes the impl_id from one of another vendor that was found before.
+    const auto takes = [&](const char *vendor, const char *impl_id) {
+        bool taken = false;
+        core::Catalog catalog;
+        registered("first", "first", impl_id, [&](core::Registrar &first) {
+            core::admit(catalog, core::judge_admission(catalog, first.registration(), first.identity(), ""),
+                        core::Standing::found);
+            registered("second", vendor, impl_id, [&](core::Registrar &second) {
+                const auto admission = core::judge_admission(catalog, second.registration(), second.identity(), "");
+                taken = admission.losses.size() == 1;
+                CHECK(admission.taken.implementations.size() == (taken ? 1 : 0));
+                CHECK(admission.left_out.size() == (taken ? 0 : 1));
+            });
+        });
+        return taken;
+    };
+    for (const char *owned : {"vendor.acme", "vendor.ACME", "vendor.acme-fast", "vendor.acme.fast", "vendor.acme_2"}) {
+        CAPTURE(owned);
+        CHECK(takes("acme", owned));
+        CHECK(takes("Acme", owned));
+    }
+    for (const char *others : {"vendor.acmes", "vendor.acmeA", "vendor.acmez", "vendor.acme0", "vendor.acme9",
+                               "vendor.acm", "vendor.first", "acme.vendor"}) {
+        CAPTURE(others);
+        CHECK_FALSE(takes("acme", others));
+    }
+}
+
 TEST_CASE("where trust is asked for, an impl_id goes to the plugin that is trusted") {
     const TemporaryDirectory folder;
     const std::string digest = core::hex(core::sha256_of(core::PluginFile(fixture("same_impl_id"))));

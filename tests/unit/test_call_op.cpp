@@ -75,9 +75,29 @@ TEST_CASE("a prepared composite does not call itself either") {
     CHECK(rows.out[0] == 4);
 }
 
+namespace {
+
+int plans; // of `planning`, that are not destroyed
+
+std::unique_ptr<Made> planning(const char *impl_id) {
+    plans = 0;
+    auto made = std::make_unique<Made>(impl_id, OPDOCK_KIND_DEFAULT);
+    made->adjust = [](opdock_impl &impl) {
+        impl.plan_create = [](const opdock_problem *, void **plan) -> opdock_status {
+            ++plans;
+            *plan = &plans;
+            return OPDOCK_OK;
+        };
+        impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) { --plans; };
+    };
+    return made;
+}
+
+} // namespace
+
 TEST_CASE("a composite that calls its op with many shapes keeps its own problem") {
     MadeHost host;
-    Made &composite = host.add("default.composite", OPDOCK_KIND_DEFAULT);
+    Made &composite = host.add(planning("default.composite"));
     host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
     composite.work = [](const opdock_problem &problem, const opdock_call &call) -> opdock_status {
         const int64_t *const shape = problem.tensors[0]->shape;
@@ -91,6 +111,9 @@ TEST_CASE("a composite that calls its op with many shapes keeps its own problem"
                 return status;
             }
         }
+        if (plans == 0) {
+            return OPDOCK_FAILED; // what the kernel is given may be gone as well
+        }
         return problem.tensors[0]->shape == shape && shape[0] == 2 && shape[1] == 6 ? OPDOCK_OK : OPDOCK_FAILED;
     };
     std::vector<float> in(12, 1), out(12);
@@ -98,6 +121,23 @@ TEST_CASE("a composite that calls its op with many shapes keeps its own problem"
         CHECK(host.op().try_call({Tensor(in.data(), f32, {2, 6})}, {Tensor(out.data(), f32, {2, 6})}) == OPDOCK_OK);
     }
     CHECK(host->served_count("test.add", "default.composite") == 3);
+}
+
+TEST_CASE("the calls of a composite are forgotten as those of others are") {
+    MadeHost host;
+    Made &composite = host.add(planning("default.composite"));
+    host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
+    composite.work = [](const opdock_problem &problem, const opdock_call &call) {
+        return call_on(problem, call, "test.add");
+    };
+    std::vector<float> in(40, 1), out(40);
+    for (int64_t n = 1; n <= 40; ++n) {
+        CHECK(host.op().try_call({Tensor(in.data(), f32, {1, n})}, {Tensor(out.data(), f32, {1, n})}) == OPDOCK_OK);
+        CHECK(plans <= static_cast<int>(core::Slot::n_ways));
+    }
+    CHECK(plans > 1);
+    host.close();
+    CHECK(plans == 0);
 }
 
 namespace {

@@ -1,9 +1,13 @@
 #include "host/check.hpp"
 
+#include <cerrno>
+#include <csignal>
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
-
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 
 #include "inspect/linkage.hpp"
 #include "made_host.hpp"
@@ -81,6 +85,24 @@ TEST_CASE("a check names the libraries that are missing") {
     CHECK(result["status"] == "rejected");
     CHECK(result["code"] == "OPDOCK-E020");
     CHECK(result["reason"].get<std::string>().find("'libopdock_absent.so'") != std::string::npos);
+}
+
+TEST_CASE("signals that arrive during a check change nothing, and no process of it is left") {
+    struct sigaction before = {};
+    struct sigaction ignoring = {};
+    ignoring.sa_handler = [](int) {}; // without SA_RESTART: what waits is interrupted
+    REQUIRE(sigaction(SIGALRM, &ignoring, &before) == 0);
+    const itimerval often = {{0, 500}, {0, 500}};
+    REQUIRE(setitimer(ITIMER_REAL, &often, nullptr) == 0);
+    int found = 0;
+    for (int round = 0; round < 20; ++round) {
+        found += check(fixtures / "libmissing_library.so")["code"] == "OPDOCK-E020" ? 1 : 0;
+    }
+    const itimerval never = {};
+    setitimer(ITIMER_REAL, &never, nullptr);
+    sigaction(SIGALRM, &before, nullptr);
+    CHECK(found == 20);
+    CHECK((waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD));
 }
 
 TEST_CASE("a check finds that the entry is missing") {
@@ -192,6 +214,9 @@ TEST_CASE("in strict mode a check refuses what makes attacks easier, and a wrong
     const std::filesystem::path weak = folder.path() / "libweak.so";
     std::filesystem::copy_file(fixtures / "libexecutable_stack.so", weak);
     CHECK(check(weak)["status"] == "ok");
+    REQUIRE(check(weak)["warnings"].size() == 1);
+    CHECK(contains(check(weak)["warnings"][0], "'libweak.so'"));
+    CHECK(contains(check(weak, strict)["reason"], check(weak)["warnings"][0].get<std::string>()));
     CHECK(check(weak, strict)["code"] == "OPDOCK-E009");
     std::filesystem::copy_file(fixtures / "libgood.so", folder.path() / "libacme.so");
     folder.write("acme.tune.yaml", "schema: opdock.tune/1\nbeside: 1\n");

@@ -871,6 +871,13 @@ TEST_CASE("a workspace is aligned, large enough, and given back after the call")
     Rows rows;
     CHECK(rows.call(host.op()) == OPDOCK_OK);
     CHECK(good);
+    const Tensor x(rows.in.data(), f32, {2, 3}, {kDLCPU, 0}, {3, 1}),
+        y(rows.out.data(), f32, {2, 3}, {kDLCPU, 0}, {3, 1});
+    for (int round = 0; round < 3; ++round) { // also when the call looks like the one before
+        good = false;
+        CHECK(host.op().try_call({x}, {y}) == OPDOCK_OK);
+        CHECK(good);
+    }
     char small[16];
     CHECK(host.op().try_call(Args(std::array<TensorArg, 1>{rows.x}, std::array<TensorArg, 1>{rows.y})
                                  .workspace(small, sizeof small)) == OPDOCK_INVALID_ARGUMENT);

@@ -4,6 +4,7 @@
 
 #include "files/reject.hpp"
 #include "signer.hpp"
+#include "temporary_directory.hpp"
 #include "text/error.hpp"
 #include "thrown_error.hpp"
 #include "trust/trust.hpp"
@@ -64,6 +65,21 @@ TEST_CASE("signatures are read as they are printed") {
     CHECK(read[0].is_made_with(acme.key()));
     CHECK(read[1].is_made_with(globex.key()));
     CHECK(read[1].manifest == manifest);
+}
+
+TEST_CASE("a file of signatures has at most 64 of them, and 64 KiB") {
+    const Signer acme("acme");
+    std::vector<FileSignature> signatures(64, acme.sign(library));
+    std::string text = print(signatures);
+    CHECK(parse_signatures(text, "s").size() == 64);
+    text.resize(65536, '\n');
+    const opdock::test::TemporaryDirectory folder;
+    CHECK(read_signatures(folder.write("s", text)).size() == 64);
+    CHECK(message_of([&] {
+              read_signatures(folder.write("s", text + "\n"));
+          }).ends_with("the file goes on after 65536 bytes; shorten it"));
+    signatures.push_back(signatures[0]);
+    CHECK(message_of([&] { parse_signatures(print(signatures), "s"); }).ends_with("more than 64 signatures"));
 }
 
 TEST_CASE("one valid signature by a trusted key is enough, wherever it stands") {

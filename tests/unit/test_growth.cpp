@@ -139,6 +139,32 @@ TEST_CASE("scopes with policies that a program makes up leave nothing behind") {
     CHECK(rows.added(host.op()) == 1);
 }
 
+TEST_CASE("an op has one target under a policy, until something is resolved for the first time or changes") {
+    MadeHost host(quiet);
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2);
+    const auto target = [&] { return host->target_under(host->op("test.add"), host->effective_policy()).target->id; };
+    Rows rows;
+    const auto stays = [&] {
+        CHECK(rows.call(host.op()) == OPDOCK_OK);
+        const uint64_t now = target();
+        CHECK(target() == now);
+        CHECK(rows.call(host.op()) == OPDOCK_OK);
+        return target() == now;
+    };
+    CHECK(stays());
+    const uint64_t of_process = target();
+    host->push_scope(host.policy("prefer", "vendor"));
+    CHECK(stays());
+    CHECK(target() != of_process);
+    host->pop_scope();
+    CHECK(target() == of_process);
+    host->refresh_availability();
+    CHECK(target() == of_process); // nothing was found to be otherwise
+    host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
+    CHECK(target() != of_process);
+}
+
 TEST_CASE("a scope that stays is served under its policy, however many others come and go") {
     MadeHost host(quiet);
     host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);

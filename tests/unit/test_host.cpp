@@ -1,6 +1,8 @@
 #include "host/host.hpp"
 
 #include <algorithm>
+#include <array>
+#include <memory>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -193,6 +195,12 @@ TEST_CASE("what plugins may have kept of a closed host answers instead of crashi
     table->log(table, OPDOCK_LOG_WARNING, "a line of the keeper's");
     CHECK(host.logged("a line of the keeper's") == 1);
     host.close();
+    // Memory that was given back is overwritten, so that what lies there is not found as it was.
+    std::vector<std::unique_ptr<std::array<unsigned char, sizeof(core::PluginTable)>>> others(64);
+    for (auto &other : others) {
+        other = std::make_unique<std::array<unsigned char, sizeof(core::PluginTable)>>();
+        other->fill(0xff);
+    }
     CHECK(declare(registry, "test.late(x: T[n]) -> (y: T[n])") == OPDOCK_INVALID_ARGUMENT);
     CHECK(registry->fail(registry, OPDOCK_FAILED, "too late") == OPDOCK_FAILED);
     table->log(table, OPDOCK_LOG_WARNING, "a line for nobody");
@@ -371,6 +379,107 @@ TEST_CASE("explain gives every implementation with the rule that kept or dropped
     CHECK(contains(why["dropped"][0]["reason"], "PLUGIN_DENY_VENDORS"));
     CHECK_THROWS_AS(host->explain("fixture.add", "toaster", nullptr, nullptr), core::Error);
     CHECK_THROWS_AS(host->explain("fixture.add", nullptr, "f99", nullptr), core::Error);
+}
+
+TEST_CASE("a description says of each implementation what it registered") {
+    MadeHost host;
+    const auto add = [&](const char *id, const std::function<void(opdock_impl &)> &adjust) {
+        auto made = std::make_unique<Made>(id, OPDOCK_KIND_VENDOR, "acme");
+        made->adjust = adjust;
+        host.add(std::move(made));
+    };
+    static constexpr opdock_knob block = {
+        OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_INT, "block", 1, 64, 8, "of a block", nullptr};
+    static constexpr opdock_knob wide = {
+        OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_BOOL, "wide", 0, 1, 1, nullptr, nullptr};
+    static constexpr const opdock_knob *knobs[] = {&block, &wide};
+    add("vendor.capture", [](opdock_impl &impl) { impl.flags = OPDOCK_IMPL_CAPTURE_SAFE; });
+    add("vendor.contiguous", [](opdock_impl &impl) { impl.required_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS; });
+    add("vendor.deterministic", [](opdock_impl &impl) { impl.flags = OPDOCK_IMPL_DETERMINISTIC; });
+    add("vendor.plain", [](opdock_impl &) {});
+    add("vendor.tuned", [](opdock_impl &impl) {
+        impl.priority = -3;
+        impl.alignment = 64;
+        impl.dtypes = "f32|f16";
+        impl.n_knobs = 2;
+        impl.knobs = knobs;
+        impl.available = [](const opdock_host *api, void *, DLDevice) {
+            return api->fail(api, OPDOCK_UNSUPPORTED, "not on this machine");
+        };
+    });
+    Rows rows;
+    CHECK(rows.call(host.op()) == OPDOCK_OK);
+    std::map<std::string, nlohmann::json> ops;
+    const nlohmann::json described = host->describe();
+    for (const nlohmann::json &op : described["ops"]) {
+        ops[op["op"]] = op;
+    }
+    const nlohmann::json list = ops["test.add"]["implementations"];
+    REQUIRE(list.size() == 5);
+    const nlohmann::json &capture = list[0], &contiguous = list[1], &deterministic = list[2], &plain = list[3],
+                         &tuned = list[4];
+    CHECK(plain == nlohmann::json{{"impl_id", "vendor.plain"},
+                                  {"kind", "vendor"},
+                                  {"vendor", "acme"},
+                                  {"priority", 0},
+                                  {"device", "cpu"},
+                                  {"dtypes", plain["dtypes"]},
+                                  {"architectures", nlohmann::json::array()},
+                                  {"alignment", plain["alignment"]},
+                                  {"deterministic", false},
+                                  {"capture_safe", false},
+                                  {"needs_contiguous", false},
+                                  {"knobs", nlohmann::json::array()},
+                                  {"available", plain["available"]},
+                                  {"reason", ""},
+                                  {"plugin", "module-4"}});
+    const auto differs = [&](const nlohmann::json &other) {
+        std::vector<std::string> fields;
+        for (const char *field : {"deterministic", "capture_safe", "needs_contiguous"}) {
+            if (other[field] != plain[field]) {
+                fields.emplace_back(field);
+            }
+        }
+        return fields;
+    };
+    using Fields = std::vector<std::string>;
+    CHECK(differs(capture) == Fields{"capture_safe"});
+    CHECK(differs(contiguous) == Fields{"needs_contiguous"});
+    CHECK(differs(deterministic) == Fields{"deterministic"});
+    CHECK(tuned["priority"] == -3);
+    CHECK(tuned["alignment"] == 64);
+    CHECK(tuned["knobs"] ==
+          nlohmann::json::array(
+              {{{"name", "block"},
+                {"doc", "of a block"},
+                {"type", "int"},
+                {"minimum", 1},
+                {"maximum", 64},
+                {"default", 8}},
+               {{"name", "wide"}, {"doc", ""}, {"type", "bool"}, {"minimum", 0}, {"maximum", 1}, {"default", 1}}}));
+}
+
+TEST_CASE("dtypes to explain are one for each variable, or one for all") {
+    MadeHost host;
+    host.module("mixed", [](opdock_registry *registry) {
+        declare(registry, "test.mixed(a: T[n], b: U[n]) -> (output: T[n])");
+        Made made("default.mixed", OPDOCK_KIND_DEFAULT);
+        made.op = "test.mixed";
+        made.dtypes = "f32,f16|f16,f16";
+        register_made(registry, made);
+        return OPDOCK_OK;
+    });
+    const auto chain = [&](const char *dtypes) {
+        return host->explain("test.mixed", "cpu", dtypes, nullptr)["chain"].size();
+    };
+    CHECK(chain("f32,f16") == 1);
+    CHECK(chain("f16,f32") == 0);
+    CHECK(chain("f16") == 1); // for both
+    CHECK(chain("f32") == 0);
+    CHECK(contains(message_of([&] { chain("f16,f16,f16"); }),
+                   "dtypes 'f16,f16,f16': op 'test.mixed' has 2 dtype variables"));
+    CHECK(contains(message_of([&] { chain("f16,"); }), "'' is no dtype"));
+    CHECK(contains(message_of([&] { chain("f61"); }), "'f61' is no dtype"));
 }
 
 TEST_CASE("two hosts in one process are independent") {

@@ -209,6 +209,8 @@ TEST_CASE("tuning finds the fastest that is right, keeps it, and is quick the se
     CHECK(repeated["outcome"] == "tuned");
     CHECK(repeated["kept"] == false);
     CHECK(repeated["best"]["config"]["speed"] == 5);
+    // Two halves, each twice the cache, of which the device says nothing.
+    CHECK(fake.allocated == std::vector<uint64_t>{uint64_t{256} << 20});
 }
 
 TEST_CASE("a config serves only calls that where allows it for, whatever their key") {
@@ -334,6 +336,109 @@ TEST_CASE("inputs that a call writes hold afterwards what they held before") {
     CHECK(first[0] == 2);
 }
 
+TEST_CASE("inputs that a call writes hold what they held at the beginning of each sample") {
+    const Installed installed("schema: opdock.tune/1\nops:\n  fixture.update: {configs: [{speed: 1}, {speed: 2}]}\n");
+    FakeKind fake;
+    HostWithFakeKind host(installed, fake);
+    std::vector<float> state(16, 1);
+    std::vector<float> first(1, -1);
+    const Tensor x(state.data(), f32, {16}, fake_device(0));
+    const Tensor y(first.data(), f32, {1}, fake_device(0));
+    const std::array<TensorArg, 1> inputs = {x}, outputs = {y};
+    for (const uint32_t strategy : {OPDOCK_TUNE_HALVING, OPDOCK_TUNE_EXHAUSTIVE}) {
+        opdock_tune_options options = {};
+        options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+        options.strategy = strategy;
+        options.flags = OPDOCK_TUNE_AGAIN;
+        const json result =
+            json::parse(host.op("fixture.update").tune(Args(inputs, outputs, {}, &fake.clock), &options));
+        CHECK(result["best"]["config"]["speed"] == 2);
+        REQUIRE(result["tried"].size() == 3);
+        for (const json &run : result["tried"]) {
+            CHECK_MESSAGE(run["outcome"] == "timed", run.dump());
+        }
+        CHECK(state == std::vector<float>(16, 1));
+    }
+}
+
+TEST_CASE("what was tried is listed with what was timed first, in the order of the file") {
+    const Installed installed("schema: opdock.tune/1\nops:\n  fixture.work:\n    configs:\n"
+                              "      - {speed: 1, mode: 1}\n      - {speed: 1, mode: 4}\n      - {speed: 2}\n"
+                              "      - {speed: 3, mode: 3}\n      - {speed: 4}\n");
+    for (const uint32_t strategy : {OPDOCK_TUNE_HALVING, OPDOCK_TUNE_EXHAUSTIVE}) {
+        FakeKind fake;
+        HostWithFakeKind host(installed, fake);
+        Work work(fake);
+        opdock_tune_options options = {};
+        options.strategy = strategy;
+        options.flags = OPDOCK_TUNE_AGAIN | OPDOCK_TUNE_DRY_RUN;
+        std::vector<std::string> tried;
+        const json result = work.tune(host, options);
+        for (const json &run : result["tried"]) {
+            tried.push_back(fmt::format("{} {} {}", run["config"]["speed"].get<int>(), run["config"]["mode"].get<int>(),
+                                        run["outcome"].get<std::string>()));
+        }
+        REQUIRE(tried == std::vector<std::string>{"0 0 timed", "2 0 timed", "4 0 timed", "1 4 refused", "1 1 refused",
+                                                  "3 3 wrong"});
+        CHECK(contains(result["tried"][3]["reason"], "mode 4 is tired"));
+    }
+}
+
+TEST_CASE("what flushes a device's caches is made of two halves, each twice as large as its cache") {
+    const Installed installed(work_configs);
+    FakeKind fake;
+    fake.cache = 5000;
+    HostWithFakeKind host(installed, fake);
+    Work work(fake);
+    opdock_tune_options options = {};
+    options.flags = OPDOCK_TUNE_COLD;
+    CHECK(work.tune(host, options)["outcome"] == "tuned");
+    CHECK(fake.allocated == std::vector<uint64_t>{20000});
+    CHECK(fake.outstanding.empty());
+}
+
+TEST_CASE("a call that writes host memory is tuned on the CPU alone, where that is the device's own") {
+    const char *tune_file = "schema: opdock.tune/1\nops:\n  fixture.count: {configs: [{speed: 1}]}\n";
+    const Installed installed(tune_file);
+    FakeKind fake;
+    HostWithFakeKind host(installed, fake);
+    std::vector<float> in(16, 1);
+    float first = 0;
+    const Tensor y(&first, f32, {1});
+    const auto tune = [&](DLDevice device) {
+        opdock_tune_options options = {};
+        options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+        options.flags = OPDOCK_TUNE_DRY_RUN;
+        const Tensor x(in.data(), f32, {16}, device);
+        return json::parse(host.op("fixture.count").tune({x}, {y}, {}, &options));
+    };
+    CHECK(tune({kDLCPU, 0})["outcome"] == "tuned");
+    CHECK(first == 16);
+    CHECK_THROWS_AS(tune(fake_device(0)), opdock::Error);
+    CHECK(contains(last_error(), "it writes 'count' in host memory"));
+}
+
+TEST_CASE("the spread of a config is how far its middle half lies apart, in proportion to the median") {
+    const Installed installed("schema: opdock.tune/1\nops:\n  fixture.work:\n    configs:\n"
+                              "      - {speed: 1, mode: 5}\n      - {speed: 2}\n");
+    FakeKind fake;
+    fake.cache = 1024;
+    HostWithFakeKind host(installed, fake);
+    Work work(fake);
+    opdock_tune_options options = {};
+    options.strategy = OPDOCK_TUNE_EXHAUSTIVE;
+    options.flags = OPDOCK_TUNE_COLD; // a sample is one run
+    const json result = work.tune(host, options);
+    REQUIRE(result["tried"].size() == 3);
+    CHECK(result["tried"][0]["microseconds"] == doctest::Approx(64));
+    CHECK(result["tried"][0]["spread"] == 0);
+    const json &alternating = result["tried"][1]; // 7 samples of 32 or 96 microseconds
+    CHECK(alternating["samples"] == 7);
+    CHECK(alternating["spread"] == doctest::Approx(64 / alternating["microseconds"].get<double>()));
+    CHECK(result["tried"][2]["microseconds"] == doctest::Approx(16));
+    CHECK(result["tried"][2]["spread"] == 0);
+}
+
 // Of fixture.trap (tests/fixtures/traps.c): `fault` is quick, and wrong in a way that one look does not show.
 struct Trap {
     explicit Trap(int fault)
@@ -375,6 +480,24 @@ TEST_CASE("a config that changes what the op only reads ends the search, and not
 TEST_CASE("a config after which the one in force is wrong ends the search, and nothing is kept") {
     Trap trap(9);
     CHECK_THROWS_WITH(trap.tune(), doctest::Contains("after the others ran, the config in force does not compute"));
+}
+
+TEST_CASE("a config that writes what the config in force leaves as it was is wrong") {
+    const Installed installed("schema: opdock.tune/1\nops:\n"
+                              "  fixture.trap: {heuristics: {fault: '7'}, configs: [{fault: 0}]}\n",
+                              "traps");
+    MadeHost host = installed.host();
+    std::vector<float> in(4096, 1.5F), out(4096, -1);
+    opdock_tune_options options = {};
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+    const json result =
+        json::parse(host.op("fixture.trap")
+                        .tune({Tensor(in.data(), f32, {4096})}, {Tensor(out.data(), f32, {4096})}, {}, &options));
+    CHECK(result["before"]["config"]["fault"] == 7);
+    REQUIRE(result["tried"].size() == 2);
+    CHECK(result["tried"][1]["outcome"] == "wrong");
+    CHECK(result["tried"][1]["reason"] ==
+          "in 'output', byte 16380 is written, which the config in force leaves as it is");
 }
 
 TEST_CASE("an implementation that cannot take the call is not tuned with it") {
@@ -565,6 +688,13 @@ TEST_CASE("online, the first call of a shape is tuned and the calls after it use
     CHECK(op.try_call({work.x}, {work.y}) == OPDOCK_OK);
     CHECK(host.logged("was tuned for") == 1);
     CHECK(host->served_count("fixture.work", "vendor.tunable") == 2); // what the tuner ran does not count
+
+    FakeKind fake;
+    const Installed elsewhere(work_configs);
+    HostWithFakeKind clocked(elsewhere, fake, {{"PLUGIN_TUNE", "online"}});
+    Work timed(fake);
+    CHECK(clocked.op("fixture.work").try_call({timed.x}, {timed.y}, {}, timed.stream) == OPDOCK_OK);
+    CHECK(clocked.logged("s: speed=5 mode=0, 32.00 times as fast as defaults") == 1);
 
     MadeHost later = installed.host({{"PLUGIN_TUNE", "online"}});
     CHECK(later.op("fixture.work").try_call({work.x}, {work.y}) == OPDOCK_OK);

@@ -130,6 +130,27 @@ TEST_CASE("an executable or an object file is rejected") {
     }
 }
 
+TEST_CASE("notes have at most 64 KiB, and the one of opdock at most 4096 bytes") {
+    const std::string json = OPDOCK_NOTE_JSON("acme", "1.0", "acme", "cpu", "");
+    const auto of_payload = [&](std::size_t size) {
+        return ElfFile(note_segment({opdock_note(json + std::string(size - json.size() - 1, ' '))})).bytes();
+    };
+    CHECK(inspect_bytes(of_payload(4096)).note);
+    CHECK(code_of(of_payload(4097)) == RejectCode::malformed_note);
+    const auto of_segment = [&](std::size_t size) {
+        const std::string own = note_segment({opdock_note(json)});
+        const std::string header = note_segment({{"other", 7, ""}});
+        ElfFile file(own + note_segment({{"other", 7, std::string(size - own.size() - header.size(), 'x')}}));
+        CHECK(file.content.size() == size);
+        return file.bytes();
+    };
+    CHECK(inspect_bytes(of_segment(64 << 10)).note);
+    const Inspection larger = inspect_bytes(of_segment((64 << 10) + 4));
+    REQUIRE(larger.rejection);
+    CHECK(larger.rejection->code == RejectCode::malformed_elf);
+    CHECK(contains(larger.rejection->message, "its notes have 65540 bytes, more than 65536"));
+}
+
 TEST_CASE("another class, byte order or machine is rejected, and both machines are named") {
     ElfFile file = sound_file();
     SUBCASE("32 bits") {

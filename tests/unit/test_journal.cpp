@@ -105,7 +105,13 @@ TEST_CASE("what is in the folder and is no journal is not taken for one, and sta
     for (const std::string &name : names) {
         directory.write(name, name == "2-abcdef.journal" ? std::string(100'000, '\xff') : "mine");
     }
-    directory.write("diary-2.journal", "");
+    // What is empty would be taken for one that was only begun, if it had the name of one.
+    const std::vector<std::string> empty = {"diary-2.journal",  "4-abcde.journal",  "5-abcdefg.journal",
+                                            "-bcdefg.journal",  "6_abcdef.journal", "7abcdef.journal",
+                                            "8-abcdef.journals"};
+    for (const std::string &name : empty) {
+        directory.write(name, "");
+    }
     const std::filesystem::path pipe = directory.path() / "3-abcdef.journal";
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     CHECK(Journal::collect(directory.path().string()).empty());
@@ -113,7 +119,10 @@ TEST_CASE("what is in the folder and is no journal is not taken for one, and sta
         CAPTURE(name);
         CHECK(std::filesystem::exists(directory.path() / name));
     }
-    CHECK(std::filesystem::exists(directory.path() / "diary-2.journal"));
+    for (const std::string &name : empty) {
+        CAPTURE(name);
+        CHECK(std::filesystem::exists(directory.path() / name));
+    }
     CHECK(std::filesystem::exists(pipe));
     CHECK(Journal::collect("/nonexistent").empty());
 }
@@ -176,6 +185,23 @@ TEST_CASE("the journal's folders are their user's alone, and what lies where oth
     }
     REQUIRE(chmod(folder.c_str(), 0700) == 0);
     CHECK(Journal::collect(folder).size() == 1);
+}
+
+TEST_CASE("a process without a standard input has a journal as any other") {
+    const TemporaryDirectory directory;
+    in_child(SIGKILL, [&] {
+        close(STDIN_FILENO); // so that the journal's descriptor is 0
+        Journal journal(directory.path().string());
+        const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        raise(SIGKILL);
+    });
+    in_child(0, [&] {
+        close(STDIN_FILENO);
+        if (Journal::collect(directory.path().string()).size() != 1) {
+            abort();
+        }
+    });
+    CHECK(files_in(directory.path()) == 0);
 }
 
 TEST_CASE("without a folder nothing is written, and names that are too long are cut") {
@@ -290,6 +316,29 @@ TEST_CASE("what ended in a first call is listed until health is reset, all is tr
     later->reset_health("badco.next", "vendor.badco");
     auto reset = host_in(directory, "libaborts_in_kernel.so");
     CHECK_FALSE(contains(warnings(reset), "ended in"));
+}
+
+TEST_CASE("what ended in a first call of a plugin that no host uses is not remembered") {
+    const TemporaryDirectory directory;
+    const std::string unknown = (fixtures / "libnowhere.so").string();
+    const std::string rejected = (fixtures / "libaborts_in_entry.so").string();
+    { auto host = host_in(directory, "libaborts_in_entry.so"); }
+    in_child(SIGKILL, [&] {
+        Journal journal((directory.path() / "opdock" / "journal").string());
+        const auto one = journal.write({JournalEntry::Doing::calling, unknown, "badco.next", "vendor.badco"});
+        const auto other = journal.write({JournalEntry::Doing::calling, rejected, "badco.next", "vendor.badco"});
+        raise(SIGKILL);
+    });
+    auto host = host_in(directory, "libaborts_in_entry.so");
+    CHECK(host.logged("ended in its first call of 'vendor.badco' for op 'badco.next'") == 2); // said all the same
+    host.close();
+    const Log quiet([](void *, int32_t, const char *) {}, nullptr);
+    const ScanCache cache((directory.path() / "opdock").string(), quiet);
+    CHECK_FALSE(cache.find_any(unknown).has_value());
+    const std::optional<Scan> scan = cache.find_any(rejected);
+    REQUIRE(scan.has_value());
+    CHECK(scan->rejection.has_value());
+    CHECK(scan->call_deaths.empty());
 }
 
 TEST_CASE("the first run of a prepared call is written down, later ones are not") {

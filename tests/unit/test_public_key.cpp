@@ -1,8 +1,11 @@
 #include "trust/public_key.hpp"
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "signer.hpp"
+#include "temporary_directory.hpp"
 #include "thrown_error.hpp"
 
 using namespace opdock::core;
@@ -40,11 +43,25 @@ TEST_CASE("a wrong public key is an error with its line") {
     CHECK(message(std::string(600, 'x') + "\n") == "/k/acme.pub:1: a line of 600 characters; at most 512 are allowed");
 }
 
+TEST_CASE("the file of a public key has at most 4096 bytes") {
+    const opdock::test::TemporaryDirectory folder;
+    std::string text = print(Signer("acme").key());
+    while (text.size() < most_key_bytes) {
+        text += "#" + std::string(std::min<std::size_t>(most_key_bytes - text.size() - 1, 100), '\n');
+    }
+    REQUIRE(text.size() == 4096);
+    CHECK(read_public_key(folder.write("acme.pub", text)).name == "acme");
+    CHECK(message_of([&] {
+              read_public_key(folder.write("acme.pub", text + "\n"));
+          }).ends_with("the file goes on after 4096 bytes; shorten it"));
+}
+
 TEST_CASE("a name of a key cannot lead out of a folder or spoil a terminal") {
     for (const char *wrong : {"", "a/b", "a b", "a\x1b[31m", "a\n", "\xc3\xa4"}) {
         CAPTURE(wrong);
         CHECK_FALSE(is_key_name(wrong));
     }
+    CHECK(is_key_name(std::string(64, 'a')));
     CHECK_FALSE(is_key_name(std::string(65, 'a')));
     CHECK(is_key_name("release+2026@acme.example_-."));
 }

@@ -1,6 +1,7 @@
 // A remembered call is served as the long way would serve it, and refused where the long way refuses it.
 #include "dispatch/quick_call.hpp"
 
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -157,6 +158,124 @@ TEST_CASE("a byte offset that leaves the address space is refused also when the 
     const DLTensor *inputs[] = {&moved};
     args.inputs = inputs;
     CHECK(op.call(args) == OPDOCK_INVALID_ARGUMENT);
+}
+
+namespace {
+
+// Whether a call that was just made twice is remembered so that the next one goes straight to the kernel.
+bool takes_the_short_way(const char *signature, const std::function<void(CallArguments &)> &describe) {
+    OneOp op(signature);
+    op.add("default.one", OPDOCK_KIND_DEFAULT);
+    CallArguments call;
+    describe(call);
+    opdock_args &args = call.args();
+    REQUIRE_MESSAGE(op.call(args) == OPDOCK_OK, last_error());
+    REQUIRE(op.call(args) == OPDOCK_OK);
+    core::Memo &memo = *core::thread_state().slot(op.host->op(op.name).index).ways.front().memo;
+    opdock_status status = OPDOCK_FAILED;
+    return memo.quick.attempt(memo, args, &status) && status == OPDOCK_OK;
+}
+
+} // namespace
+
+TEST_CASE(
+    "a call of whole tensors that is made again goes straight to the kernel, and others are looked at each time") {
+    constexpr const char *copy = "test.copy(input: T[..., n]) -> (output: T[..., n])";
+    const auto both = [](std::vector<int64_t> shape, std::vector<int64_t> strides) {
+        return [=](CallArguments &call) { call.in(OPDOCK_F32, shape, strides).out(OPDOCK_F32, shape, strides); };
+    };
+    CHECK(takes_the_short_way(copy, both({2, 3}, {3, 1})));
+    CHECK(takes_the_short_way(copy, both({2, 3}, {8, 1})));
+    CHECK(takes_the_short_way(copy, both({2, 3, 4}, {12, 4, 1})));
+    CHECK_FALSE(takes_the_short_way(copy, both({2, 3}, {})));
+    CHECK_FALSE(takes_the_short_way(copy, both({0, 3}, {3, 1})));
+    CHECK_FALSE(takes_the_short_way(copy, both({2, 3}, {-3, 1})));
+
+    constexpr const char *pair = "test.pair(a: T[n], b: T[n]?) -> (output: T[n])";
+    const auto one = [](CallArguments &call) -> CallArguments & { return call.in(OPDOCK_F32, {3}, {1}); };
+    CHECK(takes_the_short_way(pair, [&](CallArguments &call) { one(call).in_absent().out(OPDOCK_F32, {3}, {1}); }));
+    CHECK_FALSE(takes_the_short_way(pair, [&](CallArguments &call) { one(call).out(OPDOCK_F32, {3}, {1}); }));
+
+    CHECK_FALSE(takes_the_short_way("test.lists(xs: T[n]*, x: T[k]) -> (output: T[k])",
+                                    [&](CallArguments &call) { one(one(call)).out(OPDOCK_F32, {3}, {1}).lists({1}); }));
+    for (const int inputs : {11, 12}) { // and one output
+        std::string signature = "test.many(";
+        for (int i = 0; i < inputs; ++i) {
+            signature += fmt::format("{}x{}: T[n]", i == 0 ? "" : ", ", i);
+        }
+        signature += ") -> (output: T[n])";
+        CHECK(takes_the_short_way(signature.c_str(), [&](CallArguments &call) {
+                  for (int i = 0; i < inputs; ++i) {
+                      one(call);
+                  }
+                  call.out(OPDOCK_F32, {3}, {1});
+              }) == (inputs + 1 <= static_cast<int>(core::Memo::max_tensors)));
+    }
+}
+
+TEST_CASE("an attribute has the value of before when kernels could not tell the two") {
+    const auto same = [](const opdock_value &expected, const opdock_value &given) {
+        return core::same_attribute_value(expected, given);
+    };
+    CHECK(same(value("text"), value("text")));
+    CHECK(same(value(""), value("")));
+    CHECK_FALSE(same(value("text"), value("texs")));
+    CHECK_FALSE(same(value("text"), value("texts")));
+    CHECK_FALSE(same(value("text"), value("tex")));
+    opdock_value null = value("");
+    null.as.s = nullptr;
+    CHECK_FALSE(same(value(""), null));
+    opdock_value cut = value("text"); // the byte behind its count is no NUL
+    cut.count = 3;
+    CHECK_FALSE(same(value("tex"), cut));
+
+    const std::vector<int64_t> none, one = {1}, other = {2}, two = {1, 2};
+    CHECK(same(value(one), value(one)));
+    CHECK(same(value(two), value(two)));
+    CHECK_FALSE(same(value(one), value(other)));
+    CHECK_FALSE(same(value(one), value(two)));
+    CHECK_FALSE(same(value(two), value(one)));
+    null = value(one);
+    null.as.ints = nullptr;
+    CHECK_FALSE(same(value(one), null));
+    null.count = 0;
+    CHECK(same(value(none), null)); // nothing is nothing, wherever it lies
+
+    CHECK(same(value(1.5), value(1.5)));
+    CHECK(same(value(NAN), value(NAN)));
+    CHECK_FALSE(same(value(1.5), value(2.5)));
+    CHECK_FALSE(same(value(0.0), value(-0.0)));
+    CHECK(same(value(3.0), value(3))); // an int where a float is expected
+    CHECK_FALSE(same(value(3.5), value(3)));
+    CHECK(same(value(3), value(3)));
+    CHECK_FALSE(same(value(3), value(4)));
+    CHECK(same(value(true), value(true)));
+    CHECK_FALSE(same(value(true), value(false)));
+    CHECK(same(value(3), {}));
+}
+
+TEST_CASE("an attribute is taken when its type, its name and what the memo holds for are those of before") {
+    const std::vector<opdock_value> values = {value(2.0), value("text")};
+    const auto taken = [&](const core::Memo::GivenAttribute &expected, const char *name, opdock_value given) {
+        opdock_value into = value(-1.0);
+        return core::take_attribute(expected, values, {name, given}, into) ? into.as.f : -2.0;
+    };
+    core::Memo::GivenAttribute by_position{OPDOCK_VALUE_FLOAT, 0, false, false, false, false, ""};
+    CHECK(taken(by_position, nullptr, value(7.5)) == 7.5);
+    CHECK(taken(by_position, "eps", value(7.5)) == -2);
+    CHECK(taken(by_position, nullptr, value(7)) == -2);
+    core::Memo::GivenAttribute by_name{OPDOCK_VALUE_FLOAT, 0, false, true, false, true, "eps"};
+    CHECK(taken(by_name, "eps", value(7.5)) == 7.5);
+    for (const char *name : {"epr", "ept", "ep", "epsi", "aps", "zps", ""}) {
+        CAPTURE(name);
+        CHECK(taken(by_name, name, value(7.5)) == -2);
+    }
+    CHECK(taken(by_name, nullptr, value(7.5)) == -2);
+    core::Memo::GivenAttribute promoted{OPDOCK_VALUE_INT, 0, false, false, true, true, ""};
+    CHECK(taken(promoted, nullptr, value(7)) == 7.0);
+    core::Memo::GivenAttribute fixed{OPDOCK_VALUE_STRING, 1, true, false, false, true, ""};
+    CHECK(taken(fixed, nullptr, value("text")) == -1); // the memo's own is there already
+    CHECK(taken(fixed, nullptr, value("else")) == -2);
 }
 
 namespace {

@@ -1,12 +1,17 @@
 #include "load/registration_difference.hpp"
 
+#include <functional>
+#include <utility>
+
 #include <doctest/doctest.h>
 
+#include "fake_device.hpp"
 #include "load/register.hpp"
 #include "made_host.hpp"
 
 using namespace opdock::core;
 using opdock::test::contains;
+using opdock::test::FakeKind;
 
 namespace {
 
@@ -16,9 +21,11 @@ struct Things {
     int64_t knob_default = 8;
     bool with_heuristic = false;
     int n_shutdowns = 1;
+    FakeKind provided;
+    std::function<void(opdock_impl &, opdock_knob &)> adjust = [](opdock_impl &, opdock_knob &) {};
 };
 
-Registration registration_of(const Things &things) {
+Registration registration_of(Things things) {
     static const opdock_host none = {};
     Signatures signatures;
     Registrar registrar({"acme", "acme", "libacme.so"}, &none, signatures);
@@ -31,14 +38,14 @@ Registration registration_of(const Things &things) {
         op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
         op.signature = things.signature.c_str();
         op.doc = things.doc.c_str();
-        const opdock_knob knob = {OPDOCK_STRUCT_SIZE(opdock_knob, doc),
-                                  OPDOCK_KNOB_INT,
-                                  "block",
-                                  1,
-                                  64,
-                                  things.knob_default,
-                                  nullptr,
-                                  nullptr};
+        opdock_knob knob = {OPDOCK_STRUCT_SIZE(opdock_knob, doc),
+                            OPDOCK_KNOB_INT,
+                            "block",
+                            1,
+                            64,
+                            things.knob_default,
+                            nullptr,
+                            nullptr};
         const opdock_knob *const knobs[] = {&knob};
         opdock_impl impl = {};
         impl.struct_size = OPDOCK_STRUCT_SIZE(opdock_impl, workspace_size);
@@ -54,7 +61,9 @@ Registration registration_of(const Things &things) {
         if (things.with_heuristic) {
             impl.heuristic = [](const opdock_problem *, int64_t *) -> opdock_status { return OPDOCK_OK; };
         }
+        things.adjust(impl, knob);
         registry->register_vendor(registry, &vendor);
+        things.provided.provide(registry);
         registry->register_op(registry, &op);
         for (int i = 0; i < things.n_shutdowns; ++i) {
             registry->register_shutdown(
@@ -102,6 +111,39 @@ TEST_CASE("whatever differs between two registrations is told as it was and as i
     things = {};
     things.with_heuristic = true;
     told(things, "functions heuristic");
+    const std::pair<void (*)(FakeKind &), const char *> providers[] = {
+        {[](FakeKind &fake) { fake.kind = "other"; }, "device 'other'"},
+        {[](FakeKind &fake) { fake.type = kDLVulkan; }, "type 7"},
+        {[](FakeKind &fake) { fake.stream_type = "OtherStream"; }, "stream 'OtherStream'"},
+        {[](FakeKind &fake) { fake.flags = OPDOCK_DEVICE_ORDERED_ARCHITECTURES; }, "flags 0x1"},
+    };
+    for (const auto &[change, what] : providers) {
+        things = {};
+        change(things.provided);
+        told(things, what);
+    }
+    const std::pair<void (*)(opdock_impl &, opdock_knob &), const char *> implementations[] = {
+        {[](opdock_impl &impl, opdock_knob &) { impl.impl_id = "vendor.acme-2"; }, "implementation 'vendor.acme-2'"},
+        {[](opdock_impl &impl, opdock_knob &) { impl.kind = OPDOCK_KIND_REFERENCE; }, "kind reference"},
+        {[](opdock_impl &impl, opdock_knob &) { impl.vendor = "beta"; }, "vendor 'beta'"},
+        {[](opdock_impl &impl, opdock_knob &) { impl.device = "gpu"; }, "device 'gpu'"},
+        {[](opdock_impl &impl, opdock_knob &) { impl.priority = -3; }, "priority -3"},
+        {[](opdock_impl &impl, opdock_knob &) { impl.alignment = 64; }, "alignment 64"},
+        {[](opdock_impl &impl, opdock_knob &) { impl.flags = OPDOCK_IMPL_DETERMINISTIC; }, "flags 0x1,"},
+        {[](opdock_impl &impl, opdock_knob &) { impl.required_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS; },
+         "required flags 0x1"},
+        {[](opdock_impl &impl, opdock_knob &) { impl.tune_version = 5; }, "tune version 5"},
+        {[](opdock_impl &impl, opdock_knob &) { impl.n_knobs = 0; }, "architecture 'npu_2+'\nand"},
+        {[](opdock_impl &, opdock_knob &knob) { knob.name = "blocks"; }, "knob 'blocks'"},
+        {[](opdock_impl &, opdock_knob &knob) { knob.minimum = 2; }, "from 2 to 64"},
+        {[](opdock_impl &, opdock_knob &knob) { knob.maximum = 32; }, "from 1 to 32"},
+        {[](opdock_impl &, opdock_knob &knob) { knob.doc = "of a block"; }, "doc 'of a block'"},
+    };
+    for (const auto &[change, what] : implementations) {
+        things = {};
+        things.adjust = change;
+        told(things, what);
+    }
     things = {};
     things.n_shutdowns = 0;
     told(things, "it registers\n  nothing\nand when it was scanned it registered\n  a shutdown function");

@@ -468,6 +468,26 @@ TEST_CASE("a cache that cannot be written is one warning, and calls are served")
     }
 }
 
+TEST_CASE("a cache without a folder keeps nothing, and neither does one that is told nothing worth keeping") {
+    const Installed place;
+    const std::string plugin = place.plugin("libgood.so").string();
+    { auto host = place.host(plugin); }
+    const Log log = quiet();
+    const std::optional<Scan> scan = ScanCache(place.file.parent_path().string(), log).find_any(plugin);
+    REQUIRE(scan.has_value());
+    ScanCache without("", log);
+    without.keep(plugin, *scan);
+    CHECK_FALSE(without.find_any(plugin).has_value());
+    without.save();
+    ScanCache with((place.directory.path() / "other").string(), log);
+    with.keep(plugin, *scan);
+    CHECK(with.find_any(plugin).has_value());
+    Scan other = *scan;
+    other.identity.size += 1;
+    CHECK(with.find(plugin, scan->identity).has_value());
+    CHECK_FALSE(with.find(plugin, other.identity).has_value());
+}
+
 TEST_CASE("two processes that write at once lose nothing of each other") {
     const TemporaryDirectory directory;
     const std::string folder = directory.path().string();

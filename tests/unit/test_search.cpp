@@ -94,6 +94,18 @@ TEST_CASE("what was asked for by name is marked, what was merely found is not") 
     CHECK_FALSE(result.candidates[2].requested);
 }
 
+TEST_CASE("folders behind links are looked into as others are") {
+    const Tree tree;
+    tree.file("elsewhere/alone/plugin.json", R"({"library": "liba.so"})");
+    tree.file("elsewhere/alone/liba.so");
+    tree.file("elsewhere/package/inner/plugin.json", R"({"library": "libb.so"})");
+    tree.file("elsewhere/package/inner/libb.so");
+    tree.directory("install");
+    std::filesystem::create_directory_symlink(tree.path("elsewhere/alone"), tree.path("install/alone"));
+    std::filesystem::create_directory_symlink(tree.path("elsewhere/package"), tree.path("install/package"));
+    CHECK(tree.found(tree.search({})) == Names{"install/alone/liba.so", "install/package/inner/libb.so"});
+}
+
 TEST_CASE("every place that was searched is listed, there or not") {
     const Tree tree;
     tree.directory("install");

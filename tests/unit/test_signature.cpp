@@ -182,6 +182,11 @@ TEST_CASE("bytes that a terminal would act on do not reach the message") {
           "signature, column 10: expected ')' or ',' in the list of inputs and attributes, found byte 0x1b\n"
           "    f(x: T[n]?[31m) -> ()\n"
           "             ^");
+    CHECK(parse_error("f(x:\t\nT[n]\x01\x08\x0b\x1f\x7f\x80) -> ()") ==
+          "signature, column 11: expected ')' or ',' in the list of inputs and attributes, found byte 0x01\n"
+          "    f(x:  T[n]?????" // in two pieces, or it has a trigraph
+          "?) -> ()\n"
+          "              ^");
     CHECK(first_line("f(x: T[\xc3\xa9]) -> ()") == "signature, column 8: expected a dim: a name in lower case, a "
                                                    "number, an expression, or '...', found byte 0xc3");
 }

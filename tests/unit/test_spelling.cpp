@@ -61,6 +61,37 @@ TEST_CASE("controls of terminals and of the direction of writing are shown, what
     CHECK(is_printable("\u4e2d\U0001f680"));
 }
 
+TEST_CASE("the first and the last character of each length are characters, and what lies beside them is none") {
+    for (const char *character :
+         {" ", "~", "\u00a0", "\u07ff", "\u0800", "\xed\x9f\xbf", "\ue000", "\uffff", "\U00010000", "\U0010ffff"}) {
+        CAPTURE(character);
+        CHECK(is_printable(character));
+        CHECK(visible(character) == character);
+        const std::string cut(character, std::string_view(character).size() - 1);
+        CHECK(is_printable(cut) == cut.empty());
+        CHECK_FALSE(is_printable(character + std::string("\xbf")));
+    }
+    for (const char *none :
+         {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x8f\xbf\xbf",
+          "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc2 ", "\xc2\xc2", "\xe1\x80 ", "\xf1\x80\x80 "}) {
+        CAPTURE(none);
+        CHECK_FALSE(is_printable(none));
+    }
+}
+
+TEST_CASE("what stands right beside the controls is shown as it is") {
+    for (const char *control : {"\x01", "\x1f", "\x7f", "\xc2\x80", "\xc2\x9f", "\u061c", "\u200e", "\u200f", "\u2028",
+                                "\u202e", "\u2066", "\u2069"}) {
+        CAPTURE(control);
+        CHECK_FALSE(is_printable(control));
+    }
+    for (const char *beside :
+         {" ", "~", "\u00a0", "\u061b", "\u061d", "\u200d", "\u2010", "\u2027", "\u202f", "\u2065", "\u206a"}) {
+        CAPTURE(beside);
+        CHECK(is_printable(beside));
+    }
+}
+
 TEST_CASE("names that policies spell are printable ASCII without separators") {
     CHECK(find_no_name_character("Acme-norms_2.x+y") == std::string_view::npos);
     for (const char *name : {"a b", "a,b", "a;b", "a:b", "a|b", "a=b", "a'b", "a\"b", "a\tb", "a\x7f", "a\u200b",

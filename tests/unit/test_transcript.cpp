@@ -105,10 +105,61 @@ TEST_CASE("replaying what a plugin did in its probe is like running its entry he
     }
 }
 
+TEST_CASE("every function of a replayed registration is a stand-in, and none is what it was in the probe") {
+    const Transcript transcript = Transcript::parse(sent_by("libregisters_everything.so"));
+    opdock_host host = {};
+    host.fail = nobody_fails;
+    Signatures signatures;
+    Registrar registrar({"everything", "acme", "libacme.so"}, &host, signatures);
+    registrar.run([&](opdock_registry *registry) { return transcript.replay(registry); });
+    REQUIRE(registrar.errors().empty());
+    const Registration registration = registrar.take();
+    REQUIRE(registration.devices.size() == 1);
+    const opdock_device &device = registration.devices[0]->table;
+    // Calling what a process had that is gone would end this one.
+    const DLDevice npu{static_cast<DLDeviceType>(device.dl_device_type), 0};
+    void *nothing = nullptr;
+    int32_t number = 0;
+    float milliseconds = 0;
+    opdock_device_properties properties = {};
+    const opdock_status answers[] = {
+        device.count(&host, nullptr, &number),
+        device.properties(&host, nullptr, 0, &properties),
+        device.make_current(&host, nullptr, 0),
+        device.allocate(&host, nullptr, 0, nullptr, 16, &nothing),
+        device.free(&host, nullptr, 0, nullptr, nullptr),
+        device.copy(&host, nullptr, nullptr, npu, nullptr, npu, 0, nullptr),
+        device.stream_create(&host, nullptr, 0, &nothing),
+        device.stream_destroy(&host, nullptr, 0, nullptr),
+        device.stream_synchronize(&host, nullptr, 0, nullptr),
+        device.stream_is_capturing(&host, nullptr, 0, nullptr, &number),
+        device.event_create(&host, nullptr, 0, &nothing),
+        device.event_destroy(&host, nullptr, 0, nullptr),
+        device.event_record(&host, nullptr, 0, nullptr, nullptr),
+        device.event_elapsed(&host, nullptr, 0, nullptr, nullptr, &milliseconds),
+    };
+    for (const opdock_status answer : answers) {
+        CHECK(answer == device.free(&host, nullptr, 0, nullptr, nullptr));
+        CHECK(answer != OPDOCK_OK);
+    }
+}
+
 TEST_CASE("a transcript of another build is told apart by its first record") {
     std::vector<std::byte> other = sent_by("libgood.so");
     other[5] = std::byte{99}; // the version
     CHECK_THROWS_WITH_AS(Transcript::parse(other), doctest::Contains("another version of opdock"), Rejected);
+    const std::vector<std::byte> own = sent_by("libgood.so");
+    for (const size_t field :
+         {offsetof(opdock_transcript_hello, version), offsetof(opdock_transcript_hello, vendor_size),
+          offsetof(opdock_transcript_hello, device_size), offsetof(opdock_transcript_hello, op_size),
+          offsetof(opdock_transcript_hello, impl_size), offsetof(opdock_transcript_hello, knob_size)}) {
+        CAPTURE(field);
+        for (const int change : {-1, 1}) { // an older one, and a newer one
+            other = own;
+            other[5 + field] = static_cast<std::byte>(static_cast<int>(own[5 + field]) + change);
+            CHECK_THROWS_WITH_AS(Transcript::parse(other), doctest::Contains("another version of opdock"), Rejected);
+        }
+    }
     CHECK_THROWS_AS(Transcript::parse({std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}}),
                     Rejected);
 }

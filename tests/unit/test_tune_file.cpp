@@ -235,6 +235,66 @@ TEST_CASE("merging joins what is for the same, and the later pins win") {
     CHECK(std::string(error.what()).find("keep one") != std::string::npos);
 }
 
+TEST_CASE("sections of two files are rivals when they are for the same in every way") {
+    const auto merged = [](const std::string &one, const std::string &other) {
+        return merge_tune_files(
+                   {parse("schema: opdock.tune/1\nops:\n  " + one), parse("schema: opdock.tune/1\nops:\n  " + other)})
+            .sections.size();
+    };
+    const std::string one = "scale: {impl: a, architectures: x, devices: A, dtypes: f32, configs: [{block: 1}]}\n";
+    CHECK(merged(one, one) == 1);
+    for (const char *other :
+         {"scales: {impl: a, architectures: x, devices: A, dtypes: f32, configs: [{block: 2}]}\n",
+          "scale: {impl: b, architectures: x, devices: A, dtypes: f32, configs: [{block: 2}]}\n",
+          "scale: {impl: a, architectures: y, devices: A, dtypes: f32, configs: [{block: 2}]}\n",
+          "scale: {impl: a, architectures: x, devices: B, dtypes: f32, configs: [{block: 2}]}\n",
+          "scale: {impl: a, architectures: x, devices: A, dtypes: f16, configs: [{block: 2}]}\n",
+          "scale: {impl: a, architectures: x, devices: A, dtypes: [f32, f16], configs: [{block: 2}]}\n"}) {
+        CAPTURE(other);
+        CHECK(merged(one, other) == 2);
+    }
+    for (const char *rival : {"configs: [{block: 2}]", "product: {block: [1]}", "heuristics: {block: '1'}",
+                              "configs: [{block: 1}], where: n > 1"}) {
+        CAPTURE(rival);
+        const std::string other =
+            "scale: {impl: a, architectures: x, devices: A, dtypes: f32, " + std::string(rival) + "}\n";
+        CHECK(std::string(thrown_by([&] { merged(one, other); }).what()).ends_with("for the same; keep one"));
+    }
+}
+
+TEST_CASE("a text is printed plain where it reads back as that text, and else in quotes or with escapes") {
+    const std::pair<const char *, const char *> texts[] = {
+        {"H200", "[H200]"},
+        {"two words", "[two words]"},
+        {"\xc3\xa9t\xc3\xa9", "[\xc3\xa9t\xc3\xa9]"},
+        {" before", "[' before']"},
+        {"behind ", "['behind ']"},
+        {"-x", "['-x']"},
+        {"x-", "[x-]"},
+        {".5", "['.5']"},
+        {"5.x", "[5.x]"},
+        {"12", "['12']"},
+        {"Null", "['Null']"},
+        {"~", "['~']"},
+        {"", "['']"},
+        {"it's", "['it''s']"},
+        {"a:b", "['a:b']"},
+        {"a\\b", "['a\\b']"},
+        {"a\"b", "['a\"b']"},
+        {"a\x1f", R"(["a\x1f"])"},
+        {"a\x7f\"\\b", R"(["a\x7f\"\\b"])"},
+    };
+    for (const auto &row : texts) {
+        const std::string text = row.first, printed = row.second;
+        CAPTURE(text);
+        TuneFile file = parse(section("{devices: [here], configs: [{block: 1}]}"));
+        file.sections.at(0).devices.at(0).text = text;
+        const std::string whole = print_tune_file(file);
+        CHECK_MESSAGE(whole.find("devices: " + printed + "\n") != std::string::npos, whole);
+        CHECK(parse(whole).sections.at(0).devices.at(0).text == text);
+    }
+}
+
 TEST_CASE("words are choices of knobs, and stay words when they are printed") {
     const TuneFile file =
         parse(section("{configs: [{pipeline: cpasync, block: '8'}], product: {pipeline: ['null', 2]}}"));
@@ -384,6 +444,8 @@ TEST_CASE("what is wrong in a FlagGems file is told, and that entry left out") {
     CHECK(problems("mm:\n  - num_warps: 4\n") == Texts{"acme.tune.yaml:2:5: expected META, or gen with param_map"});
     CHECK(problems("mm:\n  - gen: true\n    param_map: {META: {B: blok}}\n    block: [1]\n") ==
           Texts{"acme.tune.yaml:3:27: there is no list 'blok' in this entry; did you mean 'block'?"});
+    CHECK(problems("mm:\n  - gen: true\n    param_map: {META: {B: {C: 1}}}\n") ==
+          Texts{"acme.tune.yaml:3:27: expected the name of a list, a list or one value"});
     CHECK(problems("mm:\n  - gen: true\n    param_map: {num_warps: 4}\n").size() == 1);
     CHECK(problems("mm:\n  - META: {B: {C: 1}}\n").size() == 1);
     std::string bomb = "mm:\n  - gen: true\n    param_map:\n      META:\n";

@@ -64,9 +64,7 @@ constexpr QuickWay quick_way_of() {
     if (thread == nullptr) {
         return call_slowly(nullptr, op, args);
     }
-    if ((thread->flags & ThreadState::spoken_to) != 0) {
-        thread->forget_message();
-    }
+    thread->forget_message();
     if ((thread->flags & ~ThreadState::scoped) != 0) {
         return call_slowly(nullptr, op, args);
     }

@@ -198,16 +198,12 @@ bool is_damage(const SQLite::Exception &error) {
 namespace {
 
 bool reads_to_its_end(const std::string &path) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (descriptor < 0) {
-        return false;
-    }
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     std::array<char, 16384> piece{};
     ssize_t got = 0;
     do {
-        got = ::read(descriptor, piece.data(), piece.size());
-    } while (got > 0 || (got < 0 && errno == EINTR));
-    ::close(descriptor);
+        got = TEMP_FAILURE_RETRY(::read(file.get(), piece.data(), piece.size())); // fails where none was opened
+    } while (got > 0);
     return got == 0;
 }
 

@@ -233,7 +233,7 @@ void Host::publish_catalog(Catalog next) {
         const auto *const kept_ops = book.op_lists.emplace_back(std::move(made)).get();
         catalog_.store(&published, std::memory_order_release);
         ops_.store(kept_ops, std::memory_order_release);
-        publish(book, true);
+        publish(book);
         // Last: whoever finds an op by name finds its handle pointing to a target.
         names_.store(kept_names, std::memory_order_release);
     } catch (...) {
@@ -268,7 +268,7 @@ void Host::start_over_in_child() {
     ledger().journal.leave_to_parent();
     auto *fresh = new Ledger(journal_folder());
     ledger_.store(fresh, std::memory_order_release);
-    publish(*fresh, true);
+    publish(*fresh);
 }
 
 void refuse_while_registering(const char *what) {

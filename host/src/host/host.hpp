@@ -210,8 +210,9 @@ class Host {
     void complain(const std::vector<UnknownName> &names, bool strict) const;
 
     // The ledger is locked in all of these.
-    // With `policy`, which the ledger keeps, that comes into force; not when this throws.
-    void publish(Ledger &ledger, bool new_epoch, const PolicyStack *policy = nullptr);
+    // With `policy`, which the ledger keeps, that comes into force; not when this throws. Without one a new epoch
+    // begins: no decision of before counts.
+    void publish(Ledger &ledger, const PolicyStack *policy = nullptr);
     std::shared_ptr<View> view_for(Ledger &ledger, PolicyStack policy);
     const Target &target_in(const View &view, const OpEntry &op);
     const Target &make_target(const View &view, OpEntry &op, const Chain *newest);

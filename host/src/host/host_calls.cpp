@@ -134,7 +134,7 @@ void Host::drop_failed(const Chain &chain, const Deployment &deployment) {
                              deployment.out_reason()));
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
-    publish(book, true);
+    publish(book);
 }
 
 void Host::lose_device(DLDevice device, const std::string &message) {
@@ -144,7 +144,7 @@ void Host::lose_device(DLDevice device, const std::string &message) {
         if (!book.lost_devices.emplace(device_key(device), message).second) {
             return;
         }
-        publish(book, true); // no call may match what it remembers
+        publish(book); // no call may match what it remembers
     }
     log_.error(fmt::format("Device {} is lost; nothing more is tried on it. {}",
                            device_text(catalog().providers, device), message));
@@ -248,7 +248,7 @@ void Host::reset_health(const char *op, const char *impl_id) {
         }
     }
     if (changed) { // else every decision stands, and what is published is kept for long
-        publish(book, true);
+        publish(book);
     }
 }
 
@@ -269,7 +269,7 @@ void Host::refresh_availability() {
     }
     const auto decide_anew = [&] {
         const std::lock_guard lock(book.mutex);
-        publish(book, true);
+        publish(book);
     };
     // What was asked before is asked again at once: where all of it is as it was, every decision stands.
     bool changed = false;

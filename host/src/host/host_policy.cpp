@@ -67,7 +67,7 @@ void Host::set_program_policy(PolicyPtr policy) {
     if (next->strict()) { // otherwise whoever made it was warned then
         check_names(*next, catalog());
     }
-    publish(book, false, book.policies.emplace_back(std::move(next)).get());
+    publish(book, book.policies.emplace_back(std::move(next)).get());
 }
 
 void Host::reload_policy() {
@@ -81,7 +81,7 @@ void Host::reload_policy() {
     auto next = std::make_unique<PolicyStack>(std::move(loaded.stack));
     next->program = process_policy().program;
     check_names(*next, catalog());
-    publish(book, false, book.policies.emplace_back(std::move(next)).get());
+    publish(book, book.policies.emplace_back(std::move(next)).get());
 }
 
 void Host::push_scope(PolicyPtr policy) {

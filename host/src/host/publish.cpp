@@ -93,8 +93,8 @@ std::shared_ptr<View> Host::view_for(Ledger &ledger, PolicyStack policy) {
         std::make_shared<View>(*catalog_.load(std::memory_order_acquire), epoch, std::move(policy), flattened, n_ops));
 }
 
-void Host::publish(Ledger &ledger, bool new_epoch, const PolicyStack *policy) {
-    if (new_epoch) {
+void Host::publish(Ledger &ledger, const PolicyStack *policy) {
+    if (policy == nullptr) {
         epoch_.fetch_add(1, std::memory_order_relaxed);
     }
     const std::shared_ptr<View> held = view_for(ledger, policy != nullptr ? *policy : process_policy());

@@ -38,12 +38,11 @@ std::string read_all(int descriptor) {
     std::string text;
     std::array<char, 4096> buffer{};
     for (;;) {
-        const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
-        if (got > 0) {
-            text.append(buffer.data(), static_cast<std::size_t>(got));
-        } else if (got == 0 || errno != EINTR) {
+        const ssize_t got = TEMP_FAILURE_RETRY(::read(descriptor, buffer.data(), buffer.size()));
+        if (got <= 0) {
             return text;
         }
+        text.append(buffer.data(), static_cast<std::size_t>(got));
     }
 }
 
@@ -76,8 +75,7 @@ std::string listed(const std::string &loader, const std::filesystem::path &path)
     std::string text;
     if (failed == 0) {
         text = read_all(ends[0]);
-        while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-        }
+        (void)TEMP_FAILURE_RETRY(::waitpid(child, nullptr, 0));
     }
     ::close(ends[0]);
     return text;

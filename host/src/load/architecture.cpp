@@ -18,7 +18,7 @@ struct Numbered {
     std::uint32_t number;
 };
 
-// "sm_90a" as family and number; what follows the number is letters, or there is no such reading.
+// "sm_90a" as family and number, whatever follows the number; nothing where there is none.
 std::optional<Numbered> numbered(std::string_view name) {
     std::size_t end = name.size();
     while (end > 0 && !is_digit(name[end - 1])) {
@@ -50,7 +50,7 @@ bool architecture_matches(std::string_view pattern, std::string_view architectur
     if (architecture.empty() || !pattern.ends_with('+')) {
         return !architecture.empty() && same_name(pattern, architecture);
     }
-    const auto oldest = numbered(pattern.substr(0, pattern.size() - 1));
+    const auto oldest = numbered(pattern);
     const auto device = numbered(architecture);
     return ordered && oldest && device && same_name(oldest->family, device->family) && device->number >= oldest->number;
 }

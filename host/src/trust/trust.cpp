@@ -13,22 +13,18 @@ namespace opdock::core {
 namespace {
 
 JudgedSignature judge(const SignedFiles &files, FileSignature signature, const TrustedKeys &keys) {
-    JudgedSignature judged{std::move(signature), SignatureState::unknown_key, nullptr};
-    for (const TrustedKey &trusted : keys.keys) {
-        if (trusted.key.id() != judged.signature.key_id) {
-            continue;
-        }
-        judged.key = &trusted;
-        // First whether it is a signature at all: else it says nothing of any file.
-        judged.state = !judged.signature.is_made_with(trusted.key)                     ? SignatureState::forged
-                       : judged.signature.library != files.library                     ? SignatureState::other_library
-                       : files.manifest && judged.signature.manifest != files.manifest ? SignatureState::other_manifest
-                                                                                       : SignatureState::valid;
-        if (judged.state != SignatureState::forged) {
-            break; // else another key may have the same id
-        }
+    const auto trusted = std::find_if(keys.keys.begin(), keys.keys.end(),
+                                      [&](const TrustedKey &one) { return one.key.id() == signature.key_id; });
+    if (trusted == keys.keys.end()) {
+        return {std::move(signature), SignatureState::unknown_key, nullptr};
     }
-    return judged;
+    // First whether it is a signature at all: else it says nothing of any file.
+    const SignatureState state = !signature.is_made_with(trusted->key) ? SignatureState::forged
+                                 : signature.library != files.library  ? SignatureState::other_library
+                                 : files.manifest && signature.manifest != files.manifest
+                                     ? SignatureState::other_manifest
+                                     : SignatureState::valid;
+    return {std::move(signature), state, &*trusted};
 }
 
 std::string why_invalid(const SignedFiles &files, const JudgedSignature &judged) {

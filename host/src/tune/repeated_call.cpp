@@ -214,7 +214,7 @@ void RepeatedCall::find_written() {
         const bool is_output = p >= shape.signature->inputs.size();
         for (uint32_t t = shape.first[p]; t < shape.first[p + 1]; ++t) {
             const TensorShape &tensor = shape.tensors[t];
-            if (tensor.absent || tensor.extent == 0 || call_.data[t] == nullptr) {
+            if (call_.data[t] == nullptr) { // absent, or without elements
                 continue;
             }
             if (!is_output && !shape.signature->parameter(p).mut && !is_overwritten(t)) {
@@ -247,8 +247,7 @@ void RepeatedCall::find_read() {
     for (uint32_t p = 0; p < shape.signature->inputs.size(); ++p) {
         for (uint32_t t = shape.first[p]; t < shape.first[p + 1]; ++t) {
             const TensorShape &tensor = shape.tensors[t];
-            if (tensor.absent || tensor.extent == 0 || call_.data[t] == nullptr || !tensor.contiguous ||
-                is_written_input(call_.data[t])) {
+            if (call_.data[t] == nullptr || !tensor.contiguous || is_written_input(call_.data[t])) {
                 continue;
             }
             read_.push_back({t, tensor.extent, access_.is_host() || shape.signature->parameter(p).host, 0});
@@ -290,7 +289,7 @@ bool RepeatedCall::is_overwritten(uint32_t input) const {
     const auto *begin = static_cast<const char *>(call_.data[input]);
     for (uint32_t t = shape.n_input_tensors; t < shape.n_tensors; ++t) {
         const auto *other = static_cast<const char *>(call_.data[t]);
-        if (!shape.tensors[t].absent && other != nullptr && other < begin + shape.tensors[input].extent &&
+        if (other != nullptr && other < begin + shape.tensors[input].extent &&
             begin < other + shape.tensors[t].extent) {
             return true;
         }

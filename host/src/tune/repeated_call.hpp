@@ -17,7 +17,7 @@ namespace opdock::core {
 
 struct TunedCall {
     const CallShape &shape;
-    void *const *data; // shape.n_tensors pointers
+    void *const *data; // shape.n_tensors pointers; null for tensors that are absent or have no elements
     const opdock_value *attributes;
     void *stream;
 };
