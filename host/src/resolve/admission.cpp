@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -109,7 +110,7 @@ class Judge {
         constexpr std::size_t most_named = 3;
         for (const auto &[implementation, ops] : of_others_kind_) {
             const auto &[impl_id, kind] = implementation;
-            std::vector<std::string> named(ops.begin(), ops.begin() + std::min(ops.size(), most_named));
+            const auto named = std::span(ops).first(std::min(ops.size(), most_named));
             const std::size_t more = ops.size() - named.size();
             leave_out(fmt::format(
                 "implementation '{}' for op{} '{}'{} is left out: it is registered as kind {}, which is for "
