@@ -557,7 +557,10 @@ TEST_CASE("all tensors are on one device, and an error names both") {
     CHECK(rmsnorm_error(call) == "op 'rmsnorm_fwd': input 'weight' is on cpu:0, expected cuda:1 as input 'input'");
     call.input(1).device = cuda0;
     CHECK(rmsnorm_error(call) == "op 'rmsnorm_fwd': input 'weight' is on cuda:0, expected cuda:1 as input 'input'");
-    for (DLDevice *device : {&call.input(1).device, &call.output(0).device, &call.output(1).device}) {
+    call.input(0).device = cuda0;
+    call.input(1).device = cuda1;
+    CHECK(rmsnorm_error(call) == "op 'rmsnorm_fwd': input 'weight' is on cuda:1, expected cuda:0 as input 'input'");
+    for (DLDevice *device : {&call.input(0).device, &call.output(0).device, &call.output(1).device}) {
         *device = cuda1;
     }
     const Signature signature = parse_signature(OPDOCK_OP_RMSNORM_FWD);

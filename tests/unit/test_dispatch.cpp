@@ -119,6 +119,22 @@ TEST_CASE("a success in between starts the count of failures anew") {
     CHECK(t.host.logged("leaves the chain") == 0);
 }
 
+TEST_CASE("a success starts the count of failures anew also where nobody else served in between") {
+    MadeHost host;
+    Made &one = host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+    for (int round = 0; round < 3; ++round) {
+        one.status = OPDOCK_FAILED;
+        CHECK(rows.call(host.op()) == OPDOCK_ALL_FAILED);
+        CHECK(rows.call(host.op()) == OPDOCK_ALL_FAILED);
+        one.status = OPDOCK_OK;
+        CHECK(rows.added(host.op()) == 1);
+        CHECK(rows.added(host.op()) == 1);
+    }
+    CHECK(host.logged("leaves the chain") == 0);
+}
+
 TEST_CASE("counting and resetting an op or implementation that is not there is an error with the nearest name") {
     MadeHost host;
     host.add("vendor.acme", OPDOCK_KIND_VENDOR, "acme");

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <thread>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "made_host.hpp"
 #include "temporary_directory.hpp"
@@ -379,6 +381,15 @@ TEST_CASE("explain gives every implementation with the rule that kept or dropped
     CHECK(contains(why["dropped"][0]["reason"], "PLUGIN_DENY_VENDORS"));
     CHECK_THROWS_AS(host->explain("fixture.add", "toaster", nullptr, nullptr), core::Error);
     CHECK_THROWS_AS(host->explain("fixture.add", nullptr, "f99", nullptr), core::Error);
+}
+
+TEST_CASE("a description of the host's own device has the memory and the processors of the machine") {
+    MadeHost host;
+    const nlohmann::json devices = host->describe_devices();
+    REQUIRE(devices.size() == 1);
+    CHECK(devices[0]["device"] == "cpu:0");
+    CHECK(devices[0]["memory"] == static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE));
+    CHECK(devices[0]["compute_units"] == std::thread::hardware_concurrency());
 }
 
 TEST_CASE("a description says of each implementation what it registered") {

@@ -113,6 +113,10 @@ TEST_CASE("a huge sparse file is rejected by its size") {
     const auto file = directory.write("huge.so", sound_file().bytes());
     std::filesystem::resize_file(file, std::uintmax_t{1} << 40);
     CHECK(rejection_of(file).code == RejectCode::too_large);
+    std::filesystem::resize_file(file, (std::uintmax_t{4} << 30) + 1);
+    CHECK(rejection_of(file).code == RejectCode::too_large);
+    std::filesystem::resize_file(file, std::uintmax_t{4} << 30);
+    CHECK(rejection_of(file).code != RejectCode::too_large);
 }
 
 TEST_CASE("what is not an ELF file is rejected") {

@@ -177,6 +177,17 @@ TEST_CASE("an error shows the column, what was expected, what stands there, and 
           "       ^");
 }
 
+TEST_CASE("an error shows forty bytes of what stands before the place, and says when there is more") {
+    const auto shown = [](size_t name) {
+        const std::string error = parse_error("f(" + std::string(name, 'a') + "; b: f32[1]) -> ()");
+        const size_t begin = error.find('\n') + 1;
+        return error.substr(begin, error.find(';', begin) - begin);
+    };
+    CHECK(shown(38) == "    f(" + std::string(38, 'a'));
+    CHECK(shown(39) == "    ...(" + std::string(39, 'a'));
+    CHECK(shown(40) == "    ..." + std::string(40, 'a'));
+}
+
 TEST_CASE("bytes that a terminal would act on do not reach the message") {
     CHECK(parse_error("f(x: T[n]\x1b[31m) -> ()") ==
           "signature, column 10: expected ')' or ',' in the list of inputs and attributes, found byte 0x1b\n"

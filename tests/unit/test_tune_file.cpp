@@ -448,6 +448,17 @@ TEST_CASE("what is wrong in a FlagGems file is told, and that entry left out") {
           Texts{"acme.tune.yaml:3:27: expected the name of a list, a list or one value"});
     CHECK(problems("mm:\n  - gen: true\n    param_map: {num_warps: 4}\n").size() == 1);
     CHECK(problems("mm:\n  - META: {B: {C: 1}}\n").size() == 1);
+    std::string list = "[0";
+    for (int i = 1; i < 200; ++i) {
+        list += fmt::format(", {}", i);
+    }
+    const std::string many =
+        fmt::format("  - {{gen: true, param_map: {{META: {{A: a, B: b}}}}, a: {0}], b: {0}]}}\n", list);
+    CHECK(problems("mm:\n" + many).empty()); // 40,000
+    const Texts too_many = problems("mm:\n" + many + many);
+    REQUIRE(too_many.size() == 1);
+    CHECK(too_many[0].starts_with(
+        "acme.tune.yaml:3:5: here the file comes to more than 65536 configs; those of this entry are left out"));
     std::string bomb = "mm:\n  - gen: true\n    param_map:\n      META:\n";
     for (int i = 0; i < 30; ++i) {
         bomb += "        K" + std::to_string(i) + ": [1, 2, 3, 4]\n";
