@@ -261,6 +261,26 @@ TEST_CASE("a kernel that throws has failed") {
     CHECK(t.rows.added(t.host.op()) == 3);
 }
 
+TEST_CASE("a workspace larger than any memory is not had, and the kernel is not called") {
+    for (const uint64_t bytes : {UINT64_MAX, UINT64_MAX - 254, uint64_t{1} << 63}) {
+        CAPTURE(bytes);
+        MadeHost host;
+        static uint64_t asked_for;
+        asked_for = bytes;
+        auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+        made->adjust = [](opdock_impl &impl) {
+            impl.workspace_size = [](const opdock_problem *, uint64_t *size) -> opdock_status {
+                *size = asked_for;
+                return OPDOCK_OK;
+            };
+        };
+        const Made &one = host.add(std::move(made));
+        Rows rows;
+        CHECK(rows.call(host.op()) == OPDOCK_OUT_OF_MEMORY);
+        CHECK(one.calls == 0);
+    }
+}
+
 TEST_CASE("a kernel that throws bad_alloc ran out of memory") {
     ThreeKinds t;
     t.standard.work = [](const auto &, const auto &) -> opdock_status { throw std::bad_alloc(); };

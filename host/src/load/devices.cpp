@@ -87,7 +87,8 @@ opdock_status cpu_make_current(const opdock_host * /*host*/, void * /*user_data*
 
 opdock_status cpu_allocate(const opdock_host *host, void * /*user_data*/, int32_t /*index*/, void * /*stream*/,
                            uint64_t bytes, void **memory) {
-    *memory = ::operator new (bytes, std::align_val_t{memory_alignment}, std::nothrow);
+    // Of sizes near the largest number, operator new rounds up past it.
+    *memory = bytes > PTRDIFF_MAX ? nullptr : ::operator new (bytes, std::align_val_t{memory_alignment}, std::nothrow);
     return *memory != nullptr ? OPDOCK_OK : host->fail(host, OPDOCK_OUT_OF_MEMORY, "no memory left on the host");
 }
 

@@ -286,8 +286,7 @@ void Registrar::add_op(const opdock_op &given) {
                                         "'vendor.{}' lest another plugin means something else by it",
                                         name, name));
     }
-    if (std::any_of(registration_.ops.begin(), registration_.ops.end(),
-                    [&](const OpDeclaration &known) { return known.signature->name == name; })) {
+    if (!declared_.insert(name).second) {
         throw Rejected(RejectCode::duplicate,
                        fmt::format("op '{}' is declared twice by this plugin; rename or remove one", name));
     }

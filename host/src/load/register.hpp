@@ -96,6 +96,7 @@ class Registrar {
     std::vector<std::shared_ptr<Implementation>> implementations_; // until finish()
     std::vector<RegistrationError> errors_;
     std::vector<std::string> warnings_;
+    std::set<std::string, std::less<>> declared_;    // ops that were taken
     std::set<std::string, std::less<>> misdeclared_; // ops whose declarations were rejected
     std::string fail_message_;
     size_t n_registered_ = 0;
