@@ -53,7 +53,7 @@ static void allow_changes(int ruleset, uint64_t changes, const char *path) {
     close(file);
 }
 
-/* Whether a file of /dev is known to be no device that kernels compute on: terminals, logs, disks, and what a person or
+/* Recognizes files of /dev that are no devices to compute on: terminals, logs, disks, and what a person or
  * the machine itself works with. */
 static int is_no_accelerator(const char *name) {
     static const char *const kinds[] = {"tty",  "pts",  "ptmx",  "console", "vcs",  "vcsa",   "vcsu",

@@ -134,8 +134,8 @@ static void refuse_rights_of_files(void) {
     hide(SYS_openat2); /* its mode lies in memory */
 }
 
-/* What a descriptor that was opened for reading is enough for: settings of terminals, and attributes that filesystems
- * keep. The second byte of a request says whose it is. */
+/* Settings of terminals, and attributes that filesystems keep: a descriptor that was opened for reading is enough for
+ * these. The second byte of a request says whose it is. */
 static void refuse_ioctls(void) {
     static const uint32_t harmless[] = {TCGETS,  TIOCGPGRP, TIOCGSID, TIOCOUTQ, TIOCGWINSZ,     FIONREAD,
                                         FIONBIO, FIONCLEX,  FIOCLEX,  FIOASYNC, FS_IOC_GETFLAGS};

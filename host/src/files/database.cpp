@@ -100,7 +100,7 @@ Content content_of(SQLite::Database &database, const DatabaseFormat &format) {
     if (database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0) {
         return application == 0 && version == 0 ? Content::nothing : Content::other;
     }
-    // Of views, triggers and computed columns, reading may have no end.
+    // Views, triggers and computed columns can make reading endless.
     const bool has_schema =
         database.execAndGet("SELECT count(*) FROM sqlite_master WHERE sql IS NOT NULL").getInt() == 1 &&
         database.execAndGet("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").getString() == format.schema;

@@ -17,7 +17,7 @@
 
 namespace opdock::core {
 
-// Which folder it is, whatever its paths.
+// Tells folders apart, whatever their paths.
 struct FolderIdentity {
     dev_t device = 0;
     ino_t inode = 0; // no folder has this
@@ -25,7 +25,7 @@ struct FolderIdentity {
     bool operator==(const FolderIdentity &) const = default;
 };
 
-// Of the folder at this path, links followed; nothing when there is none.
+// Follows links; nothing when there is no folder at this path.
 std::optional<FolderIdentity> identity_of_folder(const std::string &path);
 
 class HeldDirectory {

@@ -1,4 +1,4 @@
-// What of a plugin's registration a host takes.
+// A host takes what it may of a plugin's registration.
 #include <algorithm>
 #include <memory>
 #include <string>

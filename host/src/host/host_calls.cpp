@@ -13,7 +13,7 @@
 namespace opdock::core {
 namespace {
 
-// Of one kind: what is kept for each device that calls name has a bound, also where nobody says how many there are.
+// Devices of one kind. The bound is there for what is kept of each, also where nobody says how many there are.
 constexpr int32_t most_devices = 1024;
 
 } // namespace

@@ -1,4 +1,4 @@
-// How a plugin's code comes into this process: when one of its implementations is first chosen, or at once where no
+// Opening: a plugin's code comes into this process when one of its implementations is first chosen, or at once where no
 // probe can be used.
 #include <list>
 #include <memory>
