@@ -61,7 +61,7 @@ enum class RejectCode {
     host_died = 55,
     probe_stopped = 56,
     probe_unusable = 57, // in strict mode and where trust is required only
-    // Whether it may be trusted, judged before anything of it is read; its libraries once its headers were.
+    // Trust is judged before anything of the file is read; that of its libraries once its headers were.
     unsafe_place = 60,
     unsigned_ = 61,
     signature_invalid = 62,

@@ -182,9 +182,9 @@ class Host {
     const TrustedKeys &trusted_keys();
     // A line of the log for each that a plugin printed.
     void log_printed(std::string_view printed, const std::string &name, std::int32_t level) const;
-    // Whether the policy gives it the kinds of opdock's own.
+    // True when the policy gives the plugin the kinds of opdock's own.
     bool is_named_default(const std::string &id, const std::string &vendor) const;
-    // Whether a plugin gives way to one of its id that was found later: to opdock's own, unless the policy names it.
+    // True when the earlier of two plugins with one id gives way: to opdock's own, unless the policy names it.
     bool yields(const PluginRecord &earlier, const PluginRecord &later, const Catalog &in) const;
     // Throws Rejected when there were errors; logs the rest.
     void refuse_errors(const Registrar &registrar) const;

@@ -271,7 +271,7 @@ void Host::refresh_availability() {
         const std::lock_guard lock(book.mutex);
         publish(book);
     };
-    // What was asked before is asked again at once: where all of it is as it was, every decision stands.
+    // All that was asked before is asked again at once: where the answers are the same, every decision stands.
     bool changed = false;
     try {
         for (const auto &[provider, before] : counts) {

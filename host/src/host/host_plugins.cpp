@@ -1,4 +1,4 @@
-// How plugins come into a host: found, looked at, and tried in a process of their own.
+// Plugins come into a host: they are found, looked at, and tried in a process of their own.
 #include <algorithm>
 #include <string>
 #include <string_view>

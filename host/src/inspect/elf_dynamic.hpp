@@ -17,7 +17,7 @@ struct VersionNeed {
     std::string version;
 };
 
-// What a file says to the loader of the libraries it needs, and of itself as a library.
+// The file tells the loader which libraries it needs, and what it is itself as a library.
 struct LibraryNeeds {
     std::string soname;             // by which other files may ask for this one (DT_SONAME), or ""
     std::vector<std::string> names; // as the loader would search them (DT_NEEDED and those that it filters)

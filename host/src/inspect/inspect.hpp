@@ -27,7 +27,7 @@ struct Inspection {
     // What a careful operator does not want in a process, and strict mode refuses: writable code, an executable stack,
     // text relocations. One message each.
     std::vector<std::string> weaknesses;
-    // What a person should know, and strict mode takes all the same.
+    // For a person to know; strict mode takes the plugin all the same.
     std::vector<std::string> remarks;
     LibraryNeeds libraries;
     // Libraries that the dynamic loader would run if it were started with this file as its program (DT_AUDIT).
