@@ -37,6 +37,7 @@ struct FakeKind {
     std::vector<uint32_t> property_sizes;  // struct_size as properties found it
     std::vector<const void *> outstanding; // allocated and not yet freed
     std::vector<uint64_t> allocated;       // bytes of each
+    std::vector<uint64_t> copied;          // bytes of each copy within the device
 
     int64_t count(const std::string &event) const { return std::count(events.begin(), events.end(), event); }
     opdock_device table();
@@ -109,8 +110,13 @@ inline opdock_device FakeKind::table() {
         std::free(memory);
         return OPDOCK_OK;
     };
-    table.copy = [](const opdock_host *, void *, void *to, DLDevice, const void *from, DLDevice, uint64_t bytes,
-                    void *) -> opdock_status {
+    table.copy = [](const opdock_host *, void *user_data, void *to, DLDevice to_device, const void *from,
+                    DLDevice from_device, uint64_t bytes, void *) -> opdock_status {
+        if (to_device.device_type == from_device.device_type) {
+            static_cast<FakeKind *>(user_data)->copied.push_back(bytes);
+        } else if ((to_device.device_type == kDLCPU ? to_device : from_device).device_id != 0) {
+            return OPDOCK_INVALID_ARGUMENT; // the host is one device
+        }
         std::memcpy(to, from, bytes);
         return OPDOCK_OK;
     };

@@ -89,6 +89,23 @@ TEST_CASE("a vendor's plugin that calls itself a default is left out, and the wa
     CHECK(machine.host.logged("'default.usurper' for op 'fixture.add' is left out") == 1);
 }
 
+TEST_CASE("of two plugins of one id in opdock's own folder the first by name serves") {
+    Plugins own{};
+    own.add("default_adder", "liba.so");
+    own.add("default_adder", "libb.so");
+    Machine machine(fixture("usurper"), own.path());
+    const nlohmann::json described = machine.host->describe();
+    std::vector<std::string> loaded, shadowed;
+    for (const auto &row : described["plugins"]) {
+        if (row["path"].get<std::string>().starts_with(own.path())) {
+            (row["status"] == "loaded" ? loaded : shadowed).push_back(row["path"].get<std::string>());
+        }
+    }
+    CHECK(loaded == std::vector{own.path() + "/liba.so"});
+    CHECK(shadowed == std::vector{own.path() + "/libb.so"});
+    CHECK(machine.added() == 300);
+}
+
 TEST_CASE("a vendor's plugin that calls itself a default for many ops is told so once") {
     core::Signatures signatures;
     core::Registrar registrar({"loud", "loud", "libloud.so", true, {"cpu"}, core::Standing::found}, nullptr,

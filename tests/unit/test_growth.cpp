@@ -228,3 +228,13 @@ TEST_CASE("devices of a kind that nobody counts have indices that machines have"
         CHECK(contains(last_error(), "no plugin counts devices of this kind"));
     }
 }
+
+TEST_CASE("a text that the caller gives back costs nothing") {
+    MadeHost host(quiet);
+    host.add("default.one", OPDOCK_KIND_DEFAULT);
+    Rows a, b;
+    CHECK(growth(1000, [&](int) {
+              const std::string text = host.op().explain({a.x}, {b.y}); // which has the library's copy freed
+              CHECK(text.size() > 100);
+          }) < 10'000);
+}

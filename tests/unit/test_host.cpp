@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "fake_device.hpp"
 #include "made_host.hpp"
 #include "temporary_directory.hpp"
 #include "thrown_error.hpp"
@@ -324,6 +325,18 @@ TEST_CASE("a section of a policy file for a device kind that nothing knows is a 
         folder.write("policy.yaml", "devices:\n  cudda: {prefer: vendor}\n  cuda: {prefer: vendor}\n").string();
     MadeHost host(RawEnvironment{{"PLUGIN_STRICT", "1"}, {"PLUGIN_CONFIG", file}});
     CHECK(host.logged(file + ":2:11: the section for 'cudda': no loaded plugin is for device kind 'cudda'") == 1);
+    CHECK(host.logged("no loaded plugin is for device kind") == 1);
+}
+
+TEST_CASE("a device kind is known by whoever provides its devices, before anything computes there") {
+    const TemporaryDirectory folder;
+    const std::string file = folder.write("policy.yaml", "prefer: vendor\n").string();
+    FakeKind fake;
+    MadeHost host(RawEnvironment{{"PLUGIN_CONFIG", file}});
+    host.module("fake-device", [&fake](opdock_registry *registry) { return fake.provide(registry); });
+    folder.write("policy.yaml", "devices:\n  fakke: {prefer: vendor}\n  Fake: {prefer: vendor}\n");
+    host->reload_policy();
+    CHECK(host.logged("no loaded plugin is for device kind 'fakke'; did you mean 'fake'?") == 1);
     CHECK(host.logged("no loaded plugin is for device kind") == 1);
 }
 

@@ -93,6 +93,8 @@ struct Work {
     // The config of the chain's head, and why that.
     json why(MadeHost &host) {
         const json explained = json::parse(host.op("fixture.work").explain({x}, {y}));
+        CHECK(explained.at("configs").size() ==
+              explained.at("chain").size()); // those of the other device are not asked
         return explained.at("configs").at(0);
     }
 
@@ -267,6 +269,15 @@ TEST_CASE("stopping or a short budget keeps what is known by then") {
     CHECK(result["best"]["config"]["speed"] == 1);
     CHECK(result["kept"] == true);
 
+    opdock_tune_options exhaustive = options;
+    exhaustive.strategy = OPDOCK_TUNE_EXHAUSTIVE;
+    exhaustive.flags = OPDOCK_TUNE_AGAIN;
+    exhaustive.progress = [](void *, uint64_t done, uint64_t, double) { return done < 4 ? 1 : 0; };
+    result = work.tune(host, exhaustive);
+    CHECK(result["complete"] == false); // each was timed, but not as often as the others
+    CHECK(result["best"]["config"]["speed"] == 5);
+    CHECK(work.tune(host, options)["outcome"] == "known");
+
     options = {};
     options.budget = 1e-9;
     options.flags = OPDOCK_TUNE_AGAIN;
@@ -275,7 +286,7 @@ TEST_CASE("stopping or a short budget keeps what is known by then") {
     CHECK(result["best"]["config"]["speed"] == 0);
     CHECK(result["kept"] == false);
     CHECK(result["problem"] == "nothing but the config in force was timed; give it a larger budget");
-    CHECK(work.why(host)["config"]["speed"] == 1); // as it was known before
+    CHECK(work.why(host)["config"]["speed"] == 5); // as it was known before
 }
 
 TEST_CASE("whoever watches tuning, or runs in it, cannot tune at the same time, and does not wait for itself") {
@@ -395,6 +406,18 @@ TEST_CASE("what flushes a device's caches is made of two halves, each twice as l
     CHECK(work.tune(host, options)["outcome"] == "tuned");
     CHECK(fake.allocated == std::vector<uint64_t>{20000});
     CHECK(fake.outstanding.empty());
+    CHECK(fake.copied.size() > 5); // before each sample
+    for (const uint64_t bytes : fake.copied) {
+        CHECK(bytes == 10000);
+    }
+
+    fake.allocated.clear();
+    fake.copied.clear();
+    CHECK(work.tune(host)["outcome"] == "known");
+    options.flags = OPDOCK_TUNE_AGAIN;
+    CHECK(work.tune(host, options)["outcome"] == "tuned");
+    CHECK(fake.allocated.empty()); // not cold, and no input that is written
+    CHECK(fake.copied.empty());
 }
 
 TEST_CASE("a call that writes host memory is tuned on the CPU alone, where that is the device's own") {
@@ -477,6 +500,36 @@ TEST_CASE("a config that changes what the op only reads ends the search, and not
                       doctest::Contains("with fault=8, 'vendor.traps' changed 'input', which the op only"));
 }
 
+TEST_CASE("what the op only reads is watched to its last byte, on a device by pieces") {
+    const Installed installed("schema: opdock.tune/1\nops:\n  fixture.look: {configs: [{fault: 8}]}\n", "traps");
+    FakeKind fake;
+    HostWithFakeKind host(installed, fake);
+    std::vector<uint8_t> in((16u << 20) + 5, 1);
+    std::vector<float> out(1, -1);
+    const Tensor x(in.data(), u8, {static_cast<int64_t>(in.size())}, fake_device(0));
+    const Tensor y(out.data(), f32, {1}, fake_device(0));
+    opdock_tune_options options = {};
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+    CHECK_THROWS_WITH(host.op("fixture.look").tune({x}, {y}, {}, &options),
+                      doctest::Contains("with fault=8, 'vendor.traps_fake' changed 'input', which the op only"));
+}
+
+TEST_CASE("where no time passes nothing is gained") {
+    const Installed installed("schema: opdock.tune/1\nops:\n  fixture.look: {configs: [{fault: 7}]}\n", "traps");
+    FakeKind fake;
+    HostWithFakeKind host(installed, fake);
+    std::vector<uint8_t> in(8, 1);
+    std::vector<float> out(1, -1);
+    const Tensor x(in.data(), u8, {8}, fake_device(0)), y(out.data(), f32, {1}, fake_device(0));
+    const std::array<TensorArg, 1> inputs = {x}, outputs = {y};
+    opdock_tune_options options = {};
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+    const json result = json::parse(host.op("fixture.look").tune(Args(inputs, outputs, {}, &fake.clock), &options));
+    CHECK(result["before"]["microseconds"] == 0);
+    CHECK(result["tried"][0]["spread"] == 0);
+    CHECK(result["gain"] == 1);
+}
+
 TEST_CASE("a config after which the one in force is wrong ends the search, and nothing is kept") {
     Trap trap(9);
     CHECK_THROWS_WITH(trap.tune(), doctest::Contains("after the others ran, the config in force does not compute"));
@@ -487,17 +540,17 @@ TEST_CASE("a config that writes what the config in force leaves as it was is wro
                               "  fixture.trap: {heuristics: {fault: '7'}, configs: [{fault: 0}]}\n",
                               "traps");
     MadeHost host = installed.host();
-    std::vector<float> in(4096, 1.5F), out(4096, -1);
+    std::vector<float> in(4095, 1.5F), out(4095, -1);
     opdock_tune_options options = {};
     options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
     const json result =
         json::parse(host.op("fixture.trap")
-                        .tune({Tensor(in.data(), f32, {4096})}, {Tensor(out.data(), f32, {4096})}, {}, &options));
+                        .tune({Tensor(in.data(), f32, {4095})}, {Tensor(out.data(), f32, {4095})}, {}, &options));
     CHECK(result["before"]["config"]["fault"] == 7);
     REQUIRE(result["tried"].size() == 2);
     CHECK(result["tried"][1]["outcome"] == "wrong");
     CHECK(result["tried"][1]["reason"] ==
-          "in 'output', byte 16380 is written, which the config in force leaves as it is");
+          "in 'output', byte 16376 is written, which the config in force leaves as it is");
 }
 
 TEST_CASE("an implementation that cannot take the call is not tuned with it") {
@@ -699,6 +752,20 @@ TEST_CASE("online, the first call of a shape is tuned and the calls after it use
     MadeHost later = installed.host({{"PLUGIN_TUNE", "online"}});
     CHECK(later.op("fixture.work").try_call({work.x}, {work.y}) == OPDOCK_OK);
     CHECK(later.logged("was tuned for") == 0);
+}
+
+TEST_CASE("online, what the vendor pinned for a shape serves it, and nothing is tuned") {
+    const Installed installed(std::string(work_configs) + R"(    key: {n: exact}
+    pinned: [{key: {n: 4096}, config: {speed: 1}}]
+)");
+    MadeHost host = installed.host({{"PLUGIN_TUNE", "online"}});
+    Work pinned;
+    CHECK(host.op("fixture.work").try_call({pinned.x}, {pinned.y}) == OPDOCK_OK);
+    CHECK(host.logged("was tuned for") == 0);
+    CHECK(pinned.why(host)["source"] == "pinned");
+    Work other(2048);
+    CHECK(host.op("fixture.work").try_call({other.x}, {other.y}) == OPDOCK_OK);
+    CHECK(host.logged("was tuned for") == 1);
 }
 
 TEST_CASE("online, nothing is tuned while its stream is being captured") {

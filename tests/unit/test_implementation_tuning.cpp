@@ -390,3 +390,33 @@ TEST_CASE("variables are read from shapes, attributes, dtypes and the device") {
     CHECK(dim_of(form, problem, "rows") == 35);
     CHECK_FALSE(dim_of(form, problem, "d"));
 }
+
+TEST_CASE("each dtype variable is that of the first tensor that bears it, or of an attribute") {
+    const Signature form = parse_signature("op(x: T[n], y: U[n], *, to: V) -> (out: V[n], again: T[n]) where T in "
+                                           "f32|f16, U in f32|bf16, V in f32|u8");
+    int64_t shape[] = {3};
+    const auto tensor = [&](uint32_t dtype) {
+        DLTensor made = {};
+        made.shape = shape;
+        made.ndim = 1;
+        made.dtype = opdock_dtype_unpack(dtype);
+        return made;
+    };
+    const DLTensor x = tensor(OPDOCK_F16), y = tensor(OPDOCK_BF16), out = tensor(OPDOCK_U8);
+    const DLTensor *tensors[] = {&x, &y, nullptr, &x};
+    const uint32_t starts[] = {0, 1, 2, 3, 4};
+    opdock_value attributes[1] = {};
+    attributes[0].type = OPDOCK_VALUE_DTYPE;
+    attributes[0].as.i = OPDOCK_U8;
+    opdock_problem problem = {};
+    problem.n_inputs = 2;
+    problem.n_outputs = 2;
+    problem.n_tensors = 4;
+    problem.tensors = tensors;
+    problem.first = starts;
+    problem.attributes = attributes;
+    CHECK(dtypes_of(form, problem) == std::vector<uint32_t>{OPDOCK_F16, OPDOCK_BF16, OPDOCK_U8});
+    tensors[2] = &out;
+    attributes[0].as.i = OPDOCK_F32; // it would be wrong, and the tensor comes first
+    CHECK(dtypes_of(form, problem) == std::vector<uint32_t>{OPDOCK_F16, OPDOCK_BF16, OPDOCK_U8});
+}

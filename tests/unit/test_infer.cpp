@@ -51,6 +51,20 @@ TEST_CASE("outputs take dtype and shape from the inputs, optional ones as well")
     CHECK(inferred(OPDOCK_OP_RMSNORM_FWD, row) == "output f16[8]; rsigma f32[]?");
 }
 
+TEST_CASE("the tensors of each element of a list have to fit together") {
+    for (const int64_t wrong : {0, 1}) {
+        CallArguments adam;
+        for (int i = 0; i < 4; ++i) {
+            for (const int64_t element : {0, 1}) {
+                adam.in(OPDOCK_F32, {i == 1 && element == wrong ? 7 : 3 + element});
+            }
+        }
+        adam.in(OPDOCK_F32, {1}).in(OPDOCK_F32, {1}).lists({2, 2, 2, 2});
+        const std::string error = infer_error(OPDOCK_OP_MULTI_TENSOR_ADAM, adam);
+        CHECK_MESSAGE(error.find("7") != std::string::npos, error);
+    }
+}
+
 TEST_CASE("standard ops infer what their documentation says") {
     CallArguments swiglu;
     swiglu.in(OPDOCK_F32, {0, 10});

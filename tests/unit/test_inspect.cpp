@@ -1,12 +1,14 @@
 #include "inspect/inspect.hpp"
 
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <random>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -175,6 +177,25 @@ TEST_CASE("another class, byte order or machine is rejected, and both machines a
     CHECK(contains(inspection.rejection->message, "was built for RISC-V; this machine is "));
 }
 
+TEST_CASE("bits and byte order are told as the file has them, beside those of this machine") {
+    ElfFile file = sound_file();
+    std::string_view found;
+    SUBCASE("bits") {
+        file.header.e_ident[EI_CLASS] = ELFCLASS32;
+        found = "32 bits and little-endian";
+    }
+    SUBCASE("byte order") {
+        file.header.e_ident[EI_DATA] = ELFDATA2MSB;
+        found = "64 bits and big-endian";
+    }
+    const Inspection inspection = inspect_bytes(file.bytes());
+    REQUIRE(inspection.rejection);
+    CHECK(inspection.rejection->message ==
+          fmt::format("'libacme.so' was built for a machine with {} byte order; this host needs 64 bits and {} byte "
+                      "order.\nInstall the build for this machine.",
+                      found, std::endian::native == std::endian::little ? "little-endian" : "big-endian"));
+}
+
 TEST_CASE("a plugin cut anywhere is rejected") {
     const std::string whole = content_of(fixtures / "libgood.so");
     REQUIRE(whole.size() > 4096);
@@ -262,6 +283,59 @@ TEST_CASE("headers that contradict themselves are rejected") {
         file.notes.p_memsz = 0;
     }
     CHECK(code_of(file.bytes()) == RejectCode::malformed_elf);
+}
+
+TEST_CASE("a file without a table of sections is whole, whatever size its header gives one") {
+    ElfFile file = sound_file();
+    file.header.e_shnum = 0xffff;
+    file.header.e_shentsize = 64;
+    CHECK(code_of(file.bytes()) != RejectCode::truncated);
+    file.header.e_shoff = 1;
+    CHECK(code_of(file.bytes()) == RejectCode::truncated);
+}
+
+namespace {
+
+struct Load {
+    std::uint64_t offset, address, bytes; // bytes in memory; none come from the file
+};
+
+bool are_in_order(const std::vector<Load> &loads) {
+    ElfFile file = sound_file();
+    file.header.e_phnum = static_cast<Elf64_Half>(loads.size());
+    std::string bytes(reinterpret_cast<const char *>(&file.header), sizeof file.header);
+    for (const Load &load : loads) {
+        Elf64_Phdr segment{};
+        segment.p_type = PT_LOAD;
+        segment.p_offset = load.offset;
+        segment.p_vaddr = load.address;
+        segment.p_memsz = load.bytes;
+        bytes.append(reinterpret_cast<const char *>(&segment), sizeof segment);
+    }
+    bytes.resize(8192);
+    const Inspection inspection = inspect_bytes(bytes);
+    return !inspection.rejection || !contains(inspection.rejection->message, "does not lie behind the one before it");
+}
+
+} // namespace
+
+TEST_CASE("segments follow one another, and two in one page have the same bytes there") {
+    constexpr std::uint64_t end = std::uint64_t{1} << 56;
+    CHECK(are_in_order({{0, 0, 0x100}, {0x100, 0x100, 0x100}}));
+    CHECK_FALSE(are_in_order({{0, 0, 0x100}, {0xff, 0xff, 0x100}}));
+    CHECK(are_in_order({{0, 0, 0x100}, {0x100, 0x1100, 0x100}}));
+    CHECK_FALSE(are_in_order({{0, 0, 0x100}, {0x100, 0x200, 0x100}}));
+    CHECK_FALSE(are_in_order({{0, 0, 0x100}, {0x100, 0xfff, 0x100}}));
+    CHECK(are_in_order({{0, 0, 0x100}, {0x100, 0x1000, 0x100}}));
+    CHECK(are_in_order({{0, 0, 0x1000}, {0x50, 0x1000, 0x100}}));
+    CHECK_FALSE(are_in_order({{0, 0, 0x1001}, {0x50, 0x1001, 0x100}}));
+    CHECK(are_in_order({{0x40, 0x10040, 0x100}, {0x140, 0x10140, 0x100}}));
+    CHECK_FALSE(are_in_order({{0x40, 0x10040, 0x100}, {0x141, 0x10140, 0x100}}));
+    CHECK(are_in_order({{0, 4096, end - 4096}}));
+    CHECK_FALSE(are_in_order({{0, 4096, end - 4095}}));
+    CHECK(are_in_order({{0, end, 0}}));
+    CHECK_FALSE(are_in_order({{0, end, 1}}));
+    CHECK_FALSE(are_in_order({{0, end + 1, 1}}));
 }
 
 TEST_CASE("a note longer than its segment is rejected") {

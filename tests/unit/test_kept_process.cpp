@@ -51,7 +51,7 @@ TEST_CASE("what a plugin changes of the process when it is opened is put back, w
               OPDOCK_OK);
         CHECK(process_now() == before);
         CHECK(host.logged("changed how floating point rounds or traps, the signal mask of the thread that loads it, "
-                          "the umask, the limits of resources, the locale, the working directory when it was opened; "
+                          "the limits of resources, the umask, the locale, the working directory when it was opened; "
                           "that was put back") == 1);
     }
 }

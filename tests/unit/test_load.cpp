@@ -140,6 +140,27 @@ TEST_CASE("a folder is held under the name it was asked for, and one that is not
     CHECK(held.of(directory.path() / "liba.so") == held.of(directory.path() / "libb.so"));
 }
 
+TEST_CASE("links are followed as far as the kernel would, and no further") {
+    const opdock::test::TemporaryDirectory directory;
+    directory.write("link0", "");
+    for (int i = 1; i <= 41; ++i) {
+        std::filesystem::create_symlink("link" + std::to_string(i - 1),
+                                        directory.path() / ("link" + std::to_string(i)));
+    }
+    HeldDirectories held;
+    CHECK(held.follow(directory.path() / "link40").name == "link0");
+    CHECK(std::filesystem::exists(directory.path() / "link40"));
+    std::error_code error;
+    CHECK_FALSE(std::filesystem::exists(directory.path() / "link41", error));
+    try {
+        held.follow(directory.path() / "link41");
+        FAIL("nothing was thrown");
+    } catch (const Rejected &rejected) {
+        CHECK(rejected.code() == RejectCode::unreadable);
+        CHECK(contains(rejected.what(), "'link1' is a link that leads to more than 40 others"));
+    }
+}
+
 TEST_CASE("a folder that is kept for good serves every host, with one descriptor") {
     const opdock::test::TemporaryDirectory directory;
     const std::filesystem::path file = directory.path() / "libacme.so";

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "access_list.hpp"
+#include "files/own_folder.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
@@ -169,7 +170,13 @@ TEST_CASE("a file, folder or link of a stranger is at fault") {
     std::filesystem::create_symlink(tree.file, link);
     CHECK(fault_of(link) == "");
     REQUIRE(::lchown(link.c_str(), 4242, 0) == 0);
-    CHECK(fault_of(link).starts_with("the link '" + link + "' belongs to user 4242"));
+    const auto fault = PathRules().judge(link);
+    REQUIRE(fault);
+    CHECK(fault->what.starts_with("the link '" + link + "' belongs to user 4242"));
+    CHECK(fault->remedy == "chown -h root '" + link + "'");
+    CHECK_FALSE(fault->is_file);
+    REQUIRE(::chown(tree.file.c_str(), 4242, 0) == 0);
+    CHECK(PathRules().judge(tree.file)->remedy == "chown root '" + tree.file + "'");
 }
 
 TEST_CASE("where links lead is judged as well as where they lie") {
@@ -251,4 +258,35 @@ TEST_CASE("a folder is looked at once") {
     Tree::mode(tree.outer, 0777);
     CHECK_FALSE(rules.judge(second));
     CHECK(PathRules().judge(second));
+}
+
+TEST_CASE("a folder of one's own is made for its user alone, with those above it") {
+    const TemporaryDirectory directory;
+    const std::string outer = (directory.path() / "a").string(), inner = outer + "/b";
+    const mode_t mask = ::umask(0);
+    CHECK(make_own_folder(inner) == "");
+    ::umask(mask);
+    for (const std::string &folder : {outer, inner}) {
+        struct stat status = {};
+        REQUIRE(::stat(folder.c_str(), &status) == 0);
+        CHECK((status.st_mode & 07777u) == 0700);
+    }
+    CHECK(make_own_folder(inner) == ""); // it is there
+    Tree::mode(inner, 0770);
+    CHECK(make_own_folder(inner) == "others may write to the folder '" + inner +
+                                        "' (mode 0770), so that what lies in it cannot be trusted; run `chmod go-w " +
+                                        inner + "` if they did not");
+    Tree::mode(inner, 01777);
+    CHECK(make_own_folder(inner).ends_with("; use a folder that its user alone may write to"));
+}
+
+TEST_CASE("what stands where a folder of one's own should be is told") {
+    const TemporaryDirectory directory;
+    const std::string file = directory.write("file", "").string();
+    CHECK(make_own_folder(file) == "'" + file + "' is no folder");
+    CHECK(make_own_folder(file + "/a").ends_with("Not a directory"));
+    const std::string link = (directory.path() / "link").string();
+    std::filesystem::create_symlink("nowhere", link);
+    CHECK(make_own_folder(link) == "'" + link + "' is no folder");
+    CHECK(fault_of_own_folder("/nonexistent") == "");
 }

@@ -223,6 +223,15 @@ TEST_CASE("every wrong value is an error with file, line, column and what was ex
     }
 }
 
+TEST_CASE("digests of trusted files are a list, in the machine's own file") {
+    const auto refused = [](const char *digests) { return refusal("trusted_sha256: " + std::string(digests) + "\n"); };
+    const std::string list = "p.yaml:1:17: expected a list of SHA-256 digests, found ";
+    const std::string remedy = "; write [] for none, or leave the setting out";
+    CHECK(refused("{a: b}") == list + "a map" + remedy);
+    CHECK(refused("ab12") == list + "'ab12'" + remedy);
+    CHECK(refused("[ab12]").starts_with("p.yaml:1:18: expected "));
+}
+
 TEST_CASE("a wrong policy file has the status of a wrong policy") {
     CHECK(thrown_by([] { parse("strict: 3"); }).status() == OPDOCK_INVALID_POLICY);
     CHECK(thrown_by([] { parse("["); }).status() == OPDOCK_INVALID_POLICY);

@@ -789,6 +789,21 @@ TEST_CASE("a plugin whose thread crashes a moment after loading is rejected") {
                   rejection.message);
 }
 
+TEST_CASE("a plugin that leaves a timer whose signal ends the process is rejected, whenever that would be") {
+    const struct {
+        const char *file, *end;
+    } cases[] = {{"libalarms_later.so", "by signal 14 (Alarm clock), after it had registered"},
+                 {"libtimes_out_later.so", "by signal 11 (Segmentation fault), after it had registered"}};
+    for (const auto &[file, end] : cases) {
+        const Rejection rejection = rejection_of(try_plugin(file));
+        CHECK(rejection.code == RejectCode::probe_died);
+        CHECK_MESSAGE(contains(rejection.message, end), rejection.message);
+    }
+    const auto handled = try_plugin("libcounts_time.so");
+    REQUIRE(std::holds_alternative<Transcript>(handled));
+    CHECK(std::get<Transcript>(handled).changes() == std::vector<std::string>{"the handler of signal SIGPROF"});
+}
+
 TEST_CASE("a plugin that crashes or hangs when the process ends is rejected") {
     const Rejection crash = rejection_of(try_plugin("libcrashes_at_exit.so"));
     CHECK(crash.code == RejectCode::probe_died);

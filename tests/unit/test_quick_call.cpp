@@ -160,6 +160,26 @@ TEST_CASE("a byte offset that leaves the address space is refused also when the 
     CHECK(op.call(args) == OPDOCK_INVALID_ARGUMENT);
 }
 
+TEST_CASE("each output that overlaps is refused also when the call looks like the one before") {
+    OneOp op("test.two(input: T[n]) -> (first: T[n], second: T[n])");
+    op.add("default.one", OPDOCK_KIND_DEFAULT);
+    CallArguments call;
+    call.in(OPDOCK_F32, {3}, {1}).out(OPDOCK_F32, {3}, {1}).out(OPDOCK_F32, {3}, {1});
+    opdock_args &args = call.args();
+    for (const size_t which : {0, 1}) {
+        for (int round = 0; round < 3; ++round) {
+            CHECK(op.call(args) == OPDOCK_OK);
+        }
+        DLTensor moved = *args.outputs[which];
+        moved.data = args.inputs[0]->data;
+        const DLTensor *outputs[] = {args.outputs[0], args.outputs[1]};
+        outputs[which] = &moved;
+        opdock_args overlapping = args;
+        overlapping.outputs = outputs;
+        CHECK(op.call(overlapping) == OPDOCK_INVALID_ARGUMENT);
+    }
+}
+
 namespace {
 
 // Whether a call that was just made twice is remembered so that the next one goes straight to the kernel.

@@ -350,6 +350,94 @@ TEST_CASE("a cache that is damaged, or is none, is set aside and made anew") {
     }
 }
 
+namespace {
+
+// A table of six levels of pages, each of which has the next one as each of its children: 8 KiB a page, and more rows
+// than anybody can count. As https://sqlite.org/fileformat.html has it.
+std::string endless_pages(std::string file) {
+    constexpr std::size_t page_bytes = 4096;
+    const auto put = [](std::string &into, std::size_t at, std::uint32_t value, std::size_t bytes) {
+        for (std::size_t i = 0; i < bytes; ++i) {
+            into.at(at + i) = static_cast<char>(value >> 8 * (bytes - 1 - i));
+        }
+    };
+    const std::string record("\x05\x0f\x0f\x0c\x08"
+                             "ab",
+                             7); // path "a", host "b", an empty blob, sum 0
+    REQUIRE(file.size() == 2 * page_bytes);
+    file.resize(page_bytes); // the first page has the schema
+    constexpr std::uint32_t levels = 6;
+    for (std::uint32_t level = 0; level < levels; ++level) {
+        const std::uint32_t child = level + 1 < levels ? level + 3 : 0;
+        const std::size_t header = child != 0 ? 12 : 8;
+        std::string page(page_bytes, '\0');
+        std::size_t end = page_bytes;
+        std::uint32_t cells = 0;
+        const std::size_t cell_bytes = (child != 0 ? 4 : 0) + 1 + record.size();
+        while (end - cell_bytes >= header + std::size_t{2} * (cells + 1)) {
+            end -= cell_bytes;
+            std::string cell(cell_bytes - record.size(), '\0');
+            if (child != 0) {
+                put(cell, 0, child, 4);
+            }
+            cell.back() = static_cast<char>(record.size());
+            page.replace(end, cell_bytes, cell + record);
+            put(page, header + std::size_t{2} * cells, static_cast<std::uint32_t>(end), 2);
+            ++cells;
+        }
+        page[0] = child != 0 ? 2 : 10; // a page of an index, within or at its edge
+        put(page, 3, cells, 2);
+        put(page, 5, static_cast<std::uint32_t>(end), 2);
+        if (child != 0) {
+            put(page, 8, child, 4);
+        }
+        file += page;
+    }
+    put(file, 28, levels + 1, 4); // pages of the file
+    return file;
+}
+
+} // namespace
+
+TEST_CASE("a cache whose pages refer to one another over and over is set aside") {
+    const Installed place;
+    const auto plugin = place.plugin("libgood.so");
+    { auto host = place.host(plugin); }
+    {
+        SQLite::Database database(place.file.string(), SQLite::OPEN_READWRITE);
+        database.exec("DELETE FROM scans");
+        database.exec("PRAGMA journal_mode = DELETE");
+        database.exec("VACUUM");
+    }
+    const std::string sound = content_of(place.file);
+    std::ofstream(place.file, std::ios::binary) << endless_pages(sound);
+    auto host = place.host(plugin);
+    CHECK(status(host) == "loaded ");
+    CHECK(host.logged("was damaged or of another version of opdock") == 1);
+    CHECK(ScanCache(place.file.parent_path(), quiet()).find_any(plugin).has_value());
+}
+
+TEST_CASE("a journal beside the cache that names another file has that file deleted by nobody") {
+    const Installed place;
+    const auto plugin = place.plugin("libgood.so");
+    { auto host = place.host(plugin); }
+    const std::string precious = (place.file.parent_path() / "precious").string();
+    std::ofstream(precious) << "mine";
+    const std::string journal = place.file.string() + "-journal";
+    const std::string magic("\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", 8);
+    std::string bytes = magic;
+    bytes.resize(512);
+    bytes += std::string(4, '\0') + precious + std::string(3, '\0') + static_cast<char>(precious.size()) +
+             std::string(4, '\0') + magic;
+    std::ofstream(journal, std::ios::binary) << bytes;
+    std::filesystem::permissions(journal, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    auto host = place.host(plugin);
+    CHECK(status(host) == "loaded ");
+    CHECK(host.logged("'" + journal + "' names a file that SQLite would delete, and is not opdock's; remove it") == 1);
+    CHECK(std::filesystem::exists(precious));
+    CHECK(std::filesystem::exists(journal));
+}
+
 TEST_CASE("a cache whose tables are others than its own is set aside without being read, which might have no end") {
     const Installed place;
     const auto plugin = place.plugin("libgood.so");

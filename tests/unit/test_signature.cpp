@@ -373,6 +373,10 @@ TEST_CASE("dims are divided by positive numbers only") {
 
 TEST_CASE("what comes after the end is an error") {
     CHECK(first_line("f() -> () -> ()") == "signature, column 11: expected 'where' or the end, found '->'");
+    CHECK(first_line("f() -> () 1.5") == "signature, column 11: expected 'where' or the end, found '1.5'");
+    CHECK(first_line("f() -> () 1.") == "signature, column 11: expected 'where' or the end, found '1'");
+    CHECK(first_line("f() -> () 12e-3") == "signature, column 11: expected 'where' or the end, found '12e-3'");
+    CHECK(first_line("f() -> () 2e") == "signature, column 11: expected a number or a name, found '2e'");
     CHECK(first_line("f(x: T[n],) -> ()") == "signature, column 11: expected the name of an input, found ')'");
     CHECK(first_line("f(x: T[n], *) -> ()") ==
           "signature, column 13: expected ',' after '*', which separates attributes from inputs, found ')'");

@@ -1,5 +1,6 @@
 #include "probe/transcript.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <random>
@@ -142,6 +143,23 @@ TEST_CASE("every function of a replayed registration is a stand-in, and none is 
         CHECK(answer == device.free(&host, nullptr, 0, nullptr, nullptr));
         CHECK(answer != OPDOCK_OK);
     }
+
+    const auto whole = std::find_if(registration.implementations.begin(), registration.implementations.end(),
+                                    [](const auto &one) { return one->registered.plan_create != nullptr; });
+    REQUIRE(whole != registration.implementations.end());
+    const Callbacks &functions = (*whole)->registered;
+    uint64_t bytes = 0;
+    int64_t knob = 0;
+    CHECK(functions.user_data == nullptr);
+    CHECK(functions.kernel(nullptr, nullptr) == OPDOCK_UNSUPPORTED);
+    CHECK(functions.available(&host, nullptr, npu) == OPDOCK_UNSUPPORTED);
+    CHECK(functions.supports(nullptr) == OPDOCK_UNSUPPORTED);
+    CHECK(functions.heuristic(nullptr, &knob) == OPDOCK_UNSUPPORTED);
+    CHECK(functions.device_init(&host, nullptr, npu, &nothing) == OPDOCK_UNSUPPORTED);
+    functions.device_fini(&host, nullptr, npu, nullptr);
+    CHECK(functions.plan_create(nullptr, &nothing) == OPDOCK_UNSUPPORTED);
+    functions.plan_destroy(&host, nullptr, npu, nullptr);
+    CHECK(functions.workspace_size(nullptr, &bytes) == OPDOCK_UNSUPPORTED);
 }
 
 TEST_CASE("a transcript of another build is told apart by its first record") {

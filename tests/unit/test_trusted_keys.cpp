@@ -45,6 +45,17 @@ TEST_CASE("only *.pub files count, by name; a folder need not exist") {
     CHECK(keys.warnings.empty());
 }
 
+TEST_CASE("a folder that cannot be read is a warning; one that is a file is as good as none") {
+    const TemporaryDirectory directory;
+    const std::string file = directory.write("file", "").string();
+    CHECK(read({file}).warnings.empty());
+    const std::string name(300, 'x'); // longer than any folder's name may be
+    const TrustedKeys keys = read({directory.path().string() + "/" + name});
+    REQUIRE(keys.warnings.size() == 1);
+    CHECK(keys.warnings[0] == "The folder of trusted keys '" + directory.path().string() + "/" + name +
+                                  "' is not used: File name too long");
+}
+
 TEST_CASE("a key that others may write to is not trusted, and neither is one in a folder of theirs") {
     const TemporaryDirectory directory;
     const std::string key = directory.write("keys/acme.pub", print(Signer("acme").key())).string();

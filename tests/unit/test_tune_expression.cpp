@@ -53,6 +53,17 @@ TEST_CASE("what is not finite is no value") {
     CHECK(value("sqrt(0 - n)", 4) == -1);
     CHECK(value("10^n", 400) == -1);
     CHECK(value("next_pow2(n)", 1e300) == -1);
+    constexpr double largest = 9007199254740992; // 2^53
+    CHECK(value("next_pow2(n)", largest) == largest);
+    CHECK(value("prev_pow2(n)", largest) == largest);
+    CHECK(value("next_pow2(n)", largest + 2) == -1);
+    CHECK(value("prev_pow2(n)", largest + 2) == -1);
+    CHECK(value("prev_pow2(n)", largest - 1) == largest / 2);
+    CHECK(value("next_pow2(n)", largest - 1) == largest);
+    CHECK(value("next_pow2(n)", 2) == 2);
+    CHECK(value("next_pow2(n)", 1.5) == 2);
+    CHECK(value("prev_pow2(n)", 2) == 2);
+    CHECK(value("prev_pow2(n)", 1.5) == 1);
 }
 
 TEST_CASE("an expression says which names it reads") {

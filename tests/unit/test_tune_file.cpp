@@ -442,6 +442,10 @@ both:
 TEST_CASE("what is wrong in a FlagGems file is told, and that entry left out") {
     using Texts = std::vector<std::string>;
     CHECK(problems("mm:\n  - num_warps: 4\n") == Texts{"acme.tune.yaml:2:5: expected META, or gen with param_map"});
+    const Texts no_map = {"acme.tune.yaml:2:5: gen needs param_map, a map with META in it"};
+    CHECK(problems("mm:\n  - gen: true\n    block: [1]\n") == no_map);
+    CHECK(problems("mm:\n  - gen: true\n    param_map: [META]\n") == no_map);
+    CHECK(problems("mm:\n  - gen: true\n    param_map: META\n") == no_map);
     CHECK(problems("mm:\n  - gen: true\n    param_map: {META: {B: blok}}\n    block: [1]\n") ==
           Texts{"acme.tune.yaml:3:27: there is no list 'blok' in this entry; did you mean 'block'?"});
     CHECK(problems("mm:\n  - gen: true\n    param_map: {META: {B: {C: 1}}}\n") ==

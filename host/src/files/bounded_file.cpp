@@ -33,14 +33,11 @@ std::string read_bounded_file(const std::string &path, opdock_status status, std
     std::string text;
     char buffer[16 * 1024];
     for (;;) {
-        const ssize_t count = read(file.get(), buffer, sizeof buffer);
+        const ssize_t count = TEMP_FAILURE_RETRY(read(file.get(), buffer, sizeof buffer));
         if (count == 0) {
             return text;
         }
         if (count < 0) {
-            if (errno == EINTR) {
-                continue;
-            }
             fail_errno("cannot read");
         }
         text.append(buffer, static_cast<std::size_t>(count));

@@ -64,12 +64,39 @@ bool is_on_network(const std::string &path) {
     return std::find(types.begin(), types.end(), type) != types.end();
 }
 
+// Steps of SQLite's machine between two looks at how many there were, and looks that one open database gets: some
+// seconds.
+constexpr int steps_a_look = 100'000;
+constexpr int most_looks = 500;
+constexpr int most_bytes_of_value = 128 << 20;
+
+int looks_left = 0; // of the one that has the turn
+
+// A file of a few pages that refer to one another over and over would be read without end.
+void limit_reading(const SQLite::Database &database) {
+    looks_left = most_looks;
+    sqlite3_progress_handler(
+        database.getHandle(), steps_a_look, [](void *) { return --looks_left <= 0 ? 1 : 0; }, nullptr);
+    sqlite3_limit(database.getHandle(), SQLITE_LIMIT_LENGTH, most_bytes_of_value);
+}
+
 // The file as SQLite, which is told to follow no links, takes it: the folder may lie behind one.
 std::string without_links(const std::string &path) {
     const std::filesystem::path file(path);
     std::error_code error;
     const std::filesystem::path folder = std::filesystem::canonical(file.parent_path(), error);
     return error ? path : (folder / file.filename()).string();
+}
+
+// Whether a rollback journal names a journal of several databases, which SQLite would delete. Opdock writes to one
+// database at a time. The name stands at the end, with the magic number of journals behind it.
+bool names_other_journal(const std::string &file) {
+    constexpr std::string_view magic("\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", 8);
+    const Descriptor journal(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    std::array<char, magic.size()> end{};
+    return ::lseek(journal.get(), -static_cast<off_t>(end.size()), SEEK_END) > 0 &&
+           ::read(journal.get(), end.data(), end.size()) == static_cast<ssize_t>(end.size()) &&
+           std::equal(end.begin(), end.end(), magic.begin());
 }
 
 // A file that somebody else may write says what they want it to say, and one that is no file, such as a FIFO, may keep
@@ -87,6 +114,10 @@ void check_files(const std::string &path) {
         if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
             throw DatabaseError(fmt::format("'{}' belongs to somebody else, or others may write to it", file));
         }
+    }
+    if (const std::string journal = path + "-journal"; names_other_journal(journal)) {
+        throw DatabaseError(
+            fmt::format("'{}' names a file that SQLite would delete, and is not opdock's; remove it", journal));
     }
 }
 
@@ -165,6 +196,7 @@ void fill(SQLite::Database &database, const std::string &path, const DatabaseFor
 std::unique_ptr<SQLite::Database> try_open(const std::string &path, const DatabaseFormat &format) {
     auto database = std::make_unique<SQLite::Database>(
         path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOFOLLOW, busy_milliseconds);
+    limit_reading(*database);
     Content content = content_of(*database, format);
     if (content == Content::nothing) {
         fill(*database, path, format);
@@ -192,7 +224,7 @@ void Transaction::commit() {
 
 bool is_damage(const SQLite::Exception &error) {
     const int code = error.getErrorCode() & 0xff;
-    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_INTERRUPT; // the last: it had no end
 }
 
 namespace {
@@ -210,6 +242,7 @@ bool reads_to_its_end(const std::string &path) {
 bool is_whole(const std::string &path) {
     try {
         SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_NOFOLLOW, busy_milliseconds);
+        limit_reading(database);
         return database.execAndGet("PRAGMA quick_check(1)").getString() == "ok";
     } catch (const SQLite::Exception &error) {
         return !is_damage(error);

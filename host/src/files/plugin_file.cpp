@@ -59,10 +59,8 @@ bool PluginFile::is_changed() const {
 
 void PluginFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
     while (!bytes.empty()) {
-        const ssize_t got = ::pread(descriptor_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
+        const ssize_t got =
+            TEMP_FAILURE_RETRY(::pread(descriptor_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)));
         if (got < 0) {
             throw Rejected(RejectCode::unreadable, fmt::format("'{}' cannot be read: {}.\nCopy or install it again.",
                                                                name_, system_message(errno)));

@@ -96,10 +96,6 @@ void KeptProcess::put_back() const {
     if (!same_set(blocked, blocked_)) {
         changed.emplace_back("the signal mask of the thread that loads it");
     }
-    if (umask_ != unknown && current_umask() != umask_) {
-        ::umask(umask_);
-        changed.emplace_back("the umask");
-    }
     bool has_other_limits = false;
     bool has_lower_limits = false;
     for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
@@ -117,6 +113,11 @@ void KeptProcess::put_back() const {
     }
     if (has_other_limits && !has_lower_limits) {
         changed.emplace_back("the limits of resources");
+    }
+    const mode_t umask_now = current_umask(); // which needs a descriptor, and so the limits of before
+    if (umask_ != unknown && umask_now != unknown && umask_now != umask_) {
+        ::umask(umask_);
+        changed.emplace_back("the umask");
     }
     if (locale_ != locale_now()) {
         (void)std::setlocale(LC_ALL, locale_.c_str()); // NOLINT(concurrency-mt-unsafe): as above

@@ -66,11 +66,7 @@ struct OpenFile {
 
 // How much there was; -1 when it cannot be read.
 ssize_t read_begin(int descriptor, void *into, std::size_t size) {
-    ssize_t got = 0;
-    do {
-        got = pread(descriptor, into, size, 0);
-    } while (got < 0 && errno == EINTR);
-    return got;
+    return TEMP_FAILURE_RETRY(pread(descriptor, into, size, 0));
 }
 
 // "4711-a1B2c3.journal", as Journal::file names them.

@@ -128,10 +128,7 @@ bool drain(int channel, std::vector<std::byte> &into) {
 // Reads some of what is there. False at the end, and when nothing is there.
 bool drain_printed(int printed, std::string &into) {
     char piece[4096];
-    ssize_t got = -1;
-    do {
-        got = read(printed, piece, sizeof piece);
-    } while (got < 0 && errno == EINTR);
+    const ssize_t got = TEMP_FAILURE_RETRY(read(printed, piece, sizeof piece));
     if (got > 0) {
         into.append(piece, std::min(static_cast<std::size_t>(got), most_printed_bytes - into.size()));
     }
@@ -177,10 +174,7 @@ class Child {
     ProbeEnd reap() {
         if (process_ > 0) {
             kill(-process_, SIGKILL); // while the process is not reaped, no other group can have its number
-            pid_t reaped = 0;
-            do {
-                reaped = waitpid(process_, &end_.status, 0);
-            } while (reaped < 0 && errno == EINTR);
+            const auto reaped = TEMP_FAILURE_RETRY(waitpid(process_, &end_.status, 0));
             end_.known = reaped == process_; // the program may reap every child itself, or ignore SIGCHLD
             process_ = -1;
         }
@@ -198,10 +192,8 @@ class Child {
 
     bool ended() const {
         siginfo_t info{};
-        int failed = 0;
-        do {
-            failed = waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT);
-        } while (failed != 0 && errno == EINTR);
+        const auto failed =
+            TEMP_FAILURE_RETRY(waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT));
         if (failed != 0 && errno != ECHILD) { // which it is when somebody else reaped the child
             throw ChannelFailure{"waitid", errno};
         }

@@ -8,6 +8,7 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <spdlog/fmt/fmt.h>
+#include <sqlite3.h>
 
 #include "files/database.hpp"
 #include "opdock_version.hpp"
@@ -20,6 +21,8 @@ namespace {
 constexpr DatabaseFormat format = {0x6f70646b, 3, // "opdk"
                                    "CREATE TABLE scans (path TEXT NOT NULL, host TEXT NOT NULL, scan BLOB NOT NULL, "
                                    "check_sum INTEGER NOT NULL, PRIMARY KEY (path, host)) WITHOUT ROWID"};
+
+constexpr std::size_t most_bytes = 256 << 20; // of all rows; those of a thousand plugins have some MiB
 
 // Rows of other hosts say what those understood of a file; they stay beside ours.
 std::string this_host() {
@@ -204,8 +207,13 @@ void ScanCache::read() {
         const auto database = open_database(file_, format, notice);
         SQLite::Statement query(*database, "SELECT path, scan, check_sum FROM scans WHERE host = ?");
         query.bind(1, this_host());
+        std::size_t bytes = 0;
         while (query.executeStep()) {
             const auto scan = blob_of(query.getColumn(1));
+            bytes += scan.size();
+            if (bytes > most_bytes) {
+                throw SQLite::Exception("it holds more than any machine's plugins", SQLITE_CORRUPT);
+            }
             if (check_sum(scan) == query.getColumn(2).getInt64()) {
                 rows_.insert_or_assign(query.getColumn(0).getString(), std::vector(scan.begin(), scan.end()));
             }
