@@ -383,6 +383,23 @@ TEST_CASE("describe follows its schema and says the same twice") {
     CHECK(op["implementations"][0]["available"] == "yes");
 }
 
+TEST_CASE("dtypes with the same chain share a row, and others have their own") {
+    MadeHost host;
+    for (const auto &[impl_id, dtypes] : {std::pair{"default.zeta", ""}, std::pair{"default.alpha", "f16"}}) {
+        auto made = std::make_unique<Made>(impl_id, OPDOCK_KIND_DEFAULT);
+        made->dtypes = dtypes;
+        host.add(std::move(made));
+    }
+    const nlohmann::json described = host->describe();
+    for (const auto &op : described["ops"]) {
+        if (op["op"] == "test.add") {
+            CHECK(op["chains"] == nlohmann::json::parse(R"([
+                {"device": "cpu", "dtypes": ["f32", "bf16"], "chain": ["default.zeta"]},
+                {"device": "cpu", "dtypes": ["f16"], "chain": ["default.alpha", "default.zeta"]}])"));
+        }
+    }
+}
+
 TEST_CASE("explain gives every implementation with the rule that kept or dropped it") {
     MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("default_adder")},
                                  {"PLUGIN_DEFAULT_PLUGINS", "OPDOCK"},

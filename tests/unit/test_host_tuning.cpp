@@ -669,6 +669,7 @@ TEST_CASE("results travel: exported, imported elsewhere, or shipped as pins") {
         yaml = host->export_tuning(nullptr, nullptr);
         CHECK(contains(yaml, "- {key: {n: 4096}, config: {speed: 5, mode: 0}}"));
         CHECK(host->export_tuning("fixture.knobs", nullptr) == "schema: opdock.tune/1\nops:\n");
+        CHECK(host->export_tuning(nullptr, "vendor.nobody") == "schema: opdock.tune/1\nops:\n");
     }
     const Installed there(work_configs);
     {
@@ -700,6 +701,27 @@ TEST_CASE("results travel: exported, imported elsewhere, or shipped as pins") {
     Work work(fake);
     CHECK(work.why(host)["source"] == "pinned");
     CHECK(work.why(host)["config"]["speed"] == 5);
+}
+
+TEST_CASE("what is exported is of the op, and of the implementation, that was asked for") {
+    const Installed installed(std::string(work_configs) +
+                              "  fixture.knobs: {key: {n: exact}, configs: [{block: 1}]}\n");
+    CHECK(installed.host()->import_tuning(R"(schema: opdock.tune/1
+ops:
+  fixture.knobs: {dtypes: [f32], key: {n: exact}, pinned: [{key: {n: 4}, config: {block: 3}}]}
+  fixture.work: {key: {n: log2}, pinned: [{key: {n: 4096}, config: {speed: 2}}]}
+)",
+                                          "results.yaml") > 0);
+    MadeHost host = installed.host();
+    const std::string none = "schema: opdock.tune/1\nops:\n";
+    const std::string knobs = host->export_tuning("fixture.knobs", nullptr);
+    const std::string work = host->export_tuning("fixture.work", nullptr);
+    CHECK(contains(knobs, "{block: 3"));
+    CHECK_FALSE(contains(knobs, "fixture.work"));
+    CHECK(contains(work, "{speed: 2"));
+    CHECK_FALSE(contains(work, "fixture.knobs"));
+    CHECK(contains(host->export_tuning(nullptr, "VENDOR.tunable"), "fixture.knobs"));
+    CHECK(host->export_tuning(nullptr, "vendor.nobody") == none);
 }
 
 TEST_CASE("what is known of calls without an optional input is exported and imported, for them alone") {

@@ -391,6 +391,31 @@ TEST_CASE("variables are read from shapes, attributes, dtypes and the device") {
     CHECK_FALSE(dim_of(form, problem, "d"));
 }
 
+TEST_CASE("where no axes are left open there is one row") {
+    const Signature named = parse_signature("op(x: T[m, rows]) -> (out: T[m])");
+    const std::vector<std::string> names = TuneVariables(named).names();
+    CHECK(std::count(names.begin(), names.end(), "rows") == 1); // the dim
+    const Signature plain = parse_signature("op(x: T[m, n]) -> (out: T[m])");
+    const TuneVariables variables(plain);
+    int64_t shape[] = {3, 5};
+    DLTensor x = {};
+    x.shape = shape;
+    x.ndim = 2;
+    x.dtype = opdock_dtype_unpack(OPDOCK_F32);
+    const DLTensor *tensors[] = {&x, &x};
+    const uint32_t starts[] = {0, 1, 2};
+    opdock_problem problem = {};
+    problem.n_inputs = 1;
+    problem.n_outputs = 1;
+    problem.n_tensors = 2;
+    problem.tensors = tensors;
+    problem.first = starts;
+    const std::vector<double> values = variables.values(problem, dtypes_of(plain, problem), {});
+    REQUIRE(variables.find("rows"));
+    CHECK(values.at(*variables.find("rows")) == 1);
+    CHECK(values.at(*variables.find("m")) == 3);
+}
+
 TEST_CASE("each dtype variable is that of the first tensor that bears it, or of an attribute") {
     const Signature form = parse_signature("op(x: T[n], y: U[n], *, to: V) -> (out: V[n], again: T[n]) where T in "
                                            "f32|f16, U in f32|bf16, V in f32|u8");

@@ -90,6 +90,8 @@ TEST_CASE("each field of a note is checked, and the complaint names it") {
     names(with("abi", {1, 2, json::array()}), "\"abi\" must be [major, minor]");
     names(with("abi", {{"major", 1}}), "\"abi\" must be [major, minor]");
     names(with("abi", {1, 99999999999}), "\"abi\" must be [major, minor]");
+    names(with("abi", {65536, 0}), "\"abi\" must be [major, minor]");
+    names(with("abi", {0, 65536}), "\"abi\" must be [major, minor]");
     names(with("oldest_host", {1, 2.5}), "\"oldest_host\" must be [major, minor]");
     names(with("oldest_host", {1, 3}), "asks for a host of ABI 1.3 or newer, but was built for 1.2");
     names(with("id", ""), "\"id\" is empty");
@@ -134,6 +136,11 @@ TEST_CASE("the ABI is judged before fields that another ABI may spell differentl
     CHECK(complaint(note.dump(), RejectCode::abi_mismatch) ==
           "plugin 'libacme.so' was built for ABI 2.0; this host supports 1.0 to 1.3.\n"
           "Rebuild it with the opdock 1.x SDK, or install opdock 2.x.");
+}
+
+TEST_CASE("the largest number of an ABI is one like others") {
+    json note = with("abi", {65535, 65535});
+    CHECK(complaint(note.dump(), RejectCode::abi_mismatch).find("was built for ABI 65535.65535;") != std::string::npos);
 }
 
 TEST_CASE("before ABI 1.0 a host takes its own minor only") {

@@ -287,6 +287,16 @@ TEST_CASE("a worker with the effective policy does not see what the program chan
     CHECK(worker.effective("gelu", "cpu", 0).strict_source == "enforced");
 }
 
+TEST_CASE("where a flattened policy is a scope, nothing below it adds what it left open") {
+    const Policy nothing = PolicyStack().flattened();
+    for (int item = 0; item < n_items; ++item) {
+        PolicyStack stack;
+        put(stack, program, policy_with(static_cast<What>(item), true, "program"));
+        stack.scopes = {std::make_shared<const Policy>(nothing)};
+        CHECK(stack.flattened() == nothing);
+    }
+}
+
 TEST_CASE("flattening a flattened policy changes nothing") {
     PolicyStack stack;
     put(stack, config, policy_with(strict, true, "section", "cuda"));

@@ -28,6 +28,20 @@ TEST_CASE("a misspelt word is traced to the nearest known one") {
     CHECK(nearest(std::string(100'000, 'v'), known).empty());
 }
 
+TEST_CASE("a third of the letters may be wrong, and one of a short word") {
+    const auto finds = [](std::string_view word, std::string_view known) {
+        return !nearest(word, std::array{known}).empty();
+    };
+    CHECK(finds("abcxyf", "abcdef"));
+    CHECK_FALSE(finds("abxyzf", "abcdef"));
+    CHECK(finds("abcdexyzi", "abcdefghi"));
+    CHECK_FALSE(finds("abcdwxyzi", "abcdefghi"));
+    CHECK(finds("ax", "ab"));
+    CHECK_FALSE(finds("xy", "ab"));
+    CHECK(finds("abcdefgh", "abcdef")); // two letters more
+    CHECK_FALSE(finds("abcdefghi", "abcde"));
+}
+
 TEST_CASE("of two equally near words the first is suggested") {
     constexpr std::array<std::string_view, 2> known = {"gelu", "relu"};
     CHECK(nearest("xelu", known) == "gelu");
