@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <iterator>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -85,6 +86,16 @@ TEST_CASE("a check names the libraries that are missing") {
     CHECK(result["status"] == "rejected");
     CHECK(result["code"] == "OPDOCK-E020");
     CHECK(result["reason"].get<std::string>().find("'libopdock_absent.so'") != std::string::npos);
+}
+
+TEST_CASE("a check leaves no descriptor open") {
+    const auto descriptors = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+    check(fixtures / "libgood.so");
+    const auto before = descriptors();
+    for (const char *file : {"libgood.so", "libmissing_library.so", "libunresolved_symbol.so", "libno_note.so"}) {
+        check(fixtures / file);
+        CHECK(descriptors() == before);
+    }
 }
 
 TEST_CASE("signals that arrive during a check change nothing, and no process of it is left") {

@@ -132,6 +132,17 @@ TEST_CASE("PLUGIN_SKIP_CUDA skips plugins for CUDA") {
     CHECK(plugin_row(loading, fixture("for_cuda"))["status"] == "loaded");
 }
 
+TEST_CASE("a module of the program is listed as one that nobody asked for by name") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT);
+    const nlohmann::json module = host->describe()["plugins"][0];
+    CHECK(module["requested"] == false);
+    CHECK(module["status"] == "loaded");
+    CHECK(module["path"] == "");
+    CHECK(module["warnings"].empty());
+    CHECK(module["left_out"].empty());
+}
+
 TEST_CASE("a plugin loaded late joins the chains of later calls") {
     MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good")}, {"PLUGIN_DEFAULT_PLUGINS", "adder"}});
     Rows a, b;

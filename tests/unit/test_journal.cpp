@@ -404,6 +404,18 @@ TEST_CASE("a plugin that exits the process while it is opened or first called is
     }
 }
 
+TEST_CASE("a thread that ends in a first call beside others ends nothing else") {
+    const TemporaryDirectory directory;
+    in_child(0, [&] {
+        auto host = host_in(directory, "libends_thread_in_kernel.so");
+        std::thread([&] { call_next(host); }).join();
+        host.close();
+        _exit(0);
+    });
+    auto host = host_in(directory, "libends_thread_in_kernel.so");
+    CHECK(host.logged("ended in its first call") == 0);
+}
+
 TEST_CASE("a plugin that is opened without having been tried, and ends the process twice, is not opened a third time") {
     const TemporaryDirectory directory;
     const auto open = [&] {

@@ -1,6 +1,7 @@
 #include "text/log.hpp"
 
 #include <cstdio>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,11 @@
 
 #include "made_host.hpp"
 #include "temporary_directory.hpp"
+#include "thrown_error.hpp"
 
 using namespace opdock;
 using namespace opdock::core;
-using opdock::test::contains;
-using opdock::test::MadeHost;
-using opdock::test::TemporaryDirectory;
+using namespace opdock::test;
 
 namespace {
 
@@ -57,7 +57,7 @@ TEST_CASE("what is logged cannot steer a terminal, on stderr or in a program's c
 TEST_CASE("without a callback the log goes to stderr, with its beginning before each line of a message") {
     const Log log;
     CHECK(on_stderr([&] { log.write(OPDOCK_LOG_WARNING, "one\ntwo", "/src/host.cpp", 12); }) ==
-          "[opdock host.cpp:12 WARNING] one\n[opdock host.cpp:12 WARNING] two\n");
+          "[opdock host.cpp:12 WARNING] one\n[opdock host.cpp:12 WARNING]     two\n");
     CHECK(on_stderr([&] { log.write(OPDOCK_LOG_ERROR, "short", "host.cpp", 7); }) ==
           "[opdock host.cpp:7 ERROR] short\n");
 }
@@ -92,4 +92,48 @@ TEST_CASE("the name of a rejected file stands in the log as it is safe to show")
     CHECK(host.logged("\\x1b]0;pwned\\x07\\u202e.so' rejected") == 1);
     CHECK(host.logged("\x1b") == 0);
     CHECK(host.logged("\u202e") == 0);
+}
+
+TEST_CASE("what a plugin says is one line, and so is each message that quotes it") {
+    constexpr const char *forged = "x\nPlugin 'libcpu.so' rejected\r\nagain";
+    constexpr const char *shown = "x\\x0aPlugin 'libcpu.so' rejected\\x0d\\x0aagain";
+    MadeHost host;
+    const std::string why = message_of([&] {
+        host.module("talks", [&](opdock_registry *registry) {
+            registry->host->log(registry->host, OPDOCK_LOG_WARNING, forged);
+            return registry->fail(registry, OPDOCK_FAILED, forged);
+        });
+    });
+    CHECK(contains(why, shown));
+    CHECK(host.logged(shown) == 1);
+    CHECK(host.logged("\n") == 0);
+
+    Made &made = host.add("default.one", OPDOCK_KIND_DEFAULT);
+    Rows rows;
+    made.work = [&](const opdock_problem &problem, const opdock_call &) {
+        return problem.host->fail(problem.host, OPDOCK_INVALID_ARGUMENT, forged);
+    };
+    CHECK(rows.added(host.op()) < 0);
+    CHECK(contains(last_error(), shown));
+    CHECK_FALSE(contains(last_error(), "\n"));
+    made.work = [&](const opdock_problem &, const opdock_call &) -> opdock_status { throw std::runtime_error(forged); };
+    rows.added(host.op());
+    CHECK(contains(last_error(), std::string("it threw: ") + shown));
+    CHECK(host.logged("\nPlugin") == 0);
+
+    CHECK(message_of([&] {
+              host.module("throws", [&](opdock_registry *) -> opdock_status { throw std::runtime_error(forged); });
+          }).find(shown) != std::string::npos);
+}
+
+TEST_CASE("what a plugin says has an end") {
+    MadeHost host;
+    Made &made = host.add("default.one", OPDOCK_KIND_DEFAULT);
+    const std::string endless(1 << 20, 'x');
+    made.work = [&](const opdock_problem &problem, const opdock_call &) {
+        return problem.host->fail(problem.host, OPDOCK_INVALID_ARGUMENT, endless.c_str());
+    };
+    Rows rows;
+    rows.added(host.op());
+    CHECK(std::string_view(last_error()).size() < 70'000);
 }

@@ -139,6 +139,9 @@ TEST_CASE("a plugin whose probe was told to stop, as a job may be, is tried agai
         CHECK(status(host) == expected);
     }
     CHECK(tries.count() == 2);
+    auto host = place.host(plugin);
+    CHECK(contains(host->describe()["plugins"][0]["reason"].get<std::string>(),
+                   "2 times in a row the process that tried 'libacme.so' ended"));
 }
 
 TEST_CASE("a rejection that depends on the file alone is remembered, one that depends on the machine is not") {

@@ -323,6 +323,11 @@ TEST_CASE("markers that make no sense are errors") {
 }
 
 TEST_CASE("an unknown dtype lists those that exist") {
+    for (const char *no_variable : {"TT", "t", "@", "["}) {
+        CHECK(first_line(std::string("f(x: ") + no_variable + "[n]) -> ()").starts_with("signature, column 6: "));
+    }
+    CHECK(first_line("f(x: TT[n]) -> ()").ends_with("as a variable), found 'TT'"));
+    CHECK_NOTHROW(parse_signature("f(x: Z[n], y: A[n]) -> ()"));
     CHECK(first_line("f(x: f64[n]) -> ()") ==
           "signature, column 6: expected a dtype (f32 f16 bf16 e4m3 e5m2 i64 i32 u8 bool or one upper-case letter as a "
           "variable), found 'f64'");

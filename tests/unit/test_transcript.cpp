@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -198,6 +199,13 @@ TEST_CASE("a record that claims more than it holds, or holds more than a probe s
     std::memcpy(&knobs.at(payload_of(knobs, OPDOCK_RECORD_IMPL) + 1 + offsetof(opdock_impl, n_knobs)), &many,
                 sizeof many);
     CHECK_THROWS_WITH_AS(Transcript::parse(knobs), doctest::Contains("fewer knobs than it says"), Rejected);
+    std::vector<std::byte> flags = sent_by("libregisters_everything.so");
+    for (const int kind : {OPDOCK_RECORD_VENDOR, OPDOCK_RECORD_DEVICE, OPDOCK_RECORD_OP, OPDOCK_RECORD_IMPL}) {
+        std::byte &flag = flags.at(payload_of(flags, kind)); // whether there is a struct
+        CHECK(std::exchange(flag, std::byte{2}) == std::byte{1});
+        CHECK_THROWS_WITH_AS(Transcript::parse(flags), doctest::Contains("a flag is neither 0 nor 1"), Rejected);
+        flag = std::byte{1};
+    }
 
     std::vector<std::byte> text = sent_by("libgood.so");
     text.resize(payload_of(text, OPDOCK_RECORD_OPENED));

@@ -18,7 +18,8 @@
 
 namespace opdock::cli {
 
-// Each line of a message with the message's beginning, "[opdock FILE:LINE LEVEL] ", as the host writes them itself.
+// Each line of a message with the message's beginning, "[opdock FILE:LINE LEVEL] ", and indented from the second on, as
+// the host writes them itself.
 inline void write_log_line(const std::string &message) {
     const size_t end = message.starts_with("[opdock ") ? message.find("] ") : std::string::npos;
     const std::string beginning = end == std::string::npos ? "" : message.substr(0, end + 2);
@@ -26,7 +27,7 @@ inline void write_log_line(const std::string &message) {
     for (const char c : message) {
         lines += c;
         if (c == '\n') {
-            lines += beginning;
+            lines += beginning + "    ";
         }
     }
     std::cerr << lines + "\n";

@@ -159,8 +159,21 @@ void check_devices(Catalog &catalog, const std::vector<Subject> &subjects) {
     }
 }
 
+// What a plugin registers and no host takes runs nowhere, so that nobody can say that it is right.
+void add_left_out(json &file, const json &document) {
+    for (const json &plugin : document.at("plugins")) {
+        std::error_code not_there;
+        if (std::filesystem::equivalent(plugin.at("path").get<std::string>(), file.at("path").get<std::string>(),
+                                        not_there)) {
+            for (const json &sentence : plugin.at("left_out")) {
+                file.at("findings").push_back({{"check", "left-out"}, {"message", sentence}});
+            }
+        }
+    }
+}
+
 // What there is to check. Tells what of the host's log needs attention, each line once.
-std::vector<Subject> find_subjects(const Request &request, const std::vector<std::string> &told) {
+std::vector<Subject> find_subjects(const Request &request, const std::vector<std::string> &told, json &files) {
     Catalog catalog = open(request);
     for (const std::string &line : catalog.log()) {
         if (std::find(told.begin(), told.end(), line) == told.end()) {
@@ -170,6 +183,10 @@ std::vector<Subject> find_subjects(const Request &request, const std::vector<std
     try {
         std::vector<Subject> subjects = subjects_of(catalog.document(), request);
         check_devices(catalog, subjects);
+        for (json &file : files) { // now that a host has scanned it, its tune file can be judged by name
+            file = check_binary(file.at("path").get<std::string>(), request.newest_glibc);
+            add_left_out(file, catalog.document());
+        }
         return subjects;
     } catch (const json::exception &) {
         throw cli::Failure("what the plugins bring cannot be read: code of one of them changed what the process says "
@@ -199,15 +216,18 @@ int check(const Request &request) {
             cli::write_log_line(line);
             told.push_back(line);
         });
-        const std::vector<Subject> subjects = find_subjects(request, told);
-        for (json &file : files) { // now that a host has scanned it, its tune file can be judged by name
-            file = check_binary(file.at("path").get<std::string>(), request.newest_glibc);
-        }
+        const std::vector<Subject> subjects = find_subjects(request, told, files);
         if (subjects.empty()) {
             throw cli::Failure("there is nothing to check: no implementation is left" +
                                (request.device.empty() ? std::string() : " on " + request.device));
         }
         ops = check_ops(request, own, subjects, seed, interrupts);
+        const bool has_none = std::all_of(
+            ops.begin(), ops.end(), [](const json &one) { return one.at("cases") == 0 && one.at("findings").empty(); });
+        if (request.only_case && has_none && interrupts.signal() == 0) {
+            throw cli::Failure("there is no case " + std::to_string(*request.only_case) + " with seed " +
+                               std::to_string(seed));
+        }
     }
     const json document = {{"schema", "opdock.plugin-check/1"},
                            {"version", OPDOCK_TOOL_VERSION},
@@ -236,7 +256,8 @@ int check(const Request &request) {
 // "rmsnorm_fwd vendor.acme" for each.
 int list(const Request &request) {
     keep_to_itself();
-    for (const Subject &subject : find_subjects(request, {})) {
+    json files = json::array();
+    for (const Subject &subject : find_subjects(request, {}, files)) {
         std::cout << cli::printable(subject.op + ' ' + subject.impl_id) << '\n';
     }
     return cli::exit_fine;

@@ -41,12 +41,11 @@ class Supervision {
             record_.add("not-tried", problem.what());
             return false;
         }
-        total_ = plan_.only < 0 ? cases.size() : 1;
+        if (plan_.only >= 0) {
+            std::erase_if(cases, [&](const Case &one) { return one.index != static_cast<size_t>(plan_.only); });
+        }
+        total_ = cases.size();
         for (const Case &one : cases) {
-            const bool is_wanted = plan_.only < 0 || one.index == static_cast<size_t>(plan_.only);
-            if (!is_wanted) {
-                continue;
-            }
             if (!progressed(done_, total_)) {
                 return false;
             }

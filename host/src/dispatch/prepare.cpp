@@ -14,8 +14,17 @@ namespace {
 // The first run of an implementation: written down, then the kernel's own.
 opdock_status first_run(const opdock_problem *problem, const opdock_call *call) {
     Attempt &attempt = *static_cast<Attempt *>(problem->host_data);
-    const Journal::Open entry = attempt.host.note_first_call(attempt.deployment);
-    const opdock_status status = attempt.kernel(problem, call);
+    Journal::Open entry = attempt.host.note_first_call(attempt.deployment);
+    const opdock_status status = [&] {
+        try {
+            return attempt.kernel(problem, call);
+        } catch (...) {
+            opdock::detail::let_cancellation_pass();
+            entry.close();
+            throw;
+        }
+    }();
+    entry.close();
     __atomic_store_n(&attempt.prepared->kernel, attempt.kernel, __ATOMIC_RELAXED);
     return status;
 }

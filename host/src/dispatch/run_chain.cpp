@@ -79,11 +79,12 @@ opdock_status invoke(Run &run, Attempt &attempt, std::string *reason, bool *ran)
                            workspace.memory(),
                            workspace.memory() != nullptr ? attempt.workspace_size : 0};
     *ran = true;
-    const Journal::Open entry = run.host.note_first_call(attempt.deployment);
+    Journal::Open entry = run.host.note_first_call(attempt.deployment);
     const opdock_status status = call_plugin([&] {
         const Cancellable kernel(run.host_work);
         return attempt.kernel(&attempt.problem, &call);
     });
+    entry.close();
     if (status != OPDOCK_OK) {
         *reason = take_message(status);
     }

@@ -126,6 +126,7 @@ json Host::describe() const {
     for (const PluginRecord &plugin : now.plugins) {
         const Rejection *refused = rejection_since(plugin);
         std::vector<std::string> warnings = plugin.warnings;
+        warnings.insert(warnings.end(), plugin.left_out.begin(), plugin.left_out.end());
         if (plugin.status == PluginRecord::Status::loaded) {
             const std::vector<std::string> &wrong = plugin_tuning(plugin.id).problems();
             warnings.insert(warnings.end(), wrong.begin(), wrong.end());
@@ -138,7 +139,8 @@ json Host::describe() const {
                            {"status", status_text(refused ? PluginRecord::Status::rejected : plugin.status)},
                            {"code", refused ? code_text(refused->code) : plugin.code},
                            {"reason", refused ? refused->message : plugin.reason},
-                           {"warnings", warnings}});
+                           {"warnings", warnings},
+                           {"left_out", plugin.left_out}});
     }
     json paths = json::array();
     for (const SearchPath &path : paths_) {

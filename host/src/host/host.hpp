@@ -187,7 +187,9 @@ class Host {
     // True when the earlier of two plugins with one id gives way: to opdock's own, unless the policy names it.
     bool yields(const PluginRecord &earlier, const PluginRecord &later, const Catalog &in) const;
     // Throws Rejected when there were errors; logs the rest.
-    void refuse_errors(const Registrar &registrar) const;
+    void refuse_errors(const Registrar &registrar, PluginRecord *record) const;
+    // Logs what of a plugin the host does without, and keeps it in the record if there is one.
+    void leave_out(const std::vector<std::string> &sentences, const std::string &plugin, PluginRecord *record) const;
     // Adds what of it goes with what is there. What does not is left out with a warning, in the record if there is one;
     // throws Rejected where nothing may be taken.
     void admit(const PluginIdentity &identity, const Registration &registration, Catalog &into,

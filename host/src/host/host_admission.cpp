@@ -29,12 +29,23 @@ bool Host::yields(const PluginRecord &earlier, const PluginRecord &later, const 
            !is_named_default(earlier.id, earlier.vendor);
 }
 
-void Host::refuse_errors(const Registrar &registrar) const {
+void Host::refuse_errors(const Registrar &registrar, PluginRecord *record) const {
     if (!registrar.errors().empty()) {
         throw Rejected(registrar.errors().front().code, text_of(registrar.identity().id, registrar.errors()));
     }
     for (const std::string &warning : registrar.warnings()) {
         log_.warning(fmt::format("Plugin '{}': {}", registrar.identity().id, warning));
+    }
+    leave_out(registrar.left_out(), registrar.identity().id, record);
+}
+
+void Host::leave_out(const std::vector<std::string> &sentences, const std::string &plugin, PluginRecord *record) const {
+    for (const std::string &sentence : sentences) {
+        const std::string text = fmt::format("'{}': {}", plugin, sentence);
+        log_.warning(fmt::format("Plugin {}", text));
+        if (record != nullptr) {
+            record->left_out.push_back(text);
+        }
     }
 }
 
@@ -49,6 +60,7 @@ void Host::admit(const PluginIdentity &identity, const Registration &registratio
                         "in {}",
                         identity.id, identity.path, environment_.name(Variable::default_plugins));
         yielding.warnings.clear();
+        yielding.left_out.clear();
         log_.warning(fmt::format("Plugin '{}' skipped ({}): {}", yielding.path, yielding.code, yielding.reason));
         into.remove_plugin(identity.id);
     }
@@ -57,20 +69,10 @@ void Host::admit(const PluginIdentity &identity, const Registration &registratio
     if (!admission.errors.empty()) {
         throw Rejected(admission.errors.front().code, text_of(identity.id, admission.errors));
     }
-    for (const std::string &sentence : admission.left_out) {
-        const std::string text = fmt::format("'{}': {}", identity.id, sentence);
-        if (record != nullptr) {
-            record->warnings.push_back(text); // logged with the others
-        } else {
-            log_.warning(fmt::format("Plugin {}", text));
-        }
-    }
+    leave_out(admission.left_out, identity.id, record);
     for (const Admission::Loss &loss : admission.losses) {
-        const std::string text = fmt::format("'{}': {}", loss.plugin, loss.sentence);
-        log_.warning(fmt::format("Plugin {}", text));
-        if (const auto loser = into.loaded.find(loss.plugin); loser != into.loaded.end()) {
-            into.plugins[loser->second].warnings.push_back(text);
-        }
+        const auto loser = into.loaded.find(loss.plugin);
+        leave_out({loss.sentence}, loss.plugin, loser != into.loaded.end() ? &into.plugins[loser->second] : nullptr);
     }
     core::admit(into, admission, identity.standing);
 }
@@ -98,7 +100,7 @@ void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &int
     Registrar &registrar =
         *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_->api, book.signatures));
     registrar.run(entry);
-    refuse_errors(registrar);
+    refuse_errors(registrar, record);
     if (record != nullptr) {
         judge_tune_file(*record, registrar.registration());
     }

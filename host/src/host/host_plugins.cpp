@@ -133,9 +133,10 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
             Registrar registrar(identity, &table_->api, ledger().signatures);
             registrar.run([&](opdock_registry *registry) { return scan.transcript->replay(registry); });
             for (const std::string &change : scan.transcript->changes()) {
-                record.warnings.push_back(fmt::format("'{}' changes {} when it is loaded", place.name, change));
+                record.warnings.push_back(
+                    fmt::format("'{}' changes {} when it is loaded", place.name, visible_line(change)));
             }
-            refuse_errors(registrar);
+            refuse_errors(registrar, &record);
             judge_tune_file(record, registrar.registration());
             auto deferred = std::make_shared<DeferredPlugin>(*this, identity, std::move(place), registrar.take());
             admit(identity, deferred->known(), into, &record);
@@ -154,6 +155,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         record.code = code_text(rejected.code());
         record.reason = rejected.what();
         record.warnings.clear(); // they are about using it
+        record.left_out.clear();
         return record;
     }
     for (const std::string &warning : record.warnings) {

@@ -1,11 +1,14 @@
 #include "host/plugin_table.hpp"
 
+#include <cstring>
+#include <string>
 #include <thread>
 
 #include "dispatch/dispatch.hpp"
 #include "host/host.hpp"
 #include "load/cancellation.hpp"
 #include "load/thread_state.hpp"
+#include "text/spelling.hpp"
 #include "tune/variables.hpp"
 
 namespace opdock::core {
@@ -14,12 +17,21 @@ namespace {
 // All that are kept. A list without a lock, which a forked child could inherit.
 std::atomic<PluginTable *> newest{nullptr};
 
+// What a plugin says is one line, however it is told.
+std::string line_of(const char *message) {
+    constexpr std::size_t most_bytes = 64 << 10;
+    return message != nullptr ? visible_line({message, strnlen(message, most_bytes)}) : std::string();
+}
+
 void host_log(const opdock_host *api, int32_t level, const char *message) {
     PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
     const Uncancellable host_work;
     table.users.fetch_add(1);
     if (const Host *host = table.host.load()) {
-        host->log().write(level, message != nullptr ? message : "", __builtin_FILE(), __builtin_LINE());
+        try {
+            host->log().write(level, line_of(message), __builtin_FILE(), __builtin_LINE());
+        } catch (...) { // no memory to say it
+        }
     }
     table.users.fetch_sub(1);
 }
@@ -27,7 +39,7 @@ void host_log(const opdock_host *api, int32_t level, const char *message) {
 opdock_status host_fail(const opdock_host * /*api*/, opdock_status status, const char *message) {
     try {
         ThreadState &thread = thread_state();
-        thread.leave_message(message != nullptr ? message : "");
+        thread.leave_message(line_of(message));
         thread.error = thread.message; // nobody comes after the kernel of a prepared call
     } catch (...) {                    // the status has to do
     }

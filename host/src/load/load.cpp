@@ -14,6 +14,7 @@
 
 #include "files/plugin_file.hpp"
 #include "load/mapped_file.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -49,6 +50,7 @@ Rejection explain_refusal(const std::filesystem::path &path, std::string text) {
         const std::size_t end = std::min(text.find('/', at + held.size()), text.size());
         text.replace(at, end - at, path.parent_path().string());
     }
+    text = visible_line(text);
     const std::string name = path.filename().string();
     const auto contains = [&](std::string_view words) { return text.find(words) != std::string_view::npos; };
     const auto rejection = [&](RejectCode code, std::string_view remedy) {

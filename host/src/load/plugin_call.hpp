@@ -11,6 +11,7 @@
 #include "load/thread_state.hpp"
 #include "opdock/cpp/status.hpp"
 #include "opdock/opdock.h"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 
@@ -33,7 +34,7 @@ inline std::string status_text(opdock_status status) {
 // As fail() leaves a message. Where there is no memory for one, the status has to do.
 inline void leave_message(const char *begin, const char *end = "") noexcept {
     try {
-        thread_state().leave_message(std::string(begin) + end);
+        thread_state().leave_message(begin + visible_line(end));
     } catch (...) { // NOLINT(bugprone-empty-catch)
     }
 }

@@ -72,6 +72,7 @@ void Registrar::run(const std::function<opdock_status(opdock_registry *)> &entry
         implementations_ = {};
         errors_ = {};
         warnings_ = {};
+        left_out_ = {};
         misdeclared_ = {};
         fail_message_ = {};
         throw;
@@ -92,7 +93,7 @@ void Registrar::run_once(const std::function<opdock_status(opdock_registry *)> &
             keep(RejectCode::entry_threw,
                  fmt::format("opdock_register threw: {}. An entry must return a status; build it "
                              "with the SDK's register_plugin, which does that.",
-                             exception.what()));
+                             visible_line(exception.what())));
         } catch (...) {
             keep(RejectCode::entry_threw,
                  "opdock_register threw something that is no std::exception. An entry must return "
@@ -203,7 +204,8 @@ opdock_status Registrar::fail(opdock_registry *registry, opdock_status status, c
     Registrar &self = of(registry);
     (void)self.guarded([&] {
         if (self.open_) {
-            self.fail_message_ = message != nullptr ? std::string(message, strnlen(message, max_text_bytes)) : "";
+            self.fail_message_ =
+                message != nullptr ? visible_line({message, strnlen(message, max_text_bytes)}) : std::string();
         }
         return OPDOCK_OK;
     });
@@ -303,7 +305,7 @@ void Registrar::add_impl(const opdock_impl &given) {
     const std::string what = fmt::format("'{}' for op '{}'", copy->impl_id, copy->op);
     copy->required_flags = impl.required_flags;
     if ((impl.required_flags & ~known_required_impl_flags) != 0) {
-        warnings_.push_back(fmt::format("implementation {} is left out: its required_flags {:#x} are not known to this "
+        left_out_.push_back(fmt::format("implementation {} is left out: its required_flags {:#x} are not known to this "
                                         "host; install a newer opdock",
                                         what, impl.required_flags));
         return;

@@ -60,6 +60,8 @@ class Registrar {
     const std::vector<RegistrationError> &errors() const { return errors_; }
     // What is no error: implementations left out because they need a newer host, names that are asking for trouble.
     const std::vector<std::string> &warnings() const { return warnings_; }
+    // Sentences about implementations that ask for more than this host can do.
+    const std::vector<std::string> &left_out() const { return left_out_; }
     const PluginIdentity &identity() const { return identity_; }
     const Registration &registration() const { return registration_; }
     Registration take() { return std::move(registration_); }
@@ -96,6 +98,7 @@ class Registrar {
     std::vector<std::shared_ptr<Implementation>> implementations_; // until finish()
     std::vector<RegistrationError> errors_;
     std::vector<std::string> warnings_;
+    std::vector<std::string> left_out_;
     std::set<std::string, std::less<>> declared_;    // ops that were taken
     std::set<std::string, std::less<>> misdeclared_; // ops whose declarations were rejected
     std::string fail_message_;

@@ -64,6 +64,12 @@ struct OpenFile {
     }
 };
 
+bool is_only_thread() {
+    std::error_code error;
+    std::filesystem::directory_iterator thread("/proc/self/task", error);
+    return !error && thread.increment(error) == std::filesystem::directory_iterator();
+}
+
 // How much there was; -1 when it cannot be read.
 ssize_t read_begin(int descriptor, void *into, std::size_t size) {
     return TEMP_FAILURE_RETRY(pread(descriptor, into, size, 0));
@@ -100,9 +106,17 @@ JournalEntry entry_of(std::uint32_t doing, const FileIdentity &plugin, std::stri
 } // namespace
 
 Journal::Open::~Open() {
-    if (slot_ != nullptr) {
-        __atomic_store_n(&slot_->doing, 0u, __ATOMIC_RELEASE);
-        __atomic_store_n(&slot_->taken, 0u, __ATOMIC_RELEASE);
+    const bool thread_ends =
+        slot_ != nullptr && slot_->doing == static_cast<std::uint32_t>(JournalEntry::Doing::calling);
+    if (!thread_ends || !is_only_thread()) {
+        close();
+    }
+}
+
+void Journal::Open::close() noexcept {
+    if (Slot *slot = std::exchange(slot_, nullptr)) {
+        __atomic_store_n(&slot->doing, 0u, __ATOMIC_RELEASE);
+        __atomic_store_n(&slot->taken, 0u, __ATOMIC_RELEASE);
     }
 }
 

@@ -37,13 +37,17 @@ class Journal {
     struct Slot;
 
   public:
-    // An entry that stands as long as this lives.
+    // An entry that stands as long as this lives. That of a call also stands when the call does not return because the
+    // thread ends in it (pthread_exit, pthread_cancel) and is the only one: then the process ends with it.
     class Open {
       public:
         Open() = default;
         Open(Open &&other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
         Open &operator=(Open &&) = delete;
         ~Open();
+
+        // The call returned, or threw.
+        void close() noexcept;
 
       private:
         friend class Journal;

@@ -27,6 +27,8 @@ struct PluginRecord {
     std::string reason;
     // What its code did that it should not.
     std::vector<std::string> warnings;
+    // What it registered and this host does without, a sentence for each thing.
+    std::vector<std::string> left_out;
     Standing standing = Standing::found;
     std::string build_id;    // empty when the file has none
     std::string tune;        // its tune file, whether or not there is one; empty for a module of the program

@@ -43,6 +43,7 @@ class LineSink final : public spdlog::sinks::sink {
             if (c == '\n' && callback_ == nullptr) { // whoever greps for a line of ours finds all of it
                 line.reserve(line.size() + beginning);
                 line.append(line.data(), line.data() + beginning);
+                fmt::format_to(std::back_inserter(line), "    "); // so that no part of a message passes for another
             }
         }
         if (callback_ != nullptr) {

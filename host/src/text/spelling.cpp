@@ -142,8 +142,10 @@ std::size_t find_no_name_character(std::string_view text) {
     return bad == text.end() ? std::string_view::npos : static_cast<std::size_t>(bad - text.begin());
 }
 
-std::string visible(std::string_view text) {
-    const auto stays = [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); };
+namespace {
+
+std::string visible_but(std::string_view text, char kept) {
+    const auto stays = [kept](char c) { return c == kept || (c >= ' ' && c <= '~'); };
     std::string result;
     result.reserve(text.size());
     while (!text.empty()) {
@@ -155,6 +157,16 @@ std::string visible(std::string_view text) {
         }
     }
     return result;
+}
+
+} // namespace
+
+std::string visible(std::string_view text) {
+    return visible_but(text, '\n');
+}
+
+std::string visible_line(std::string_view text) {
+    return visible_but(text, ' ');
 }
 
 std::string quote(std::string_view text) {

@@ -36,6 +36,9 @@ std::size_t find_no_name_character(std::string_view text);
 // stay lines.
 std::string visible(std::string_view text);
 
+// The same, line feeds too: for what others say within a message.
+std::string visible_line(std::string_view text);
+
 // 'text', for messages: the same, on one line, cut after 80 characters.
 std::string quote(std::string_view text);
 

@@ -355,9 +355,10 @@ std::string RepeatedCall::run(Attempt &attempt, size_t runs, std::optional<std::
         OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),           0, call_.data, call_.stream, workspace.memory(),
         workspace.memory() != nullptr ? attempt.workspace_size : 0};
     opdock_status status = OPDOCK_OK;
-    const Journal::Open entry = host_.note_first_call(deployment_);
+    Journal::Open entry = host_.note_first_call(deployment_);
     for (size_t i = 0; i < runs && status == OPDOCK_OK; ++i) {
         status = call_plugin([&] { return attempt.kernel(&attempt.problem, &call); });
+        entry.close();
     }
     if (status != OPDOCK_OK) {
         return fmt::format("{}: {}", status_text(status), take_message(status));

@@ -176,6 +176,10 @@ TEST_CASE("reports are written for build servers and for people, and not over ot
 }
 
 TEST_CASE("what cannot be checked is said") {
+    const Finished no_case =
+        PluginCheck().run({fixture("planted"), "--op", "planted.sound", "--seed", "4", "--case", "99999"});
+    CHECK(no_case.code == 1);
+    CHECK(contains(no_case.err, "plugin-check: there is no case 99999 with seed 4"));
     const Finished absent = PluginCheck().run({"/nowhere/libacme.so"});
     CHECK(absent.code == 1);
     CHECK(contains(absent.err, "there is no such file or directory"));
@@ -189,4 +193,26 @@ TEST_CASE("what cannot be checked is said") {
     const Finished list = PluginCheck().run({fixture("good"), "--list"});
     CHECK(list.code == 0);
     CHECK(contains(list.out, "fixture.add vendor.acme\n"));
+}
+
+TEST_CASE("what no host takes of a plugin is a finding, as it is not checked") {
+    const Finished finished =
+        PluginCheck().run({fixture("good"), fixture("takes_vendor_id"), fixture("usurper"), fixture("unknown_flag"),
+                           "--seed", "4", "--config-time", "1s", "--json"});
+    INFO(finished.err);
+    CHECK(finished.code == 1);
+    const json document = json::parse(finished.out);
+    const auto message = [&](size_t file) {
+        const json &findings = document.at("files").at(file).at("findings");
+        return findings.size() == 1 && findings[0].at("check") == "left-out"
+                   ? findings[0].at("message").get<std::string>()
+                   : findings.dump();
+    };
+    CHECK(message(0) == "[]");
+    CHECK(
+        contains(message(1), "implementation 'vendor.acme' for op 'fixture.add' is left out: plugin 'acme' has this"));
+    CHECK(
+        contains(message(2), "implementation 'default.usurper' for op 'fixture.add' is left out: it is registered as"));
+    CHECK(contains(message(3), "is left out: its required_flags 0x40000000 are not known to this host"));
+    CHECK(document.at("ops").size() == 2); // vendor.acme and vendor.sound
 }

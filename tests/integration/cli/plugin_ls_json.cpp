@@ -86,6 +86,7 @@ void check_plugin(const json &plugin) {
                            {"path", Is::text},
                            {"requested", Is::boolean},
                            {"warnings", Is::list},
+                           {"left_out", Is::list},
                            {"status", Is::text},
                            {"code", Is::text},
                            {"reason", Is::text}});

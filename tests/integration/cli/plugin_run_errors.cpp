@@ -209,3 +209,12 @@ TEST_CASE("a wrong setting is an error that names its variable") {
     tool.with("PLUGIN_STRICT", "perhaps");
     check_error(tool.run(rmsnorm), 1, "PLUGIN_STRICT");
 }
+
+TEST_CASE("a kernel that ends the only thread in its first call is named by the next program") {
+    PluginRun tool({fixture("ends_thread_in_kernel")});
+    const std::vector<std::string> call = {"badco.next", "--in", "a=ones:f32[4]"};
+    CHECK(tool.run(call).out.empty());
+    const Finished next = tool.run(call);
+    INFO(next.err);
+    CHECK(contains(next.err, "ended in its first call of 'vendor.badco' for op 'badco.next'"));
+}
