@@ -29,6 +29,9 @@ void write_all(int to, std::string_view text, const std::string &path) {
         }
         text.remove_prefix(static_cast<std::size_t>(written < 0 ? 0 : written));
     }
+}
+
+void sync(int to, const std::string &path) {
     if (::fsync(to) != 0 && errno != EINVAL) { // a device has nothing to wait for
         fail(path, errno);
     }
@@ -45,6 +48,7 @@ void put_in_place(const std::string &path, std::string_view text, Place place) {
     }
     try {
         write_all(descriptor, text, path);
+        sync(descriptor, path);
         if (::fchmod(descriptor, 0644) != 0 || !place(pattern.c_str())) {
             fail(path, errno);
         }
@@ -69,6 +73,7 @@ void write_into(const std::string &path, std::string_view text) {
     }
     try {
         write_all(descriptor, text, path);
+        sync(descriptor, path);
     } catch (...) {
         ::close(descriptor);
         throw;
@@ -99,8 +104,13 @@ NewFile::~NewFile() {
     }
 }
 
-void NewFile::write(std::string_view text) {
+void NewFile::append(std::string_view text) {
     write_all(descriptor_, text, path_);
+}
+
+void NewFile::write(std::string_view text) {
+    append(text);
+    sync(descriptor_, path_);
 }
 
 void replace_file(const std::string &path, std::string_view text) {

@@ -20,6 +20,8 @@ class NewFile {
     NewFile(const NewFile &) = delete;
     NewFile &operator=(const NewFile &) = delete;
 
+    // A piece; the last one is for write(), which waits until all is on the disk.
+    void append(std::string_view text);
     void write(std::string_view text);
     void keep() { kept_ = true; }
 

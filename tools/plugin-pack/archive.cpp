@@ -1,9 +1,14 @@
 #include "archive.hpp"
 
-#include <memory>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <optional>
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <sodium.h>
 
 #include "cli/exit.hpp"
 #include "exit_codes.hpp"
@@ -73,62 +78,35 @@ class Writer {
     archive *archive_;
 };
 
-class Reader {
-  public:
-    explicit Reader(std::string_view packed) : owned_(archive_read_new(), archive_read_free), archive_(owned_.get()) {
-        if (archive_ == nullptr) {
-            throw std::bad_alloc();
-        }
-        check(archive_read_support_format_tar(archive_));
-        check(archive_read_support_filter_zstd(archive_));
-        check(archive_read_open_memory(archive_, packed.data(), packed.size()));
-    }
+// Of a tar archive. Those that pack() writes have one header for a member, and nothing but these fields counts. A
+// reader of every kind of tar archive would also follow headers that take memory without end, such as maps of sparse
+// files.
+constexpr size_t block_bytes = 512;
+constexpr size_t record_bytes = 20 * block_bytes;
 
-    Member next(const ExpectedMember &expected) {
-        archive_entry *entry = nullptr;
-        check(archive_read_next_header(archive_, &entry));
-        const char *name = archive_entry_pathname(entry);
-        if (name == nullptr || expected.name != name || archive_entry_filetype(entry) != AE_IFREG ||
-            archive_entry_hardlink(entry) != nullptr ||
-            archive_entry_size(entry) != static_cast<int64_t>(expected.bytes)) {
-            throw cli::Failure("the package does not hold what its manifest lists: expected " + expected.name,
-                               exit_not_trusted);
-        }
-        Member member{expected.name, std::string(static_cast<size_t>(expected.bytes), '\0')};
-        size_t done = 0;
-        while (done < member.content.size()) {
-            const la_ssize_t count =
-                archive_read_data(archive_, member.content.data() + done, member.content.size() - done);
-            if (count <= 0) {
-                fail();
-            }
-            done += static_cast<size_t>(count);
-        }
-        return member;
-    }
-    void end() {
-        archive_entry *entry = nullptr;
-        if (archive_read_next_header(archive_, &entry) != ARCHIVE_EOF) {
-            throw cli::Failure("the package holds more than its manifest lists", exit_not_trusted);
-        }
-    }
+struct Header {
+    std::array<char, block_bytes> bytes{};
 
-  private:
-    void check(int status) const {
-        if (status != ARCHIVE_OK) {
-            fail();
-        }
+    bool is_empty() const {
+        return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
     }
-    [[noreturn]] void fail() const {
-        const char *reason = archive_error_string(archive_);
-        throw cli::Failure(std::string("the package cannot be unpacked: ") +
-                               (reason == nullptr ? "it ends too early" : reason),
-                           exit_not_trusted);
+    bool is_file() const {
+        return std::string_view(bytes.data() + 257, 5) == "ustar" && (bytes[156] == '0' || bytes[156] == 0) &&
+               bytes[345] == 0; // no beginning of the name elsewhere
     }
-
-    std::unique_ptr<archive, int (*)(archive *)> owned_;
-    archive *archive_;
+    std::string_view name() const { return {bytes.data(), strnlen(bytes.data(), 100)}; }
+    // Nothing where it is no octal number.
+    std::optional<uint64_t> size() const {
+        uint64_t size = 0;
+        const char *end = bytes.data() + 124 + 11;
+        const auto result = std::from_chars(bytes.data() + 124, end, size, 8);
+        return result.ec == std::errc() && result.ptr == end ? std::optional(size) : std::nullopt;
+    }
 };
+
+size_t padding_of(uint64_t bytes) {
+    return (block_bytes - bytes % block_bytes) % block_bytes;
+}
 
 } // namespace
 
@@ -144,14 +122,86 @@ std::string pack(const std::vector<Member> &members) {
     return writer.take();
 }
 
-std::vector<Member> unpack(std::string_view packed, const std::vector<ExpectedMember> &expected) {
-    Reader reader(packed);
-    std::vector<Member> members;
-    for (const ExpectedMember &one : expected) {
-        members.push_back(reader.next(one));
+Unpacker::Unpacker(std::string_view packed) : archive_(archive_read_new(), archive_read_free) {
+    if (archive_ == nullptr) {
+        throw std::bad_alloc();
     }
-    reader.end();
-    return members;
+    archive_entry *whole = nullptr;
+    if (archive_read_support_format_raw(archive_.get()) != ARCHIVE_OK ||
+        archive_read_support_filter_zstd(archive_.get()) != ARCHIVE_OK ||
+        archive_read_open_memory(archive_.get(), packed.data(), packed.size()) != ARCHIVE_OK ||
+        archive_read_next_header(archive_.get(), &whole) != ARCHIVE_OK) {
+        fail();
+    }
+    constexpr size_t piece_bytes = size_t{256} << 10;
+    piece_.resize(piece_bytes);
+}
+
+void Unpacker::next(const ExpectedMember &expected, const std::function<void(std::string_view)> &take) {
+    Header header;
+    if (read(header.bytes.data(), header.bytes.size()) != header.bytes.size() || header.is_empty()) {
+        throw cli::Failure("the package ends before its member " + expected.name, exit_not_trusted);
+    }
+    if (!header.is_file() || header.name() != expected.name) {
+        throw cli::Failure("the package does not hold what its manifest lists: expected " + expected.name,
+                           exit_not_trusted);
+    }
+    if (header.size() != expected.bytes) {
+        throw cli::Failure("the member " + expected.name + " of the package has " +
+                               (header.size() ? std::to_string(*header.size()) : "no number of") +
+                               " bytes, and the package lists " + std::to_string(expected.bytes),
+                           exit_not_trusted);
+    }
+    crypto_hash_sha256_state state;
+    crypto_hash_sha256_init(&state);
+    uint64_t done = 0;
+    do {
+        const auto count = static_cast<size_t>(std::min<uint64_t>(piece_.size(), expected.bytes - done));
+        const size_t got = read(piece_.data(), count);
+        done += got;
+        if (got != count) {
+            throw cli::Failure("the member " + expected.name + " of the package ends after " + std::to_string(done) +
+                                   " of its " + std::to_string(expected.bytes) + " bytes",
+                               exit_not_trusted);
+        }
+        crypto_hash_sha256_update(&state, reinterpret_cast<const unsigned char *>(piece_.data()), count);
+        take({piece_.data(), count});
+    } while (done < expected.bytes);
+    core::Digest digest{};
+    crypto_hash_sha256_final(&state, digest.data());
+    if (digest != expected.sha256) {
+        throw cli::Failure("the member " + expected.name + " is not the one that was signed", exit_not_trusted);
+    }
+    read(piece_.data(), padding_of(expected.bytes));
+}
+
+void Unpacker::end() {
+    const size_t rest = read(piece_.data(), record_bytes + 1);
+    if (rest > record_bytes || std::any_of(piece_.data(), piece_.data() + rest, [](char c) { return c != 0; })) {
+        throw cli::Failure("the package holds more than its manifest lists", exit_not_trusted);
+    }
+}
+
+size_t Unpacker::read(char *into, size_t most) {
+    size_t done = 0;
+    while (done < most) {
+        const la_ssize_t count = archive_read_data(archive_.get(), into + done, most - done);
+        if (count < 0) {
+            fail();
+        }
+        if (count == 0) {
+            break;
+        }
+        done += static_cast<size_t>(count);
+    }
+    return done;
+}
+
+void Unpacker::fail() const {
+    const char *reason = archive_error_string(archive_.get());
+    throw cli::Failure(std::string("the package cannot be unpacked: ") +
+                           (reason == nullptr ? "there is nothing in it" : reason),
+                       exit_not_trusted);
 }
 
 } // namespace opdock::plugin_pack

@@ -2,9 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "files/digest.hpp"
+
+struct archive; // of libarchive
 
 namespace opdock::plugin_pack {
 
@@ -18,13 +24,31 @@ inline constexpr uint64_t most_bytes = uint64_t{4} << 30; // of all members, and
 // The same bytes for the same members.
 std::string pack(const std::vector<Member> &members);
 
-// What unpack may expect: a member, in its place.
 struct ExpectedMember {
     std::string name;
     uint64_t bytes = 0;
+    core::Digest sha256{};
 };
 
-// Exactly these, in this order; whatever else is in there ends it before more than that is read. Throws cli::Failure.
-std::vector<Member> unpack(std::string_view packed, const std::vector<ExpectedMember> &expected);
+// The members of an archive, one after the other; of each there is a piece in memory. Everything throws cli::Failure.
+class Unpacker {
+  public:
+    // `packed` lives as long as this.
+    explicit Unpacker(std::string_view packed);
+
+    // The next member, which has to be this one: whatever else is there ends it before that is read. What it holds goes
+    // to `take` in pieces, of which there is one at least, which may be empty.
+    void next(const ExpectedMember &expected, const std::function<void(std::string_view)> &take);
+    // There has to be nothing more.
+    void end();
+
+  private:
+    // So many bytes of the tar archive, or fewer at its end.
+    size_t read(char *into, size_t most);
+    [[noreturn]] void fail() const;
+
+    std::unique_ptr<archive, int (*)(archive *)> archive_;
+    std::vector<char> piece_;
+};
 
 } // namespace opdock::plugin_pack

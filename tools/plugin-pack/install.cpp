@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 #include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "exit_codes.hpp"
+#include "files/bounded_file.hpp"
 #include "inspect/manifest.hpp"
 #include "installed.hpp"
 #include "target.hpp"
@@ -36,6 +38,26 @@ void require_abi(const Package &package, const std::string &path) {
     }
 }
 
+// Of all that the package unpacks to.
+class Manifests {
+  public:
+    void keep(Attachment &one, std::string_view piece) {
+        if (one.kind != "manifest") {
+            return;
+        }
+        bytes_ += piece.size();
+        if (bytes_ > core::most_file_bytes) { // a host would not read one of that size
+            throw cli::Failure("the package's files " + std::string(manifest_file) + " have more than " +
+                                   size_text(core::most_file_bytes),
+                               exit_not_trusted);
+        }
+        one.content += piece;
+    }
+
+  private:
+    size_t bytes_ = 0;
+};
+
 // A plugin.json that names something outside its folder would have hosts load what nobody signed.
 void require_own_files(const Package &package) {
     for (const Attachment &one : package.attachments) {
@@ -55,6 +77,28 @@ void require_own_files(const Package &package) {
             throw cli::Failure(std::string("the package's plugin.json is none: ") + error.what(), exit_not_trusted);
         }
     }
+}
+
+// Piece by piece, from a package that was found good: nothing that it unpacks to is held in memory.
+void write_attachments(const PackageFile &package, const Trust &trust, const keys::SecretKey *key, const fs::path &to) {
+    std::optional<cli::NewFile> file;
+    const Attachment *written = nullptr;
+    const auto finish = [&] {
+        if (file) {
+            file->write({});
+            file->keep();
+        }
+    };
+    open(package, trust, key, {false, [&](const Attachment &one, std::string_view piece) {
+                                   if (written != &one) {
+                                       finish();
+                                       fs::create_directories((to / one.name).parent_path());
+                                       file.emplace(to / one.name, 0644);
+                                       written = &one;
+                                   }
+                                   file->append(piece);
+                               }});
+    finish();
 }
 
 // `text` is the package's file.
@@ -135,7 +179,12 @@ int install(const Request &request) {
     ::umask(022); // hosts do not trust what others may write to
     Trust trust;
     const PackageFile read = read_package(request.subject);
-    const OpenedPackage opened = open_requested(read, request, trust);
+    trust = requested_trust(request);
+    const std::optional<keys::SecretKey> key = requested_key(request);
+    const keys::SecretKey *decrypting = key ? &*key : nullptr;
+    Manifests manifests;
+    const OpenedPackage opened = open(
+        read, trust, decrypting, {false, [&](Attachment &one, std::string_view piece) { manifests.keep(one, piece); }});
     const Package &package = opened.package;
     require_open(opened, request);
     require_abi(package, request.subject);
@@ -155,10 +204,7 @@ int install(const Request &request) {
     if (there) {
         keep_others(*there, file, staging);
     }
-    for (const Attachment &one : package.attachments) {
-        fs::create_directories((staging / one.name).parent_path());
-        cli::write_new_file(staging / one.name, one.content);
-    }
+    write_attachments(read, trust, decrypting, staging);
     const std::vector<std::string> list = plugins_of(package), removed = removed_plugins(there, staging);
     if (!request.dry_run) {
         target.replace();

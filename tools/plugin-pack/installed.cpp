@@ -8,7 +8,9 @@
 
 #include "cli/exit.hpp"
 #include "cli/text_file.hpp"
+#include "strict_json.hpp"
 #include "text/environment.hpp"
+#include "text/error.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -42,7 +44,7 @@ Installed read_installed(const std::string &plugins, const std::string &name) {
     Installed installed{name, plugins + "/" + name, "", 0, ""};
     const std::string mark = installed.folder + "/" + installed_mark;
     try {
-        const json document = json::parse(cli::read_text(mark));
+        const json document = parse_json(cli::read_text(mark, size_t{1} << 20), mark, {2, 100});
         const json &serial = document.at("serial");
         if (!serial.is_number_unsigned() || serial < 1u || serial > most_serial) {
             throw cli::Failure(mark + ": plugin-pack did not write this");
@@ -51,6 +53,8 @@ Installed read_installed(const std::string &plugins, const std::string &name) {
         installed.package = installed.folder + "/" + package_file_name(installed.serial);
     } catch (const cli::Failure &failure) {
         installed.fault = failure.what();
+    } catch (const core::Error &error) {
+        installed.fault = std::string(error.what()) + "; plugin-pack did not write this";
     } catch (const json::exception &) {
         installed.fault = mark + ": plugin-pack did not write this";
     }

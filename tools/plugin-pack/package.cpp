@@ -10,11 +10,15 @@
 #include "exit_codes.hpp"
 #include "files/digest.hpp"
 #include "payload.hpp"
+#include "strict_json.hpp"
+#include "text/error.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
 
 using nlohmann::json;
+
+constexpr core::JsonLimits manifest_limits = {8, 200'000}; // more than fit into its bytes
 
 bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -96,7 +100,7 @@ void check_payload(const json &about, const std::string &payload) {
 
 // What is there before the payload is. Returns what is said of that.
 json read_manifest(const PackageFile &file, OpenedPackage &opened) {
-    const json manifest = json::parse(file.manifest);
+    const json manifest = parse_json(file.manifest, "manifest", manifest_limits);
     const auto schema = manifest.at("schema").get<std::string>();
     if (schema != package_schema) {
         throw cli::Failure("it is of schema " + schema + ", which this plugin-pack does not know", exit_not_trusted);
@@ -116,6 +120,8 @@ void explained(const PackageFile &file, Body body) {
         body();
     } catch (const cli::Failure &failure) {
         throw cli::Failure(file.path + ": " + failure.what(), failure.code);
+    } catch (const core::Error &error) {
+        throw cli::Failure(file.path + ": " + error.what(), exit_not_trusted);
     } catch (const json::exception &error) {
         throw cli::Failure(file.path + ": its manifest cannot be understood: " + error.what(), exit_not_trusted);
     }
@@ -209,6 +215,10 @@ std::string print(const Package &package, const keys::SecretKey *key, const std:
     return print_package(manifest.dump(1) + "\n", payload, key);
 }
 
+Taking take_all() {
+    return {true, [](Attachment &one, std::string_view piece) { one.content += piece; }};
+}
+
 OpenedPackage open_manifest(const PackageFile &file, const Trust &trust) {
     OpenedPackage opened;
     opened.key = check_signature(file, trust);
@@ -216,21 +226,21 @@ OpenedPackage open_manifest(const PackageFile &file, const Trust &trust) {
     return opened;
 }
 
-OpenedPackage open(const PackageFile &file, const Trust &trust, const keys::SecretKey *key) {
+OpenedPackage open(const PackageFile &file, const Trust &trust, const keys::SecretKey *key, const Taking &taking) {
     OpenedPackage opened;
     opened.key = check_signature(file, trust);
     explained(file, [&] {
         const json about = read_manifest(file, opened);
         check_payload(about, file.payload);
         if (opened.recipients.empty()) {
-            read_payload(file.payload, opened.package);
+            read_payload(file.payload, opened.package, taking);
             opened.is_open = true;
         } else if (key != nullptr) {
             Encrypted encrypted{{}, file.payload};
             for (const json &one : about.at("recipients")) {
                 encrypted.recipients.push_back({one.at("key").get<std::string>(), one.at("sealed").get<std::string>()});
             }
-            read_payload(decrypt(encrypted, *key), opened.package);
+            read_payload(decrypt(encrypted, *key), opened.package, taking);
             opened.is_open = true;
         }
     });

@@ -1,8 +1,10 @@
 // What a package says and carries.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -80,9 +82,18 @@ struct OpenedPackage {
     bool is_open = false;                  // changes and attachments are there, and not still encrypted
 };
 
+// What becomes of what a package holds; all of it is checked in any case, and what is not taken is not kept in memory.
+struct Taking {
+    bool keeps_changes = false; // in the package: patches, and files that are carried as they are
+    // Pieces of each attachment in turn, at least one of it, which may be empty. Not called: of none.
+    std::function<void(Attachment &, std::string_view)> take_attachment;
+};
+Taking take_all(); // into the package
+
 // Checks the signature, then the digest of the payload, then, where it can be read, of each member, then what it all
 // says. `key` decrypts it; null: nobody does. Throws cli::Failure, but for a wrong key with exit_not_trusted.
-OpenedPackage open(const PackageFile &file, const Trust &trust, const keys::SecretKey *key = nullptr);
+OpenedPackage open(const PackageFile &file, const Trust &trust, const keys::SecretKey *key = nullptr,
+                   const Taking &taking = take_all());
 
 // The same for what a manifest says; `file` needs no payload. Changes and attachments are not there.
 OpenedPackage open_manifest(const PackageFile &file, const Trust &trust);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "changes.hpp"
 #include "cli/exit.hpp"
 #include "cli/text_file.hpp"
 #include "exit_codes.hpp"
@@ -14,7 +15,8 @@ namespace opdock::plugin_pack {
 namespace {
 
 constexpr std::string_view schema = "opdock.package/1";
-constexpr size_t most_manifest_bytes = size_t{16} << 20;
+// For 4,000 recipients; all else that it says is short.
+constexpr size_t most_manifest_bytes = size_t{1} << 20;
 constexpr size_t most_header_bytes = 1024;
 
 std::string signed_text(const std::string &key_id, const std::string &manifest) {
@@ -45,9 +47,13 @@ class Header {
         }
         const std::string_view length = value_of("manifest ");
         const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), manifest_bytes_);
-        if (error != std::errc() || std::to_string(manifest_bytes_) != length ||
-            manifest_bytes_ > most_manifest_bytes) {
+        if (error != std::errc() || std::to_string(manifest_bytes_) != length) {
             fail();
+        }
+        if (manifest_bytes_ > most_manifest_bytes) {
+            throw cli::Failure(path_ + ": its manifest has " + size_text(manifest_bytes_) + ", and may have " +
+                                   size_text(most_manifest_bytes),
+                               exit_not_trusted);
         }
         return file;
     }
@@ -81,6 +87,10 @@ std::string PackageFile::text() const {
 }
 
 std::string print_package(const std::string &manifest, const std::string &payload, const keys::SecretKey *key) {
+    if (manifest.size() > most_manifest_bytes) { // which nobody could read
+        throw cli::Failure("what the package says of itself has " + size_text(manifest.size()) +
+                           ", and a manifest may have " + size_text(most_manifest_bytes));
+    }
     PackageFile file{"", key == nullptr ? "-" : key->public_key.id(), std::nullopt, manifest, payload};
     if (key != nullptr) {
         const std::string text = signed_text(file.key_id, manifest);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
+#include <map>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +11,7 @@
 #include "cli/exit.hpp"
 #include "exit_codes.hpp"
 #include "files/digest.hpp"
+#include "strict_json.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -17,6 +20,13 @@ using nlohmann::json;
 
 // Names of members are the tool's own: nothing of a path of the vendor's stands in the archive.
 constexpr const char *contents_name = "contents.json";
+
+// A member takes some 140 bytes of the list, and a change some 400 of the contents.
+constexpr size_t most_members = 50'000;
+constexpr size_t most_list_bytes = size_t{8} << 20;
+constexpr size_t most_contents_bytes = size_t{32} << 20;
+constexpr core::JsonLimits list_limits = {2, 1 + 4 * most_members};
+constexpr core::JsonLimits contents_limits = {64, 12 * most_members};
 
 std::string path_of(const json &value) {
     if (value.is_string()) {
@@ -125,99 +135,157 @@ json contents_json(const Package &package, Members &members) {
 
 // --- the way back ----------------------------------------------------------------------------------------------------
 
-class Contents {
+// Where what the members hold goes.
+class Places {
   public:
-    explicit Contents(std::vector<Member> members) {
-        for (Member &member : members) {
-            by_name_.emplace(member.name, std::move(member.content));
+    using Take = std::function<void(std::string_view)>;
+
+    void add(const json &member, Take take) {
+        if (!by_name_.emplace(member.get<std::string>(), std::move(take)).second) {
+            throw cli::Failure("the package has two files of its member " + member.get<std::string>(),
+                               exit_not_trusted);
         }
     }
-    std::string take(const json &name) {
-        const auto found = by_name_.find(name.get<std::string>());
+    // Each once; what nothing refers to goes nowhere.
+    Take take(const std::string &name) {
+        const auto found = by_name_.find(name);
         if (found == by_name_.end()) {
-            throw cli::Failure("the package lacks its member " + name.get<std::string>(), exit_not_trusted);
+            return [](std::string_view) {};
         }
-        return std::move(found->second);
+        Take take = std::move(found->second);
+        by_name_.erase(found);
+        return take;
+    }
+    void require_all_taken() const {
+        if (!by_name_.empty()) {
+            throw cli::Failure("the package lacks its member " + by_name_.begin()->first, exit_not_trusted);
+        }
     }
 
   private:
-    std::map<std::string, std::string> by_name_;
+    std::map<std::string, Take> by_name_;
 };
 
-Change change_of(const json &one, Contents &contents) {
-    Change change;
-    const auto status = one.at("status").get<std::string>();
-    change.status = status.size() == 1 ? status[0] : '?';
-    change.path = path_of(one.at("path"));
-    change.old_path = one.contains("old_path") ? path_of(one.at("old_path")) : change.path;
-    one.at("old_mode").get_to(change.old_mode);
-    one.at("mode").get_to(change.mode);
-    one.at("old_blob").get_to(change.old_blob);
-    one.at("blob").get_to(change.blob);
-    change.patch = contents.take(one.at("patch"));
-    refuse_bad_path(change.path);
-    refuse_bad_path(change.old_path);
-    return change;
-}
+// Which member is which change or file. What they hold comes afterwards, into strings of the package, whose lists of
+// changes and files do not grow any more.
+class ContentsReader {
+  public:
+    // `members`: how many there are for them.
+    ContentsReader(Package &package, const Taking &taking, size_t members)
+        : package_(package), taking_(taking), members_(members) {}
 
-void add_files(Changes &changes, const json &listed, Contents &contents, int depth = 0) {
-    constexpr int most_depth = 16;
-    for (const json &one : listed.at("changes")) {
-        changes.list.push_back(change_of(one, contents));
-    }
-    for (const json &one : listed.at("converted")) {
-        const std::string path = path_of(one.at("path"));
-        refuse_bad_path(path);
-        changes.converted.emplace_back(path, contents.take(one.at("member")));
-    }
-    for (const json &one : listed.at("crlf")) {
-        changes.crlf.push_back(path_of(one));
-        refuse_bad_path(changes.crlf.back());
-    }
-    for (const json &one : listed.at("submodules")) {
-        Submodule submodule{path_of(one.at("path")), one.at("format").get<std::string>(), {}};
-        one.at("commit").get_to(submodule.changes.commit);
-        one.at("tree").get_to(submodule.changes.tree);
-        refuse_bad_path(submodule.path);
-        if (!is_format(submodule.format) || !is_id(submodule.changes.commit) || !is_id(submodule.changes.tree) ||
-            depth == most_depth) {
-            throw cli::Failure("the package has a submodule that cannot be", exit_not_trusted);
+    // Throws cli::Failure.
+    Places read(const std::string &text) {
+        const json listed = parse_json(text, contents_name, contents_limits);
+        const json &backends = listed.at("backends");
+        if (backends.size() != package_.backends.size()) {
+            throw cli::Failure("the package's contents are not those of its manifest", exit_not_trusted);
         }
-        add_files(submodule.changes, one, contents, depth + 1);
-        changes.submodules.push_back(std::move(submodule));
+        for (size_t i = 0; i < backends.size(); ++i) {
+            read_files(backends[i], package_.backends[i].changes);
+        }
+        read_attachments(listed.at("attachments"));
+        return std::move(places_);
     }
-}
 
-void add_contents(Package &package, std::vector<Member> members) {
-    Contents contents(std::move(members));
-    const json listed = json::parse(contents.take(contents_name));
-    const json &backends = listed.at("backends");
-    if (backends.size() != package.backends.size()) {
-        throw cli::Failure("the package's contents are not those of its manifest", exit_not_trusted);
-    }
-    for (size_t i = 0; i < backends.size(); ++i) {
-        add_files(package.backends[i].changes, backends[i], contents);
-    }
-    std::set<std::string> names;
-    for (const json &one : listed.at("attachments")) {
-        Attachment attachment{one.at("kind").get<std::string>(), one.at("name").get<std::string>(),
-                              contents.take(one.at("member"))};
-        const bool is_manifest = attachment.name.ends_with(std::string("/") + manifest_file);
-        if (!is_attachment_name(attachment.name) || is_manifest != (attachment.kind == "manifest") ||
-            !names.insert(attachment.name).second) {
-            throw cli::Failure("the package has a file of a name that cannot be, or two of it: " +
-                                   one.at("name").dump(),
-                               exit_not_trusted);
+  private:
+    template<class File>
+    void make(std::vector<File> &files, const json &listed) {
+        if (listed.size() > members_) {
+            throw cli::Failure("the package has more changes and files than members", exit_not_trusted);
         }
-        package.attachments.push_back(std::move(attachment));
+        members_ -= listed.size();
+        files.resize(listed.size());
     }
-    for (const std::string &name : names) { // a file where another one has its folder
-        const size_t slash = name.find('/');
-        if (slash != std::string::npos && names.contains(name.substr(0, slash))) {
-            throw cli::Failure("the package has both a file and a folder " + name.substr(0, slash), exit_not_trusted);
+
+    void keep(const json &member, std::string &text) {
+        places_.add(
+            member, taking_.keeps_changes ? Places::Take([&text](std::string_view piece) { text += piece; })
+                                          : [](std::string_view) {});
+    }
+
+    void read_change(const json &one, Change &change) {
+        const auto status = one.at("status").get<std::string>();
+        change.status = status.size() == 1 ? status[0] : '?';
+        change.path = path_of(one.at("path"));
+        change.old_path = one.contains("old_path") ? path_of(one.at("old_path")) : change.path;
+        one.at("old_mode").get_to(change.old_mode);
+        one.at("mode").get_to(change.mode);
+        one.at("old_blob").get_to(change.old_blob);
+        one.at("blob").get_to(change.blob);
+        refuse_bad_path(change.path);
+        refuse_bad_path(change.old_path);
+        keep(one.at("patch"), change.patch);
+    }
+
+    void read_files(const json &listed, Changes &changes, int depth = 0) {
+        constexpr int most_depth = 16;
+        const json &list = listed.at("changes"), &converted = listed.at("converted");
+        make(changes.list, list);
+        for (size_t i = 0; i < list.size(); ++i) {
+            read_change(list.at(i), changes.list[i]);
+        }
+        make(changes.converted, converted);
+        for (size_t i = 0; i < converted.size(); ++i) {
+            auto &[path, content] = changes.converted[i];
+            path = path_of(converted.at(i).at("path"));
+            refuse_bad_path(path);
+            keep(converted.at(i).at("member"), content);
+        }
+        for (const json &one : listed.at("crlf")) {
+            changes.crlf.push_back(path_of(one));
+            refuse_bad_path(changes.crlf.back());
+        }
+        for (const json &one : listed.at("submodules")) {
+            Submodule &submodule = changes.submodules.emplace_back();
+            submodule.path = path_of(one.at("path"));
+            one.at("format").get_to(submodule.format);
+            one.at("commit").get_to(submodule.changes.commit);
+            one.at("tree").get_to(submodule.changes.tree);
+            refuse_bad_path(submodule.path);
+            if (!is_format(submodule.format) || !is_id(submodule.changes.commit) || !is_id(submodule.changes.tree) ||
+                depth == most_depth) {
+                throw cli::Failure("the package has a submodule that cannot be", exit_not_trusted);
+            }
+            read_files(one, submodule.changes, depth + 1);
         }
     }
-}
+
+    void read_attachments(const json &listed) {
+        std::set<std::string> names;
+        make(package_.attachments, listed);
+        for (size_t i = 0; i < listed.size(); ++i) {
+            const json &one = listed.at(i);
+            Attachment &attachment = package_.attachments[i];
+            one.at("kind").get_to(attachment.kind);
+            one.at("name").get_to(attachment.name);
+            const bool is_manifest = attachment.name.ends_with(std::string("/") + manifest_file);
+            if (!is_attachment_name(attachment.name) || is_manifest != (attachment.kind == "manifest") ||
+                !names.insert(attachment.name).second) {
+                throw cli::Failure("the package has a file of a name that cannot be, or two of it: " +
+                                       one.at("name").dump(),
+                                   exit_not_trusted);
+            }
+            places_.add(one.at("member"), [&taking = taking_, &attachment](std::string_view piece) {
+                if (taking.take_attachment) {
+                    taking.take_attachment(attachment, piece);
+                }
+            });
+        }
+        for (const std::string &name : names) { // a file where another one has its folder
+            const size_t slash = name.find('/');
+            if (slash != std::string::npos && names.contains(name.substr(0, slash))) {
+                throw cli::Failure("the package has both a file and a folder " + name.substr(0, slash),
+                                   exit_not_trusted);
+            }
+        }
+    }
+
+    Package &package_;
+    const Taking &taking_;
+    size_t members_;
+    Places places_;
+};
 
 // Before the archive stands what is in it: "members 1234", a line feed, and JSON of so many bytes.
 std::string with_list(const std::vector<Member> &members) {
@@ -229,15 +297,25 @@ std::string with_list(const std::vector<Member> &members) {
                         {"bytes", member.content.size()},
                         {"sha256", core::hex(core::sha256_of(member.content))}});
     }
-    if (sum > most_bytes) { // which nobody could unpack
+    // Which nobody could unpack.
+    if (sum > most_bytes) {
         throw cli::Failure("what goes into the package has " + size_text(sum) + ", and it holds at most " +
                            size_text(most_bytes));
+    }
+    if (members.size() > most_members) {
+        throw cli::Failure("what goes into the package are " + std::to_string(members.size()) +
+                           " patches and files, and it holds at most " + std::to_string(most_members));
     }
     const std::string text = list.dump(1) + "\n";
     return "members " + std::to_string(text.size()) + "\n" + text + pack(members);
 }
 
-std::vector<Member> members_of(std::string_view plain) {
+struct Listed {
+    std::vector<ExpectedMember> members;
+    std::string_view archive;
+};
+
+Listed list_of(std::string_view plain) {
     constexpr std::string_view word = "members ";
     const size_t line = plain.substr(0, 64).find('\n');
     size_t bytes = 0;
@@ -246,23 +324,35 @@ std::vector<Member> members_of(std::string_view plain) {
         bytes > plain.size() - line - 1) {
         throw cli::Failure("the payload does not begin as it should", exit_not_trusted);
     }
-    const json list = json::parse(plain.substr(line + 1, bytes));
-    std::vector<ExpectedMember> expected;
+    if (bytes > most_list_bytes) {
+        throw cli::Failure("its list of members has " + size_text(bytes) + ", and may have " +
+                               size_text(most_list_bytes),
+                           exit_not_trusted);
+    }
+    Listed listed{{}, plain.substr(line + 1 + bytes)};
     uint64_t sum = 0;
-    for (const json &member : list) {
-        expected.push_back({member.at("name").get<std::string>(), member.at("bytes").get<uint64_t>()});
-        sum += std::min(expected.back().bytes, most_bytes + 1);
+    for (const json &member : parse_json(plain.substr(line + 1, bytes), "members", list_limits)) {
+        ExpectedMember &one = listed.members.emplace_back();
+        member.at("name").get_to(one.name);
+        member.at("bytes").get_to(one.bytes);
+        if (!core::parse_hex(member.at("sha256").get<std::string>(), one.sha256)) {
+            throw cli::Failure("the digest of the member " + one.name + " is none", exit_not_trusted);
+        }
+        sum += std::min(one.bytes, most_bytes + 1);
         if (sum > most_bytes) {
             throw cli::Failure("the package says that it unpacks to more than 4 GiB", exit_not_trusted);
         }
     }
-    std::vector<Member> members = unpack(plain.substr(line + 1 + bytes), expected);
-    for (size_t i = 0; i < members.size(); ++i) {
-        if (list[i].at("sha256") != core::hex(core::sha256_of(members[i].content))) {
-            throw cli::Failure("the member " + members[i].name + " is not the one that was signed", exit_not_trusted);
-        }
+    if (listed.members.empty() || listed.members.front().name != contents_name) {
+        throw cli::Failure(std::string("the first member of the package is not ") + contents_name, exit_not_trusted);
     }
-    return members;
+    if (listed.members.front().bytes > most_contents_bytes) {
+        throw cli::Failure(std::string("the member ") + contents_name + " of the package has " +
+                               size_text(listed.members.front().bytes) + ", and may have " +
+                               size_text(most_contents_bytes),
+                           exit_not_trusted);
+    }
+    return listed;
 }
 
 } // namespace
@@ -270,12 +360,27 @@ std::vector<Member> members_of(std::string_view plain) {
 std::string print_payload(const Package &package) {
     Members members;
     const std::string contents = contents_json(package, members).dump(1) + "\n";
+    if (contents.size() > most_contents_bytes) { // which nobody could read
+        throw cli::Failure("what the package says of its files has " + size_text(contents.size()) + ", and may have " +
+                           size_text(most_contents_bytes));
+    }
+    check_json(contents, contents_name, contents_limits);
     members.list().insert(members.list().begin(), {contents_name, contents});
     return with_list(members.list());
 }
 
-void read_payload(std::string_view plain, Package &package) {
-    add_contents(package, members_of(plain));
+void read_payload(std::string_view plain, Package &package, const Taking &taking) {
+    const Listed listed = list_of(plain);
+    Unpacker unpacker(listed.archive);
+    std::string contents;
+    unpacker.next(listed.members.front(), [&](std::string_view piece) { contents += piece; });
+    Places places = ContentsReader(package, taking, listed.members.size() - 1).read(contents);
+    contents = {};
+    for (size_t i = 1; i < listed.members.size(); ++i) {
+        unpacker.next(listed.members[i], places.take(listed.members[i].name));
+    }
+    unpacker.end();
+    places.require_all_taken();
 }
 
 } // namespace opdock::plugin_pack

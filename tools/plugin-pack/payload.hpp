@@ -9,10 +9,11 @@
 
 namespace opdock::plugin_pack {
 
+// Throws cli::Failure for more than anybody could read.
 std::string print_payload(const Package &package);
 
 // Into the package's backends, which are those of its manifest, and its attachments. Throws cli::Failure with
-// exit_not_trusted, and what nlohmann/json throws.
-void read_payload(std::string_view plain, Package &package);
+// exit_not_trusted, core::Error and what nlohmann/json throws.
+void read_payload(std::string_view plain, Package &package, const Taking &taking);
 
 } // namespace opdock::plugin_pack

@@ -17,7 +17,7 @@ namespace opdock::plugin_pack {
 int rebase(const Request &request) {
     cli::check_output(request.out, request.force);
     Trust trust;
-    const OpenedPackage opened = open_requested(request, trust);
+    const OpenedPackage opened = open_requested(request, trust, take_all());
     require_open(opened, request);
     require_backends(opened.package, request);
     if (!opened.recipients.empty() && request.recipients.empty()) {

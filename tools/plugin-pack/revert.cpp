@@ -86,7 +86,7 @@ int change_in_place(const Request &request, const Package &package, bool back) {
 
 int revert(const Request &request) {
     Trust trust;
-    const OpenedPackage opened = open_requested(request, trust);
+    const OpenedPackage opened = open_requested(request, trust, {true, {}});
     require_open(opened, request);
     require_backends(opened.package, request);
     return change_in_place(request, opened.package, true);

@@ -16,7 +16,9 @@
 #include "exit_codes.hpp"
 #include "in_place.hpp"
 #include "selection.hpp"
+#include "strict_json.hpp"
 #include "target.hpp"
+#include "text/error.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -84,9 +86,12 @@ void require_replaceable(const std::string &out, const Package &package, const R
     std::string name;
     uint64_t serial = 0;
     try {
-        there = json::parse(cli::read_text(file.string()));
+        there = parse_json(cli::read_text(file.string()), file.string(), {64, 1'000'000});
         there.at("package").get_to(name);
         there.at("serial").get_to(serial);
+    } catch (const core::Error &malformed) {
+        throw cli::Failure(std::string(malformed.what()) +
+                           "; plugin-pack did not write this; remove the folder, or name another one");
     } catch (const json::exception &) {
         throw cli::Failure(file.string() + ": plugin-pack did not write this; remove the folder, or name another one");
     }
@@ -110,7 +115,7 @@ int unpatch(const Request &given) {
         request.subject = find_package(request);
     }
     Trust trust;
-    const OpenedPackage opened = open_requested(request, trust);
+    const OpenedPackage opened = open_requested(request, trust, {true, {}});
     require_open(opened, request);
     require_backends(opened.package, request);
     const Package &package = opened.package;

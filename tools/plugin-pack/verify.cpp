@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <optional>
 
 #include <nlohmann/json.hpp>
@@ -65,17 +66,17 @@ Trust requested_trust(const Request &request) {
     return trust;
 }
 
-OpenedPackage open_requested(const PackageFile &file, const Request &request, Trust &trust) {
-    trust = requested_trust(request);
-    const std::optional<keys::SecretKey> key =
-        request.decrypt_key.empty()
-            ? std::nullopt
-            : std::optional(keys::read_key_file(request.decrypt_key, {request.passphrase_file}));
-    return open(file, trust, key ? &*key : nullptr);
+std::optional<keys::SecretKey> requested_key(const Request &request) {
+    return request.decrypt_key.empty()
+               ? std::nullopt
+               : std::optional(keys::read_key_file(request.decrypt_key, {request.passphrase_file}));
 }
 
-OpenedPackage open_requested(const Request &request, Trust &trust) {
-    return open_requested(read_package(request.subject), request, trust);
+OpenedPackage open_requested(const Request &request, Trust &trust, const Taking &taking) {
+    const PackageFile file = read_package(request.subject);
+    trust = requested_trust(request);
+    const std::optional<keys::SecretKey> key = requested_key(request);
+    return open(file, trust, key ? &*key : nullptr, taking);
 }
 
 // On one line, whatever is in it: a line of its own could look like one of this tool's.
@@ -95,7 +96,7 @@ std::string joined(const std::vector<std::string> &words) {
 
 int verify(const Request &request) {
     Trust trust;
-    const OpenedPackage opened = open_requested(request, trust);
+    const OpenedPackage opened = open_requested(request, trust, {});
     if (request.json) {
         cli::print_document({{"schema", "opdock.plugin-pack.verify/1"},
                              {"package", request.subject},
@@ -110,7 +111,10 @@ int verify(const Request &request) {
 
 int inspect(const Request &request) {
     Trust trust;
-    const OpenedPackage opened = open_requested(request, trust);
+    std::map<std::string, uint64_t> bytes; // of attachments, by name
+    const OpenedPackage opened = open_requested(
+        request, trust,
+        {false, [&](const Attachment &one, std::string_view piece) { bytes[one.name] += piece.size(); }});
     const Package &package = opened.package;
     if (request.json) {
         json backends = json::array();
@@ -123,7 +127,7 @@ int inspect(const Request &request) {
         }
         json files = json::array();
         for (const Attachment &one : package.attachments) {
-            files.push_back({{"kind", one.kind}, {"name", one.name}, {"bytes", one.content.size()}});
+            files.push_back({{"kind", one.kind}, {"name", one.name}, {"bytes", bytes[one.name]}});
         }
         cli::print_document({{"schema", "opdock.plugin-pack.inspect/1"},
                              {"package", request.subject},
@@ -161,7 +165,7 @@ int inspect(const Request &request) {
         text += opened.is_open && count_of(backend.changes) == 0 ? "    no changes\n" : "";
     }
     for (const Attachment &one : package.attachments) {
-        text += "\n  " + on_one_line(one.kind) + " " + one.name + ", " + std::to_string(one.content.size()) + " bytes";
+        text += "\n  " + on_one_line(one.kind) + " " + one.name + ", " + std::to_string(bytes[one.name]) + " bytes";
     }
     std::cout << cli::printable(text) << (package.attachments.empty() ? "" : "\n");
     return cli::exit_fine;

@@ -58,6 +58,18 @@ Package sample() {
     return package;
 }
 
+// What the members hold.
+std::vector<std::string> unpacked(const std::string &packed, const std::vector<ExpectedMember> &expected) {
+    Unpacker unpacker(packed);
+    std::vector<std::string> contents;
+    for (const ExpectedMember &one : expected) {
+        std::string &content = contents.emplace_back();
+        unpacker.next(one, [&](std::string_view piece) { content += piece; });
+    }
+    unpacker.end();
+    return contents;
+}
+
 int code_of(const std::string &text, const Trust &trust) {
     try {
         open(parse_package(text, "p.opdock"), trust);
@@ -221,10 +233,22 @@ TEST_CASE("an archive gives what was listed and nothing else, however large it s
     const std::vector<Member> members = {{"a", "1"}, {"b", std::string(1 << 20, '\0')}};
     const std::string packed = pack(members);
     CHECK(packed.size() < 4096);
-    CHECK(unpack(packed, {{"a", 1}, {"b", 1 << 20}}).at(1).content == members[1].content);
-    CHECK_THROWS_AS(unpack(packed, {{"a", 1}}), cli::Failure);
-    CHECK_THROWS_AS(unpack(packed, {{"a", 1}, {"b", 5}}), cli::Failure);
-    CHECK_THROWS_AS(unpack(packed, {{"b", 1}, {"a", 1 << 20}}), cli::Failure);
-    CHECK_THROWS_AS(unpack(packed, {{"a", 1}, {"b", 1 << 20}, {"c", 0}}), cli::Failure);
-    CHECK_THROWS_AS(unpack("", {{"a", 1}}), cli::Failure);
+    const ExpectedMember a{"a", 1, core::sha256_of("1")}, b{"b", 1 << 20, core::sha256_of(members[1].content)};
+    CHECK(unpacked(packed, {a, b}).at(1) == members[1].content);
+    const auto refusal = [](const std::string &text, const std::vector<ExpectedMember> &expected) {
+        try {
+            unpacked(text, expected);
+        } catch (const cli::Failure &failure) {
+            CHECK(failure.code == exit_not_trusted);
+            return std::string(failure.what());
+        }
+        return std::string();
+    };
+    CHECK(refusal(packed, {a}) == "the package holds more than its manifest lists");
+    CHECK(refusal(packed, {a, {"b", 5, b.sha256}}) ==
+          "the member b of the package has 1048576 bytes, and the package lists 5");
+    CHECK(refusal(packed, {b, a}) == "the package does not hold what its manifest lists: expected b");
+    CHECK(refusal(packed, {a, b, {"c", 0, {}}}) == "the package ends before its member c");
+    CHECK(refusal(packed, {a, {"b", 1 << 20, a.sha256}}) == "the member b is not the one that was signed");
+    CHECK_FALSE(refusal("", {a}).empty());
 }
