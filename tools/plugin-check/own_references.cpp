@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/open_host.hpp"
+#include "declared_op.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -86,5 +87,11 @@ Host open(std::string &missing, const std::function<void(const std::string &)> &
 } // namespace
 
 OwnReferences::OwnReferences(const std::function<void(const std::string &)> &log) : host(open(missing, log)) {}
+
+void OwnReferences::declare(const std::string &signature) {
+    if (declared_.insert(signature).second) {
+        declare_op(host, signature);
+    }
+}
 
 } // namespace opdock::plugin_check

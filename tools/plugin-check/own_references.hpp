@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 
 #include "opdock/opdock.hpp"
@@ -13,8 +14,14 @@ namespace opdock::plugin_check {
 struct OwnReferences {
     explicit OwnReferences(const std::function<void(const std::string &)> &log);
 
+    // For an op that several implementations have. Throws as declare_op does.
+    void declare(const std::string &signature);
+
     std::string missing;
     Host host;
+
+  private:
+    std::set<std::string> declared_; // signatures
 };
 
 } // namespace opdock::plugin_check

@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "declared_op.hpp"
 #include "record.hpp"
 
 namespace opdock::plugin_check {
@@ -136,7 +135,7 @@ json check_implementation(const std::string &program, OwnReferences &own, const 
     size_t total = 0;
     bool has_reference = true;
     try {
-        declare_op(own.host, plan.subject.signature);
+        own.declare(plan.subject.signature);
         Supervision supervision(program, own.host, plan, limits, record);
         has_reference = supervision.has_reference();
         const bool is_whole = supervision.run(progressed);

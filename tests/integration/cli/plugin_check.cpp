@@ -61,6 +61,18 @@ TEST_CASE("sound implementations have no findings") {
     }
 }
 
+TEST_CASE("each implementation of an op is tried") {
+    const Finished finished = PluginCheck().run(
+        {fixture("planted"), "--op", "planted.sound", "--seed", "4", "--config-time", "1s", "--json"});
+    INFO(finished.out);
+    const json document = json::parse(finished.out);
+    REQUIRE(document.at("ops").size() == 2);
+    for (const json &one : document.at("ops")) {
+        CHECK(one.at("findings").empty());
+        CHECK(one.at("ran").get<int>() > 10);
+    }
+}
+
 TEST_CASE("what is lost in a sum of equal numbers is not held against the difference that is left") {
     // Gradients of rows whose values are all alike are nothing but the rounding of the row's sum.
     const Finished finished =
@@ -180,6 +192,7 @@ TEST_CASE("what cannot be checked is said") {
         PluginCheck().run({fixture("planted"), "--op", "planted.sound", "--seed", "4", "--case", "99999"});
     CHECK(no_case.code == 1);
     CHECK(contains(no_case.err, "plugin-check: there is no case 99999 with seed 4"));
+    CHECK(no_case.out.empty());
     const Finished absent = PluginCheck().run({"/nowhere/libacme.so"});
     CHECK(absent.code == 1);
     CHECK(contains(absent.err, "there is no such file or directory"));
