@@ -7,6 +7,7 @@
 
 #include "cli/exit.hpp"
 #include "exit_codes.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -91,7 +92,8 @@ class Reader {
         if (name == nullptr || expected.name != name || archive_entry_filetype(entry) != AE_IFREG ||
             archive_entry_hardlink(entry) != nullptr ||
             archive_entry_size(entry) != static_cast<int64_t>(expected.bytes)) {
-            throw cli::Failure("the package does not hold what its manifest lists: expected " + expected.name,
+            throw cli::Failure("the package does not hold what its manifest lists: expected " +
+                                   core::visible_name(expected.name),
                                exit_not_trusted);
         }
         Member member{expected.name, std::string(static_cast<size_t>(expected.bytes), '\0')};

@@ -10,6 +10,7 @@
 #include "exit_codes.hpp"
 #include "files/digest.hpp"
 #include "payload.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -99,7 +100,8 @@ json read_manifest(const PackageFile &file, OpenedPackage &opened) {
     const json manifest = json::parse(file.manifest);
     const auto schema = manifest.at("schema").get<std::string>();
     if (schema != package_schema) {
-        throw cli::Failure("it is of schema " + schema + ", which this plugin-pack does not know", exit_not_trusted);
+        throw cli::Failure("it is of schema " + core::quote(schema) + ", which this plugin-pack does not know",
+                           exit_not_trusted);
     }
     opened.package = package_of(manifest);
     json about = manifest.at("payload");

@@ -9,6 +9,7 @@
 #include "cli/exit.hpp"
 #include "exit_codes.hpp"
 #include "files/digest.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -135,7 +136,8 @@ class Contents {
     std::string take(const json &name) {
         const auto found = by_name_.find(name.get<std::string>());
         if (found == by_name_.end()) {
-            throw cli::Failure("the package lacks its member " + name.get<std::string>(), exit_not_trusted);
+            throw cli::Failure("the package lacks its member " + core::visible_name(name.get<std::string>()),
+                               exit_not_trusted);
         }
         return std::move(found->second);
     }
@@ -179,8 +181,8 @@ void add_files(Changes &changes, const json &listed, Contents &contents, int dep
         one.at("commit").get_to(submodule.changes.commit);
         one.at("tree").get_to(submodule.changes.tree);
         refuse_bad_path(submodule.path);
-        if (!is_format(submodule.format) || !is_id(submodule.changes.commit) || !is_id(submodule.changes.tree) ||
-            depth == most_depth) {
+        if (submodule.path.find('\n') != std::string::npos || !is_format(submodule.format) ||
+            !is_id(submodule.changes.commit) || !is_id(submodule.changes.tree) || depth == most_depth) {
             throw cli::Failure("the package has a submodule that cannot be", exit_not_trusted);
         }
         add_files(submodule.changes, one, contents, depth + 1);
@@ -259,7 +261,8 @@ std::vector<Member> members_of(std::string_view plain) {
     std::vector<Member> members = unpack(plain.substr(line + 1 + bytes), expected);
     for (size_t i = 0; i < members.size(); ++i) {
         if (list[i].at("sha256") != core::hex(core::sha256_of(members[i].content))) {
-            throw cli::Failure("the member " + members[i].name + " is not the one that was signed", exit_not_trusted);
+            throw cli::Failure("the member " + core::visible_name(members[i].name) + " is not the one that was signed",
+                               exit_not_trusted);
         }
     }
     return members;

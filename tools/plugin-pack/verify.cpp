@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "keys/key_files.hpp"
 #include "keys/trust.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -88,7 +89,7 @@ std::string on_one_line(const std::string &text) {
 std::string joined(const std::vector<std::string> &words) {
     std::string text;
     for (const std::string &word : words) {
-        text += (text.empty() ? "" : ", ") + word;
+        text += (text.empty() ? "" : ", ") + core::visible_name(word);
     }
     return text;
 }

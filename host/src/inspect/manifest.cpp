@@ -64,7 +64,7 @@ class ManifestReader : public nlohmann::json_sax<nlohmann::json> {
         if (field == nullptr) {
             return true;
         }
-        if (value.empty() || value.find('\0') != std::string::npos) {
+        if (value.empty() || value.find_first_of(std::string_view("\0\n", 2)) != std::string::npos) {
             fail(consumed_, "expected the path of a file for " + quote(key_) + ", found " + quote(value));
         }
         *field = (std::filesystem::path(path_).parent_path() / value).lexically_normal().string();

@@ -157,6 +157,14 @@ std::string visible(std::string_view text) {
     return result;
 }
 
+std::string visible_name(std::string_view text) {
+    std::string result;
+    while (!text.empty()) {
+        text.remove_prefix(add_visible(result, text));
+    }
+    return result;
+}
+
 std::string quote(std::string_view text) {
     std::string result = "'";
     for (std::size_t shown = 0; !text.empty(); ++shown) {

@@ -36,7 +36,10 @@ std::size_t find_no_name_character(std::string_view text);
 // stay lines.
 std::string visible(std::string_view text);
 
-// 'text', for messages: the same, on one line, cut after 80 characters.
+// The same for a name, which is on one line.
+std::string visible_name(std::string_view text);
+
+// 'text', for messages: the same, cut after 80 characters.
 std::string quote(std::string_view text);
 
 // The known word that `word` most likely was meant to be, or "" when none is near. Compares without case; of two
