@@ -135,6 +135,20 @@ TEST_CASE("a relative home is ignored with a warning") {
     CHECK(environment.warnings[1] == "HOME is ignored: 'here' is not an absolute path");
 }
 
+TEST_CASE("a home with a line feed in its name is ignored with a warning on one line") {
+    const Environment environment =
+        make_environment("PLUGIN_", {{"HOME", "/home/ann"}, {"XDG_CACHE_HOME", "/a\nb"}}, false);
+    CHECK(environment.user_cache_dir == "/home/ann/.cache");
+    REQUIRE(environment.warnings.size() == 1);
+    CHECK(environment.warnings[0] == "XDG_CACHE_HOME is ignored: '/a\\x0ab' has a line feed in it");
+}
+
+TEST_CASE("a tuning database with a line feed in its name is a wrong value") {
+    const Environment environment = make_environment("PLUGIN_", {{"PLUGIN_TUNE_DB", "/a\nb"}}, false);
+    CHECK_THROWS_WITH_AS(environment.tune_database(),
+                         "PLUGIN_TUNE_DB, column 1: expected an absolute path, found '/a\\x0ab'", Error);
+}
+
 TEST_CASE("a value of 1 MiB is cut after a whole entry, with a warning") {
     const std::string entry = repeated("a", 1023) + ",";
     const Environment environment =

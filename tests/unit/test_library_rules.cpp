@@ -96,6 +96,7 @@ TEST_CASE("an empty or relative element of a search path is the working director
     }
     CHECK(contains(place.fault(needs("lib"))->what, "the working directory of whoever runs it"));
     CHECK(contains(place.fault(needs("/opt/$LIB"))->what, "only the dynamic loader knows"));
+    CHECK(contains(place.fault(needs("a\nb"))->what, "an element of its RUNPATH is 'a\\x0ab'."));
     // A search path of which a RUNPATH makes nothing.
     CHECK_FALSE(place.fault(needs(place.a, "lib")));
 }

@@ -140,6 +140,19 @@ TEST_CASE("a folder is held under the name it was asked for, and one that is not
     CHECK(held.of(directory.path() / "liba.so") == held.of(directory.path() / "libb.so"));
 }
 
+TEST_CASE("a link to a name that ends a line is not followed, and the message is one line") {
+    const opdock::test::TemporaryDirectory directory;
+    std::filesystem::create_symlink("a\nb.so", directory.path() / "liba.so");
+    try {
+        HeldDirectories().follow(directory.path() / "liba.so");
+        FAIL("nothing was thrown");
+    } catch (const Rejected &rejected) {
+        CHECK(rejected.code() == RejectCode::bad_name);
+        CHECK(std::string(rejected.what()) ==
+              "'liba.so' is a link to 'a\\x0ab.so', a name that ends a line; rename it.");
+    }
+}
+
 TEST_CASE("links are followed as far as the kernel would, and no further") {
     const opdock::test::TemporaryDirectory directory;
     directory.write("link0", "");

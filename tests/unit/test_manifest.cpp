@@ -80,6 +80,9 @@ TEST_CASE("every malformed manifest is an error with line and column") {
         {"{\"library\": null}", ":1:16: expected the path of a file for 'library', found null"},
         {"{\"library\": \"\"}", ":1:14: expected the path of a file for 'library', found ''"},
         {"{\"library\": \"a\\u0000b\"}", ":1:22: expected the path of a file for 'library', found 'a\\x00b'"},
+        {"{\"library\": \"a\\nb\"}", ":1:18: expected the path of a file for 'library', found 'a\\x0ab'"},
+        {"{\"tune\": \"a\\nb\"}", ":1:15: expected the path of a file for 'tune', found 'a\\x0ab'"},
+        {"{\"signature\": \"a\\nb\"}", ":1:20: expected the path of a file for 'signature', found 'a\\x0ab'"},
         {"{\"library\": \"a\",\n \"library\": \"b\"}", ":2:10: field 'library' is given twice; keep one"},
         {"{\"library\": \"a\", \"x\": {\"y\": 1, \"y\": 2}}", ":1:34: field 'y' is given twice; keep one"},
     };

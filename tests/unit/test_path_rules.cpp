@@ -61,6 +61,18 @@ TEST_CASE("a file, its folder and every folder above must not be writable by eve
     }
 }
 
+TEST_CASE("a folder at fault whose name ends a line is shown on one, in the remedy too") {
+    const Tree tree;
+    const std::string folder = tree.inner + "/a\nb";
+    std::filesystem::create_directory(folder);
+    Tree::mode(folder, 0757);
+    PathRules rules;
+    const auto fault = rules.judge(folder + "/libacme.so");
+    REQUIRE(fault);
+    CHECK(fault->what == "everybody may write to the folder '" + tree.inner + "/a\\x0ab' (mode 0757)");
+    CHECK(fault->remedy == "chmod o-w '" + tree.inner + "/a\\x0ab'");
+}
+
 TEST_CASE("the sticky bit does not help the folder a file lies in: others may put libraries beside it") {
     const Tree tree;
     Tree::mode(tree.inner, 01777);

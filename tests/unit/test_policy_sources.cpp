@@ -153,6 +153,9 @@ TEST_CASE("PLUGIN_CONFIG is an absolute path of a file that can be read") {
               machine.load({{"PLUGIN_CONFIG", ""}});
           }) == "PLUGIN_CONFIG, column 1: expected the absolute path of a policy file, found ''");
     CHECK(message_of([&] {
+              machine.load({{"PLUGIN_CONFIG", "/a\nb"}});
+          }) == "PLUGIN_CONFIG, column 1: expected the absolute path of a policy file, found '/a\\x0ab'");
+    CHECK(message_of([&] {
               machine.load({{"PLUGIN_CONFIG", "/none/p.yaml"}});
           }) == "PLUGIN_CONFIG: /none/p.yaml: cannot open: No such file or directory");
 }

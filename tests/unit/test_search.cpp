@@ -160,6 +160,7 @@ TEST_CASE("relative and empty modules are errors, and the working directory is n
         {":" + a, 1},
         {a + ":lib.so", a.size() + 2},
         {a + ", ," + a, a.size() + 2},
+        {a + ":/b\n.so", a.size() + 2},
     };
     for (const auto &[value, column] : cases) {
         CAPTURE(value);
@@ -404,7 +405,7 @@ TEST_CASE("a file whose name ends a line is passed over, so that nobody writes l
     const Tree tree;
     tree.file("install/a.so");
     tree.file("install/b\n[opdock host.cpp:1 INFO] all is well.so");
-    tree.file("install/c/plugin.json", R"({"library": "d\n.so"})");
+    tree.file("install/c\n/plugin.json", R"({"library": "d.so"})");
     const SearchResult result = tree.search({});
     CHECK(tree.found(result) == Names{"install/a.so"});
     REQUIRE(result.problems.size() == 2);

@@ -59,6 +59,11 @@ TEST_CASE("text from outside is shown so that it cannot disturb a terminal or a 
     CHECK(quote(std::string(80, 'a')) == "'" + std::string(80, 'a') + "'");
 }
 
+TEST_CASE("a name is shown whole and on one line") {
+    CHECK(visible_line("a\n\x1b[2Jb\u202e") == "a\\x0a\\x1b[2Jb\\u202e");
+    CHECK(visible_line(std::string(1000, 'a')) == std::string(1000, 'a'));
+}
+
 TEST_CASE("controls of terminals and of the direction of writing are shown, whatever their encoding") {
     CHECK(visible("a\x1b]0;title\x07 b\r") == "a\\x1b]0;title\\x07 b\\x0d");
     CHECK(visible("one\ntwo") == "one\ntwo"); // a line stays a line

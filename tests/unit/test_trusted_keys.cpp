@@ -45,6 +45,16 @@ TEST_CASE("only *.pub files count, by name; a folder need not exist") {
     CHECK(keys.warnings.empty());
 }
 
+TEST_CASE("a key whose name ends a line is not used, and the warning is one line") {
+    const TemporaryDirectory directory;
+    directory.write("a\nb.pub", print(Signer("a").key()));
+    const TrustedKeys keys = read({directory.path().string()});
+    CHECK(keys.keys.empty());
+    REQUIRE(keys.warnings.size() == 1);
+    CHECK(keys.warnings[0] ==
+          "The key 'a\\x0ab.pub' in '" + directory.path().string() + "' is not used: its name ends a line");
+}
+
 TEST_CASE("a folder that cannot be read is a warning; one that is a file is as good as none") {
     const TemporaryDirectory directory;
     const std::string file = directory.write("file", "").string();

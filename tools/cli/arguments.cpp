@@ -1,35 +1,53 @@
 #include "cli/arguments.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::cli {
 
 namespace po = boost::program_options;
 
+namespace {
+
+void refuse_line_feed(const std::string &word) {
+    if (word.find('\n') != std::string::npos) {
+        throw UsageError(core::quote(word) + " has a line feed in it; expected words and names of one line");
+    }
+}
+
+} // namespace
+
 po::variables_map parse_arguments(const std::vector<std::string> &arguments, const po::options_description &options,
-                                  const po::positional_options_description &positional) {
+                                  const po::positional_options_description &positional, const std::string &prose) {
     po::variables_map values;
     try {
         const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-        po::store(po::command_line_parser(arguments).options(options).positional(positional).style(style).run(),
-                  values);
+        const po::parsed_options parsed =
+            po::command_line_parser(arguments).options(options).positional(positional).style(style).run();
+        for (const po::option &given : parsed.options) {
+            if (prose.empty() || given.string_key != prose) {
+                std::for_each(given.value.begin(), given.value.end(), refuse_line_feed);
+            }
+        }
+        po::store(parsed, values);
         po::notify(values);
     } catch (const po::unknown_option &error) {
         std::vector<std::string> known;
         for (const auto &option : options.options()) {
             known.push_back("--" + option->long_name());
         }
-        const std::string name = error.get_option_name();
+        const std::string name = core::visible_line(error.get_option_name());
         throw UsageError("unknown option '" + name + "'" + did_you_mean(name, known));
     } catch (const po::too_many_positional_options_error &) {
         throw UsageError("unexpected argument; options start with '--'");
     } catch (const po::error &error) {
-        throw UsageError(error.what());
+        throw UsageError(core::visible_line(error.what()));
     }
     return values;
 }
@@ -54,7 +72,9 @@ std::string absolute_path(const std::string &path) {
         throw UsageError("'" + path + "': the working directory cannot be told (" + error.message() +
                          "); expected an absolute path");
     }
-    return absolute.lexically_normal().string();
+    std::string normal = absolute.lexically_normal().string();
+    refuse_line_feed(normal);
+    return normal;
 }
 
 std::vector<std::string> texts_of(const po::variables_map &values, const char *option) {

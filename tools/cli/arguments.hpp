@@ -13,10 +13,13 @@
 
 namespace opdock::cli {
 
-// `arguments` without the program's name. Throws UsageError, with near misses for an option that does not exist.
+// `arguments` without the program's name. Throws UsageError, with near misses for an option that does not exist, and
+// for a word of several lines: what such a name has after a line feed would stand in messages as a line of its own. The
+// value of the option `prose` may have several.
 boost::program_options::variables_map
 parse_arguments(const std::vector<std::string> &arguments, const boost::program_options::options_description &options,
-                const boost::program_options::positional_options_description &positional = {});
+                const boost::program_options::positional_options_description &positional = {},
+                const std::string &prose = "");
 
 // For tools with commands, each with a `name` and the `options` that it takes. Throws UsageError, with near misses.
 template<class Command>
@@ -35,7 +38,8 @@ const Command &find_command(const std::vector<Command> &commands, const std::str
 void refuse_options_of_others(const char *command, const std::vector<const char *> &options,
                               const boost::program_options::variables_map &values);
 
-// A path as the user of a shell means it: relative to where they are. Throws UsageError when it is empty.
+// A path as the user of a shell means it: relative to where they are. Throws UsageError when it is empty, or where they
+// are has a line feed in its name.
 std::string absolute_path(const std::string &path);
 
 // What an option was given: nothing, or as often as it was. Throws UsageError where it is empty.

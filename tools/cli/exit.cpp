@@ -1,8 +1,10 @@
 #include "cli/exit.hpp"
 
+#include <filesystem>
 #include <iostream>
 
 #include "cli/printable.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::cli {
 
@@ -21,6 +23,10 @@ int run_tool(const std::string &tool, const std::function<int()> &body) {
         std::cout.flush();
         std::cerr << tool << ": " << printable(failure.what()) << '\n';
         return failure.code;
+    } catch (const std::filesystem::filesystem_error &error) { // has names of files in it, and one line
+        std::cout.flush();
+        std::cerr << tool << ": " << core::visible_line(error.what()) << '\n';
+        return exit_absent;
     } catch (const std::exception &error) {
         std::cout.flush();
         std::cerr << tool << ": " << printable(error.what()) << '\n';

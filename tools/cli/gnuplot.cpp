@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/exit.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::cli {
 namespace {
@@ -99,7 +100,7 @@ std::string run_gnuplot(const std::string &gnuplot, const std::string &script) {
     const int error = posix_spawn(&child, gnuplot.c_str(), &actions, nullptr, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0) {
-        throw Failure("--plot: " + gnuplot + ": " + std::generic_category().message(error));
+        throw Failure("--plot: " + core::visible_line(gnuplot) + ": " + std::generic_category().message(error));
     }
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "conversions.hpp"
 #include "exit_codes.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -75,7 +76,9 @@ bool is_there(const std::string &folder, const std::string &commit) {
 std::string folder_of_submodule(const Adapted &adapted, const Submodule &submodule, const std::string &base) {
     std::vector<std::string> paths = {submodule.path};
     for (const auto &[path, id] : adapted.workshop->submodules(base)) {
-        paths.push_back(path);
+        if (path.find('\n') == std::string::npos) { // no submodule of a package
+            paths.push_back(path);
+        }
     }
     const std::filesystem::path real = std::filesystem::canonical(adapted.folder);
     for (const std::string &path : paths) {
@@ -182,7 +185,7 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
     const std::string &base = backend.changes.commit;
     if (!workshop.has_commit(base)) {
         throw cli::Failure(place.folder + ": it does not have the commit " + base +
-                           (backend.version.empty() ? "" : " (" + backend.version + ")") +
+                           (backend.version.empty() ? "" : " (" + core::visible_line(backend.version) + ")") +
                            " that the package is for; fetch it");
     }
     workshop.require_files(base);
@@ -207,14 +210,15 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
 
 std::string commit_text(const Backend &backend) {
     const std::string id = backend.changes.commit.substr(0, 12);
-    return backend.version.empty() || backend.version == id ? id : backend.version + " (" + id + ")";
+    return backend.version.empty() || backend.version == id ? id
+                                                            : core::visible_line(backend.version) + " (" + id + ")";
 }
 
 int finish_with(const std::vector<Adapted> &all) {
     std::string conflicts;
     for (const Adapted &adapted : all) {
         for (const std::string &path : adapted.conflicts) {
-            conflicts += "\n  " + adapted.backend.name + "/" + path;
+            conflicts += "\n  " + adapted.backend.name + "/" + core::visible_line(path);
         }
     }
     if (!conflicts.empty()) {

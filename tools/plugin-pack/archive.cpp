@@ -12,6 +12,7 @@
 
 #include "cli/exit.hpp"
 #include "exit_codes.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -139,15 +140,15 @@ Unpacker::Unpacker(std::string_view packed) : archive_(archive_read_new(), archi
 
 void Unpacker::next(const ExpectedMember &expected, const std::function<void(std::string_view)> &take) {
     Header header;
+    const std::string shown = core::visible_line(expected.name);
     if (read(header.bytes.data(), header.bytes.size()) != header.bytes.size() || header.is_empty()) {
-        throw cli::Failure("the package ends before its member " + expected.name, exit_not_trusted);
+        throw cli::Failure("the package ends before its member " + shown, exit_not_trusted);
     }
     if (!header.is_file() || header.name() != expected.name) {
-        throw cli::Failure("the package does not hold what its manifest lists: expected " + expected.name,
-                           exit_not_trusted);
+        throw cli::Failure("the package does not hold what its manifest lists: expected " + shown, exit_not_trusted);
     }
     if (header.size() != expected.bytes) {
-        throw cli::Failure("the member " + expected.name + " of the package has " +
+        throw cli::Failure("the member " + shown + " of the package has " +
                                (header.size() ? std::to_string(*header.size()) : "no number of") +
                                " bytes, and the package lists " + std::to_string(expected.bytes),
                            exit_not_trusted);
@@ -160,7 +161,7 @@ void Unpacker::next(const ExpectedMember &expected, const std::function<void(std
         const size_t got = read(piece_.data(), count);
         done += got;
         if (got != count) {
-            throw cli::Failure("the member " + expected.name + " of the package ends after " + std::to_string(done) +
+            throw cli::Failure("the member " + shown + " of the package ends after " + std::to_string(done) +
                                    " of its " + std::to_string(expected.bytes) + " bytes",
                                exit_not_trusted);
         }
@@ -170,7 +171,7 @@ void Unpacker::next(const ExpectedMember &expected, const std::function<void(std
     core::Digest digest{};
     crypto_hash_sha256_final(&state, digest.data());
     if (digest != expected.sha256) {
-        throw cli::Failure("the member " + expected.name + " is not the one that was signed", exit_not_trusted);
+        throw cli::Failure("the member " + shown + " is not the one that was signed", exit_not_trusted);
     }
     read(piece_.data(), padding_of(expected.bytes));
 }

@@ -10,6 +10,7 @@
 #include "differences.hpp"
 #include "git.hpp"
 #include "temporary_folder.hpp"
+#include "text/spelling.hpp"
 #include "workshop.hpp"
 
 namespace opdock::plugin_pack {
@@ -101,7 +102,8 @@ void refuse_conflicts(const GitPlace &place) {
     const std::vector<std::string> unmerged = split_at_zeros(git(place, {"ls-files", "--unmerged", "-z"}));
     if (!unmerged.empty()) {
         throw cli::Failure(place.directory + ": a merge is not finished: " +
-                           unmerged.front().substr(unmerged.front().find('\t') + 1) + " has conflicts");
+                           core::visible_line(unmerged.front().substr(unmerged.front().find('\t') + 1)) +
+                           " has conflicts");
     }
 }
 
@@ -230,7 +232,7 @@ void take_worktree(const Shadow &shadow, const Workshop &workshop, bool include_
         conversions = find_conversions(place.directory, workshop, changes.tree, limits);
     }
     if (!conversions.unexplained.empty()) {
-        throw cli::Failure(place.directory + "/" + conversions.unexplained.front() +
+        throw cli::Failure(place.directory + "/" + core::visible_line(conversions.unexplained.front()) +
                            ": it was changed while it was read; try again");
     }
     changes.converted = std::move(conversions.converted);
@@ -244,14 +246,14 @@ void require_top(const std::string &repository) {
     std::error_code error;
     if (top.empty() || !fs::equivalent(top, repository, error)) {
         throw cli::Failure(repository + ": this is not the top folder of a repository's worktree" +
-                           (top.empty() ? "" : ", which is " + top));
+                           (top.empty() ? "" : ", which is " + core::visible_line(top)));
     }
 }
 
 void require_size(const std::string &path, uint64_t bytes, const Limits &limits) {
     if (bytes > limits.file) {
-        throw cli::Failure(path + ": it has " + size_text(bytes) + ", and a package carries files of at most " +
-                           size_text(limits.file) + "; leave it out");
+        throw cli::Failure(core::visible_line(path) + ": it has " + size_text(bytes) +
+                           ", and a package carries files of at most " + size_text(limits.file) + "; leave it out");
     }
 }
 
@@ -292,7 +294,7 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
     changes.list = workshop.changes(changes.commit, changes.tree, limits);
     for (const Change &change : changes.list) {
         if (change.mode == submodule_mode && change.old_mode != submodule_mode) {
-            throw cli::Failure(repository + ": " + change.path +
+            throw cli::Failure(repository + ": " + core::visible_line(change.path) +
                                " is a repository of its own; move it away, or add its files without its .git");
         }
     }
@@ -302,6 +304,10 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
         const std::string folder = (fs::path(repository) / path).string();
         if (!fs::exists(fs::symlink_status(fs::path(folder) / ".git"))) {
             continue; // not checked out
+        }
+        if (path.find('\n') != std::string::npos) {
+            throw cli::Failure(repository + ": the submodule " + core::quote(path) +
+                               " has a line feed in its path, which a package does not carry; move it");
         }
         const ObjectStore objects = objects_of(folder);
         // The one that others know as well: the commit of now may be the vendor's own. Another repository may have come

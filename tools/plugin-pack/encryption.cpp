@@ -6,6 +6,7 @@
 #include "cli/exit.hpp"
 #include "exit_codes.hpp"
 #include "files/digest.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -40,7 +41,7 @@ keys::Secret unseal(const std::vector<SealedKey> &recipients, const keys::Secret
     if (mine == recipients.end()) {
         std::string ids;
         for (const SealedKey &one : recipients) {
-            ids += (ids.empty() ? "" : ", ") + one.key_id;
+            ids += (ids.empty() ? "" : ", ") + core::visible_line(one.key_id);
         }
         throw cli::Failure("it is encrypted for other keys (" + ids + ") than " + key.public_key.text());
     }

@@ -8,6 +8,7 @@
 #include "package.hpp"
 #include "text/bounded_yaml.hpp"
 #include "text/error.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -59,6 +60,7 @@ struct Files {
     std::vector<fs::path> descriptions; // *.yaml at the top
     std::vector<std::string> patches;
     bool has_encrypted = false;
+    bool has_line_feed = false; // in a path
 };
 
 Files files_in(const fs::path &folder) {
@@ -72,6 +74,7 @@ Files files_in(const fs::path &folder) {
     std::sort(all.begin(), all.end());
     for (const fs::path &file : all) {
         const std::string name = file.filename().string();
+        files.has_line_feed = files.has_line_feed || file.native().find('\n') != std::string::npos;
         if (file.parent_path() == folder && (name.ends_with(".yaml") || name.ends_with(".yml"))) {
             files.descriptions.push_back(file);
         } else if (name.ends_with(".patch")) {
@@ -86,8 +89,11 @@ Files files_in(const fs::path &folder) {
 std::string read_backend(FlagscaleBackend &backend) {
     const fs::path folder = backend.folder;
     const Files files = files_in(folder);
+    if (files.has_line_feed) {
+        return "a file in it has a line feed in its path; rename it";
+    }
     if (!is_device_type(backend.device_type)) {
-        return "'" + backend.device_type + "' is no device type, which is VENDOR_MODEL of letters and digits";
+        return core::quote(backend.device_type) + " is no device type, which is VENDOR_MODEL of letters and digits";
     }
     if (files.has_encrypted) {
         return "its patch is encrypted: decrypt it with FlagScale's unpatch first";

@@ -15,6 +15,7 @@
 #include "commands.hpp"
 #include "flagscale.hpp"
 #include "signing.hpp"
+#include "text/spelling.hpp"
 #include "workshop.hpp"
 
 namespace opdock::plugin_pack {
@@ -163,7 +164,8 @@ int import_flagscale(const Request &request) {
                       << " to " << one.backends << (one.backends == 1 ? " backend\n" : " backends\n");
         }
         for (const Unresolved &one : tree.unresolved) {
-            std::cout << cli::printable("not taken over: " + one.folder + ": " + one.reason) << '\n';
+            std::cout << cli::printable("not taken over: " + core::visible_line(one.folder) + ": " + one.reason)
+                      << '\n';
         }
     }
     return tree.unresolved.empty() ? cli::exit_fine : cli::exit_absent;

@@ -18,6 +18,7 @@
 #include "git.hpp"
 #include "lock_file.hpp"
 #include "temporary_folder.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -25,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const fs::path &path, int error) {
-    throw cli::Failure(path.string() + ": " + std::generic_category().message(error));
+    throw cli::Failure(core::visible_line(path.string()) + ": " + std::generic_category().message(error));
 }
 
 // Of a file or a link; nothing else is one.
@@ -109,7 +110,7 @@ bool is_in_the_way(const Move &move, const std::string &path) {
 }
 
 [[noreturn]] void fail_changed(const fs::path &path) {
-    throw cli::Failure(path.string() +
+    throw cli::Failure(core::visible_line(path.string()) +
                            ": it was changed meanwhile, and is left as it is; the rest can be done again, or "
                            "taken back, once it is out of the way",
                        exit_conflict);

@@ -22,6 +22,7 @@
 #include "installed.hpp"
 #include "target.hpp"
 #include "text/error.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -228,7 +229,7 @@ int install(const Request &request) {
         out += "  plugin " + plugin + "\n";
     }
     for (const std::string &plugin : removed) {
-        out += "  no longer: plugin " + plugin + "\n";
+        out += "  no longer: plugin " + core::visible_line(plugin) + "\n";
     }
     for (const Attachment &one : package.attachments) {
         if (one.kind == "policy") {

@@ -26,13 +26,14 @@ std::string user_plugins() {
     return data.empty() ? "" : data + "/opdock/plugins";
 }
 
-// Names in a folder, sorted, without hidden ones; none of what is no folder, or not ours to read.
+// Names in a folder, sorted, without hidden ones and those that end a line, which hosts pass over as well; none of what
+// is no folder, or not ours to read.
 std::vector<std::string> names_in(const fs::path &folder) {
     std::vector<std::string> names;
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
         std::string name = entry->path().filename().string();
-        if (!name.starts_with('.')) {
+        if (!name.starts_with('.') && name.find('\n') == std::string::npos) {
             names.push_back(std::move(name));
         }
     }

@@ -12,6 +12,7 @@
 #include "payload.hpp"
 #include "strict_json.hpp"
 #include "text/error.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -103,7 +104,8 @@ json read_manifest(const PackageFile &file, OpenedPackage &opened) {
     const json manifest = parse_json(file.manifest, "manifest", manifest_limits);
     const auto schema = manifest.at("schema").get<std::string>();
     if (schema != package_schema) {
-        throw cli::Failure("it is of schema " + schema + ", which this plugin-pack does not know", exit_not_trusted);
+        throw cli::Failure("it is of schema " + core::quote(schema) + ", which this plugin-pack does not know",
+                           exit_not_trusted);
     }
     opened.package = package_of(manifest);
     json about = manifest.at("payload");

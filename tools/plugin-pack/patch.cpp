@@ -16,6 +16,7 @@
 #include "git.hpp"
 #include "questions.hpp"
 #include "signing.hpp"
+#include "text/spelling.hpp"
 #include "workshop.hpp"
 
 namespace opdock::plugin_pack {
@@ -70,10 +71,12 @@ void check_added(const BackendPlace &place, const Changes &changes) {
             std::ifstream(file, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(begin.size()));
         }
         if (begin.starts_with("opdock.secret-key/")) {
-            throw cli::Failure(file + ": this is a secret key, which would go into the package; keep it elsewhere");
+            throw cli::Failure(core::visible_line(file) +
+                               ": this is a secret key, which would go into the package; keep it elsewhere");
         }
         if (change.status == 'A' && change.path.ends_with(package_ending)) {
-            std::cerr << cli::printable("plugin-pack: note: a package goes into the package: " + file + "\n");
+            std::cerr << cli::printable(
+                "plugin-pack: note: a package goes into the package: " + core::visible_line(file) + "\n");
         }
     }
     for (const Submodule &one : changes.submodules) {

@@ -12,6 +12,7 @@
 #include "exit_codes.hpp"
 #include "files/digest.hpp"
 #include "strict_json.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -142,7 +143,8 @@ class Places {
 
     void add(const json &member, Take take) {
         if (!by_name_.emplace(member.get<std::string>(), std::move(take)).second) {
-            throw cli::Failure("the package has two files of its member " + member.get<std::string>(),
+            throw cli::Failure("the package has two files of its member " +
+                                   core::visible_line(member.get<std::string>()),
                                exit_not_trusted);
         }
     }
@@ -158,7 +160,8 @@ class Places {
     }
     void require_all_taken() const {
         if (!by_name_.empty()) {
-            throw cli::Failure("the package lacks its member " + by_name_.begin()->first, exit_not_trusted);
+            throw cli::Failure("the package lacks its member " + core::visible_line(by_name_.begin()->first),
+                               exit_not_trusted);
         }
     }
 
@@ -243,8 +246,8 @@ class ContentsReader {
             one.at("commit").get_to(submodule.changes.commit);
             one.at("tree").get_to(submodule.changes.tree);
             refuse_bad_path(submodule.path);
-            if (!is_format(submodule.format) || !is_id(submodule.changes.commit) || !is_id(submodule.changes.tree) ||
-                depth == most_depth) {
+            if (submodule.path.find('\n') != std::string::npos || !is_format(submodule.format) ||
+                !is_id(submodule.changes.commit) || !is_id(submodule.changes.tree) || depth == most_depth) {
                 throw cli::Failure("the package has a submodule that cannot be", exit_not_trusted);
             }
             read_files(one, submodule.changes, depth + 1);

@@ -11,6 +11,7 @@
 #include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "exit_codes.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 
@@ -36,7 +37,7 @@ int rebase(const Request &request) {
         status.show(backend.name + ": merging " + count_text(count_of(backend.changes)));
         Adapted adapted = adapt(backend, *place);
         for (const std::string &path : adapted.conflicts) {
-            conflicts += "\n  " + backend.name + "/" + path;
+            conflicts += "\n  " + backend.name + "/" + core::visible_line(path);
         }
         backend = std::move(adapted.backend);
     }

@@ -248,7 +248,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     all.add_options()("words", po::value<std::vector<std::string>>());
     po::positional_options_description positional;
     positional.add("words", -1);
-    const po::variables_map values = cli::parse_arguments(arguments, all, positional);
+    const po::variables_map values = cli::parse_arguments(arguments, all, positional, "message");
     Request request;
     if (values.count("help") != 0) {
         return request;

@@ -9,6 +9,7 @@
 #include "commands.hpp"
 #include "exit_codes.hpp"
 #include "in_place.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 
@@ -45,7 +46,7 @@ int change_in_place(const Request &request, const Package &package, bool back) {
         add_moves(all.back(), back, moves.emplace_back());
         for (const Move &move : moves.back()) {
             for (const std::string &path : paths_in_the_way(move)) {
-                in_the_way += "\n  " + move.folder + "/" + path;
+                in_the_way += "\n  " + move.folder + "/" + core::visible_line(path);
             }
         }
     }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/exit.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -26,10 +27,15 @@ std::string folder_for_temporary_files() {
     const fs::path folder = fs::temp_directory_path(error);
     if (error) {
         const char *variable = std::getenv("TMPDIR"); // NOLINT(concurrency-mt-unsafe): nobody sets it
-        throw cli::Failure(std::string(variable == nullptr ? "/tmp" : variable) +
+        throw cli::Failure(core::visible_line(variable == nullptr ? "/tmp" : variable) +
                            ": there is no such folder for temporary files; set TMPDIR to one");
     }
-    return fs::absolute(folder).lexically_normal().string();
+    std::string path = fs::absolute(folder).lexically_normal().string();
+    if (path.find('\n') != std::string::npos) {
+        throw cli::Failure(core::quote(path) + ": the folder for temporary files has a line feed in its path; set "
+                                               "TMPDIR to another");
+    }
+    return path;
 }
 
 std::string make_folder(const std::string &parent) {

@@ -12,6 +12,7 @@
 #include "commands.hpp"
 #include "keys/key_files.hpp"
 #include "keys/trust.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -89,7 +90,7 @@ std::string on_one_line(const std::string &text) {
 std::string joined(const std::vector<std::string> &words) {
     std::string text;
     for (const std::string &word : words) {
-        text += (text.empty() ? "" : ", ") + word;
+        text += (text.empty() ? "" : ", ") + core::visible_line(word);
     }
     return text;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "files/reject.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 
@@ -82,9 +83,14 @@ HeldFile HeldDirectories::follow(std::filesystem::path file) {
                                        "long.\nName the file itself.",
                                        held.name, most_links));
         }
+        const std::string_view leads_to(target.data(), static_cast<std::size_t>(length));
+        if (leads_to.find('\n') != std::string_view::npos) {
+            throw Rejected(
+                RejectCode::bad_name,
+                fmt::format("'{}' is a link to {}, a name that ends a line; rename it.", held.name, quote(leads_to)));
+        }
         // An absolute target replaces the folder.
-        file = std::filesystem::path(held.directory->path()) /
-               std::string_view(target.data(), static_cast<std::size_t>(length));
+        file = std::filesystem::path(held.directory->path()) / leads_to;
     }
 }
 

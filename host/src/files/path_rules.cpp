@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "files/access_list.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -31,10 +32,10 @@ std::string target_of(const std::string &link) {
     return length > 0 ? std::string(buffer, static_cast<std::size_t>(length)) : std::string();
 }
 
-// Whole, and safe to be pasted whatever characters somebody put into it.
+// Whole, on one line, and safe to be pasted whatever characters somebody put into it.
 std::string for_shell(const std::string &path) {
     std::string quoted = "'";
-    for (const char c : path) {
+    for (const char c : visible_line(path)) {
         quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
     }
     return quoted + "'";
@@ -57,9 +58,9 @@ std::optional<PathRules::Fault> not_looked_at(const std::string &path, int code)
     if (code == ENOENT || code == ENOTDIR || code == ELOOP) {
         return std::nullopt;
     }
-    return PathRules::Fault{path,
-                            fmt::format("'{}' cannot be looked at: {}", path, std::generic_category().message(code)),
-                            fmt::format("ls -ld {}", for_shell(path))};
+    return PathRules::Fault{
+        path, fmt::format("'{}' cannot be looked at: {}", visible_line(path), std::generic_category().message(code)),
+        fmt::format("ls -ld {}", for_shell(path))};
 }
 
 // Links below /proc/PID lead into other processes' views of the machine, whatever readlink says of them.
@@ -79,7 +80,7 @@ PathRules::PathRules() : PathRules(::geteuid(), ::getegid()) {}
 
 std::optional<PathRules::Fault> PathRules::judge_status(const std::string &path, const struct stat &status,
                                                         bool sticky_is_fine) const {
-    const std::string subject = fmt::format("the {} '{}'", kind_of(status), path);
+    const std::string subject = fmt::format("the {} '{}'", kind_of(status), visible_line(path));
     const bool is_file = S_ISREG(status.st_mode);
     if (status.st_uid != 0 && status.st_uid != user_) {
         return Fault{path,

@@ -6,6 +6,7 @@
 #include "host/host.hpp"
 #include "host/plugin_trust.hpp"
 #include "load/load.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 
@@ -73,7 +74,7 @@ void Host::judge_libraries(const Scan &scan, const DeferredPlugin::Place &place,
             fmt::format("'{}' says that its name as a library is '{}' (DT_SONAME), and '{}' needs a library of that "
                         "name: where both are opened, it may get the plugin in its place.\nLink the plugin without "
                         "-soname, or under another name.",
-                        provider, soname, other));
+                        provider, visible_line(soname), other));
     };
     const std::string &soname = scan.libraries.soname;
     if (!soname.empty()) {

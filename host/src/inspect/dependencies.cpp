@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "inspect/elf_dynamic.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -136,7 +137,7 @@ std::optional<Rejection> judge_dependencies(const std::filesystem::path &path) {
         std::vector<std::string> unresolved;
         for (const std::string &symbol : undefined_symbols(ElfImage(file))) {
             if (!defined_in_any(dependencies.found, symbol)) {
-                unresolved.push_back(symbol);
+                unresolved.push_back(visible_line(symbol));
             }
         }
         if (!unresolved.empty()) {

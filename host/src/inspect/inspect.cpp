@@ -8,6 +8,7 @@
 #include "inspect/elf_dynamic.hpp"
 #include "inspect/elf_notes.hpp"
 #include "opdock/plugin.h"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -36,15 +37,15 @@ void judge_dynamic(const ElfImage &image, const ElfDynamic &dynamic, LibraryVers
                        fmt::format("'{}' says that its name as a library is the path '{}' (DT_SONAME): the dynamic "
                                    "loader would give it to whoever asks for that path.\nLink it with a name without "
                                    "'/', or without -soname.",
-                                   name, dynamic.libraries.soname));
+                                   name, visible_line(dynamic.libraries.soname)));
     }
     for (const VersionNeed &need : dynamic.versions) {
         if (versions.lacks(need.library, need.version)) {
             throw Rejected(RejectCode::version_missing,
                            fmt::format("'{}' needs {} of {}; the newest here is {}.\nIt was built on a newer system. "
                                        "Rebuild it on the oldest system it shall run on, or install a newer {}.",
-                                       name, need.version, need.library,
-                                       versions.newest_like(need.library, need.version), need.library));
+                                       name, visible_line(need.version), visible_line(need.library),
+                                       versions.newest_like(need.library, need.version), visible_line(need.library)));
         }
     }
     if (!exports_function(image, OPDOCK_ENTRY_SYMBOL)) {
@@ -79,7 +80,7 @@ std::vector<std::string> remarks_of(const std::string &name, const ElfImage &ima
     return {fmt::format("'{}' defines symbols that there is one of in the whole process (STB_GNU_UNIQUE), such as "
                         "'{}': it and other plugins may get each other's, and none of them is ever unmapped.\nLink it "
                         "with a version script, as opdock_add_plugin does, or compile it with -fno-gnu-unique.",
-                        name, unique.front())};
+                        name, visible_line(unique.front()))};
 }
 
 void judge(const PluginFile &file, LibraryVersions &versions, Inspection &result) {

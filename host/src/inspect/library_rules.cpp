@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "files/plugin_file.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -62,7 +63,7 @@ LibraryFault relative(std::string_view subject, std::string_view path, std::stri
                         "$ORIGIN. {}",
                         path.find('$') == std::string_view::npos ? "the working directory of whoever runs it"
                                                                  : "a place that only the dynamic loader knows",
-                        subject, path.empty() ? "empty" : fmt::format("'{}'", path), remedy)};
+                        subject, path.empty() ? "empty" : fmt::format("'{}'", visible_line(path)), remedy)};
 }
 
 LibraryFault unsafe(const std::string &library, const PathRules::Fault &fault) {
@@ -70,7 +71,7 @@ LibraryFault unsafe(const std::string &library, const PathRules::Fault &fault) {
             fmt::format("somebody else could put code into a library that it needs, which the dynamic loader looks for "
                         "as '{}': {}.\nExpected that only root and the user who runs this process may write there. "
                         "Run `{}`, or install the library elsewhere.",
-                        library, fault.what, fault.remedy)};
+                        visible_line(library), fault.what, fault.remedy)};
 }
 
 } // namespace
@@ -103,9 +104,9 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
         for (const std::string_view element : split_path(*text, ":")) {
             const std::optional<std::string> path = absolute(element, needing.folder);
             if (!path) {
-                return relative(needing.file.empty()
-                                    ? fmt::format("an element of its {}", tag)
-                                    : fmt::format("an element of the {} of '{}', which it needs,", tag, needing.file),
+                return relative(needing.file.empty() ? fmt::format("an element of its {}", tag)
+                                                     : fmt::format("an element of the {} of '{}', which it needs,", tag,
+                                                                   visible_line(needing.file)),
                                 element, "Link it again, or change it with `patchelf --set-rpath`.");
             }
             needing.own.push_back(*path);
@@ -133,7 +134,7 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
             if (!path) {
                 return relative(needing.file.empty()
                                     ? "the name of a library that it needs"
-                                    : fmt::format("the name of a library that '{}' needs", needing.file),
+                                    : fmt::format("the name of a library that '{}' needs", visible_line(needing.file)),
                                 name, "Link it with the library's name alone (-l).");
             }
             if (auto fault = judge_library(*path, needing, rules, is_taken)) {
@@ -151,7 +152,7 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
                     fmt::format("it would take '{}' from the working directory of whoever runs it: "
                                 "LD_LIBRARY_PATH has an element that is empty, relative or has a '$'.\nExpected "
                                 "absolute paths; a ':' at the end of it is an empty one too.",
-                                name)};
+                                visible_line(name))};
             }
             for (const std::string &build : with_builds(searched[i])) {
                 bool is_maybe_taken = false; // on processors that are new enough
@@ -191,7 +192,7 @@ std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file,
                             fmt::format("'{}', which it needs, says that its name is the path '{}' (DT_SONAME): the "
                                         "dynamic loader would give it to whoever asks for that path.\nLink that "
                                         "library with a name without '/'.",
-                                        file, needs->soname)};
+                                        visible_line(file), visible_line(needs->soname))};
     }
     if (judging_.size() == most_libraries) {
         return LibraryFault{

@@ -40,7 +40,7 @@ class ManifestReader : public BoundedJson {
         if (field == nullptr) {
             return;
         }
-        if (text.empty() || text.find('\0') != std::string::npos) {
+        if (text.empty() || text.find_first_of(std::string_view("\0\n", 2)) != std::string::npos) {
             fail("expected the path of a file for " + quote(key_) + ", found " + quote(text));
         }
         *field = (std::filesystem::path(path_).parent_path() / text).lexically_normal().string();

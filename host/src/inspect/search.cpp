@@ -144,9 +144,6 @@ class Search {
         }
         try {
             Manifest manifest = read_manifest(path);
-            if (has_line_end(manifest.library, path, requested)) {
-                return;
-            }
             for (const std::string &warning : manifest.warnings) {
                 result_.problems.push_back({warning, requested, true});
             }
@@ -244,6 +241,11 @@ SearchResult search_plugins(const SearchInput &input, const Environment &environ
     }
     if (const std::string *value = environment.find(Variable::modules)) {
         for (const Piece &piece : split(*value, ",:")) {
+            if (piece.text.find('\n') != std::string_view::npos) {
+                reject(environment.place(Variable::modules), piece.offset,
+                       "expected absolute paths separated by commas or colons, found " + quote(piece.text) +
+                           " with a line feed in it");
+            }
             if (!piece.text.starts_with('/')) {
                 reject(environment.place(Variable::modules), piece.offset,
                        "expected absolute paths separated by commas or colons, found " + quote(piece.text) +

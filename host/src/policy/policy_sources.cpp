@@ -76,7 +76,7 @@ LoadedPolicy load_policy(const Environment &environment, const std::string &syst
     std::vector<std::string> faults;
     loaded.stack.environment = shared(policy_from_environment(environment));
     if (const std::string *path = environment.find(Variable::config)) {
-        if (!path->starts_with('/')) {
+        if (!path->starts_with('/') || path->find('\n') != std::string::npos) {
             reject(environment.place(Variable::config), 0,
                    "expected the absolute path of a policy file, found " + quote(*path));
         }

@@ -124,8 +124,10 @@ std::string user_folder(const RawEnvironment &raw, const char *variable, const c
         if (found == raw.end() || found->second.empty()) {
             return {};
         }
-        if (found->second.front() != '/') {
-            warnings.push_back(std::string(name) + " is ignored: " + quote(found->second) + " is not an absolute path");
+        const bool is_absolute = found->second.front() == '/';
+        if (!is_absolute || found->second.find('\n') != std::string::npos) {
+            warnings.push_back(std::string(name) + " is ignored: " + quote(found->second) +
+                               (is_absolute ? " has a line feed in it" : " is not an absolute path"));
             return {};
         }
         return found->second;
@@ -205,7 +207,7 @@ TuneMode Environment::tune_mode() const {
 
 std::string Environment::tune_database() const {
     const std::string *value = find(Variable::tune_db);
-    if (value != nullptr && !value->starts_with('/')) {
+    if (value != nullptr && (!value->starts_with('/') || value->find('\n') != std::string::npos)) {
         reject(place(Variable::tune_db), 0, "expected an absolute path, found " + quote(*value));
     }
     return value != nullptr ? *value : std::string();

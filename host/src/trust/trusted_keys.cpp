@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "text/error.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -19,7 +20,13 @@ std::vector<std::string> key_files(const std::string &folder, std::vector<std::s
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
         const std::string name = entry->path().filename().string();
-        if (name.ends_with(".pub") && !name.starts_with('.')) {
+        if (!name.ends_with(".pub") || name.starts_with('.')) {
+            continue;
+        }
+        if (name.find('\n') != std::string::npos) {
+            warnings.push_back(
+                fmt::format("The key {} in '{}' is not used: its name ends a line", quote(name), folder));
+        } else {
             files.push_back(entry->path().string());
         }
     }

@@ -34,6 +34,24 @@ TEST_CASE("a stray argument is a usage error") {
     CHECK_THROWS_AS(parse_arguments({"stray"}, options()), UsageError);
 }
 
+TEST_CASE("a word of several lines is a usage error that shows it on one, but for prose") {
+    for (const std::vector<std::string> &words :
+         {std::vector<std::string>{"--op", "a\nb"}, {"--op=a\nb"}, {"--", "--op", "a\nb"}, {"a\nb"}}) {
+        po::options_description all = options();
+        all.add_options()("words", po::value<std::vector<std::string>>());
+        po::positional_options_description positional;
+        positional.add("words", -1);
+        CHECK_THROWS_WITH_AS(parse_arguments(words, all, positional),
+                             "'a\\x0ab' has a line feed in it; expected words and names of one line", UsageError);
+        if (words.front().starts_with("--op")) {
+            CHECK(parse_arguments(words, all, positional, "op")["op"].as<std::string>() == "a\nb");
+        } else {
+            CHECK_THROWS_AS(parse_arguments(words, all, positional, "op"), UsageError);
+        }
+    }
+    CHECK_THROWS_WITH_AS(parse_arguments({"--a\nb"}, options()), "unknown option '--a\\x0ab'", UsageError);
+}
+
 TEST_CASE("both spellings of a value are taken") {
     CHECK(parse_arguments({"--op=gelu"}, options())["op"].as<std::string>() == "gelu");
     CHECK(parse_arguments({"--op", "gelu"}, options())["op"].as<std::string>() == "gelu");
@@ -43,6 +61,7 @@ TEST_CASE("a path is made absolute and an empty one is a usage error") {
     CHECK(absolute_path("/a/./b/../c.so") == "/a/c.so");
     CHECK(absolute_path("c.so").front() == '/');
     CHECK_THROWS_AS(absolute_path(""), UsageError);
+    CHECK_THROWS_AS(absolute_path("/a\nb/c.so"), UsageError);
 }
 
 TEST_CASE("times have units") {
