@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <string>
 #include <vector>
@@ -35,11 +36,16 @@ TuneFile file_of(const std::string &body, const std::string &op = "norm") {
     return parse_tune_file("schema: opdock.tune/1\nops:\n  " + op + ":\n    " + body + "\n", "acme.tune.yaml");
 }
 
+ImplementationTuning tuning_of(const Implementation &implementation, const TuneFile *file) {
+    size_t values_left = most_values;
+    return {implementation, file, values_left};
+}
+
 struct Tuned {
     explicit Tuned(const std::string &body) : file(file_of(body)) { REQUIRE(file.problems.empty()); }
     TuneFile file;
     Acme implementation{norm};
-    ImplementationTuning tuning{implementation, &file};
+    ImplementationTuning tuning = tuning_of(implementation, &file);
 
     std::vector<double> values(double n, double rows) const {
         std::vector<double> values(tuning.variables().names().size());
@@ -86,7 +92,7 @@ TEST_CASE("configs come before the product, each once, and where keeps some out"
 TEST_CASE("a knob wins over a dim of its name in where") {
     TuneFile file = file_of("{product: {block: [8, 16]}, where: block > 8}", "cut");
     const Acme implementation("cut(input: f32[block]) -> (output: f32[block])");
-    const ImplementationTuning tuning(implementation, &file);
+    const ImplementationTuning tuning = tuning_of(implementation, &file);
     CHECK(tuning.problems().empty());
     CHECK(tuning.candidates(tuning.sections().at(0), std::vector<double>(tuning.variables().names().size())).size() ==
           1);
@@ -122,7 +128,7 @@ TEST_CASE("a choice is spelled by its name, in tune files and in the database") 
     Acme implementation("cut(input: f32[n]) -> (output: f32[n])");
     implementation.knobs.erase(implementation.knobs.begin() + 1, implementation.knobs.end());
     implementation.knobs.push_back({"pipeline", "", OPDOCK_KNOB_CHOICE, 0, 2, 0, {"none", "cpasync", "tma"}});
-    const ImplementationTuning tuning(implementation, &file);
+    const ImplementationTuning tuning = tuning_of(implementation, &file);
     Texts problems;
     for (const TuneProblem &problem : tuning.problems()) {
         problems.push_back(problem.message);
@@ -158,7 +164,7 @@ TEST_CASE("keys bucket the call, and pinned entries are found by them") {
 
     TuneFile file = file_of("pinned: [{key: {n: 3, has_bias: 1, has_mean: 0}, config: {block: 8}}]", "cut");
     const Acme optional("cut(input: f32[n], bias: f32[n]?) -> (output: f32[n], mean: f32[1]?)");
-    const ImplementationTuning with_optionals(optional, &file);
+    const ImplementationTuning with_optionals = tuning_of(optional, &file);
     CHECK(with_optionals.problems().empty());
     CHECK(with_optionals.sections().at(0).pinned.contains("n=4 has_bias=1 has_mean=0"));
 
@@ -175,7 +181,7 @@ TEST_CASE("a negative attribute has a key of its own, which a pinned entry may s
     TuneFile file =
         file_of("{key: {window: exact, n: log2}, pinned: [{key: {window: -1, n: 3}, config: {block: 8}}]}", "cut");
     const Acme implementation("cut(input: f32[n], *, window: int = 0) -> (output: f32[n])");
-    const ImplementationTuning tuning(implementation, &file);
+    const ImplementationTuning tuning = tuning_of(implementation, &file);
     CHECK(tuning.problems().empty());
     const ImplementationSection &section = tuning.sections().at(0);
     const auto key = [&](double window) {
@@ -209,7 +215,7 @@ TEST_CASE("a heuristic stays within a range that ends where doubles skip integer
     Acme implementation("cut(input: f32[n]) -> (output: f32[n])");
     implementation.knobs[0].minimum = (int64_t{1} << 53) + 1;
     implementation.knobs[0].maximum = std::numeric_limits<int64_t>::max();
-    const ImplementationTuning tuning(implementation, &file);
+    const ImplementationTuning tuning = tuning_of(implementation, &file);
     std::string why;
     for (const double n : {0x1p53, 0x1p63}) {
         std::vector<double> values(tuning.variables().names().size());
@@ -229,7 +235,7 @@ TEST_CASE("the space is named by knobs, key and candidates, and by nothing else"
     TuneFile file = file_of("{configs: [{block: 8}]}");
     Acme wider(norm);
     wider.knobs[0].maximum = 2048;
-    CHECK(ImplementationTuning(wider, &file).sections().at(0).space != one);
+    CHECK(tuning_of(wider, &file).sections().at(0).space != one);
 }
 
 TEST_CASE("a section is for the devices, architectures and dtypes that it names") {
@@ -304,13 +310,13 @@ TEST_CASE("a file that is not there is a problem only for who named it") {
 TEST_CASE("launch options that FlagGems assumes are dropped where the kernel has no such knob") {
     const TuneFile file = parse_tune_file("norm:\n  - META: {block: 8}\n    num_warps: 8\n", "tune_configs.yaml");
     const Acme implementation(norm);
-    const ImplementationTuning tuning(implementation, &file);
+    const ImplementationTuning tuning = tuning_of(implementation, &file);
     REQUIRE(tuning.problems().size() == 1); // num_warps was written down; num_stages and num_ctas were not
     CHECK(tuning.problems()[0].message.find("num_warps") != std::string::npos);
     const TuneFile bare = parse_tune_file("norm:\n  - META: {block: 8}\n", "tune_configs.yaml");
-    CHECK(ImplementationTuning(implementation, &bare).problems().empty());
+    CHECK(tuning_of(implementation, &bare).problems().empty());
     const TuneFile converted = parse_tune_file(print_tune_file(bare), "acme.tune.yaml");
-    CHECK(ImplementationTuning(implementation, &converted).problems().empty());
+    CHECK(tuning_of(implementation, &converted).problems().empty());
 }
 
 TEST_CASE("what a section assumes is there in its configs, its product and what it pins, unless they say otherwise") {
@@ -387,6 +393,9 @@ TEST_CASE("variables are read from shapes, attributes, dtypes and the device") {
     CHECK(value("sizeof_U") == 0);
     CHECK(value("device_compute_units") == 132);
     CHECK_FALSE(variables.find("name"));
+    tensors[1] = &first;
+    CHECK(variables.values(problem, dtypes, device)[*variables.find("has_y")] == 1);
+    tensors[1] = nullptr;
     CHECK(dim_of(form, problem, "rows") == 35);
     CHECK_FALSE(dim_of(form, problem, "d"));
 }
@@ -444,4 +453,48 @@ TEST_CASE("each dtype variable is that of the first tensor that bears it, or of 
     tensors[2] = &out;
     attributes[0].as.i = OPDOCK_F32; // it would be wrong, and the tensor comes first
     CHECK(dtypes_of(form, problem) == std::vector<uint32_t>{OPDOCK_F16, OPDOCK_BF16, OPDOCK_U8});
+}
+
+TEST_CASE("what the configs come to is bounded over all knobs and all implementations of a plugin") {
+    const TemporaryDirectory directory;
+    const auto numbers = [](int count) {
+        std::string text = "[0";
+        for (int i = 1; i < count; ++i) {
+            text += ", " + std::to_string(i);
+        }
+        return text + "]";
+    };
+    const std::string file =
+        directory
+            .write("acme.tune.yaml", "schema: opdock.tune/1\nops:\n  norm: {product: {k0: " + numbers(256) +
+                                         ", k1: " + numbers(120) + "}, where: k0 >= 0}\n")
+            .string();
+    std::deque<Acme> implementations;
+    std::vector<const Implementation *> list;
+    const auto add = [&](size_t knobs) {
+        Acme &made = implementations.emplace_back(norm, "vendor.acme" + std::to_string(implementations.size()));
+        made.knobs.clear();
+        for (size_t i = 0; i < knobs; ++i) {
+            made.knobs.push_back({"k" + std::to_string(i), "", OPDOCK_KNOB_INT, 0, 1000, 0, {}});
+        }
+        list.push_back(&made);
+    };
+    SUBCASE("many knobs") {
+        add(2000);
+        const PluginTuning tuning(file, true, list);
+        REQUIRE(tuning.problems().size() == 1);
+        CHECK(tuning.problems()[0].ends_with("'vendor.acme0' does without this section: over all implementations the "
+                                             "file comes to more than 4194304 values of knobs"));
+        CHECK(tuning.of(implementations[0])->sections().empty());
+    }
+    SUBCASE("many implementations") {
+        for (int i = 0; i < 200; ++i) {
+            add(2);
+        }
+        const PluginTuning tuning(file, true, list);
+        CHECK(tuning.of(implementations[67])->sections().size() == 1);
+        CHECK(tuning.of(implementations[68])->sections().empty()); // 30,720 configs of two knobs each
+        CHECK(tuning.of(implementations[199])->sections().empty());
+        CHECK(!tuning.problems().empty());
+    }
 }

@@ -103,3 +103,27 @@ TEST_CASE("where strict kept the rest of the chain from being tried, the error s
     const std::string alone = all_failed_error("gelu", on_cpu(), decision({"vendor.acme"}, true), failures).what();
     CHECK(alone.find("Nothing else was tried") == std::string::npos);
 }
+
+TEST_CASE("an error about many implementations, or a long order, has an end") {
+    Decision many = decision({});
+    many.policy.order.clear();
+    for (int i = 0; i < 1700; ++i) {
+        many.policy.order.push_back(Token::of_impl("vendor.made" + std::to_string(i)));
+    }
+    std::vector<Failure> failures;
+    for (uint32_t i = 0; i < 2000; ++i) {
+        const std::string impl_id = "vendor.gamma" + std::to_string(i);
+        many.dropped.push_back({i, impl_id, Rule::order, "nothing in the order " + shown_order(many.policy.order)});
+        failures.push_back({impl_id, "FAILED: no"});
+    }
+    const std::string dropped = all_dropped_error("gelu", on_cpu(), many).what();
+    CHECK(dropped.size() < 100'000);
+    CHECK(dropped.find("vendor.gamma98: nothing in the order impl:vendor.made0|impl:vendor.made1|") !=
+          std::string::npos);
+    CHECK(dropped.find("vendor.gamma99") == std::string::npos);
+    CHECK(dropped.find("|... (1700 tokens)") != std::string::npos);
+    CHECK(dropped.find("\n  and 1901 more\n") != std::string::npos);
+    const std::string failed = all_failed_error("gelu", on_cpu(), many, failures).what();
+    CHECK(failed.size() < 100'000);
+    CHECK(failed.find("\n  vendor.gamma99: FAILED: no\n  and 1900 more\nNot tried:") != std::string::npos);
+}

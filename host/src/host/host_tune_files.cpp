@@ -128,13 +128,17 @@ uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
     std::vector<std::pair<DeploymentTuning *, std::vector<TuneEntry>>> found;
     std::vector<std::string> left_out;
     uint64_t count = 0;
+    size_t values_left = most_values;
     for (const TuneSection &section : file.sections) {
         const TuneFile alone{file.name, {section}, {}};
         uint64_t adopted = 0;
         each_tuning(nullptr, nullptr, [&](DeploymentTuning &tuning) {
-            const ImplementationTuning given(tuning.implementation().implementation(), &alone);
+            const ImplementationTuning given(tuning.implementation().implementation(), &alone, values_left);
             for (const TuneProblem &problem : given.problems()) {
                 problems.push_back(text_of(file, problem));
+            }
+            if (given.no_room()) {
+                problems.push_back(text_of(file, *given.no_room()));
             }
             std::vector<TuneEntry> entries = tuning.adopt(given, problems);
             adopted += entries.size();

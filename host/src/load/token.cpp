@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+
 #include "text/spelling.hpp"
 
 namespace opdock::core {
@@ -61,6 +63,14 @@ std::string order_text(const Order &order) {
         result += (result.empty() ? "" : "|") + token.text();
     }
     return result;
+}
+
+std::string shown_order(const Order &order) {
+    constexpr size_t most_shown = 16;
+    return order.size() <= most_shown
+               ? order_text(order)
+               : fmt::format("{}|... ({} tokens)", order_text({order.begin(), order.begin() + most_shown}),
+                             order.size());
 }
 
 Order preferred_order(Kind first) {

@@ -43,6 +43,8 @@ using Order = std::vector<Token>;
 
 // "vendor:acme|default".
 std::string order_text(const Order &order);
+// The same for messages: of a long one the beginning, and how long it is.
+std::string shown_order(const Order &order);
 
 // `first`, then the other kinds in the order default, vendor, reference.
 Order preferred_order(Kind first);

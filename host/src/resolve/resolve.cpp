@@ -72,7 +72,7 @@ class Rules {
             ++token;
         }
         if (token == policy_.order.size()) {
-            return because(Rule::order, "nothing in the order " + order_text(policy_.order) + " of " +
+            return because(Rule::order, "nothing in the order " + shown_order(policy_.order) + " of " +
                                             policy_.order_source + " names it");
         }
         if (contender.availability.answer == Availability::no) {
@@ -227,7 +227,7 @@ std::string decision_text(std::string_view op, const Key &key, const Decision &d
                std::string(width - impl_id.size() + 2, ' ') + why + "\n";
     };
     const OpPolicy &policy = decision.policy;
-    std::string text = std::string(op) + " on " + key_text(key) + ", order " + order_text(policy.order) + " (" +
+    std::string text = std::string(op) + " on " + key_text(key) + ", order " + shown_order(policy.order) + " (" +
                        policy.order_source + "), " + (policy.strict ? "strict" : "not strict") + " (" +
                        policy.strict_source + ")\n";
     for (std::size_t i = 0; i < decision.chain.size(); ++i) {

@@ -20,12 +20,18 @@ std::string rejected_text(std::span<const std::string> rejected) {
     return rejected.empty() ? std::string() : "\nThese plugins were not taken:" + listed(rejected);
 }
 
+constexpr size_t most_listed = 100;
+
+std::string rest_text(size_t count) {
+    return count > most_listed ? "\n  and " + std::to_string(count - most_listed) + " more" : std::string();
+}
+
 std::string dropped_text(const Decision &decision) {
     std::string text;
-    for (const Dropped &dropped : decision.dropped) {
+    for (const Dropped &dropped : std::span(decision.dropped).first(std::min(decision.dropped.size(), most_listed))) {
         text += "\n  " + dropped.impl_id + ": " + dropped.reason + " (" + std::string(rule_name(dropped.rule)) + ")";
     }
-    return text;
+    return text + rest_text(decision.dropped.size());
 }
 
 } // namespace
@@ -54,7 +60,7 @@ Error no_implementation_error(std::string_view op, std::span<const std::string> 
 Error all_dropped_error(std::string_view op, const Key &key, const Decision &decision) {
     const auto for_health = [](const Dropped &dropped) { return dropped.rule == Rule::health; };
     std::string text = "op " + quote(op) + " has no implementation left for " + key_text(key) + ":" +
-                       dropped_text(decision) + "\nThe order is " + order_text(decision.policy.order) + " (" +
+                       dropped_text(decision) + "\nThe order is " + shown_order(decision.policy.order) + " (" +
                        decision.policy.order_source + ").";
     if (!std::all_of(decision.dropped.begin(), decision.dropped.end(), for_health)) {
         text += " Change the policy named above, or install a plugin for this device and these dtypes.";
@@ -69,9 +75,10 @@ Error all_dropped_error(std::string_view op, const Key &key, const Decision &dec
 Error all_failed_error(std::string_view op, const Key &key, const Decision &decision,
                        std::span<const Failure> failures) {
     std::string text = "op " + quote(op) + " was not served on " + key_text(key) + ":";
-    for (const Failure &failure : failures) {
+    for (const Failure &failure : failures.first(std::min(failures.size(), most_listed))) {
         text += "\n  " + failure.impl_id + ": " + failure.outcome;
     }
+    text += rest_text(failures.size());
     if (decision.policy.strict && failures.size() < decision.chain.size()) {
         text += "\nNothing else was tried because " + decision.policy.strict_source + " is strict.";
     }

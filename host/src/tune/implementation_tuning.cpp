@@ -112,7 +112,8 @@ bool ImplementationSection::is_for(std::span<const uint32_t> tuple, const opdock
            });
 }
 
-ImplementationTuning::ImplementationTuning(const Implementation &implementation, const TuneFile *file)
+ImplementationTuning::ImplementationTuning(const Implementation &implementation, const TuneFile *file,
+                                           size_t &values_left)
     : implementation_(implementation), variables_(*implementation.form), where_names_(variables_.names()) {
     for (const Knob &knob : implementation.knobs) {
         const auto hidden = std::find(where_names_.begin(), where_names_.end(), knob.name);
@@ -122,10 +123,30 @@ ImplementationTuning::ImplementationTuning(const Implementation &implementation,
         where_names_.push_back(knob.name);
     }
     for (size_t i = 0; file != nullptr && i < file->sections.size(); ++i) {
-        if (is_meant_by(file->sections[i])) {
+        if (is_meant_by(file->sections[i]) && has_room_for(file->sections[i], values_left)) {
             add(file->sections[i]);
         }
     }
+}
+
+// A small file comes to much where a section is for many implementations, or for one with many knobs.
+bool ImplementationTuning::has_room_for(const TuneSection &section, size_t &values_left) {
+    constexpr size_t values_of_expression = 64; // it takes as long to read as so many values
+    size_t configs = section.product.empty() ? 0 : 1;
+    for (const auto &[name, values] : section.product) {
+        configs *= values.size(); // at most most_configs: tune_file.cpp
+    }
+    configs += section.configs.size() + section.pinned.size() + 1;
+    const size_t values = configs * implementation_.knobs.size() +
+                          values_of_expression * (section.where.size() + section.heuristics.size());
+    if (values > values_left) {
+        no_room_ = {section.place, fmt::format("'{}' does without this section: over all implementations the file "
+                                               "comes to more than {} values of knobs",
+                                               implementation_.impl_id, most_values)};
+        return false;
+    }
+    values_left -= values;
+    return true;
 }
 
 bool ImplementationTuning::is_meant_by(const TuneSection &section) const {
@@ -319,17 +340,23 @@ void ImplementationTuning::add_where(const TuneSection &from, ImplementationSect
     if (to.where.empty() || !static_only || (to.configs.empty() && to.product.empty())) {
         return;
     }
-    if (candidates(to, std::vector<double>(variables_.names().size())).empty()) {
+    std::vector<double> all(where_names_.size());
+    bool is_empty = true;
+    each_candidate(to, [&](const TuneConfig &config) { return is_empty = !passes(to, config, all); });
+    if (is_empty) {
         add_problem(problems_, {from.where.front().place, "where leaves no config"});
         to.configs.clear();
         to.product.clear();
     }
 }
 
+// Until `visit` returns false.
 template<class Visit>
 void ImplementationTuning::each_candidate(const ImplementationSection &section, Visit visit) const {
     for (const TuneConfig &config : section.configs) {
-        visit(config);
+        if (!visit(config)) {
+            return;
+        }
     }
     if (section.product.empty()) {
         return;
@@ -340,7 +367,9 @@ void ImplementationTuning::each_candidate(const ImplementationSection &section, 
         for (size_t i = 0; i < at.size(); ++i) {
             config[section.product[i].first] = section.product[i].second[at[i]];
         }
-        visit(config);
+        if (!visit(config)) {
+            return;
+        }
         size_t i = at.size(); // the last varies first
         while (i > 0 && ++at[i - 1] == section.product[i - 1].second.size()) {
             at[--i] = 0;
@@ -376,6 +405,7 @@ std::vector<TuneConfig> ImplementationTuning::candidates(const ImplementationSec
         if (passes(section, config, all) && seen.insert(config).second) {
             found.push_back(config);
         }
+        return true;
     });
     return found;
 }

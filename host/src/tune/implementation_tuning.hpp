@@ -60,14 +60,18 @@ struct ImplementationSection {
 
 class ImplementationTuning {
   public:
-    // Of the file's sections those that are for it; null: no file. `implementation` must outlive this.
-    ImplementationTuning(const Implementation &implementation, const TuneFile *file);
+    // Of the file's sections those that are for it; null: no file. `implementation` must outlive this. What its
+    // sections come to is taken from `values_left`, which several implementations share; one that there is no room for
+    // is left out.
+    ImplementationTuning(const Implementation &implementation, const TuneFile *file, size_t &values_left);
 
     const Implementation &implementation() const { return implementation_; }
     const TuneVariables &variables() const { return variables_; }
     const std::vector<ImplementationSection> &sections() const { return sections_; }
     // What is wrong with the sections as far as this implementation goes; the places of all sections that are for it.
     const std::vector<TuneProblem> &problems() const { return problems_; }
+    // The last section that was left out for want of room, whatever becomes of it for other implementations.
+    const std::optional<TuneProblem> &no_room() const { return no_room_; }
     bool is_meant_by(const TuneSection &section) const;
 
     TuneConfig defaults() const;
@@ -82,6 +86,7 @@ class ImplementationTuning {
 
   private:
     void add(const TuneSection &section);
+    bool has_room_for(const TuneSection &section, size_t &values_left);
     TuneConfig base_of(const TuneSection &section);
     std::optional<TuneConfig> config_of(const NamedValues &values, const TuneConfig &base);
     std::optional<size_t> knob(const PlacedText &name);
@@ -97,6 +102,7 @@ class ImplementationTuning {
     std::vector<std::string> where_names_; // the variables, then the knobs
     std::vector<ImplementationSection> sections_;
     std::vector<TuneProblem> problems_;
+    std::optional<TuneProblem> no_room_;
 };
 
 // The dtypes that a call binds the variables of the plugin's form to; 0 where it binds none.

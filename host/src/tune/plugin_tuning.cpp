@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "text/error.hpp"
 #include "text/spelling.hpp"
@@ -42,9 +43,15 @@ PluginTuning::PluginTuning(std::string path, bool named, const std::vector<const
             problems_.emplace_back(error.what());
         }
     }
+    size_t values_left = most_values;
+    bool lacks_room = false;
     for (const Implementation *implementation : implementations) {
         if (!implementation->knobs.empty()) {
-            tunings_.push_back(std::make_unique<const ImplementationTuning>(*implementation, file_.get()));
+            tunings_.push_back(std::make_unique<const ImplementationTuning>(*implementation, file_.get(), values_left));
+            const std::optional<TuneProblem> &no_room = tunings_.back()->no_room();
+            if (no_room && !std::exchange(lacks_room, true)) { // once: those that come after do without as well
+                add_problem(found_, *no_room);
+            }
         }
     }
     if (file_ != nullptr) {

@@ -93,6 +93,7 @@ inline constexpr size_t most_expressions = 1024;
 inline constexpr size_t most_knobs = 256; // that one config gives values
 // Configs of all sections, each counted once more for every 64 bytes of its section's `where`.
 inline constexpr size_t most_configs = 65536;
+inline constexpr size_t most_values = size_t{1} << 22; // of knobs, in the configs of all implementations of a plugin
 // That are told.
 inline constexpr size_t most_problems = 100;
 
