@@ -97,7 +97,7 @@ std::string refusal(const std::string &text) {
 
 // What `body` returns, or what it throws, where it may take so much more memory than this process has. Not under
 // sanitizers, which map more than any limit allows.
-std::string within(size_t bytes, const std::function<std::string()> &body) {
+std::string within([[maybe_unused]] size_t bytes, const std::function<std::string()> &body) {
     int ends[2];
     REQUIRE(pipe(ends) == 0);
     const pid_t child = fork();
