@@ -70,7 +70,8 @@ void check_configs(const Acme &acme, const std::vector<TuneConfig> &configs) {
 
 void use(const TuneFile &file) {
     static const Acme acme;
-    const ImplementationTuning tuning(acme, &file);
+    std::size_t values_left = most_values;
+    const ImplementationTuning tuning(acme, &file, values_left);
     std::vector<double> values(tuning.variables().names().size(), 4096);
     for (const ImplementationSection &section : tuning.sections()) {
         check_configs(acme, tuning.candidates(section, values));
