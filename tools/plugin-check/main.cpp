@@ -159,7 +159,7 @@ void check_devices(Catalog &catalog, const std::vector<Subject> &subjects) {
     }
 }
 
-// What a plugin registers and no host takes runs nowhere, so that nobody can say that it is right.
+// An implementation that no host takes runs nowhere, so that nobody can say that it is right.
 void add_left_out(json &file, const json &document) {
     for (const json &plugin : document.at("plugins")) {
         std::error_code not_there;

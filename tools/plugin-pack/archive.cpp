@@ -79,7 +79,7 @@ class Writer {
     archive *archive_;
 };
 
-// Of a tar archive. Those that pack() writes have one header for a member, and nothing but these fields counts. A
+// The header of a member of a tar archive. pack() writes one for each, and nothing but these fields counts. A
 // reader of every kind of tar archive would also follow headers that take memory without end, such as maps of sparse
 // files.
 constexpr size_t block_bytes = 512;

@@ -88,7 +88,7 @@ std::string without_links(const std::string &path) {
     return error ? path : (folder / file.filename()).string();
 }
 
-// Whether a rollback journal names a journal of several databases, which SQLite would delete. Opdock writes to one
+// True when a rollback journal names a journal of several databases, which SQLite would delete. Opdock writes to one
 // database at a time. The name stands at the end, with the magic number of journals behind it.
 bool names_other_journal(const std::string &file) {
     constexpr std::string_view magic("\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", 8);

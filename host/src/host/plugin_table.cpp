@@ -17,7 +17,7 @@ namespace {
 // All that are kept. A list without a lock, which a forked child could inherit.
 std::atomic<PluginTable *> newest{nullptr};
 
-// What a plugin says is one line, however it is told.
+// A plugin's message is shown as one line.
 std::string line_of(const char *message) {
     constexpr std::size_t most_bytes = 64 << 10;
     return message != nullptr ? visible_line({message, strnlen(message, most_bytes)}) : std::string();

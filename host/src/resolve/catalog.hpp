@@ -27,7 +27,7 @@ struct PluginRecord {
     std::string reason;
     // What its code did that it should not.
     std::vector<std::string> warnings;
-    // What it registered and this host does without, a sentence for each thing.
+    // A sentence for each thing that it registered and this host does without.
     std::vector<std::string> left_out;
     Standing standing = Standing::found;
     std::string build_id;    // empty when the file has none

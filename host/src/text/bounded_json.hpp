@@ -19,7 +19,7 @@ struct JsonLimits {
     std::size_t values;
 };
 
-// What is derived from it takes the values that it wants; of the rest only the form counts.
+// A derived class takes the values that it wants; only the form of the others counts.
 class BoundedJson : public nlohmann::json_sax<nlohmann::json> {
   public:
     // `name` is that of the file, for messages.
@@ -49,7 +49,7 @@ class BoundedJson : public nlohmann::json_sax<nlohmann::json> {
     // "null", "a number", "a list": any other value.
     virtual void take_other(const char * /*what*/) {}
 
-    // Of objects and lists around the value that is taken, or around the key.
+    // The number of objects and lists around the value or the key that is taken.
     std::size_t depth() const { return keys_.size(); }
     // NAME:LINE:COLUMN of what was taken last.
     std::string position() const { return position(consumed_); }

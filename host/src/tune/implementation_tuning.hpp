@@ -60,9 +60,9 @@ struct ImplementationSection {
 
 class ImplementationTuning {
   public:
-    // Of the file's sections those that are for it; null: no file. `implementation` must outlive this. What its
-    // sections come to is taken from `values_left`, which several implementations share; one that there is no room for
-    // is left out.
+    // Takes the file's sections that are for it; null: no file. `implementation` must outlive this. Each section takes
+    // its values of knobs from `values_left`, which several implementations share; a section that finds too few is left
+    // out.
     ImplementationTuning(const Implementation &implementation, const TuneFile *file, size_t &values_left);
 
     const Implementation &implementation() const { return implementation_; }
