@@ -17,6 +17,7 @@
 #include "channel.h"
 #include "confine.h"
 #include "keeper.h"
+#include "libraries.h"
 #include "opdock/plugin.h"
 #include "probe/transcript_format.h"
 #include "recorder.h"
@@ -73,6 +74,7 @@ static int try_plugin(const char *name) {
     opdock_entry entry;
 
     snprintf(path, sizeof path, "/proc/self/fd/%d/%s", OPDOCK_PROBE_DIRECTORY, name);
+    remember_libraries();
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         send_text(OPDOCK_RECORD_OPEN_FAILED, dlerror());
@@ -89,6 +91,7 @@ static int try_plugin(const char *name) {
     record_registration(entry);
     flush_channel(); /* looking at what it left behind can end this process too */
     send_changes();
+    send_libraries(path);
     flush_channel();
     return 1;
 }

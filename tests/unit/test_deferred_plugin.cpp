@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "fake_device.hpp"
+#include "inspect/elf_notes.hpp"
 #include "mappings.hpp"
 #include "temporary_directory.hpp"
+#include "text/error.hpp"
 
 using namespace opdock::core;
 using opdock::test::contains;
@@ -79,4 +81,95 @@ TEST_CASE("a device whose plugin cannot be opened any more fails with the reason
     CHECK(host.logged("OPDOCK-E054") >= 1);
     CHECK(host->describe()["plugins"][0]["status"] == "rejected");
     CHECK(host->describe()["ops"][0]["implementations"][0]["available"] == "no");
+}
+
+namespace {
+
+// A plugin of one file, which a test replaces as an installer does.
+struct Installed {
+    TemporaryDirectory directory;
+    std::filesystem::path file = directory.path() / "libacme.so";
+
+    void install(const char *fixture) const {
+        std::filesystem::copy_file(fixtures / fixture, directory.path() / "new");
+        std::filesystem::rename(directory.path() / "new", file);
+    }
+    std::unique_ptr<MadeHost> host(const std::string &probe) const {
+        return std::make_unique<MadeHost>(RawEnvironment{}, "/nonexistent", std::vector{file.string()},
+                                          WorkspaceAllocator{}, probe.empty() ? std::optional<std::string>() : probe);
+    }
+};
+
+float bias_of(MadeHost &host) {
+    float in[] = {1}, out[] = {0};
+    const opdock::Tensor a(in, opdock::f32, {1}), b(in, opdock::f32, {1}), output(out, opdock::f32, {1});
+    return host.op("fixture.add").try_call({a, b}, {output}) == OPDOCK_OK ? out[0] - 2 : -1;
+}
+
+std::string joined_warnings(MadeHost &host) {
+    std::string text;
+    const nlohmann::json described = host->describe();
+    for (const auto &warning : described["plugins"][0]["warnings"]) {
+        text += warning.get<std::string>() + "\n";
+    }
+    return text;
+}
+
+} // namespace
+
+TEST_CASE("a host that is opened after a plugin was replaced runs the new file, and says which build it has") {
+    const std::string old = read_build_id(fixtures / "libgood.so"),
+                      newer = read_build_id(fixtures / "libgood_newer.so");
+    for (const char *probe : {"", "/nonexistent"}) { // tried first, and not
+        CAPTURE(probe);
+        const Installed plugin;
+        plugin.install("libgood.so");
+        const auto first = plugin.host(probe);
+        CHECK(bias_of(*first) == 100);
+        CHECK((*first)->describe()["plugins"][0]["build_id"] == old);
+        CHECK((*first)->describe()["plugins"][0]["replaced_by"] == nullptr);
+        CHECK_FALSE(contains(joined_warnings(*first), "any more"));
+        plugin.install("libgood_newer.so");
+        CHECK((*first)->describe()["plugins"][0]["build_id"] == old);
+        CHECK((*first)->describe()["plugins"][0]["replaced_by"] == newer);
+        CHECK(contains(joined_warnings(*first), "build " + newer + " lies there"));
+        const auto second = plugin.host(probe);
+        CHECK(bias_of(*second) == 110);
+        CHECK(bias_of(*first) == 100);
+        CHECK((*second)->describe()["plugins"][0]["build_id"] == newer);
+        CHECK((*second)->describe()["plugins"][0]["replaced_by"] == nullptr);
+        CHECK(contains(joined_warnings(*second), "build " + old + " stays in memory"));
+        CHECK(second->logged("build " + old + " stays in memory") == 1);
+        std::filesystem::remove(plugin.file);
+        CHECK((*second)->describe()["plugins"][0]["replaced_by"] == "");
+        CHECK(contains(joined_warnings(*second), "it is gone"));
+    }
+}
+
+TEST_CASE("who may read a plugin may change: it is no other plugin for that") {
+    const Installed plugin;
+    plugin.install("libgood.so");
+    const auto host = plugin.host("");
+    std::filesystem::permissions(plugin.file, std::filesystem::perms::owner_read);
+    CHECK((*host)->describe()["plugins"][0]["replaced_by"] == nullptr);
+}
+
+TEST_CASE("a plugin that is loaded again from its path is told apart from one that was replaced there") {
+    const Installed plugin;
+    plugin.install("libgood.so");
+    const auto host = plugin.host("");
+    const auto refusal = [&] {
+        try {
+            (*host)->load(plugin.file.string());
+        } catch (const Error &error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    CHECK(contains(refusal(), "plugin 'acme' is loaded from this file already"));
+    plugin.install("libgood_newer.so");
+    CHECK(contains(refusal(), "the file was replaced since: build " + read_build_id(fixtures / "libgood.so") +
+                                  " is in use, and build " + read_build_id(fixtures / "libgood_newer.so") +
+                                  " lies there now"));
+    CHECK(contains(refusal(), "close this host and open one again"));
 }

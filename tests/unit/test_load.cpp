@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "inspect/elf_notes.hpp"
 #include "mappings.hpp"
 #include "signer.hpp"
 #include "temporary_directory.hpp"
@@ -307,10 +308,61 @@ TEST_CASE("a library whose name is the path of a plugin is not taken for the plu
     const auto impostor = load(directory.write("libimpostor.so", bytes));
     REQUIRE(std::holds_alternative<Loaded>(impostor));
     const auto loaded = opdock::core::load(*held, "libacme.so", identity_of_file(file));
-    REQUIRE(std::holds_alternative<Rejection>(loaded));
-    CHECK(std::get<Rejection>(loaded).code == RejectCode::file_changed);
-    CHECK(
-        contains(std::get<Rejection>(loaded).message, "the dynamic loader took another file in place of 'libacme.so'"));
+    REQUIRE(std::holds_alternative<Loaded>(loaded));
+    CHECK((std::get<Loaded>(loaded).entry != std::get<Loaded>(impostor).entry));
+    CHECK(std::get<Loaded>(loaded).warning.empty()); // nothing was replaced
+}
+
+TEST_CASE("a file that was renamed into the place of a plugin is opened beside it, as often as that happens") {
+    const opdock::test::TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "libacme.so";
+    const HeldDirectoryPtr held = directory_of(file);
+    std::vector<Loaded> opened;
+    for (const char *build : {"libgood.so", "libgood_newer.so", "libgood.so"}) {
+        CAPTURE(build);
+        std::filesystem::copy_file(fixtures / build, directory.path() / "new");
+        std::filesystem::rename(directory.path() / "new", file);
+        for (int time = 0; time < 2; ++time) { // the second time it is there
+            auto loaded = opdock::core::load(*held, "libacme.so", identity_of_file(file));
+            REQUIRE(std::holds_alternative<Loaded>(loaded));
+            opened.push_back(std::move(std::get<Loaded>(loaded)));
+        }
+        CHECK((opened.back().entry == opened[opened.size() - 2].entry));
+    }
+    CHECK((opened[0].entry != opened[2].entry));
+    CHECK((opened[0].entry != opened[4].entry)); // the same code, of another file
+    CHECK(opened[1].warning.empty());
+    const std::string old = read_build_id(fixtures / "libgood.so"),
+                      newer = read_build_id(fixtures / "libgood_newer.so");
+    REQUIRE(old.size() >= 16);
+    CHECK(opened[2].warning == "'" + file.string() + "' was replaced since this process opened it first: build " +
+                                   newer + " is used from here on, and build " + old +
+                                   " stays in memory until the process ends");
+    CHECK(contains(opened[4].warning, "build " + old + " is used from here on, and build " + newer + " stays"));
+}
+
+TEST_CASE("a newer build is not opened beside an older one with which it would share symbols") {
+    const opdock::test::TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "libacme.so";
+    const HeldDirectoryPtr held = directory_of(file);
+    const auto load_as = [&](const char *build) {
+        std::filesystem::copy_file(fixtures / build, directory.path() / "new");
+        std::filesystem::rename(directory.path() / "new", file);
+        return opdock::core::load(*held, "libacme.so", identity_of_file(file));
+    };
+    const auto first = load_as("libunique_symbol.so");
+    REQUIRE(std::holds_alternative<Loaded>(first));
+    const auto newer = load_as("libunique_symbol_newer.so");
+    REQUIRE(std::holds_alternative<Rejection>(newer));
+    CHECK(std::get<Rejection>(newer).code == RejectCode::file_changed);
+    CHECK(contains(std::get<Rejection>(newer).message, "Start the process again to use the new file."));
+    CHECK(std::holds_alternative<Loaded>(load_as("libunique_symbol.so"))); // the same build
+}
+
+TEST_CASE("words of the dynamic loader name a file that was replaced by its path") {
+    const Rejection rejection =
+        explain_refusal("/opt/libacme.so", "/proc/self/fd/9/././libacme.so: undefined symbol: acme_start");
+    CHECK(contains(rejection.message, "does not load: /opt/libacme.so: undefined symbol: acme_start."));
 }
 
 TEST_CASE("a plugin that cannot be opened is not taken for a library that is missing") {

@@ -671,3 +671,30 @@ TEST_CASE("PLUGIN_SCAN_CACHE=off is no reason for a warning, also when all is tr
     CHECK(status(host) == "loaded ");
     CHECK(host.logged("WARNING") == 0);
 }
+
+TEST_CASE("a plugin that is known is tried again when a library that it uses is gone, or was changed") {
+    const Installed installed;
+    const std::filesystem::path plugin = installed.plugin("libneeds_library_beside.so");
+    const auto install_library = [&](const char *name) {
+        std::filesystem::copy_file(fixtures / "libraries" / name, installed.directory.path() / name,
+                                   std::filesystem::copy_options::overwrite_existing);
+    };
+    install_library("libneeds_another.so");
+    install_library("libdependency.so");
+    const auto open = [&] {
+        MadeHost host = installed.host(plugin);
+        return status(host) + (host.logged("' is tried again: the library '") != 0 ? ", tried again" : "");
+    };
+    CHECK(open() == "loaded ");
+    CHECK(open() == "loaded ");
+    std::filesystem::remove(installed.directory.path() / "libdependency.so"); // which the plugin needs through another
+    CHECK(open() == "rejected OPDOCK-E020, tried again");
+    CHECK(open() == "rejected OPDOCK-E020, tried again");
+    install_library("libdependency.so");
+    CHECK(open() == "loaded , tried again");
+    CHECK(open() == "loaded ");
+    std::filesystem::last_write_time(installed.directory.path() / "libneeds_another.so",
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    CHECK(open() == "loaded , tried again");
+    CHECK(open() == "loaded ");
+}

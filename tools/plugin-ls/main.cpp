@@ -166,7 +166,8 @@ std::string as_text(const Request &request, const json &document, const Page &pa
     case Show::rejected:
         return document.at("plugins").empty() && document.at("problems").empty()
                    ? "no plugin was rejected or skipped\n"
-                   : render_plugins(document.at("plugins"), page) + render_problems(document.at("problems"));
+                   : render_plugins(document.at("plugins"), request.verbose, page) +
+                         render_problems(document.at("problems"));
     case Show::paths:
         return render_paths(document.at("paths"), page);
     case Show::policy:

@@ -15,7 +15,8 @@ using cli::Page;
 // Plugins and chains on one screen; `verbose` shows every op as render_op does.
 std::string render_screen(const nlohmann::json &document, bool verbose, const Page &page);
 
-std::string render_plugins(const nlohmann::json &plugins, const Page &page);
+// `verbose` adds the build of each.
+std::string render_plugins(const nlohmann::json &plugins, bool verbose, const Page &page);
 
 // What went wrong while plugins were searched, a paragraph each; "" when nothing did.
 std::string render_problems(const nlohmann::json &problems);

@@ -86,7 +86,7 @@ std::string knob_text(const json &knob) {
 
 } // namespace
 
-std::string render_plugins(const json &plugins, const Page &page) {
+std::string render_plugins(const json &plugins, bool verbose, const Page &page) {
     Table table;
     for (const json &plugin : plugins) {
         const std::string status = plugin.at("status").get<std::string>();
@@ -95,6 +95,9 @@ std::string render_plugins(const json &plugins, const Page &page) {
                    {words(plugin.at("vendor"))},
                    {status, tint_of_status(status)},
                    {words(plugin.at("path"))}});
+        if (verbose && !text_of(plugin, "build_id").empty()) {
+            table.note("build " + text_of(plugin, "build_id"));
+        }
         const std::string code = text_of(plugin, "code");
         table.note(code + (code.empty() ? "" : ": ") + text_of(plugin, "reason"));
         for (const json &warning : plugin.at("warnings")) {
@@ -152,7 +155,7 @@ std::string render_screen(const json &document, bool verbose, const Page &page) 
     std::string text = "opdock " + words(host.at("version")) + ", ABI " + words(host.at("abi").at("major")) + "." +
                        words(host.at("abi").at("minor")) + "\n\n" + page.paint(Tint::heading, "PLUGINS") + "\n";
     text += document.at("plugins").empty() ? "  none found; 'plugin-ls --paths' shows where was searched\n"
-                                           : render_plugins(document.at("plugins"), page);
+                                           : render_plugins(document.at("plugins"), verbose, page);
     if (!document.at("problems").empty()) {
         text += "\n" + page.paint(Tint::heading, "PROBLEMS") + " of the search for plugins\n" +
                 render_problems(document.at("problems"));

@@ -17,6 +17,7 @@
 #include "dispatch/chain.hpp"
 #include "dispatch/deployment.hpp"
 #include "dispatch/memo.hpp"
+#include "files/file_identity.hpp"
 #include "files/held_directory.hpp"
 #include "files/path_rules.hpp"
 #include "inspect/library_rules.hpp"
@@ -42,6 +43,7 @@ struct DeviceCount {
 struct TrustMemory {
     PathRules rules;
     LibraryRules libraries;
+    std::unordered_map<std::string, FileIdentity> library_files; // by path; empty identity: not there
     // Names by which plugins may be asked for as libraries, and that plugins ask for; each with a plugin's path.
     std::unordered_map<std::string, std::string> sonames;
     std::unordered_map<std::string, std::string> needed;

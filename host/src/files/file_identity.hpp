@@ -19,6 +19,11 @@ struct FileIdentity {
     auto operator<=>(const FileIdentity &) const = default;
 };
 
+// Whether it is the same file with the same content, as far as can be told; names, owners and permissions may differ.
+inline bool has_same_content(const FileIdentity &a, const FileIdentity &b) {
+    return a.device == b.device && a.inode == b.inode && a.size == b.size && a.modified == b.modified;
+}
+
 inline FileIdentity identity_of(const struct stat &status) {
     const auto nanoseconds = [](const timespec &time) {
         return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;

@@ -5,8 +5,10 @@
 
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
 
 #include "host/host.hpp"
+#include "inspect/elf_notes.hpp"
 #include "opdock_version.hpp"
 #include "signature/dtype.hpp"
 #include "text/error.hpp"
@@ -101,6 +103,20 @@ const Rejection *rejection_since(const PluginRecord &plugin) {
     return outcome != nullptr && outcome->rejection ? &*outcome->rejection : nullptr;
 }
 
+// The build id of what lies at a plugin's path now, "" when that has none or is gone; nothing while it is what was
+// taken.
+std::optional<std::string> replaced_by(const PluginRecord &plugin) {
+    struct stat status = {};
+    if (plugin.status != PluginRecord::Status::loaded || plugin.file == FileIdentity{}) {
+        return std::nullopt;
+    }
+    if (::stat(plugin.path.c_str(), &status) != 0) {
+        return "";
+    }
+    return has_same_content(identity_of(status), plugin.file) ? std::nullopt
+                                                              : std::optional(read_build_id(plugin.path));
+}
+
 // Each variable as it was when the host opened. What holds of the policy is in "policy", with its source.
 json variables_json(const Environment &environment) {
     const auto settings = setting_names();
@@ -131,10 +147,23 @@ json Host::describe() const {
             const std::vector<std::string> &wrong = plugin_tuning(plugin.id).problems();
             warnings.insert(warnings.end(), wrong.begin(), wrong.end());
         }
+        if (plugin.deferred && plugin.deferred->outcome() != nullptr && !plugin.deferred->outcome()->warning.empty()) {
+            warnings.push_back(plugin.deferred->outcome()->warning);
+        }
+        const std::optional<std::string> replaced = replaced_by(plugin);
+        if (replaced) {
+            warnings.push_back(fmt::format("'{}' is not the file any more that this host took ({}): {}.\nOpen a host "
+                                           "again, or start the process again, to use what is there.",
+                                           plugin.path, build_text(plugin.build_id),
+                                           replaced->empty() ? "it is gone, or has no build id"
+                                                             : build_text(*replaced) + " lies there"));
+        }
         plugins.push_back({{"id", plugin.id},
                            {"version", plugin.version},
                            {"vendor", plugin.vendor},
                            {"path", plugin.path},
+                           {"build_id", plugin.build_id},
+                           {"replaced_by", replaced ? json(*replaced) : json()},
                            {"requested", plugin.requested},
                            {"status", status_text(refused ? PluginRecord::Status::rejected : plugin.status)},
                            {"code", refused ? code_text(refused->code) : plugin.code},

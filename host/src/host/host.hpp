@@ -202,8 +202,8 @@ class Host {
     // Opens a plugin that was not tried, and takes it; throws Rejected.
     void open_untried(const PluginIdentity &identity, const DeferredPlugin::Place &place, Catalog &into,
                       PluginRecord &record);
-    // Throws Rejected.
-    Registration open_and_register(Ledger &book, const DeferredPlugin &plugin) const;
+    // Throws Rejected. `warning`: set as Loaded has it.
+    Registration open_and_register(Ledger &book, const DeferredPlugin &plugin, std::string &warning) const;
     void publish_catalog(Catalog next);
     nlohmann::json describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const;
     Availability known_availability(const Catalog &now, const Implementation &implementation) const;

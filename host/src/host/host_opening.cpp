@@ -70,12 +70,15 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
     }
     auto outcome = std::make_unique<DeferredPlugin::Outcome>();
     try {
-        outcome->registration = open_and_register(book, plugin);
+        outcome->registration = open_and_register(book, plugin, outcome->warning);
     } catch (const Rejected &rejected) {
         outcome->rejection = Rejection{rejected.code(), plugin.identity().path, rejected.what()};
         log_.warning("The " + plugin.unavailable(*outcome->rejection));
     }
     const Rejection *const rejection = rejection_in(plugin.settle(std::move(outcome)));
+    if (!plugin.outcome()->warning.empty()) {
+        log_.warning("Plugin " + plugin.outcome()->warning);
+    }
     if (rejection == nullptr && plugin.place().deaths != 0) {
         forget_deaths(plugin);
     }
@@ -90,12 +93,15 @@ void Host::open_untried(const PluginIdentity &identity, const DeferredPlugin::Pl
     KeptIfMapped directory(place);
     table_->keep();
     Loaded loaded = load_code(place);
+    if (!loaded.warning.empty()) {
+        record.warnings.push_back(loaded.warning); // and is logged with the others
+    }
     take(identity, loaded.entry, into, &record);
     keep_mapped(std::move(loaded));
     directory.keep();
 }
 
-Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin) const {
+Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin, std::string &warning) const {
     const KeptProcess keep(log_, plugin.identity().path);
     const DeferredPlugin::Place &place = plugin.place();
     const Journal::Open entry =
@@ -108,6 +114,7 @@ Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin)
     table_->keep();
     Loaded loaded = load_code(place);
     const opdock_entry entry_point = loaded.entry;
+    warning = loaded.warning;
     book.registrars.splice(book.registrars.end(), made);
     directory.keep();
     keep_mapped(std::move(loaded)); // threads of its own may run in it

@@ -13,11 +13,13 @@
 #include "files/file_times.hpp"
 #include "host/host.hpp"
 #include "host/plugin_trust.hpp"
+#include "inspect/elf_notes.hpp"
 #include "inspect/library_place.hpp"
 #include "load/deferred_plugin.hpp"
 #include "load/load.hpp"
 #include "probe/probe.hpp"
 #include "probe/scan.hpp"
+#include "probe/transcript_format.h"
 #include "text/error.hpp"
 #include "text/spelling.hpp"
 
@@ -37,6 +39,41 @@ FileIdentity identity_in(const DeferredPlugin::Place &place) {
     return ::fstatat(place.directory->descriptor(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0
                ? identity_of(status)
                : FileIdentity{};
+}
+
+// Why a file whose id `other` has is not taken. `file`: its own.
+std::string taken_text(const PluginRecord &record, const PluginRecord &other, const FileIdentity &file) {
+    if (other.path != record.path) {
+        return fmt::format("plugin id '{}' is already taken by '{}', which was found first", record.id, other.path);
+    }
+    if (has_same_content(other.file, file)) {
+        return fmt::format("plugin '{}' is loaded from this file already", record.id);
+    }
+    return fmt::format("plugin '{}' was loaded from this path before, and the file was replaced since: {} is in use, "
+                       "and {} lies there now.\nA host does not exchange a plugin that calls may be using: close this "
+                       "host and open one again.",
+                       record.id, build_text(other.build_id), build_text(record.build_id));
+}
+
+// The first of the libraries that came with the plugin when it was tried, and that is gone or another file now.
+std::optional<std::string> find_changed_library(const Transcript &transcript, const DeferredPlugin::Place &place,
+                                                std::unordered_map<std::string, FileIdentity> &known) {
+    for (const UsedLibrary &library : transcript.libraries()) {
+        // Under the plugin's folder as the probe holds it.
+        static const std::string held = fmt::format("/proc/self/fd/{}", OPDOCK_PROBE_DIRECTORY);
+        const std::string path = library.path.starts_with(held + '/')
+                                     ? place.directory->path() + library.path.substr(held.size())
+                                     : library.path;
+        const auto [found, is_new] = known.try_emplace(path);
+        struct stat status = {};
+        if (is_new && ::stat(path.c_str(), &status) == 0) {
+            found->second = identity_of(status);
+        }
+        if (found->second != library.identity) {
+            return path;
+        }
+    }
+    return std::nullopt;
 }
 
 } // namespace
@@ -120,6 +157,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         judge_trust(candidate, place, record);
         const Scan scan = this->scan(place, into, cache, record);
         place.identity = scan.identity;
+        record.file = scan.identity;
         place.deaths = scan.deaths;
         place.has_call_deaths = !scan.call_deaths.empty();
         const PluginIdentity identity = {record.id,
@@ -193,6 +231,14 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
     Scan scan;
     if (kept && was_looked_at(*kept)) {
         scan = std::move(*kept);
+        const auto changed = scan.transcript != nullptr
+                                 ? find_changed_library(*scan.transcript, place, ledger().trust.library_files)
+                                 : std::nullopt;
+        if (changed) {
+            log_.debug(fmt::format("Plugin '{}' is tried again: the library '{}' that it uses was changed, or is gone",
+                                   record.path, visible_line(*changed)));
+            scan.transcript.reset();
+        }
     } else {
         scan = look_at(*place.directory, place.name, ledger().library_versions);
         scan.deaths = kept ? kept->deaths : 0;
@@ -239,9 +285,7 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
         record.standing = same_name(scan.note->vendor, own_vendor) ? Standing::own : Standing::beside;
     }
     if (const PluginRecord *other = into.find_plugin(record.id); other != nullptr && !yields(*other, record, into)) {
-        throw Rejected(
-            RejectCode::shadowed,
-            fmt::format("plugin id '{}' is already taken by '{}', which was found first", record.id, other->path));
+        throw Rejected(RejectCode::shadowed, taken_text(record, *other, place.identity));
     }
     if (scan.transcript != nullptr) {
         return scan; // it was tried before
@@ -300,6 +344,7 @@ void Host::load(const std::string &path) {
     book.trust.keys.reset(); // somebody may have trusted another key since, and changed who may write where
     book.trust.rules = PathRules();
     book.trust.libraries = LibraryRules();
+    book.trust.library_files.clear();
     PluginRecord record = load_file(candidate, next, cache);
     cache.save();
     if (record.status != PluginRecord::Status::loaded) {

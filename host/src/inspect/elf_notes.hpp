@@ -1,7 +1,10 @@
 // The notes of an ELF file.
 #pragma once
 
+#include <cstddef>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "inspect/elf.hpp"
@@ -17,5 +20,14 @@ struct ElfNotes {
 
 // Throws Rejected when they contradict themselves.
 ElfNotes read_notes(const ElfImage &image);
+
+// "build 1a2b", or "a build without id".
+std::string build_text(const std::string &build_id);
+
+// The build id of the file at this path; empty when it has none, is no library, or cannot be read.
+std::string read_build_id(const std::filesystem::path &path);
+
+// The build id among the notes of a segment, in hexadecimal; empty when there is none. `alignment`: the segment's.
+std::string find_build_id(std::string_view segment, std::size_t alignment);
 
 } // namespace opdock::core

@@ -23,6 +23,7 @@ class DeferredPlugin {
     // What came of opening it. Whole when it is published, and never changed.
     struct Outcome {
         std::optional<Rejection> rejection;
+        std::string warning;       // as Loaded has it
         Registration registration; // with the real functions; empty when rejected
     };
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -13,11 +14,16 @@
 #include <sys/stat.h>
 
 #include "files/plugin_file.hpp"
+#include "inspect/elf.hpp"
+#include "inspect/elf_dynamic.hpp"
+#include "inspect/elf_notes.hpp"
 #include "load/mapped_file.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
+
+constexpr std::size_t most_generations = 256; // of files at one path that a process opens
 
 Rejection other_file_mapped(const std::filesystem::path &path) {
     return {RejectCode::file_changed, path,
@@ -25,6 +31,44 @@ Rejection other_file_mapped(const std::filesystem::path &path) {
                         "not used.\nIt was replaced meanwhile, or a library of this process says that this path is its "
                         "name (DT_SONAME). Install plugins by renaming them into place, then open the host again.",
                         path.filename().string())};
+}
+
+// The name to give to the dynamic loader, which gives what it has for a name that it knows, whatever file lies there
+// now. "./" before the file's name makes another name of the same file.
+struct LoaderName {
+    std::string text;
+    std::optional<std::string> older; // build id of the plugin that this process has from this path
+};
+
+LoaderName find_free_name(const HeldDirectory &directory, const std::string &name, const MappedFile &file) {
+    LoaderName found{directory.name_for_loader(name), {}};
+    for (std::string before = "./"; before.size() < 2 * most_generations; before += "./") {
+        void *const there = ::dlopen(found.text.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+        if (there == nullptr) {
+            break;
+        }
+        const bool is_it = file.is_what_was_loaded(there);
+        if (!is_it && name_of_loaded(there) == found.text) { // else a library says that the path is its name
+            found.older = build_id_of_loaded(there);
+        }
+        ::dlclose(there);
+        if (is_it) {
+            break;
+        }
+        found.text = directory.name_for_loader(before + name);
+    }
+    return found;
+}
+
+// Symbols that a process has one of would be those of the older build, in code that was compiled for others.
+void refuse_shared_state(const PluginFile &file, const std::string &older, const std::string &newer) {
+    const std::vector<std::string> unique = unique_symbols(ElfImage(file), 1);
+    if (!unique.empty() && (older != newer || older.empty())) {
+        throw Rejected(RejectCode::file_changed,
+                       fmt::format("'{}' was replaced: this process opened {} of it before, and {} would use that "
+                                   "one's '{}' (STB_GNU_UNIQUE).\nStart the process again to use the new file.",
+                                   file.name(), build_text(older), build_text(newer), visible_line(unique.front())));
+    }
 }
 
 // Plugins are opened through it: see held_directory.hpp.
@@ -49,6 +93,10 @@ Rejection explain_refusal(const std::filesystem::path &path, std::string text) {
     for (std::size_t at = 0; (at = text.find(held, at)) != std::string::npos;) {
         const std::size_t end = std::min(text.find('/', at + held.size()), text.size());
         text.replace(at, end - at, path.parent_path().string());
+    }
+    const std::string again = path.parent_path().string() + "/./"; // see find_free_name
+    for (std::size_t at = 0; (at = text.find(again, at)) != std::string::npos;) {
+        text.erase(at + again.size() - 2, 2);
     }
     text = visible_line(text);
     const std::string name = path.filename().string();
@@ -104,12 +152,22 @@ std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::
         return changed_since_judged(path);
     }
     std::optional<MappedFile> file;
+    LoaderName loader_name;
+    std::string warning;
     try {
         const PluginFile opened(directory, name);
         if (opened.identity() != judged) {
             return changed_since_judged(path);
         }
         file.emplace(opened);
+        loader_name = find_free_name(directory, name, *file);
+        if (const auto &older = loader_name.older) {
+            const std::string newer = read_notes(ElfImage(opened)).build_id;
+            refuse_shared_state(opened, *older, newer);
+            warning = fmt::format("'{}' was replaced since this process opened it first: {} is used from here on, and "
+                                  "{} stays in memory until the process ends",
+                                  path.string(), build_text(newer), build_text(*older));
+        }
     } catch (const Rejected &rejected) {
         return Rejection{rejected.code(), path, rejected.what()};
     }
@@ -117,7 +175,7 @@ std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::
     // Null, or the loader's sentence, until the loader is used again.
     const auto open = [&]() -> const char * {
         boost::dll::fs::error_code always_the_same;
-        library.load(boost::dll::fs::path(directory.name_for_loader(name)), always_the_same,
+        library.load(boost::dll::fs::path(loader_name.text), always_the_same,
                      static_cast<type>(boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local));
         return library.is_loaded() ? nullptr : ::dlerror(); // NOLINT(concurrency-mt-unsafe): of this thread
     };
@@ -140,7 +198,7 @@ std::variant<Loaded, Rejection> load(const HeldDirectory &directory, const std::
         return no_entry(path);
     }
     opdock_entry entry = &library.get<opdock_status(opdock_registry *)>(OPDOCK_ENTRY_SYMBOL);
-    return Loaded{std::move(library), entry};
+    return Loaded{std::move(library), entry, std::move(warning)};
 }
 
 void keep_mapped(Loaded &&loaded) {

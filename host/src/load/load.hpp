@@ -18,6 +18,8 @@ struct Loaded {
     // Unmaps the plugin when it is destroyed, unless keep_mapped took it.
     boost::dll::shared_library library;
     opdock_entry entry;
+    // A sentence for a person; empty when there is nothing to say.
+    std::string warning;
 };
 
 // Whether the name still leads to the file that was judged. Moving another file there and back shows too: it changes

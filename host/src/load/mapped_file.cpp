@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <string_view>
 #include <system_error>
 
@@ -16,6 +17,7 @@
 #include <sys/mman.h>
 
 #include "files/reject.hpp"
+#include "inspect/elf_notes.hpp"
 
 namespace opdock::core {
 namespace {
@@ -62,6 +64,32 @@ void find_names(std::uintptr_t one, KernelsName &name_of_one, std::uintptr_t oth
     }
 }
 
+// Null when the loader does not tell.
+const link_map *map_of(void *handle) {
+    const link_map *map = nullptr;
+    return ::dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void *>(&map)) == 0 ? map : nullptr;
+}
+
+struct BuildIdSearch {
+    ElfW(Addr) address; // where the object is loaded
+    std::string found;
+};
+
+int find_build_id_of_object(dl_phdr_info *object, std::size_t /*size*/, void *data) {
+    auto &search = *static_cast<BuildIdSearch *>(data);
+    if (object->dlpi_addr != search.address) {
+        return 0;
+    }
+    for (const ElfW(Phdr) & segment : std::span(object->dlpi_phdr, object->dlpi_phnum)) {
+        if (segment.p_type == PT_NOTE && search.found.empty()) {
+            // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader tells addresses as numbers
+            const auto *notes = reinterpret_cast<const char *>(object->dlpi_addr + segment.p_vaddr);
+            search.found = find_build_id({notes, segment.p_memsz}, segment.p_align);
+        }
+    }
+    return 1;
+}
+
 } // namespace
 
 MappedFile::MappedFile(const PluginFile &file)
@@ -81,13 +109,27 @@ MappedFile::~MappedFile() {
 }
 
 bool MappedFile::is_what_was_loaded(void *handle) const {
-    const link_map *loaded = nullptr;
-    if (::dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void *>(&loaded)) != 0 || loaded == nullptr) {
+    const link_map *loaded = map_of(handle);
+    if (loaded == nullptr) {
         return false;
     }
     KernelsName judged, mapped;
     find_names(reinterpret_cast<std::uintptr_t>(page_), judged, reinterpret_cast<std::uintptr_t>(loaded->l_ld), mapped);
     return judged.is_known() && judged == mapped;
+}
+
+std::string name_of_loaded(void *handle) {
+    const link_map *loaded = map_of(handle);
+    return loaded != nullptr ? loaded->l_name : std::string();
+}
+
+std::string build_id_of_loaded(void *handle) {
+    const link_map *loaded = map_of(handle);
+    BuildIdSearch search{loaded != nullptr ? loaded->l_addr : 0, {}};
+    if (loaded != nullptr) {
+        (void)::dl_iterate_phdr(find_build_id_of_object, &search);
+    }
+    return search.found;
 }
 
 } // namespace opdock::core

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "files/plugin_file.hpp"
 
@@ -24,5 +25,11 @@ class MappedFile {
   private:
     void *page_;
 };
+
+// The name that the dynamic loader has of what it loaded. `handle`: from dlopen.
+std::string name_of_loaded(void *handle);
+
+// The build id in the memory of what the dynamic loader loaded; empty when it has none.
+std::string build_id_of_loaded(void *handle);
 
 } // namespace opdock::core

@@ -238,6 +238,11 @@ bool read_call(uint8_t kind, Payload &payload, opdock_registry *registry) {
     return true;
 }
 
+UsedLibrary read_library(Payload &payload) {
+    const auto file = payload.value<opdock_transcript_library>();
+    return {payload.rest(), {file.device, file.inode, file.size, file.modified, file.changed}};
+}
+
 struct Record {
     uint8_t kind;
     std::span<const std::byte> payload;
@@ -308,6 +313,9 @@ void Transcript::read() {
             stage_ = Stage::returned;
         } else if (record->kind == OPDOCK_RECORD_CHANGED && stage_ == Stage::returned) {
             changes_.push_back(payload.rest());
+        } else if (record->kind == OPDOCK_RECORD_LIBRARY && stage_ == Stage::returned &&
+                   libraries_.size() < OPDOCK_TRANSCRIPT_MOST_LIBRARIES) {
+            libraries_.push_back(read_library(payload));
         } else if (record->kind == OPDOCK_RECORD_END && (stage_ == Stage::returned || ended)) {
             payload.expect_end();
             if (!ended) {

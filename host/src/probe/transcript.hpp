@@ -11,12 +11,18 @@
 #include <string>
 #include <vector>
 
+#include "files/file_identity.hpp"
 #include "opdock/plugin.h"
 
 namespace opdock::core {
 
 // A registration of any size fits; more is a plugin that never ends.
 inline constexpr size_t most_transcript_bytes = size_t{64} << 20;
+
+struct UsedLibrary {
+    std::string path; // as the dynamic loader of the probe named it; absolute
+    FileIdentity identity;
+};
 
 class Transcript {
   public:
@@ -32,6 +38,8 @@ class Transcript {
     const std::string &loader_text() const { return loader_text_; }
     // What of the process the plugin changed by being loaded: "the locale".
     const std::vector<std::string> &changes() const { return changes_; }
+    // Libraries that came into the process with the plugin.
+    const std::vector<UsedLibrary> &libraries() const { return libraries_; }
     const std::vector<std::byte> &bytes() const { return bytes_; }
 
     // Calls the registry as the plugin's entry did, with functions that do nothing, and returns what it returned. Only
@@ -45,6 +53,7 @@ class Transcript {
     Stage stage_ = Stage::begun;
     std::string loader_text_;
     std::vector<std::string> changes_;
+    std::vector<UsedLibrary> libraries_;
 };
 
 } // namespace opdock::core

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 enum {
-    OPDOCK_TRANSCRIPT_VERSION = 2,
+    OPDOCK_TRANSCRIPT_VERSION = 3,
 
     /* Kinds of records, in the order in which they may come. */
     OPDOCK_RECORD_HELLO = 1,       /* opdock_transcript_hello */
@@ -34,12 +34,15 @@ enum {
     OPDOCK_RECORD_HOST_FAIL = 11, /* the same for host->fail */
     OPDOCK_RECORD_RETURNED = 12,  /* int32_t: the entry's status */
     OPDOCK_RECORD_CHANGED = 13,   /* text: something of the process that is not as it was */
-    OPDOCK_RECORD_END = 14,
+    OPDOCK_RECORD_LIBRARY = 14,   /* opdock_transcript_library, and the path as text: came with the plugin */
+    OPDOCK_RECORD_END = 15,
 
     /* One more than a host keeps, so that it sees that there were too many. */
     OPDOCK_TRANSCRIPT_MOST_REGISTRATIONS = 65537,
     /* One more than the longest text a host takes. */
-    OPDOCK_TRANSCRIPT_LONGEST_TEXT = 4097
+    OPDOCK_TRANSCRIPT_LONGEST_TEXT = 4097,
+    /* Libraries that are told of. No plugin needs more; a probe does not send them. */
+    OPDOCK_TRANSCRIPT_MOST_LIBRARIES = 1024
 };
 
 #define OPDOCK_TRANSCRIPT_NULL_TEXT UINT32_MAX
@@ -57,5 +60,14 @@ typedef struct opdock_transcript_hello {
     uint32_t impl_size;
     uint32_t knob_size;
 } opdock_transcript_hello;
+
+/* The file of a library, as stat tells of it; times in nanoseconds since the epoch. */
+typedef struct opdock_transcript_library {
+    uint64_t device;
+    uint64_t inode;
+    uint64_t size;
+    int64_t modified;
+    int64_t changed;
+} opdock_transcript_library;
 
 #endif

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "files/file_identity.hpp"
 #include "load/devices.hpp"
 #include "load/register.hpp"
 #include "load/registration.hpp"
@@ -31,6 +32,7 @@ struct PluginRecord {
     std::vector<std::string> left_out;
     Standing standing = Standing::found;
     std::string build_id;    // empty when the file has none
+    FileIdentity file;       // the one that was judged; empty for a module of the program
     std::string tune;        // its tune file, whether or not there is one; empty for a module of the program
     bool names_tune = false; // the manifest names it
     // Not opened yet, or opened since; null for a module of the program.

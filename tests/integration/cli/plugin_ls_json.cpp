@@ -84,6 +84,8 @@ void check_plugin(const json &plugin) {
                            {"version", Is::text},
                            {"vendor", Is::text},
                            {"path", Is::text},
+                           {"build_id", Is::text},
+                           {"replaced_by", Is::text_or_null},
                            {"requested", Is::boolean},
                            {"warnings", Is::list},
                            {"left_out", Is::list},

@@ -37,6 +37,14 @@ TEST_CASE("a host without plugins says where to look") {
           "opdock 0.1.0, ABI 0.1\n\nPLUGINS\n  none found; 'plugin-ls --paths' shows where was searched\n");
 }
 
+TEST_CASE("with details plugins have their builds") {
+    json plugins = small_document()["plugins"];
+    plugins[0]["build_id"] = "ab12";
+    CHECK(render_plugins({plugins[0]}, true, plain) ==
+          "  acme  1.2.0  acme  loaded  /opt/acme/libacme.so\n      build ab12\n");
+    CHECK(render_plugins({plugins[0]}, false, plain) == "  acme  1.2.0  acme  loaded  /opt/acme/libacme.so\n");
+}
+
 TEST_CASE("one op shows each implementation, why it is not available, and each chain") {
     CHECK(render_op(small_document()["ops"][1], plain) ==
           R"(rmsnorm_fwd
@@ -99,7 +107,7 @@ TEST_CASE("colour adds escape sequences and nothing else") {
 TEST_CASE("what a plugin calls itself cannot steer the terminal or break a row") {
     json document = small_document();
     document["plugins"][0]["version"] = "1\x1b[2J\n2";
-    const std::string text = render_plugins(document["plugins"], plain);
+    const std::string text = render_plugins(document["plugins"], false, plain);
     CHECK(text.find("  acme  1\\x1b[2J 2  acme") == 0);
     CHECK(text.find('\x1b') == std::string::npos);
 }
