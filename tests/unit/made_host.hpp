@@ -139,6 +139,9 @@ class Lines {
 
 class MadeHost {
   public:
+    // The clock of hosts that are made from now on.
+    static inline core::Deployment::Clock::time_point (*clock)() = core::Deployment::Clock::now;
+
     explicit MadeHost(const core::RawEnvironment &environment = {}, const std::string &system_policy = "/nonexistent",
                       std::vector<std::string> modules = {}, core::WorkspaceAllocator workspace = {},
                       std::optional<std::string> probe = {}, bool rescan = false,
@@ -193,6 +196,7 @@ class MadeHost {
                               std::optional<std::string> probe, bool rescan, const std::string &system_trust,
                               const std::string &own_folder) {
         core::HostOptions made;
+        made.now = clock;
         made.probe = std::move(probe);
         made.rescan = rescan;
         made.workspace = workspace;

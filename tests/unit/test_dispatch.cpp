@@ -76,6 +76,141 @@ TEST_CASE("a failure falls back, and the third in a row takes the implementation
     }
 }
 
+namespace {
+
+using core::Deployment;
+
+// A clock that only a test moves.
+Deployment::Clock::time_point made_now;
+
+struct MadeClock {
+    MadeClock() {
+        made_now = {};
+        MadeHost::clock = [] { return made_now; };
+    }
+    ~MadeClock() { MadeHost::clock = Deployment::Clock::now; }
+    MadeClock(const MadeClock &) = delete;
+    MadeClock &operator=(const MadeClock &) = delete;
+    static void pass(std::chrono::seconds time) { made_now += time; }
+};
+
+} // namespace
+
+TEST_CASE(
+    "an implementation that failed too often is tried again after a pause, and twice as long a one each further time") {
+    const MadeClock clock;
+    ThreeKinds t;
+    t.standard.status = OPDOCK_FAILED;
+    const auto call = [&] { CHECK(t.rows.added(t.host.op()) == 2); };
+    for (int i = 0; i < 4; ++i) {
+        call();
+    }
+    CHECK(t.standard.calls == 3);
+    CHECK(t.host.logged("It is tried again in 60 s (retry_failed, built-in)") == 1);
+    int tries = 3;
+    for (const int pause : {60, 120, 240, 480, 960, 1920, 3600, 3600}) {
+        CAPTURE(pause);
+        clock.pass(std::chrono::seconds(pause - 1));
+        call();
+        call();
+        CHECK(t.standard.calls == tries);
+        clock.pass(std::chrono::seconds(1));
+        call(); // notices that the time has come
+        call(); // tries it, and goes on to the next
+        CHECK(t.standard.calls == ++tries);
+        call();
+        CHECK(t.standard.calls == tries);
+    }
+    clock.pass(std::chrono::hours(1));
+    t.standard.status = OPDOCK_OK;
+    call();
+    CHECK(t.rows.added(t.host.op()) == 1);
+    CHECK(t.host.logged("'default.one' is tried again on cpu:0") == 9);
+    t.standard.status = OPDOCK_FAILED; // it may fail twice again
+    call();
+    call();
+    t.standard.status = OPDOCK_OK;
+    CHECK(t.rows.added(t.host.op()) == 1);
+    t.standard.status = OPDOCK_FAILED;
+    for (int i = 0; i < 3; ++i) {
+        call();
+    }
+    t.host->reset_health(nullptr, nullptr); // forgets the pause too
+    for (int i = 0; i < 3; ++i) {
+        call();
+    }
+    CHECK(t.host.logged("It is tried again in 60 s (retry_failed, built-in)") == 2);
+}
+
+TEST_CASE("where nothing else is left, a call after the pause tries what failed") {
+    const MadeClock clock;
+    MadeHost host(Environment{{"PLUGIN_RETRY_FAILED", "500ms"}});
+    Made &one = host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    Rows rows;
+    one.status = OPDOCK_FAILED;
+    for (int i = 0; i < 3; ++i) {
+        CHECK(rows.call(host.op()) == OPDOCK_ALL_FAILED);
+    }
+    CHECK(host.logged("It is tried again in 0.5 s (retry_failed, PLUGIN_RETRY_FAILED)") == 1);
+    CHECK(rows.call(host.op()) == OPDOCK_ALL_DROPPED);
+    one.status = OPDOCK_OK;
+    CHECK(rows.call(host.op()) == OPDOCK_ALL_DROPPED);
+    clock.pass(std::chrono::seconds(1));
+    CHECK(rows.added(host.op()) == 1);
+}
+
+TEST_CASE("a prepared call that was prepared without what failed is stale when that is tried again") {
+    const MadeClock clock;
+    ThreeKinds t;
+    t.standard.status = OPDOCK_FAILED;
+    for (int i = 0; i < 3; ++i) {
+        CHECK(t.rows.added(t.host.op()) == 2);
+    }
+    t.standard.status = OPDOCK_OK;
+    const opdock::Prepared prepared = t.host.op().prepare({t.rows.x}, {t.rows.y});
+    CHECK_FALSE(prepared.stale());
+    clock.pass(std::chrono::seconds(60));
+    CHECK(t.rows.added(t.host.op()) == 2);
+    CHECK(prepared.stale());
+    CHECK(t.rows.added(t.host.op()) == 1);
+}
+
+TEST_CASE("nothing is tried again in strict mode, where it is off, and of an op that writes its inputs") {
+    const MadeClock clock;
+    for (const opdock::core::RawEnvironment &environment :
+         {opdock::core::RawEnvironment{{"PLUGIN_STRICT", "1"}}, {{"PLUGIN_RETRY_FAILED", "off"}}}) {
+        MadeHost host(environment);
+        Made &one = host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+        host.add("reference.any", OPDOCK_KIND_REFERENCE, {}, 2);
+        Rows rows;
+        one.status = OPDOCK_FAILED;
+        for (int i = 0; i < 3; ++i) {
+            rows.call(host.op());
+        }
+        CHECK(host.logged("opdock_reset_health (C++: host.reset_health) brings it back.") == 1);
+        CHECK(host.logged("It is tried again") == 0);
+        clock.pass(std::chrono::hours(24));
+        CHECK(rows.added(host.op()) == 2);
+        CHECK(rows.added(host.op()) == 2);
+        CHECK(one.calls == 3);
+    }
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.odd", OPDOCK_KIND_DEFAULT);
+    made->op = "test.update";
+    made->status = OPDOCK_FAILED_CLEAN;
+    host.add(std::move(made));
+    std::vector<float> state(3), in(3), out(3);
+    const auto call = [&] {
+        return host.op("test.update")
+            .try_call({Tensor(state.data(), f32, {3}), Tensor(in.data(), f32, {3})}, {Tensor(out.data(), f32, {3})});
+    };
+    for (int i = 0; i < 3; ++i) {
+        CHECK(call() == OPDOCK_ALL_FAILED);
+    }
+    clock.pass(std::chrono::hours(24));
+    CHECK(call() == OPDOCK_ALL_DROPPED);
+}
+
 TEST_CASE("a status that nobody defined counts as a failure, and is shown with its number") {
     for (const opdock_status undefined : {77, -1}) {
         MadeHost host;

@@ -113,13 +113,28 @@ TEST_CASE("in settings, prefer decides over prefer_vendor whichever comes first"
     CHECK(from_settings({{"prefer_vendor", "1"}}).everywhere.prefer->value == Kind::vendor);
 }
 
+TEST_CASE("the pause before what failed is tried again is a time, or off") {
+    const auto seconds = [](const char *value) {
+        return from_settings({{"retry_failed", value}}).everywhere.retry_failed->value;
+    };
+    CHECK(seconds("30") == 30);
+    CHECK(seconds("500 ms") == 0.5);
+    CHECK(seconds("2m") == 120);
+    CHECK(seconds(" Off ") == 0);
+    CHECK(seconds("0") == 0);
+    CHECK(message_of([] {
+              from_settings({{"retry_failed", "never"}});
+          }) == "setting 'retry_failed', column 1: expected seconds, such as 0.5, 500ms or 2m, or off, found 'never'");
+    CHECK_THROWS(seconds("-1"));
+    CHECK_THROWS(seconds(""));
+}
+
 TEST_CASE("an unknown setting lists the settings and the nearest") {
     const Error error = thrown_by([] { from_settings({{"deny_vendor", "acme"}}); });
     CHECK(error.status() == OPDOCK_INVALID_POLICY);
-    CHECK(
-        std::string(error.what()) ==
-        "expected a setting ('prefer', 'prefer_vendor', 'strict', 'allow_vendors', 'deny_vendors' or 'per_op'), found "
-        "'deny_vendor'; did you mean 'deny_vendors'?");
+    CHECK(std::string(error.what()) == "expected a setting ('prefer', 'prefer_vendor', 'strict', 'allow_vendors', "
+                                       "'deny_vendors', 'per_op' or 'retry_failed'), found "
+                                       "'deny_vendor'; did you mean 'deny_vendors'?");
 }
 
 TEST_CASE("a setting given twice is an error") {

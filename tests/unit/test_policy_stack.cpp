@@ -15,8 +15,8 @@ enum Layer { enforce, inner_scope, outer_scope, program, environment, config, sy
 constexpr std::array<const char *, n_layers> layer_names = {"enforce",     "inner scope", "outer scope", "program",
                                                             "environment", "config",      "system"};
 
-enum What { prefer, strict, allow, deny, per_op, n_items };
-constexpr std::array<const char *, n_items> item_names = {"prefer", "strict", "allow", "deny", "per_op"};
+enum What { prefer, strict, allow, deny, per_op, retry, n_items };
+constexpr std::array<const char *, n_items> item_names = {"prefer", "strict", "allow", "deny", "per_op", "retry"};
 
 // One of two different values for an item; `source` tells who set it.
 void set(PolicySection &section, What item, bool first, const std::string &source) {
@@ -33,6 +33,9 @@ void set(PolicySection &section, What item, bool first, const std::string &sourc
         break;
     case deny:
         section.deny_vendors = Item<Vendors>{vendors, source};
+        break;
+    case retry:
+        section.retry_failed = Item<double>{first ? 5.0 : 7.0, source};
         break;
     default:
         section.per_op["gelu"] = Item<Order>{{Token::of_kind(first ? Kind::vendor : Kind::reference)}, source};
@@ -66,6 +69,8 @@ std::string seen(const OpPolicy &policy, What item) {
         return seen_as(policy.allow == Vendors{"acme"}, policy.allow_source);
     case deny:
         return seen_as(policy.deny == Vendors{"acme"}, policy.deny_source);
+    case retry:
+        return seen_as(policy.retry_seconds == 5, policy.retry_source);
     default:
         return seen_as(policy.order.front() == Token::of_kind(Kind::vendor), policy.order_source);
     }
@@ -369,11 +374,13 @@ TEST_CASE("the policy prints every item with its source") {
         {"allow_vendors", nlohmann::json::array()},
         {"deny_vendors", nullptr},
         {"per_op", {{"gelu", {"vendor"}}}},
+        {"retry_failed", 60.0},
         {"sources",
          {{"prefer", "PLUGIN_PREFER"},
           {"strict", "built-in"},
           {"allow_vendors", "PLUGIN_ALLOW_VENDORS"},
           {"deny_vendors", "built-in"},
+          {"retry_failed", "built-in"},
           {"per_op.gelu", "PLUGIN_PER_OP"}}},
     };
     nlohmann::json section = expected;

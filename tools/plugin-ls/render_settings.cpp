@@ -1,3 +1,5 @@
+#include <sstream>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/table.hpp"
@@ -19,6 +21,13 @@ std::string list_of_vendors(const json &list, const char *when_null) {
     return list.empty() ? "nobody" : words(list, ", ");
 }
 
+// "60 s", or "off".
+std::string retry_text(const json &seconds) {
+    std::ostringstream text;
+    text << seconds.get<double>() << " s";
+    return seconds == 0 ? "off" : text.str();
+}
+
 // The source of an item; one that no layer sets has none.
 std::string source_of(const json &policy, const std::string &setting) {
     const json &sources = policy.at("sources");
@@ -38,6 +47,7 @@ void add_settings(Table &table, const json &section, const std::string &where) {
     for (const auto &[op, order] : section.at("per_op").items()) {
         row("per_op." + op, words(order, " > "));
     }
+    row("retry_failed", retry_text(section.at("retry_failed")));
 }
 
 } // namespace

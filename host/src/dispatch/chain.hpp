@@ -41,6 +41,8 @@ struct Chain : std::enable_shared_from_this<Chain> {
     bool scoped = false; // under the scopes of a thread
     Decision decision;
     std::vector<Link> links; // what is left to try, in order
+    // When one that failed too often may be tried again; such a chain keeps out of the quick way.
+    std::optional<Deployment::Clock::time_point> retry_at;
     // Who served the last call; the log has a line when it changes.
     mutable std::atomic<const Implementation *> serving{nullptr};
 };

@@ -1,5 +1,6 @@
 #include "dispatch/deployment.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <spdlog/fmt/fmt.h>
@@ -153,8 +154,35 @@ std::string Deployment::out_reason() const {
     return out_reason_;
 }
 
+std::chrono::nanoseconds Deployment::retry_after(Clock::time_point now, std::chrono::nanoseconds pause) {
+    constexpr std::chrono::nanoseconds longest = std::chrono::hours(1);
+    const std::lock_guard lock(mutex_);
+    pause_ = std::max(pause, std::min(2 * pause_, longest));
+    retry_at_ = now + pause_;
+    return pause_;
+}
+
+std::optional<Deployment::Clock::time_point> Deployment::retry_at() const {
+    const std::lock_guard lock(mutex_);
+    return is_out() ? retry_at_ : std::nullopt;
+}
+
+bool Deployment::try_again(Clock::time_point now) {
+    const std::lock_guard lock(mutex_);
+    if (!is_out() || !retry_at_ || now < *retry_at_) {
+        return false;
+    }
+    consecutive_failures_.store(failure_limit - 1, std::memory_order_relaxed);
+    out_reason_.clear();
+    retry_at_.reset();
+    out_.store(false, std::memory_order_relaxed);
+    return true;
+}
+
 bool Deployment::reset_health() {
     const std::lock_guard lock(mutex_);
+    retry_at_.reset();
+    pause_ = {};
     consecutive_failures_.store(0, std::memory_order_relaxed);
     out_reason_.clear();
     return out_.exchange(false, std::memory_order_relaxed);

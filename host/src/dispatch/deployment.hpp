@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -18,6 +20,7 @@ class Host;
 
 class Deployment {
   public:
+    using Clock = std::chrono::steady_clock;
     // After so many failures in a row an implementation leaves its op's chain on the device.
     static constexpr int32_t failure_limit = 3;
 
@@ -57,6 +60,13 @@ class Deployment {
     bool has_failures() const { return consecutive_failures_.load(std::memory_order_relaxed) != 0; }
     bool is_out() const { return out_.load(std::memory_order_relaxed); }
     std::string out_reason() const;
+    // To be called when it left the chain: it may be tried again after this pause, and twice as long each further time,
+    // up to an hour. Returns how long it is now.
+    std::chrono::nanoseconds retry_after(Clock::time_point now, std::chrono::nanoseconds pause);
+    // When it may be tried again; nothing while it is in the chain, and when it stays out.
+    std::optional<Clock::time_point> retry_at() const;
+    // True when it was out and the time has come: it is in the chain again, and out with its next failure.
+    bool try_again(Clock::time_point now);
     // True when it was out.
     bool reset_health();
 
@@ -83,6 +93,8 @@ class Deployment {
     mutable std::mutex mutex_; // of what follows; never held while the plugin's code runs
     Availability availability_{};
     std::string out_reason_;
+    std::optional<Clock::time_point> retry_at_;
+    std::chrono::nanoseconds pause_{0}; // before the last try
     std::atomic<int32_t> consecutive_failures_{0};
     std::atomic<bool> out_{false};
     std::atomic<bool> called_{false};

@@ -176,6 +176,7 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
             if (!serves_steadily(memo, attempt)) {
                 attempt.deployment.count_success();
                 run.host.note_serving(memo.chain, attempt.implementation, failures);
+                run.host.retry_failed(memo.chain);
             }
             return OPDOCK_OK;
         }

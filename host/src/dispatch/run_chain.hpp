@@ -20,7 +20,7 @@ struct Run {
 // Whether the head of the chain serves calls and nothing else has happened: then there is nothing to note.
 inline bool serves_steadily(const Memo &memo, const Attempt &attempt) {
     return memo.chain.serving.load(std::memory_order_relaxed) == &attempt.implementation &&
-           !attempt.deployment.has_failures();
+           !attempt.deployment.has_failures() && !memo.chain.retry_at;
 }
 
 inline void count_served(Attempt &attempt) {

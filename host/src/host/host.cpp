@@ -129,7 +129,7 @@ Host::Host(HostOptions options)
     : id_(next_host_id()), log_(options.log), environment_given_(options.environment.has_value()),
       environment_(environment_given_ ? *options.environment : capture_environment(options.prefix)),
       system_policy_file_(options.system_policy_file), system_trust_folder_(options.system_trust_folder),
-      workspace_(options.workspace), probe_(options.probe ? *options.probe : find_probe()),
+      workspace_(options.workspace), probe_(options.probe ? *options.probe : find_probe()), now_(options.now),
       cache_folder_(options.cache_folder ? *options.cache_folder : environment_.cache_folder()),
       tune_mode_(environment_.tune_mode()), tune_budget_(environment_.tune_budget()),
       tune_database_(tune_database_path(options, environment_)), table_(new_plugin_table()),

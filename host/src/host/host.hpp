@@ -52,6 +52,7 @@ struct HostOptions {
     std::optional<std::vector<SearchDirectory>> standard_directories; // none: beside the library, /usr/local, /usr
     std::optional<std::string> cache_folder; // none: opdock in the user's cache directory; empty: no cache
     std::optional<std::string> probe;        // none: the one that belongs to the library
+    Deployment::Clock::time_point (*now)() = Deployment::Clock::now;
 };
 
 class Host {
@@ -150,8 +151,10 @@ class Host {
     void release(Memo *memo);
     // Writes the log line when `implementation` did not serve the op's last call. `failures`: those tried before it.
     void note_serving(const Chain &chain, const Implementation &implementation, std::span<const Failure> failures);
-    // An implementation left its chain.
-    void drop_failed(const Chain &chain, const Deployment &deployment);
+    // An implementation left its chain: says for how long.
+    void drop_failed(const Chain &chain, Deployment &deployment);
+    // Lets those of the chain's op that left it be tried again whose time has come: later calls find them.
+    void retry_failed(const Chain &chain);
     void lose_device(DLDevice device, const std::string &message);
     // "there is no device cuda:7: ..." for one that its provider does not have; empty for every other. Of a kind that
     // nobody provides every index that machines have is taken to be there.
@@ -207,6 +210,11 @@ class Host {
     void publish_catalog(Catalog next);
     nlohmann::json describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const;
     Availability known_availability(const Catalog &now, const Implementation &implementation) const;
+    // The implementations of a decision that health keeps out and that may be tried again at some time.
+    std::vector<Deployment *> waiting_for_retry(Ledger &ledger, const CatalogOp &op, const Decision &decision,
+                                                DLDevice device) const;
+    // True when the time of some of them has come.
+    bool retry_failed(const CatalogOp &op, const Decision &decision, DLDevice device);
     void check_names(const PolicyStack &policy, const Catalog &catalog) const;
     // Warns of each, or throws Error(OPDOCK_INVALID_POLICY).
     void complain(const std::vector<UnknownName> &names, bool strict) const;
@@ -245,6 +253,7 @@ class Host {
     const std::string system_trust_folder_;
     WorkspaceAllocator workspace_;
     const std::string probe_;
+    Deployment::Clock::time_point (*const now_)();
     const std::string cache_folder_;
     const TuneMode tune_mode_;
     const double tune_budget_;

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
 
 #include "host/host.hpp"
 #include "load/plugin_call.hpp"
@@ -128,13 +129,65 @@ void Host::note_serving(const Chain &chain, const Implementation &implementation
     }
 }
 
-void Host::drop_failed(const Chain &chain, const Deployment &deployment) {
-    log_.warning(fmt::format("Op '{}': '{}' leaves the chain on {}: {}. reset_health brings it back.", chain.op->name,
+void Host::drop_failed(const Chain &chain, Deployment &deployment) {
+    const OpPolicy &policy = chain.decision.policy;
+    std::string outlook = "opdock_reset_health (C++: host.reset_health) brings it back.";
+    // A failure of an op that writes its inputs is not made good by the next implementation: nobody risks it again.
+    if (policy.retries_failed() && !deployment.implementation().form->writes_inputs()) {
+        const std::chrono::duration<double> pause = deployment.retry_after(
+            now_(),
+            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(policy.retry_seconds)));
+        outlook = fmt::format("It is tried again in {:g} s (retry_failed, {}), or when opdock_reset_health (C++: "
+                              "host.reset_health) brings it back.",
+                              pause.count(), policy.retry_source);
+    }
+    log_.warning(fmt::format("Op '{}': '{}' leaves the chain on {}: {}. {}", chain.op->name,
                              deployment.implementation().impl_id, device_text(catalog().providers, chain.device),
-                             deployment.out_reason()));
+                             deployment.out_reason(), outlook));
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
     publish(book);
+}
+
+std::vector<Deployment *> Host::waiting_for_retry(Ledger &ledger, const CatalogOp &op, const Decision &decision,
+                                                  DLDevice device) const {
+    std::vector<Deployment *> waiting;
+    for (const Dropped &dropped : decision.dropped) {
+        if (dropped.rule == Rule::health && decision.policy.retries_failed()) {
+            Deployment &out = deployment(ledger, *op.implementations[dropped.id], device);
+            if (out.retry_at()) {
+                waiting.push_back(&out);
+            }
+        }
+    }
+    return waiting;
+}
+
+bool Host::retry_failed(const CatalogOp &op, const Decision &decision, DLDevice device) {
+    const Deployment::Clock::time_point now = now_();
+    std::vector<std::string> again;
+    {
+        Ledger &book = ledger();
+        const std::lock_guard lock(book.mutex);
+        for (Deployment *out : waiting_for_retry(book, op, decision, device)) {
+            if (out->try_again(now)) {
+                again.push_back(out->implementation().impl_id);
+            }
+        }
+        if (again.empty()) {
+            return false;
+        }
+        publish(book);
+    }
+    log_.info(fmt::format("Op '{}': '{}' is tried again on {}", op.name, fmt::join(again, "', '"),
+                          device_text(catalog().providers, device)));
+    return true;
+}
+
+void Host::retry_failed(const Chain &chain) {
+    if (chain.retry_at && now_() >= *chain.retry_at) {
+        retry_failed(*chain.op, chain.decision, chain.device);
+    }
 }
 
 void Host::lose_device(DLDevice device, const std::string &message) {

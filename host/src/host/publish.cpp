@@ -255,6 +255,9 @@ std::shared_ptr<const Chain> Host::chain_for(const Target &target, DLDevice devi
     Decision decision;
     for (;;) {
         decision = decide(op, target.view->policy, key, device);
+        if (retry_failed(op, decision, device)) {
+            continue;
+        }
         if (op.implementations.empty()) {
             throw no_implementation_error(op.name, std::vector{op.plugin}, catalog.rejected_plugins());
         }
@@ -293,6 +296,10 @@ std::shared_ptr<const Chain> Host::chain_for(const Target &target, DLDevice devi
     for (const Kept &kept : decision.chain) {
         const Implementation &implementation = *op.implementations[kept.id];
         chain->links.push_back({&implementation, &deployment(book, implementation, device)});
+    }
+    for (const Deployment *out : waiting_for_retry(book, op, decision, device)) {
+        const auto at = out->retry_at();
+        chain->retry_at = at && (!chain->retry_at || *at < *chain->retry_at) ? at : chain->retry_at;
     }
     chain->decision = std::move(decision);
     target.view->kept_chains.push_back(chain);

@@ -9,8 +9,8 @@ namespace opdock::core {
 namespace {
 
 // prefer before prefer_vendor: see set_item.
-constexpr std::array<std::string_view, 6> names = {"prefer",        "prefer_vendor", "strict",
-                                                   "allow_vendors", "deny_vendors",  "per_op"};
+constexpr std::array<std::string_view, 7> names = {"prefer",       "prefer_vendor", "strict",      "allow_vendors",
+                                                   "deny_vendors", "per_op",        "retry_failed"};
 
 } // namespace
 
@@ -38,6 +38,8 @@ bool set_item(PolicySection &section, std::string_view name, std::string_view va
         for (auto &[op, order] : parse_per_op(value, place)) {
             section.per_op[op] = Item<Order>{std::move(order), source};
         }
+    } else if (name == "retry_failed") {
+        section.retry_failed = Item<double>{parse_pause(value, place), source};
     } else {
         return false;
     }
@@ -76,9 +78,9 @@ Policy policy_from_settings(std::span<const Setting> settings) {
 }
 
 Policy policy_from_environment(const Environment &environment) {
-    static constexpr std::array<Variable, 6> order = {Variable::prefer,       Variable::prefer_vendor,
-                                                      Variable::strict,       Variable::allow_vendors,
-                                                      Variable::deny_vendors, Variable::per_op};
+    static constexpr std::array<Variable, 7> order = {
+        Variable::prefer,       Variable::prefer_vendor, Variable::strict,      Variable::allow_vendors,
+        Variable::deny_vendors, Variable::per_op,        Variable::retry_failed};
     Policy policy;
     for (std::size_t i = 0; i < order.size(); ++i) {
         if (const std::string *value = environment.find(order[i])) {

@@ -18,6 +18,9 @@ namespace opdock::core {
 // The source of what nobody set. Not "default", which is a kind.
 inline constexpr const char *built_in_source = "built-in";
 
+// What holds when nobody set it.
+inline constexpr double default_retry_seconds = 60;
+
 template<class T>
 struct Item {
     T value;
@@ -39,6 +42,8 @@ struct PolicySection {
     std::optional<Item<Vendors>> allow_vendors;
     std::optional<Item<Vendors>> deny_vendors;
     std::map<std::string, Item<Order>, std::less<>> per_op;
+    // Seconds until an implementation that failed too often is tried again; 0: never.
+    std::optional<Item<double>> retry_failed;
 
     bool operator==(const PolicySection &) const = default;
 };
@@ -66,8 +71,8 @@ struct Setting {
     std::string value;
 };
 
-// Settings of a program: prefer, prefer_vendor, strict, allow_vendors, deny_vendors, per_op, with the values of the
-// environment variables. Throws Error(OPDOCK_INVALID_POLICY) that names setting and column.
+// Settings of a program: prefer, prefer_vendor, strict, allow_vendors, deny_vendors, per_op, retry_failed, with the
+// values of the environment variables. Throws Error(OPDOCK_INVALID_POLICY) that names setting and column.
 Policy policy_from_settings(std::span<const Setting> settings);
 
 Policy policy_from_environment(const Environment &environment);

@@ -104,6 +104,7 @@ PolicySection section_in_force(const std::vector<Layer> &layers, const SectionKe
     section.strict = find_item(layers, keys, &PolicySection::strict);
     section.allow_vendors = find_item(layers, keys, &PolicySection::allow_vendors);
     section.deny_vendors = find_item(layers, keys, &PolicySection::deny_vendors);
+    section.retry_failed = find_item(layers, keys, &PolicySection::retry_failed);
     for (const std::string &op : ops) {
         if (auto order = find_order(layers, keys, op)) {
             section.per_op.emplace(op, std::move(*order));
@@ -114,6 +115,9 @@ PolicySection section_in_force(const std::vector<Layer> &layers, const SectionKe
     }
     if (!section.strict) {
         section.strict = Item<bool>{false, built_in_source};
+    }
+    if (!section.retry_failed) {
+        section.retry_failed = Item<double>{default_retry_seconds, built_in_source};
     }
     return section;
 }
@@ -127,6 +131,8 @@ void put(nlohmann::json &json, const char *name, const std::optional<Item<T>> &i
         json[name] = trust_name(item ? item->value : Trust::off);
     } else if constexpr (std::is_same_v<T, bool>) {
         json[name] = item && item->value;
+    } else if constexpr (std::is_same_v<T, double>) {
+        json[name] = item ? item->value : default_retry_seconds;
     } else {
         json[name] = item ? nlohmann::json(item->value) : nlohmann::json();
     }
@@ -138,6 +144,7 @@ nlohmann::json section_json(const PolicySection &section) {
     put(json, "strict", section.strict);
     put(json, "allow_vendors", section.allow_vendors);
     put(json, "deny_vendors", section.deny_vendors);
+    put(json, "retry_failed", section.retry_failed);
     json["per_op"] = nlohmann::json::object();
     for (const auto &[op, order] : section.per_op) {
         nlohmann::json &tokens = json["per_op"][op] = nlohmann::json::array();
@@ -175,6 +182,9 @@ OpPolicy PolicyStack::effective(std::string_view op, std::string_view device_kin
         result.deny = std::move(deny->value);
         result.deny_source = std::move(deny->source);
     }
+    const auto retry = find_item(layers, keys, &PolicySection::retry_failed);
+    result.retry_seconds = retry ? retry->value : default_retry_seconds;
+    result.retry_source = retry ? retry->source : built_in_source;
     return result;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 
 #include <sys/auxv.h>
@@ -40,6 +39,11 @@ constexpr std::array table = {
                  "The order for given ops, in place of the preferred order. A token is default, vendor, reference, "
                  "vendor:NAME or impl:ID; what an order does not name is not used for that op.",
                  ";"},
+    VariableInfo{
+        Variable::retry_failed, "RETRY_FAILED", "30, 500ms, 2m or off", "60",
+        "After how many seconds an implementation that failed three times in a row is tried again; each further "
+        "time takes twice as long, up to an hour. Never in strict mode.",
+        ""},
     VariableInfo{
         Variable::default_plugins, "DEFAULT_PLUGINS", "names separated by commas", "not set: opdock's own alone",
         "Plugins, by id or vendor, whose implementations of kinds default and reference are used as opdock's own "
@@ -215,19 +219,7 @@ std::string Environment::tune_database() const {
 
 double Environment::tune_budget() const {
     const std::string *value = find(Variable::tune_budget);
-    if (value == nullptr) {
-        return 1;
-    }
-    const std::string_view text = trimmed(*value);
-    double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const std::string_view unit = trimmed({end, static_cast<std::size_t>(text.data() + text.size() - end)});
-    const double seconds = number * (unit == "ms" ? 1e-3 : unit == "m" ? 60 : 1);
-    const bool is_unit = unit.empty() || unit == "s" || unit == "ms" || unit == "m";
-    if (error != std::errc() || !is_unit || !(seconds > 0) || seconds > 86400) {
-        reject(place(Variable::tune_budget), 0, "expected seconds, such as 0.5, 500ms or 2m, found " + quote(*value));
-    }
-    return seconds;
+    return value == nullptr ? 1 : parse_seconds(*value, place(Variable::tune_budget));
 }
 
 std::int32_t Environment::log_level(std::int32_t fallback) const {

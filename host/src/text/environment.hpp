@@ -20,6 +20,7 @@ enum class Variable {
     allow_vendors,
     deny_vendors,
     per_op,
+    retry_failed,
     default_plugins,
     config,
     modules,

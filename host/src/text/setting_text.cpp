@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <optional>
 
 #include "text/error.hpp"
 #include "text/spelling.hpp"
@@ -60,6 +62,40 @@ std::string parse_vendor(std::string_view name, const Place &place, std::size_t 
                    "; expected plain names of vendors, in ASCII, separated by commas");
     }
     return folded(name);
+}
+
+namespace {
+
+// Above 0 and up to a day; nothing for other text.
+std::optional<double> seconds_in(std::string_view value) {
+    const std::string_view text = trimmed(value);
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const std::string_view unit = trimmed({end, static_cast<std::size_t>(text.data() + text.size() - end)});
+    const double seconds = number * (unit == "ms" ? 1e-3 : unit == "m" ? 60 : 1);
+    const bool is_unit = unit.empty() || unit == "s" || unit == "ms" || unit == "m";
+    return error == std::errc() && is_unit && seconds > 0 && seconds <= 86400 ? std::optional(seconds) : std::nullopt;
+}
+
+} // namespace
+
+double parse_seconds(std::string_view value, const Place &place) {
+    const std::optional<double> seconds = seconds_in(value);
+    if (!seconds) {
+        reject(place, 0, "expected seconds, such as 0.5, 500ms or 2m, found " + quote(value));
+    }
+    return *seconds;
+}
+
+double parse_pause(std::string_view value, const Place &place) {
+    if (same_name(trimmed(value), "off") || trimmed(value) == "0") {
+        return 0;
+    }
+    const std::optional<double> seconds = seconds_in(value);
+    if (!seconds) {
+        reject(place, 0, "expected seconds, such as 0.5, 500ms or 2m, or off, found " + quote(value));
+    }
+    return *seconds;
 }
 
 std::vector<std::string> parse_vendors(std::string_view value, const Place &place) {

@@ -39,6 +39,12 @@ std::vector<Piece> split(std::string_view value, std::string_view separators);
 // 1/0, true/false, yes/no, on/off, in any case.
 bool parse_switch(std::string_view value, const Place &place);
 
+// A time in seconds, above 0 and up to a day: "0.5", "500ms", "2m".
+double parse_seconds(std::string_view value, const Place &place);
+
+// The same, or 0 for "off" and "0".
+double parse_pause(std::string_view value, const Place &place);
+
 // "acme,beta", folded; empty means an empty list. A name given twice counts once.
 std::vector<std::string> parse_vendors(std::string_view value, const Place &place);
 

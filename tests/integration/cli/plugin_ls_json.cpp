@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-enum class Is { text, text_or_null, number, boolean, object, list, list_or_null };
+enum class Is { text, text_or_null, number, seconds, boolean, object, list, list_or_null };
 
 bool has_type(const json &value, Is type) {
     switch (type) {
@@ -23,6 +23,8 @@ bool has_type(const json &value, Is type) {
         return value.is_string() || value.is_null();
     case Is::number:
         return value.is_number_integer();
+    case Is::seconds:
+        return value.is_number() && value >= 0;
     case Is::boolean:
         return value.is_boolean();
     case Is::object:
@@ -66,6 +68,8 @@ void check_policy(const json &policy) {
                            {"allow_vendors", Is::list_or_null},
                            {"deny_vendors", Is::list_or_null},
                            {"per_op", Is::object},
+                           {"retry_failed", Is::seconds},
+                           {"retry_failed", Is::number},
                            {"trust", Is::text},
                            {"trusted_sha256", Is::list_or_null},
                            {"default_plugins", Is::list_or_null},

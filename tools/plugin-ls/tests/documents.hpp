@@ -8,7 +8,7 @@ inline nlohmann::json small_document() {
         "schema": "opdock.plugin-ls/1",
         "host": {"version": "0.1.0", "abi": {"major": 0, "minor": 1}},
         "policy": {"prefer": "vendor", "strict": false, "allow_vendors": null, "deny_vendors": ["evil"],
-                   "per_op": {"gelu": ["reference"]}, "trust": "warn", "trusted_sha256": null,
+                   "per_op": {"gelu": ["reference"]}, "retry_failed": 60.0, "trust": "warn", "trusted_sha256": null,
                    "default_plugins": null,
                    "sources": {"prefer": "PLUGIN_PREFER", "deny_vendors": "PLUGIN_DENY_VENDORS", "trust": "PLUGIN_TRUST",
                                "per_op.gelu": "/etc/opdock/policy.yaml"}},

@@ -40,9 +40,9 @@ TEST_CASE("a host without plugins says where to look") {
 TEST_CASE("with details plugins have their builds") {
     json plugins = small_document()["plugins"];
     plugins[0]["build_id"] = "ab12";
-    CHECK(render_plugins({plugins[0]}, true, plain) ==
+    CHECK(render_plugins(json::array({plugins[0]}), true, plain) ==
           "  acme  1.2.0  acme  loaded  /opt/acme/libacme.so\n      build ab12\n");
-    CHECK(render_plugins({plugins[0]}, false, plain) == "  acme  1.2.0  acme  loaded  /opt/acme/libacme.so\n");
+    CHECK(render_plugins(json::array({plugins[0]}), false, plain) == "  acme  1.2.0  acme  loaded  /opt/acme/libacme.so\n");
 }
 
 TEST_CASE("one op shows each implementation, why it is not available, and each chain") {

@@ -15,6 +15,7 @@ TEST_CASE("every setting names its source") {
   allow_vendors    everybody     built-in
   deny_vendors     evil          from PLUGIN_DENY_VENDORS
   per_op.gelu      reference     from /etc/opdock/policy.yaml
+  retry_failed     60 s          built-in
   trust            warn          from PLUGIN_TRUST
   trusted_sha256   none          built-in
   default_plugins  opdock's own  built-in
