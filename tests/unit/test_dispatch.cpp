@@ -499,6 +499,36 @@ TEST_CASE("the log tells of each change of policy that changes who serves, also 
     CHECK(t.host.logged("switched from 'vendor.acme' to 'default.one'") == 1);
 }
 
+TEST_CASE("two shapes in turn, of which one is declined, write a line a second with a count") {
+    const MadeClock clock;
+    ThreeKinds t;
+    std::vector<float> in(3), out(3);
+    t.standard.work = [](const opdock_problem &problem, const opdock_call &) {
+        return problem.tensors[0]->ndim == 1 ? OPDOCK_UNSUPPORTED : OPDOCK_OK;
+    };
+    const auto call_both = [&] {
+        CHECK(t.rows.call(t.host.op()) == OPDOCK_OK);
+        CHECK(t.host.op().try_call({Tensor(in.data(), f32, {3})}, {Tensor(out.data(), f32, {3})}) == OPDOCK_OK);
+    };
+    for (int i = 0; i < 1000; ++i) {
+        call_both();
+    }
+    CHECK(t.host.logged("Op 'test.add' using 'default.one'") == 1);
+    CHECK(t.host.logged("switched from 'default.one' to 'vendor.acme'") == 1);
+    CHECK(t.host.logged("Op 'test.add'") == 2);
+    clock.pass(std::chrono::seconds(1));
+    call_both();
+    CHECK(t.host.logged("Op 'test.add' switched 1999 times since the last line about it, now to 'default.one'") == 1);
+    CHECK(t.host.logged("Op 'test.add'") == 3);
+    // The line that is owed comes with the next call after a second, though nothing changes any more.
+    clock.pass(std::chrono::seconds(1));
+    CHECK(t.host.op().try_call({Tensor(in.data(), f32, {3})}, {Tensor(out.data(), f32, {3})}) == OPDOCK_OK);
+    CHECK(t.host.logged("Op 'test.add' switched once since the last line about it, now to 'vendor.acme'") == 1);
+    clock.pass(std::chrono::seconds(9));
+    CHECK(t.host.op().try_call({Tensor(in.data(), f32, {3})}, {Tensor(out.data(), f32, {3})}) == OPDOCK_OK);
+    CHECK(t.host.logged("Op 'test.add'") == 4);
+}
+
 TEST_CASE("a status that means nothing is a failure like another") {
     for (const opdock_status status : {-7, 42, OPDOCK_NOT_PREPARED}) {
         CAPTURE(status);

@@ -43,8 +43,18 @@ struct Chain : std::enable_shared_from_this<Chain> {
     std::vector<Link> links; // what is left to try, in order
     // When one that failed too often may be tried again; such a chain keeps out of the quick way.
     std::optional<Deployment::Clock::time_point> retry_at;
-    // Who served the last call; the log has a line when it changes.
+    // Who served the last call, as the log has it; null while the log owes a line. Changes that come too quickly for a
+    // line each are counted.
     mutable std::atomic<const Implementation *> serving{nullptr};
+    mutable std::atomic<const Implementation *> served_last{nullptr};
+    mutable std::atomic<uint64_t> untold_changes{0};
+    mutable std::atomic<Deployment::Clock::time_point> quiet_until{Deployment::Clock::time_point::min()};
+
+    // The log tells of the next change at once.
+    void forget_serving() const {
+        serving.store(nullptr, std::memory_order_relaxed);
+        quiet_until.store(Deployment::Clock::time_point::min(), std::memory_order_relaxed);
+    }
 };
 
 struct View : std::enable_shared_from_this<View> {

@@ -17,6 +17,9 @@ namespace {
 // Devices of one kind. The bound is there for what is kept of each, also where nobody says how many there are.
 constexpr int32_t most_devices = 1024;
 
+// Calls of two shapes in turn, of which an implementation declines one, would write a line each.
+constexpr std::chrono::seconds least_between_lines(1);
+
 } // namespace
 
 const DeviceProvider *Host::provider_to_enter(DLDevice device) const {
@@ -99,9 +102,21 @@ void Host::release(Memo *memo) {
 }
 
 void Host::note_serving(const Chain &chain, const Implementation &implementation, std::span<const Failure> failures) {
-    if (chain.serving.exchange(&implementation, std::memory_order_relaxed) == &implementation) {
+    if (chain.serving.load(std::memory_order_relaxed) == &implementation) {
         return;
     }
+    const Implementation *const last = chain.served_last.exchange(&implementation, std::memory_order_relaxed);
+    const bool is_change = last != nullptr && last != &implementation;
+    const Deployment::Clock::time_point now = now_();
+    if (now < chain.quiet_until.load(std::memory_order_relaxed)) {
+        chain.serving.store(nullptr, std::memory_order_relaxed);
+        if (is_change) {
+            chain.untold_changes.fetch_add(1, std::memory_order_relaxed);
+        }
+        return;
+    }
+    chain.serving.store(&implementation, std::memory_order_relaxed);
+    const uint64_t untold = chain.untold_changes.exchange(0, std::memory_order_relaxed);
     std::string before;
     {
         Ledger &book = ledger();
@@ -110,8 +125,11 @@ void Host::note_serving(const Chain &chain, const Implementation &implementation
         before = serving;
         serving = implementation.impl_id;
     }
-    if (before == implementation.impl_id) {
+    if (before == implementation.impl_id && untold == 0) {
         return;
+    }
+    if (!before.empty()) {
+        chain.quiet_until.store(now + least_between_lines, std::memory_order_relaxed);
     }
     std::string what = fmt::format("kind={}", kind_name(implementation.kind));
     if (!implementation.vendor.empty()) {
@@ -123,6 +141,11 @@ void Host::note_serving(const Chain &chain, const Implementation &implementation
     }
     if (before.empty()) {
         log_.info(fmt::format("Op '{}' using '{}' ({}){}", chain.op->name, implementation.impl_id, what, why));
+    } else if (untold != 0) {
+        const uint64_t changes = untold + (is_change ? 1 : 0);
+        log_.info(fmt::format("Op '{}' switched {} since the last line about it, now to '{}' ({}){}", chain.op->name,
+                              changes == 1 ? "once" : fmt::format("{} times", changes), implementation.impl_id, what,
+                              why));
     } else {
         log_.info(fmt::format("Op '{}' switched from '{}' to '{}' ({}){}", chain.op->name, before,
                               implementation.impl_id, what, why));

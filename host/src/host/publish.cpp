@@ -112,7 +112,7 @@ void Host::publish(Ledger &ledger, const PolicyStack *policy) {
         const Target &target = target_in(view, *op);
         for (const Chain *chain = target.newest; chain != nullptr; chain = chain->older) {
             if (other_view) { // one that was in force before: since then another implementation may have served
-                chain->serving.store(nullptr, std::memory_order_relaxed);
+                chain->forget_serving();
             }
         }
         __atomic_store_n(&op->target, static_cast<const opdock_target *>(&target), __ATOMIC_RELEASE);
