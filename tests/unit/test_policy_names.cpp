@@ -55,6 +55,19 @@ TEST_CASE("a vendor that no plugin has is reported wherever it is named") {
                    "setting 'per_op': no plugin is of vendor 'bata'; did you mean 'beta'?"});
 }
 
+TEST_CASE("who is allowed and not there is missed only where nobody of the list is there") {
+    const auto is_fulfilled = [](const char *vendors) {
+        const Policy policy = policy_from_settings(std::vector<Setting>{{"allow_vendors", vendors}});
+        const std::vector<UnknownName> unknown = unknown_names(policy, machine());
+        REQUIRE_FALSE(unknown.empty());
+        return unknown.front().fulfilled;
+    };
+    CHECK(is_fulfilled("acme,gamma"));
+    CHECK(is_fulfilled("gamma,acme"));
+    CHECK_FALSE(is_fulfilled("gamma"));
+    CHECK_FALSE(is_fulfilled("gamma,delta"));
+}
+
 TEST_CASE("an implementation that the op lacks is reported") {
     CHECK(problems({{"per_op", "rmsnorm_fwd=impl:vendor.acme|default"}}) ==
           Problems{"setting 'per_op': op 'rmsnorm_fwd' has no implementation 'vendor.acme'"});

@@ -87,6 +87,24 @@ TEST_CASE("settings may be spelled as in the environment") {
     CHECK(section.per_op.size() == 2);
 }
 
+TEST_CASE("orders are read under the name that plugins of vLLM and SGLang have for them") {
+    const PolicyFile file = parse("prefer: vendor\n"
+                                  "op_backends:\n"
+                                  "  rmsnorm_fwd:\n"
+                                  "    - vendor\n"
+                                  "    - flagos\n"
+                                  "  silu_and_mul: [vendor:acme, flagos, reference]\n"
+                                  "flagos_blacklist:\n"
+                                  "  - mm\n");
+    CHECK(order_text(file.policy.everywhere.per_op.at("rmsnorm_fwd").value) == "vendor|default");
+    CHECK(order_text(file.policy.everywhere.per_op.at("silu_and_mul").value) == "vendor:acme|default|reference");
+    REQUIRE(file.unknown_keys.size() == 1);
+    CHECK(file.unknown_keys[0] == "p.yaml:7:1: unknown key 'flagos_blacklist'; a policy has no such list: give these "
+                                  "ops an order without 'flagos' in 'per_op'");
+    CHECK(refusal("per_op:\n  gelu: default\nop_backends:\n  silu: default\n") ==
+          "p.yaml:3:1: 'op_backends' is another name of 'per_op'; keep one of them");
+}
+
 TEST_CASE("prefer decides over prefer_vendor in one file, whichever comes first") {
     CHECK(parse("prefer_vendor: 1\nprefer: reference\n").policy.everywhere.prefer->value == Kind::reference);
     CHECK(parse("prefer: reference\nprefer_vendor: 1\n").policy.everywhere.prefer->value == Kind::reference);

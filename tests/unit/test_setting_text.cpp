@@ -58,12 +58,31 @@ TEST_CASE("an empty value is an empty list") {
     CHECK(split(" \t", ",:").empty());
 }
 
+TEST_CASE("a comma or semicolon at the end of a list begins no entry") {
+    const auto texts = [](std::string_view value, std::string_view separators) {
+        std::vector<std::string_view> found;
+        for (const Piece &piece : split(value, separators)) {
+            found.push_back(piece.text);
+        }
+        return found;
+    };
+    using Texts = std::vector<std::string_view>;
+    CHECK(texts("acme,beta,", ",") == Texts{"acme", "beta"});
+    CHECK(texts("acme , ", ",") == Texts{"acme"});
+    CHECK(texts("gelu=default;", ";") == Texts{"gelu=default"});
+    CHECK(texts("/opt/acme,", ",:") == Texts{"/opt/acme"});
+    CHECK(texts("/opt/acme:", ",:") == Texts{"/opt/acme", ""}); // the working directory to other programs
+    CHECK(texts("default|", "|") == Texts{"default", ""});
+    CHECK(texts(",acme", ",") == Texts{"", "acme"});
+}
+
 TEST_CASE("a malformed list of vendors is an error with the column") {
     const struct {
         const char *value, *at, *message;
     } cases[] = {
         {"acme,,beta", "column 6", "expected the name of a vendor, found nothing"},
-        {"acme,", "column 6", "expected the name of a vendor, found nothing"},
+        {"acme,,", "column 6", "expected the name of a vendor, found nothing"},
+        {",", "column 1", "expected the name of a vendor, found nothing"},
         {",acme", "column 1", "expected the name of a vendor, found nothing"},
         {"acme, ,beta", "column 6", "expected the name of a vendor, found nothing"},
         {"acme beta", "column 5", "unexpected ' ' in 'acme beta'"},

@@ -89,6 +89,7 @@ TEST_CASE("an order per op is read with space around every part") {
     CHECK(order_text(orders.at("rmsnorm_fwd")) == "vendor:acme|default");
     CHECK(order_text(orders.at("gelu")) == "reference");
     CHECK(parse_per_op("", place).empty());
+    CHECK(parse_per_op("gelu=reference;", place).size() == 1);
     CHECK(order_text(parse_per_op("acme.my_op=impl:x=y", place).at("acme.my_op")) == "impl:x=y");
 }
 
@@ -104,7 +105,7 @@ TEST_CASE("every malformed entry of an order per op is an error with variable, c
         const char *message;
     } cases[] = {
         {"gelu", 1, "expected OP=TOKEN|TOKEN, found 'gelu'"},
-        {"gelu=default;", 14, "expected OP=TOKEN|TOKEN, found ''"},
+        {"gelu=default;;", 14, "expected OP=TOKEN|TOKEN, found ''"},
         {";gelu=default", 1, "expected OP=TOKEN|TOKEN, found ''"},
         {"gelu=default;;silu=vendor", 14, "expected OP=TOKEN|TOKEN, found ''"},
         {"=default", 1, "expected the name of an op"},

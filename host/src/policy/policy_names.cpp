@@ -32,7 +32,7 @@ class Check {
         : known_(known), vendors_(views(known.vendors)), ops_(views(known.impl_ids)) {}
 
     void section(const PolicySection &section) {
-        list(section.allow_vendors, "setting 'allow_vendors'", false);
+        list(section.allow_vendors, "setting 'allow_vendors'", has_known(section.allow_vendors));
         list(section.deny_vendors, "setting 'deny_vendors'", true);
         for (const auto &[op, order] : section.per_op) {
             const std::string where = order.source.empty() ? "setting 'per_op'" : order.source;
@@ -68,11 +68,19 @@ class Check {
     std::vector<UnknownName> take() { return std::move(problems_); }
 
   private:
-    void list(const std::optional<Item<Vendors>> &item, const char *setting, bool denied) {
+    // One environment serves machines with different plugins: who is allowed and not there is missed only where nobody
+    // is left.
+    bool has_known(const std::optional<Item<Vendors>> &item) const {
+        return item && std::any_of(item->value.begin(), item->value.end(), [&](const std::string &name) {
+                   return contains(vendors_, name) || contains(views(known_.other_vendors), name);
+               });
+    }
+
+    void list(const std::optional<Item<Vendors>> &item, const char *setting, bool fulfilled) {
         if (item) {
             for (const std::string &name : item->value) {
                 if (!contains(views(known_.other_vendors), name)) {
-                    vendor(name, item->source.empty() ? setting : item->source, denied);
+                    vendor(name, item->source.empty() ? setting : item->source, fulfilled);
                 }
             }
         }
@@ -90,6 +98,7 @@ class Check {
         look_at(section.strict, everywhere.strict);
         look_at(section.allow_vendors, everywhere.allow_vendors);
         look_at(section.deny_vendors, everywhere.deny_vendors);
+        look_at(section.retry_failed, everywhere.retry_failed);
         for (const auto &[op, order] : section.per_op) {
             const auto above = everywhere.per_op.find(op);
             if (source.empty() && (above == everywhere.per_op.end() || above->second != order)) {
@@ -99,13 +108,13 @@ class Check {
         return source;
     }
 
-    void vendor(const std::string &name, const std::string &where, bool denied = false) {
+    void vendor(const std::string &name, const std::string &where, bool fulfilled = false) {
         if (contains(views(known_.other_vendors), name)) {
             add(where + ": vendor " + quote(name) +
                 " has plugins, but none of their implementations is of kind vendor, and those of other kinds are not "
                 "chosen by vendor");
         } else if (!contains(vendors_, name)) {
-            add(where + ": no plugin is of vendor " + quote(name) + did_you_mean(name, vendors_), denied);
+            add(where + ": no plugin is of vendor " + quote(name) + did_you_mean(name, vendors_), fulfilled);
         }
     }
 

@@ -93,6 +93,7 @@ class Reader {
     void section(const YamlNode &map, PolicySection &section, std::span<const std::string_view> others) {
         const YamlNode *prefer_vendor = nullptr;
         const YamlNode *prefer_vendor_key = nullptr;
+        const YamlNode *per_op_key = nullptr;
         for (const auto &[key, value] : entries(map, "a map of settings")) {
             const std::string source = place(key).text();
             if (key.text == "prefer_vendor") { // after prefer, wherever it stands
@@ -104,7 +105,12 @@ class Reader {
                 section.allow_vendors = Item<Vendors>{vendors(value), source};
             } else if (key.text == "deny_vendors") {
                 section.deny_vendors = Item<Vendors>{vendors(value), source};
-            } else if (key.text == "per_op") {
+            } else if (key.text == "per_op" || key.text == "op_backends") { // as plugins of vLLM and SGLang spell it
+                if (per_op_key != nullptr) {
+                    reject(place(key), 0,
+                           quote(key.text) + " is another name of " + quote(per_op_key->text) + "; keep one of them");
+                }
+                per_op_key = &key;
                 per_op(value, section, source);
             } else if (std::find(others.begin(), others.end(), key.text) == others.end()) {
                 unknown(key, hint(key.text, others));
@@ -122,6 +128,9 @@ class Reader {
         }
         if (key == "devices") {
             return "; sections for devices do not nest";
+        }
+        if (key == "flagos_blacklist" || key == "oot_blacklist") {
+            return "; a policy has no such list: give these ops an order without 'flagos' in 'per_op'";
         }
         if (key == trust_key || key == digests_key || key == default_plugins_key) {
             return "; it concerns the whole process and stands beside 'devices'";

@@ -31,6 +31,10 @@ std::vector<Piece> split(std::string_view value, std::string_view separators) {
     for (std::size_t begin = 0;;) {
         const std::size_t end = std::min(value.find_first_of(separators, begin), value.size());
         const std::string_view text = trimmed(value.substr(begin, end - begin));
+        const bool is_after_comma = begin > 0 && (value[begin - 1] == ',' || value[begin - 1] == ';');
+        if (text.empty() && end == value.size() && is_after_comma && !pieces.back().text.empty()) {
+            return pieces;
+        }
         pieces.push_back({text, text.empty() ? begin : static_cast<std::size_t>(text.data() - value.data())});
         if (end == value.size()) {
             return pieces;

@@ -33,7 +33,7 @@ struct Piece {
 };
 
 // Splits at every one of `separators`. A value of white space only is an empty list; an empty entry beside others is
-// kept, for the caller to reject.
+// kept, for the caller to reject; a ',' or ';' at the end begins no entry.
 std::vector<Piece> split(std::string_view value, std::string_view separators);
 
 // 1/0, true/false, yes/no, on/off, in any case.
