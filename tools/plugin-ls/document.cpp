@@ -78,6 +78,89 @@ std::vector<std::string> impl_ids(const json &document) {
     return {ids.begin(), ids.end()};
 }
 
+namespace {
+
+template<class Predicate>
+void keep_if(json &list, Predicate predicate) {
+    json kept = json::array();
+    for (json &element : list) {
+        if (predicate(element)) {
+            kept.push_back(std::move(element));
+        }
+    }
+    list = std::move(kept);
+}
+
+bool is_or_empty(const std::string &asked, const json &found) {
+    return asked.empty() || (found.is_string() && cli::same_name(asked, found.get<std::string>()));
+}
+
+void expect_known(const char *what, const std::string &asked, const std::set<std::string> &known) {
+    if (!asked.empty() &&
+        std::none_of(known.begin(), known.end(), [&](const std::string &one) { return cli::same_name(one, asked); })) {
+        throw cli::Failure(std::string("no plugin ") + what + " '" + asked + "'" +
+                           cli::did_you_mean(asked, std::vector<std::string>(known.begin(), known.end())));
+    }
+}
+
+} // namespace
+
+json filtered(json document, const Filter &filter) {
+    if (filter.plugin.empty() && filter.vendor.empty() && filter.device.empty()) {
+        return document;
+    }
+    std::set<std::string> plugins, vendors, devices;
+    for (const json &plugin : document.at("plugins")) {
+        plugins.insert(words(plugin.at("id")));
+        vendors.insert(words(plugin.at("vendor")));
+    }
+    for (const json &op : document.at("ops")) {
+        for (const json &impl : op.at("implementations")) {
+            vendors.insert(words(impl.at("vendor")));
+            devices.insert(words(impl.at("device")));
+        }
+    }
+    for (std::set<std::string> *names : {&plugins, &vendors}) {
+        names->erase("-"); // has none
+    }
+    expect_known("has the id", filter.plugin, plugins);
+    expect_known("is of vendor", filter.vendor, vendors);
+    expect_known("is for the device kind", filter.device, devices);
+    std::set<std::string> of_vendor; // plugins, by their notes
+    for (const json &plugin : document.at("plugins")) {
+        if (is_or_empty(filter.vendor, plugin.at("vendor"))) {
+            of_vendor.insert(words(plugin.at("id")));
+        }
+    }
+    std::set<std::string> brought; // by plugins that remain
+    for (json &op : document.at("ops")) {
+        std::set<std::string> ids;
+        keep_if(op.at("implementations"), [&](const json &impl) {
+            const bool is_vendors =
+                is_or_empty(filter.vendor, impl.at("vendor")) || of_vendor.contains(words(impl.at("plugin")));
+            return is_vendors && is_or_empty(filter.plugin, impl.at("plugin")) &&
+                   is_or_empty(filter.device, impl.at("device"));
+        });
+        for (const json &impl : op.at("implementations")) {
+            ids.insert(impl.at("impl_id").get<std::string>());
+            brought.insert(words(impl.at("plugin")));
+        }
+        keep_if(op.at("chains"), [&](const json &chain) {
+            return is_or_empty(filter.device, chain.at("device")) &&
+                   std::any_of(chain.at("chain").begin(), chain.at("chain").end(),
+                               [&](const json &id) { return ids.contains(id.get<std::string>()); });
+        });
+    }
+    keep_if(document.at("ops"), [](const json &op) { return !op.at("implementations").empty(); });
+    keep_if(document.at("plugins"), [&](const json &plugin) {
+        return is_or_empty(filter.plugin, plugin.at("id")) &&
+               (is_or_empty(filter.vendor, plugin.at("vendor")) || brought.contains(words(plugin.at("id")))) &&
+               (filter.device.empty() || plugin.at("status") != "loaded" || brought.contains(words(plugin.at("id"))));
+    });
+    keep_if(document.at("vendors"), [&](const json &vendor) { return is_or_empty(filter.vendor, vendor.at("name")); });
+    return document;
+}
+
 json rejected_plugins(const json &document) {
     json plugins = json::array();
     for (const json &plugin : document.at("plugins")) {

@@ -26,6 +26,17 @@ const nlohmann::json &find_op(const nlohmann::json &document, const std::string 
 // Each id once, sorted.
 std::vector<std::string> impl_ids(const nlohmann::json &document);
 
+// What --plugin, --vendor and --device ask for; an empty one asks for everything.
+struct Filter {
+    std::string plugin; // id
+    std::string vendor;
+    std::string device; // kind
+};
+
+// Implementations, chains, ops, plugins and vendors that pass. Throws cli::Failure, with near misses, for a name that
+// the document does not have.
+nlohmann::json filtered(nlohmann::json document, const Filter &filter);
+
 // The plugins that were not taken.
 nlohmann::json rejected_plugins(const nlohmann::json &document);
 

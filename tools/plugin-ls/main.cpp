@@ -149,12 +149,18 @@ int show_bug_report(const Request &request) {
     }
 }
 
-// Leaves of the document's ops and plugins those that were asked for.
+// What of the document was asked for.
 json narrowed(const Request &request, json document) {
     if (request.show == Show::op) {
         document["ops"] = json::array({find_op(document, request.subject)});
-    } else if (request.show == Show::rejected) {
+    }
+    document = filtered(std::move(document), request.filter);
+    if (request.show == Show::op && document.at("ops").empty()) {
+        throw cli::Failure("nothing that was asked for implements the op '" + request.subject + "'");
+    }
+    if (request.show == Show::rejected) {
         document["plugins"] = rejected_plugins(document);
+        document["ops"] = document["vendors"] = json::array();
     }
     return document;
 }
@@ -162,7 +168,7 @@ json narrowed(const Request &request, json document) {
 std::string as_text(const Request &request, const json &document, const Page &page) {
     switch (request.show) {
     case Show::op:
-        return render_op(document.at("ops").front(), page);
+        return render_op(document.at("ops").front(), request.verbose, page);
     case Show::rejected:
         return document.at("plugins").empty() && document.at("problems").empty()
                    ? "no plugin was rejected or skipped\n"

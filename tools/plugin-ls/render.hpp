@@ -12,7 +12,8 @@ namespace opdock::plugin_ls {
 
 using cli::Page;
 
-// Plugins and chains on one screen; `verbose` shows every op as render_op does.
+// Plugins and chains on one screen, ops with the same chains together; `verbose` shows every op as render_op does, and
+// vendors.
 std::string render_screen(const nlohmann::json &document, bool verbose, const Page &page);
 
 // `verbose` adds the build of each.
@@ -21,8 +22,10 @@ std::string render_plugins(const nlohmann::json &plugins, bool verbose, const Pa
 // What went wrong while plugins were searched, a paragraph each; "" when nothing did.
 std::string render_problems(const nlohmann::json &problems);
 
-// One element of "ops": signature, implementations, chains.
-std::string render_op(const nlohmann::json &op, const Page &page);
+std::string render_vendors(const nlohmann::json &vendors, const Page &page);
+
+// One element of "ops": signature, implementations, chains. `verbose` adds what implementations declare.
+std::string render_op(const nlohmann::json &op, bool verbose, const Page &page);
 
 // What opdock_explain returned.
 std::string render_why(const nlohmann::json &decision, const Page &page);

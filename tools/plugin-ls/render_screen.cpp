@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/fill.hpp"
@@ -30,23 +34,68 @@ size_t chains_on(const json &chains, const json &device) {
     return count;
 }
 
-// The dtypes are shown only where they make a difference.
-void add_chains(Table &table, const json &op) {
+// An op's device, chain and dtypes, a row each. The dtypes are shown only where they make a difference.
+using Rows = std::vector<std::vector<Cell>>;
+
+Rows chain_rows(const json &op) {
     const json &chains = op.at("chains");
-    std::string name = op.at("op").get<std::string>();
+    Rows rows;
     for (const json &chain : chains) {
         const bool by_dtype = chains_on(chains, chain.at("device")) > 1;
-        table.row(
-            {{name},
-             {words(chain.at("device"))},
+        rows.push_back(
+            {{words(chain.at("device"))},
              chain.at("chain").empty() ? Cell{"nothing would serve it", Tint::bad} : Cell{in_order(chain.at("chain"))},
              by_dtype ? Cell{words(chain.at("dtypes")), Tint::quiet} : Cell{}});
-        name.clear();
     }
     if (chains.empty()) {
         const bool none = op.at("implementations").empty();
-        table.row({{name}, {"-"}, {none ? "no implementation" : "nothing would serve it", Tint::bad}});
+        rows.push_back({{"-"}, {none ? "no implementation" : "nothing would serve it", Tint::bad}});
     }
+    return rows;
+}
+
+bool same_text(const Rows &a, const Rows &b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto &x, const auto &y) {
+        return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                          [](const Cell &one, const Cell &other) { return one.text == other.text; });
+    });
+}
+
+constexpr size_t note_indent = 6;
+
+// Ops with the same rows are shown together, their names below.
+std::string chains_text(const json &ops, const Page &page) {
+    struct Group {
+        Rows rows;
+        std::vector<std::string> names;
+    };
+    std::vector<Group> groups;
+    for (const json &op : ops) {
+        Rows rows = chain_rows(op);
+        auto group =
+            std::find_if(groups.begin(), groups.end(), [&](const Group &known) { return same_text(known.rows, rows); });
+        if (group == groups.end()) {
+            group = groups.insert(group, {std::move(rows), {}});
+        }
+        group->names.push_back(op.at("op").get<std::string>());
+    }
+    Table table;
+    for (Group &group : groups) {
+        const bool is_one = group.names.size() == 1;
+        std::string first = is_one ? group.names.front() : std::to_string(group.names.size()) + " ops";
+        for (std::vector<Cell> &row : group.rows) {
+            row.insert(row.begin(), Cell{std::exchange(first, "")});
+            table.row(std::move(row));
+        }
+        if (!is_one) {
+            std::string names;
+            for (const std::string &name : group.names) {
+                names += (names.empty() ? "" : ", ") + name;
+            }
+            table.note(cli::fill(cli::words_of(cli::printable(names)), 0, 0, page.width() - note_indent));
+        }
+    }
+    return table.text(page);
 }
 
 // As an order names it: "default" or "vendor:acme".
@@ -55,8 +104,8 @@ std::string kind_text(const json &impl) {
     return kind == "vendor" ? kind + ":" + words(impl.at("vendor")) : kind;
 }
 
-// What is not so of most implementations; "" for most of them.
-std::string remark_on(const json &impl) {
+// What is not so of most implementations, "" for most of them; `verbose` adds what each declares.
+std::string remark_on(const json &impl, bool verbose) {
     std::string text;
     const auto add = [&](const std::string &what) { text += (text.empty() ? "" : "; ") + what; };
     if (impl.at("priority") != 0) {
@@ -69,10 +118,24 @@ std::string remark_on(const json &impl) {
     } else if (available == "unknown") {
         add("whether it is available is asked when it is needed");
     }
+    if (verbose) {
+        for (const auto &[member, what] :
+             {std::pair("needs_contiguous", "needs contiguous tensors"), std::pair("deterministic", "deterministic"),
+              std::pair("capture_safe", "safe to capture in a graph")}) {
+            if (impl.value(member, false)) {
+                add(what);
+            }
+        }
+        if (impl.value("alignment", 0) != 0) {
+            add("data aligned to " + words(impl.at("alignment")) + " bytes");
+        }
+        const std::string architectures = text_of(impl, "architectures");
+        if (!architectures.empty() && architectures != "-") {
+            add("for " + architectures);
+        }
+    }
     return text;
 }
-
-constexpr size_t note_indent = 6;
 
 // "knob block: 1 to 1024, 64 by default; elements at a time"
 std::string knob_text(const json &knob) {
@@ -115,7 +178,7 @@ std::string render_problems(const json &problems) {
     return text;
 }
 
-std::string render_op(const json &op, const Page &page) {
+std::string render_op(const json &op, bool verbose, const Page &page) {
     std::string text = page.paint(Tint::heading, op.at("op").get<std::string>()) + "\n  " +
                        cli::fill(cli::parameters_of(cli::printable(words(op.at("signature")))), 2, 6, page.width()) +
                        "\n";
@@ -134,7 +197,7 @@ std::string render_op(const json &op, const Page &page) {
                    {words(impl.at("device"))},
                    {words(impl.at("plugin"))},
                    {words(impl.at("dtypes")), Tint::quiet}});
-        table.note(remark_on(impl));
+        table.note(cli::fill(cli::words_of(remark_on(impl, verbose)), 0, 0, page.width() - note_indent));
         for (const json &knob : impl.value("knobs", json::array())) {
             table.note(cli::fill(cli::words_of(knob_text(knob)), 0, 2, page.width() - note_indent));
         }
@@ -150,6 +213,21 @@ std::string render_op(const json &op, const Page &page) {
     return text + chains.text(page);
 }
 
+std::string render_vendors(const json &vendors, const Page &page) {
+    Table table;
+    table.row({{"vendor", Tint::quiet},
+               {"device", Tint::quiet},
+               {"dispatch key", Tint::quiet},
+               {"device is there if this exits with 0", Tint::quiet}});
+    for (const json &vendor : vendors) {
+        table.row({{words(vendor.at("name"))},
+                   {words(vendor.at("device_name"))},
+                   {words(vendor.at("dispatch_key"))},
+                   {words(vendor.at("device_query_command"))}});
+    }
+    return table.text(page);
+}
+
 std::string render_screen(const json &document, bool verbose, const Page &page) {
     const json &host = document.at("host");
     std::string text = "opdock " + words(host.at("version")) + ", ABI " + words(host.at("abi").at("major")) + "." +
@@ -160,21 +238,21 @@ std::string render_screen(const json &document, bool verbose, const Page &page) 
         text += "\n" + page.paint(Tint::heading, "PROBLEMS") + " of the search for plugins\n" +
                 render_problems(document.at("problems"));
     }
+    if (verbose && !document.value("vendors", json::array()).empty()) {
+        text += "\n" + page.paint(Tint::heading, "VENDORS") + " as plugins register them for frameworks\n" +
+                render_vendors(document.at("vendors"), page);
+    }
     if (document.at("ops").empty()) {
         return text;
     }
     text += "\n" + page.paint(Tint::heading, "OPS") + " and the implementations in the order they are tried\n";
     if (verbose) {
         for (const json &op : document.at("ops")) {
-            text += "\n" + render_op(op, page);
+            text += "\n" + render_op(op, true, page);
         }
         return text;
     }
-    Table table;
-    for (const json &op : document.at("ops")) {
-        add_chains(table, op);
-    }
-    return text + table.text(page);
+    return text + chains_text(document.at("ops"), page);
 }
 
 } // namespace opdock::plugin_ls

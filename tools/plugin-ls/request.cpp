@@ -23,6 +23,7 @@ be tried and in which order.
 constexpr const char *examples = R"(
 Examples:
   plugin-ls                                    plugins and ops on one screen
+  plugin-ls --device cpu --vendor opdock       what opdock has for the CPU
   plugin-ls --why rmsnorm_fwd --dtype bf16     why these, why not the others
   plugin-ls --why gelu --shape input=f32[64,64]  one call, and its configs
   plugin-ls --modules ./libacme.so --rejected  whether it is taken, why not
@@ -53,8 +54,11 @@ po::options_description describe_options() {
     options.add_options()                                                                                //
         ("op", text("NAME"), "one op: its signature, its implementations, its chains")                   //
         ("why", text("NAME"), "one decision: each implementation, and the rule that kept or dropped it") //
-        ("device", text("D"), "with --why: on this device, \"cpu\" or \"cuda:1\"")                       //
-        ("dtype", text("T"), "with --why: \"bf16\" for all dtype variables, or \"bf16,f32\" for each")   //
+        ("device", text("D"),
+         "only what is for this kind of device, \"cuda\"; with --why: on this device, \"cuda:1\"")     //
+        ("plugin", text("ID"), "only what this plugin brings")                                         //
+        ("vendor", text("NAME"), "only what plugins of this vendor bring")                             //
+        ("dtype", text("T"), "with --why: \"bf16\" for all dtype variables, or \"bf16,f32\" for each") //
         ("shape", texts("NAME=DTYPE[DIMS]"),
          "with --why: of a call with this input; also shows configs")                //
         ("attr", texts("NAME=VALUE"), "with --shape: with this attribute")           //
@@ -66,11 +70,11 @@ po::options_description describe_options() {
         ("exists", text("IMPL_ID"), "print nothing; exit 0 if there is one, else 1") //
         ("bug-report", "everything somebody needs who cannot see this machine")      //
         ("modules", texts("PATH"),
-         "search this plugin file or directory first; may be repeated")     //
-        ("rescan", "try every plugin again, also those that failed before") //
-        ("json", "as JSON; docs/plugin-ls-json.md has the keys")            //
-        ("verbose,v", "with details of every implementation")               //
-        ("version", "the version of this tool and its ABI")                 //
+         "search this plugin file or directory first; may be repeated")                       //
+        ("rescan", "try every plugin again, also those that failed before")                   //
+        ("json", "as JSON; docs/plugin-ls-json.md has the keys")                              //
+        ("verbose,v", "with details of every implementation, builds of plugins, and vendors") //
+        ("version", "the version of this tool and its ABI")                                   //
         ("help,h", "this text");
     return options;
 }
@@ -134,6 +138,26 @@ void read_call(const po::variables_map &values, Request &request) {
     }
 }
 
+// What the list of plugins and ops is narrowed to.
+void read_filter(const po::variables_map &values, Request &request) {
+    if (request.show != Show::why && request.show != Show::help && !request.dtype.empty()) {
+        throw cli::UsageError("--dtype belongs to --why");
+    }
+    request.filter.plugin = text_of(values, "plugin");
+    request.filter.vendor = text_of(values, "vendor");
+    const bool lists = request.show == Show::everything || request.show == Show::op || request.show == Show::rejected ||
+                       request.show == Show::help;
+    if (!lists && (!request.filter.plugin.empty() || !request.filter.vendor.empty())) {
+        throw cli::UsageError("--plugin and --vendor narrow the list of plugins and ops, and --op and --rejected");
+    }
+    if (!lists && request.show != Show::why && !request.device.empty()) {
+        throw cli::UsageError("--device belongs to --why, --op, and the list of plugins and ops");
+    }
+    if (request.show != Show::why) {
+        request.filter.device = request.device.substr(0, request.device.find(':'));
+    }
+}
+
 } // namespace
 
 Request parse_request(const std::vector<std::string> &arguments) {
@@ -158,10 +182,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     for (const std::string &path : texts_of(values, "modules")) {
         request.modules.push_back(cli::absolute_path(path));
     }
-    if (request.show != Show::why && request.show != Show::help &&
-        (!request.device.empty() || !request.dtype.empty())) {
-        throw cli::UsageError("--device and --dtype belong to --why");
-    }
+    read_filter(values, request);
     read_call(values, request);
     if (request.rescan && (request.show == Show::check || request.show == Show::version)) {
         throw cli::UsageError("--rescan has no meaning with --check and --version, which open no host");

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "document.hpp"
 #include "op-call/named.hpp"
 
 namespace opdock::plugin_ls {
@@ -14,6 +15,7 @@ struct Request {
     Show show = Show::everything;
     std::string subject; // what --op, --why, --check and --exists were given
     std::string device;  // --why; "" is cpu
+    Filter filter;       // of the list of plugins and ops, --op and --rejected
     std::string dtype;   // --why; "" is any
     // --why of one call; both are empty when no call is described.
     std::vector<op_call::Named> shapes;

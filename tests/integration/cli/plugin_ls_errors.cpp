@@ -17,7 +17,8 @@ TEST_CASE("wrong usage exits with 2, says what is wrong on stderr and prints not
         {{"--op"}, "--op"},
         {{"--op", ""}, "--op"},
         {{"--op", "a", "--why", "b"}, "--op and --why are two questions"},
-        {{"--device", "cpu"}, "--device and --dtype belong to --why"},
+        {{"--dtype", "f32"}, "--dtype belongs to --why"},
+        {{"--paths", "--device", "cpu"}, "--device belongs to --why, --op, and the list of plugins and ops"},
         {{"--json", "--exists", "x"}, "--json has no meaning"},
         {{"--modules", ""}, "a path is empty"},
     };

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "tools.hpp"
 
@@ -27,8 +28,9 @@ TEST_CASE("a preference changes the order that is shown") {
 TEST_CASE("the in-tree reference plugin is listed with its ops") {
     const Finished finished = PluginLs({REFERENCE_PLUGIN}).run({});
     CHECK(finished.code == 0);
-    CHECK(contains(finished.out, "\n  rmsnorm_fwd"));
+    CHECK(contains(finished.out, " rmsnorm_fwd,"));
     CHECK(contains(finished.out, "reference.cpp"));
+    CHECK(std::count(finished.out.begin(), finished.out.end(), '\n') < 40);
 }
 
 TEST_CASE("the in-tree CPU plugin goes before the reference, and the policy can turn them round") {
@@ -38,6 +40,24 @@ TEST_CASE("the in-tree CPU plugin goes before the reference, and the policy can 
     CHECK(contains(finished.out, "  on cpu  default.cpu > reference.cpp  "));
     tool.with("PLUGIN_PREFER", "reference");
     CHECK(contains(tool.run({"--op", "rmsnorm_fwd"}).out, "  on cpu  reference.cpp > default.cpu  "));
+}
+
+TEST_CASE("the screen and its document are narrowed to a plugin, a vendor or a device") {
+    const PluginLs tool({fixture("good"), fixture("second_vendor"), fixture("for_cuda"), fixture("other_abi")});
+    const std::string globex = tool.run({"--plugin", "globex"}).out;
+    CHECK(contains(globex, "globex"));
+    CHECK_FALSE(contains(globex, fixture("good")));
+    CHECK(contains(tool.run({"--vendor", "acme"}).out, "acme-cuda"));
+    CHECK_FALSE(contains(tool.run({"--vendor", "acme"}).out, fixture("second_vendor")));
+    CHECK(contains(tool.run({"--device", "cuda"}).out, "acme-cuda"));
+    CHECK_FALSE(contains(tool.run({"--device", "cuda"}).out, "vendor.globex"));
+    CHECK(nlohmann::json::parse(tool.run({"--plugin", "globex", "--json"}).out)["plugins"].size() == 1);
+    const nlohmann::json rejected = nlohmann::json::parse(tool.run({"--rejected", "--json"}).out);
+    CHECK(rejected["plugins"].size() == 1);
+    CHECK(rejected["ops"].empty());
+    CHECK(contains(tool.run({"--plugin", "globexx"}).err,
+                   "plugin-ls: no plugin has the id 'globexx'; did you mean 'globex'?\n"));
+    CHECK(tool.run({"--paths", "--plugin", "globex"}).code == 2);
 }
 
 TEST_CASE("without any plugin the screen says where to look") {

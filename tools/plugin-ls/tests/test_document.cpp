@@ -80,3 +80,34 @@ TEST_CASE("rejected and skipped plugins are those that are not loaded") {
     CHECK(plugins[0]["status"] == "rejected");
     CHECK(plugins[1]["status"] == "skipped");
 }
+
+TEST_CASE("a document is narrowed to a plugin, a vendor or a kind of device") {
+    json document = small_document();
+    document["vendors"] = json::array();
+    document["plugins"][0]["vendor"] = "acme";
+    document["plugins"].push_back({{"id", "reference"}, {"vendor", "opdock"}, {"status", "loaded"}});
+    const auto shown = [&](const Filter &filter) {
+        const json kept = filtered(document, filter);
+        std::string text;
+        for (const json &plugin : kept["plugins"]) {
+            text += words(plugin["id"]) + " ";
+        }
+        text += "|";
+        for (const json &op : kept["ops"]) {
+            text +=
+                " " + words(op["op"]) + ":" + words(op["implementations"].size()) + ":" + words(op["chains"].size());
+        }
+        return text;
+    };
+    CHECK(filtered(document, {}) == document);
+    CHECK(shown({"acme", "", ""}) == "acme | rmsnorm_fwd:1:1");
+    CHECK(shown({"", "Acme", ""}) == "acme | rmsnorm_fwd:1:1");
+    CHECK(shown({"reference", "", ""}) == "reference | gelu:1:1 rmsnorm_fwd:1:1");
+    CHECK(shown({"", "opdock", ""}) == "gpu reference | gelu:1:1 rmsnorm_fwd:1:1");
+    document["ops"][0]["chains"][0]["device"] = "cpu";
+    CHECK(shown({"", "", "cpu"}).starts_with("acme - gpu reference | gelu:1:1 rmsnorm_fwd:2:"));
+    CHECK_THROWS_WITH(filtered(document, {"acmee", "", ""}), "no plugin has the id 'acmee'; did you mean 'acme'?");
+    CHECK_THROWS_WITH(filtered(document, {"", "nobody", ""}), "no plugin is of vendor 'nobody'");
+    CHECK_THROWS_WITH(filtered(document, {"", "", "cqu"}),
+                      "no plugin is for the device kind 'cqu'; did you mean 'cpu'?");
+}

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <sstream>
+
 #include <doctest/doctest.h>
 
 #include "documents.hpp"
@@ -29,6 +32,62 @@ OPS and the implementations in the order they are tried
 )");
 }
 
+TEST_CASE("ops with the same chains are shown together, with their names below") {
+    json document = small_document();
+    json other = document["ops"][0];
+    other["op"] = "silu";
+    document["ops"].insert(document["ops"].begin() + 1, other);
+    const std::string text = render_screen(document, false, plain);
+    CHECK(text.substr(text.find("OPS")) == R"(OPS and the implementations in the order they are tried
+  2 ops        cpu:0  reference.cpp
+      gelu, silu
+  rmsnorm_fwd  cpu:0  vendor.acme > reference.cpp  f32,f32
+               cpu:0  nothing would serve it       bf16,f32
+  unserved     -      no implementation
+)");
+    other["chains"][0]["chain"] = {"vendor.acme", "reference.cpp"};
+    document["ops"][1] = other;
+    CHECK(render_screen(document, false, plain).find("2 ops") == std::string::npos);
+}
+
+TEST_CASE("hundreds of ops with the same chains take as many lines as their names need") {
+    json document = small_document();
+    json op = document["ops"][0];
+    document["ops"] = json::array();
+    for (int i = 0; i < 200; ++i) {
+        op["op"] = "op_" + std::to_string(i);
+        document["ops"].push_back(op);
+    }
+    const std::string text = render_screen(document, false, plain);
+    CHECK(std::count(text.begin(), text.end(), '\n') < 45);
+    for (const Page &page : {plain, Page(false, 160)}) {
+        const std::string screen = render_screen(document, false, page);
+        std::istringstream lines(screen.substr(screen.find("OPS")));
+        for (std::string line; std::getline(lines, line);) {
+            CHECK(line.size() <= page.width());
+        }
+    }
+}
+
+TEST_CASE("with details implementations say what they declare, and vendors what they register") {
+    json document = small_document();
+    json &impl = document["ops"][0]["implementations"][0];
+    impl.update({{"alignment", 16},
+                 {"needs_contiguous", true},
+                 {"deterministic", true},
+                 {"capture_safe", false},
+                 {"architectures", {"sm_80+"}}});
+    CHECK(render_op(document["ops"][0], true, Page(false, 100))
+              .find("      needs contiguous tensors; deterministic; data aligned to 16 bytes; for sm_80+\n") !=
+          std::string::npos);
+    CHECK(render_op(document["ops"][0], false, plain).find("deterministic") == std::string::npos);
+    document["vendors"] = json::parse(R"([{"name": "acme", "device_name": "npu", "dispatch_key": "PrivateUse1",
+                                          "device_query_command": "acme-smi -L"}])");
+    CHECK(render_screen(document, true, plain).find("  acme    npu     PrivateUse1   acme-smi -L\n") !=
+          std::string::npos);
+    CHECK(render_screen(document, false, plain).find("acme-smi") == std::string::npos);
+}
+
 TEST_CASE("a host without plugins says where to look") {
     json document = small_document();
     document["plugins"] = json::array();
@@ -42,11 +101,12 @@ TEST_CASE("with details plugins have their builds") {
     plugins[0]["build_id"] = "ab12";
     CHECK(render_plugins(json::array({plugins[0]}), true, plain) ==
           "  acme  1.2.0  acme  loaded  /opt/acme/libacme.so\n      build ab12\n");
-    CHECK(render_plugins(json::array({plugins[0]}), false, plain) == "  acme  1.2.0  acme  loaded  /opt/acme/libacme.so\n");
+    CHECK(render_plugins(json::array({plugins[0]}), false, plain) ==
+          "  acme  1.2.0  acme  loaded  /opt/acme/libacme.so\n");
 }
 
 TEST_CASE("one op shows each implementation, why it is not available, and each chain") {
-    CHECK(render_op(small_document()["ops"][1], plain) ==
+    CHECK(render_op(small_document()["ops"][1], false, plain) ==
           R"(rmsnorm_fwd
   rmsnorm_fwd(input: T[..., n], weight: U[n]) -> (output: T[..., n])
   implementation  kind         device  plugin     dtypes
@@ -65,12 +125,12 @@ TEST_CASE("a long signature and many dtypes go on in further lines") {
     json op = small_document()["ops"][1];
     op["signature"] = "rmsnorm_fwd(input: T[..., n], weight: U[n], *, eps: float = 1e-5) -> (output: T[..., n])";
     op["implementations"][1]["dtypes"] = {"f32,f32", "f16,f16", "f16,f32", "bf16,bf16", "bf16,f32"};
-    const std::string text = render_op(op, plain);
+    const std::string text = render_op(op, false, plain);
     CHECK(text.find("\n  rmsnorm_fwd(input: T[..., n], weight: U[n], *, eps: float = 1e-5)\n"
                     "      -> (output: T[..., n])\n") != std::string::npos);
     CHECK(text.find("  reference.cpp   reference    cpu     reference  f32,f32 f16,f16 f16,f32\n"
                     "                                                  bf16,bf16 bf16,f32\n") != std::string::npos);
-    CHECK(render_op(op, Page(false, 200)).find("f16,f32 bf16,bf16 bf16,f32\n") != std::string::npos);
+    CHECK(render_op(op, false, Page(false, 200)).find("f16,f32 bf16,bf16 bf16,f32\n") != std::string::npos);
 }
 
 TEST_CASE("what went wrong in the search is a section of its own") {
@@ -86,7 +146,7 @@ TEST_CASE("verbose shows every op as one op is shown") {
     const json document = small_document();
     const std::string text = render_screen(document, true, plain);
     for (const json &op : document["ops"]) {
-        CHECK(text.find(render_op(op, plain)) != std::string::npos);
+        CHECK(text.find(render_op(op, false, plain)) != std::string::npos);
     }
 }
 

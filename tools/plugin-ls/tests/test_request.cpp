@@ -41,9 +41,16 @@ TEST_CASE("two questions at once are a usage error that names both") {
                          "--op and --policy are two questions; ask one at a time", UsageError);
 }
 
-TEST_CASE("device and dtype belong to why") {
-    CHECK_THROWS_AS(parse_request({"--device", "cpu"}), UsageError);
+TEST_CASE("the list is narrowed by plugin, vendor and kind of device, and nothing else is") {
+    const Request request = parse_request({"--plugin", "cpu", "--vendor", "acme", "--device", "cuda:1"});
+    CHECK(request.filter.plugin == "cpu");
+    CHECK(request.filter.vendor == "acme");
+    CHECK(request.filter.device == "cuda");
+    CHECK(parse_request({"--why", "gelu", "--device", "cuda:1"}).filter.device.empty());
     CHECK_THROWS_AS(parse_request({"--op", "gelu", "--dtype", "f32"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--paths", "--device", "cpu"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--why", "gelu", "--plugin", "cpu"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--policy", "--vendor", "acme"}), UsageError);
 }
 
 TEST_CASE("shapes and attributes describe a call, and belong to why") {
