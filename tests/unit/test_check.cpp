@@ -231,7 +231,12 @@ TEST_CASE("in strict mode a check refuses what makes attacks easier, and a wrong
     CHECK(check(weak, strict)["code"] == "OPDOCK-E009");
     std::filesystem::copy_file(fixtures / "libgood.so", folder.path() / "libacme.so");
     folder.write("acme.tune.yaml", "schema: opdock.tune/1\nbeside: 1\n");
-    CHECK(check(folder.path() / "libacme.so")["status"] == "ok");
+    const auto faulty = check(folder.path() / "libacme.so");
+    CHECK(faulty["status"] == "faulty");
+    CHECK(faulty["code"] == "OPDOCK-E042");
+    CHECK(contains(faulty["reason"], "acme.tune.yaml:2:1: unknown field 'beside'"));
+    CHECK(contains(faulty["reason"], "Hosts take the plugin and leave these entries out."));
+    CHECK(check(folder.path() / "libacme.so", {{"PLUGIN_TUNE", "off"}})["status"] == "ok");
     const auto refused = check(folder.path() / "libacme.so", strict);
     CHECK(refused["code"] == "OPDOCK-E042");
     CHECK(contains(refused["reason"], "acme.tune.yaml:2:1: unknown field 'beside'"));
@@ -242,20 +247,22 @@ TEST_CASE("a check reads the tune file that a plugin.json names, and else the on
     const TemporaryDirectory folder;
     std::filesystem::create_directories(folder.path() / "lib");
     std::filesystem::copy_file(fixtures / "libgood.so", folder.path() / "lib" / "libacme.so");
-    const auto warnings = [&] { return check(folder.path() / "lib" / "libacme.so")["warnings"]; };
-    CHECK(warnings().empty());
+    const auto judged = [&] { return check(folder.path() / "lib" / "libacme.so"); };
+    CHECK(judged()["status"] == "ok");
+    CHECK(judged()["warnings"].empty());
     folder.write("lib/acme.tune.yaml", "schema: opdock.tune/1\nbeside: 1\n");
-    REQUIRE(warnings().size() == 2);
-    CHECK(contains(warnings()[0], "lib/acme.tune.yaml:2:1: unknown field 'beside'"));
-    CHECK(contains(warnings()[1], "the tune file's knobs and ops were not looked up, because no host has scanned this "
-                                  "plugin yet; `plugin-ls --modules "));
+    CHECK(contains(judged()["reason"], "lib/acme.tune.yaml:2:1: unknown field 'beside'"));
+    REQUIRE(judged()["warnings"].size() == 1);
+    CHECK(contains(judged()["warnings"][0], "the tune file's knobs and ops were not looked up, because no host has "
+                                            "scanned this plugin yet; `plugin-ls --modules "));
     folder.write("share.yaml", "schema: opdock.tune/1\nnamed: 1\n");
     folder.write("plugin.json", R"({"library": "lib/libacme.so", "tune": "share.yaml"})");
-    REQUIRE(warnings().size() == 2);
-    CHECK(contains(warnings()[0], "share.yaml:2:1: unknown field 'named'"));
+    CHECK(contains(judged()["reason"], "share.yaml:2:1: unknown field 'named'"));
     folder.write("plugin.json", R"({"library": "lib/libother.so", "tune": "share.yaml"})");
-    REQUIRE(warnings().size() == 2);
-    CHECK(contains(warnings()[0], "'beside'"));
+    CHECK(contains(judged()["reason"], "'beside'"));
+    folder.write("lib/acme.tune.yaml", "schema: opdock.tune/1\ntune: [\n");
+    CHECK(judged()["status"] == "faulty");
+    CHECK(contains(judged()["reason"], "lib/acme.tune.yaml:"));
 }
 
 TEST_CASE("versions of symbols are compared number by number") {

@@ -55,7 +55,7 @@ class Findings {
 json judge_binary(const json &verdict, const std::string &newest_glibc) {
     Findings findings;
     if (verdict.at("status") != "ok") {
-        findings.add("rejected",
+        findings.add(verdict.at("status") == "faulty" ? "tune-file" : "rejected",
                      verdict.at("code").get<std::string>() + ": " + verdict.at("reason").get<std::string>());
     }
     json needs = json::object();

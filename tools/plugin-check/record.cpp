@@ -55,7 +55,8 @@ void Record::add(const std::string &check, const std::string &message) {
         if (is_same && old.at("check") == check) {
             old["also"] = old.at("also").get<uint64_t>() + 1;
             std::vector<std::string> others = old.at("also_dtypes");
-            if (tuple != old.at("dtypes").get_ref<const std::string &>() && std::find(others.begin(), others.end(), tuple) == others.end()) {
+            if (tuple != old.at("dtypes").get_ref<const std::string &>() &&
+                std::find(others.begin(), others.end(), tuple) == others.end()) {
                 old["also_dtypes"].push_back(tuple);
             }
             return;

@@ -16,13 +16,13 @@ std::string render_check(const json &verdict, const Page &page) {
     const std::string status = verdict.at("status").get<std::string>();
     Table table;
     table.row({{"file"}, {words(verdict.at("path"))}});
-    table.row({{"status"}, {status, status == "ok" ? Tint::good : Tint::bad}});
+    table.row({{"status"}, {status, status == "ok" ? Tint::good : status == "faulty" ? Tint::doubtful : Tint::bad}});
     for (const char *member : {"code", "reason"}) {
         if (const std::string text = text_of(verdict, member); !text.empty()) {
             table.row({{member}, {text}});
         }
     }
-    if (status == "ok") {
+    if (status == "ok" || status == "faulty") {
         table.row({{"registration"}, {"not checked: that would run the plugin's code"}});
     }
     if (verdict.contains("note") && verdict.at("note").is_object()) {

@@ -46,9 +46,9 @@ json as_json(const std::optional<Linkage> &linkage) {
             {"relocates_text", linkage->relocates_text}};
 }
 
-Rejected wrong_tune_file(const std::vector<std::string> &problems) {
-    return {RejectCode::tune_file_wrong,
-            fmt::format("{}\nStrict mode refuses a plugin whose tune file is wrong.", fmt::join(problems, "\n"))};
+Rejection wrong_tune_file(const std::filesystem::path &path, const std::vector<std::string> &problems,
+                          std::string_view consequence) {
+    return {RejectCode::tune_file_wrong, path, fmt::format("{}\n{}", fmt::join(problems, "\n"), consequence)};
 }
 
 // One file that is being judged.
@@ -65,11 +65,13 @@ class Check {
         } catch (const Rejected &rejected) {
             rejection = Rejection{rejected.code(), path_, rejected.what()};
         }
-        const bool is_bad = rejection && is_quarantine(rejection->code);
+        const char *status = !rejection ? "ok" : is_quarantine(rejection->code) ? "quarantined" : "rejected";
+        if (!rejection && fault_) {
+            status = "faulty";
+            rejection = fault_;
+        }
         return {{"path", path_.string()},
-                {"status", !rejection ? "ok"
-                           : is_bad   ? "quarantined"
-                                      : "rejected"},
+                {"status", status},
                 {"code", rejection ? code_text(rejection->code) : ""},
                 {"reason", rejection ? rejection->message : ""},
                 {"note", inspection_.note ? as_json(*inspection_.note) : json(nullptr)},
@@ -221,10 +223,15 @@ class Check {
         }
         const bool is_known = scan_ && scan_->transcript != nullptr;
         const std::vector<std::string> problems = is_known ? problems_by_registration(file) : problems_of_text(file);
-        if (strict_ && settings_.tune != TuneMode::off && !problems.empty()) {
-            throw wrong_tune_file(problems);
+        if (settings_.tune == TuneMode::off) { // nobody reads it
+            warnings_.insert(warnings_.end(), problems.begin(), problems.end());
+        } else if (strict_ && !problems.empty()) {
+            const Rejection wrong =
+                wrong_tune_file(path_, problems, "Strict mode refuses a plugin whose tune file is wrong.");
+            throw Rejected(wrong.code, wrong.message);
+        } else if (!problems.empty()) {
+            fault_ = wrong_tune_file(path_, problems, "Hosts take the plugin and leave these entries out.");
         }
-        warnings_.insert(warnings_.end(), problems.begin(), problems.end());
         if (!is_known) {
             warnings_.push_back(fmt::format("the tune file's knobs and ops were not looked up, because no host has "
                                             "scanned this plugin yet; `plugin-ls --modules {}` does",
@@ -262,6 +269,7 @@ class Check {
     const CheckSettings &settings_;
     const bool strict_;
     std::vector<std::string> warnings_;
+    std::optional<Rejection> fault_; // for which only strict mode rejects it
     const PluginCandidate candidate_;
     LibraryVersions versions_;
     const Inspection inspection_;

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "temporary_directory.hpp"
 #include "tools.hpp"
 
 using nlohmann::json;
@@ -206,6 +207,28 @@ TEST_CASE("what cannot be checked is said") {
     const Finished list = PluginCheck().run({fixture("good"), "--list"});
     CHECK(list.code == 0);
     CHECK(contains(list.out, "fixture.add vendor.acme\n"));
+}
+
+TEST_CASE("what is wrong with a tune file is a finding, of its syntax and of its names, and the plugin is checked") {
+    const TemporaryDirectory folder;
+    const std::string library = (folder.path() / "libacme.so").string();
+    std::filesystem::copy_file(fixture("good"), library);
+    const auto message = [&](const std::string &tune_file) {
+        folder.write("acme.tune.yaml", tune_file);
+        const Finished finished =
+            PluginCheck().with("XDG_CACHE_HOME", folder.path() / "cache").run({library, "--seed", "4", "--json"});
+        INFO(finished.err);
+        CHECK(finished.code == 1);
+        const json document = json::parse(finished.out);
+        CHECK(document.at("ops").size() == 1);
+        const json &findings = document.at("files").at(0).at("findings");
+        return findings.size() == 1 && findings[0].at("check") == "tune-file"
+                   ? findings[0].at("message").get<std::string>()
+                   : findings.dump();
+    };
+    CHECK(contains(message("schema: opdock.tune/1\nops: [\n"), "acme.tune.yaml:"));
+    CHECK(contains(message("schema: opdock.tune/1\nops:\n  fixture.ad: {configs: [{speed: 1}]}\n"),
+                   "unknown op 'fixture.ad'; did you mean 'fixture.add'?"));
 }
 
 TEST_CASE("what no host takes of a plugin is a finding, as it is not checked") {
