@@ -9,6 +9,7 @@
 #include "cli/page.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "op-call/device.hpp"
 #include "op-call/failure.hpp"
 #include "op-call/requested.hpp"
 #include "report.hpp"
@@ -40,7 +41,6 @@ int execute(const Request &request) {
                   << '\n';
         return cli::exit_fine;
     }
-    check_device(request.device);
     // Its own log is what a program that embeds the host would see: which implementation serves, and each fallback.
     const Host host = cli::open_host(request.modules, true);
     op_call::check_modules(host, request.modules);
@@ -50,10 +50,14 @@ int execute(const Request &request) {
         show_expected(request, signature, op);
         return cli::exit_fine;
     }
+    const DLDevice device = host.device(request.device);
+    if (device.device_type != kDLCPU) {
+        (void)op_call::device_record(host, request.device); // throws where there is no such device
+    }
     const Arguments arguments = match(request, signature);
     CallTensors tensors = make_tensors(op, request, signature, arguments);
     const std::vector<Result> results = results_of(signature, arguments, tensors);
-    const Outcome outcome = call(host, request, signature, arguments, tensors);
+    const Outcome outcome = call(host, request, device, signature, arguments, tensors);
     write_files(results);
     if (request.json) {
         cli::print_document(render_json(request, signature, arguments, tensors, outcome, results));

@@ -54,17 +54,17 @@ po::options_description describe_options() {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
     const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    options.add_options()                                                                               //
-        ("in", texts("NAME=SOURCE"), "an input")                                                        //
-        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                   //
-        ("out", texts("NAME[=FILE]"), "summarize this output; write it to .npy or .safetensors[:NAME]") //
-        ("device", text("D"), "where to run; \"cpu\" by default")                                       //
-        ("impl", text("IMPL_ID"), "this implementation or none")                                        //
-        ("repeat", text("N"), "after a first call N more, and their minimum and median time")           //
-        ("seed", text("N"), "of the random inputs; 0 by default")                                       //
-        ("modules", texts("PATH"), "search this plugin file or directory first")                        //
-        ("json", "print JSON; docs/plugin-run-json.md has the keys")                                    //
-        ("version", "the version of this tool and its ABI")                                             //
+    options.add_options()                                                                                       //
+        ("in", texts("NAME=SOURCE"), "an input")                                                                //
+        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                           //
+        ("out", texts("NAME[=FILE]"), "summarize this output; write it to .npy or .safetensors[:NAME]")         //
+        ("device", text("D"), "where to run: \"cpu\" (default), \"cuda:1\"; tensors are copied there and back") //
+        ("impl", text("IMPL_ID"), "this implementation or none")                                                //
+        ("repeat", text("N"), "after a first call N more, and their minimum and median time")                   //
+        ("seed", text("N"), "of the random inputs; 0 by default")                                               //
+        ("modules", texts("PATH"), "search this plugin file or directory first")                                //
+        ("json", "print JSON; docs/plugin-run-json.md has the keys")                                            //
+        ("version", "the version of this tool and its ABI")                                                     //
         ("help,h", "this text");
     return options;
 }

@@ -6,6 +6,7 @@
 
 #include "cli/exit.hpp"
 #include "op-call/call.hpp"
+#include "op-call/placed_call.hpp"
 #include "op-call/requested.hpp"
 
 namespace opdock::plugin_run {
@@ -52,9 +53,91 @@ class Originals {
     std::vector<std::pair<HostTensor *, std::vector<std::byte>>> kept_;
 };
 
-double microseconds_of(const Op &op, const Args &args) {
+// The tensors where the device has them: the host's own on the CPU, else copies.
+class Placement {
+  public:
+    Placement(const Host &host, DLDevice device, const Signature &signature, CallTensors &tensors)
+        : host_(host), device_(device), inputs(op_call::operands_of(tensors.inputs)),
+          outputs(op_call::operands_of(tensors.outputs)) {
+        if (is_elsewhere()) {
+            place(inputs, signature.inputs, tensors.inputs, [&](size_t i) { return signature.inputs[i].mut; });
+            place(outputs, signature.outputs, tensors.outputs, [](size_t /*unused*/) { return true; });
+            fill();
+        }
+        op_call::put_on(inputs, signature.inputs, device);
+        op_call::put_on(outputs, signature.outputs, device);
+    }
+    Placement(const Placement &) = delete;
+    Placement &operator=(const Placement &) = delete;
+
+    // Copies inputs to the device.
+    void fill() const {
+        for (const Copy &copy : copies_) {
+            if (copy.is_input) {
+                detail::check(opdock_device_copy(host_.c(), copy.there.get(), device_, copy.here->memory.get(), cpu,
+                                                 copy.here->bytes, nullptr));
+            }
+        }
+        synchronize();
+    }
+
+    // Copies what the op wrote back.
+    void fetch() const {
+        for (const Copy &copy : copies_) {
+            if (copy.is_written) {
+                detail::check(opdock_device_copy(host_.c(), copy.here->memory.get(), cpu, copy.there.get(), device_,
+                                                 copy.here->bytes, nullptr));
+            }
+        }
+        synchronize();
+    }
+
+    // Waits for what was launched.
+    void synchronize() const {
+        if (is_elsewhere()) {
+            detail::check(opdock_device_synchronize(host_.c(), device_, nullptr));
+        }
+    }
+
+  private:
+    struct Copy {
+        HostTensor *here;
+        op_call::DeviceBuffer there;
+        bool is_input;
+        bool is_written;
+    };
+
+    template<class IsWritten>
+    void place(op_call::Operands &operands, const std::vector<op_call::Parameter> &parameters,
+               std::vector<Tensors> &tensors, IsWritten is_written) {
+        for (size_t i = 0; i < operands.size(); ++i) {
+            for (size_t k = 0; k < operands[i].size() && !parameters[i].host; ++k) {
+                HostTensor &here = tensors[i][k];
+                copies_.push_back(
+                    {&here, op_call::DeviceBuffer(host_, device_, here.bytes), &operands == &inputs, is_written(i)});
+                operands[i][k].data = copies_.back().there.get();
+            }
+        }
+    }
+
+    bool is_elsewhere() const { return device_.device_type != kDLCPU; }
+
+    const Host &host_;
+    const DLDevice device_;
+    std::vector<Copy> copies_;
+
+  public:
+    op_call::Operands inputs;
+    op_call::Operands outputs;
+};
+
+// With what the device does.
+double microseconds_of(const Op &op, const Args &args, const Placement &placement) {
     const auto begin = std::chrono::steady_clock::now();
     const opdock_status status = op.try_call(args);
+    if (status == OPDOCK_OK) {
+        placement.synchronize();
+    }
     const auto end = std::chrono::steady_clock::now();
     if (status != OPDOCK_OK) {
         throw Error(status, opdock_last_error());
@@ -87,16 +170,16 @@ CallTensors make_tensors(const Op &op, const Request &request, const Signature &
     return tensors;
 }
 
-Outcome call(const Host &host, const Request &request, const Signature &signature, const Arguments &arguments,
-             CallTensors &tensors) {
+Outcome call(const Host &host, const Request &request, DLDevice device, const Signature &signature,
+             const Arguments &arguments, CallTensors &tensors) {
     std::optional<Policy> forced;
     std::optional<ScopedPolicy> scope;
     if (!request.impl.empty()) {
         forced = op_call::only(host, request.op, request.impl);
         scope.emplace(host, *forced);
     }
-    const op_call::Call call(signature, op_call::operands_of(tensors.inputs), op_call::operands_of(tensors.outputs),
-                             arguments.attributes);
+    Placement placement(host, device, signature, tensors);
+    const op_call::Call call(signature, placement.inputs, placement.outputs, arguments.attributes);
     const Args &args = call.args();
 
     std::optional<Originals> originals;
@@ -106,11 +189,13 @@ Outcome call(const Host &host, const Request &request, const Signature &signatur
     const Op op = host.op(request.op);
     Outcome outcome;
     try {
-        outcome.first_microseconds = microseconds_of(op, args);
+        outcome.first_microseconds = microseconds_of(op, args, placement);
         for (uint32_t i = 0; i < request.repeat; ++i) {
             originals->put_back();
-            outcome.microseconds.push_back(microseconds_of(op, args));
+            placement.fill();
+            outcome.microseconds.push_back(microseconds_of(op, args, placement));
         }
+        placement.fetch();
     } catch (const Error &error) {
         if (request.impl.empty()) {
             throw;
@@ -123,14 +208,6 @@ Outcome call(const Host &host, const Request &request, const Signature &signatur
         }
     }
     return outcome;
-}
-
-void check_device(const std::string &device) {
-    if (device != "cpu" && device != "cpu:0") {
-        throw cli::Failure("--device " + device +
-                           ": plugin-run makes its tensors in the host's memory, and no plugin offers to copy them to "
-                           "this device. Use --device cpu.");
-    }
 }
 
 } // namespace opdock::plugin_run

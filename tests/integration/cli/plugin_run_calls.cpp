@@ -264,3 +264,20 @@ TEST_CASE("help and version go to stdout") {
     CHECK(contains(help.out, "Examples:"));
     CHECK(tool.run({"--version"}).out.rfind("plugin-run (opdock) " OPDOCK_VERSION ", ABI ", 0) == 0);
 }
+
+TEST_CASE("an op runs on every device that a plugin provides, with tensors that are copied there and back") {
+    const PluginRun tool({fixture("registers_everything")});
+    for (const int index : {0, 1}) {
+        const std::string device = "npu:" + std::to_string(index);
+        const Finished finished =
+            tool.run({"acme.next", "--in", "a=ones:f32[3]", "--device", device, "--repeat", "2", "--json"});
+        INFO(finished.err);
+        REQUIRE(finished.code == 0);
+        const json document = json::parse(finished.out);
+        CHECK(document["device"] == device);
+        CHECK(document["served"] == json::parse(R"([{"impl_id": "vendor.acme", "calls": 3}])"));
+        const json &output = document["outputs"][0];
+        CHECK(output["min"] == index + 2);
+        CHECK(output["max"] == index + 2);
+    }
+}
