@@ -167,5 +167,5 @@ void confine_process(uint64_t most_memory, int is_alone) {
 #endif
     forbid_changes_outside(most_memory == 0);
     give_up_rights();
-    forbid_system_calls(is_alone);
+    forbid_system_calls(is_alone, most_memory == 0);
 }

@@ -19,6 +19,6 @@
 void confine_process(uint64_t most_memory, int is_alone);
 
 /* Installs the seccomp filter; confine_process calls it last. `is_alone` as above. */
-void forbid_system_calls(int is_alone);
+void forbid_system_calls(int is_alone, int may_use_devices);
 
 #endif

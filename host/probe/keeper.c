@@ -76,12 +76,20 @@ static uint64_t kibibytes_in(const char *status, const char *name) {
     return found != NULL ? strtoull(found + strlen(name), NULL, 10) : 0;
 }
 
+/* Bytes that a process holds, as its status or that of one of its threads says; nothing in that of a thread that ended.
+ */
+static uint64_t bytes_in(const char *status) {
+    return 1024 * (kibibytes_in(status, "\nRssAnon:") + kibibytes_in(status, "\nRssShmem:") +
+                   kibibytes_in(status, "\nVmPTE:")); /* tables of the pages, also of those that it only reads */
+}
+
 /* Bytes of memory that the process holds, and those below it; what they share counts for each. UINT64_MAX where there
  * are more than `left` processes. */
 static uint64_t memory_below(pid_t process, int *left) {
     char path[64];
     char text[4096];
-    uint64_t sum;
+    uint64_t own;
+    uint64_t sum = 0;
     DIR *threads;
     const struct dirent *thread;
     if (--*left < 0) {
@@ -89,8 +97,7 @@ static uint64_t memory_below(pid_t process, int *left) {
     }
     snprintf(path, sizeof path, "/proc/%d/status", (int)process);
     read_file(path, text, sizeof text);
-    sum = 1024 * (kibibytes_in(text, "\nRssAnon:") + kibibytes_in(text, "\nRssShmem:") +
-                  kibibytes_in(text, "\nVmPTE:")); /* tables of the pages, also of those that it only reads */
+    own = bytes_in(text);
     snprintf(path, sizeof path, "/proc/%d/task", (int)process);
     threads = opendir(path);
     while (threads != NULL && *left >= 0 && (thread = readdir(threads)) != NULL) {
@@ -99,6 +106,11 @@ static uint64_t memory_below(pid_t process, int *left) {
         long child;
         if (thread->d_name[0] == '.') {
             continue;
+        }
+        if (own == 0) { /* the first thread ended, and others have the memory */
+            snprintf(path, sizeof path, "/proc/%d/task/%.16s/status", (int)process, thread->d_name);
+            read_file(path, text, sizeof text);
+            own = bytes_in(text);
         }
         snprintf(path, sizeof path, "/proc/%d/task/%.16s/children", (int)process, thread->d_name);
         read_file(path, text, sizeof text);
@@ -110,7 +122,7 @@ static uint64_t memory_below(pid_t process, int *left) {
     if (threads != NULL) {
         (void)closedir(threads);
     }
-    return *left < 0 ? UINT64_MAX : sum;
+    return *left < 0 ? UINT64_MAX : sum + own;
 }
 
 /* Limits of resources are each process's own, and count no shared memory. */

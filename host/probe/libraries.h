@@ -1,5 +1,5 @@
-/* The libraries that come into the process with a plugin. A host that knows the plugin from its cache tries it again when
- * one of them is gone or was changed. */
+/* The libraries that come into the process with a plugin. A host that knows the plugin from its cache tries it again
+ * when one of them is gone or was changed. */
 #ifndef OPDOCK_PROBE_LIBRARIES_H
 #define OPDOCK_PROBE_LIBRARIES_H
 

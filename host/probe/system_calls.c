@@ -29,6 +29,9 @@
 #ifndef SYS_process_madvise
 #define SYS_process_madvise 440
 #endif
+#ifndef SYS_memfd_secret
+#define SYS_memfd_secret 447
+#endif
 #ifndef SYS_process_mrelease
 #define SYS_process_mrelease 448
 #endif
@@ -204,7 +207,7 @@ static void refuse_other_numbers(void) {
     refuse_with(SYS_ioctl, 1, SIOCSPGRP);
 }
 
-void forbid_system_calls(int is_alone) {
+void forbid_system_calls(int is_alone, int may_use_devices) {
     struct sock_fprog filter;
 
     load(offsetof(struct seccomp_data, arch));
@@ -233,6 +236,10 @@ void forbid_system_calls(int is_alone) {
     if (!is_alone) {
         refuse_other_numbers();
     }
+    if (!may_use_devices) { /* files that hold memory which no process has mapped, and so counts for none */
+        hide(SYS_memfd_create);
+        hide(SYS_memfd_secret);
+    }
     answer(SECCOMP_RET_ALLOW);
     filter.len = length;
     filter.filter = program;
@@ -241,8 +248,9 @@ void forbid_system_calls(int is_alone) {
 
 #else
 
-void forbid_system_calls(int is_alone) {
+void forbid_system_calls(int is_alone, int may_use_devices) {
     (void)is_alone;
+    (void)may_use_devices;
 }
 
 #endif

@@ -5,7 +5,8 @@
 #   SOURCES      One of them holds OPDOCK_NOTE and opdock_register (opdock/abi/note.h, opdock/abi/entry.h).
 #   TUNE         The tune file; lies beside the library as NAME.tune.yaml, where hosts look for it.
 #   DESTINATION  Where it is installed; relative to CMAKE_INSTALL_PREFIX. Default: lib/opdock/plugins (with the lib of
-#                GNUInstallDirs), which hosts search below /usr, /usr/local and their own prefix.
+#                GNUInstallDirs), which hosts search below /usr, /usr/local and their own prefix. Installing elsewhere
+#                says how hosts find it.
 #   NO_INSTALL   Leave it in the build tree.
 #
 # The calling folder is on the include path. The target NAME is a normal CMake target: link libraries to it and set
@@ -21,6 +22,19 @@
 # OPDOCK_PLUGIN_CHECK names the tool where it is neither in opdock's prefix nor on the PATH. Without it there are no tests.
 
 cmake_policy(VERSION 3.22)
+
+# At installation, whose prefix is not known before: says when no host looks in the plugin's folder by itself.
+function(opdock_tell_unsearched name destination)
+    if(TARGET opdock) # in its own tree: hosts look beside their library
+        return()
+    endif()
+    install(
+        CODE
+            "set(name \"${name}\")
+set(folder \"${destination}\")
+set(searched \"${OpdockPlugin_PLUGINS}\" /usr/local/lib/opdock/plugins /usr/lib/opdock/plugins)
+include(\"${CMAKE_CURRENT_FUNCTION_LIST_DIR}/tell-unsearched.cmake\")")
+endfunction()
 
 function(opdock_add_plugin name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "TUNE;DESTINATION" "SOURCES")
@@ -101,6 +115,7 @@ function(opdock_add_plugin name)
         if(arg_TUNE)
             install(FILES "${tune}" DESTINATION "${destination}" RENAME ${name}.tune.yaml)
         endif()
+        opdock_tell_unsearched(${name} "${destination}")
     endif()
 endfunction()
 

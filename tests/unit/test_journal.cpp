@@ -10,8 +10,11 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sched.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +83,27 @@ TEST_CASE("what a process was doing when it was killed is found by the next") {
     CHECK(deaths[1].entry.impl_id == "vendor.beta");
     CHECK(Journal::collect(folder).empty());
     CHECK(files_in(folder) == 0);
+}
+
+TEST_CASE("a process is found dead though a child that shares its descriptors lives") {
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    int gate[2];
+    REQUIRE(pipe2(gate, O_CLOEXEC) == 0);
+    in_child(SIGKILL, [&] {
+        Journal journal(folder);
+        const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        if (syscall(SYS_clone, CLONE_FILES | SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) {
+            char end;
+            close(gate[1]);
+            _exit(static_cast<int>(read(gate[0], &end, 1))); // until the test closes its end
+        }
+        raise(SIGKILL);
+    });
+    CHECK(Journal::collect(folder).size() == 1);
+    CHECK(files_in(folder) == 0);
+    close(gate[0]);
+    close(gate[1]);
 }
 
 TEST_CASE("a process that lives, or ends well, leaves nothing to be found") {

@@ -25,6 +25,7 @@ struct Place {
     std::string a = folder("a");
     std::string b = folder("b");
     std::string library_path;
+    std::string program_rpath;
 
     std::string folder(const std::string &name) const {
         fs::create_directories(directory.path() / name);
@@ -41,7 +42,7 @@ struct Place {
 
     std::optional<LibraryFault> fault(const LibraryNeeds &needs) const {
         PathRules rules;
-        return LibraryRules().judge(needs, plugins, library_path, rules);
+        return LibraryRules().judge(needs, plugins, library_path, program_rpath, rules);
     }
     // What is blamed; empty for nothing.
     std::string blamed(const LibraryNeeds &needs) const {
@@ -222,4 +223,16 @@ TEST_CASE("folders that lie in each other without end are no reason to go on wit
     fs::create_directory_symlink(place.a, place.a + "/tls");
     fs::create_directory_symlink(place.a, place.a + "/haswell");
     CHECK(place.blamed(needs(place.a)) == "");
+}
+
+TEST_CASE("the RPATH of the program counts for a plugin without a RUNPATH, as the dynamic loader has it") {
+    Place place;
+    Place::open_to_all(place.a);
+    place.program_rpath = place.b + ":" + place.a;
+    CHECK(place.blamed(needs({})) == place.a);
+    CHECK(place.blamed(needs(place.b)).empty()); // it has a RUNPATH
+    Place::put(place.b);
+    CHECK(place.blamed(needs({})).empty()); // it is found before
+    place.program_rpath = "lib:" + place.b;
+    CHECK(contains(place.fault(needs({}))->what, "an element of the RPATH of the program is 'lib'"));
 }

@@ -493,9 +493,12 @@ TEST_CASE("a plugin cannot steer terminals or the session of the host while it i
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // these probes have no limit
 TEST_CASE("the memory of a plugin's children counts as its own") {
     const ProbeLimits within = {std::chrono::minutes(1), 200 << 20};
-    const Rejection rejection = rejection_of(try_plugin("libtakes_memory_in_children.so", within));
-    CHECK(rejection.code == RejectCode::probe_died);
-    CHECK(contains(rejection.message, "by signal 9"));
+    for (const char *file : {"libtakes_memory_in_children.so", "libtakes_memory_in_threads.so"}) {
+        CAPTURE(file);
+        const Rejection rejection = rejection_of(try_plugin(file, within));
+        CHECK(rejection.code == RejectCode::probe_died);
+        CHECK(contains(rejection.message, "by signal 9"));
+    }
 }
 #endif
 

@@ -185,7 +185,7 @@ class Check {
     void judge_places_of_libraries(bool refuse, PathRules &rules) {
         const HeldFile file = HeldDirectories().follow(candidate_.path);
         const auto fault =
-            LibraryRules().judge(inspection_.libraries, file.directory->path(), settings_.library_path, rules);
+            LibraryRules().judge(inspection_.libraries, file.directory->path(), settings_.library_path, "", rules);
         if (fault && refuse) {
             throw Rejected(fault->code, fmt::format("'{}' is not used, as {}", file.name, fault->what));
         }

@@ -5,6 +5,7 @@
 
 #include "host/host.hpp"
 #include "host/plugin_trust.hpp"
+#include "inspect/library_place.hpp"
 #include "load/load.hpp"
 #include "text/spelling.hpp"
 
@@ -58,8 +59,8 @@ void Host::judge_trust(const PluginCandidate &candidate, const DeferredPlugin::P
 
 void Host::judge_libraries(const Scan &scan, const DeferredPlugin::Place &place, PluginRecord &record) {
     TrustMemory &memory = ledger().trust;
-    if (const auto fault =
-            memory.libraries.judge(scan.libraries, place.directory->path(), environment_.library_path, memory.rules)) {
+    if (const auto fault = memory.libraries.judge(scan.libraries, place.directory->path(), environment_.library_path,
+                                                  program_rpath(), memory.rules)) {
         const PolicyStack policy = process_policy();
         if (refuses_unsafe_places(policy.strict(), policy.trust())) {
             throw Rejected(fault->code, fmt::format("'{}' is not used, as {}", place.name, fault->what));

@@ -85,15 +85,27 @@ struct LibraryRules::Needing {
 };
 
 std::optional<LibraryFault> LibraryRules::judge(const LibraryNeeds &needs, const std::string &folder,
-                                                const std::string &library_path, PathRules &rules) {
+                                                const std::string &library_path, const std::string &program_rpath,
+                                                PathRules &rules) {
     const auto is_path = [](const std::string &name) { return name.find('/') != std::string::npos; };
-    if (!needs.rpath && !needs.runpath && library_path.empty() &&
+    if (!needs.rpath && !needs.runpath && library_path.empty() && program_rpath.empty() &&
         std::none_of(needs.names.begin(), needs.names.end(), is_path)) {
         return std::nullopt; // as nearly all are
     }
     library_path_ = library_path;
     judging_.clear();
-    return judge_names({needs, "", folder, {}, {}}, rules);
+    Folders of_program;
+    if (!program_rpath.empty()) {
+        for (const std::string_view element : split_path(program_rpath, ":")) {
+            const std::optional<std::string> path = absolute(element, folder);
+            if (!path) {
+                return relative("an element of the RPATH of the program", element,
+                                "Link the program again, or change it with `patchelf --set-rpath`.");
+            }
+            of_program.push_back(*path);
+        }
+    }
+    return judge_names({needs, "", folder, {}, std::move(of_program)}, rules);
 }
 
 std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, PathRules &rules) {

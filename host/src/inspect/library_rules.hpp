@@ -2,8 +2,9 @@
 // as ld.so(8) says, and the rules for places (path_rules.hpp) of each folder that it would look into and of each
 // library that it would take there.
 //
-// Judged are places that the plugin, a library of it or LD_LIBRARY_PATH names. What the loader finds without them, in
-// the folders of the system, is the system's; what code loads by itself (dlopen) nobody knows before.
+// Judged are places that the plugin, a library of it, the program (DT_RPATH) or LD_LIBRARY_PATH names. What the loader
+// finds without them, in the folders of the system, is the system's; what code loads by itself (dlopen) nobody knows
+// before.
 #pragma once
 
 #include <map>
@@ -27,9 +28,10 @@ struct LibraryFault {
 class LibraryRules {
   public:
     // The first fault of what a file needs that lies in this folder, the libraries of its libraries included.
-    // `library_path`: LD_LIBRARY_PATH.
+    // `library_path`: LD_LIBRARY_PATH. `program_rpath`: see library_place.hpp.
     std::optional<LibraryFault> judge(const LibraryNeeds &needs, const std::string &folder,
-                                      const std::string &library_path, PathRules &rules);
+                                      const std::string &library_path, const std::string &program_rpath,
+                                      PathRules &rules);
 
   private:
     using Folders = std::vector<std::string>;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -19,10 +20,33 @@
 namespace opdock::core {
 namespace {
 
-constexpr std::uint32_t magic = 0x326a706f; // "opj2"
+constexpr std::uint32_t magic = 0x336a706f; // "opj3"
 constexpr std::size_t n_slots = 32;         // threads that do one of these things at once
 constexpr std::size_t text_bytes = 976;
 constexpr const char *suffix = ".journal";
+
+// Where numbers of processes mean the same: a namespace of one boot of one machine.
+struct ProcessNumbers {
+    std::array<char, 40> boot; // empty when nobody tells
+    std::uint64_t name_space;
+
+    bool operator==(const ProcessNumbers &) const = default;
+};
+
+ProcessNumbers numbers_here() {
+    ProcessNumbers here = {};
+    struct stat status = {};
+    const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (file >= 0) {
+        const ssize_t got = TEMP_FAILURE_RETRY(read(file, here.boot.data(), here.boot.size() - 1));
+        close(file);
+        if (got > 0 && stat("/proc/self/ns/pid", &status) == 0) {
+            here.name_space = status.st_ino;
+            return here;
+        }
+    }
+    return {};
+}
 
 } // namespace
 
@@ -38,6 +62,7 @@ struct Journal::File {
     std::uint32_t magic;
     std::uint32_t reserved;
     std::int64_t process;
+    ProcessNumbers numbers;
     std::array<Slot, n_slots> slots;
 };
 
@@ -49,6 +74,12 @@ bool lock(int descriptor) {
     whole.l_type = F_WRLCK;
     whole.l_whence = SEEK_SET;
     return fcntl(descriptor, F_OFD_SETLK, &whole) == 0;
+}
+
+// False when nobody can tell.
+bool has_ended(std::int64_t process, const ProcessNumbers &numbers, const ProcessNumbers &here) {
+    return numbers.name_space != 0 && numbers == here && process > 0 && kill(static_cast<pid_t>(process), 0) != 0 &&
+           errno == ESRCH;
 }
 
 // Closes it, also where memory runs out.
@@ -159,6 +190,7 @@ Journal::File *Journal::file() {
             madvise(memory, sizeof(File), MADV_DONTFORK);
             File *made = static_cast<File *>(memory);
             made->process = getpid();
+            made->numbers = numbers_here();
             made->magic = magic;
             file_.store(made, std::memory_order_release);
             return made;
@@ -216,17 +248,23 @@ std::vector<Death> Journal::collect(const std::string &folder) {
     }
     std::sort(names.begin(), names.end());
     const auto file = std::make_unique<File>();
+    const ProcessNumbers here = numbers_here();
     for (const std::string &name : names) {
         const OpenFile opened{open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
         if (opened.descriptor < 0) {
             continue;
         }
-        if (!is_own_file(opened.descriptor) || !lock(opened.descriptor)) {
-            continue; // who holds the lock lives
+        if (!is_own_file(opened.descriptor)) {
+            continue;
         }
+        const bool is_locked = !lock(opened.descriptor);
         *file = {};
         const ssize_t got = read_begin(opened.descriptor, file.get(), sizeof *file);
         const bool is_whole = got == static_cast<ssize_t>(sizeof *file);
+        // Who holds the lock lives, or shares the descriptors of the process that took it (CLONE_FILES).
+        if (is_locked && !(is_whole && file->magic == magic && has_ended(file->process, file->numbers, here))) {
+            continue;
+        }
         const bool is_unfinished = got == 0 || (is_whole && file->magic == 0); // its process ended while it made it
         if (!is_unfinished && file->magic != magic) {
             continue; // no journal

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <fstream>
+#include <optional>
 
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -279,6 +281,26 @@ Environment make_environment(std::string_view prefix, const RawEnvironment &raw,
     return environment;
 }
 
+namespace {
+
+// LD_LIBRARY_PATH as the dynamic loader read it when the program started; what became of the variable since means
+// nothing to it. Nothing where the kernel does not tell.
+std::optional<std::string> library_path_at_start() {
+    std::ifstream file("/proc/self/environ");
+    if (!file.is_open()) {
+        return std::nullopt;
+    }
+    constexpr std::string_view name = "LD_LIBRARY_PATH=";
+    for (std::string entry; std::getline(file, entry, '\0');) {
+        if (entry.starts_with(name)) {
+            return entry.substr(name.size());
+        }
+    }
+    return "";
+}
+
+} // namespace
+
 Environment capture_environment(std::string_view prefix) {
     const bool secure = getauxval(AT_SECURE) != 0;
     RawEnvironment raw;
@@ -294,6 +316,9 @@ Environment capture_environment(std::string_view prefix) {
         if (value != nullptr || secure) {
             raw.emplace(name, value != nullptr ? value : "");
         }
+    }
+    if (const auto path = secure ? std::nullopt : library_path_at_start()) {
+        raw.insert_or_assign("LD_LIBRARY_PATH", *path);
     }
     return make_environment(prefix, raw, secure);
 }

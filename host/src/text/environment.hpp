@@ -68,7 +68,8 @@ struct Environment {
     std::string user_cache_dir;
     // $XDG_CONFIG_HOME, or .config in the home directory; empty as above.
     std::string user_config_dir;
-    // LD_LIBRARY_PATH: where the dynamic loader looks for libraries; empty when it is not set, and as above.
+    // LD_LIBRARY_PATH when the program started: where the dynamic loader looks for libraries; empty when it was not
+    // set, and as above.
     std::string library_path;
     // The process has raised privileges (AT_SECURE): everything above is empty, whatever was set.
     bool secure = false;
