@@ -18,8 +18,9 @@ struct AccessEntry {
     std::uint32_t id = ACL_UNDEFINED_ID;
 };
 
-// As setfacl does. Entries in the order of their tags.
-inline void set_access_list(const std::string &path, const std::vector<AccessEntry> &entries) {
+// As setfacl does, with `list` "system.posix_acl_default" as setfacl -d. Entries in the order of their tags.
+inline void set_access_list(const std::string &path, const std::vector<AccessEntry> &entries,
+                            const char *list = "system.posix_acl_access") {
     posix_acl_xattr_header header = {};
     header.a_version = POSIX_ACL_XATTR_VERSION;
     std::string bytes(reinterpret_cast<const char *>(&header), sizeof header);
@@ -31,7 +32,7 @@ inline void set_access_list(const std::string &path, const std::vector<AccessEnt
         bytes.append(reinterpret_cast<const char *>(&entry), sizeof entry);
     }
     // Where the temporary directory knows no access lists this fails, and nothing is left to be tried there.
-    REQUIRE(::setxattr(path.c_str(), "system.posix_acl_access", bytes.data(), bytes.size(), 0) == 0);
+    REQUIRE(::setxattr(path.c_str(), list, bytes.data(), bytes.size(), 0) == 0);
 }
 
 // That a user or group may write beside the owner; the group of the file may read, as may everybody.

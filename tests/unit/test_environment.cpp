@@ -209,6 +209,19 @@ TEST_CASE("the process's own environment is captured with its home") {
     CHECK_FALSE(environment.secure);
 }
 
+TEST_CASE("the search path for libraries is that of the program's start") {
+    const std::string at_start = capture_environment("OPDOCK_UNIT_TEST_").library_path;
+    const char *value = getenv("LD_LIBRARY_PATH");
+    CHECK(at_start == (value != nullptr ? value : ""));
+    setenv("LD_LIBRARY_PATH", "/opt/opdock/too/late", 1); // which the dynamic loader never sees
+    CHECK(capture_environment("OPDOCK_UNIT_TEST_").library_path == at_start);
+    if (at_start.empty()) {
+        unsetenv("LD_LIBRARY_PATH");
+    } else {
+        setenv("LD_LIBRARY_PATH", at_start.c_str(), 1);
+    }
+}
+
 TEST_CASE("the documentation's tables of variables are the program's") {
     std::set<std::string> expected;
     for (const VariableInfo &row : variables()) {

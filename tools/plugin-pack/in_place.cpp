@@ -2,12 +2,14 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <set>
 #include <system_error>
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "archive.hpp"
@@ -149,7 +151,7 @@ class Writer {
                 fail(path_, errno);
             }
         } else {
-            write_content(state, mode_for(path, state));
+            write_content(state, path);
         }
         if (::rename(path_.c_str(), path.c_str()) != 0) {
             const int reason = errno;
@@ -169,13 +171,43 @@ class Writer {
         return state.kind == FileState::Kind::executable ? mode | ((mode & 0444) >> 2) : mode;
     }
 
-    void write_content(const FileState &state, mode_t mode) const {
+    // The owner, the access list and the attributes of the file that is to be replaced; 0, or why they cannot be had.
+    static int take_over(int file, const fs::path &path) {
+        struct stat there = {}, made = {};
+        if (::lstat(path.c_str(), &there) != 0 || !S_ISREG(there.st_mode) || ::fstat(file, &made) != 0) {
+            return 0;
+        }
+        if ((there.st_uid != made.st_uid || there.st_gid != made.st_gid) &&
+            ::fchown(file, there.st_uid, there.st_gid) != 0) {
+            return errno;
+        }
+        std::string names(65536, '\0'); // as many bytes as the kernel gives
+        const ssize_t length = ::llistxattr(path.c_str(), names.data(), names.size());
+        names.resize(length > 0 ? static_cast<size_t>(length) : 0);
+        for (size_t at = 0; at < names.size(); at += std::strlen(names.c_str() + at) + 1) {
+            const std::string name = names.c_str() + at;
+            if (name != "system.posix_acl_access" && !name.starts_with("user.")) {
+                continue; // the system's own
+            }
+            std::string value(65536, '\0');
+            const ssize_t size = ::lgetxattr(path.c_str(), name.c_str(), value.data(), value.size());
+            if (size < 0 || ::fsetxattr(file, name.c_str(), value.data(), static_cast<size_t>(size), 0) != 0) {
+                return errno;
+            }
+        }
+        return 0;
+    }
+
+    void write_content(const FileState &state, const fs::path &path) const {
         const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (file < 0) {
             fail(path_, errno);
         }
         std::string_view rest = state.content;
-        int error = ::fchmod(file, mode) == 0 ? 0 : errno;
+        int error = take_over(file, path);
+        if (error == 0 && ::fchmod(file, mode_for(path, state)) != 0) { // last: an access list changes the mode
+            error = errno;
+        }
         while (!rest.empty() && error == 0) {
             const ssize_t written = ::write(file, rest.data(), rest.size());
             error = written < 0 && errno != EINTR ? errno : 0;

@@ -1,12 +1,14 @@
 // install and uninstall: the files of a package in a folder of their own below one for plugins, which comes, is
 // replaced and goes by one rename.
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <iostream>
 #include <optional>
 
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "adapted.hpp"
 #include "cli/exit.hpp"
@@ -174,6 +176,17 @@ std::vector<std::string> plugins_of(const Package &package) {
     return plugins;
 }
 
+// What a folder above passes on to those who may write there (default access lists, the group's bit) ends here.
+void keep_to_owner(const fs::path &folder) {
+    for (const char *list : {"system.posix_acl_default", "system.posix_acl_access"}) {
+        if (::removexattr(folder.c_str(), list) != 0 && errno != ENODATA && errno != ENOTSUP) {
+            throw cli::Failure(folder.string() +
+                               ": its access list cannot be removed: " + std::generic_category().message(errno));
+        }
+    }
+    fs::permissions(folder, fs::perms(0755));
+}
+
 } // namespace
 
 int install(const Request &request) {
@@ -199,6 +212,7 @@ int install(const Request &request) {
         require_newer(*there, package, text);
     }
     const fs::path staging = target.staging();
+    keep_to_owner(staging);
     const std::string file = package_file_name(package.serial);
     cli::write_new_file(staging / installed_mark, print_mark(package.serial));
     cli::write_new_file(staging / file, text);

@@ -65,7 +65,8 @@ typedef struct opdock_options {
     /* Plugin files or directories, absolute, searched before everything else; asked for by name in the sense of strict.
      */
     const char *const *modules;
-    /* Receives every log line, newline not included, instead of stderr; null is stderr. Called on any thread. */
+    /* Receives every log line, newline not included, instead of stderr; null is stderr. Called on any thread, and while
+     * the runtime is at work: it must not call it. */
     void (*log)(void *user_data, int32_t level, const char *line);
     void *log_user_data;
     /* Memory for workspaces, aligned to 256; both null take the device provider's. `free_workspace` comes right after

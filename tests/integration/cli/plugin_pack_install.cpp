@@ -4,7 +4,10 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
+#include "access_list.hpp"
 #include "pack_workplace.hpp"
 
 using namespace opdock::test;
@@ -94,6 +97,28 @@ TEST_CASE("whoever may write in the user's name only may change what is installe
     for (const auto &entry : fs::recursive_directory_iterator(user.path_of("plugins"))) {
         CAPTURE(entry.path());
         CHECK((entry.status().permissions() & (fs::perms::group_write | fs::perms::others_write)) == fs::perms::none);
+    }
+}
+
+TEST_CASE("what the folder for plugins passes on to others is not passed on to what is installed") {
+    const User user;
+    CHECK(user.patch_with_plugin("a.opdock").code == 0);
+    fs::create_directory(user.path_of("plugins"));
+    set_access_list(user.path_of("plugins"),
+                    {{ACL_USER_OBJ, 7}, {ACL_USER, 7, 65534}, {ACL_GROUP_OBJ, 5}, {ACL_MASK, 7}, {ACL_OTHER, 5}},
+                    "system.posix_acl_default");
+    REQUIRE(::chmod(user.path_of("plugins").c_str(), 02755) == 0);
+    CHECK(user.install("a.opdock").code == 0);
+    for (const auto &entry : fs::recursive_directory_iterator(user.path_of("plugins"))) {
+        const std::string path = entry.path().string();
+        CAPTURE(path);
+        CHECK((entry.status().permissions() & (fs::perms::group_write | fs::perms::others_write)) == fs::perms::none);
+        if (path.ends_with(".lock")) {
+            continue; // nothing is read of it
+        }
+        for (const char *list : {"system.posix_acl_access", "system.posix_acl_default"}) {
+            CHECK(::getxattr(path.c_str(), list, nullptr, 0) < 0);
+        }
     }
 }
 
@@ -317,6 +342,45 @@ TEST_CASE("a checkout is adapted in place and put back, and nothing is lost on t
     CHECK(!fs::exists(user.path_of("clone/new dir")));
     check_error(user.run({"unpatch", "x", "--in-place", "--out", "y", "--backend", "fw=z"}), 2,
                 "--in-place and --out contradict each other");
+}
+
+TEST_CASE("who may read a file stays as it is when it is adapted in place: owner, mode, access list and attributes") {
+    const User user;
+    CHECK(user.patch("a.opdock").code == 0);
+    const std::string file = user.path_of("clone/a.py");
+    const std::vector<AccessEntry> entries = {
+        {ACL_USER_OBJ, 6}, {ACL_USER, 4, 65534}, {ACL_GROUP_OBJ, 0}, {ACL_MASK, 4}, {ACL_OTHER, 0}};
+    set_access_list(file, entries);
+    const bool has_attributes = ::setxattr(file.c_str(), "user.opdock", "mine", 4, 0) == 0;
+    if (::geteuid() == 0) {
+        REQUIRE(::chown(file.c_str(), 65534, 65534) == 0);
+    }
+    const auto rights = [&] {
+        struct stat status = {};
+        REQUIRE(::stat(file.c_str(), &status) == 0);
+        std::string text = std::to_string(status.st_uid) + " " + std::to_string(status.st_gid) + " " +
+                           std::to_string(status.st_mode & 07777);
+        for (const char *name : {"system.posix_acl_access", "user.opdock"}) {
+            std::string value(4096, '\0');
+            const ssize_t size = ::getxattr(file.c_str(), name, value.data(), value.size());
+            text += " " + value.substr(0, size > 0 ? static_cast<size_t>(size) : 0);
+        }
+        return text;
+    };
+    const std::string before = rights();
+    CHECK(before.ends_with("mine") == has_attributes);
+    const std::string old = Workplace::read(file);
+    const std::vector<std::string> where = {"--backend", "fw=" + user.path_of("clone"), "--pub",
+                                            user.path_of("acme.pub")};
+    std::vector<std::string> there = {"unpatch", user.path_of("a.opdock"), "--in-place"}, back = {"revert", there[1]};
+    there.insert(there.end(), where.begin(), where.end());
+    back.insert(back.end(), where.begin(), where.end());
+    CHECK(user.run(there).code == 0);
+    CHECK(Workplace::read(file) != old);
+    CHECK(rights() == before);
+    CHECK(user.run(back).code == 0);
+    CHECK(Workplace::read(file) == old);
+    CHECK(rights() == before);
 }
 
 TEST_CASE("conflicts of a merge in place are named") {
