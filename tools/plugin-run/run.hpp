@@ -15,9 +15,9 @@ namespace opdock::plugin_run {
 CallTensors make_tensors(const Op &op, const Request &request, const Signature &signature, const Arguments &arguments);
 
 // The tensors are copied to the device and what the op writes back, outside of what is timed; the time includes what
-// the device does. Throws opdock::Error, and cli::Failure for an --impl that is not there. With `request.repeat` the inputs that the op
-// writes are put back before each call, outside of what is timed.
-Outcome call(const Host &host, const Request &request, DLDevice device, const Signature &signature, const Arguments &arguments,
-             CallTensors &tensors);
+// the device does. Throws opdock::Error, and cli::Failure for an --impl that is not there. With `request.repeat` the
+// inputs that the op writes are put back before each call, outside of what is timed.
+Outcome call(const Host &host, const Request &request, DLDevice device, const Signature &signature,
+             const Arguments &arguments, CallTensors &tensors);
 
 } // namespace opdock::plugin_run

@@ -342,9 +342,9 @@ OPDOCK_API opdock_status opdock_tune_merge(const char *const *texts, const char 
 OPDOCK_API opdock_status opdock_served_count(opdock_runtime *runtime, const char *op, const char *impl_id,
                                              uint64_t *count);
 
-/* Brings implementations back at once that left their chains after failures; some come back by themselves (docs/policy.md,
- * retry_failed). Null `op` or `impl_id` means all;
- * OPDOCK_UNKNOWN_OP or OPDOCK_INVALID_ARGUMENT when there is none of that name. */
+/* Brings implementations back at once that left their chains after failures; some come back by themselves
+ * (docs/policy.md, retry_failed). Null `op` or `impl_id` means all; OPDOCK_UNKNOWN_OP or OPDOCK_INVALID_ARGUMENT when
+ * there is none of that name. */
 OPDOCK_API opdock_status opdock_reset_health(opdock_runtime *runtime, const char *op, const char *impl_id);
 
 /* Asks again what plugins answered before: `available`, how many devices there are and what they are. */

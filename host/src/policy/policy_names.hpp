@@ -20,7 +20,7 @@ struct KnownNames {
 };
 
 struct UnknownName {
-    std::string problem;    // a sentence that names where it was written and the nearest known name
+    std::string problem; // a sentence that names where it was written and the nearest known name
     // Who is denied and not there does not serve, who is allowed and not there leaves it to others of the list, and a
     // device that is not there is not used.
     bool fulfilled = false;
