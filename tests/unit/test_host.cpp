@@ -95,9 +95,12 @@ TEST_CASE("strict: a module that was asked for and does not load keeps the host 
 TEST_CASE("memory that makes attacks easier is a warning, and strict mode refuses it") {
     MadeHost lenient(RawEnvironment{{"PLUGIN_MODULES", fixture("executable_stack")}});
     const nlohmann::json plugin = lenient->describe()["plugins"][0];
-    CHECK(plugin["status"] == "loaded");
-    REQUIRE(plugin["warnings"].size() == 1);
-    CHECK(contains(plugin["warnings"][0], "stack"));
+    if (plugin["status"] == "rejected") { // glibc 2.41 and newer opens no library that wants an executable stack
+        CHECK(contains(plugin["reason"], "stack"));
+    } else {
+        REQUIRE(plugin["warnings"].size() == 1);
+        CHECK(contains(plugin["warnings"][0], "stack"));
+    }
     const core::Error error = thrown_by([&] {
         MadeHost(RawEnvironment{{"PLUGIN_STRICT", "1"}, {"PLUGIN_MODULES", fixture("executable_stack")}});
     });
