@@ -18,6 +18,9 @@ FoundDevice find_device(const Host &host, const std::string &text) {
         if (const auto problem = one.find("problem"); is_it && problem != one.end()) {
             return {nullptr, problem->get<std::string>()};
         }
+        if (!one.contains("device")) { // a vendor's command finds it, and nobody provides its memory
+            continue;
+        }
         if (is_it) {
             return {std::move(one), ""};
         }

@@ -29,6 +29,10 @@ std::string render_devices(const json &devices, const Page &page) {
             table.note(words(device.at("problem")));
             continue;
         }
+        if (device.contains("device_query_command")) {
+            table.row({{words(device.at("kind"))}, {"'" + words(device.at("device_query_command")) + "' finds it"}});
+            continue;
+        }
         const auto driver = device.at("driver").get<std::string>();
         table.row({{words(device.at("device"))},
                    {words(device.at("name"))},

@@ -40,7 +40,7 @@ Availability Deployment::availability_before_use(const Implementation &implement
             return {Availability::no, plugin->unavailable(*outcome->rejection)};
         }
     }
-    return {implementation.callbacks().available == nullptr ? Availability::yes : Availability::unknown, {}};
+    return {implementation.has_conditions() ? Availability::unknown : Availability::yes, {}};
 }
 
 Availability Deployment::known_availability() const {
@@ -65,15 +65,18 @@ Availability Deployment::ask_availability() {
         }
     }
     const Callbacks &callbacks = implementation_.callbacks();
-    if (callbacks.available == nullptr) {
+    if (!implementation_.has_conditions()) {
         return {Availability::yes, {}};
     }
     const Asking asking(*this);
     Availability answer = known_availability();
     if (answer.answer == Availability::unknown) {
         answer.reason = host_.missing_device(device_);
-        answer.answer = Availability::no;
         if (answer.reason.empty()) {
+            answer.reason = host_.query_device(implementation_, device_);
+        }
+        answer.answer = answer.reason.empty() ? Availability::yes : Availability::no;
+        if (answer.reason.empty() && callbacks.available != nullptr) {
             opdock_status status = host_.make_current(device_);
             if (status == OPDOCK_OK) {
                 status = call_plugin([&] { return callbacks.available(&host_.api(), callbacks.user_data, device_); });

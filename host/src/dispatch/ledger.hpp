@@ -70,6 +70,9 @@ struct Ledger {
     std::mutex telling_database_problems;         // guards the next
     std::set<std::string> told_database_problems; // each is about all implementations
 
+    std::mutex querying_devices;                       // guards the next; held while one of the commands runs
+    std::map<std::string, std::string> device_queries; // by command: what it said, "" when the device is there
+
     std::mutex tuning; // held by the one call that is being tuned
 
     // Guards everything below. Never held while a plugin's code runs.

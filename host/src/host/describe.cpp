@@ -232,6 +232,21 @@ json Host::describe_devices() const {
             devices.push_back(std::move(one));
         }
     }
+    std::set<std::pair<std::string, std::string>> asked; // kinds and commands
+    for (const auto &[name, op] : now.ops) {
+        for (const auto &implementation : op->implementations) {
+            const std::string &command = implementation->device_query;
+            if (command.empty() || find_provider(now.providers, implementation->device) != nullptr ||
+                !asked.emplace(folded(implementation->device), command).second) {
+                continue;
+            }
+            json one = {{"kind", implementation->device}, {"device_query_command", command}};
+            if (const std::string reason = query_device(command); !reason.empty()) {
+                one["problem"] = reason;
+            }
+            devices.push_back(std::move(one));
+        }
+    }
     return devices;
 }
 
@@ -327,7 +342,7 @@ Availability Host::known_availability(const Catalog &now, const Implementation &
             return {Availability::no, plugin->unavailable(*outcome->rejection)};
         }
     }
-    if (implementation.callbacks().available == nullptr) {
+    if (!implementation.has_conditions()) {
         return {Availability::yes, {}};
     }
     Ledger &book = ledger();

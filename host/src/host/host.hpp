@@ -159,6 +159,9 @@ class Host {
     // "there is no device cuda:7: ..." for one that its provider does not have; empty for every other. Of a kind that
     // nobody provides every index that machines have is taken to be there.
     std::string missing_device(DLDevice device) const;
+    // Why the device of the implementation's vendor is not there, by the vendor's device_query_command; empty when it
+    // is, when there is no such command, and where a provider counts devices of the kind.
+    std::string query_device(const Implementation &implementation, DLDevice device) const;
     // Throws Error: OPDOCK_INVALID_ARGUMENT for a missing device, OPDOCK_DEVICE_LOST for one that was lost.
     void check_device(DLDevice device) const;
 
@@ -235,6 +238,8 @@ class Host {
     std::string architecture(DLDevice device) const;
     // Asked once, as availability is.
     DeviceCount device_count(const DeviceProvider &provider) const;
+    // The same; while the command runs, others who need its answer wait.
+    std::string query_device(const std::string &command) const;
     PolicyStack process_policy() const { return *policy_.load(std::memory_order_acquire); }
     Ledger &ledger() const { return *ledger_.load(std::memory_order_acquire); }
     std::string journal_folder() const { return cache_folder_.empty() ? "" : cache_folder_ + "/journal"; }

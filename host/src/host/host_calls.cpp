@@ -8,6 +8,7 @@
 
 #include "host/host.hpp"
 #include "load/plugin_call.hpp"
+#include "probe/device_query.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"
 
@@ -247,6 +248,22 @@ std::string Host::missing_device(DLDevice device) const {
                        known.reason.empty() ? "" : " (" + known.reason + ")");
 }
 
+std::string Host::query_device(const Implementation &implementation, DLDevice device) const {
+    return implementation.device_query.empty() || find_provider(catalog().providers, device.device_type) != nullptr
+               ? ""
+               : query_device(implementation.device_query);
+}
+
+std::string Host::query_device(const std::string &command) const {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.querying_devices);
+    const auto known = book.device_queries.find(command);
+    if (known != book.device_queries.end()) {
+        return known->second;
+    }
+    return book.device_queries.emplace(command, run_device_query(command, environment_.secure)).first->second;
+}
+
 void Host::check_device(DLDevice device) const {
     const std::string missing = missing_device(device);
     if (!missing.empty()) {
@@ -342,6 +359,10 @@ void Host::refresh_availability() {
                 answers.emplace_back(deployment.get(), std::move(answer));
             }
         }
+    }
+    {
+        const std::lock_guard lock(book.querying_devices);
+        book.device_queries.clear();
     }
     const auto decide_anew = [&] {
         const std::lock_guard lock(book.mutex);

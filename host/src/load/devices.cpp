@@ -197,6 +197,15 @@ const DeviceProvider *find_provider(const DeviceProviders &providers, int32_t dl
     return nullptr;
 }
 
+const DeviceProvider *find_provider(const DeviceProviders &providers, std::string_view kind) {
+    for (const auto &provider : providers) {
+        if (same_name(provider->kind, kind)) {
+            return provider.get();
+        }
+    }
+    return nullptr;
+}
+
 std::string device_kind(const DeviceProviders &providers, int32_t dl_device_type) {
     if (const DeviceProvider *provider = find_provider(providers, dl_device_type)) {
         return provider->kind;
@@ -234,10 +243,8 @@ std::optional<DLDevice> find_device(const DeviceProviders &providers, std::strin
     if (!good) {
         return std::nullopt;
     }
-    for (const auto &provider : providers) {
-        if (same_name(provider->kind, kind)) {
-            return DLDevice{static_cast<DLDeviceType>(provider->table.dl_device_type), index};
-        }
+    if (const DeviceProvider *provider = find_provider(providers, kind)) {
+        return DLDevice{static_cast<DLDeviceType>(provider->table.dl_device_type), index};
     }
     for (const auto &[type, name] : dlpack_kinds) {
         if (same_name(kind, name)) {

@@ -24,6 +24,9 @@ using DeviceProviders = std::vector<std::shared_ptr<const DeviceProvider>>;
 // The first provider of the DLPack device type, or null.
 const DeviceProvider *find_provider(const DeviceProviders &providers, int32_t dl_device_type);
 
+// The provider of the kind, compared without case, or null.
+const DeviceProvider *find_provider(const DeviceProviders &providers, std::string_view kind);
+
 // "cuda": the provider's name for the kind, else DLPack's ("cuda", "rocm", ...), else "device-type-99".
 std::string device_kind(const DeviceProviders &providers, int32_t dl_device_type);
 

@@ -390,6 +390,15 @@ void Registrar::add_impl(const opdock_impl &given) {
     implementations_.push_back(std::move(copy));
 }
 
+std::string Registrar::device_query_for(const Implementation &implementation) const {
+    const auto vendor =
+        std::find_if(registration_.vendors.begin(), registration_.vendors.end(), [&](const Vendor &candidate) {
+            return same_name(candidate.name, implementation.vendor.empty() ? identity_.vendor : implementation.vendor);
+        });
+    const bool asks = registration_.devices.empty() && !same_name(implementation.device, "cpu");
+    return asks && vendor != registration_.vendors.end() ? vendor->device_query_command : "";
+}
+
 void Registrar::finish() {
     std::set<std::pair<std::string, std::string>> seen;
     for (const auto &implementation : implementations_) {
@@ -423,6 +432,7 @@ void Registrar::finish() {
                 keep(rejected.code(), fmt::format("{}: {}", what(), rejected.what()));
             }
         }
+        implementation->device_query = device_query_for(*implementation);
         registration_.implementations.push_back(implementation);
     }
     implementations_.clear();

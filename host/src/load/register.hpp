@@ -88,6 +88,8 @@ class Registrar {
     void add_impl(const opdock_impl &impl);
     void add_device(const opdock_device &device);
     void add_vendor(const opdock_vendor &vendor);
+    // Empty where a device provider, or the host for the CPU, knows better.
+    std::string device_query_for(const Implementation &implementation) const;
     // What needs the whole registration: implementations find their declarations, duplicates show.
     void finish();
 

@@ -51,6 +51,9 @@ struct Implementation : Candidate {
     // The form of the op's signature that the plugin declared, and so the one its kernel knows.
     std::shared_ptr<const Signature> form;
 
+    // The command that says whether its vendor's device is there; empty where none has to be asked.
+    std::string device_query;
+
     // What the plugin registered: stand-ins where its registration was replayed.
     Callbacks registered;
     // Set once, when the plugin that was known from a replay is opened: the same functions are there, now real.
@@ -62,6 +65,8 @@ struct Implementation : Candidate {
         const Callbacks *real = opened.load(std::memory_order_acquire);
         return real != nullptr ? *real : registered;
     }
+    // Whether something has to be asked before it is known to be available on a device.
+    bool has_conditions() const { return callbacks().available != nullptr || !device_query.empty(); }
 };
 
 struct Vendor {

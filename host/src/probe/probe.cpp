@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <iterator>
 #include <string_view>
 #include <system_error>
@@ -15,8 +14,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,51 +24,7 @@
 namespace opdock::core {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// posix_spawn's settings. A session of its own, so that its children can be killed with it, and so that the terminal
-// and the priority of the host's session are not its; signals as a new program finds them; no descriptor but the ones
-// it needs. What it prints comes back to the host: the host's own standard streams may be files, which it could cut
-// short, and a terminal, which it could steer.
-class Spawn {
-  public:
-    Spawn() {
-        posix_spawnattr_init(&attributes_); // these two only set memory
-        posix_spawn_file_actions_init(&actions_);
-    }
-    // 0, or what went wrong: each file action needs memory, and a probe without its channel would look like a plugin
-    // that ended it.
-    int prepare(int channel, int directory, int printed) {
-        sigset_t none;
-        sigset_t all;
-        sigemptyset(&none);
-        sigfillset(&all);
-        posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        posix_spawnattr_setsigmask(&attributes_, &none);
-        posix_spawnattr_setsigdefault(&attributes_, &all);
-        return std::max({posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0),
-                         posix_spawn_file_actions_adddup2(&actions_, printed, STDOUT_FILENO),
-                         posix_spawn_file_actions_adddup2(&actions_, printed, STDERR_FILENO),
-                         posix_spawn_file_actions_adddup2(&actions_, channel, OPDOCK_PROBE_CHANNEL),
-                         posix_spawn_file_actions_adddup2(&actions_, directory, OPDOCK_PROBE_DIRECTORY),
-                         posix_spawn_file_actions_addclosefrom_np(&actions_, OPDOCK_PROBE_DIRECTORY + 1)});
-    }
-    ~Spawn() {
-        posix_spawn_file_actions_destroy(&actions_);
-        posix_spawnattr_destroy(&attributes_);
-    }
-    Spawn(const Spawn &) = delete;
-    Spawn &operator=(const Spawn &) = delete;
-
-    // 0, or what went wrong.
-    int start(const char *executable, char *const *arguments, char *const *environment, pid_t *process) const {
-        return posix_spawn(process, executable, &actions_, &attributes_, arguments, environment);
-    }
-
-  private:
-    posix_spawnattr_t attributes_{};
-    posix_spawn_file_actions_t actions_{};
-};
+using Clock = ChildProcess::Clock;
 
 int moved_up(int descriptor) {
     constexpr int first_free = 16;
@@ -99,12 +52,6 @@ struct Pipe {
         }
         return fcntl(ours.get(), F_SETFL, O_NONBLOCK) != 0 ? "fcntl" : nullptr;
     }
-};
-
-// What a system call that must not fail returned as errno. It says something of the machine, not of the plugin.
-struct ChannelFailure {
-    const char *call;
-    int code;
 };
 
 // Reads what is there. False at the end. Throws ChannelFailure.
@@ -135,91 +82,33 @@ bool drain_printed(int printed, std::string &into) {
     return got > 0;
 }
 
-class Child {
-  public:
-    explicit Child(pid_t process) : process_(process), handle_(open_handle(process)) {}
-    // Whatever it started goes with it.
-    ~Child() { reap(); }
-    Child(const Child &) = delete;
-    Child &operator=(const Child &) = delete;
-
-    // Reads until the process ends or time is up; true when it ended. Throws ChannelFailure.
-    bool follow(int channel, int printed, Clock::time_point deadline, ProbeResult &result) {
-        std::vector<std::byte> &sent = result.sent;
-        bool talking = true;
-        for (;;) {
-            const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()) +
-                              std::chrono::milliseconds(1);
-            if (left.count() <= 0 || sent.size() > most_transcript_bytes) {
-                return false;
-            }
-            pollfd ends[] = {{talking ? channel : -1, POLLIN, 0}, {handle_.get(), POLLIN, 0}, {printed, POLLIN, 0}};
-            // Where the kernel has no handles for processes, look often.
-            const int wait = static_cast<int>(handle_.get() >= 0 ? left.count() : 2);
-            if (poll(ends, std::size(ends), wait) < 0 && errno != EINTR) {
-                throw ChannelFailure{"poll", errno};
-            }
-            if (ended()) {
-                drain(channel, sent);
-                return true;
-            }
-            talking = talking && drain(channel, sent);
-            if (ends[2].revents != 0 && !drain_printed(printed, result.printed)) {
-                printed = -1; // every process that could print is gone, or closed it
-            }
+// Reads until the process ends or time is up; true when it ended. Throws ChannelFailure.
+bool follow(const ChildProcess &child, int channel, int printed, Clock::time_point deadline, ProbeResult &result) {
+    std::vector<std::byte> &sent = result.sent;
+    bool talking = true;
+    for (;;) {
+        const int left = milliseconds_until(deadline);
+        if (left == 0 || sent.size() > most_transcript_bytes) {
+            return false;
+        }
+        pollfd ends[] = {{talking ? channel : -1, POLLIN, 0}, {child.handle(), POLLIN, 0}, {printed, POLLIN, 0}};
+        if (poll(ends, std::size(ends), child.longest_wait(left)) < 0 && errno != EINTR) {
+            throw ChannelFailure{"poll", errno};
+        }
+        if (child.ended()) {
+            drain(channel, sent);
+            return true;
+        }
+        talking = talking && drain(channel, sent);
+        if (ends[2].revents != 0 && !drain_printed(printed, result.printed)) {
+            printed = -1; // every process that could print is gone, or closed it
         }
     }
-
-    // Kills what is left and tells how the process ended.
-    ProbeEnd reap() {
-        if (process_ > 0) {
-            kill(-process_, SIGKILL); // while the process is not reaped, no other group can have its number
-            const auto reaped = TEMP_FAILURE_RETRY(waitpid(process_, &end_.status, 0));
-            end_.known = reaped == process_; // the program may reap every child itself, or ignore SIGCHLD
-            process_ = -1;
-        }
-        return end_;
-    }
-
-  private:
-    static int open_handle(pid_t process) {
-#ifdef SYS_pidfd_open
-        return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
-#else
-        return -1;
-#endif
-    }
-
-    bool ended() const {
-        siginfo_t info{};
-        const auto failed =
-            TEMP_FAILURE_RETRY(waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT));
-        if (failed != 0 && errno != ECHILD) { // which it is when somebody else reaped the child
-            throw ChannelFailure{"waitid", errno};
-        }
-        return failed != 0 || info.si_pid != 0;
-    }
-
-    pid_t process_;
-    Descriptor handle_;
-    ProbeEnd end_;
-};
-
-std::string how_it_ended(const ProbeEnd &end) {
-    if (!end.known) {
-        return "";
-    }
-    if (WIFSIGNALED(end.status)) {
-        const int signal = WTERMSIG(end.status);
-        return fmt::format(", by signal {} ({})", signal,
-                           strsignal(signal)); // NOLINT(concurrency-mt-unsafe): glibc's is
-    }
-    return fmt::format(", with exit code {}", WEXITSTATUS(end.status));
 }
 
 // Whether it ended by a signal that people and schedulers send, often to all processes of a job; code that fails is
 // ended by others. Not SIGKILL: what takes all memory ends by that one.
-bool was_told_to_stop(const ProbeEnd &end) {
+bool was_told_to_stop(const ProcessEnd &end) {
     constexpr std::array signals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
     return end.known && WIFSIGNALED(end.status) &&
            std::find(signals.begin(), signals.end(), WTERMSIG(end.status)) != signals.end();
@@ -274,21 +163,24 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
     char *const no_environment[] = {nullptr};
     pid_t process = -1;
     {
-        Spawn spawn;
-        int failed = spawn.prepare(channel.theirs.get(), their_directory.get(), printed.theirs.get());
-        if (failed == 0) {
-            failed = spawn.start(program.c_str(), arguments, secure ? no_environment : environ, &process);
-        }
-        if (failed != 0) {
+        ChildStart start;
+        // What it prints comes back to the host: the host's own standard streams may be files, which it could cut
+        // short, and a terminal, which it could steer.
+        start.give(printed.theirs.get(), STDOUT_FILENO);
+        start.give(printed.theirs.get(), STDERR_FILENO);
+        start.give(channel.theirs.get(), OPDOCK_PROBE_CHANNEL);
+        start.give(their_directory.get(), OPDOCK_PROBE_DIRECTORY);
+        start.close_from(OPDOCK_PROBE_DIRECTORY + 1);
+        if (const int failed = start.run(arguments, secure ? no_environment : environ, &process); failed != 0) {
             return could_not(program.c_str(), failed);
         }
     }
     channel.theirs.close(); // so that they end when the probe does
     printed.theirs.close();
     ProbeResult result;
-    Child child(process);
+    ChildProcess child(process);
     try {
-        const bool ended = child.follow(channel.ours.get(), printed.ours.get(), Clock::now() + limits.time, result);
+        const bool ended = follow(child, channel.ours.get(), printed.ours.get(), Clock::now() + limits.time, result);
         result.end = child.reap();
         while (result.printed.size() < most_printed_bytes && drain_printed(printed.ours.get(), result.printed)) {
         }

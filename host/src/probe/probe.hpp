@@ -11,6 +11,7 @@
 
 #include "files/held_directory.hpp"
 #include "files/reject.hpp"
+#include "probe/child_process.hpp"
 #include "probe/transcript.hpp"
 
 namespace opdock::core {
@@ -24,20 +25,13 @@ struct ProbeLimits {
 // and reserve much memory.
 ProbeLimits limits_for(const std::vector<std::string> &devices);
 
-// How a process ended.
-struct ProbeEnd {
-    bool in_time = true;
-    int status = 0; // as waitpid gives it; of no meaning when the process was killed, or reaped by somebody else
-    bool known = true;
-};
-
 // How much of what a plugin prints while it is tried is kept; the rest is read and dropped.
 inline constexpr std::size_t most_printed_bytes = 16384;
 
 struct ProbeResult {
     std::vector<std::byte> sent;
     std::string printed; // to its standard output and standard error, as it came
-    ProbeEnd end;
+    ProcessEnd end;
 };
 
 // Runs `executable` on the file. Nothing when no process can be started, with *why. `secure`: without the environment,

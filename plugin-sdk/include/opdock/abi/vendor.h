@@ -16,8 +16,10 @@ typedef struct opdock_vendor {
     const char *device_name;
     /* The framework's dispatch key ("PrivateUse1"), or null. */
     const char *dispatch_key;
-    /* A command that exits 0 when the vendor's device is present, or null. Run without a shell, five seconds at most,
-     * and only when the vendor's plugin provides no opdock_device. */
+    /* A command that exits 0 when the vendor's device is present, or null: "acme-smi -L", its words separated by
+     * blanks. Run without a shell, five seconds at most, when an implementation of this vendor is first considered for
+     * a device that is not the CPU, and only when the vendor's plugin provides no opdock_device and nobody provides one
+     * of that kind. Where it ends otherwise, the vendor's implementations are not available there. */
     const char *device_query_command;
 } opdock_vendor;
 

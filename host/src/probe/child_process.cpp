@@ -1,0 +1,116 @@
+#include "probe/child_process.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace opdock::core {
+namespace {
+
+int open_handle(pid_t process) {
+#ifdef SYS_pidfd_open
+    return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+#else
+    return -1;
+#endif
+}
+
+} // namespace
+
+std::string how_it_ended(const ProcessEnd &end) {
+    if (!end.known) {
+        return "";
+    }
+    if (WIFSIGNALED(end.status)) {
+        const int signal = WTERMSIG(end.status);
+        return fmt::format(", by signal {} ({})", signal,
+                           strsignal(signal)); // NOLINT(concurrency-mt-unsafe): glibc's is
+    }
+    return fmt::format(", with exit code {}", WEXITSTATUS(end.status));
+}
+
+ChildStart::ChildStart() {
+    sigset_t none;
+    sigset_t all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_init(&attributes_); // these only set memory
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&attributes_, &none);
+    posix_spawnattr_setsigdefault(&attributes_, &all);
+    posix_spawn_file_actions_init(&actions_);
+    failed_ = posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+}
+
+ChildStart::~ChildStart() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attributes_);
+}
+
+void ChildStart::give(int descriptor, int as) {
+    failed_ = std::max(failed_, posix_spawn_file_actions_adddup2(&actions_, descriptor, as));
+}
+
+void ChildStart::drop(int as) {
+    failed_ = std::max(failed_, posix_spawn_file_actions_addopen(&actions_, as, "/dev/null", O_WRONLY, 0));
+}
+
+void ChildStart::close_from(int first) {
+    failed_ = std::max(failed_, posix_spawn_file_actions_addclosefrom_np(&actions_, first));
+}
+
+int ChildStart::run(char *const *arguments, char *const *environment, pid_t *process) const {
+    return failed_ != 0 ? failed_
+                        : posix_spawnp(process, arguments[0], &actions_, &attributes_, arguments, environment);
+}
+
+ChildProcess::ChildProcess(pid_t process) : process_(process), handle_(open_handle(process)) {}
+
+bool ChildProcess::ended() const {
+    siginfo_t info{};
+    const auto failed =
+        TEMP_FAILURE_RETRY(waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT));
+    if (failed != 0 && errno != ECHILD) { // which it is when somebody else reaped the child
+        throw ChannelFailure{"waitid", errno};
+    }
+    return failed != 0 || info.si_pid != 0;
+}
+
+bool ChildProcess::wait_until(Clock::time_point deadline) const {
+    while (!ended()) {
+        const int left = milliseconds_until(deadline);
+        if (left == 0) {
+            return false;
+        }
+        pollfd end = {handle(), POLLIN, 0};
+        if (poll(&end, 1, longest_wait(left)) < 0 && errno != EINTR) {
+            throw ChannelFailure{"poll", errno};
+        }
+    }
+    return true;
+}
+
+ProcessEnd ChildProcess::reap() {
+    if (process_ > 0) {
+        kill(-process_, SIGKILL); // while the process is not reaped, no other group can have its number
+        const auto reaped = TEMP_FAILURE_RETRY(waitpid(process_, &end_.status, 0));
+        end_.known = reaped == process_; // the program may reap every child itself, or ignore SIGCHLD
+        process_ = -1;
+    }
+    return end_;
+}
+
+int milliseconds_until(ChildProcess::Clock::time_point deadline) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - ChildProcess::Clock::now()).count();
+    return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1 << 30));
+}
+
+} // namespace opdock::core

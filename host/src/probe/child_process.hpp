@@ -1,0 +1,87 @@
+// A program that runs in a process of its own, for a limited time: plugin-probe, and what vendors name to ask for their
+// device.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include <spawn.h>
+#include <sys/types.h>
+
+#include "files/descriptor.hpp"
+
+namespace opdock::core {
+
+// How a process ended.
+struct ProcessEnd {
+    bool in_time = true;
+    int status = 0; // as waitpid gives it; of no meaning when the process was killed, or reaped by somebody else
+    bool known = true;
+};
+
+// ", with exit code 3", ", by signal 11 (Segmentation fault)"; "" when it is not known.
+std::string how_it_ended(const ProcessEnd &end);
+
+// What a system call that must not fail returned as errno. It says something of the machine, not of the program.
+struct ChannelFailure {
+    const char *call;
+    int code;
+};
+
+// posix_spawn's settings. A session of its own, so that its children can be killed with it, and so that the terminal
+// and the priority of the host's session are not its; signals as a new program finds them; no descriptor but the ones
+// it is given, and nothing to read.
+class ChildStart {
+  public:
+    ChildStart();
+    ~ChildStart();
+    ChildStart(const ChildStart &) = delete;
+    ChildStart &operator=(const ChildStart &) = delete;
+
+    // In the child, `descriptor` has the number `as`.
+    void give(int descriptor, int as);
+    // What it writes to `as` is dropped.
+    void drop(int as);
+    void close_from(int first);
+
+    // Runs the file that arguments[0] names, searched in PATH when it has no slash. 0, or what went wrong: here or
+    // before, since each of the above needs memory.
+    int run(char *const *arguments, char *const *environment, pid_t *process) const;
+
+  private:
+    posix_spawnattr_t attributes_{};
+    posix_spawn_file_actions_t actions_{};
+    int failed_ = 0;
+};
+
+class ChildProcess {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    explicit ChildProcess(pid_t process);
+    // Whatever it started goes with it.
+    ~ChildProcess() { reap(); }
+    ChildProcess(const ChildProcess &) = delete;
+    ChildProcess &operator=(const ChildProcess &) = delete;
+
+    // Readable when it has ended; -1 where the kernel has no handles for processes.
+    int handle() const { return handle_.get(); }
+    // How long to poll, in milliseconds: without a handle, look often.
+    int longest_wait(int milliseconds) const { return handle() >= 0 ? milliseconds : 2; }
+    // Throws ChannelFailure.
+    bool ended() const;
+    // True when it ended before the deadline. Throws ChannelFailure.
+    bool wait_until(Clock::time_point deadline) const;
+    // Kills what is left and tells how the process ended.
+    ProcessEnd reap();
+
+  private:
+    pid_t process_;
+    Descriptor handle_;
+    ProcessEnd end_;
+};
+
+// 0 when it is past, else at least 1.
+int milliseconds_until(ChildProcess::Clock::time_point deadline);
+
+} // namespace opdock::core

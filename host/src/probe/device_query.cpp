@@ -1,0 +1,72 @@
+#include "probe/device_query.hpp"
+
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "probe/child_process.hpp"
+
+namespace opdock::core {
+namespace {
+
+std::vector<std::string> words_of(const std::string &command) {
+    constexpr const char *blanks = " \t";
+    std::vector<std::string> words;
+    for (size_t begin = command.find_first_not_of(blanks); begin != std::string::npos;) {
+        const size_t end = command.find_first_of(blanks, begin);
+        words.push_back(command.substr(begin, end - begin));
+        begin = command.find_first_not_of(blanks, end);
+    }
+    return words;
+}
+
+} // namespace
+
+std::string run_device_query(const std::string &command, bool secure, std::chrono::milliseconds limit) {
+    const auto could_not = [&](const std::string &why) {
+        return fmt::format("its vendor's device_query_command '{}' could not be run: {}", command, why);
+    };
+    std::vector<std::string> words = words_of(command);
+    if (words.empty()) {
+        return could_not("it has no words");
+    }
+    if (secure && !words.front().starts_with('/')) {
+        return could_not("a process with raised privileges runs absolute paths only");
+    }
+    std::vector<char *> arguments;
+    arguments.reserve(words.size() + 1);
+    for (std::string &word : words) {
+        arguments.push_back(word.data());
+    }
+    arguments.push_back(nullptr);
+    char *const no_environment[] = {nullptr};
+    pid_t process = -1;
+    {
+        ChildStart start;
+        start.drop(STDOUT_FILENO);
+        start.drop(STDERR_FILENO);
+        start.close_from(STDERR_FILENO + 1);
+        if (const int failed = start.run(arguments.data(), secure ? no_environment : environ, &process); failed != 0) {
+            return could_not(std::generic_category().message(failed));
+        }
+    }
+    ChildProcess child(process);
+    try {
+        const bool in_time = child.wait_until(ChildProcess::Clock::now() + limit);
+        const ProcessEnd end = child.reap();
+        if (!in_time) {
+            return fmt::format("its vendor's device_query_command '{}' was stopped after {} s", command,
+                               std::chrono::duration<double>(limit).count());
+        }
+        return !end.known || end.status == 0
+                   ? ""
+                   : fmt::format("its vendor's device_query_command '{}' says that the device is not there: it ended{}",
+                                 command, how_it_ended(end));
+    } catch (const ChannelFailure &failure) {
+        return could_not(fmt::format("{}: {}", failure.call, std::generic_category().message(failure.code)));
+    }
+}
+
+} // namespace opdock::core

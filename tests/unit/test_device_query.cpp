@@ -1,0 +1,109 @@
+// The command by which a vendor's plugin says whether the vendor's device is there, and what becomes of its answer.
+#include "probe/device_query.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "fake_device.hpp"
+#include "made_host.hpp"
+#include "temporary_directory.hpp"
+
+using namespace opdock;
+using namespace opdock::test;
+using core::run_device_query;
+
+namespace {
+
+// A plugin of vendor acme for devices of a kind that DLPack knows and nobody here provides.
+Made &add_acme(MadeHost &host, const std::string &command, const char *device = "rocm", const char *vendor = "acme") {
+    static std::deque<Made> all;
+    Made &made = all.emplace_back("vendor.acme", OPDOCK_KIND_VENDOR, "acme");
+    made.device = device;
+    host.module(
+        "acme",
+        [&](opdock_registry *registry) {
+            declare(registry, test_ops[0]);
+            register_made(registry, made);
+            opdock_vendor known = {};
+            known.struct_size = OPDOCK_STRUCT_SIZE(opdock_vendor, device_query_command);
+            known.name = vendor;
+            known.device_query_command = command.c_str();
+            return registry->register_vendor(registry, &known);
+        },
+        "acme");
+    return made;
+}
+
+nlohmann::json explained(MadeHost &host, const char *device = "rocm") {
+    return host->explain("test.add", device, nullptr, {});
+}
+
+} // namespace
+
+TEST_CASE("a device is there when its vendor's command ends with 0") {
+    CHECK(run_device_query("true", false) == "");
+    CHECK(run_device_query("  sh\t-c  true ", false) == "");
+    CHECK(contains(run_device_query("false", false),
+                   "'false' says that the device is not there: it ended, with exit code 1"));
+    CHECK(contains(run_device_query("false > /dev/null; true", false), "exit code 1")); // no shell
+}
+
+TEST_CASE("a command that cannot be run, and one that does not end, say so") {
+    CHECK(contains(run_device_query("acme-smi-that-nobody-has -L", false), "No such file"));
+    CHECK(contains(run_device_query(" \t", false), "no words"));
+    CHECK(contains(run_device_query("sleep 1000", false, std::chrono::milliseconds(1)), "stopped after 0.001 s"));
+    CHECK(contains(run_device_query("true", true), "absolute paths"));
+    CHECK(run_device_query("/bin/true", true) == "");
+}
+
+TEST_CASE("a program that takes the ends of all children knows nothing of the command's") {
+    const auto before = std::signal(SIGCHLD, SIG_IGN);
+    CHECK(run_device_query("false", false) == "");
+    std::signal(SIGCHLD, before);
+}
+
+TEST_CASE("the command decides whether a vendor's implementations are available where nobody provides its devices") {
+    MadeHost there;
+    add_acme(there, "true");
+    CHECK(explained(there)["chain"] == nlohmann::json::array({"vendor.acme"}));
+    CHECK(there->describe_devices().back()["device_query_command"] == "true");
+    CHECK_FALSE(there->describe_devices().back().contains("problem"));
+
+    MadeHost absent;
+    add_acme(absent, "false");
+    const nlohmann::json dropped = explained(absent)["dropped"][0];
+    CHECK(dropped["rule"] == "availability");
+    CHECK(contains(dropped["reason"], "'false'"));
+    CHECK(absent->describe()["ops"][0]["implementations"][0]["available"] == "no");
+    CHECK(absent->describe_devices().back()["kind"] == "rocm");
+    CHECK(contains(absent->describe_devices().back()["problem"], "'false'"));
+}
+
+TEST_CASE("the command is run once, when somebody asks, and again when availability is asked again") {
+    const TemporaryDirectory folder;
+    MadeHost host;
+    add_acme(host, "mkdir " + (folder.path() / "asked").string()); // ends with 0 the first time
+    CHECK(host->describe()["ops"][0]["implementations"][0]["available"] == "unknown");
+    CHECK_FALSE(std::filesystem::exists(folder.path() / "asked"));
+    CHECK(explained(host)["chain"].size() == 1);
+    CHECK(explained(host, "rocm:1")["chain"].size() == 1);
+    host->refresh_availability();
+    CHECK(explained(host)["chain"].empty());
+}
+
+TEST_CASE("no command is run for the CPU, for another vendor's implementation, or where a plugin provides devices") {
+    for (const auto &[device, vendor] : {std::pair{"cpu", "acme"}, {"rocm", "beta"}}) {
+        MadeHost host;
+        add_acme(host, "false", device, vendor);
+        CHECK(explained(host, device)["chain"].size() == 1);
+    }
+    FakeKind kind;
+    MadeHost host;
+    add_acme(host, "false", "fake");
+    host.module("provider", [&](opdock_registry *registry) { return kind.provide(registry); });
+    CHECK(explained(host, "fake")["chain"].size() == 1);
+}
