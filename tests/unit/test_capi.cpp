@@ -172,7 +172,7 @@ TEST_CASE("a program in C loads plugins, calls by handle and by name, and counts
     CHECK(opdock_describe(host.runtime, &text) == OPDOCK_OK);
     CHECK_FALSE(contains(text, "\n")); // one line, as programs that log it expect
     CHECK(taken(text)["plugins"].size() == 3);
-    CHECK(opdock_check_file(good.c_str(), &text) == OPDOCK_OK);
+    CHECK(opdock_check_file(good.c_str(), nullptr, &text) == OPDOCK_OK);
     CHECK(taken(text)["status"] == "ok");
 }
 

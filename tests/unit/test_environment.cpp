@@ -105,6 +105,31 @@ TEST_CASE("a misspelt variable is pointed out, one that merely shares the prefix
           "'PLUGIN_SRTICT' is set but means nothing to opdock; did you mean 'PLUGIN_STRICT'?");
 }
 
+TEST_CASE("a slip in the prefix is pointed out, and what belongs to somebody else is not") {
+    const auto warnings = [](const char *prefix, const char *name) {
+        return make_environment(prefix, {{name, "1"}}, false).warnings;
+    };
+    for (const auto &[prefix, name, meant] : {std::array{"TE_FL_", "TEFL_LOG_LEVEL", "TE_FL_LOG_LEVEL"},
+                                              {"TE_FL_", "TE_FL_MODULES", "TE_FL_PLUGIN_MODULES"},
+                                              {"PLUGIN_", "PLUGINS_STRICT", "PLUGIN_STRICT"},
+                                              {"PLUGIN_", "PLUGIN_DENYVENDORS", "PLUGIN_DENY_VENDORS"},
+                                              {"PLUGIN_", "plugin_strict", "PLUGIN_STRICT"},
+                                              {"PLUGIN_", "PLUGINSTRICT", "PLUGIN_STRICT"}}) {
+        CAPTURE(name);
+        REQUIRE(warnings(prefix, name).size() == 1);
+        CHECK(warnings(prefix, name)[0] ==
+              std::string("\'") + name + "' is set but means nothing to opdock; did you mean '" + meant + "'?");
+    }
+    for (const auto &[prefix, name] : {std::array{"PLUGIN_", "TE_FL_STRICT"},
+                                       {"PLUGIN_", "MY_CONFIG"},
+                                       {"PLUGIN_", "STRICT"},
+                                       {"X_", "Y_CONFIG"},
+                                       {"PLUGIN_", "GIT_CONFIG"}}) {
+        CAPTURE(name);
+        CHECK(warnings(prefix, name).empty());
+    }
+}
+
 TEST_CASE("with raised privileges the environment and the user's directory are ignored, and that is said") {
     const Environment environment = make_environment(
         "PLUGIN_", {{"PLUGIN_MODULES", "/evil"}, {"PLUGIN_PREFER", "vendor"}, {"HOME", "/home/eve"}}, true);

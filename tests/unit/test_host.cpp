@@ -50,6 +50,12 @@ TEST_CASE("a vendor's shared object named in PLUGIN_MODULES serves a call") {
     CHECK(host.logged("Registered impl_ids: ['vendor.acme']") == 1);
 }
 
+TEST_CASE("what the program adds later is among the registered impl_ids") {
+    MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good")}});
+    host.add("default.one", OPDOCK_KIND_DEFAULT);
+    CHECK(host.logged("Registered impl_ids: ['default.one', 'vendor.acme']") == 1);
+}
+
 TEST_CASE("a module given by the program is searched before the environment's") {
     MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("same_id")}}, "/nonexistent", {fixture("good")});
     CHECK(plugin_row(host, fixture("good"))["status"] == "loaded");
@@ -322,7 +328,8 @@ TEST_CASE("a wrong policy keeps the host from opening, with the variable named")
 }
 
 TEST_CASE("an op or vendor nobody knows is a warning, and an error when strict") {
-    const RawEnvironment lenient = {{"PLUGIN_PER_OP", "nosuchop=default"}, {"PLUGIN_DENY_VENDORS", "nobody"}};
+    const RawEnvironment lenient = {{"PLUGIN_PER_OP", "nosuchop=default;otherop=vendor"},
+                                    {"PLUGIN_DENY_VENDORS", "nobody"}};
     MadeHost host(lenient);
     CHECK(host.logged("nosuchop") == 1);
     CHECK(host.logged("nobody") == 1);
@@ -331,6 +338,7 @@ TEST_CASE("an op or vendor nobody knows is a warning, and an error when strict")
     const core::Error error = thrown_by([&] { MadeHost made(strict); });
     CHECK(error.status() == OPDOCK_INVALID_POLICY);
     CHECK(contains(error.what(), "nosuchop"));
+    CHECK(contains(error.what(), "otherop")); // all of them at once
 }
 
 TEST_CASE("a section of a policy file for a device kind that nothing knows is a warning, also when strict") {

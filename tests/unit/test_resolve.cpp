@@ -231,6 +231,21 @@ TEST_CASE("lists of vendors go by whose plugin it is, whatever kind and vendor i
     CHECK(dropped(decide({own}, denying), "default.cpu").rule == Rule::deny_vendors);
 }
 
+TEST_CASE("the companies nvidia and amd are the vendors cuda and hip of opdock's GPU plugins, and themselves") {
+    const std::vector<Candidate> candidates = {candidate("vendor.cuda", Kind::vendor, "cuda"),
+                                               candidate("vendor.hip", Kind::vendor, "HIP"),
+                                               candidate("vendor.nvidia", Kind::vendor, "nvidia")};
+    CHECK(chain(decide(candidates, with_order("vendor:nvidia"))) == Names{"vendor.cuda", "vendor.nvidia"});
+    CHECK(chain(decide(candidates, with_order("vendor:AMD"))) == Names{"vendor.hip"});
+    CHECK(chain(decide(candidates, with_order("vendor:cuda"))) == Names{"vendor.cuda"});
+    OpPolicy denying = with_order("vendor");
+    denying.deny = Vendors{"nvidia"};
+    CHECK(chain(decide(candidates, denying)) == Names{"vendor.hip"});
+    OpPolicy allowing = with_order("vendor");
+    allowing.allow = Vendors{"amd"};
+    CHECK(chain(decide(candidates, allowing)) == Names{"vendor.hip"});
+}
+
 TEST_CASE("naming a denied vendor's implementation in an order does not bring it back") {
     for (const char *order : {"vendor:acme", "impl:vendor.acme", "vendor|default"}) {
         OpPolicy policy = with_order(order);

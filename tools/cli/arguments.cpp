@@ -7,6 +7,7 @@
 
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
+#include "cli/variables.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::cli {
@@ -37,6 +38,9 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
         }
         po::store(parsed, values);
         po::notify(values);
+        if (values.count("prefix") != 0) {
+            use_variable_prefix(values["prefix"].as<std::string>());
+        }
     } catch (const po::unknown_option &error) {
         std::vector<std::string> known;
         for (const auto &option : options.options()) {

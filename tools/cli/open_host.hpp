@@ -14,6 +14,7 @@
 
 #include "cli/exit.hpp"
 #include "cli/printable.hpp"
+#include "cli/variables.hpp"
 #include "opdock/opdock.hpp"
 
 namespace opdock::cli {
@@ -53,18 +54,18 @@ inline void look_at_module(const std::string &module, const std::string &option 
 
 // Whether the user asked for the log as it is.
 inline bool log_is_wanted() {
-    return secure_getenv("PLUGIN_LOG_LEVEL") != nullptr;
+    return secure_getenv(variable_name("LOG_LEVEL").c_str()) != nullptr;
 }
 
-// Throws as look_at_module does. Warnings and errors
-// go to `write`, made printable; so does all else if `whole_log` is set or PLUGIN_LOG_LEVEL asks for it. `rescan`: as
-// in Options.
+// Throws as look_at_module does. Warnings and errors go to `write`, made printable; so does all else if `whole_log` is
+// set or PLUGIN_LOG_LEVEL asks for it. `rescan`: as in Options.
 inline Host open_host(const std::vector<std::string> &modules, bool whole_log,
                       const std::function<void(const std::string &)> &write = write_log_line, bool rescan = false) {
     for (const std::string &module : modules) {
         look_at_module(module);
     }
     Options options;
+    options.prefix = variable_prefix();
     options.modules = modules;
     options.rescan = rescan;
     const bool all = whole_log || log_is_wanted();

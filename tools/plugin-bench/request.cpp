@@ -6,6 +6,7 @@
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
 #include "cli/gnuplot.hpp"
+#include "cli/variables.hpp"
 #include "op-call/source.hpp"
 
 namespace opdock::plugin_bench {
@@ -84,6 +85,7 @@ po::options_description describe_options() {
         ("plot", text("FILE.svg"), "draw fractions of the copy rate and times over size; needs gnuplot") //
         ("force", "overwrite the files of --csv and --plot")                                             //
         ("modules", texts("PATH"), "search this plugin file or directory first")                         //
+        ("prefix", text("P"), cli::prefix_help)                                                          //
         ("json", "print JSON; docs/plugin-bench-json.md has the keys")                                   //
         ("version", "the version of this tool and its ABI")                                              //
         ("help,h", "this text");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/variables.hpp"
 #include "opdock/opdock.hpp"
 
 namespace opdock::plugin_check {
@@ -113,7 +114,7 @@ json judge_binary(const json &verdict, const std::string &newest_glibc) {
 
 json check_binary(const std::string &path, const std::string &newest_glibc) {
     char *text = nullptr;
-    detail::check(opdock_check_file(path.c_str(), &text));
+    detail::check(opdock_check_file(path.c_str(), cli::variable_prefix().c_str(), &text));
     return judge_binary(json::parse(detail::take(text)), newest_glibc);
 }
 

@@ -17,11 +17,11 @@ namespace {
 
 using nlohmann::json;
 
-// A variable of the environment that has another value, or none, for as long as this lives.
+// A variable of opdock that has another value, or none, for as long as this lives.
 class Variable {
   public:
-    Variable(const char *name, const char *value) : name_(name) {
-        if (const char *before = std::getenv(name)) {
+    Variable(const char *stem, const char *value) : name_(cli::variable_name(stem)) {
+        if (const char *before = std::getenv(name_.c_str())) {
             before_ = before;
         }
         set(value);
@@ -31,9 +31,9 @@ class Variable {
     Variable &operator=(const Variable &) = delete;
 
   private:
-    void set(const char *value) const { value != nullptr ? setenv(name_, value, 1) : unsetenv(name_); }
+    void set(const char *value) const { value != nullptr ? setenv(name_.c_str(), value, 1) : unsetenv(name_.c_str()); }
 
-    const char *name_;
+    std::string name_;
     std::optional<std::string> before_;
 };
 
@@ -61,8 +61,8 @@ std::string own_file() {
 }
 
 Host open(std::string &missing, const std::function<void(const std::string &)> &log) {
-    const Variable only("PLUGIN_MODULES_ONLY", "1");
-    const Variable none("PLUGIN_MODULES", nullptr);
+    const Variable only("MODULES_ONLY", "1");
+    const Variable none("MODULES", nullptr);
     const std::string file = own_file();
     if (file.empty()) {
         missing = "opdock's plugin 'reference' is not where it is installed, in opdock/plugins beside libopdock";
@@ -80,7 +80,7 @@ Host open(std::string &missing, const std::function<void(const std::string &)> &
     } catch (const std::exception &error) { // it was rejected, and strict is set
         missing = error.what();
     }
-    const Variable no_strict("PLUGIN_STRICT", nullptr);
+    const Variable no_strict("STRICT", nullptr);
     return cli::open_host({}, false, log);
 }
 

@@ -6,6 +6,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
+#include "cli/variables.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -63,6 +64,7 @@ po::options_description describe_options() {
         ("html", text("FILE"), "write a report for people: one file that needs no network")                //
         ("force", "overwrite these files")                                                                 //
         ("modules", texts("PATH"), "search this first: for a device, or the reference of a vendor's op")   //
+        ("prefix", text("P"), cli::prefix_help)                                                            //
         ("version", "the version of this tool and its ABI")                                                //
         ("help,h", "this text");
     return options;

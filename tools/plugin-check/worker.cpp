@@ -109,7 +109,7 @@ void work(const Job &job, uint64_t &number) {
         return;
     }
     // What ends this process is a finding; other programs' next start is not to hear of it as a death in a first call.
-    setenv("PLUGIN_SCAN_CACHE", "off", 1);
+    setenv(cli::variable_name("SCAN_CACHE").c_str(), "off", 1);
     Host host = cli::open_host(job.modules, false, [](const std::string & /*line*/) {}); // told already
     declare_op(host, job.subject.signature);
     WorkerCalls calls(host, job.subject, end_copy);
@@ -119,16 +119,14 @@ void work(const Job &job, uint64_t &number) {
 } // namespace
 
 json as_json(const Job &job) {
-    return {{"modules", job.modules},
-            {"op", job.subject.op},
-            {"impl_id", job.subject.impl_id},
-            {"device", job.subject.device},
-            {"alignment", job.subject.alignment},
+    return {{"prefix", cli::variable_prefix()},  {"modules", job.modules},       {"op", job.subject.op},
+            {"impl_id", job.subject.impl_id},    {"device", job.subject.device}, {"alignment", job.subject.alignment},
             {"signature", job.subject.signature}};
 }
 
 Job job_of(const json &json) {
     Job job;
+    cli::use_variable_prefix(json.at("prefix"));
     json.at("modules").get_to(job.modules);
     json.at("op").get_to(job.subject.op);
     json.at("impl_id").get_to(job.subject.impl_id);

@@ -10,16 +10,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "cli/variables.hpp"
+
 namespace opdock::plugin_ls {
 namespace {
-
-constexpr std::string_view prefix = "PLUGIN_";
-
-// What follows the prefix in opdock's own variables.
-constexpr std::array<std::string_view, 16> settings = {
-    "ALLOW_VENDORS", "CONFIG",     "DENY_VENDORS", "LOG_LEVEL", "MODULES", "MODULES_ONLY", "PER_OP",      "PREFER",
-    "PREFER_VENDOR", "SCAN_CACHE", "SKIP_CUDA",    "STRICT",    "TRUST",   "TUNE",         "TUNE_BUDGET", "TUNE_DB",
-};
 
 constexpr std::array<std::string_view, 8> others = {
     "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD",
@@ -63,15 +57,15 @@ std::string file_of(const void *symbol) {
 } // namespace
 
 std::vector<std::pair<std::string, std::string>> reported_variables(const std::vector<std::string> &environment) {
+    const std::vector<std::string> settings = cli::variable_names();
     std::vector<std::pair<std::string, std::string>> variables;
     for (const std::string &entry : environment) {
         const size_t equals = entry.find('=');
         const std::string name = entry.substr(0, equals);
         const std::string value = equals == std::string::npos ? "" : entry.substr(equals + 1);
-        const bool prefixed = name.rfind(prefix, 0) == 0;
-        if (contains(others, name) || (prefixed && contains(settings, std::string_view(name).substr(prefix.size())))) {
+        if (contains(others, name) || contains(settings, name)) {
             variables.emplace_back(name, value);
-        } else if (prefixed) {
+        } else if (name.starts_with(cli::variable_prefix())) {
             variables.emplace_back(name, "(not a variable of opdock; value withheld)");
         }
     }

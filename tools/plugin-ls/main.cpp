@@ -121,7 +121,7 @@ int show_exists(const Request &request, const json &document) {
 
 int show_check(const Request &request, const Page &page) {
     char *text = nullptr;
-    detail::check(opdock_check_file(request.subject.c_str(), &text));
+    detail::check(opdock_check_file(request.subject.c_str(), cli::variable_prefix().c_str(), &text));
     json verdict = json::parse(detail::take(text));
     verdict["schema"] = "opdock.plugin-ls.check/1";
     if (request.json) {

@@ -7,6 +7,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
+#include "cli/variables.hpp"
 
 namespace opdock::plugin_ls {
 namespace {
@@ -71,6 +72,7 @@ po::options_description describe_options() {
         ("bug-report", "everything somebody needs who cannot see this machine")      //
         ("modules", texts("PATH"),
          "search this plugin file or directory first; may be repeated")                       //
+        ("prefix", text("P"), cli::prefix_help)                                               //
         ("rescan", "try every plugin again, also those that failed before")                   //
         ("json", "as JSON; docs/plugin-ls-json.md has the keys")                              //
         ("verbose,v", "with details of every implementation, builds of plugins, and vendors") //

@@ -5,6 +5,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
+#include "cli/variables.hpp"
 #include "op-call/source.hpp"
 
 namespace opdock::plugin_run {
@@ -63,6 +64,7 @@ po::options_description describe_options() {
         ("repeat", text("N"), "after a first call N more, and their minimum and median time")                   //
         ("seed", text("N"), "of the random inputs; 0 by default")                                               //
         ("modules", texts("PATH"), "search this plugin file or directory first")                                //
+        ("prefix", text("P"), cli::prefix_help)                                                                 //
         ("json", "print JSON; docs/plugin-run-json.md has the keys")                                            //
         ("version", "the version of this tool and its ABI")                                                     //
         ("help,h", "this text");

@@ -7,6 +7,7 @@
 #include "cli/exit.hpp"
 #include "cli/gnuplot.hpp"
 #include "cli/suggest.hpp"
+#include "cli/variables.hpp"
 #include "op-call/source.hpp"
 #include "opdock/opdock.h"
 
@@ -85,9 +86,9 @@ const std::vector<Command> commands = {
     {"",
      Action::tune,
      {"shape", "attr", "output", "impl", "from", "all", "device", "budget", "total-budget", "strategy", "cold", "again",
-      "dry-run", "plot", "force", "json", "modules"}},
-    {"export", Action::export_results, {"impl", "out", "force", "modules"}},
-    {"import", Action::import_results, {"modules"}},
+      "dry-run", "plot", "force", "json", "modules", "prefix"}},
+    {"export", Action::export_results, {"impl", "out", "force", "modules", "prefix"}},
+    {"import", Action::import_results, {"modules", "prefix"}},
     {"merge", Action::merge, {"out", "force"}},
     {"convert", Action::convert, {"rename", "out", "force"}},
 };
@@ -119,6 +120,7 @@ po::options_description describe_options() {
         ("rename", texts("OLD=NEW"), "convert: an op's name here")                              //
         ("force", "overwrite the files of --out and --plot")                                    //
         ("modules", texts("PATH"), "search this plugin file or directory first")                //
+        ("prefix", text("P"), cli::prefix_help)                                                 //
         ("json", "print JSON; docs/plugin-tune-json.md has the keys")                           //
         ("version", "the version of this tool and its ABI")                                     //
         ("help,h", "this text");

@@ -239,8 +239,9 @@ OPDOCK_API opdock_status opdock_explain_call(opdock_handle *handle, const opdock
 /* What `plugin-ls --check` says of one plugin file under this environment's settings, as JSON: {"path", "status": "ok",
  * "rejected" or "quarantined" (hosts do not try it again), "code", "reason", "note": {...} or null, "warnings": [...],
  * "build_id", "linkage": {"exports", "libraries", "search_paths", "versions", "relocates_text"} or null}. Runs none of
- * the file's code. Needs no open runtime. PLUGIN_SCAN_CACHE has what hosts learnt of it. */
-OPDOCK_API opdock_status opdock_check_file(const char *path, char **json);
+ * the file's code. Needs no open runtime. PLUGIN_SCAN_CACHE has what hosts learnt of it. `prefix` is that of
+ * environment variables, as in opdock_options; null is "PLUGIN_". */
+OPDOCK_API opdock_status opdock_check_file(const char *path, const char *prefix, char **json);
 
 /* --- devices ------------------------------------------------------------------------------------------------------
  * What a device's provider offers, for programs and tools that have no other way to its memory. A device that nobody

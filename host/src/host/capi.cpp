@@ -418,11 +418,11 @@ opdock_status opdock_tune_merge(const char *const *texts, const char *const *nam
     });
 }
 
-opdock_status opdock_check_file(const char *path, char **json) {
+opdock_status opdock_check_file(const char *path, const char *prefix, char **json) {
     *json = nullptr;
     return guarded([&] {
-        *json = copy_text(
-            opdock::core::check_file(path, opdock::core::check_settings(opdock::core::capture_environment("PLUGIN_"))));
+        const auto environment = opdock::core::capture_environment(prefix != nullptr ? prefix : "PLUGIN_");
+        *json = copy_text(opdock::core::check_file(path, opdock::core::check_settings(environment)));
     });
 }
 

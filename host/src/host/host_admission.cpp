@@ -139,6 +139,7 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
     record.standing = Standing::program;
     next.add(std::move(record));
     publish_catalog(std::move(next));
+    log_impl_ids(catalog());
 }
 
 } // namespace opdock::core

@@ -352,6 +352,7 @@ void Host::load(const std::string &path) {
     }
     next.add(std::move(record));
     publish_catalog(std::move(next));
+    log_impl_ids(catalog());
 }
 
 } // namespace opdock::core

@@ -37,10 +37,14 @@ KnownNames names_in(const Catalog &of) {
 } // namespace
 
 void Host::complain(const std::vector<UnknownName> &names, bool strict) const {
+    std::string errors;
     for (const UnknownName &name : names) {
         if (strict && !name.fulfilled) {
-            throw Error(OPDOCK_INVALID_POLICY, name.problem);
+            errors += (errors.empty() ? "" : "\n") + name.problem;
         }
+    }
+    if (!errors.empty()) {
+        throw Error(OPDOCK_INVALID_POLICY, errors);
     }
     for (const UnknownName &name : names) {
         log_.warning(name.problem);

@@ -29,6 +29,11 @@ std::string_view kind_name(Kind kind) {
     return kind_words[static_cast<std::size_t>(kind) - OPDOCK_KIND_DEFAULT];
 }
 
+bool names_vendor(std::string_view written, std::string_view vendor) {
+    return same_name(written, vendor) || (same_name(written, "nvidia") && same_name(vendor, "cuda")) ||
+           (same_name(written, "amd") && same_name(vendor, "hip"));
+}
+
 Token Token::of_vendor(std::string_view name) {
     return {Type::vendor, Kind::vendor, folded(name)};
 }
@@ -48,7 +53,7 @@ std::string Token::text() const {
 bool Token::names(std::string_view impl_id, Kind of_kind, std::string_view vendor) const {
     switch (type) {
     case Type::vendor:
-        return of_kind == Kind::vendor && same_name(name, vendor);
+        return of_kind == Kind::vendor && names_vendor(name, vendor);
     case Type::impl:
         return same_name(name, impl_id);
     case Type::kind:

@@ -19,6 +19,10 @@ enum class Kind : std::uint32_t {
 
 std::string_view kind_name(Kind kind);
 
+// Whether a list or an order that says `written` means this vendor: without case, and by the company's name for those
+// of opdock's GPU plugins, "nvidia" for cuda and "amd" for hip.
+bool names_vendor(std::string_view written, std::string_view vendor);
+
 // One step of an order: all implementations of a kind, those of one vendor, or one implementation.
 struct Token {
     enum class Type { kind, vendor, impl };

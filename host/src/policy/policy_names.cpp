@@ -26,6 +26,11 @@ bool contains(const std::vector<std::string_view> &names, std::string_view name)
     return std::any_of(names.begin(), names.end(), [&](std::string_view known) { return same_name(known, name); });
 }
 
+bool contains_vendor(const std::vector<std::string_view> &vendors, std::string_view name) {
+    return std::any_of(vendors.begin(), vendors.end(),
+                       [&](std::string_view vendor) { return names_vendor(name, vendor); });
+}
+
 class Check {
   public:
     explicit Check(const KnownNames &known)
@@ -72,14 +77,14 @@ class Check {
     // is left.
     bool has_known(const std::optional<Item<Vendors>> &item) const {
         return item && std::any_of(item->value.begin(), item->value.end(), [&](const std::string &name) {
-                   return contains(vendors_, name) || contains(views(known_.other_vendors), name);
+                   return contains_vendor(vendors_, name) || contains_vendor(views(known_.other_vendors), name);
                });
     }
 
     void list(const std::optional<Item<Vendors>> &item, const char *setting, bool fulfilled) {
         if (item) {
             for (const std::string &name : item->value) {
-                if (!contains(views(known_.other_vendors), name)) {
+                if (!contains_vendor(views(known_.other_vendors), name)) {
                     vendor(name, item->source.empty() ? setting : item->source, fulfilled);
                 }
             }
@@ -109,11 +114,11 @@ class Check {
     }
 
     void vendor(const std::string &name, const std::string &where, bool fulfilled = false) {
-        if (contains(views(known_.other_vendors), name)) {
+        if (contains_vendor(views(known_.other_vendors), name)) {
             add(where + ": vendor " + quote(name) +
                 " has plugins, but none of their implementations is of kind vendor, and those of other kinds are not "
                 "chosen by vendor");
-        } else if (!contains(vendors_, name)) {
+        } else if (!contains_vendor(vendors_, name)) {
             add(where + ": no plugin is of vendor " + quote(name) + did_you_mean(name, vendors_), fulfilled);
         }
     }

@@ -34,7 +34,7 @@ std::string alternatives(const Range &range, Text text) {
 
 bool contains(const Vendors &vendors, std::string_view vendor) {
     return std::any_of(vendors.begin(), vendors.end(),
-                       [&](const std::string &name) { return same_name(name, vendor); });
+                       [&](const std::string &name) { return names_vendor(name, vendor); });
 }
 
 std::string order_of(const std::string &source) {

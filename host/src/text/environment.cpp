@@ -85,13 +85,6 @@ const VariableInfo &info(Variable variable) {
     return *std::find_if(table.begin(), table.end(), [&](const VariableInfo &row) { return row.id == variable; });
 }
 
-bool is_identifier(std::string_view text) {
-    const auto letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };
-    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-    return !text.empty() && letter(text[0]) &&
-           std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || digit(c); });
-}
-
 // Keeps the entries that fit as a whole, so that capping never makes half a name.
 std::string capped(const VariableInfo &row, const std::string &name, const std::string &value,
                    std::vector<std::string> &warnings) {
@@ -145,8 +138,14 @@ std::string user_folder(const RawEnvironment &raw, const char *variable, const c
     return home.empty() ? home : home + below_home;
 }
 
-// Names that are set, begin with the prefix and are one slip away from a variable of ours. Others with the prefix
-// belong to somebody else.
+std::string letters_of(std::string_view name) {
+    std::string letters = folded(name);
+    std::erase(letters, '_');
+    return letters;
+}
+
+// Names that are set and are one slip away from a variable of ours: after the prefix, or in it, as in TEFL_LOG_LEVEL.
+// All others belong to somebody else.
 void warn_of_misspelt(const std::string &prefix, const RawEnvironment &raw, std::vector<std::string> &warnings) {
     std::vector<std::string> names;
     names.reserve(table.size());
@@ -157,19 +156,56 @@ void warn_of_misspelt(const std::string &prefix, const RawEnvironment &raw, std:
     for (std::string_view &stem : stems) {
         stem.remove_prefix(prefix.size());
     }
-    for (auto it = raw.lower_bound(prefix); it != raw.end() && it->first.starts_with(prefix); ++it) {
-        if (std::find(names.begin(), names.end(), it->first) != names.end()) {
+    constexpr size_t shortest_prefix = 4; // a shorter one is a slip away from everything
+    const std::string_view own[] = {prefix};
+    const auto meant_by = [&](const std::string &name) -> std::string {
+        if (name.starts_with(prefix)) {
+            const std::string_view stem = std::string_view(name).substr(prefix.size());
+            const auto row =
+                std::find_if(table.begin(), table.end(), [&](const auto &one) { return one.stem == stem; });
+            if (row != table.end()) { // of those that have PLUGIN_ in their names whatever the prefix
+                return variable_name(row->id, prefix);
+            }
+            const std::string_view guess = nearest(stem, stems);
+            return guess.empty() ? "" : prefix + std::string(guess);
+        }
+        for (size_t i = 0; i < names.size(); ++i) {
+            const size_t head = name.size() - std::min(name.size(), stems[i].size());
+            if (letters_of(name) == letters_of(names[i]) ||
+                (head >= shortest_prefix && name.ends_with(stems[i]) &&
+                 !nearest(std::string_view(name).substr(0, head), own).empty())) {
+                return names[i];
+            }
+        }
+        return "";
+    };
+    for (const auto &[name, value] : raw) {
+        if (std::find(names.begin(), names.end(), name) != names.end()) {
             continue;
         }
-        const std::string_view guess = nearest(std::string_view(it->first).substr(prefix.size()), stems);
-        if (!guess.empty()) {
-            warnings.push_back(quote(it->first) + " is set but means nothing to opdock; did you mean '" + prefix +
-                               std::string(guess) + "'?");
+        if (const std::string meant = meant_by(name); !meant.empty()) {
+            warnings.push_back(quote(name) + " is set but means nothing to opdock; did you mean '" + meant + "'?");
         }
     }
 }
 
+// Whether the variable is read, or may be one of ours with a slip in its prefix.
+bool may_be_ours(std::string_view name, std::string_view prefix) {
+    constexpr std::array others = {"HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "LD_LIBRARY_PATH"};
+    const std::string letters = letters_of(name);
+    return name.starts_with(prefix) || std::find(others.begin(), others.end(), name) != others.end() ||
+           std::any_of(table.begin(), table.end(),
+                       [&](const VariableInfo &row) { return letters.ends_with(letters_of(row.stem)); });
+}
+
 } // namespace
+
+bool is_variable_prefix(std::string_view text) {
+    const auto letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    return !text.empty() && letter(text[0]) &&
+           std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || digit(c); });
+}
 
 std::span<const VariableInfo> variables() {
     return table;
@@ -241,7 +277,7 @@ std::int32_t Environment::log_level(std::int32_t fallback) const {
 }
 
 Environment make_environment(std::string_view prefix, const RawEnvironment &raw, bool secure) {
-    if (!is_identifier(prefix)) {
+    if (!is_variable_prefix(prefix)) {
         throw Error(OPDOCK_INVALID_ARGUMENT, "the prefix of environment variables must be letters, digits and '_', "
                                              "beginning with no digit; found " +
                                                  quote(prefix));
@@ -307,8 +343,7 @@ Environment capture_environment(std::string_view prefix) {
     for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
         const std::string name(text.substr(0, text.find('=')));
-        if (!name.starts_with(prefix) && name != "HOME" && name != "XDG_DATA_HOME" && name != "XDG_CACHE_HOME" &&
-            name != "XDG_CONFIG_HOME" && name != "LD_LIBRARY_PATH") {
+        if (!may_be_ours(name, prefix)) {
             continue;
         }
         // With raised privileges secure_getenv answers null, and only the names are kept, for the warning.

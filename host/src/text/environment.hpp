@@ -96,6 +96,9 @@ struct Environment {
 // The environment as name and value, whole or in part.
 using RawEnvironment = std::map<std::string, std::string, std::less<>>;
 
+// Whether names of variables can begin with it: letters, digits and '_', no digit first.
+bool is_variable_prefix(std::string_view text);
+
 // Throws Error(OPDOCK_INVALID_ARGUMENT) when `prefix` cannot begin a variable's name.
 Environment make_environment(std::string_view prefix, const RawEnvironment &raw, bool secure);
 

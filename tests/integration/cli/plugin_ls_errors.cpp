@@ -21,6 +21,7 @@ TEST_CASE("wrong usage exits with 2, says what is wrong on stderr and prints not
         {{"--paths", "--device", "cpu"}, "--device belongs to --why, --op, and the list of plugins and ops"},
         {{"--json", "--exists", "x"}, "--json has no meaning"},
         {{"--modules", ""}, "a path is empty"},
+        {{"--prefix", "TE-FL_"}, "--prefix 'TE-FL_': expected letters, digits and '_'"},
     };
     for (const auto &[arguments, message] : mistakes) {
         const Finished finished = tool.run(arguments);

@@ -99,6 +99,18 @@ TEST_CASE("policy shows each setting and the variable it came from") {
     CHECK(contains(finished.out, "  allow_vendors       everybody "));
 }
 
+TEST_CASE("a program's own prefix is read, in policies, lists of modules and bug reports") {
+    PluginLs tool({});
+    tool.with("TE_FL_STRICT", "1").with("TE_FL_PLUGIN_MODULES", fixture("good")).with("PLUGIN_PREFER", "vendor");
+    const std::string policy = tool.run({"--prefix", "TE_FL_", "--policy"}).out;
+    CHECK(contains(policy, "from TE_FL_STRICT"));
+    CHECK_FALSE(contains(policy, "PLUGIN_PREFER "));
+    CHECK(contains(tool.run({"--prefix", "TE_FL_"}).out, "vendor.acme"));
+    const std::string report = tool.run({"--prefix", "TE_FL_", "--bug-report"}).out;
+    CHECK(contains(report, "TE_FL_STRICT"));
+    CHECK(contains(report, fixture("good")));
+}
+
 TEST_CASE("what nobody set is built-in, in each answer") {
     const PluginLs tool({fixture("good"), fixture("default_adder")});
     CHECK(contains(tool.run({"--policy"}).out, "  prefer           default    built-in\n"));
