@@ -8,15 +8,11 @@ OPDOCK_NOTE("minimal", "1.0.0", "minimal", "cpu", "")
 /* What I do. The host has checked the call against the signature and, because of OPDOCK_IMPL_NEEDS_CONTIGUOUS, that the
  * elements follow each other. Parameters are numbered in signature order: input is 0, output is 1. */
 static opdock_status relu(const opdock_problem *problem, const opdock_call *call) {
-    const DLTensor *shape = problem->tensors[0];
     const float *input = (const float *)call->data[0];
     float *output = (float *)call->data[1];
-    int64_t count = 1;
+    const int64_t count = opdock_n_elements(problem->tensors[0]);
     int64_t i;
-    int d;
 
-    for (d = 0; d < shape->ndim; ++d)
-        count *= shape->shape[d];
     for (i = 0; i < count; ++i)
         output[i] = input[i] < 0 ? 0 : input[i];
     return OPDOCK_OK;

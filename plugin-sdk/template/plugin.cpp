@@ -19,6 +19,10 @@ using opdock::kernel;
 // impl_id names the implementation in policies and logs; dtypes are what T may be; tune_version is raised when tuned
 // knobs are no longer worth anything. opdock/abi/impl.h describes each of these, and those not used here.
 void register_all(opdock::Registry &registry) {
+    // The vendor as frameworks know it: its name, its device as a framework calls it ("npu"), the framework's dispatch
+    // key for it ("PrivateUse1"), and a command that exits with 0 where the device is ("acme-smi -L"), which is asked
+    // where nobody provides such devices. Empty: none, as for the CPU.
+    registry.vendor({"example", "", "", ""});
     registry.implement(opdock::ops::silu,
                        Impl("vendor.example")
                            .kind(OPDOCK_KIND_VENDOR)

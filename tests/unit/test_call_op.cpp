@@ -20,6 +20,16 @@ opdock_status call_on(const opdock_problem &problem, const opdock_call &call, co
 
 } // namespace
 
+TEST_CASE("an input that is only read may be constant") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    const std::vector<float> in = {1, 2, 3};
+    std::vector<float> out(3);
+    CHECK(host.op().try_call({Tensor::read_only(in.data(), f32, {1, 3})}, {Tensor(out.data(), f32, {1, 3})}) ==
+          OPDOCK_OK);
+    CHECK(out[2] == 4);
+}
+
 TEST_CASE("a composite that calls its own op is served by the next implementation, not by itself") {
     MadeHost host;
     Made &composite = host.add("default.composite", OPDOCK_KIND_DEFAULT);

@@ -83,6 +83,17 @@ class Tensor {
            std::initializer_list<int64_t> strides = {})
         : Tensor(data, dtype, std::span(shape.begin(), shape.size()), device,
                  std::span(strides.begin(), strides.size())) {}
+    // Memory that is only read: for inputs, and not for those that the op marks `mut`.
+    static Tensor read_only(const void *data, DLDataType dtype, std::span<const int64_t> shape, DLDevice device = cpu,
+                            std::span<const int64_t> strides = {}) {
+        return {const_cast<void *>(data), dtype, shape, device,
+                strides}; // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    }
+    static Tensor read_only(const void *data, DLDataType dtype, std::initializer_list<int64_t> shape,
+                            DLDevice device = cpu, std::initializer_list<int64_t> strides = {}) {
+        return read_only(data, dtype, std::span(shape.begin(), shape.size()), device,
+                         std::span(strides.begin(), strides.size()));
+    }
     Tensor(const Tensor &other) noexcept : tensor_(other.tensor_), shape_(other.shape_), strides_(other.strides_) {
         point_inside();
     }

@@ -30,6 +30,7 @@
 #include "opdock/abi/value.h"
 #include "opdock/abi/vendor.h"
 #include "opdock/abi/version.h"
+#include "opdock/tensor.h"
 /* IWYU pragma: end_exports */
 
 #endif

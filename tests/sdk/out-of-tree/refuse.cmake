@@ -30,6 +30,9 @@ must_not_build(NO_VENDOR "the vendor is empty")
 must_not_build(TAB_IN_VERSION "it contains a control character")
 must_not_build(BLANK_IN_DEVICES "devices must be names separated by commas, without spaces, not 'cpu, cuda'")
 must_not_build(NO_ENTRY "'libfaulty.so' does not export opdock_register" "OPDOCK_ENTRY gives it C linkage")
+must_not_build(WRONG_KERNEL "kernel<&f> needs Status f(const opdock::Call &call)")
+must_not_build(WRONG_SUPPORTS "supports<&f> needs Status f(const opdock::Problem &problem)")
+must_not_build(WRONG_HEURISTIC "heuristic<&f> needs Status f(const opdock::Problem &problem, std::int64_t *knobs)")
 must_not_build(UNDEFINED "nobody_defines_this")
 
 # opdock_add_plugin leaves no way to export more, so this library is linked without it.

@@ -15,6 +15,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <type_traits>
 
 #include "opdock/abi/impl.h"
 #include "opdock/cpp/problem.hpp"
@@ -52,6 +53,12 @@ opdock_status guarded(const opdock_host *host, Function &&function) {
     }
 }
 
+// For functions of another form than what is expected: the compiler's own message would not say what that is.
+template<auto function, class Expected>
+using IfOther = std::enable_if_t<!std::is_convertible_v<decltype(function), Expected>, int>;
+template<auto function>
+inline constexpr bool is_never = false;
+
 } // namespace detail
 
 template<Status (*function)(const Call &)>
@@ -59,9 +66,21 @@ opdock_status kernel(const opdock_problem *problem, const opdock_call *call) {
     return detail::guarded(problem->host, [&] { return function(Call(*problem, *call)); });
 }
 
+template<auto function, detail::IfOther<function, Status (*)(const Call &)> = 0>
+opdock_status kernel(const opdock_problem * /*problem*/, const opdock_call * /*call*/) {
+    static_assert(detail::is_never<function>, "kernel<&f> needs Status f(const opdock::Call &call)");
+    return OPDOCK_FAILED;
+}
+
 template<Status (*function)(DLDevice)>
 opdock_status available(const opdock_host *host, void * /*user_data*/, DLDevice device) {
     return detail::guarded(host, [&] { return function(device); });
+}
+
+template<auto function, detail::IfOther<function, Status (*)(DLDevice)> = 0>
+opdock_status available(const opdock_host * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
+    static_assert(detail::is_never<function>, "available<&f> needs Status f(DLDevice device)");
+    return OPDOCK_FAILED;
 }
 
 template<Status (*function)(const Problem &)>
@@ -69,9 +88,22 @@ opdock_status supports(const opdock_problem *problem) {
     return detail::guarded(problem->host, [&] { return function(Problem(*problem)); });
 }
 
+template<auto function, detail::IfOther<function, Status (*)(const Problem &)> = 0>
+opdock_status supports(const opdock_problem * /*problem*/) {
+    static_assert(detail::is_never<function>, "supports<&f> needs Status f(const opdock::Problem &problem)");
+    return OPDOCK_FAILED;
+}
+
 template<Status (*function)(const Problem &, std::int64_t *knobs)>
 opdock_status heuristic(const opdock_problem *problem, std::int64_t *knobs) {
     return detail::guarded(problem->host, [&] { return function(Problem(*problem), knobs); });
+}
+
+template<auto function, detail::IfOther<function, Status (*)(const Problem &, std::int64_t *)> = 0>
+opdock_status heuristic(const opdock_problem * /*problem*/, std::int64_t * /*knobs*/) {
+    static_assert(detail::is_never<function>,
+                  "heuristic<&f> needs Status f(const opdock::Problem &problem, std::int64_t *knobs)");
+    return OPDOCK_FAILED;
 }
 
 template<std::uint64_t (*function)(const Problem &)>
@@ -80,6 +112,13 @@ opdock_status workspace_size(const opdock_problem *problem, std::uint64_t *bytes
         *bytes = function(Problem(*problem));
         return Status();
     });
+}
+
+template<auto function, detail::IfOther<function, std::uint64_t (*)(const Problem &)> = 0>
+opdock_status workspace_size(const opdock_problem * /*problem*/, std::uint64_t * /*bytes*/) {
+    static_assert(detail::is_never<function>,
+                  "workspace_size<&f> needs std::uint64_t f(const opdock::Problem &problem)");
+    return OPDOCK_FAILED;
 }
 
 // What Impl::plan takes: both functions of a state per problem.

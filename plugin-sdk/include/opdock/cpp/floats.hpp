@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "opdock/tensor.h"
+
 namespace opdock {
 
 namespace detail {
@@ -58,13 +60,6 @@ inline std::uint16_t float_to_half(float value) noexcept {
     return static_cast<std::uint16_t>(sign | select(magnitude >= 0x47800000u, special, finite));
 }
 
-inline std::uint16_t float_to_bfloat16(float value) noexcept {
-    const std::uint32_t bits = bits_of(value);
-    if ((bits & 0x7fffffffu) > 0x7f800000u)
-        return static_cast<std::uint16_t>((bits >> 16) | 0x40u);
-    return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
-
 } // namespace detail
 
 // IEEE 754 binary16, f16 in signatures.
@@ -83,8 +78,8 @@ struct bfloat16_t {
     std::uint16_t bits;
 
     bfloat16_t() = default;
-    explicit bfloat16_t(float value) noexcept : bits(detail::float_to_bfloat16(value)) {}
-    explicit operator float() const noexcept { return detail::float_of(static_cast<std::uint32_t>(bits) << 16); }
+    explicit bfloat16_t(float value) noexcept : bits(opdock_float_to_bf16(value)) {}
+    explicit operator float() const noexcept { return opdock_bf16_to_float(bits); }
 };
 
 static_assert(sizeof(half_t) == 2 && sizeof(bfloat16_t) == 2, "they alias tensor elements");
