@@ -45,18 +45,29 @@ static int leave_processes(void) {
 }
 
 /* The first process of the namespace: all others there end with it, daemons too. It is not the one that runs the
- * plugin's code, since signals that would end other processes do not end the first. */
-static pid_t start_first_process(void) {
-    const pid_t first = fork();
+ * plugin's code, since signals that would end other processes do not end the first. It ends with the keeper: by the
+ * signal, or, where that went before the signal was asked for, by the end of *lifeline, which the keeper alone holds.
+ */
+static pid_t start_first_process(int *lifeline) {
+    int ends[2];
+    pid_t first;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return -1;
+    }
+    first = fork();
     if (first == 0) {
+        char none;
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         signal(SIGCHLD, SIG_IGN);
         close(OPDOCK_PROBE_CHANNEL);
         close(OPDOCK_PROBE_DIRECTORY);
-        for (;;) {
-            pause();
+        close(ends[1]);
+        while (read(ends[0], &none, 1) != 0) {
         }
+        _exit(0);
     }
+    close(ends[0]);
+    *lifeline = ends[1];
     return first;
 }
 
@@ -193,6 +204,7 @@ int continue_in_kept_process(uint64_t most_memory) {
     struct pollfd channel = {OPDOCK_PROBE_CHANNEL, POLLOUT, 0};
     pid_t first = -1;
     pid_t child;
+    int lifeline = -1;
     int is_alone;
 
     (void)prctl(PR_SET_PDEATHSIG,
@@ -206,7 +218,7 @@ int continue_in_kept_process(uint64_t most_memory) {
     (void)sigprocmask(SIG_BLOCK, &its_end, &before);
     is_alone = leave_processes();
     if (is_alone) {
-        first = start_first_process();
+        first = start_first_process(&lifeline);
         is_alone = first > 0;
     }
     child = fork();
@@ -223,6 +235,9 @@ int continue_in_kept_process(uint64_t most_memory) {
         end_as(status);
     }
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    if (lifeline >= 0) {
+        close(lifeline);
+    }
     if (is_alone && child == 0) {
         (void)setpgid(0, 0); /* kill(0) reaches the group, and the keeper is in this one */
     }

@@ -46,8 +46,8 @@ TEST_CASE("the table of variables is complete and names each once") {
     }
     CHECK(names == std::set<std::string>{"PLUGIN_PREFER", "PLUGIN_PREFER_VENDOR", "PLUGIN_STRICT",
                                          "PLUGIN_ALLOW_VENDORS", "PLUGIN_DENY_VENDORS", "PLUGIN_PER_OP",
-                                         "PLUGIN_RETRY_FAILED", "PLUGIN_DEFAULT_PLUGINS", "PLUGIN_CONFIG",
-                                         "PLUGIN_MODULES", "PLUGIN_MODULES_ONLY", "PLUGIN_SCAN_CACHE",
+                                         "PLUGIN_RETRY_FAILED", "PLUGIN_FALLBACK_TO_CPU", "PLUGIN_DEFAULT_PLUGINS",
+                                         "PLUGIN_CONFIG", "PLUGIN_MODULES", "PLUGIN_MODULES_ONLY", "PLUGIN_SCAN_CACHE",
                                          "PLUGIN_SKIP_CUDA", "PLUGIN_TRUST", "PLUGIN_TUNE", "PLUGIN_TUNE_DB",
                                          "PLUGIN_TUNE_BUDGET", "PLUGIN_LOG_LEVEL"});
 }

@@ -133,7 +133,7 @@ TEST_CASE("an unknown setting lists the settings and the nearest") {
     const Error error = thrown_by([] { from_settings({{"deny_vendor", "acme"}}); });
     CHECK(error.status() == OPDOCK_INVALID_POLICY);
     CHECK(std::string(error.what()) == "expected a setting ('prefer', 'prefer_vendor', 'strict', 'allow_vendors', "
-                                       "'deny_vendors', 'per_op' or 'retry_failed'), found "
+                                       "'deny_vendors', 'per_op', 'retry_failed' or 'fallback_to_cpu'), found "
                                        "'deny_vendor'; did you mean 'deny_vendors'?");
 }
 

@@ -15,8 +15,9 @@ enum Layer { enforce, inner_scope, outer_scope, program, environment, config, sy
 constexpr std::array<const char *, n_layers> layer_names = {"enforce",     "inner scope", "outer scope", "program",
                                                             "environment", "config",      "system"};
 
-enum What { prefer, strict, allow, deny, per_op, retry, n_items };
-constexpr std::array<const char *, n_items> item_names = {"prefer", "strict", "allow", "deny", "per_op", "retry"};
+enum What { prefer, strict, allow, deny, per_op, retry, fallback, n_items };
+constexpr std::array<const char *, n_items> item_names = {"prefer", "strict", "allow",   "deny",
+                                                          "per_op", "retry",  "fallback"};
 
 // One of two different values for an item; `source` tells who set it.
 void set(PolicySection &section, What item, bool first, const std::string &source) {
@@ -33,6 +34,9 @@ void set(PolicySection &section, What item, bool first, const std::string &sourc
         break;
     case deny:
         section.deny_vendors = Item<Vendors>{vendors, source};
+        break;
+    case fallback:
+        section.fallback_to_cpu = Item<bool>{first, source};
         break;
     case retry:
         section.retry_failed = Item<double>{first ? 5.0 : 7.0, source};
@@ -71,6 +75,8 @@ std::string seen(const OpPolicy &policy, What item) {
         return seen_as(policy.deny == Vendors{"acme"}, policy.deny_source);
     case retry:
         return seen_as(policy.retry_seconds == 5, policy.retry_source);
+    case fallback:
+        return seen_as(policy.falls_back_to_cpu, policy.fallback_source);
     default:
         return seen_as(policy.order.front() == Token::of_kind(Kind::vendor), policy.order_source);
     }
@@ -375,12 +381,14 @@ TEST_CASE("the policy prints every item with its source") {
         {"deny_vendors", nullptr},
         {"per_op", {{"gelu", {"vendor"}}}},
         {"retry_failed", 60.0},
+        {"fallback_to_cpu", false},
         {"sources",
          {{"prefer", "PLUGIN_PREFER"},
           {"strict", "built-in"},
           {"allow_vendors", "PLUGIN_ALLOW_VENDORS"},
           {"deny_vendors", "built-in"},
           {"retry_failed", "built-in"},
+          {"fallback_to_cpu", "built-in"},
           {"per_op.gelu", "PLUGIN_PER_OP"}}},
     };
     nlohmann::json section = expected;

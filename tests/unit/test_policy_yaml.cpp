@@ -72,7 +72,7 @@ TEST_CASE("every setting is read, with file, line and column as its source") {
     CHECK(section.strict == Item<bool>{true, "p.yaml:2:1"});
     CHECK(section.allow_vendors == Item<Vendors>{{"acme", "beta"}, "p.yaml:3:1"});
     CHECK(section.deny_vendors == Item<Vendors>{{}, "p.yaml:4:1"});
-    CHECK(order_text(section.per_op.at("gelu").value) == "vendor:acme|impl:vendor.beta|default");
+    CHECK(order_text(section.per_op.at("gelu").value) == "vendor:acme|impl:vendor.beta|flagos");
     CHECK(section.per_op.at("gelu").source == "p.yaml:6:3");
     CHECK(order_text(section.per_op.at("silu").value) == "reference|default");
 }
@@ -96,8 +96,8 @@ TEST_CASE("orders are read under the name that plugins of vLLM and SGLang have f
                                   "  silu_and_mul: [vendor:acme, flagos, reference]\n"
                                   "flagos_blacklist:\n"
                                   "  - mm\n");
-    CHECK(order_text(file.policy.everywhere.per_op.at("rmsnorm_fwd").value) == "vendor|default");
-    CHECK(order_text(file.policy.everywhere.per_op.at("silu_and_mul").value) == "vendor:acme|default|reference");
+    CHECK(order_text(file.policy.everywhere.per_op.at("rmsnorm_fwd").value) == "vendor|flagos");
+    CHECK(order_text(file.policy.everywhere.per_op.at("silu_and_mul").value) == "vendor:acme|flagos|reference");
     REQUIRE(file.unknown_keys.size() == 1);
     CHECK(file.unknown_keys[0] == "p.yaml:7:1: unknown key 'flagos_blacklist'; a policy has no such list: give these "
                                   "ops an order without 'flagos' in 'per_op'");

@@ -22,8 +22,8 @@ TEST_CASE("every token is read in any case and written in one way") {
     } cases[] = {
         {"default", "default"},
         {"DEFAULT", "default"},
-        {"flagos", "default"},
-        {"FlagOS", "default"},
+        {"flagos", "flagos"},
+        {"FlagOS", "flagos"},
         {"vendor", "vendor"},
         {"Vendor", "vendor"},
         {"reference", "reference"},
@@ -50,21 +50,22 @@ TEST_CASE("a token names the implementations it should, and no other") {
         {"default.cpu", Kind::default_, ""},      {"vendor.acme", Kind::vendor, "acme"},
         {"vendor.beta", Kind::vendor, "Beta"},    {"reference.cpp", Kind::reference, ""},
         {"default.acme", Kind::default_, "acme"}, // a default that mentions a vendor is not the vendor's
+        {"vendor.cuda", Kind::vendor, "cuda"},
     };
     const struct {
         const char *token;
-        bool names[5];
+        bool names[6];
     } cases[] = {
-        {"default", {true, false, false, false, true}},
-        {"flagos", {true, false, false, false, true}},
-        {"vendor", {false, true, true, false, false}},
-        {"reference", {false, false, false, true, false}},
-        {"vendor:acme", {false, true, false, false, false}},
-        {"vendor:BETA", {false, false, true, false, false}},
-        {"vendor:gamma", {false, false, false, false, false}},
-        {"impl:default.cpu", {true, false, false, false, false}},
-        {"impl:VENDOR.ACME", {false, true, false, false, false}},
-        {"impl:vendor", {false, false, false, false, false}},
+        {"default", {true, false, false, false, true, false}},
+        {"flagos", {true, false, false, false, true, true}},
+        {"vendor", {false, true, true, false, false, true}},
+        {"reference", {false, false, false, true, false, false}},
+        {"vendor:acme", {false, true, false, false, false, false}},
+        {"vendor:BETA", {false, false, true, false, false, false}},
+        {"vendor:gamma", {false, false, false, false, false, false}},
+        {"impl:default.cpu", {true, false, false, false, false, false}},
+        {"impl:VENDOR.ACME", {false, true, false, false, false, false}},
+        {"impl:vendor", {false, false, false, false, false, false}},
     };
     for (const auto &[text, names] : cases) {
         const Token token = parse_token(text, place);
@@ -121,6 +122,7 @@ TEST_CASE("every malformed entry of an order per op is an error with variable, c
         {"gelu=default;silu=vendr:acme", 19, "found 'vendr:acme'; did you mean 'vendor:acme'?"},
         {"gelu=imp:vendor.acme", 6, "did you mean 'impl:vendor.acme'?"},
         {"gelu=impl", 6, "did you mean 'impl:ID'?"},
+        {"gelu=vendor.nova", 6, "found 'vendor.nova'; did you mean 'impl:vendor.nova'?"},
         {"gelu=default:acme", 6, "found 'default:acme'"},
         {"gelu=vendor:", 13, "expected a name after 'vendor:'"},
         {"gelu=impl: ", 11, "expected a name after 'impl:'"},

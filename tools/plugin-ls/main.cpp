@@ -97,7 +97,8 @@ int show_why(const Host &host, const Request &request, const Page &page) {
     } else {
         std::cout << render_why(decision, page);
     }
-    return decision.at("chain").empty() ? cli::exit_absent : cli::exit_fine;
+    const bool on_cpu = decision.contains("on_cpu") && decision.at("on_cpu").at("follows").get<bool>();
+    return decision.at("chain").empty() && !on_cpu ? cli::exit_absent : cli::exit_fine;
 }
 
 void show_devices(const Host &host, const Request &request, const Page &page) {

@@ -48,6 +48,7 @@ void add_settings(Table &table, const json &section, const std::string &where) {
         row("per_op." + op, words(order, " > "));
     }
     row("retry_failed", retry_text(section.at("retry_failed")));
+    row("fallback_to_cpu", words(section.at("fallback_to_cpu")));
 }
 
 } // namespace

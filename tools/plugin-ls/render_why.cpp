@@ -77,6 +77,14 @@ std::string render_why(const json &decision, const Page &page) {
     }
     text += place == 0 ? "  " + page.paint(Tint::bad, "nothing would serve it") + "\n" : tried.text(page);
 
+    if (const auto on_cpu = decision.find("on_cpu"); on_cpu != decision.end()) {
+        const std::string who = words(on_cpu->at("chain"), ", ");
+        text +=
+            on_cpu->at("follows").get<bool>()
+                ? "  but on the CPU, on copies: " + who + " (fallback_to_cpu, " + words(on_cpu->at("source")) + ")\n"
+                : "  On the CPU " + who + " would, on copies, with fallback_to_cpu (PLUGIN_FALLBACK_TO_CPU=1).\n";
+    }
+
     if (const auto configs = decision.find("configs"); configs != decision.end() && !configs->empty()) {
         text += "\n" + page.paint(Tint::heading, "CONFIGS") + " of those that have knobs\n";
         Table table;

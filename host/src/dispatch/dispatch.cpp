@@ -8,6 +8,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "dispatch/cpu_fallback.hpp"
 #include "dispatch/memo.hpp"
 #include "dispatch/quick_call.hpp"
 #include "dispatch/run_chain.hpp"
@@ -20,6 +21,36 @@ namespace opdock::core {
 namespace {
 
 [[gnu::noinline]] opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given);
+
+// What nothing on a device serves, as `why` says, the CPU does where the policy has it so; else throws `why`.
+opdock_status call_on_cpu(Host &host, OpEntry &op, const OpPolicy &policy, const Bound &bound, const opdock_args &args,
+                          const Error &why) {
+    const bool nobody_serves = why.status() == OPDOCK_ALL_DROPPED || why.status() == OPDOCK_ALL_FAILED;
+    if (!nobody_serves || !policy.falls_back_to_cpu || bound.device.device_type == kDLCPU ||
+        find_provider(host.catalog().providers, bound.device.device_type) == nullptr) {
+        throw why;
+    }
+    const auto refused = [&](const std::string &because) {
+        return Error(why.status(), fmt::format("{}\nNor is it run on the CPU (fallback_to_cpu, {}): {}.", why.what(),
+                                               policy.fallback_source, because));
+    };
+    if (policy.strict) {
+        throw refused("strict is set (" + policy.strict_source + ")");
+    }
+    if (host.is_capturing(bound.device, args.stream)) {
+        throw refused("the stream is being captured");
+    }
+    host.note_cpu_fallback(op.name, bound.device, policy.fallback_source, why.what());
+    const CatalogOp &declared = *host.catalog().find(op.name);
+    const CpuCopies copies(host, *declared.signature, bound, args);
+    const opdock_status status = call_slowly(nullptr, op, copies.args());
+    if (status == OPDOCK_OK) {
+        copies.copy_back();
+        return status;
+    }
+    return leave_error(status, fmt::format("{}\nOn the CPU (fallback_to_cpu, {}): {}", why.what(),
+                                           policy.fallback_source, opdock_last_error()));
+}
 
 // The calls of this thread, newest first.
 [[gnu::noinline]] opdock_status look_back(const Target &target, OpEntry &op, const opdock_args &args) {
@@ -119,7 +150,12 @@ opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_s
         }
         const opdock_args args = full_args(given);
         Run run{memo.head->host, thread_state(), memo, args, pointers, host_work};
-        return run_chain(run, &status);
+        try {
+            return run_chain(run, &status);
+        } catch (const Error &why) {
+            return call_on_cpu(run.host, run.host.op(memo.chain.op->name), memo.chain.decision.policy,
+                               bind(*memo.shape.signature, args), args, why);
+        }
     } catch (...) {
         opdock::detail::let_cancellation_pass();
         return leave_current_exception();
@@ -226,20 +262,29 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
                                     "resolved for these dtypes; prepare the call before the capture",
                                     op.name));
         }
-        std::vector<void *> data(bound.tensors.size());
-        std::vector<opdock_value> attributes = bound.attributes;
-        Pointers pointers{data.data(), attributes.data()};
-        Memo &memo = memo_for(host, thread, op, *target, bound, given, args, pointers);
-        std::transform(bound.tensors.begin(), bound.tensors.end(), data.begin(), first_element);
-        attributes = bound.attributes;
-        for (size_t i = 0; i < attributes.size(); ++i) {
-            if (attributes[i].type == OPDOCK_VALUE_STRING || attributes[i].type == OPDOCK_VALUE_INTS) {
-                attributes[i] = memo.shape.attributes[i]; // the same, and there for as long as the problem
+        try {
+            std::vector<void *> data(bound.tensors.size());
+            std::vector<opdock_value> attributes = bound.attributes;
+            Pointers pointers{data.data(), attributes.data()};
+            Memo &memo = memo_for(host, thread, op, *target, bound, given, args, pointers);
+            std::transform(bound.tensors.begin(), bound.tensors.end(), data.begin(), first_element);
+            attributes = bound.attributes;
+            for (size_t i = 0; i < attributes.size(); ++i) {
+                if (attributes[i].type == OPDOCK_VALUE_STRING || attributes[i].type == OPDOCK_VALUE_INTS) {
+                    attributes[i] = memo.shape.attributes[i]; // the same, and there for as long as the problem
+                }
             }
+            pointers.aliased = bound.writes_inputs && !declared.signature->writes_inputs();
+            Run run{host, thread, memo, args, pointers, host_work};
+            return run_chain(run);
+        } catch (const Error &why) {
+            const PolicyStack &policy = target->view->policy;
+            return call_on_cpu(host, op,
+                               policy.effective(op.name,
+                                                device_kind(host.catalog().providers, bound.device.device_type),
+                                                bound.device.device_id),
+                               bound, args, why);
         }
-        pointers.aliased = bound.writes_inputs && !declared.signature->writes_inputs();
-        Run run{host, thread, memo, args, pointers, host_work};
-        return run_chain(run);
     } catch (...) {
         opdock::detail::let_cancellation_pass();
         return leave_current_exception();

@@ -89,6 +89,7 @@ struct Ledger {
     // Who last served an op as the log has it; calls in scopes (true) are told apart from those under the process's
     // policy.
     std::map<std::pair<std::string, bool>, std::string> serving;
+    std::set<std::pair<std::string, std::pair<int32_t, int32_t>>> told_cpu_fallbacks; // op and device
     std::map<std::pair<int32_t, int32_t>, std::string> lost_devices; // device -> what is known of its end
     std::map<const DeviceProvider *, DeviceCount> device_counts;
     std::map<std::pair<int32_t, int32_t>, const opdock_device_properties *> properties; // null: it could not say

@@ -392,15 +392,29 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
     for (const Dropped &one : decision.dropped) {
         dropped.push_back({{"impl_id", one.impl_id}, {"rule", rule_name(one.rule)}, {"reason", one.reason}});
     }
-    return {{"op", declared.name},
-            {"device", device_text(now.providers, device)},
-            {"dtypes", tuple ? json(tuple_text(*tuple)) : json()},
-            {"strict", decision.policy.strict},
-            {"order", order_text(decision.policy.order)},
-            {"order_source", decision.policy.order_source},
-            {"chain", std::move(chain)},
-            {"kept", std::move(kept)},
-            {"dropped", std::move(dropped)}};
+    json explained = {{"op", declared.name},
+                      {"device", device_text(now.providers, device)},
+                      {"dtypes", tuple ? json(tuple_text(*tuple)) : json()},
+                      {"strict", decision.policy.strict},
+                      {"order", order_text(decision.policy.order)},
+                      {"order_source", decision.policy.order_source},
+                      {"chain", std::move(chain)},
+                      {"kept", std::move(kept)},
+                      {"dropped", std::move(dropped)}};
+    if (decision.chain.empty() && device.device_type != kDLCPU) {
+        const DLDevice cpu{kDLCPU, 0};
+        json on_cpu = json::array();
+        for (const Kept &one : decide(declared, policy, key_for(now, cpu, tuple ? &*tuple : nullptr), cpu).chain) {
+            on_cpu.push_back(one.impl_id);
+        }
+        if (!on_cpu.empty()) {
+            const OpPolicy &of = decision.policy;
+            explained["on_cpu"] = {{"chain", std::move(on_cpu)},
+                                   {"follows", missing.empty() && of.falls_back_to_cpu && !of.strict},
+                                   {"source", of.fallback_source}};
+        }
+    }
+    return explained;
 }
 
 } // namespace opdock::core

@@ -151,6 +151,8 @@ class Host {
     void release(Memo *memo);
     // Writes the log line when `implementation` did not serve the op's last call. `failures`: those tried before it.
     void note_serving(const Chain &chain, const Implementation &implementation, std::span<const Failure> failures);
+    // Says once for each op and device that calls are served on the CPU, and why.
+    void note_cpu_fallback(const std::string &op, DLDevice device, const std::string &source, const std::string &why);
     // An implementation left its chain: says for how long.
     void drop_failed(const Chain &chain, Deployment &deployment);
     // Lets those of the chain's op that left it be tried again whose time has come: later calls find them.

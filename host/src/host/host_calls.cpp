@@ -227,6 +227,20 @@ void Host::lose_device(DLDevice device, const std::string &message) {
                            device_text(catalog().providers, device), message));
 }
 
+void Host::note_cpu_fallback(const std::string &op, DLDevice device, const std::string &source,
+                             const std::string &why) {
+    Ledger &book = ledger();
+    {
+        const std::lock_guard lock(book.mutex);
+        if (!book.told_cpu_fallbacks.emplace(op, device_key(device)).second) {
+            return;
+        }
+    }
+    log_.warning(fmt::format("Op '{}' of {} is run on the CPU, as fallback_to_cpu has it ({}); each call copies its "
+                             "tensors there and back.\n{}",
+                             op, device_text(catalog().providers, device), source, why));
+}
+
 std::string Host::missing_device(DLDevice device) const {
     if (device.device_type == kDLCPU && device.device_id == 0) {
         return {}; // what most calls name

@@ -47,7 +47,7 @@ std::string Token::text() const {
     case Type::kind:
         break;
     }
-    return std::string(kind_name(kind));
+    return name.empty() ? std::string(kind_name(kind)) : name;
 }
 
 bool Token::names(std::string_view impl_id, Kind of_kind, std::string_view vendor) const {
@@ -59,7 +59,10 @@ bool Token::names(std::string_view impl_id, Kind of_kind, std::string_view vendo
     case Type::kind:
         break;
     }
-    return of_kind == kind;
+    // Who says flagos means whatever comes with the stack; on GPUs opdock's own are of kind vendor.
+    const bool own_of_gpu =
+        name == alias_of_default && of_kind == Kind::vendor && (same_name(vendor, "cuda") || same_name(vendor, "hip"));
+    return of_kind == kind || own_of_gpu;
 }
 
 std::string order_text(const Order &order) {
@@ -102,7 +105,8 @@ Token parse_token(std::string_view text, const Place &place, std::size_t offset)
     static constexpr std::array<std::string_view, 5> words = {"default", "vendor", "reference", "vendor:NAME",
                                                               "impl:ID"};
     if (const Kind *kind = find_kind(text)) {
-        return Token::of_kind(*kind);
+        const bool is_alias = same_name(text, alias_of_default);
+        return {Token::Type::kind, *kind, is_alias ? std::string(alias_of_default) : ""};
     }
     const std::size_t colon = text.find(':');
     const std::string_view head = text.substr(0, colon);
@@ -111,7 +115,9 @@ Token parse_token(std::string_view text, const Place &place, std::size_t offset)
         static constexpr std::array<std::string_view, 5> heads = {"default", "vendor", "reference", "flagos", "impl"};
         const std::string_view guess = nearest(head, heads);
         std::string hint;
-        if (!guess.empty()) {
+        if (text.find('.') != std::string_view::npos && colon == std::string_view::npos) { // as impl_ids are
+            hint = "; did you mean " + quote("impl:" + std::string(text)) + "?";
+        } else if (!guess.empty()) {
             const bool keep_name = colon != std::string_view::npos && (guess == "vendor" || guess == "impl");
             hint = "; did you mean " +
                    quote(guess == "impl" && !keep_name

@@ -29,7 +29,8 @@ struct Token {
 
     Type type = Type::kind;
     Kind kind = Kind::default_; // of type kind
-    std::string name;           // of type vendor (folded) or impl (as written; compared without case)
+    // Of type vendor (folded) or impl (as written; compared without case); "flagos" of a kind that is named so.
+    std::string name;
 
     static Token of_kind(Kind kind) { return {Type::kind, kind, {}}; }
     static Token of_vendor(std::string_view name);

@@ -9,8 +9,8 @@ namespace opdock::core {
 namespace {
 
 // prefer before prefer_vendor: see set_item.
-constexpr std::array<std::string_view, 7> names = {"prefer",       "prefer_vendor", "strict",      "allow_vendors",
-                                                   "deny_vendors", "per_op",        "retry_failed"};
+constexpr std::array<std::string_view, 8> names = {"prefer",       "prefer_vendor", "strict",       "allow_vendors",
+                                                   "deny_vendors", "per_op",        "retry_failed", "fallback_to_cpu"};
 
 } // namespace
 
@@ -40,6 +40,8 @@ bool set_item(PolicySection &section, std::string_view name, std::string_view va
         }
     } else if (name == "retry_failed") {
         section.retry_failed = Item<double>{parse_pause(value, place), source};
+    } else if (name == "fallback_to_cpu") {
+        section.fallback_to_cpu = Item<bool>{parse_switch(value, place), source};
     } else {
         return false;
     }
@@ -78,9 +80,9 @@ Policy policy_from_settings(std::span<const Setting> settings) {
 }
 
 Policy policy_from_environment(const Environment &environment) {
-    static constexpr std::array<Variable, 7> order = {
-        Variable::prefer,       Variable::prefer_vendor, Variable::strict,      Variable::allow_vendors,
-        Variable::deny_vendors, Variable::per_op,        Variable::retry_failed};
+    static constexpr std::array<Variable, names.size()> order = {
+        Variable::prefer,       Variable::prefer_vendor, Variable::strict,       Variable::allow_vendors,
+        Variable::deny_vendors, Variable::per_op,        Variable::retry_failed, Variable::fallback_to_cpu};
     Policy policy;
     for (std::size_t i = 0; i < order.size(); ++i) {
         if (const std::string *value = environment.find(order[i])) {

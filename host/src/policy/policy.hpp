@@ -44,6 +44,8 @@ struct PolicySection {
     std::map<std::string, Item<Order>, std::less<>> per_op;
     // Seconds until an implementation that failed too often is tried again; 0: never.
     std::optional<Item<double>> retry_failed;
+    // Whether the CPU's implementations serve what nothing on the device does, with copies there and back.
+    std::optional<Item<bool>> fallback_to_cpu;
 
     bool operator==(const PolicySection &) const = default;
 };
@@ -71,8 +73,9 @@ struct Setting {
     std::string value;
 };
 
-// Settings of a program: prefer, prefer_vendor, strict, allow_vendors, deny_vendors, per_op, retry_failed, with the
-// values of the environment variables. Throws Error(OPDOCK_INVALID_POLICY) that names setting and column.
+// Settings of a program: prefer, prefer_vendor, strict, allow_vendors, deny_vendors, per_op, retry_failed,
+// fallback_to_cpu, with the values of the environment variables. Throws Error(OPDOCK_INVALID_POLICY) that names setting
+// and column.
 Policy policy_from_settings(std::span<const Setting> settings);
 
 Policy policy_from_environment(const Environment &environment);

@@ -104,6 +104,7 @@ class Check {
         look_at(section.allow_vendors, everywhere.allow_vendors);
         look_at(section.deny_vendors, everywhere.deny_vendors);
         look_at(section.retry_failed, everywhere.retry_failed);
+        look_at(section.fallback_to_cpu, everywhere.fallback_to_cpu);
         for (const auto &[op, order] : section.per_op) {
             const auto above = everywhere.per_op.find(op);
             if (source.empty() && (above == everywhere.per_op.end() || above->second != order)) {

@@ -105,6 +105,7 @@ PolicySection section_in_force(const std::vector<Layer> &layers, const SectionKe
     section.allow_vendors = find_item(layers, keys, &PolicySection::allow_vendors);
     section.deny_vendors = find_item(layers, keys, &PolicySection::deny_vendors);
     section.retry_failed = find_item(layers, keys, &PolicySection::retry_failed);
+    section.fallback_to_cpu = find_item(layers, keys, &PolicySection::fallback_to_cpu);
     for (const std::string &op : ops) {
         if (auto order = find_order(layers, keys, op)) {
             section.per_op.emplace(op, std::move(*order));
@@ -118,6 +119,9 @@ PolicySection section_in_force(const std::vector<Layer> &layers, const SectionKe
     }
     if (!section.retry_failed) {
         section.retry_failed = Item<double>{default_retry_seconds, built_in_source};
+    }
+    if (!section.fallback_to_cpu) {
+        section.fallback_to_cpu = Item<bool>{false, built_in_source};
     }
     return section;
 }
@@ -145,6 +149,7 @@ nlohmann::json section_json(const PolicySection &section) {
     put(json, "allow_vendors", section.allow_vendors);
     put(json, "deny_vendors", section.deny_vendors);
     put(json, "retry_failed", section.retry_failed);
+    put(json, "fallback_to_cpu", section.fallback_to_cpu);
     json["per_op"] = nlohmann::json::object();
     for (const auto &[op, order] : section.per_op) {
         nlohmann::json &tokens = json["per_op"][op] = nlohmann::json::array();
@@ -185,6 +190,9 @@ OpPolicy PolicyStack::effective(std::string_view op, std::string_view device_kin
     const auto retry = find_item(layers, keys, &PolicySection::retry_failed);
     result.retry_seconds = retry ? retry->value : default_retry_seconds;
     result.retry_source = retry ? retry->source : built_in_source;
+    const auto fallback = find_item(layers, keys, &PolicySection::fallback_to_cpu);
+    result.falls_back_to_cpu = fallback && fallback->value;
+    result.fallback_source = fallback ? fallback->source : built_in_source;
     return result;
 }
 

@@ -29,6 +29,8 @@ struct OpPolicy {
     std::string deny_source;
     double retry_seconds = 0; // until an implementation that failed too often is tried again; 0: never
     std::string retry_source;
+    bool falls_back_to_cpu = false; // where not strict
+    std::string fallback_source;
 
     bool retries_failed() const { return !strict && retry_seconds > 0; }
 
@@ -69,9 +71,10 @@ struct PolicyStack {
     Policy flattened() const;
 };
 
-// {"prefer", "strict", "allow_vendors", "deny_vendors", "per_op", "retry_failed", "trust", "trusted_sha256",
-// "default_plugins", "sources": {setting: where}}, and for the sections that differ from it "devices": {"cuda:0": {the
-// same, without the last three}}. A list that is not set is null; the source of an op's order is under "per_op.OP".
+// {"prefer", "strict", "allow_vendors", "deny_vendors", "per_op", "retry_failed", "fallback_to_cpu", "trust",
+// "trusted_sha256", "default_plugins", "sources": {setting: where}}, and for the sections that differ from it
+// "devices": {"cuda:0": {the same, without the last three}}. A list that is not set is null; the source of an op's
+// order is under "per_op.OP".
 nlohmann::json policy_json(const Policy &flattened);
 
 } // namespace opdock::core

@@ -99,7 +99,8 @@ class Reader {
             if (key.text == "prefer_vendor") { // after prefer, wherever it stands
                 prefer_vendor = &value;
                 prefer_vendor_key = &key;
-            } else if (key.text == "prefer" || key.text == "strict" || key.text == "retry_failed") {
+            } else if (key.text == "prefer" || key.text == "strict" || key.text == "retry_failed" ||
+                       key.text == "fallback_to_cpu") {
                 set_item(section, key.text, scalar(value), place(value), source);
             } else if (key.text == "allow_vendors") {
                 section.allow_vendors = Item<Vendors>{vendors(value), source};

@@ -47,6 +47,11 @@ constexpr std::array table = {
         "time takes twice as long, up to an hour. Never in strict mode.",
         ""},
     VariableInfo{
+        Variable::fallback_to_cpu, "FALLBACK_TO_CPU", "1 or 0", "0",
+        "1: what nothing on a device serves, the CPU's implementations do, with copies there and back. Never in "
+        "strict mode.",
+        ""},
+    VariableInfo{
         Variable::default_plugins, "DEFAULT_PLUGINS", "names separated by commas", "not set: opdock's own alone",
         "Plugins, by id or vendor, whose implementations of kinds default and reference are used as opdock's own "
         "are. Those of other plugins are left out.",

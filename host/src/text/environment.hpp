@@ -21,6 +21,7 @@ enum class Variable {
     deny_vendors,
     per_op,
     retry_failed,
+    fallback_to_cpu,
     default_plugins,
     config,
     modules,

@@ -69,7 +69,7 @@ void check_policy(const json &policy) {
                            {"deny_vendors", Is::list_or_null},
                            {"per_op", Is::object},
                            {"retry_failed", Is::seconds},
-                           {"retry_failed", Is::number},
+                           {"fallback_to_cpu", Is::boolean},
                            {"trust", Is::text},
                            {"trusted_sha256", Is::list_or_null},
                            {"default_plugins", Is::list_or_null},

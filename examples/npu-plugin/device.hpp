@@ -1,0 +1,12 @@
+#pragma once
+
+#include "opdock/plugin.hpp"
+
+namespace npu {
+
+inline constexpr const char *kind = "npu";
+
+// What hosts and tools need of the device: its memory, streams and events.
+opdock_device provider();
+
+} // namespace npu

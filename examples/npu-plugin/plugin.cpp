@@ -1,0 +1,29 @@
+// Who I am and what I register: a device kind, and what runs on it.
+#include "opdock/plugin.hpp"
+#include "opdock/standard_ops.h"
+
+#include "device.hpp"
+#include "ops/ops.hpp"
+
+OPDOCK_NOTE("npu", NPU_VERSION, "nova", "npu", "")
+
+namespace {
+
+void register_all(opdock::Registry &registry) {
+    registry.device(npu::provider());
+    // As frameworks know it: torch calls the device "npu" and dispatches by PrivateUse1. No command asks for the
+    // device, since the provider counts them.
+    registry.vendor({"nova", "npu", "PrivateUse1", ""});
+    registry.implement(opdock::ops::relu, opdock::Impl("vendor.nova")
+                                              .kind(OPDOCK_KIND_VENDOR)
+                                              .device(npu::kind)
+                                              .dtypes("f32")
+                                              .deterministic()
+                                              .kernel(opdock::kernel<&npu::relu>));
+}
+
+} // namespace
+
+OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
+    return opdock::register_plugin(registry, register_all);
+}

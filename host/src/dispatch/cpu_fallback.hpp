@@ -1,0 +1,42 @@
+// A call of a device's tensors on copies of them in the CPU's memory (policy item fallback_to_cpu).
+#pragma once
+
+#include <vector>
+
+#include "opdock/opdock.h"
+#include "signature/bind.hpp"
+#include "tune/device_memory.hpp"
+
+namespace opdock::core {
+
+class CpuCopies {
+  public:
+    // Copies what the op reads, in the order of the call's stream, and waits for it. Tensors of `bound` that live on
+    // the host stay where they are. Throws Error.
+    CpuCopies(const Host &host, const Signature &signature, const Bound &bound, const opdock_args &args);
+    CpuCopies(const CpuCopies &) = delete;
+    CpuCopies &operator=(const CpuCopies &) = delete;
+    ~CpuCopies() = default;
+
+    // The call there.
+    const opdock_args &args() const { return args_; }
+    // Copies what the op writes, element for element where strides leave gaps, and waits for it. Throws Error.
+    void copy_back() const;
+
+  private:
+    struct Copy {
+        DLTensor tensor;
+        const DLTensor *theirs;
+        bool is_dense; // no gaps between elements
+        bool written;
+    };
+
+    const DeviceAccess device_;
+    const DeviceAccess cpu_;
+    std::vector<DeviceMemory> memory_;
+    std::vector<Copy> copies_;
+    std::vector<const DLTensor *> tensors_;
+    opdock_args args_;
+};
+
+} // namespace opdock::core

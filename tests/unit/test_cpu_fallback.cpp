@@ -1,0 +1,144 @@
+// The policy item fallback_to_cpu: what nothing on a device serves is served on copies in the CPU's memory.
+#include "dispatch/cpu_fallback.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "fake_device.hpp"
+#include "thrown_error.hpp"
+
+using namespace opdock;
+using namespace opdock::test;
+using core::RawEnvironment;
+
+namespace {
+
+// A device without any implementation, and one for the CPU that adds 1.
+struct Machine {
+    explicit Machine(RawEnvironment environment = {{"PLUGIN_FALLBACK_TO_CPU", "1"}}) : host(std::move(environment)) {
+        host.module("provider", [this](opdock_registry *registry) { return kind.provide(registry); });
+        on_cpu = &host.add("default.cpu", OPDOCK_KIND_DEFAULT, {}, 1);
+    }
+
+    FakeKind kind;
+    MadeHost host;
+    Made *on_cpu = nullptr;
+};
+
+} // namespace
+
+TEST_CASE("what nothing on the device serves the CPU does, where the policy has it so") {
+    Machine machine;
+    FakeRows rows;
+    for (int i = 0; i < 3; ++i) {
+        rows.out.assign(6, -1);
+        CHECK(rows.added(machine.host.op()) == 1);
+        CHECK(rows.out[5] == rows.in[5] + 1);
+    }
+    CHECK(machine.on_cpu->calls == 3);
+    CHECK(machine.host->served_count("test.add", "default.cpu") == 3);
+    CHECK(machine.host.logged("Op 'test.add' of fake:0 is run on the CPU, as fallback_to_cpu has it "
+                              "(PLUGIN_FALLBACK_TO_CPU)") == 1);
+}
+
+TEST_CASE("the CPU serves nothing of a device unless the policy has it so, and never in strict mode or a capture") {
+    FakeRows rows;
+    Machine lenient(RawEnvironment{});
+    CHECK(rows.call(lenient.host.op()) == OPDOCK_ALL_DROPPED);
+    CHECK_FALSE(contains(opdock_last_error(), "fallback_to_cpu"));
+
+    Machine strict(RawEnvironment{{"PLUGIN_FALLBACK_TO_CPU", "1"}, {"PLUGIN_STRICT", "1"}});
+    CHECK(rows.call(strict.host.op()) == OPDOCK_ALL_DROPPED);
+    CHECK(contains(opdock_last_error(), "Nor is it run on the CPU (fallback_to_cpu, PLUGIN_FALLBACK_TO_CPU): strict is "
+                                        "set (PLUGIN_STRICT)."));
+
+    Machine capturing;
+    int stream = 0;
+    capturing.kind.captured = &stream;
+    CHECK(rows.call(capturing.host.op(), &stream) == OPDOCK_NOT_PREPARED);
+    CHECK(strict.on_cpu->calls + capturing.on_cpu->calls + lenient.on_cpu->calls == 0);
+}
+
+TEST_CASE("the CPU also serves what all of the device's implementations decline, at once and later") {
+    Machine machine;
+    auto made = std::make_unique<Made>("vendor.fake", OPDOCK_KIND_VENDOR, "fake", 5.0F);
+    made->device = "fake";
+    Made &on_device = machine.host.add(std::move(made));
+    FakeRows rows;
+    CHECK(rows.added(machine.host.op()) == 5);
+    on_device.status = OPDOCK_UNSUPPORTED;
+    for (int i = 0; i < 3; ++i) {
+        CHECK(rows.added(machine.host.op()) == 1);
+    }
+    on_device.status = OPDOCK_OK;
+    CHECK(rows.added(machine.host.op()) == 5);
+}
+
+TEST_CASE("gaps between the elements of an output stay as they are") {
+    Machine machine;
+    const std::vector<float> in = {1, 2, 3, 4, 5, 6};
+    for (const auto &[strides, size] : {std::pair{std::array<int64_t, 2>{4, 1}, 8},
+                                        {std::array<int64_t, 2>{3, 2}, 8},
+                                        {std::array<int64_t, 2>{1, 2}, 6}}) {
+        CAPTURE(strides[0]);
+        std::vector<float> out(static_cast<size_t>(size), -1);
+        machine.on_cpu->work = [&](const opdock_problem &problem, const opdock_call &call) -> opdock_status {
+            const auto *to = problem.tensors[1];
+            for (int64_t i = 0; i < 6; ++i) {
+                static_cast<float *>(call.data[1])[opdock_offset(to, i)] = static_cast<float *>(call.data[0])[i];
+            }
+            // The gaps of the copy are the host's to throw away.
+            return OPDOCK_OK;
+        };
+        CHECK(machine.host.op().try_call({Tensor::read_only(in.data(), f32, {2, 3}, fake_device(0))},
+                                         {Tensor(out.data(), f32, {2, 3}, fake_device(0), {strides[0], strides[1]})}) ==
+              OPDOCK_OK);
+        std::vector<float> expected(static_cast<size_t>(size), -1);
+        for (int64_t r = 0; r < 2; ++r) {
+            for (int64_t c = 0; c < 3; ++c) {
+                expected[static_cast<size_t>(r * strides[0] + c * strides[1])] = in[static_cast<size_t>(r * 3 + c)];
+            }
+        }
+        CHECK(out == expected);
+    }
+}
+
+TEST_CASE("inputs that the op writes come back too") {
+    Machine machine;
+    auto made = std::make_unique<Made>("default.update", OPDOCK_KIND_DEFAULT);
+    made->op = "test.update";
+    made->work = [](const opdock_problem & /*problem*/, const opdock_call &call) -> opdock_status {
+        static_cast<float *>(call.data[0])[2] += static_cast<float *>(call.data[1])[2];
+        static_cast<float *>(call.data[2])[0] = 7;
+        return OPDOCK_OK;
+    };
+    machine.host.add(std::move(made));
+    std::vector<float> state = {1, 2, 3}, in = {10, 20, 30}, out(3, -1);
+    Tensor s(state.data(), f32, {3}, fake_device(0)), x(in.data(), f32, {3}, fake_device(0)),
+        y(out.data(), f32, {3}, fake_device(0));
+    CHECK(machine.host.op("test.update").try_call({s, x}, {y}) == OPDOCK_OK);
+    CHECK(state == std::vector<float>{1, 2, 33});
+    CHECK(out[0] == 7);
+}
+
+TEST_CASE("when the CPU fails too, both reasons are told and nothing was written") {
+    Machine machine;
+    machine.on_cpu->status = OPDOCK_FAILED_CLEAN;
+    FakeRows rows;
+    CHECK(rows.call(machine.host.op()) == OPDOCK_ALL_FAILED);
+    CHECK(contains(opdock_last_error(), "fake:0"));
+    CHECK(contains(opdock_last_error(), "On the CPU (fallback_to_cpu, PLUGIN_FALLBACK_TO_CPU)"));
+    CHECK(contains(opdock_last_error(), "default.cpu was told to"));
+    CHECK(rows.out == std::vector<float>(6, -1));
+}
+
+TEST_CASE("an explanation names who would serve on the CPU, and whether the policy has it so") {
+    for (const char *on : {"0", "1"}) {
+        Machine machine(RawEnvironment{{"PLUGIN_FALLBACK_TO_CPU", on}});
+        const nlohmann::json explained = machine.host->explain("test.add", "fake", nullptr, {});
+        CHECK(explained["chain"].empty());
+        CHECK(explained["on_cpu"]["chain"] == nlohmann::json::array({"default.cpu"}));
+        CHECK(explained["on_cpu"]["follows"] == (*on == '1'));
+        CHECK_FALSE(machine.host->explain("test.add", "cpu", nullptr, {}).contains("on_cpu"));
+    }
+}
