@@ -81,8 +81,10 @@ TEST_CASE("what has no place in a configuration file is an error with line and c
     const struct {
         const char *text, *message;
     } cases[] = {
-        {"a: &x b\n", "f.yaml:1:4: anchors (&x) are not allowed; write the value out where it is used"},
-        {"a: b\nc: *x\n", "f.yaml:2:4: aliases (*name) are not allowed; write the value out"},
+        {"a: b\nc: *x\n", "f.yaml:2:4: an alias (*name) without its anchor (&name) before it"},
+        {"a: &x [b, *x]\n", "f.yaml:1:11: an alias (*name) inside of the value that it names; write the value out"},
+        {"a: &x b\n<<: *x\n", "f.yaml:2:1: '<<' takes in a map, or a list of maps"},
+        {"a: &x {b: 1}\n? *x\n: c\n", "f.yaml:2:3: expected a plain name as key, found a list, a map or nothing"},
         {"a: !!str b\n", "f.yaml:1:4: tags (tag:yaml.org,2002:str) are not allowed; remove it"},
         {"a: !local [b]\n", "f.yaml:1:4: tags (!local) are not allowed; remove it"},
         {"%YAML 1.2\n---\na: b\n", "f.yaml:1:1: directives (%YAML, %TAG) are not allowed; remove the line"},
@@ -102,6 +104,88 @@ TEST_CASE("what has no place in a configuration file is an error with line and c
         CAPTURE(text);
         CHECK(refusal(text) == message);
     }
+}
+
+namespace {
+
+// A tree on one line: {a: [b, c]}
+std::string spelled(const YamlNode &node) {
+    std::string text;
+    for (const YamlNode &item : node.items) {
+        text += (text.empty() ? "" : ", ") + spelled(item);
+    }
+    for (const auto &[key, value] : node.entries) {
+        text += (text.empty() ? "" : ", ") + spelled(key) + ": " + spelled(value);
+    }
+    return node.type == Type::sequence ? "[" + text + "]"
+           : node.type == Type::map    ? "{" + text + "}"
+           : node.type == Type::null   ? "~"
+                                       : node.text;
+}
+
+} // namespace
+
+TEST_CASE("an alias is the value that its anchor names, wherever that stands") {
+    const std::pair<const char *, const char *> cases[] = {
+        {"a: &x b\nc: *x\n", "{a: b, c: b}"},
+        {"- &x\n- *x\n", "[~, ~]"},
+        {"a: &x [1, {b: 2}]\nc: [0, *x, *x]\n", "{a: [1, {b: 2}], c: [0, [1, {b: 2}], [1, {b: 2}]]}"},
+        {"a: {b: [&x {c: 1}, *x]}\nd: *x\n", "{a: {b: [{c: 1}, {c: 1}]}, d: {c: 1}}"},
+        {"a: {k: 0, b: {c: &x 1, d: *x}, e: *x}\n", "{a: {k: 0, b: {c: 1, d: 1}, e: 1}}"},
+        {"&x a: b\nc: *x\n", "{a: b, c: a}"},
+        {"a: &x 1\nb: &x 2\nc: *x\n", "{a: 1, b: 2, c: 2}"},
+        {"a: &x {b: &y [1], c: *y}\nd: {e: *x, f: *y}\n", "{a: {b: [1], c: [1]}, d: {e: {b: [1], c: [1]}, f: [1]}}"},
+        {"a: &x b\n*x : c\n", "{a: b, b: c}"},
+    };
+    for (const auto &[text, tree] : cases) {
+        CAPTURE(text);
+        CHECK(spelled(parse(text)) == tree);
+    }
+    const YamlNode root = parse("a: &x\n  - b\nc: *x\n");
+    CHECK(root.entries[1].value.items[0].line == 2); // where it is written
+}
+
+TEST_CASE("a merged map gives the entries that the map around it does not have") {
+    const std::pair<const char *, const char *> cases[] = {
+        {"- &x {a: 1, b: 2}\n- {<<: *x, b: 3, c: 4}\n", "[{a: 1, b: 2}, {b: 3, c: 4, a: 1}]"},
+        {"- &x {a: 1, b: 2}\n- &y {b: 5, d: 6}\n- {<<: [*x, *y]}\n",
+         "[{a: 1, b: 2}, {b: 5, d: 6}, {a: 1, b: 2, d: 6}]"},
+        {"- &x {a: 1}\n- &y {<<: *x, b: 2}\n- {<<: *y, c: &z 3, d: *z}\n",
+         "[{a: 1}, {b: 2, a: 1}, {c: 3, d: 3, b: 2, a: 1}]"},
+        {"'<<': {a: 1}\n", "{<<: {a: 1}}"},
+    };
+    for (const auto &[text, tree] : cases) {
+        CAPTURE(text);
+        CHECK(spelled(parse(text)) == tree);
+    }
+}
+
+TEST_CASE("what aliases come to is within the limits of what is written out") {
+    std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+    for (int i = 1; i < 10; ++i) {
+        const std::string before = "*a" + std::to_string(i - 1);
+        laughs += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + before;
+        for (int j = 1; j < 10; ++j) {
+            laughs += ", " + before;
+        }
+        laughs += "]\n";
+    }
+    CHECK(refusal(laughs) == "f.yaml:5:10: more than 20000 values; shorten the text");
+
+    std::string deep = "a0: &a0 [[[[[[[[[[x]]]]]]]]]]\n"; // ten levels
+    deep += "b: [[[[[[[[[[[[[[[[[[[[[*a0]]]]]]]]]]]]]]]]]]]]]\n";
+    CHECK_NOTHROW(parse(deep)); // 1 + 21 + 10
+    deep += "c: [[[[[[[[[[[[[[[[[[[[[[*a0]]]]]]]]]]]]]]]]]]]]]]\n";
+    CHECK(refusal(deep) == "f.yaml:3:26: nested deeper than 32 levels");
+
+    const std::string text(8192, 'x');
+    std::string long_texts = "- &a " + text + "\n";
+    for (int i = 0; i < 32; ++i) {
+        long_texts += "- *a\n";
+    }
+    CHECK(parse(long_texts).items.size() == 33);
+    CHECK(refusal(long_texts + "- *a\n") ==
+          "f.yaml:34:3: aliases (*name) come to more than 262144 bytes of text; shorten it");
 }
 
 TEST_CASE("a NUL byte is an error, not the end of the text") {
@@ -200,6 +284,23 @@ TEST_CASE("no text takes long to judge") {
         keys += "k" + std::to_string(i) + ": 1\n";
     }
     texts.emplace_back("duplicate at the end", keys + "k0: 1\n");
+    std::string anchors;
+    for (std::size_t i = 0; i < most_yaml_nodes / 2 - 1; ++i) {
+        anchors += "- &a" + std::to_string(i) + " 1\n- *a" + std::to_string(i) + "\n";
+    }
+    texts.emplace_back("anchors and aliases", anchors);
+    std::string nested;
+    for (std::size_t i = 0; i < most_yaml_depth; ++i) {
+        nested += "&a" + std::to_string(i) + " [";
+    }
+    texts.emplace_back("anchors in anchors", nested + "\n" + filled("&b a,\n", fits / 2));
+    std::string merges = "- &a {k: 1}\n";
+    for (std::size_t i = 0; i < most_yaml_nodes / 6; ++i) {
+        merges += "- &a {<<: *a}\n";
+    }
+    texts.emplace_back("merges of merges", merges);
+    const std::string half = "- &a\n" + filled("  - 1\n", most_yaml_nodes / 2 * 6);
+    texts.emplace_back("a copy of half", half + "- *a\n");
     for (const auto &[name, text] : texts) {
         CAPTURE(name);
         CAPTURE(text.size());

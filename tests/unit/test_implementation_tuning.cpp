@@ -299,6 +299,26 @@ ops:
     CHECK(plugin.of(second)->sections()[0].configs.size() == 2);
 }
 
+// Both sections have the faulty name at one place, of two implementations each.
+TEST_CASE("what aliases share is judged for each section") {
+    const TemporaryDirectory directory;
+    const std::string path = directory.write("acme.tune.yaml", R"(schema: opdock.tune/1
+ops:
+  norm:
+    - dtypes: 'f32,f32'
+      configs: &both [{block: 8}, {only: 1}]
+    - dtypes: 'f16,f16'
+      configs: *both
+)");
+    Acme first(norm);
+    Acme second(norm, "vendor.other");
+    second.knobs.push_back({"only", "", OPDOCK_KNOB_INT, 0, 4, 0, {}});
+    const PluginTuning plugin(path, false, {&first, &second});
+    CHECK(plugin.problems().empty());
+    REQUIRE(plugin.of(second)->sections().size() == 2);
+    CHECK(plugin.of(second)->sections()[1].configs.size() == 2);
+}
+
 TEST_CASE("a file that is not there is a problem only for who named it") {
     const Acme implementation(norm);
     CHECK(PluginTuning("/nonexistent/acme.tune.yaml", false, {&implementation}).problems().empty());

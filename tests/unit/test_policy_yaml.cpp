@@ -231,7 +231,7 @@ TEST_CASE("every wrong value is an error with file, line, column and what was ex
         {"enforce: true\n", "p.yaml:1:10: expected a map of settings, found 'true'"},
         {"enforce:\n  strict: 3\n", "p.yaml:2:11: expected 1/0"},
         {"prefer: vendor\nprefer: default\n", "p.yaml:2:1: key 'prefer' is given twice; keep one"},
-        {"strict: &on true\n", "p.yaml:1:9: anchors (&on) are not allowed"},
+        {"strict: *on\n", "p.yaml:1:9: an alias (*name) without its anchor"},
     };
     for (const auto &[text, message] : cases) {
         CAPTURE(text);

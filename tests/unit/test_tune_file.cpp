@@ -153,7 +153,7 @@ TEST_CASE("what is no tune file is one error") {
              {"[1, 2]", "1:1: expected a map, found a list"},
              {"schema: opdock.tune/2\n", "1:9: expected schema opdock.tune/1, found 'opdock.tune/2'"},
              {"ops: {scale: {}}\n", "1:1: expected 'schema: opdock.tune/1', or a list of configs for each op"},
-             {"schema: opdock.tune/1\nops: {a: &x {}, b: *x}\n", "anchors"},
+             {"schema: opdock.tune/1\nops: {a: {}, b: *x}\n", "2:17: an alias (*name) without its anchor"},
              {"schema: opdock.tune/1\nops:\n  a: {}\n  a: {}\n", "4:3: key 'a' is given twice"},
          }) {
         CAPTURE(text);

@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <set>
 #include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include <yaml-cpp/anchor.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
@@ -102,7 +107,12 @@ class TreeBuilder : public YAML::EventHandler {
   public:
     explicit TreeBuilder(const Reporter &reporter) : reporter_(reporter) {}
 
-    YamlNode take() { return std::move(root_); }
+    YamlNode take() {
+        if (has_merges_) {
+            merge(root_);
+        }
+        return std::move(root_);
+    }
 
     void OnDocumentStart(const YAML::Mark &mark) override {
         if (++documents_ > 1) {
@@ -111,29 +121,33 @@ class TreeBuilder : public YAML::EventHandler {
     }
     void OnDocumentEnd() override {}
 
-    void OnAlias(const YAML::Mark &mark, YAML::anchor_t /*anchor*/) override {
-        reporter_.fail(mark, "aliases (*name) are not allowed; write the value out");
+    void OnAlias(const YAML::Mark &mark, YAML::anchor_t anchor) override {
+        const auto known = anchors_.find(anchor);
+        if (known == anchors_.end()) {
+            reporter_.fail(mark, "an alias (*name) inside of the value that it names; write the value out");
+        }
+        const YamlNode &named = node_at(known->second);
+        count(named, open_.size(), mark);
+        YamlNode copy = named;
+        add(std::move(copy), mark, YAML::NullAnchor);
     }
-    void OnAnchor(const YAML::Mark &mark, const std::string &name) override {
-        reporter_.fail(mark, "anchors (&" + name + ") are not allowed; write the value out where it is used");
+    void OnNull(const YAML::Mark &mark, YAML::anchor_t anchor) override {
+        add(node(YamlNode::Type::null, mark, "?"), mark, anchor);
     }
-    void OnNull(const YAML::Mark &mark, YAML::anchor_t /*anchor*/) override {
-        add(node(YamlNode::Type::null, mark, "?"), mark);
-    }
-    void OnScalar(const YAML::Mark &mark, const std::string &tag, YAML::anchor_t /*anchor*/,
+    void OnScalar(const YAML::Mark &mark, const std::string &tag, YAML::anchor_t anchor,
                   const std::string &value) override {
         YamlNode scalar = node(YamlNode::Type::scalar, mark, tag);
         scalar.text = value;
         scalar.is_quoted = tag == "!"; // yaml-cpp's mark of a scalar that is not plain
-        add(std::move(scalar), mark);
+        add(std::move(scalar), mark, anchor);
     }
-    void OnSequenceStart(const YAML::Mark &mark, const std::string &tag, YAML::anchor_t /*anchor*/,
+    void OnSequenceStart(const YAML::Mark &mark, const std::string &tag, YAML::anchor_t anchor,
                          YAML::EmitterStyle::value /*style*/) override {
-        open(node(YamlNode::Type::sequence, mark, tag), mark);
+        open(node(YamlNode::Type::sequence, mark, tag), mark, anchor);
     }
-    void OnMapStart(const YAML::Mark &mark, const std::string &tag, YAML::anchor_t /*anchor*/,
+    void OnMapStart(const YAML::Mark &mark, const std::string &tag, YAML::anchor_t anchor,
                     YAML::EmitterStyle::value /*style*/) override {
-        open(node(YamlNode::Type::map, mark, tag), mark);
+        open(node(YamlNode::Type::map, mark, tag), mark, anchor);
     }
     void OnSequenceEnd() override { close(); }
     void OnMapEnd() override {
@@ -145,13 +159,69 @@ class TreeBuilder : public YAML::EventHandler {
     struct Open {
         YamlNode node;
         YAML::Mark mark;
+        YAML::anchor_t anchor;
         bool has_key = false; // the next node is the value of entries.back()
-    };
 
-    YamlNode node(YamlNode::Type type, const YAML::Mark &mark, const std::string &tag) {
+        // The place of the next node among the children: of a sequence its number, of a map twice that of the entry,
+        // and one more for the value.
+        std::size_t next_child() const {
+            return node.type == YamlNode::Type::sequence ? node.items.size()
+                                                         : 2 * node.entries.size() - (has_key ? 1 : 0);
+        }
+    };
+    // Where a value stands in the tree: places among children, from the root.
+    using Path = std::vector<std::size_t>;
+
+    void count_node(const YAML::Mark &mark) {
         if (++nodes_ > most_yaml_nodes) {
             reporter_.fail(mark, "more than " + std::to_string(most_yaml_nodes) + " values; shorten the text");
         }
+    }
+
+    // Counts a copy against the limits, before it is made. `depth` levels are open around it.
+    void count(const YamlNode &copied, std::size_t depth, const YAML::Mark &mark) {
+        count_node(mark);
+        copied_bytes_ += copied.text.size();
+        if (copied_bytes_ > most_yaml_bytes) {
+            reporter_.fail(mark, "aliases (*name) come to more than " + std::to_string(most_yaml_bytes) +
+                                     " bytes of text; shorten it");
+        }
+        const bool is_level = copied.type == YamlNode::Type::sequence || copied.type == YamlNode::Type::map;
+        if (is_level && depth == most_yaml_depth) {
+            reporter_.fail(mark, "nested deeper than " + std::to_string(most_yaml_depth) + " levels");
+        }
+        for (const YamlNode &item : copied.items) {
+            count(item, depth + 1, mark);
+        }
+        for (const auto &[key, value] : copied.entries) {
+            count(key, depth + 1, mark);
+            count(value, depth + 1, mark);
+        }
+    }
+
+    // A value that ended. Those around it may still be open, and are not in the tree yet.
+    const YamlNode &node_at(const Path &path) const {
+        std::size_t opened = 0; // on the path, beside the root
+        const YamlNode *at = &open_.front().node;
+        bool is_open = true;
+        for (const std::size_t child : path) {
+            if (is_open && opened + 1 < open_.size() && child == open_[opened].next_child()) {
+                at = &open_[++opened].node;
+                continue;
+            }
+            is_open = false;
+            if (at->type == YamlNode::Type::sequence) {
+                at = &at->items[child];
+            } else {
+                const YamlEntry &entry = at->entries[child / 2];
+                at = child % 2 == 0 ? &entry.key : &entry.value;
+            }
+        }
+        return *at;
+    }
+
+    YamlNode node(YamlNode::Type type, const YAML::Mark &mark, const std::string &tag) {
+        count_node(mark);
         if (!tag.empty() && tag != "?" && tag != "!") {
             reporter_.fail(mark, "tags (" + tag + ") are not allowed; remove it");
         }
@@ -162,17 +232,17 @@ class TreeBuilder : public YAML::EventHandler {
         return result;
     }
 
-    void open(YamlNode started, const YAML::Mark &mark) {
+    void open(YamlNode started, const YAML::Mark &mark, YAML::anchor_t anchor) {
         if (open_.size() == most_yaml_depth) {
             reporter_.fail(mark, "nested deeper than " + std::to_string(most_yaml_depth) + " levels");
         }
-        open_.push_back({std::move(started), mark});
+        open_.push_back({std::move(started), mark, anchor});
     }
 
     void close() {
         Open done = std::move(open_.back());
         open_.pop_back();
-        add(std::move(done.node), done.mark);
+        add(std::move(done.node), done.mark, done.anchor);
     }
 
     void check_keys(const YamlNode &map) const {
@@ -189,10 +259,17 @@ class TreeBuilder : public YAML::EventHandler {
         }
     }
 
-    void add(YamlNode finished, const YAML::Mark &mark) {
+    void add(YamlNode finished, const YAML::Mark &mark, YAML::anchor_t anchor) {
         if (open_.empty()) {
             root_ = std::move(finished);
             return;
+        }
+        if (anchor != YAML::NullAnchor) {
+            Path path;
+            for (const Open &around : open_) {
+                path.push_back(around.next_child());
+            }
+            anchors_.insert_or_assign(anchor, std::move(path));
         }
         Open &parent = open_.back();
         if (parent.node.type == YamlNode::Type::sequence) {
@@ -209,15 +286,59 @@ class TreeBuilder : public YAML::EventHandler {
             if (finished.type != YamlNode::Type::scalar) {
                 reporter_.fail(mark, "expected a plain name as key, found a list, a map or nothing");
             }
+            has_merges_ = has_merges_ || is_merge(finished);
             parent.node.entries.push_back({std::move(finished), {}});
             parent.has_key = true;
+        }
+    }
+
+    static bool is_merge(const YamlNode &key) { return key.text == "<<" && !key.is_quoted; }
+
+    // Replaces each "<<" by the entries of its map or maps that the map around it does not have itself. When the tree
+    // is whole, because paths of anchors count the entries as they are written.
+    void merge(YamlNode &at) const {
+        for (YamlNode &item : at.items) {
+            merge(item);
+        }
+        for (auto &[key, value] : at.entries) {
+            merge(value);
+        }
+        const auto merged = std::find_if(at.entries.begin(), at.entries.end(),
+                                         [](const YamlEntry &entry) { return is_merge(entry.key); });
+        if (merged == at.entries.end()) {
+            return;
+        }
+        std::vector<YamlNode> maps;
+        if (merged->value.type == YamlNode::Type::sequence) {
+            maps = std::move(merged->value.items);
+        } else {
+            maps.push_back(std::move(merged->value));
+        }
+        const YamlNode place = std::move(merged->key);
+        at.entries.erase(merged);
+        std::set<std::string> names;
+        for (const auto &[key, value] : at.entries) {
+            names.insert(key.text);
+        }
+        for (YamlNode &map : maps) {
+            if (map.type != YamlNode::Type::map) {
+                reporter_.fail(place.line, place.column, "'<<' takes in a map, or a list of maps");
+            }
+            for (YamlEntry &entry : map.entries) {
+                if (names.insert(entry.key.text).second) {
+                    at.entries.push_back(std::move(entry));
+                }
+            }
         }
     }
 
     const Reporter &reporter_;
     YamlNode root_;
     std::vector<Open> open_;
+    std::map<YAML::anchor_t, Path> anchors_; // of values that ended
+    bool has_merges_ = false;
     std::size_t nodes_ = 0;
+    std::size_t copied_bytes_ = 0; // of text, by aliases
     std::size_t documents_ = 0;
 };
 
@@ -228,10 +349,11 @@ std::string explained(const std::string &message) {
         {"end of map flow not found", "a map that begins with '{' does not end; expected '}'"},
         {"illegal EOF in scalar", "a quoted text does not end; expected the closing quote"},
         {"illegal map value", "unexpected ':'; check the indentation (spaces, no tabs), or quote the text"},
-        {"the referenced anchor is not defined", "aliases (*name) are not allowed; write the value out"},
+        // yaml-cpp 0.8 adds the name.
+        {"the referenced anchor is not defined", "an alias (*name) without its anchor (&name) before it"},
     };
     for (const auto &[theirs, ours] : known) {
-        if (message == theirs) {
+        if (message.starts_with(theirs)) {
             return ours;
         }
     }

@@ -1,5 +1,6 @@
 // YAML from files that anybody may have written: a tree of plain values with positions, within limits that keep time
-// and memory small whatever the text. No anchors, aliases, tags, second documents or duplicate keys.
+// and memory small whatever the text. Aliases become copies of what their anchors name, with its positions, and count
+// like text that is written out; "<<" takes in the entries of a map. No tags, second documents or duplicate keys.
 #pragma once
 
 #include <cstddef>

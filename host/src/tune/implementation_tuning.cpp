@@ -125,6 +125,7 @@ ImplementationTuning::ImplementationTuning(const Implementation &implementation,
     for (size_t i = 0; file != nullptr && i < file->sections.size(); ++i) {
         if (is_meant_by(file->sections[i]) && has_room_for(file->sections[i], values_left)) {
             add(file->sections[i]);
+            problem_sections_.resize(problems_.size(), &file->sections[i]);
         }
     }
 }

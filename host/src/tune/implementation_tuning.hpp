@@ -70,6 +70,8 @@ class ImplementationTuning {
     const std::vector<ImplementationSection> &sections() const { return sections_; }
     // What is wrong with the sections as far as this implementation goes; the places of all sections that are for it.
     const std::vector<TuneProblem> &problems() const { return problems_; }
+    // Whose the problem of that number is: aliases let sections share places.
+    const TuneSection *section_of_problem(size_t problem) const { return problem_sections_[problem]; }
     // The last section that was left out for want of room, whatever becomes of it for other implementations.
     const std::optional<TuneProblem> &no_room() const { return no_room_; }
     bool is_meant_by(const TuneSection &section) const;
@@ -102,6 +104,7 @@ class ImplementationTuning {
     std::vector<std::string> where_names_; // the variables, then the knobs
     std::vector<ImplementationSection> sections_;
     std::vector<TuneProblem> problems_;
+    std::vector<const TuneSection *> problem_sections_; // for each of them, in the file
     std::optional<TuneProblem> no_room_;
 };
 

@@ -114,22 +114,23 @@ void PluginTuning::take_problems() {
         const TuneProblem *problem;
         size_t count = 0;
     };
-    const auto before = [](TunePlace a, TunePlace b) { return comes_before(a, b); };
-    std::map<TunePlace, Seen, decltype(before)> seen(before);
+    using Where = std::pair<const TuneSection *, TunePlace>;
+    const auto before = [](const Where &a, const Where &b) {
+        return a.first != b.first ? a.first < b.first : comes_before(a.second, b.second);
+    };
+    std::map<Where, Seen, decltype(before)> seen(before);
     for (const auto &tuning : tunings_) {
-        for (const TuneProblem &problem : tuning->problems()) {
-            Seen &entry = seen.try_emplace(problem.place, Seen{&problem}).first->second;
+        for (size_t i = 0; i < tuning->problems().size(); ++i) {
+            const TuneProblem &problem = tuning->problems()[i];
+            Seen &entry =
+                seen.try_emplace({tuning->section_of_problem(i), problem.place}, Seen{&problem}).first->second;
             ++entry.count;
         }
     }
-    for (const auto &[place, entry] : seen) {
-        const auto next = std::upper_bound( // sections stand in the order of the file
-            file_->sections.begin(), file_->sections.end(), place,
-            [](TunePlace wanted, const TuneSection &one) { return comes_before(wanted, one.place); });
-        const TuneSection *section = next == file_->sections.begin() ? nullptr : &*std::prev(next);
-        const auto meant = static_cast<size_t>(std::count_if(tunings_.begin(), tunings_.end(), [&](const auto &one) {
-            return section != nullptr && one->is_meant_by(*section);
-        }));
+    for (const auto &[where, entry] : seen) {
+        const TuneSection &section = *where.first;
+        const auto meant = static_cast<size_t>(std::count_if(
+            tunings_.begin(), tunings_.end(), [&](const auto &one) { return one->is_meant_by(section); }));
         if (entry.count >= meant) {
             add_problem(found_, *entry.problem);
         }
