@@ -1,7 +1,6 @@
 #include "tune_files.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <iostream>
 #include <sstream>
@@ -45,18 +44,21 @@ std::string merged(const std::vector<std::string> &paths, bool *is_whole) {
     return text;
 }
 
-// One that also YAML reads as a name.
+// As signatures spell it, and one that also YAML reads as a name.
 bool is_op_name(const std::string &text) {
-    const bool is_plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
-        return (c < 0x80 && std::isalnum(c) != 0) || c == '_' || c == '.';
+    const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
+    const bool is_plain = std::all_of(text.begin(), text.end(), [&](char c) {
+        return is_lower(c) || (c >= '0' && c <= '9') || c == '_' || c == '.';
     });
-    return is_plain && !text.empty() && std::isalpha(static_cast<unsigned char>(text.front())) != 0 &&
-           !cli::same_name(text, "null");
+    return is_plain && !text.empty() && is_lower(text.front()) && text.back() != '.' &&
+           text.find("..") == std::string::npos && text != "null";
 }
+
+constexpr const char *op_name_rule = "an op's name begins with a lower-case letter, and is of a-z, 0-9, '_' and '.'";
 
 } // namespace
 
-std::string rename_ops(const std::string &yaml, const std::vector<Named> &renames) {
+std::string rename_ops(const std::string &yaml, const std::vector<Named> &renames, std::vector<std::string> *nameless) {
     // An op is a line "  NAME:"; what belongs to it is indented deeper.
     std::vector<std::string> lines;
     std::vector<std::string> ops;
@@ -75,7 +77,7 @@ std::string rename_ops(const std::string &yaml, const std::vector<Named> &rename
     for (const Named &rename : renames) {
         if (!is_op_name(rename.text)) {
             throw cli::Failure("--rename " + rename.name + "=" + rename.text + ": '" + rename.text +
-                               "' is no name of an op, which is of letters, digits, '_' and '.'");
+                               "' is no name of an op; " + op_name_rule);
         }
         if (std::find(ops.begin(), ops.end(), rename.name) == ops.end()) {
             throw cli::Failure("--rename " + rename.name + "=" + rename.text + ": the file has no op '" + rename.name +
@@ -84,6 +86,7 @@ std::string rename_ops(const std::string &yaml, const std::vector<Named> &rename
     }
     std::string result;
     std::vector<std::string> taken;
+    bool is_left_out = false; // what belongs to the last op
     for (const std::string &line : lines) {
         const std::string op = op_of(line);
         const auto rename = std::find_if(renames.begin(), renames.end(),
@@ -91,6 +94,15 @@ std::string rename_ops(const std::string &yaml, const std::vector<Named> &rename
         const std::string name = rename == renames.end() ? op : rename->text;
         if (!name.empty() && std::find(taken.begin(), taken.end(), name) != taken.end()) {
             throw cli::Failure("--rename: two ops of the file would be called '" + name + "'");
+        }
+        if (!name.empty()) {
+            is_left_out = !is_op_name(name);
+        }
+        if (is_left_out) {
+            if (!name.empty()) {
+                nameless->push_back(name);
+            }
+            continue;
         }
         taken.push_back(name);
         result += (op.empty() ? line : "  " + name + ":") + "\n";
@@ -143,8 +155,14 @@ int merge(const Request &request) {
 int convert(const Request &request) {
     cli::check_output(request.out, request.force);
     bool is_whole = true;
-    cli::write_output(request.out, request.force, rename_ops(merged(request.files, &is_whole), request.renames));
-    return is_whole ? cli::exit_fine : cli::exit_absent;
+    std::vector<std::string> nameless;
+    const std::string yaml = rename_ops(merged(request.files, &is_whole), request.renames, &nameless);
+    for (const std::string &op : nameless) {
+        std::cerr << cli::printable(request.files.front()) << ": no op may be called '" << cli::printable(op)
+                  << "': " << op_name_rule << "; --rename " << cli::printable(op) << "=NAME gives it one (left out)\n";
+    }
+    cli::write_output(request.out, request.force, yaml);
+    return is_whole && nameless.empty() ? cli::exit_fine : cli::exit_absent;
 }
 
 } // namespace opdock::plugin_tune

@@ -309,7 +309,15 @@ TEST_CASE("a FlagGems file is converted, and its ops renamed") {
     CHECK(contains(finished.out, "schema: opdock.tune/1\nops:\n  acme.silu:\n"));
     CHECK(contains(finished.out, "BLOCK: 64"));
     check_error(tune.run({"convert", file.string(), "--rename", "sliu=x"}), 1, "did you mean 'silu'");
-    for (const char *name : {"silu=a: {}", "silu=null", "silu=#x", "silu=\xff"}) {
+    const auto private_ops = tune.file("private.yaml", "_softmax:\n- META: {B: 64}\nsilu:\n- META: {B: 8}\n");
+    const Finished partly = tune.run({"convert", private_ops.string()});
+    CHECK(partly.code == 1);
+    CHECK(contains(partly.out, "  silu:\n"));
+    CHECK_FALSE(contains(partly.out, "softmax"));
+    CHECK(contains(partly.err, "no op may be called '_softmax'"));
+    CHECK(contains(partly.err, "--rename _softmax=NAME gives it one (left out)"));
+    CHECK(tune.run({"convert", private_ops.string(), "--rename", "_softmax=softmax"}).code == 0);
+    for (const char *name : {"silu=a: {}", "silu=null", "silu=#x", "silu=\xff", "silu=_x", "silu=x."}) {
         check_error(tune.run({"convert", file.string(), "--rename", name}), 1, "is no name of an op");
     }
 }
