@@ -327,6 +327,58 @@ TEST_CASE("a file that is not there is a problem only for who named it") {
     CHECK(named.of(implementation)->sections().empty());
 }
 
+namespace {
+
+// What an *_expand.yaml with these lists comes to for a kernel that has these knobs, all of them from 0 to 4096.
+std::vector<std::string> expanded(const std::string &op, const std::string &lists,
+                                  const std::vector<std::string> &knobs) {
+    const TuneFile file = parse_tune_file(op + ":\n  - config:\n" + lists, "mm_acme_expand.yaml");
+    Acme implementation(op + "(a: T[m, k], b: T[k, n]) -> (out: T[m, n]) where T in f32");
+    implementation.knobs.clear();
+    for (const std::string &name : knobs) {
+        implementation.knobs.push_back({name, "", OPDOCK_KNOB_INT, 0, 4096, 0, {}});
+        if (name == "scenario") {
+            implementation.knobs.back() = {name, "", OPDOCK_KNOB_CHOICE, 0, 1, 0, {"unroll", ""}};
+        }
+    }
+    const ImplementationTuning tuning = tuning_of(implementation, &file);
+    REQUIRE(file.problems.empty());
+    REQUIRE(tuning.problems().empty());
+    std::vector<std::string> texts;
+    const std::vector<double> values(tuning.variables().names().size());
+    for (const TuneConfig &config : tuning.candidates(tuning.sections().at(0), values)) {
+        texts.push_back(config_text(implementation.knobs, config));
+    }
+    return texts;
+}
+
+} // namespace
+
+// A config is of the knobs that FlagGems' kernels have, which is not what the file calls them.
+TEST_CASE("configs of FlagGems' matrix products are built as it builds them") {
+    const std::string sizes = "    param_map: {META: {BLOCK_M: bm}}\n    bm: [16, 32, 64]\n";
+    CHECK(expanded("bmm", sizes, {"TILE_M", "GROUP_M"}) ==
+          Texts{"TILE_M=16 GROUP_M=2", "TILE_M=32 GROUP_M=1", "TILE_M=64 GROUP_M=2"});
+    CHECK(expanded("baddbmm", sizes, {"TILE_M", "GROUP_M"}) ==
+          Texts{"TILE_M=16 GROUP_M=1", "TILE_M=32 GROUP_M=1", "TILE_M=64 GROUP_M=2"});
+    CHECK(expanded("addmm", sizes, {"BLOCK_SIZE_M"}) == Texts{"BLOCK_SIZE_M=16", "BLOCK_SIZE_M=32", "BLOCK_SIZE_M=64"});
+    CHECK(expanded("addmm_sqmma", "    param_map: {META: {BLOCK_SIZE_M: bm}}\n    bm: [16]\n", {"BLOCK_SIZE_M"}) ==
+          Texts{"BLOCK_SIZE_M=16"});
+    CHECK(expanded("mm", sizes, {"BLOCK_M"}) == Texts{"BLOCK_M=16", "BLOCK_M=32", "BLOCK_M=64"});
+    CHECK(expanded("mm_general_tma", "    param_map: {META: {BLOCK_M: bm}}\n    bm: [16]\n", {"BLOCK_M", "GROUP_M"}) ==
+          Texts{"BLOCK_M=16 GROUP_M=8"});
+    CHECK(expanded("mm_general_tma", "    param_map: {META: {GROUP_M: gm}}\n    gm: [1, 4]\n", {"GROUP_M"}) ==
+          Texts{"GROUP_M=1", "GROUP_M=4"});
+    CHECK(expanded("mm_nn", "    param_map: {META: {BLOCK_M: bm}}\n    bm: [16]\n", {"BLOCK_M", "scenario"}) ==
+          Texts{"BLOCK_M=16 scenario="});
+    CHECK(expanded("mm_nt", "    param_map: {META: {scenario: s}}\n    s: ['', unroll]\n", {"scenario"}) ==
+          Texts{"scenario=", "scenario=unroll"});
+    CHECK(expanded("compute_global_topk_indices_and_lens",
+                   "    param_map: {META: {BLOCK: b, TPP: t}}\n    b: [256, 512, 1024]\n    t: [1, 2, 4]\n",
+                   {"BLOCK", "TPP"}) == Texts{"BLOCK=256 TPP=1", "BLOCK=256 TPP=2", "BLOCK=256 TPP=4",
+                                              "BLOCK=512 TPP=1", "BLOCK=512 TPP=2", "BLOCK=1024 TPP=1"});
+}
+
 TEST_CASE("launch options that FlagGems assumes are dropped where the kernel has no such knob") {
     const TuneFile file = parse_tune_file("norm:\n  - META: {block: 8}\n    num_warps: 8\n", "tune_configs.yaml");
     const Acme implementation(norm);

@@ -37,11 +37,11 @@ std::string section(const std::string &body) {
     return "schema: opdock.tune/1\nops:\n  scale:\n    " + body + "\n";
 }
 
-// A config as "a=1 b=2", names sorted.
+// A config as "a=1 b=2 c=word", names sorted.
 std::string spelled(const NamedValues &config) {
     std::set<std::string> parts;
     for (const NamedValue &value : config) {
-        parts.insert(value.name.text + "=" + std::to_string(value.value.value));
+        parts.insert(value.name.text + "=" + value.value.word.value_or(std::to_string(value.value.value)));
     }
     std::string text;
     for (const std::string &part : parts) {
@@ -437,6 +437,98 @@ both:
     for (const char *op : {"mm", "softmax", "by_name", "whole", "no_meta", "both"}) {
         CHECK(configs(converted, op) == configs(file, op));
     }
+}
+
+TEST_CASE("a word of a FlagGems file may be empty, and stays a word") {
+    const TuneFile file = parse("mm:\n  - META: {scenario: \"\"}\n  - META: {scenario: unroll}\n");
+    const std::set<std::string> expected = {"num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=4 scenario=",
+                                            "num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=4 scenario=unroll"};
+    CHECK(file.problems.empty());
+    CHECK(configs(file, "mm") == expected);
+    CHECK(configs(parse(print_tune_file(file)), "mm") == expected);
+    CHECK(problems("mm:\n  - META: {scenario: }\n").size() == 1); // nothing is no word
+}
+
+// As Triton does: what is launched is what stands outside.
+TEST_CASE("launch options inside of META do not count") {
+    const TuneFile file = parse(R"(mm:
+  - META: {B: 1, num_warps: 8, num_stages: 3, num_ctas: 2}
+  - META: {B: 2, num_warps: 8, maxnreg: 64}
+    num_warps: 16
+softmax:
+  - gen: true
+    param_map: {META: {B: bs, num_warps: warps}}
+    bs: [1, 2]
+    warps: [8, 16]
+whole:
+  - gen: true
+    param_map: {META: metas, num_stages: [5]}
+    metas: [{B: 1, num_warps: 8, num_stages: 3}]
+)");
+    CHECK(file.problems.empty());
+    using Set = std::set<std::string>;
+    CHECK(configs(file, "mm") == Set{"B=1 num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=4",
+                                     "B=2 maxnreg=64 num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=16"});
+    CHECK(configs(file, "softmax") == Set{"B=1 num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=4",
+                                          "B=2 num_ctas=1 num_ldmatrixes=0 num_stages=2 num_warps=4"});
+    CHECK(configs(file, "whole") == Set{"B=1 num_ctas=1 num_ldmatrixes=0 num_stages=5 num_warps=4"});
+}
+
+TEST_CASE("lists and a strategy become a product and a key") {
+    const TuneFile file = parse(R"(gemv:
+  - config:
+    param_map:
+      META: {BLOCK_M: block_m, pipeline: kinds}
+      num_stages: stages
+      num_warps: warps
+    block_m: [8, 16]
+    kinds: ["null", basic]
+    stages: [2]
+    warps: [4, 8]
+  - strategy: {M: align32, K: default, top: log, stride_am: default, dtype: default}
+)");
+    CHECK(file.problems.empty());
+    const std::string printed = print_tune_file(file);
+    CHECK(printed == R"(schema: opdock.tune/1
+ops:
+  gemv:
+    - key: {M: multiple of 32, K: exact, top: log2}
+      assume: {num_stages: 2, num_warps: 4, num_ctas: 1, num_ldmatrixes: 0}
+      product:
+        BLOCK_M: [8, 16]
+        pipeline: ['null', basic]
+        num_stages: [2]
+        num_warps: [4, 8]
+)");
+    CHECK(print_tune_file(parse(printed)) == printed);
+    // Without the empty field, with `gen`, and without a strategy.
+    const std::string lists =
+        "    param_map: {META: {B: bs}, num_warps: ws, num_stages: 3}\n    bs: [1]\n    ws: [4]\n";
+    const auto product = [&](const std::string &text) { return parse(text).sections.at(0).product.size(); };
+    CHECK(product("gemv:\n  -\n" + lists) == 3);
+    CHECK(product("gemv:\n  - gen: true\n" + lists + "  - strategy: {M: log}\n") == 3);
+    CHECK_FALSE(parse("gemv:\n  -\n" + lists).sections.at(0).has_key);
+}
+
+TEST_CASE("what is wrong with lists and strategies is told, and that op left out") {
+    using Texts = std::vector<std::string>;
+    CHECK(problems("mm:\n  - strategy: {M: log}\n") ==
+          Texts{"acme.tune.yaml:2:3: op 'mm' has a strategy, and no entry with param_map"});
+    CHECK(problems("mm:\n  - param_map: {META: metas}\n") ==
+          Texts{"acme.tune.yaml:2:5: param_map needs to be a map with META, a map, in it"});
+    CHECK(problems("mm:\n  - param_map: {META: {B: bs}}\n    b: [1]\n") ==
+          Texts{"acme.tune.yaml:2:27: there is no list 'bs' in this entry; did you mean 'b'?"});
+    CHECK(problems("mm:\n  - param_map: {META: {B: bs}}\n    bs: []\n") ==
+          Texts{"acme.tune.yaml:2:27: 'B' has no values, which leaves no config"});
+    CHECK(problems("mm:\n  - param_map: {META: {B: bs}}\n    bs: [1]\n  - strategy: {M: align64}\n") ==
+          Texts{"acme.tune.yaml:4:19: 'M': expected default, align32 or log, found 'align64'"});
+    std::string bomb = "mm:\n  - param_map:\n      META:\n";
+    for (int i = 0; i < 40; ++i) {
+        bomb += "        K" + std::to_string(i) + ": [1, 2, 3, 4]\n";
+    }
+    const Texts told = problems(bomb);
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].ends_with("'K8': here the lists come to more than 65536 configs"));
 }
 
 TEST_CASE("what is wrong in a FlagGems file is told, and that entry left out") {

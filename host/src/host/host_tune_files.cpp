@@ -22,7 +22,8 @@ NamedValues named_values(const std::string &text) {
         const size_t equals = text.rfind('=', end);
         const std::string value = text.substr(equals + 1, end - equals - 1);
         const std::optional<int64_t> number = whole_number(value);
-        values.push_back({{text.substr(begin, equals - begin), {}}, {number.value_or(0), {}, number ? "" : value}});
+        values.push_back({{text.substr(begin, equals - begin), {}},
+                          {number.value_or(0), {}, number ? std::nullopt : std::optional(value)}});
         begin = end + 1;
     }
     return values;

@@ -115,7 +115,7 @@ std::vector<std::string> copy_choices(const Knob &knob, const char *given) {
     const std::string text = copy_text("a knob's choices", given);
     std::vector<std::string> choices;
     for (const std::string &name : split(text, ',')) {
-        choices.push_back(copy_identifier("a choice of a knob", name.c_str()));
+        choices.push_back(name.empty() && !text.empty() ? name : copy_identifier("a choice of a knob", name.c_str()));
         if (whole_number(name)) {
             throw Rejected(
                 RejectCode::bad_field,

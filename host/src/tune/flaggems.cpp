@@ -18,6 +18,42 @@ constexpr std::array<std::pair<std::string_view, int64_t>, 4> assumed_values = {
 constexpr std::array<std::string_view, 5> launch_options = {"num_warps", "num_stages", "num_ctas", "maxnreg",
                                                             "num_ldmatrixes"};
 
+// Triton launches with what stands outside of META, and with FlagGems' assumption where nothing stands there.
+bool counts_in_meta(std::string_view name) {
+    return name != "num_warps" && name != "num_stages" && name != "num_ctas";
+}
+
+// The *_expand.yaml files name what FlagGems builds a config from; its kernels call some of it otherwise.
+struct ExpandedOp {
+    std::string_view op;
+    std::string_view begins;  // with this a name of META begins in the file,
+    std::string_view becomes; // and with this the knob's
+    std::string_view extra;   // a knob beside META, unless META has it or `where` decides on it
+    std::vector<PlacedValue> values;
+    std::string_view where;
+};
+
+const std::vector<ExpandedOp> &expanded_ops() {
+    static const std::vector<ExpandedOp> ops = {
+        {"bmm", "BLOCK_", "TILE_", "GROUP_M", {{1, {}, {}}, {2, {}, {}}}, "GROUP_M == (TILE_M == 32 ? 1 : 2)"},
+        {"baddbmm", "BLOCK_", "TILE_", "GROUP_M", {{1, {}, {}}, {2, {}, {}}}, "GROUP_M == (TILE_M <= 32 ? 1 : 2)"},
+        {"addmm", "BLOCK_", "BLOCK_SIZE_", {}, {}, {}},
+        {"addmm_sqmma", "BLOCK_", "BLOCK_SIZE_", {}, {}, {}},
+        {"bmm_sqmma", "BLOCK_", "BLOCK_SIZE_", {}, {}, {}},
+        {"mm_nn", {}, {}, "scenario", {{0, {}, ""}}, {}},
+        {"mm_nt", {}, {}, "scenario", {{0, {}, ""}}, {}},
+        {"mm_general_tma", {}, {}, "GROUP_M", {{8, {}, {}}}, {}},
+        {"compute_global_topk_indices_and_lens", {}, {}, {}, {}, "BLOCK * TPP <= 1024"},
+    };
+    return ops;
+}
+
+const ExpandedOp *expanded_op(std::string_view op) {
+    const auto found =
+        std::find_if(expanded_ops().begin(), expanded_ops().end(), [&](const ExpandedOp &one) { return one.op == op; });
+    return found == expanded_ops().end() ? nullptr : &*found;
+}
+
 const YamlNode *field(const YamlNode &map, std::string_view name) {
     for (const auto &[key, value] : map.entries) {
         if (key.text == name) {
@@ -57,6 +93,13 @@ class Reader : YamlReader {
             if (!expect(entries, Type::sequence, "op " + quote(op.text) + " of a FlagGems file")) {
                 continue;
             }
+            if (is_expanded(entries)) {
+                if (read_expanded(entries, section, most_configs - count)) {
+                    count += count_of(section);
+                    file_.sections.push_back(std::move(section));
+                }
+                continue;
+            }
             for (const YamlNode &entry : entries.items) {
                 if (expect(entry, Type::map, "an entry of op " + quote(op.text))) {
                     std::vector<NamedValues> configs =
@@ -75,6 +118,148 @@ class Reader : YamlReader {
     }
 
   private:
+    // Of an *_expand.yaml: one entry with lists, and one that says what tells calls apart.
+    static bool is_expanded(const YamlNode &entries) {
+        return std::any_of(entries.items.begin(), entries.items.end(), [](const YamlNode &entry) {
+            return field(entry, "strategy") != nullptr ||
+                   (field(entry, "param_map") != nullptr && field(entry, "gen") == nullptr);
+        });
+    }
+
+    // As a limit of tune_file.cpp counts the configs of a product.
+    static size_t count_of(const TuneSection &section) {
+        size_t count = 1 + section.where.size();
+        for (const auto &[name, values] : section.product) {
+            count *= values.size(); // at most most_configs: add_product
+        }
+        return count;
+    }
+
+    // False, after a complaint, when the op's entries come to nothing. Like FlagGems, takes the last entry of each
+    // kind.
+    bool read_expanded(const YamlNode &entries, TuneSection &section, size_t configs_left) const {
+        const YamlNode *lists = nullptr;
+        const YamlNode *strategy = nullptr;
+        for (const YamlNode &entry : entries.items) {
+            if (expect(entry, Type::map, "an entry of op " + quote(section.op.text))) {
+                lists = field(entry, "param_map") != nullptr ? &entry : lists;
+                strategy = field(entry, "strategy") != nullptr ? field(entry, "strategy") : strategy;
+            }
+        }
+        if (lists == nullptr) {
+            complain(entries, "op " + quote(section.op.text) + " has a strategy, and no entry with param_map");
+            return false;
+        }
+        const YamlNode &map = *field(*lists, "param_map");
+        const YamlNode *meta = map.type == Type::map ? field(map, "META") : nullptr;
+        if (meta == nullptr || meta->type != Type::map) {
+            complain(*lists, "param_map needs to be a map with META, a map, in it");
+            return false;
+        }
+        if (!is_narrow(map) || !is_narrow(*meta)) {
+            return false;
+        }
+        const ExpandedOp *known = expanded_op(section.op.text);
+        for (const auto &[name, source] : meta->entries) {
+            PlacedText knob = text_of(name);
+            if (known != nullptr && !known->begins.empty() && knob.text.starts_with(known->begins) &&
+                !knob.text.starts_with(known->becomes)) {
+                knob.text.replace(0, known->begins.size(), known->becomes);
+            }
+            if (counts_in_meta(knob.text) && !add_product(*lists, std::move(knob), source, section)) {
+                return false;
+            }
+        }
+        for (const auto &[name, source] : map.entries) {
+            if (name.text != "META" && !add_product(*lists, text_of(name), source, section)) {
+                return false;
+            }
+        }
+        if (known != nullptr) {
+            complete(*known, section);
+        }
+        if (count_of(section) > configs_left) {
+            complain(*lists, "here the file comes to more than " + std::to_string(most_configs) +
+                                 " configs; those of this entry are left out");
+            return false;
+        }
+        if (strategy != nullptr) {
+            read_strategy(*strategy, section);
+        }
+        return true;
+    }
+
+    bool add_product(const YamlNode &entry, PlacedText knob, const YamlNode &source, TuneSection &section) const {
+        YamlNode made;
+        const YamlNode *list = list_of(entry, source, made);
+        if (list == nullptr) {
+            return false;
+        }
+        std::vector<PlacedValue> values;
+        for (const YamlNode &item : list->items) {
+            auto value = knob_value(item, quote(knob.text));
+            if (!value) {
+                return false;
+            }
+            values.push_back(std::move(*value));
+        }
+        if (values.empty() || count_of(section) * values.size() > most_configs) {
+            complain(source, quote(knob.text) + (values.empty() ? " has no values, which leaves no config"
+                                                                : ": here the lists come to more than " +
+                                                                      std::to_string(most_configs) + " configs"));
+            return false;
+        }
+        section.product.emplace_back(std::move(knob), std::move(values));
+        return true;
+    }
+
+    // What FlagGems adds to the configs of ops that it knows.
+    void complete(const ExpandedOp &known, TuneSection &section) const {
+        if (!known.where.empty()) {
+            section.where.push_back({std::string(known.where), section.place});
+        }
+        if (known.extra.empty()) {
+            return;
+        }
+        const auto given = std::find_if(section.product.begin(), section.product.end(),
+                                        [&](const auto &one) { return one.first.text == known.extra; });
+        if (given != section.product.end() && known.where.empty()) {
+            return;
+        }
+        std::vector<PlacedValue> values = known.values;
+        for (PlacedValue &value : values) {
+            value.place = section.place;
+        }
+        if (given != section.product.end()) {
+            given->second = std::move(values);
+        } else {
+            section.product.emplace_back(PlacedText{std::string(known.extra), section.place}, std::move(values));
+        }
+    }
+
+    // What tells calls apart becomes the key. Dtypes are always part of it, and strides have no variables.
+    void read_strategy(const YamlNode &node, TuneSection &section) const {
+        if (!expect(node, Type::map, "strategy")) {
+            return;
+        }
+        section.has_key = true;
+        for (const auto &[name, value] : node.entries) {
+            if (name.text == "dtype" || name.text.starts_with("stride_")) {
+                continue;
+            }
+            if (value.text == "default") {
+                section.key.emplace_back(text_of(name), Bucket{});
+            } else if (value.text == "log") {
+                section.key.emplace_back(text_of(name), Bucket{Bucket::Kind::log2, 1});
+            } else if (value.text == "align32") {
+                section.key.emplace_back(text_of(name), Bucket{Bucket::Kind::multiple, 32});
+            } else {
+                complain(value, quote(name.text) + ": expected default, align32 or log, found " +
+                                    (value.type == Type::scalar ? quote(value.text) : kind_of(value)));
+            }
+        }
+    }
+
     // False after a complaint, unless it has as few entries as a kernel may have knobs.
     bool is_narrow(const YamlNode &map) const {
         if (map.entries.size() <= most_knobs) {
@@ -94,7 +279,9 @@ class Reader : YamlReader {
             if (!given) {
                 return false;
             }
-            set(into, {text_of(name), std::move(*given)});
+            if (counts_in_meta(name.text)) {
+                set(into, {text_of(name), std::move(*given)});
+            }
         }
         return true;
     }
@@ -173,12 +360,12 @@ class Reader : YamlReader {
     }
 
     bool multiply_by(std::vector<NamedValues> &configs, const YamlNode &entry, const YamlNode &name,
-                     const YamlNode &source) const {
+                     const YamlNode &source, bool counts = true) const {
         YamlNode made;
         const YamlNode *list = list_of(entry, source, made);
         return list != nullptr && multiply(configs, *list, name, [&](const YamlNode &item, NamedValues &config) {
                    auto given = knob_value(item, quote(name.text));
-                   if (given) {
+                   if (given && counts) {
                        set(config, {text_of(name), *given});
                    }
                    return given.has_value();
@@ -198,7 +385,7 @@ class Reader : YamlReader {
         std::vector<NamedValues> configs(1);
         if (meta->type == Type::map) {
             for (const auto &[name, source] : meta->entries) {
-                if (!multiply_by(configs, entry, name, source)) {
+                if (!multiply_by(configs, entry, name, source, counts_in_meta(name.text))) {
                     return {};
                 }
             }

@@ -183,18 +183,18 @@ std::optional<int64_t> ImplementationTuning::value_of(size_t knob, const PlacedV
         // Those within its range, which may leave some out at both ends.
         const std::vector<std::string_view> known(declared.choices.begin() + declared.minimum,
                                                   declared.choices.begin() + declared.maximum + 1);
-        const auto choice = std::find(known.begin(), known.end(), value.word);
-        if (!value.word.empty() && choice != known.end()) {
+        const auto choice = std::find(known.begin(), known.end(), value.word.value_or(""));
+        if (value.word && choice != known.end()) {
             return declared.minimum + (choice - known.begin());
         }
-        const std::string found = value.word.empty() ? std::to_string(value.value) : value.word;
+        const std::string found = value.word.value_or(std::to_string(value.value));
         add_problem(problems_, {value.place, fmt::format("knob '{}' is {}; expected {}{}", declared.name, quote(found),
                                                          one_of(known), did_you_mean(found, known))});
         return {};
     }
-    if (!value.word.empty()) {
+    if (value.word) {
         add_problem(problems_, {value.place, fmt::format("knob '{}': expected an integer, true or false, found {}",
-                                                         declared.name, quote(value.word))});
+                                                         declared.name, quote(*value.word))});
         return {};
     }
     if (value.value < declared.minimum || value.value > declared.maximum) {

@@ -32,8 +32,8 @@ struct PlacedText {
 struct PlacedValue {
     int64_t value = 0;
     TunePlace place;
-    // A knob's choice, by name; then `value` says nothing.
-    std::string word;
+    // A knob's choice, by name, which may be empty; then `value` says nothing.
+    std::optional<std::string> word;
 };
 
 // NAME: value

@@ -37,7 +37,7 @@ std::string yaml_text(std::string_view text) {
 }
 
 std::string print_value(const PlacedValue &value) {
-    return value.word.empty() ? std::to_string(value.value) : yaml_text(value.word);
+    return value.word ? yaml_text(*value.word) : std::to_string(value.value);
 }
 
 // With commas in between, and in lines that are not too long to be read.

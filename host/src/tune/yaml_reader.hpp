@@ -65,9 +65,10 @@ class YamlReader {
         return {};
     }
 
-    // The value of a knob: such a number, or the name of a choice.
+    // The value of a knob: such a number, or the name of a choice, of which one may be empty: "".
     std::optional<PlacedValue> knob_value(const YamlNode &node, const std::string &what) const {
-        if (node.type == YamlNode::Type::scalar && !node.text.empty() && (node.is_quoted || !whole_number(node.text))) {
+        if (node.type == YamlNode::Type::scalar &&
+            (node.is_quoted || (!node.text.empty() && !whole_number(node.text)))) {
             return PlacedValue{0, place_of(node), node.text};
         }
         return whole(node, what);

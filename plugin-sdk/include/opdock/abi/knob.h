@@ -25,7 +25,7 @@ typedef struct opdock_knob {
     /* One sentence, or null. Copied. */
     const char *doc;
     /* Of OPDOCK_KNOB_CHOICE, as tune files spell them, separated by commas: "none,cpasync,tma". Different names, none
-     * of them a number, true or false. Null for other types. Copied. */
+     * of them a number, true or false; one may be empty, as in ",unroll". Null for other types. Copied. */
     const char *choices;
 } opdock_knob;
 
