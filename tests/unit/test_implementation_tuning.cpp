@@ -367,6 +367,10 @@ TEST_CASE("configs of FlagGems' matrix products are built as it builds them") {
     CHECK(expanded("mm", sizes, {"BLOCK_M"}) == Texts{"BLOCK_M=16", "BLOCK_M=32", "BLOCK_M=64"});
     CHECK(expanded("mm_general_tma", "    param_map: {META: {BLOCK_M: bm}}\n    bm: [16]\n", {"BLOCK_M", "GROUP_M"}) ==
           Texts{"BLOCK_M=16 GROUP_M=8"});
+    CHECK(expanded("mm_sqmma", "    param_map: {META: {BLOCK_M: bm}}\n    bm: [16]\n", {"BLOCK_M", "GROUP_M"}) ==
+          Texts{"BLOCK_M=16 GROUP_M=8"});
+    CHECK(expanded("bmm", "    param_map: {META: {BLOCK_SIZE_M: bm}}\n    bm: [32]\n", {"TILE_M", "GROUP_M"}) ==
+          Texts{"TILE_M=32 GROUP_M=1"});
     CHECK(expanded("mm_general_tma", "    param_map: {META: {GROUP_M: gm}}\n    gm: [1, 4]\n", {"GROUP_M"}) ==
           Texts{"GROUP_M=1", "GROUP_M=4"});
     CHECK(expanded("mm_nn", "    param_map: {META: {BLOCK_M: bm}}\n    bm: [16]\n", {"BLOCK_M", "scenario"}) ==

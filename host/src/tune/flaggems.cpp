@@ -26,24 +26,24 @@ bool counts_in_meta(std::string_view name) {
 // The *_expand.yaml files name what FlagGems builds a config from; its kernels call some of it otherwise.
 struct ExpandedOp {
     std::string_view op;
-    std::string_view begins;  // with this a name of META begins in the file,
-    std::string_view becomes; // and with this the knob's
-    std::string_view extra;   // a knob beside META, unless META has it or `where` decides on it
+    std::string_view begins; // what knobs begin with that META calls BLOCK_M or BLOCK_SIZE_M; empty: they are alike
+    std::string_view extra;  // a knob beside META, unless META has it or `where` decides on it
     std::vector<PlacedValue> values;
     std::string_view where;
 };
 
 const std::vector<ExpandedOp> &expanded_ops() {
     static const std::vector<ExpandedOp> ops = {
-        {"bmm", "BLOCK_", "TILE_", "GROUP_M", {{1, {}, {}}, {2, {}, {}}}, "GROUP_M == (TILE_M == 32 ? 1 : 2)"},
-        {"baddbmm", "BLOCK_", "TILE_", "GROUP_M", {{1, {}, {}}, {2, {}, {}}}, "GROUP_M == (TILE_M <= 32 ? 1 : 2)"},
-        {"addmm", "BLOCK_", "BLOCK_SIZE_", {}, {}, {}},
-        {"addmm_sqmma", "BLOCK_", "BLOCK_SIZE_", {}, {}, {}},
-        {"bmm_sqmma", "BLOCK_", "BLOCK_SIZE_", {}, {}, {}},
-        {"mm_nn", {}, {}, "scenario", {{0, {}, ""}}, {}},
-        {"mm_nt", {}, {}, "scenario", {{0, {}, ""}}, {}},
-        {"mm_general_tma", {}, {}, "GROUP_M", {{8, {}, {}}}, {}},
-        {"compute_global_topk_indices_and_lens", {}, {}, {}, {}, "BLOCK * TPP <= 1024"},
+        {"bmm", "TILE_", "GROUP_M", {{1, {}, {}}, {2, {}, {}}}, "GROUP_M == (TILE_M == 32 ? 1 : 2)"},
+        {"baddbmm", "TILE_", "GROUP_M", {{1, {}, {}}, {2, {}, {}}}, "GROUP_M == (TILE_M <= 32 ? 1 : 2)"},
+        {"addmm", "BLOCK_SIZE_", {}, {}, {}},
+        {"addmm_sqmma", "BLOCK_SIZE_", {}, {}, {}},
+        {"bmm_sqmma", "BLOCK_SIZE_", {}, {}, {}},
+        {"mm_nn", {}, "scenario", {{0, {}, ""}}, {}},
+        {"mm_nt", {}, "scenario", {{0, {}, ""}}, {}},
+        {"mm_general_tma", {}, "GROUP_M", {{8, {}, {}}}, {}},
+        {"mm_sqmma", {}, "GROUP_M", {{8, {}, {}}}, {}},
+        {"compute_global_topk_indices_and_lens", {}, {}, {}, "BLOCK * TPP <= 1024"},
     };
     return ops;
 }
@@ -162,9 +162,8 @@ class Reader : YamlReader {
         const ExpandedOp *known = expanded_op(section.op.text);
         for (const auto &[name, source] : meta->entries) {
             PlacedText knob = text_of(name);
-            if (known != nullptr && !known->begins.empty() && knob.text.starts_with(known->begins) &&
-                !knob.text.starts_with(known->becomes)) {
-                knob.text.replace(0, known->begins.size(), known->becomes);
+            if (known != nullptr && !known->begins.empty() && knob.text.starts_with("BLOCK_")) {
+                knob.text.replace(0, knob.text.rfind('_') + 1, known->begins);
             }
             if (counts_in_meta(knob.text) && !add_product(*lists, std::move(knob), source, section)) {
                 return false;
