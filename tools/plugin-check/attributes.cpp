@@ -1,5 +1,6 @@
 #include "attributes.hpp"
 
+#include <set>
 #include <sstream>
 
 #include "op-call/source.hpp"
@@ -91,6 +92,25 @@ std::optional<AttributeArgument> other_value(const AttributeParameter &attribute
                                                      : (is_class ? int64_t{0} : by_default.get<int64_t>() + 1)};
     }
     return std::nullopt;
+}
+
+std::vector<int64_t> boundaries_of(const Signature &signature, const Shapes &shapes) {
+    std::set<int64_t> values = {0, 1};
+    const Shape &shape = shapes.front();
+    const auto add = [&](int64_t size) { values.insert({std::max<int64_t>(size - 1, 0), size}); };
+    for (const auto &[name, size] : shape.names) {
+        add(size);
+    }
+    const bool has_leading = signature.text.find("...") != std::string::npos && !shape.leading.empty();
+    if (shape.names.empty() && has_leading) {
+        add(shape.leading.back());
+    }
+    return {values.begin(), values.end()};
+}
+
+void set_attribute(std::vector<AttributeArgument> &attributes, AttributeArgument value) {
+    std::erase_if(attributes, [&](const AttributeArgument &old) { return old.name == value.name; });
+    attributes.push_back(std::move(value));
 }
 
 std::string text_of(const std::vector<AttributeArgument> &attributes) {

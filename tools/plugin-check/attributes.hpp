@@ -1,4 +1,4 @@
-// Values of attributes: those that a call needs, and one that changes what it computes.
+// Values of attributes: those that a call needs, and others that change what it computes.
 #pragma once
 
 #include <optional>
@@ -12,6 +12,12 @@ std::vector<op_call::AttributeArgument> required_attributes(const op_call::Signa
 
 // A value other than the default; nothing for strings, lists and dtypes, of which any other value may be wrong.
 std::optional<op_call::AttributeArgument> other_value(const op_call::AttributeParameter &attribute);
+
+// Of an attribute of whole numbers, in a call of these shapes: 0, 1, each size and one less. In ascending order.
+std::vector<int64_t> boundaries_of(const op_call::Signature &signature, const Shapes &shapes);
+
+// In place of the attribute's value before, if any.
+void set_attribute(std::vector<op_call::AttributeArgument> &attributes, op_call::AttributeArgument value);
 
 // As plugin-run spells them, ", eps=0.01" for each.
 std::string text_of(const std::vector<op_call::AttributeArgument> &attributes);

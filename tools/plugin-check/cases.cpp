@@ -68,17 +68,6 @@ const char *text_of(Exercise exercise) {
     return "";
 }
 
-Dtypes dtypes_of(const Signature &signature, const std::string &tuple) {
-    Dtypes dtypes;
-    size_t begin = 0;
-    for (const std::string &variable : signature.dtype_variables) {
-        const size_t end = std::min(tuple.find(',', begin), tuple.size());
-        dtypes[variable] = op_call::parse_dtype(std::string_view(tuple).substr(begin, end - begin));
-        begin = std::min(end + 1, tuple.size());
-    }
-    return dtypes;
-}
-
 // Signatures spell it "(output ~ input: T[...])".
 bool has_in_place(const Signature &signature) {
     const size_t results = signature.text.find("->");
@@ -101,11 +90,18 @@ std::vector<std::string> optionals_of(const Signature &signature) {
 class Listing {
   public:
     Listing(const Subject &subject, const Signature &signature, const std::string &tuple, uint64_t seed,
-            const Takes &takes)
-        : subject_(subject), signature_(signature), random_(derive(seed, tuple)) {
+            const Takes &takes, const Pinned &pinned)
+        : subject_(subject), signature_(signature), pinned_(pinned), random_(derive(seed, tuple)) {
         start_.tuple = tuple;
         start_.dtypes = dtypes_of(signature, tuple);
         start_.attributes = required_attributes(signature, start_.dtypes);
+        for (const AttributeArgument &attribute : pinned.attributes) {
+            set_attribute(start_.attributes, attribute);
+        }
+        if (!pinned.shapes.empty()) {
+            plain_ = pinned.shapes;
+            return;
+        }
         plain_ = plain_shapes(signature, random_, takes);
         empty_ = empty_shapes(signature, random_, takes);
         zero_ = zero_shapes(signature, random_, takes);
@@ -141,7 +137,10 @@ class Listing {
             add(at(0.5), [&](Case &one) { one.values = values; });
         }
         for (const AttributeParameter &attribute : signature_.attributes) {
-            add_other_value(attribute);
+            if (!op_call::find_named(pinned_.attributes, attribute.name)) {
+                add_other_value(attribute);
+                add_boundaries(attribute);
+            }
         }
         add_all_other_values();
         if (has_in_place(signature_)) {
@@ -235,9 +234,40 @@ class Listing {
         }
         for (const double size : {0.25, 0.6}) {
             add(at(size), [&](Case &one) {
-                std::erase_if(one.attributes, [&](const AttributeArgument &old) { return old.name == other->name; });
-                one.attributes.push_back(*other);
+                set_attribute(one.attributes, *other);
+                one.is_doubtful = attribute.type == "int";
             });
+        }
+    }
+
+    // What counts, or names a place, is often wrong where it meets a size of the call, and past a limit of the kernel.
+    void add_boundaries(const AttributeParameter &attribute) {
+        if (attribute.type != "int") {
+            return;
+        }
+        const auto add_value = [&](const Shapes &shapes, int64_t value) {
+            add(shapes, [&](Case &one) {
+                set_attribute(one.attributes, {attribute.name, value});
+                one.is_doubtful = true;
+            });
+        };
+        const std::vector<Shapes> larger = {at(0.7), wide_.empty() ? plain_.back() : wide_.front()};
+        const Shapes &small = at(0.3);
+        for (const int64_t value : boundaries_of(signature_, small)) {
+            add_value(small, value);
+        }
+        for (const Shapes &shapes : larger) {
+            std::vector<int64_t> values = boundaries_of(signature_, shapes);
+            constexpr int random_values = 2;
+            for (int i = 0; i < random_values && values.back() > 2; ++i) {
+                values.push_back(2 + static_cast<int64_t>(random_.below(static_cast<size_t>(values.back() - 2))));
+                std::swap(values.back(), values[values.size() - 2]);
+            }
+            for (const int64_t value : values) {
+                if (value > 1) {
+                    add_value(shapes, value);
+                }
+            }
         }
     }
 
@@ -245,9 +275,9 @@ class Listing {
         std::vector<AttributeArgument> all = start_.attributes;
         size_t count = 0;
         for (const AttributeParameter &attribute : signature_.attributes) {
-            if (const std::optional<AttributeArgument> other = other_value(attribute)) {
-                std::erase_if(all, [&](const AttributeArgument &old) { return old.name == other->name; });
-                all.push_back(*other);
+            const std::optional<AttributeArgument> other = other_value(attribute);
+            if (other && !op_call::find_named(pinned_.attributes, attribute.name)) {
+                set_attribute(all, *other);
                 ++count;
             }
         }
@@ -265,6 +295,7 @@ class Listing {
 
     const Subject &subject_;
     const Signature &signature_;
+    const Pinned &pinned_;
     Random random_;
     Case start_;
     std::vector<Shapes> plain_;
@@ -310,10 +341,11 @@ bool Case::has(const Parameter &parameter) const {
     return std::find(without.begin(), without.end(), parameter.name) == without.end();
 }
 
-std::vector<Case> cases_for(const Subject &subject, const Signature &signature, uint64_t seed, const Takes &takes) {
+std::vector<Case> cases_for(const Subject &subject, const Signature &signature, uint64_t seed, const Takes &takes,
+                            const Pinned &pinned) {
     std::vector<Case> cases;
     for (const std::string &tuple : subject.tuples) {
-        for (Case &one : Listing(subject, signature, tuple, derive(seed, subject.op), takes).all()) {
+        for (Case &one : Listing(subject, signature, tuple, derive(seed, subject.op), takes, pinned).all()) {
             one.index = cases.size();
             cases.push_back(std::move(one));
         }
@@ -333,6 +365,17 @@ std::string label_of(const Case &one, const Signature &signature) {
         text += " and " + inputs_text(one, shapes, signature);
     }
     return text;
+}
+
+Dtypes dtypes_of(const Signature &signature, const std::string &tuple) {
+    Dtypes dtypes;
+    size_t begin = 0;
+    for (const std::string &variable : signature.dtype_variables) {
+        const size_t end = std::min(tuple.find(',', begin), tuple.size());
+        dtypes[variable] = op_call::parse_dtype(std::string_view(tuple).substr(begin, end - begin));
+        begin = std::min(end + 1, tuple.size());
+    }
+    return dtypes;
 }
 
 uint32_t dtype_in(std::string_view type, const Dtypes &dtypes) {

@@ -48,6 +48,7 @@ struct Case {
     std::vector<Shapes> beside = {};                         // of the other threads, in turn; none: the same
     std::vector<op_call::AttributeArgument> attributes = {}; // those that are not at their default
     std::string attributes_text = {};                        // " eps=0.01"
+    bool is_doubtful = false; // its attributes may make it no call of the op, which the reference says
     Values values = Values::normal;
     std::string rows_of = {}; // the input that Values::rows is about
     bool only_usual = false;  // of its rows, those of unusual magnitudes are ordinary for once
@@ -74,15 +75,24 @@ struct Subject {
     bool brings_reference = false; // that is its own plugin's
 };
 
+// What every case of an implementation has, as the command line says it.
+struct Pinned {
+    std::vector<op_call::AttributeArgument> attributes = {};
+    std::vector<Shapes> shapes = {}; // one, or none: not pinned
+};
+
 // Whose names opdock gives, and for which it alone has references.
 bool is_standard(const std::string &op);
 
 // The cases follow from the seed and the signature. `takes`: whether the op takes f32 inputs of these shapes.
 std::vector<Case> cases_for(const Subject &subject, const op_call::Signature &signature, uint64_t seed,
-                            const Takes &takes);
+                            const Takes &takes, const Pinned &pinned = {});
 
 // "bf16: input [3,17], weight [17], eps=0.01, huge values, padded"
 std::string label_of(const Case &one, const op_call::Signature &signature);
+
+// Of a tuple as text, "bf16,f32".
+Dtypes dtypes_of(const op_call::Signature &signature, const std::string &tuple);
 
 // The dtype of a parameter whose type is "T[..., n]" or "f32[1]".
 uint32_t dtype_in(std::string_view type, const Dtypes &dtypes);

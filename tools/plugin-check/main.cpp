@@ -58,7 +58,7 @@ class Bar {
 
 std::string quoted(const std::string &word) {
     const bool is_plain =
-        word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:-+") ==
+        word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:-+=") ==
         std::string::npos;
     if (is_plain && !word.empty()) {
         return word;
@@ -82,6 +82,12 @@ std::string command_for(const Request &request, const Subject &subject, uint64_t
     command += " --op " + quoted(subject.op) + " --impl " + quoted(subject.impl_id);
     if (!request.device.empty()) {
         command += " --device " + quoted(request.device);
+    }
+    for (const op_call::Named &attribute : request.pins.attributes) {
+        command += " --attr " + quoted(attribute.name + "=" + attribute.text);
+    }
+    for (const op_call::Named &shape : request.pins.shapes) {
+        command += " --shape " + quoted(shape.name + "=" + shape.text);
     }
     command += " --seed " + std::to_string(seed);
     if (finding.at("case").is_number()) {
@@ -125,7 +131,8 @@ json check_ops(const Request &request, OwnReferences &own, const std::vector<Sub
         plan.modules = modules_of(request);
         plan.seed = seed;
         plan.only = request.only_case ? static_cast<int64_t>(*request.only_case) : -1;
-        plan.settings = {request.threads, request.config_seconds};
+        plan.pins = request.pins;
+        plan.settings = {request.threads, request.config_seconds, {}};
         json one = check_implementation(program, own, plan, limits, [&](size_t done, size_t total) {
             bar.show(std::to_string(i + 1) + " of " + std::to_string(subjects.size()) + "  " + subjects[i].op + "  " +
                      std::to_string(done) + "/" + std::to_string(total));

@@ -36,6 +36,7 @@ Examples:
   plugin-check libacme.so --junit report.xml --html report.html
   plugin-check --impl default.cpu --op rmsnorm_fwd --seed 7
   plugin-check --impl default.cpu --op gelu --seed 7 --case 31
+  plugin-check libacme.so --op acme.topk --attr k=1000 --shape 'input=f32[8,4096]'
   plugin-check libacme.so --glibc 2.40 --json
 
 Exit codes: 0 nothing was found; 1 something was, or there is nothing to check;
@@ -52,20 +53,23 @@ po::options_description describe_options() {
         ("op", texts("OP"), "this op; all without it")                                                     //
         ("impl", texts("IMPL_ID"), "this implementation; all of the files without it")                     //
         ("device", text("D"), "where to run: \"cpu\" or \"cuda:1\"; the first one of its kind without it") //
-        ("seed", text("N"), "of the inputs; another one each time without it")                             //
-        ("case", text("N"), "this case alone; with --seed, --op and --impl, as a finding shows them")      //
-        ("threads", text("N"), "how many call at once where several do; 4 by default")                     //
-        ("timeout", text("T"), "a case, with its repetitions, that takes longer hangs; 60s by default")    //
-        ("config-time", text("T"), "for the configs of one shape; 5s by default")                          //
-        ("glibc", text("VERSION"), "the file must not need a newer one than this")                         //
-        ("list", "name the ops and implementations that would be checked")                                 //
-        ("json", "print JSON; docs/plugin-check-json.md has the keys")                                     //
-        ("junit", text("FILE"), "write a report that build servers read")                                  //
-        ("html", text("FILE"), "write a report for people: one file that needs no network")                //
-        ("force", "overwrite these files")                                                                 //
-        ("modules", texts("PATH"), "search this first: for a device, or the reference of a vendor's op")   //
-        ("prefix", text("P"), cli::prefix_help)                                                            //
-        ("version", "the version of this tool and its ABI")                                                //
+        ("shape", texts("NAME=DTYPE[DIMS]"),
+         "these shapes alone, with one --op: of an input, or of each tensor of a list")                  //
+        ("attr", texts("NAME=VALUE"), "with one --op: this attribute has this value in all cases")       //
+        ("seed", text("N"), "of the inputs; another one each time without it")                           //
+        ("case", text("N"), "this case alone; with --seed, --op and --impl, as a finding shows them")    //
+        ("threads", text("N"), "how many call at once where several do; 4 by default")                   //
+        ("timeout", text("T"), "a case, with its repetitions, that takes longer hangs; 60s by default")  //
+        ("config-time", text("T"), "for the configs of one shape; 5s by default")                        //
+        ("glibc", text("VERSION"), "the file must not need a newer one than this")                       //
+        ("list", "name the ops and implementations that would be checked")                               //
+        ("json", "print JSON; docs/plugin-check-json.md has the keys")                                   //
+        ("junit", text("FILE"), "write a report that build servers read")                                //
+        ("html", text("FILE"), "write a report for people: one file that needs no network")              //
+        ("force", "overwrite these files")                                                               //
+        ("modules", texts("PATH"), "search this first: for a device, or the reference of a vendor's op") //
+        ("prefix", text("P"), cli::prefix_help)                                                          //
+        ("version", "the version of this tool and its ABI")                                              //
         ("help,h", "this text");
     return options;
 }
@@ -135,6 +139,12 @@ Request parse_request(const std::vector<std::string> &arguments) {
     if (request.files.empty() && request.impls.empty()) {
         throw cli::UsageError("what is to be checked? Give a plugin's file, or an implementation with --impl; "
                               "'plugin-ls' lists them");
+    }
+    request.pins.shapes =
+        op_call::parse_named(cli::texts_of(values, "shape"), "--shape", "NAME=DTYPE[DIMS], such as input=f32[64,1024]");
+    request.pins.attributes = op_call::parse_named(cli::texts_of(values, "attr"), "--attr", "NAME=VALUE");
+    if (request.ops.size() != 1 && !(request.pins.shapes.empty() && request.pins.attributes.empty())) {
+        throw cli::UsageError("--attr and --shape need one --op: they are arguments of its calls");
     }
     if (request.only_case && (!request.seed || request.ops.size() != 1)) {
         throw cli::UsageError("--case needs --seed and one --op: it is the case of these");

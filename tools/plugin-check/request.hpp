@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "pinned.hpp"
+
 namespace opdock::plugin_check {
 
 struct Request {
@@ -15,6 +17,7 @@ struct Request {
     std::vector<std::string> ops;   // none: all
     std::vector<std::string> impls; // none: all of the files
     std::vector<std::string> modules;
+    Pins pins;
     std::string device; // "": the first of the implementation's kind
     std::optional<uint64_t> seed;
     std::optional<uint64_t> only_case;

@@ -12,7 +12,8 @@ using nlohmann::json;
 class Supervision {
   public:
     Supervision(const std::string &program, const Host &host, const Plan &plan, const Limits &limits, Record &record)
-        : plan_(plan), limits_(limits), record_(record), signature_(op_call::signature_of(host.op(plan.subject.op))),
+        : plan_(plan), subject_(plan.subject), limits_(limits), record_(record),
+          signature_(op_call::signature_of(host.op(plan.subject.op))),
           calls_(program, Job{plan.modules, plan.subject}, host, signature_, limits.case_seconds) {
         if (!plan.subject.reference.empty()) {
             Subject subject = plan.subject;
@@ -22,7 +23,10 @@ class Supervision {
             reference_calls_.emplace(program, Job{plan.modules, subject}, host, signature_, limits.case_seconds);
         }
         reference_ = std::make_unique<Reference>(host, signature_, reference_calls_ ? &*reference_calls_ : nullptr);
-        trial_ = std::make_unique<Trial>(plan_.subject, signature_, plan_.settings, *reference_, calls_);
+        Settings settings = plan.settings;
+        settings.pinned = resolve(
+            plan.pins, signature_, [&](const Shapes &shapes) { return reference_->takes(shapes); }, subject_);
+        trial_ = std::make_unique<Trial>(subject_, signature_, settings, *reference_, calls_);
     }
 
     bool has_reference() const { return reference_->exists(); }
@@ -114,6 +118,7 @@ class Supervision {
     }
 
     const Plan &plan_;
+    Subject subject_; // with the dtypes that are tried
     const Limits &limits_;
     Record &record_;
     const op_call::Signature signature_;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "own_references.hpp"
+#include "pinned.hpp"
 #include "trial.hpp"
 
 namespace opdock::plugin_check {
@@ -23,17 +24,18 @@ struct Plan {
     std::vector<std::string> modules; // that its process opens
     uint64_t seed = 0;
     int64_t only = -1; // this case alone; -1: all
-    Settings settings;
+    Pins pins;
+    Settings settings; // but what is pinned
 };
 
 // Called with how many cases of how many are done; false ends it.
 using Progressed = std::function<bool(size_t done, size_t total)>;
 
-// One implementation of one op: {"op", "impl_id", "device", "dtypes": [...], "deterministic", "has_reference", "cases",
-// "ran", "declined", "skipped", "compared", "configs", "configs_left_out", "seconds", "declines": {reason: how often},
-// "worst": {"bf16": {"output": relative error}}, "findings": [{"check", "message", "case", "label", "dtypes", "also":
-// in how many more cases, "also_dtypes": with which others}], "notes": [text]}. Each check has one finding, of its
-// smallest case.
+// Throws cli::UsageError for pins that the op does not have. One implementation of one op: {"op", "impl_id", "device",
+// "dtypes": [...], "deterministic", "has_reference", "cases", "ran", "declined", "skipped", "compared", "configs",
+// "configs_left_out", "seconds", "declines": {reason: how often}, "worst": {"bf16": {"output": relative error}},
+// "findings": [{"check", "message", "case", "label", "dtypes", "also": in how many more cases, "also_dtypes": with
+// which others}], "notes": [text]}. Each check has one finding, of its smallest case.
 nlohmann::json check_implementation(const std::string &program, OwnReferences &own, const Plan &plan,
                                     const Limits &limits, const Progressed &progressed);
 

@@ -14,6 +14,7 @@ namespace opdock::plugin_check {
 struct Settings {
     unsigned threads = 4;
     double config_seconds = 5; // for the configs of one case
+    Pinned pinned = {};
 };
 
 class Trial {

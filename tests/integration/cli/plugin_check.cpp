@@ -57,7 +57,8 @@ void check_found(const std::vector<std::pair<std::string, std::string>> &expecte
 TEST_CASE("sound implementations have no findings") {
     CHECK(findings_of("planted.sound").empty());
     CHECK(findings_of("planted.sound_sum").empty());
-    for (const char *const op : {"planted.sound_softmax", "planted.sound_norm", "planted.sound_turn"}) {
+    for (const char *const op :
+         {"planted.sound_softmax", "planted.sound_norm", "planted.sound_turn", "planted.sound_begin"}) {
         CHECK(findings_of(op, fixture("planted_rows")).empty());
     }
 }
@@ -104,6 +105,51 @@ TEST_CASE("what is wrong in wide rows, or in rows of unusual magnitudes beside o
 
 TEST_CASE("what is wrong where a dim has no size, or beside a call of other shapes, is found") {
     check_found({{"crashes_without_angles", "crash"}, {"limit_of_another_call", "threads"}}, fixture("planted_rows"));
+}
+
+TEST_CASE("what is wrong for some values of an attribute alone is found") {
+    check_found({{"at_most_2", "wrong"}, {"at_most_5", "wrong"}, {"at_most_1000", "wrong"}}, fixture("planted_rows"));
+}
+
+TEST_CASE("attributes and shapes can be pinned, and the command of a finding has them") {
+    const auto check = [](const std::vector<std::string> &pins) {
+        std::vector<std::string> arguments = {
+            fixture("planted_rows"), "--op", "planted.at_most_5", "--impl", "vendor.planted", "--seed", "4", "--json"};
+        arguments.insert(arguments.end(), pins.begin(), pins.end());
+        return PluginCheck().run(arguments);
+    };
+    for (const std::vector<std::string> &right :
+         {std::vector<std::string>{"--attr", "k=5"}, {"--shape", "input=f32[3,5]"}}) {
+        CAPTURE(right[1]);
+        CHECK(json::parse(check(right).out).at("ops").at(0).at("findings").empty());
+    }
+    const Finished finished = check({"--attr", "k=6", "--shape", "input=f32[3,8]"});
+    INFO(finished.out);
+    CHECK(finished.code == 1);
+    const json finding = json::parse(finished.out).at("ops").at(0).at("findings").at(0);
+    CHECK(finding.at("check") == "wrong");
+    CHECK(contains(finding.at("label").get<std::string>(), "input f32[3,8], k=6"));
+    CHECK(contains(finding.at("command").get<std::string>(), " --attr k=6 --shape 'input=f32[3,8]' --seed 4 --case "));
+}
+
+TEST_CASE("what cannot be pinned is said") {
+    const auto check = [](const std::vector<std::string> &pins) {
+        std::vector<std::string> arguments = {fixture("planted_rows"), "--op", "planted.sound_norm", "--impl",
+                                              "vendor.planted"};
+        arguments.insert(arguments.end(), pins.begin(), pins.end());
+        const Finished finished = PluginCheck().run(arguments);
+        CHECK(finished.code == 2);
+        return finished.err;
+    };
+    CHECK(contains(check({"--attr", "eps=1"}), "--attr 'eps': planted.sound_norm has no such argument"));
+    CHECK(contains(check({"--shape", "weigth=f32[8]"}), "did you mean 'weight'?"));
+    CHECK(contains(check({"--shape", "weight=i32[8]"}), "'vendor.planted' takes no i32 there"));
+    CHECK(contains(check({"--shape", "weight=f32[8]", "--shape", "input=f32[2,7]"}),
+                   "--shape input=f32[2,7]: n is 7 here and 8 in another tensor"));
+    CHECK(contains(check({"--shape", "weight=f32[8,8]"}), "expected weight=DTYPE[n]"));
+    const Finished finished = PluginCheck().run({fixture("planted_rows"), "--attr", "k=2"});
+    CHECK(finished.code == 2);
+    CHECK(contains(finished.err, "--attr and --shape need one --op"));
 }
 
 TEST_CASE("a call that memory was asked for, and that is declined then, is found") {

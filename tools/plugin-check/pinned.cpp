@@ -1,0 +1,185 @@
+#include "pinned.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "cli/exit.hpp"
+#include "op-call/dims.hpp"
+#include "op-call/source.hpp"
+#include "op-call/spelling.hpp"
+#include "tensor_files.hpp"
+
+namespace opdock::plugin_check {
+namespace {
+
+using op_call::MadeUp;
+using op_call::Named;
+using op_call::Parameter;
+using op_call::Signature;
+
+struct Given {
+    const Named *named;
+    const Parameter *input;
+    MadeUp tensor;
+    size_t element; // of a list
+};
+
+[[noreturn]] void refuse(const Named &named, const std::string &why) {
+    throw cli::UsageError("--shape " + named.name + "=" + named.text + ": " + why);
+}
+
+std::vector<Given> read(const std::vector<Named> &shapes, const Signature &signature) {
+    std::vector<Given> all;
+    for (const Named &one : shapes) {
+        const auto index = op_call::find_named(signature.inputs, one.name);
+        if (!index) {
+            op_call::unknown_argument("--shape", one.name, op_call::names_of(signature.inputs), signature,
+                                      op_call::shapes_spelling);
+        }
+        const Parameter &input = signature.inputs[*index];
+        const auto before = static_cast<size_t>(
+            std::count_if(all.begin(), all.end(), [&](const Given &given) { return given.input == &input; }));
+        if (before != 0 && !input.list) {
+            throw cli::UsageError("--shape " + one.name + " was given twice, and is not a list");
+        }
+        all.push_back({&one, &input, std::get<MadeUp>(op_call::parse_shape(one.text)), before});
+    }
+    return all;
+}
+
+// Gives a size to the one name of the dim that has none. False where no size makes it this dim.
+bool bind(const std::string &dim, int64_t size, op_call::Sizes &sizes) {
+    std::vector<std::string> open = op_call::names_in(dim);
+    std::erase_if(open, [&](const std::string &name) { return sizes.contains(name); });
+    if (open.size() == 1) {
+        constexpr int64_t most = 1 << 24; // an expression grows with its name, or is no dim that can be made
+        for (int64_t value = open.front() == dim ? size : 0; value <= most; ++value) {
+            sizes[open.front()] = value;
+            if (op_call::evaluate(dim, sizes) == size) {
+                return true;
+            }
+        }
+        sizes.erase(open.front());
+        return false;
+    }
+    return op_call::evaluate(dim, sizes) == size;
+}
+
+std::string dims_text(const std::vector<std::string> &dims) {
+    std::string text;
+    for (const std::string &dim : dims) {
+        text += (text.empty() ? "" : ",") + dim;
+    }
+    return "[" + text + "]";
+}
+
+void bind(const Given &given, Shape &shape, bool &has_leading) {
+    const std::vector<std::string> dims = op_call::dims_of(given.input->type);
+    const auto rest = std::find(dims.begin(), dims.end(), "...");
+    const size_t fixed = dims.size() - (rest == dims.end() ? 0 : 1);
+    const std::vector<int64_t> &sizes = given.tensor.shape;
+    if (sizes.size() < fixed || (rest == dims.end() && sizes.size() != fixed)) {
+        refuse(*given.named, "expected " + given.input->name + "=DTYPE" + dims_text(dims));
+    }
+    const auto before = static_cast<std::ptrdiff_t>(rest - dims.begin());
+    const auto leading = static_cast<std::ptrdiff_t>(sizes.size() - fixed);
+    if (rest != dims.end()) {
+        const std::vector<int64_t> found(sizes.begin() + before, sizes.begin() + before + leading);
+        if (has_leading && shape.leading != found) {
+            refuse(*given.named, "its leading dims are others in another tensor");
+        }
+        shape.leading = found;
+        has_leading = true;
+    }
+    for (size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d] == "...") {
+            continue;
+        }
+        const auto at =
+            static_cast<std::ptrdiff_t>(d) > before && rest != dims.end() ? d - 1 + static_cast<size_t>(leading) : d;
+        if (!bind(dims[d], sizes[at], shape.names)) {
+            const std::optional<int64_t> other = op_call::evaluate(dims[d], shape.names);
+            refuse(*given.named,
+                   dims[d] + " is " + std::to_string(sizes[at]) + " here" +
+                       (other ? " and " + std::to_string(*other) + " in another tensor" : ", which no size gives"));
+        }
+    }
+}
+
+// Of inputs that have to be there and say something that no pinned one does.
+void check_complete(const Signature &signature, const std::vector<Given> &given, const Shape &shape, bool has_leading) {
+    for (const Parameter &input : signature.inputs) {
+        const bool is_given =
+            std::any_of(given.begin(), given.end(), [&](const Given &one) { return one.input == &input; });
+        if (is_given || input.optional) {
+            continue;
+        }
+        for (const std::string &dim : op_call::dims_of(input.type)) {
+            for (const std::string &name : op_call::names_in(dim)) {
+                if (name == "..." ? !has_leading : !shape.names.contains(name)) {
+                    throw cli::UsageError("--shape: no size is given for '" + name + "' of " + input.name +
+                                          "; give --shape " + input.name + "=DTYPE" +
+                                          dims_text(op_call::dims_of(input.type)) + " as well");
+                }
+            }
+        }
+    }
+}
+
+bool has_dtype(const Signature &signature, const std::string &tuple, const Given &given) {
+    return dtype_in(given.input->type, dtypes_of(signature, tuple)) == given.tensor.dtype;
+}
+
+void keep_tuples(const Signature &signature, const std::vector<Given> &given, Subject &subject) {
+    for (const Given &one : given) {
+        std::erase_if(subject.tuples, [&](const std::string &tuple) { return !has_dtype(signature, tuple, one); });
+        if (subject.tuples.empty()) {
+            refuse(*one.named, "'" + subject.impl_id + "' takes no " +
+                                   std::string(files::dtype_name(one.tensor.dtype)) +
+                                   " there, or not beside the dtypes of the other tensors");
+        }
+    }
+}
+
+} // namespace
+
+Pinned resolve(const Pins &pins, const Signature &signature, const Takes &takes, Subject &subject) {
+    Pinned pinned;
+    for (const Named &attribute : pins.attributes) {
+        const auto index = op_call::find_named(signature.attributes, attribute.name);
+        if (!index) {
+            op_call::unknown_argument("--attr", attribute.name, op_call::names_of(signature.attributes), signature,
+                                      op_call::shapes_spelling);
+        }
+        if (op_call::find_named(pinned.attributes, attribute.name)) {
+            throw cli::UsageError("--attr " + attribute.name + " was given twice");
+        }
+        pinned.attributes.push_back(op_call::parse_attribute(signature.attributes[*index], attribute.text));
+    }
+    const std::vector<Given> given = read(pins.shapes, signature);
+    if (given.empty()) {
+        return pinned;
+    }
+    keep_tuples(signature, given, subject);
+    size_t elements = 1;
+    for (const Given &one : given) {
+        elements = std::max(elements, one.element + 1);
+    }
+    Shapes shapes(elements);
+    for (size_t i = 0; i < elements; ++i) {
+        bool has_leading = false;
+        for (const Given &one : given) {
+            if (!one.input->list || one.element == i) {
+                bind(one, shapes[i], has_leading);
+            }
+        }
+        check_complete(signature, given, shapes[i], has_leading);
+    }
+    if (!takes(shapes)) {
+        throw cli::UsageError("--shape: " + signature.op + " takes no call of these shapes: " + signature.text);
+    }
+    pinned.shapes.push_back(std::move(shapes));
+    return pinned;
+}
+
+} // namespace opdock::plugin_check
