@@ -183,6 +183,22 @@ TEST_CASE("what the kernel of a prepared call says of its failure is the last er
     CHECK(std::string(opdock_last_error()) == "the tile is too small");
 }
 
+TEST_CASE("a kernel that declines what was prepared is an error that says what to do") {
+    MadeHost host;
+    auto declining = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    declining->work = [](const opdock_problem &problem, const opdock_call &) {
+        return problem.host->fail(problem.host, OPDOCK_UNSUPPORTED, "no odd rows");
+    };
+    host.add(std::move(declining));
+    Rows rows;
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_UNSUPPORTED);
+    CHECK(last_error() ==
+          "no odd rows\n'default.one' let this call be prepared and declines it only now, so that each run fails. Call "
+          "the op without preparing it, which goes on to the next implementation, or prepare it with a policy that "
+          "chooses another one. Its vendor can decline such calls in `supports`, which is asked before.");
+}
+
 TEST_CASE("a kernel of a prepared call that gives no reason is not blamed with what was said before") {
     MadeHost host;
     auto failing = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);

@@ -134,6 +134,9 @@ opdock_status PlacedRun::run_on(std::string &message) {
     const opdock_status status = prepared_->run(op_call::pointers_of(signature_, in_, out_), nullptr, workspace.data);
     if (status != OPDOCK_OK) {
         message = opdock_last_error();
+        if (status == OPDOCK_UNSUPPORTED) { // the host's last line tells programs what to do
+            message.erase(std::min(message.rfind('\n'), message.size()));
+        }
         return status;
     }
     if (where_.device.device_type != kDLCPU) {

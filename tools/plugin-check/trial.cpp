@@ -214,11 +214,20 @@ void Trial::find_late_decline(const Case &one, Outcome &outcome) const {
         return;
     }
     const Answer answer = calls_.call(0, {false, false, one.layout, 0});
-    if (answer.prepared == OPDOCK_OK && answer.has_workspace && is_decline(answer.status)) {
+    if (answer.prepared != OPDOCK_OK || !is_decline(answer.status)) {
+        return;
+    }
+    if (answer.has_workspace) {
         outcome.findings.push_back({"declines-late", "it asked for a workspace for the call, and then declined it on "
                                                      "aligned data: " +
                                                          answer.message});
+        return;
     }
+    outcome.findings.push_back(
+        {"declines-prepared",
+         "its kernel declined a call on aligned data that it had let the host prepare: " + answer.message +
+             ". Where a program prepares the call nothing else is tried, and each run fails. "
+             "Decline it in a `supports` function, which is asked before"});
 }
 
 void Trial::judge(const Case &one, const std::vector<Tensors> &inputs, const std::vector<Output> &found,

@@ -48,7 +48,7 @@ class Trial {
     std::vector<Turn> turns_of(const Case &one) const;
     // What came of these turns, which were begun.
     Outcome judge_calls(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected) const;
-    // A call for which it asked for memory, only to decline it.
+    // A call that its kernel declined though the host could have known before.
     void find_late_decline(const Case &one, Outcome &outcome) const;
     // Compares what a call wrote with what it had to.
     void judge(const Case &one, const std::vector<op_call::Tensors> &inputs, const std::vector<Output> &found,

@@ -106,9 +106,20 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
 std::string failed_run_text(const Prepared &prepared, opdock_status status) {
     std::string said;
     said.swap(thread_state().message);
-    return !said.empty() ? said
-                         : fmt::format("op '{}': '{}' returned {}: it gave no reason", prepared.shape->signature->name,
-                                       prepared.attempt->implementation.impl_id, status_text(status));
+    std::string text =
+        !said.empty() ? said
+                      : fmt::format("op '{}': '{}' returned {}: it gave no reason", prepared.shape->signature->name,
+                                    prepared.attempt->implementation.impl_id, status_text(status));
+    if (status == OPDOCK_UNSUPPORTED) {
+        // One line, so that who knows the remedy can leave it out.
+        text +=
+            fmt::format("\n'{}' let this call be prepared and declines it only now, so that each run fails. Call the "
+                        "op without preparing it, which goes on to the next implementation, or prepare it with a "
+                        "policy that chooses another one. Its vendor can decline such calls in `supports`, which "
+                        "is asked before.",
+                        prepared.attempt->implementation.impl_id);
+    }
+    return text;
 }
 
 std::string too_few_pointers_text(const Prepared &prepared, uint64_t given) {

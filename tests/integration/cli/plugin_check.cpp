@@ -156,6 +156,24 @@ TEST_CASE("a call that memory was asked for, and that is declined then, is found
     check_found({{"declines_late", "declines-late"}}, fixture("planted_rows"));
 }
 
+TEST_CASE("a kernel that declines what was prepared is found, with what to do") {
+    check_found({{"rejects_bf16", "declines-prepared"}, {"takes_only_empty", "declines-prepared"}});
+    const Finished finished = PluginCheck().run(
+        {fixture("planted"), "--op", "planted.rejects_bf16", "--impl", "vendor.planted", "--seed", "4", "--json"});
+    std::vector<std::string> messages;
+    const json document = json::parse(finished.out);
+    for (const json &finding : document.at("ops").at(0).at("findings")) {
+        if (finding.at("check") == "declines-prepared") {
+            messages.push_back(finding.at("message").get<std::string>());
+        }
+    }
+    REQUIRE(messages.size() == 1);
+    CHECK(messages.front() ==
+          "its kernel declined a call on aligned data that it had let the host prepare: no bf16 after "
+          "all. Where a program prepares the call nothing else is tried, and each run fails. Decline "
+          "it in a `supports` function, which is asked before");
+}
+
 TEST_CASE("what is read, written or left alone where it must not be is found") {
     check_found({{"write_past_end", "out-of-bounds"},
                  {"write_before_begin", "out-of-bounds"},
