@@ -36,7 +36,7 @@ std::optional<Scan> scan_after(const ScanCache &cache, const JournalEntry &entry
         scan->rejection = Rejection{
             RejectCode::host_died, entry.path,
             fmt::format("{} times in a row processes ended while they {}.\nHosts do not open it again until the file "
-                        "changes or `plugin-ls --rescan` is run. Its vendor should know.",
+                        "changes or `plugin-ls --rescan` is run. Tell its vendor, or try yours with plugin-check.",
                         count,
                         was_tried ? fmt::format("opened '{}'", entry.path)
                                   : fmt::format("tried '{}' in a process of its own", entry.path))};

@@ -122,7 +122,7 @@ std::string_view doing(Transcript::Stage stage) {
 
 // Kept and shown later, and also shown by the `plugin-ls --rescan` that tried it.
 constexpr std::string_view quarantine = "\nHosts do not try it again until the file changes; each `plugin-ls --rescan` "
-                                        "does. Its vendor should know.";
+                                        "does. Tell its vendor, or try yours with plugin-check.";
 
 } // namespace
 
