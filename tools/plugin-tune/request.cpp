@@ -34,7 +34,8 @@ that is not clearly faster. 'plugin-tune OP' alone shows what the op expects.
   export   what the database knows, as a tune file that pins it
   import   puts what tune files pin into the database
   merge    tune files as one; what later ones pin wins
-  convert  a tune_configs.yaml of FlagGems in opdock's grammar
+  convert  a tune_configs.yaml or *_expand.yaml of FlagGems in opdock's grammar;
+           exit code 1 when an op is left out
 
 A SOURCE is DTYPE[DIMS], such as bf16[64,1024], for random numbers: standard
 normal ones, and integers that are an index into any other input. Or it is what
