@@ -36,7 +36,7 @@ Examples:
   plugin-check libacme.so --junit report.xml --html report.html
   plugin-check --impl default.cpu --op rmsnorm_fwd --seed 7
   plugin-check --impl default.cpu --op gelu --seed 7 --case 31
-  plugin-check libacme.so --op acme.topk --attr k=1000 --shape 'input=f32[8,4096]'
+  plugin-check --impl default.cpu --op gelu --shape 'input=f32[8,4096]'
   plugin-check libacme.so --glibc 2.40 --json
 
 Exit codes: 0 nothing was found; 1 something was, or there is nothing to check;

@@ -16,6 +16,7 @@ TEST_CASE("every setting names its source") {
   deny_vendors     evil          from PLUGIN_DENY_VENDORS
   per_op.gelu      reference     from /etc/opdock/policy.yaml
   retry_failed     60 s          built-in
+  fallback_to_cpu  no            built-in
   trust            warn          from PLUGIN_TRUST
   trusted_sha256   none          built-in
   default_plugins  opdock's own  built-in
@@ -60,6 +61,6 @@ TEST_CASE("a section for a device is shown with the device's name") {
     json section = policy;
     section["prefer"] = "reference";
     policy["devices"]["cuda:0"] = section;
-    CHECK(render_policy(policy, plain).find("\n  cuda:0 prefer         reference     from PLUGIN_PREFER\n") !=
+    CHECK(render_policy(policy, plain).find("\n  cuda:0 prefer           reference     from PLUGIN_PREFER\n") !=
           std::string::npos);
 }
