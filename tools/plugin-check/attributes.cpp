@@ -1,5 +1,6 @@
 #include "attributes.hpp"
 
+#include <algorithm>
 #include <set>
 #include <sstream>
 

@@ -97,6 +97,7 @@ class Listing {
         start_.attributes = required_attributes(signature, start_.dtypes);
         for (const AttributeArgument &attribute : pinned.attributes) {
             set_attribute(start_.attributes, attribute);
+            start_.is_doubtful = true;
         }
         if (!pinned.shapes.empty()) {
             plain_ = pinned.shapes;
@@ -235,7 +236,7 @@ class Listing {
         for (const double size : {0.25, 0.6}) {
             add(at(size), [&](Case &one) {
                 set_attribute(one.attributes, *other);
-                one.is_doubtful = attribute.type == "int";
+                one.is_doubtful = one.is_doubtful || attribute.type == "int";
             });
         }
     }
@@ -282,7 +283,10 @@ class Listing {
             }
         }
         if (count > 1) {
-            add(at(0.5), [&](Case &one) { one.attributes = all; });
+            add(at(0.5), [&](Case &one) {
+                one.attributes = all;
+                one.is_doubtful = true;
+            });
         }
     }
 

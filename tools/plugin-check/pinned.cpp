@@ -1,7 +1,7 @@
 #include "pinned.hpp"
 
 #include <algorithm>
-#include <set>
+#include <optional>
 
 #include "cli/exit.hpp"
 #include "op-call/dims.hpp"
@@ -51,9 +51,13 @@ std::vector<Given> read(const std::vector<Named> &shapes, const Signature &signa
 bool bind(const std::string &dim, int64_t size, op_call::Sizes &sizes) {
     std::vector<std::string> open = op_call::names_in(dim);
     std::erase_if(open, [&](const std::string &name) { return sizes.contains(name); });
+    if (open.size() == 1 && open.front() == dim) {
+        sizes[dim] = size;
+        return true;
+    }
     if (open.size() == 1) {
         constexpr int64_t most = 1 << 24; // an expression grows with its name, or is no dim that can be made
-        for (int64_t value = open.front() == dim ? size : 0; value <= most; ++value) {
+        for (int64_t value = 0; value <= most; ++value) {
             sizes[open.front()] = value;
             if (op_call::evaluate(dim, sizes) == size) {
                 return true;
@@ -65,6 +69,10 @@ bool bind(const std::string &dim, int64_t size, op_call::Sizes &sizes) {
     return op_call::evaluate(dim, sizes) == size;
 }
 
+bool is_name(const std::string &dim) {
+    return op_call::names_in(dim) == std::vector<std::string>{dim};
+}
+
 std::string dims_text(const std::vector<std::string> &dims) {
     std::string text;
     for (const std::string &dim : dims) {
@@ -73,7 +81,8 @@ std::string dims_text(const std::vector<std::string> &dims) {
     return "[" + text + "]";
 }
 
-void bind(const Given &given, Shape &shape, bool &has_leading) {
+// Those dims that are names, or those that are expressions, for which names have to be known.
+void bind(const Given &given, bool names, Shape &shape, bool &has_leading) {
     const std::vector<std::string> dims = op_call::dims_of(given.input->type);
     const auto rest = std::find(dims.begin(), dims.end(), "...");
     const size_t fixed = dims.size() - (rest == dims.end() ? 0 : 1);
@@ -92,7 +101,7 @@ void bind(const Given &given, Shape &shape, bool &has_leading) {
         has_leading = true;
     }
     for (size_t d = 0; d < dims.size(); ++d) {
-        if (dims[d] == "...") {
+        if (dims[d] == "..." || is_name(dims[d]) != names) {
             continue;
         }
         const auto at =
@@ -141,6 +150,22 @@ void keep_tuples(const Signature &signature, const std::vector<Given> &given, Su
     }
 }
 
+// Where the attribute gives a dtype variable its value.
+void keep_tuples(const Signature &signature, const op_call::AttributeParameter &parameter, const Named &named,
+                 Subject &subject) {
+    const std::string variable = variable_of(signature, parameter);
+    if (variable.empty()) {
+        return;
+    }
+    const uint32_t dtype = op_call::parse_dtype(named.text);
+    std::erase_if(subject.tuples,
+                  [&](const std::string &tuple) { return dtypes_of(signature, tuple).at(variable) != dtype; });
+    if (subject.tuples.empty()) {
+        throw cli::UsageError("--attr " + named.name + "=" + named.text + ": '" + subject.impl_id +
+                              "' lists no dtypes with it");
+    }
+}
+
 } // namespace
 
 Pinned resolve(const Pins &pins, const Signature &signature, const Takes &takes, Subject &subject) {
@@ -155,6 +180,7 @@ Pinned resolve(const Pins &pins, const Signature &signature, const Takes &takes,
             throw cli::UsageError("--attr " + attribute.name + " was given twice");
         }
         pinned.attributes.push_back(op_call::parse_attribute(signature.attributes[*index], attribute.text));
+        keep_tuples(signature, signature.attributes[*index], attribute, subject);
     }
     const std::vector<Given> given = read(pins.shapes, signature);
     if (given.empty()) {
@@ -168,9 +194,11 @@ Pinned resolve(const Pins &pins, const Signature &signature, const Takes &takes,
     Shapes shapes(elements);
     for (size_t i = 0; i < elements; ++i) {
         bool has_leading = false;
-        for (const Given &one : given) {
-            if (!one.input->list || one.element == i) {
-                bind(one, shapes[i], has_leading);
+        for (const bool names : {true, false}) {
+            for (const Given &one : given) {
+                if (!one.input->list || one.element == i) {
+                    bind(one, names, shapes[i], has_leading);
+                }
             }
         }
         check_complete(signature, given, shapes[i], has_leading);

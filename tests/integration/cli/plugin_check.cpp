@@ -146,6 +146,7 @@ TEST_CASE("what cannot be pinned is said") {
     CHECK(contains(check({"--shape", "weight=i32[8]"}), "'vendor.planted' takes no i32 there"));
     CHECK(contains(check({"--shape", "weight=f32[8]", "--shape", "input=f32[2,7]"}),
                    "--shape input=f32[2,7]: n is 7 here and 8 in another tensor"));
+    CHECK(contains(check({"--shape", "weight=f32[33554432]"}), "no size is given for '...' of input"));
     CHECK(contains(check({"--shape", "weight=f32[8,8]"}), "expected weight=DTYPE[n]"));
     const Finished finished = PluginCheck().run({fixture("planted_rows"), "--attr", "k=2"});
     CHECK(finished.code == 2);
