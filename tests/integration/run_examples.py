@@ -148,8 +148,11 @@ def prepare_walk(folder, environment, acme):
     folder.mkdir()
     make_repository(folder / "Megatron-LM", environment)
     make_flagscale(folder, environment)
-    shutil.copy(acme, folder / "libacme.so")
+    (folder / "build").mkdir()
+    for place in (folder, folder / "build"):
+        shutil.copy(acme, place / "libacme.so")
     (folder / "acme.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
+    (folder / "tune_configs.yaml").write_text(FLAGGEMS, encoding="utf-8")
     (folder / "fast.yaml").write_text("prefer: vendor\n", encoding="utf-8")
     (folder / "LICENSE").write_text("ours\n", encoding="utf-8")
 

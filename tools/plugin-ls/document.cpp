@@ -7,6 +7,7 @@
 #include "cli/exit.hpp"
 #include "cli/printable.hpp"
 #include "cli/suggest.hpp"
+#include "signature/other_names.hpp"
 #include "signature/standard_ops.hpp"
 
 namespace opdock::plugin_ls {
@@ -62,9 +63,11 @@ const json &find_op(const json &document, const std::string &name) {
     }
     const std::vector<std::string> names = op_names(document);
     const bool standard = !core::standard_signature(name).empty();
+    const std::string hint = core::other_name_hint(name);
     throw cli::Failure(
-        (standard ? "'" + name + "' is a standard op that no loaded plugin implements"
-                  : "no plugin declares the op '" + name + "'" + cli::did_you_mean(name, names)) +
+        (standard
+             ? "'" + name + "' is a standard op that no loaded plugin implements"
+             : "no plugin declares the op '" + name + "'" + (hint.empty() ? cli::did_you_mean(name, names) : hint)) +
         (names.empty() ? "; no plugin was loaded at all, see 'plugin-ls --rejected' and '--paths'" : ""));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "load/devices.hpp"
+#include "signature/other_names.hpp"
 #include "signature/standard_ops.hpp"
 #include "text/spelling.hpp"
 
@@ -44,7 +45,7 @@ class Check {
             const auto found = known_.impl_ids.find(op);
             if (found == known_.impl_ids.end()) {
                 add(where + (standard_signature(op).empty()
-                                 ? ": no plugin declares op " + quote(op) + did_you_mean(op, ops_)
+                                 ? ": no plugin declares op " + quote(op) + hint_at_op(op, ops_)
                                  : ": " + quote(op) + " is a standard op that no loaded plugin implements"));
             }
             for (const Token &token : order.value) {

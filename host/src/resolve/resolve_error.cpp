@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "signature/other_names.hpp"
 #include "signature/standard_ops.hpp"
 #include "text/spelling.hpp"
 
@@ -40,7 +41,7 @@ Error unknown_op_error(std::string_view op, std::span<const std::string_view> kn
                        std::span<const std::string> rejected) {
     const bool standard = !standard_signature(op).empty();
     return {OPDOCK_UNKNOWN_OP, (standard ? quote(op) + " is a standard op that no loaded plugin implements"
-                                         : "no plugin declares op " + quote(op) + did_you_mean(op, known_ops)) +
+                                         : "no plugin declares op " + quote(op) + hint_at_op(op, known_ops)) +
                                    rejected_text(rejected) + "\nInstall a plugin that " +
                                    (standard ? "implements" : "declares") +
                                    " it, or name one as a module; plugin-ls lists what is there."};

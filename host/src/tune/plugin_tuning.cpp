@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "signature/other_names.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"
 
@@ -82,9 +83,10 @@ void PluginTuning::check_names(const std::vector<const Implementation *> &implem
             continue;
         }
         if (!ops.contains(section.op.text)) {
-            add_problem(found_, {section.op.place,
-                                 "unknown op " + quote(section.op.text) + did_you_mean(section.op.text, views(ops)) +
-                                     (ops.empty() ? "" : " The plugin implements no op of that name.")});
+            const std::string hint = hint_at_op(section.op.text, views(ops));
+            add_problem(found_,
+                        {section.op.place, "unknown op " + quote(section.op.text) + (hint.empty() ? "." : hint) +
+                                               (ops.empty() ? "" : " The plugin implements no op of that name.")});
             continue;
         }
         if (!is_tunable) {

@@ -1,0 +1,25 @@
+// What other libraries call what standard ops compute. For messages, and for docs/migrating.md, whose table is tested
+// to be this one.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace opdock::core {
+
+struct OtherName {
+    std::string_view name;    // without "aten::"
+    std::string_view library; // one of those that have it
+    std::string_view ops;     // of opdock, separated by blanks
+};
+
+std::span<const OtherName> other_names();
+
+// "; opdock calls that 'matmul'.", "; opdock has 'a', 'b' or 'c' for that."; "" for a name that is in no row.
+std::string other_name_hint(std::string_view name);
+
+// That, else did_you_mean.
+std::string hint_at_op(std::string_view name, std::span<const std::string_view> known_ops);
+
+} // namespace opdock::core
