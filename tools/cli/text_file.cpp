@@ -22,6 +22,12 @@ Input::Input(const std::string &path)
         fail("it is a folder, and a file is expected");
     }
     is_silent_pipe_ = S_ISFIFO(status.st_mode);
+    // The terminal that the tool is run on is standard input. Another one, as files of the kernel's, says nothing and
+    // does not end.
+    struct stat standard = {};
+    waits_ = S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) ||
+             (S_ISCHR(status.st_mode) && ::fstat(STDIN_FILENO, &standard) == 0 && S_ISCHR(standard.st_mode) &&
+              standard.st_rdev == status.st_rdev);
 }
 
 Input::~Input() {
@@ -50,6 +56,9 @@ size_t Input::read(void *into, size_t most) {
         if (got >= 0) {
             is_silent_pipe_ = false;
             return static_cast<size_t>(got);
+        }
+        if (errno == EAGAIN && !waits_) {
+            fail("nothing can be read from it; expected a file or a pipe");
         }
         if (errno == EAGAIN) { // somebody has the pipe open and has not written yet
             pollfd readable = {descriptor_, POLLIN, 0};

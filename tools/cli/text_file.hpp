@@ -6,7 +6,8 @@
 namespace opdock::cli {
 
 // Open for reading. A pipe that somebody has open for writing is read to its end; one that nothing comes from, as
-// nobody has it open, is an error, so that nobody waits for what never comes. Everything throws Failure.
+// nobody has it open, is an error, so that nobody waits for what never comes; so is a device that has nothing to give
+// and is not standard input. Everything throws Failure.
 class Input {
   public:
     explicit Input(const std::string &path);
@@ -27,6 +28,7 @@ class Input {
     const std::string path_;
     int descriptor_;
     bool is_silent_pipe_ = false; // so far
+    bool waits_ = false;          // for what is not there yet
 };
 
 // The whole text, of at most so many bytes.

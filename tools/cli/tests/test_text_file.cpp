@@ -63,6 +63,8 @@ TEST_CASE("a pipe that somebody writes to is read to its end, however long they 
 
 TEST_CASE("a device without an end is too long") {
     CHECK(read_text("/dev/null") == "");
+    CHECK_THROWS_WITH_AS(read_text("/dev/ptmx"), "/dev/ptmx: nothing can be read from it; expected a file or a pipe",
+                         Failure);
     CHECK_THROWS_WITH_AS(read_text("/dev/zero"), "/dev/zero: is larger than 16 MiB", Failure);
 }
 
