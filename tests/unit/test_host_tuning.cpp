@@ -748,6 +748,21 @@ ops:
     CHECK(there.host()->export_tuning(nullptr, nullptr) == yaml);
 }
 
+TEST_CASE("what is imported for another device names both, once for all ops") {
+    const Installed installed(work_configs);
+    MadeHost host = installed.host();
+    const std::string yaml = R"(schema: opdock.tune/1
+ops:
+  fixture.work:
+    - {devices: [Abacus 9], key: {n: exact}, pinned: [{key: {n: 8}, config: {speed: 1}}]}
+    - {devices: [Abacus 9], key: {n: exact}, pinned: [{key: {n: 9}, config: {speed: 1}}]}
+    - {architectures: [abc_9], key: {n: exact}, pinned: [{key: {n: 9}, config: {speed: 1}}]}
+)";
+    CHECK(host->import_tuning(yaml, "there.yaml") == 0);
+    CHECK(host.logged("not imported: for device 'Abacus 9'; here: '") == 1);
+    CHECK(host.logged("or architecture ('abc_9'; here: '") == 1);
+}
+
 // --- online
 // -----------------------------------------------------------------------------------------------------------
 

@@ -99,7 +99,27 @@ std::string Host::export_tuning(const char *op, const char *impl_id) const {
 
 namespace {
 
-std::string why_not_imported(const CatalogOp *op, const std::string &name, const TuneSection &section) {
+// What devices that can be tuned here are.
+struct DevicesHere {
+    std::set<std::string> models;
+    std::set<std::string> architectures;
+};
+
+template<class Names>
+std::string quoted(const Names &names) {
+    std::vector<std::string> texts;
+    for (const auto &name : names) {
+        if constexpr (requires { name.text; }) {
+            texts.push_back(quote(name.text));
+        } else {
+            texts.push_back(quote(name));
+        }
+    }
+    return texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string why_not_imported(const CatalogOp *op, const std::string &name, const TuneSection &section,
+                             const DevicesHere &here) {
     if (op == nullptr) {
         return fmt::format("not imported: there is no op {}", quote(name));
     }
@@ -115,7 +135,16 @@ std::string why_not_imported(const CatalogOp *op, const std::string &name, const
                                did_you_mean(id.text, known));
         }
     }
-    return "not imported: it is for no device, architecture or dtypes that are here";
+    const auto is_here = [&](const PlacedText &model) { return here.models.contains(model.text); };
+    if (!section.devices.empty() && std::none_of(section.devices.begin(), section.devices.end(), is_here)) {
+        return fmt::format("not imported: for device {}; here: {}", quoted(section.devices), quoted(here.models));
+    }
+    const std::string of =
+        section.architectures.empty()
+            ? ""
+            : fmt::format(" or architecture ({}; here: {})", quoted(section.architectures), quoted(here.architectures));
+    return fmt::format("not imported: not for the dtypes ({}){} of what is here",
+                       section.dtypes.empty() ? "all" : quoted(section.dtypes), of);
 }
 
 } // namespace
@@ -127,7 +156,7 @@ uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
         problems.push_back(text_of(file, problem));
     }
     std::vector<std::pair<DeploymentTuning *, std::vector<TuneEntry>>> found;
-    std::vector<std::string> left_out;
+    std::map<std::string, std::pair<TunePlace, std::set<std::string>>> left_out; // by reason: the first place, ops
     uint64_t count = 0;
     size_t values_left = most_values;
     for (const TuneSection &section : file.sections) {
@@ -149,15 +178,22 @@ uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
         });
         count += adopted;
         if (adopted == 0 && problems.empty() && !section.pinned.empty()) {
-            left_out.push_back(text_of(
-                file, {section.place, why_not_imported(catalog().find(section.op.text), section.op.text, section)}));
+            DevicesHere here;
+            each_tuning(section.op.text.c_str(), nullptr, [&](const DeploymentTuning &tuning) {
+                here.models.insert(tuning.identity().device);
+                here.architectures.insert(tuning.identity().architecture);
+            });
+            const std::string why = why_not_imported(catalog().find(section.op.text), section.op.text, section, here);
+            left_out.try_emplace(why, section.place, std::set<std::string>{})
+                .first->second.second.insert(section.op.text);
         }
     }
     if (!problems.empty()) {
         throw Error(OPDOCK_INVALID_TUNE_FILE, fmt::format("{}", fmt::join(problems, "\n")));
     }
-    for (const std::string &line : left_out) {
-        log_.warning(line);
+    for (const auto &[why, sections] : left_out) {
+        const auto &[first, ops] = sections;
+        log_.warning(text_of(file, {first, ops.size() == 1 ? why : fmt::format("{} (ops {})", why, quoted(ops))}));
     }
     try {
         for (const auto &[tuning, entries] : found) {
