@@ -102,6 +102,18 @@ TEST_CASE("a policy of the system that is a link to nowhere is not passed over: 
     CHECK(message_of([&] { machine.load({}); }).starts_with(file.string() + ": cannot open: "));
 }
 
+TEST_CASE("a policy of the system in a folder that is a link to nowhere is not passed over either") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path folder = directory.path() / "opdock";
+    std::filesystem::create_symlink("/nonexistent/opdock", folder);
+    for (const char *name : {"policy.yaml", "deeper/policy.yaml"}) {
+        const std::string file = (folder / name).string();
+        CHECK(message_of([&] {
+                  load_policy(make_environment("PLUGIN_", {}, false), file);
+              }).starts_with(file + ": cannot open: "));
+    }
+}
+
 TEST_CASE("a section for a device is reached through the files") {
     Machine machine;
     const std::string config = machine.config("devices: {cuda:1: {strict: 1}}\n");

@@ -1,6 +1,7 @@
 #include "policy/policy_sources.hpp"
 
 #include <cerrno>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -18,10 +19,17 @@ PolicyPtr shared(Policy policy) {
 }
 
 // Only a file that is certainly not there is passed over: one that cannot be read, such as a link to a disk that is not
-// mounted, may hold an enforced policy.
+// mounted, or one in a folder that is such a link, may hold an enforced policy.
 bool is_absent(const std::string &path) {
     struct stat status = {};
-    return lstat(path.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
+    std::filesystem::path place = path;
+    while (lstat(place.c_str(), &status) != 0) {
+        if ((errno != ENOENT && errno != ENOTDIR) || !place.has_relative_path()) {
+            return false;
+        }
+        place = place.parent_path();
+    }
+    return place != path && stat(place.c_str(), &status) == 0;
 }
 
 // The file's own errors name the file; whoever set the variable long ago must be reminded of it.
