@@ -77,6 +77,36 @@ TEST_CASE("hard limits that a plugin lowers stay lowered where they cannot be ra
                       "them") == (may_raise ? 0 : 1));
 }
 
+TEST_CASE("the umask and the working directory are put back also by a process without descriptors left") {
+    const std::string folder = "/tmp"; // which anybody may enter
+    const mode_t mask = umask(0);
+    umask(mask);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (chdir(folder.c_str()) != 0 || (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0)) {
+            _exit(3);
+        }
+        {
+            const Log silent;
+            const std::string plugin = "acme";
+            const KeptProcess kept(silent, plugin);
+            if (close_range(3, ~0U, 0) != 0 || chdir("/") != 0) {
+                _exit(2);
+            }
+            const rlimit none = {3, 3};
+            setrlimit(RLIMIT_NOFILE, &none);
+            umask(mask == 0 ? 077 : 0);
+        }
+        const bool same_mask = umask(0) == mask;
+        char now[4096];
+        _exit(same_mask && getcwd(now, sizeof now) != nullptr && folder == now ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+}
+
 TEST_CASE("a plugin that changes nothing of the process is opened without a word") {
     MadeHost host({}, "/nonexistent", {(fixtures / "libprints.so").string()}, {}, "");
     CHECK(host.logged("when it was opened") == 0);

@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <fcntl.h>
@@ -41,11 +43,14 @@ bool same_set(const sigset_t &one, const sigset_t &other) {
     return true;
 }
 
-bool is_working_directory(const Descriptor &directory) {
-    struct stat before = {};
-    struct stat now = {};
-    return ::fstat(directory.get(), &before) != 0 || ::stat(".", &now) != 0 ||
-           (before.st_dev == now.st_dev && before.st_ino == now.st_ino);
+bool same_file(const struct stat &one, const struct stat &other) {
+    return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+std::string working_directory() {
+    std::error_code none; // it may be gone, or lie too deep
+    const std::filesystem::path path = std::filesystem::current_path(none);
+    return none ? "" : path.string();
 }
 
 const char *locale_now() {
@@ -66,7 +71,8 @@ bool same_floating_point(const std::fenv_t &one, const std::fenv_t &other) {
 
 KeptProcess::KeptProcess(const Log &log, const std::string &plugin)
     : log_(log), plugin_(plugin), umask_(current_umask()), locale_(locale_now()),
-      working_directory_(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+      working_directory_(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)), working_directory_path_(working_directory()) {
+    (void)::stat(".", &working_directory_status_); // of a folder that cannot be looked at it stays empty
     for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
         ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limits_.at(static_cast<std::size_t>(resource)));
     }
@@ -80,6 +86,23 @@ KeptProcess::~KeptProcess() {
     } catch (const std::exception &) { // no memory to say it
         return;
     }
+}
+
+bool KeptProcess::is_working_directory() const {
+    struct stat now = {};
+    return working_directory_status_.st_ino == 0 ? working_directory() == working_directory_path_
+                                                 : ::stat(".", &now) == 0 && same_file(now, working_directory_status_);
+}
+
+bool KeptProcess::enter_working_directory() const {
+    struct stat held = {};
+    if (::fstat(working_directory_.get(), &held) == 0 && same_file(held, working_directory_status_) &&
+        ::fchdir(working_directory_.get()) == 0) {
+        return true;
+    }
+    struct stat there = {};
+    return ::stat(working_directory_path_.c_str(), &there) == 0 && same_file(there, working_directory_status_) &&
+           ::chdir(working_directory_path_.c_str()) == 0;
 }
 
 void KeptProcess::put_back() const {
@@ -114,18 +137,23 @@ void KeptProcess::put_back() const {
     if (has_other_limits && !has_lower_limits) {
         changed.emplace_back("the limits of resources");
     }
-    const mode_t umask_now = current_umask(); // which needs a descriptor, and so the limits of before
-    if (umask_ != unknown && umask_now != unknown && umask_now != umask_) {
-        ::umask(umask_);
+    // Where it cannot be looked up, for want of descriptors or of /proc, it is set all the same.
+    const mode_t umask_now = current_umask();
+    if (umask_ != unknown && umask_now != umask_ && ::umask(umask_) != umask_) {
         changed.emplace_back("the umask");
     }
     if (locale_ != locale_now()) {
         (void)std::setlocale(LC_ALL, locale_.c_str()); // NOLINT(concurrency-mt-unsafe): as above
         changed.emplace_back("the locale");
     }
-    if (working_directory_.get() >= 0 && !is_working_directory(working_directory_) &&
-        ::fchdir(working_directory_.get()) == 0) {
-        changed.emplace_back("the working directory");
+    if (!is_working_directory()) {
+        if (enter_working_directory()) {
+            changed.emplace_back("the working directory");
+        } else {
+            log_.warning(fmt::format("Plugin '{}' changed the working directory when it was opened; '{}' cannot be "
+                                     "entered again",
+                                     plugin_, working_directory_path_));
+        }
     }
     if (has_lower_limits) {
         log_.warning(

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "files/descriptor.hpp"
@@ -27,6 +28,9 @@ class KeptProcess {
 
   private:
     void put_back() const;
+    bool is_working_directory() const;
+    // False when it cannot be entered any more.
+    bool enter_working_directory() const;
 
     const Log &log_;
     const std::string &plugin_;
@@ -35,7 +39,10 @@ class KeptProcess {
     sigset_t blocked_{};
     std::fenv_t floating_point_{};
     std::string locale_;
+    // Code that is loaded may close the descriptor, or have it mean another folder.
     Descriptor working_directory_;
+    std::string working_directory_path_; // empty when nobody knows it
+    struct stat working_directory_status_ = {};
 };
 
 } // namespace opdock::core
