@@ -108,6 +108,24 @@ TEST_CASE("a damaged database is set aside and that is said, an unusable one is 
     CHECK_THROWS_AS(beyond.check(), DatabaseError);
 }
 
+TEST_CASE("a database with room for rows that take all memory is not read") {
+    const TemporaryDirectory directory;
+    const TuneDatabase database((directory.path() / "cache" / "tune.sqlite").string());
+    database.write(identity, {entry("n=1")});
+    const auto bytes = std::filesystem::file_size(database.path());
+    for (const std::string &file : {database.path(), database.path() + "-wal"}) {
+        std::filesystem::remove(database.path() + "-wal");
+        std::ofstream(file, std::ios::app).close();
+        std::filesystem::permissions(file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+        std::filesystem::resize_file(file, std::uintmax_t{65} << 20);
+        CHECK(
+            contains(message_of([&] { (void)database.read(identity); }), "it has more than 64 MiB with its journals"));
+        std::filesystem::resize_file(database.path(), bytes);
+    }
+    std::filesystem::remove(database.path() + "-wal");
+    CHECK(database.read(identity).size() == 1);
+}
+
 TEST_CASE("whether anything could be kept is known without an entry") {
     const TemporaryDirectory directory;
     const TuneDatabase database((directory.path() / "cache" / "tune.sqlite").string());

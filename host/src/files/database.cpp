@@ -192,6 +192,21 @@ void fill(SQLite::Database &database, const std::string &path, const DatabaseFor
     transaction.commit();
 }
 
+// SQLite takes memory for a whole row before it looks at how long it may be, so that a file may have no longer one than
+// this. Ours have kilobytes.
+constexpr std::uintmax_t most_database_bytes = std::uintmax_t{64} << 20;
+
+bool is_too_large(const std::string &path) {
+    std::uintmax_t bytes = 0;
+    for (const char *suffix : {"", "-wal", "-journal"}) {
+        struct stat status = {};
+        if (::stat((path + suffix).c_str(), &status) == 0) {
+            bytes += static_cast<std::uintmax_t>(status.st_size);
+        }
+    }
+    return bytes > most_database_bytes;
+}
+
 // Nothing when the file holds something else.
 std::unique_ptr<SQLite::Database> try_open(const std::string &path, const DatabaseFormat &format) {
     auto database = std::make_unique<SQLite::Database>(
@@ -300,6 +315,11 @@ OpenDatabase open_database(const std::string &named, const DatabaseFormat &forma
     check_files(path);
     if (format.stranger == Stranger::refuse && is_strangers(path, format)) {
         refuse_strangers(path);
+    }
+    if (is_too_large(path) && (format.stranger == Stranger::refuse || !set_aside(path, notice))) {
+        throw DatabaseError(fmt::format("'{}' is not read: it has more than {} MiB with its journals. Expected a file "
+                                        "that opdock made; move it away, and a new one is made",
+                                        path, most_database_bytes >> 20));
     }
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_milliseconds);
     for (int attempt = 0;; ++attempt) {
