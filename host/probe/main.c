@@ -124,12 +124,20 @@ static void compute_a_moment(void) {
     }
 }
 
+/* Whether a timer of timer_create was set; it goes off now. */
+static int goes_off(int timer) {
+    const struct itimerspec now = {{0, 0}, {0, 1}};
+    struct itimerspec left;
+    return syscall(SYS_timer_gettime, timer, &left) == 0 && (left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0) &&
+           syscall(SYS_timer_settime, timer, 0, &now, NULL) == 0;
+}
+
 /* Has the timers that the plugin set go off now, not a minute later in the host: one whose signal ends the process
  * would end the host. */
 static void let_timers_go_off(void) {
     static const int signals[] = {SIGALRM, SIGVTALRM, SIGPROF}; /* by ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF */
-    const struct itimerspec now = {{0, 0}, {0, 1}};
-    struct itimerspec left;
+    char line[256];
+    FILE *timers;
     int is_set = 0;
     int timer;
     sigset_t none;
@@ -141,13 +149,21 @@ static void let_timers_go_off(void) {
             (void)raise(signals[timer]);
         }
     }
-    /* Those of timer_create have numbers of the kernel, from 0 on; libc does not tell them. */
-    for (timer = 0; timer < 64; ++timer) {
-        if (syscall(SYS_timer_gettime, timer, &left) == 0 &&
-            (left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0)) {
-            (void)syscall(SYS_timer_settime, timer, 0, &now, NULL);
+    /* Those of timer_create have numbers of the kernel, which libc does not tell; where it does not list them either,
+     * the first ones are tried. */
+    timers = fopen("/proc/self/timers", "re");
+    while (timers != NULL && fgets(line, sizeof line, timers) != NULL) {
+        if (sscanf(line, "ID: %d", &timer) == 1 && goes_off(timer)) {
             is_set = 1;
         }
+    }
+    for (timer = 0; timers == NULL && timer < 64; ++timer) {
+        if (goes_off(timer)) {
+            is_set = 1;
+        }
+    }
+    if (timers != NULL) {
+        (void)fclose(timers);
     }
     if (is_set) {
         (void)sigprocmask(SIG_SETMASK, &none, NULL);

@@ -796,7 +796,8 @@ TEST_CASE("a plugin that leaves a timer whose signal ends the process is rejecte
     const struct {
         const char *file, *end;
     } cases[] = {{"libalarms_later.so", "by signal 14 (Alarm clock), after it had registered"},
-                 {"libtimes_out_later.so", "by signal 11 (Segmentation fault), after it had registered"}};
+                 {"libtimes_out_later.so", "by signal 11 (Segmentation fault), after it had registered"},
+                 {"libtimes_out_as_one_of_many.so", "by signal 11 (Segmentation fault), after it had registered"}};
     for (const auto &[file, end] : cases) {
         const Rejection rejection = rejection_of(try_plugin(file));
         CHECK(rejection.code == RejectCode::probe_died);
