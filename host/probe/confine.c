@@ -70,19 +70,25 @@ static int is_no_accelerator(const char *name) {
     return 0;
 }
 
-/* All of /dev but disks and the above, since vendors name their devices as they like. */
-static void allow_devices(int ruleset, uint64_t changes) {
-    char path[sizeof "/dev/" + 256];
+/* All character devices of /dev and its folders but the above, since vendors name their devices as they like. Nothing
+ * is made or removed there, where links name disks. */
+static void allow_devices(int ruleset, uint64_t changes, const char *folder, int depth) {
+    enum { deepest = 3 };
+    char path[512];
     const struct dirent *entry;
-    DIR *const devices = opendir("/dev");
+    DIR *const devices = opendir(folder);
     if (devices == NULL) {
         return;
     }
     while ((entry = readdir(devices)) != NULL) {
-        if (entry->d_name[0] != '.' && (entry->d_type == DT_CHR || entry->d_type == DT_DIR) &&
-            !is_no_accelerator(entry->d_name)) {
-            snprintf(path, sizeof path, "/dev/%s", entry->d_name);
-            allow_changes(ruleset, entry->d_type == DT_DIR ? changes : changes & CHANGES_OF_ONE_FILE, path);
+        const int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] == '.' || is_no_accelerator(entry->d_name) || length >= (int)sizeof path) {
+            continue;
+        }
+        if (entry->d_type == DT_CHR) {
+            allow_changes(ruleset, changes & CHANGES_OF_ONE_FILE, path);
+        } else if (entry->d_type == DT_DIR && depth < deepest) {
+            allow_devices(ruleset, changes, path, depth + 1);
         }
     }
     (void)closedir(devices);
@@ -118,7 +124,7 @@ static void forbid_changes_outside(int may_use_devices) {
     }
     if (may_use_devices) {
         allow_changes(ruleset, rules.handled_access_fs, "/proc/driver");
-        allow_devices(ruleset, rules.handled_access_fs);
+        allow_devices(ruleset, rules.handled_access_fs, "/dev", 1);
     }
     (void)syscall(SYS_landlock_restrict_self, ruleset, 0);
     close(ruleset);
