@@ -79,6 +79,14 @@ void find_unwritten(const std::vector<Output> &first, std::byte first_poison, co
     }
 }
 
+// For findings in a call that could not be prepared.
+void say_how_it_is_called(Outcome &outcome) {
+    for (Finding &finding : outcome.findings) {
+        finding.message += ". Its `supports` declines this call. Programs that call the op without preparing it ask "
+                           "the kernel alone: decline the call there too";
+    }
+}
+
 // What is not written is not right either, and not the same twice.
 void keep_causes(Outcome &outcome) {
     if (has(outcome, "unwritten")) {
@@ -133,9 +141,14 @@ Outcome Trial::run(const Case &one) const {
         if (one.exercise == Exercise::configs) {
             return run_configs(one, inputs);
         }
-        Outcome outcome = judge_calls(one, inputs, expected ? &*expected : nullptr);
+        std::vector<Answer> answers = calls_.answers(0);
+        const bool was_prepared = answers.front().prepared == OPDOCK_OK;
+        Outcome outcome = judge_calls(one, inputs, expected ? &*expected : nullptr, std::move(answers));
         if (one.exercise == Exercise::call && one.values == Values::rows) {
             judge_rows(one, inputs, expected ? &*expected : nullptr, outcome);
+        }
+        if (!was_prepared) {
+            say_how_it_is_called(outcome);
         }
         return outcome;
     } catch (const Error &error) {
@@ -164,9 +177,9 @@ std::vector<Tensors> Trial::draw(const Case &one) const {
     });
 }
 
-Outcome Trial::judge_calls(const Case &one, const std::vector<Tensors> &inputs, const Results *expected) const {
+Outcome Trial::judge_calls(const Case &one, const std::vector<Tensors> &inputs, const Results *expected,
+                           std::vector<Answer> answers) const {
     Outcome outcome;
-    std::vector<Answer> answers = calls_.answers(0);
     const std::vector<Turn> turns = turns_of(one);
     std::vector<Output> first;
     for (size_t i = 0; i < answers.size(); ++i) {

@@ -46,8 +46,9 @@ class Trial {
                                                 Outcome &outcome) const;
     Outcome run_configs(const Case &one, const std::vector<op_call::Tensors> &inputs) const;
     std::vector<Turn> turns_of(const Case &one) const;
-    // What came of these turns, which were begun.
-    Outcome judge_calls(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected) const;
+    // What came of its turns.
+    Outcome judge_calls(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected,
+                        std::vector<Answer> answers) const;
     // A call that its kernel declined though the host could have known before.
     void find_late_decline(const Case &one, Outcome &outcome) const;
     // Compares what a call wrote with what it had to.

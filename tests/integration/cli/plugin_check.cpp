@@ -175,6 +175,13 @@ TEST_CASE("a kernel that declines what was prepared is found, with what to do") 
           "it in a `supports` function, which is asked before");
 }
 
+TEST_CASE("what `supports` declines is called all the same, as programs that prepare nothing do") {
+    check_found({{"unasked_in_four_dims", "wrong"}});
+    const Finished finished =
+        PluginCheck().run({fixture("planted"), "--op", "planted.unasked_in_four_dims", "--seed", "4", "--json"});
+    CHECK(contains(finished.out, "Its `supports` declines this call. Programs that call the op without preparing it"));
+}
+
 TEST_CASE("what is read, written or left alone where it must not be is found") {
     check_found({{"write_past_end", "out-of-bounds"},
                  {"write_before_begin", "out-of-bounds"},
