@@ -481,6 +481,22 @@ TEST_CASE("a plugin cannot write to terminals while it is tried, also one for de
     }
 }
 
+TEST_CASE("a plugin for devices makes nothing in folders of /dev while it is tried, where the kernel has Landlock") {
+    // Only root may make a folder there. For anybody else /dev itself is one where nothing is made, probe or not.
+    char folder[] = "/dev/opdock-test-XXXXXX";
+    const bool made = mkdtemp(folder) != nullptr;
+    const std::string file = std::string(made ? folder : "/dev") + "/opdock-made-by-a-plugin";
+    const Exported variable("OPDOCK_FIXTURE_FILE", file.c_str());
+    const auto judged = try_plugin("libwrites_a_file.so", limits_for({"cuda"}));
+    const bool appeared = std::filesystem::exists(file);
+    std::filesystem::remove(file);
+    if (made) {
+        std::filesystem::remove(folder);
+    }
+    CHECK(std::holds_alternative<Transcript>(judged));
+    CHECK(appeared == (made && !has_landlock()));
+}
+
 TEST_CASE("a plugin cannot steer terminals or the session of the host while it is tried") {
     const Terminal terminal;
     const Exported variable("OPDOCK_FIXTURE_FILE", terminal.name());
