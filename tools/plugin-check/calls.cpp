@@ -42,8 +42,8 @@ std::vector<Finding> read_findings(const json &list) {
 } // namespace
 
 Calls::Calls(const std::string &program, const Job &job, const Host &host, const op_call::Signature &signature,
-             double seconds)
-    : conversation_(program, job, seconds), host_(host), signature_(signature), seconds_(seconds) {}
+             double seconds, Waiting waiting)
+    : conversation_(program, job, seconds, std::move(waiting)), host_(host), signature_(signature), seconds_(seconds) {}
 
 json Calls::place(size_t slot, const Case &one, const std::vector<Tensors> &inputs) {
     const op_call::Operands operands = op_call::operands_of(inputs);

@@ -41,7 +41,7 @@ class Calls {
   public:
     // The host knows the op. It and the signature are borrowed. `seconds` are for a case, and for opening a host.
     Calls(const std::string &program, const Job &job, const Host &host, const op_call::Signature &signature,
-          double seconds);
+          double seconds, Waiting waiting);
 
     void begin_case() { conversation_.give(seconds_); }
 

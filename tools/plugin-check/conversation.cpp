@@ -34,10 +34,12 @@ std::string indented(const std::string &text) {
     return lines;
 }
 
-std::string ending(int status, const std::string &said) {
-    const std::string text = WIFSIGNALED(status)
-                                 ? "it ended the process by " + std::string(strsignal(WTERMSIG(status)))
-                                 : "it ended the process with exit code " + std::to_string(WEXITSTATUS(status));
+// `how`: what a signal handler said, or "".
+std::string ending(int status, const std::string &how, const std::string &said) {
+    std::string text = WIFSIGNALED(status)
+                           ? "it ended the process by " + std::string(strsignal(WTERMSIG(status)))
+                           : "it ended the process with exit code " + std::to_string(WEXITSTATUS(status));
+    text += how.empty() ? "" : ": " + how;
     return said.empty() ? text : text + "\n  " + indented(said);
 }
 
@@ -51,9 +53,9 @@ uint64_t number_of(const json &json) {
     return json.get_ref<const json::number_unsigned_t &>();
 }
 
-Conversation::Conversation(std::string program, const Job &job, double seconds)
+Conversation::Conversation(std::string program, const Job &job, double seconds, Waiting waiting)
     : program_(std::move(program)), job_(as_json(job).dump()), seconds_(seconds), given_(seconds),
-      deadline_(in(seconds)) {}
+      deadline_(in(seconds)), waiting_(std::move(waiting)) {}
 
 void Conversation::give(double seconds) {
     given_ = seconds;
@@ -65,6 +67,7 @@ void Conversation::start() {
         return;
     }
     fault_.clear();
+    crash_.clear();
     number_ = 0;
     most_bytes_ = 0;
     is_asked_ = false;
@@ -124,14 +127,22 @@ void Conversation::get(void *to, size_t bytes, size_t offset) {
 
 Reply Conversation::wait(Clock::time_point deadline, double seconds) {
     std::string packet;
+    const Clock::time_point begin = Clock::now();
     for (;;) {
-        const Process::News news = process_->next(packet, deadline);
+        const Process::News news = process_->next(packet, std::min(deadline, in(1)));
         if (news == Process::News::end) {
             fail_ended(deadline);
         }
-        if (news == Process::News::silence || Clock::now() > deadline) {
+        if (Clock::now() >= deadline) {
             process_->end();
             fail("hang", "it has not returned after " + whole(seconds) + "; --timeout gives it longer");
+        }
+        if (news == Process::News::silence) {
+            if (waiting_ && !waiting_(std::chrono::duration<double>(Clock::now() - begin).count())) {
+                process_->end();
+                fail("", "it was not waited for");
+            }
+            continue;
         }
         if (std::optional<Reply> reply = read_packet(packet)) {
             return std::move(*reply);
@@ -150,6 +161,10 @@ std::optional<Reply> Conversation::read_packet(const std::string &packet) {
     }
     if (message.contains("fault")) {
         fault_ = understand([&] { return message.at("fault").get<std::string>(); });
+        return std::nullopt;
+    }
+    if (message.contains("crash")) {
+        crash_ = understand([&] { return message.at("crash").get<std::string>(); });
         return std::nullopt;
     }
     return read_reply(message);
@@ -214,7 +229,7 @@ void Conversation::fail_ended(Clock::time_point deadline) {
     if (is_open_ && !fault_.empty()) {
         fail("out-of-bounds", fault_);
     }
-    fail("crash", ending(status, said));
+    fail("crash", ending(status, crash_, said));
 }
 
 std::string Conversation::finish() {
@@ -229,7 +244,8 @@ std::string Conversation::finish() {
         return "after its last call the process did not end for " + whole(seconds_);
     }
     const int status = process->wait();
-    return WIFSIGNALED(status) ? "after its last call, as the process ended: " + ending(status, process->said()) : "";
+    return WIFSIGNALED(status) ? "after its last call, as the process ended: " + ending(status, "", process->said())
+                               : "";
 }
 
 } // namespace opdock::plugin_check

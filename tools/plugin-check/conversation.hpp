@@ -20,7 +20,7 @@ struct Ended : std::runtime_error {
     Ended(std::string finding, const std::string &message, bool before_calls)
         : std::runtime_error(message), check(std::move(finding)), before_any_call(before_calls) {}
 
-    std::string check; // the finding that this is: "crash", "hang", "out-of-bounds" or "worker"
+    std::string check; // the finding that this is: "crash", "hang", "out-of-bounds" or "worker"; "" when it was Waiting
     bool before_any_call;
 };
 
@@ -41,10 +41,14 @@ struct Reply {
 // Throws json's exception for anything but a whole number that is not negative.
 uint64_t number_of(const nlohmann::json &json);
 
+// Called about once a second while an answer is awaited, with for how long; false ends the process that does not give
+// it.
+using Waiting = std::function<bool(double seconds)>;
+
 class Conversation {
   public:
     // The process is started by the first request, and by the first after Ended. `seconds`: for opening its host.
-    Conversation(std::string program, const Job &job, double seconds);
+    Conversation(std::string program, const Job &job, double seconds, Waiting waiting = nullptr);
 
     // The replies to what is asked from now on have to be there in so many seconds, together.
     void give(double seconds);
@@ -104,7 +108,9 @@ class Conversation {
     bool is_asked_ = false; // and the reply was not received
     bool is_open_ = false;
     bool was_copied_ = false;
-    std::string fault_; // what a signal handler said
+    std::string fault_; // what a signal handler said of a tensor
+    std::string crash_; // and of other memory
+    Waiting waiting_;
 };
 
 } // namespace opdock::plugin_check

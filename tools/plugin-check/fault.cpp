@@ -21,6 +21,17 @@ class Line {
             text_[size_++] = *text;
         }
     }
+    void add_address(const void *address) {
+        const auto number = reinterpret_cast<uintptr_t>(address);
+        int shift = 8 * sizeof number - 4;
+        while (shift > 0 && number >> shift == 0) {
+            shift -= 4;
+        }
+        for (add("0x"); shift >= 0; shift -= 4) {
+            const char digit[] = {"0123456789abcdef"[number >> shift & 15], '\0'};
+            add(digit);
+        }
+    }
     void add(size_t number) {
         std::array<char, 24> digits{};
         size_t at = digits.size() - 1;
@@ -50,17 +61,46 @@ bool was_write(const void *context) {
 #endif
 }
 
-extern "C" void tell_fault(int signal, siginfo_t *info, void *context) {
-    const GuardHit hit = find_guard(info->si_addr);
-    if (hit.name != nullptr) {
-        Line line;
-        line.add("{\"fault\": \"it ");
-        line.add(was_write(context) ? "writes " : "reads ");
+// Processors tell no address where an instruction for aligned data has other data.
+bool may_be_alignment(int signal, const siginfo_t &info) {
+    return signal == SIGBUS ? info.si_code == BUS_ADRALN : info.si_code == SI_KERNEL;
+}
+
+void add_place(Line &line, const GuardHit &hit) {
+    if (hit.distance != 0) {
         line.add(hit.distance);
-        line.add(hit.is_before ? " bytes before the beginning of " : " bytes past the end of ");
-        line.add(hit.name);
-        line.add("\"}");
-        line.send();
+        line.add(hit.distance == 1 ? " byte " : " bytes ");
+    }
+    line.add(hit.is_before       ? "before the beginning of "
+             : hit.distance == 0 ? "right behind the end of "
+                                 : "past the end of ");
+    line.add(hit.name);
+}
+
+void tell(int signal, const siginfo_t &info, const void *context) {
+    const GuardHit hit = find_guard(info.si_addr);
+    Line line;
+    line.add(hit.name != nullptr ? "{\"fault\": \"" : "{\"crash\": \"");
+    if (may_be_alignment(signal, info)) {
+        line.add("an instruction for aligned data was given other data, or an address that cannot be. Declare the "
+                 "`alignment` that the kernel needs, where that is more than the dtype's size");
+    } else {
+        line.add(was_write(context) ? "it writes " : "it reads ");
+        if (hit.name != nullptr) {
+            add_place(line, hit);
+        } else {
+            line.add("address ");
+            line.add_address(info.si_addr);
+            line.add(", where it may not");
+        }
+    }
+    line.add("\"}");
+    line.send();
+}
+
+extern "C" void tell_fault(int signal, siginfo_t *info, void *context) {
+    if (info->si_code > 0) { // not sent by somebody
+        tell(signal, *info, context);
     }
     std::signal(signal, SIG_DFL); // NOLINT(cert-err33-c): the handler ends either way
     raise(signal);

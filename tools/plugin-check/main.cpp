@@ -18,6 +18,7 @@
 #include "cli/page.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/status_line.hpp"
 #include "cli/written_file.hpp"
 #include "op-call/failure.hpp"
 #include "own_references.hpp"
@@ -33,27 +34,23 @@ namespace {
 
 using nlohmann::json;
 
-// One line that is written over, on a terminal only.
-class Bar {
+// A case that takes long is told of where there is no status line, once.
+class Slowness {
   public:
-    Bar() : shows_(isatty(STDERR_FILENO) == 1) {}
-    ~Bar() { clear(); }
-    Bar(const Bar &) = delete;
-    Bar &operator=(const Bar &) = delete;
-
-    void show(const std::string &text) {
-        if (shows_) {
-            std::cerr << "\r\x1b[K" << cli::printable(text).substr(0, 78) << std::flush;
-        }
-    }
-    void clear() {
-        if (shows_) {
-            std::cerr << "\r\x1b[K" << std::flush;
+    void note(const std::string &where, double seconds, double timeout) {
+        constexpr double long_time = 10;
+        if (seconds < long_time) {
+            is_told_ = false;
+        } else if (!is_told_ && isatty(STDERR_FILENO) == 0) {
+            is_told_ = true;
+            std::cerr << "plugin-check: " << cli::printable(where) << ": this case takes more than "
+                      << static_cast<int>(long_time) << " s; it is ended after " << static_cast<int>(timeout)
+                      << " s (--timeout)\n";
         }
     }
 
   private:
-    bool shows_;
+    bool is_told_ = false;
 };
 
 std::string quoted(const std::string &word) {
@@ -124,7 +121,8 @@ json check_ops(const Request &request, OwnReferences &own, const std::vector<Sub
     Limits limits;
     limits.case_seconds = request.timeout;
     json ops = json::array();
-    Bar bar;
+    cli::StatusLine status;
+    Slowness slowness;
     for (size_t i = 0; i < subjects.size() && interrupts.signal() == 0; ++i) {
         Plan plan;
         plan.subject = subjects[i];
@@ -133,9 +131,12 @@ json check_ops(const Request &request, OwnReferences &own, const std::vector<Sub
         plan.only = request.only_case ? static_cast<int64_t>(*request.only_case) : -1;
         plan.pins = request.pins;
         plan.settings = {request.threads, request.config_seconds, {}};
-        json one = check_implementation(program, own, plan, limits, [&](size_t done, size_t total) {
-            bar.show(std::to_string(i + 1) + " of " + std::to_string(subjects.size()) + "  " + subjects[i].op + "  " +
-                     std::to_string(done) + "/" + std::to_string(total));
+        json one = check_implementation(program, own, plan, limits, [&](size_t done, size_t total, double seconds) {
+            const std::string where = std::to_string(i + 1) + " of " + std::to_string(subjects.size()) + "  " +
+                                      subjects[i].op + "  " + subjects[i].impl_id + "  " + std::to_string(done) + "/" +
+                                      std::to_string(total);
+            status.show(seconds < 2 ? where : where + "  " + std::to_string(static_cast<int>(seconds)) + " s");
+            slowness.note(where, seconds, request.timeout);
             return interrupts.signal() == 0;
         });
         for (json &finding : one.at("findings")) {

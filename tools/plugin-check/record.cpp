@@ -6,6 +6,20 @@ namespace opdock::plugin_check {
 
 using nlohmann::json;
 
+namespace {
+
+// What a vendor tries first, or "". Each check has one finding, of its smallest case, and contiguous ones come first.
+std::string remedy_for(const std::string &check, Layout layout) {
+    const bool is_strided = layout == Layout::padded || layout == Layout::transposed || layout == Layout::scattered ||
+                            layout == Layout::mixed;
+    const bool is_of_memory = check == "wrong" || check == "unwritten" || check == "out-of-bounds" || check == "crash";
+    return is_strided && is_of_memory ? ". Its tensors are not contiguous: go by their strides, or declare that the "
+                                        "kernel needs contiguous ones (needs_contiguous)"
+                                      : "";
+}
+
+} // namespace
+
 Record::Record(const Subject &subject) : subject_(subject) {
     for (const std::string &tuple : subject.tuples) {
         ran_of_[tuple] = {};
@@ -63,7 +77,7 @@ void Record::add(const std::string &check, const std::string &message) {
         }
     }
     findings_.push_back({{"check", check},
-                         {"message", message},
+                         {"message", now_ != nullptr ? message + remedy_for(check, now_->layout) : message},
                          {"case", now_ != nullptr ? json(now_->index) : json(nullptr)},
                          {"label", now_ != nullptr ? label_ : ""},
                          {"dtypes", tuple},

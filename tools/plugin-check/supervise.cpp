@@ -11,16 +11,18 @@ using nlohmann::json;
 
 class Supervision {
   public:
-    Supervision(const std::string &program, const Host &host, const Plan &plan, const Limits &limits, Record &record)
-        : plan_(plan), subject_(plan.subject), limits_(limits), record_(record),
+    Supervision(const std::string &program, const Host &host, const Plan &plan, const Limits &limits, Record &record,
+                const Progressed &progressed)
+        : plan_(plan), subject_(plan.subject), limits_(limits), record_(record), progressed_(progressed),
           signature_(op_call::signature_of(host.op(plan.subject.op))),
-          calls_(program, Job{plan.modules, plan.subject}, host, signature_, limits.case_seconds) {
+          calls_(program, Job{plan.modules, plan.subject}, host, signature_, limits.case_seconds, waiting()) {
         if (!plan.subject.reference.empty()) {
             Subject subject = plan.subject;
             subject.impl_id = plan.subject.reference;
             subject.device = "cpu";
             subject.alignment = 0;
-            reference_calls_.emplace(program, Job{plan.modules, subject}, host, signature_, limits.case_seconds);
+            reference_calls_.emplace(program, Job{plan.modules, subject}, host, signature_, limits.case_seconds,
+                                     waiting());
         }
         reference_ = std::make_unique<Reference>(host, signature_, reference_calls_ ? &*reference_calls_ : nullptr);
         Settings settings = plan.settings;
@@ -33,12 +35,14 @@ class Supervision {
     size_t total() const { return total_; }
 
     // Whether none was left out.
-    bool run(const Progressed &progressed) {
+    bool run() {
         std::vector<Case> cases;
         try {
             cases = trial_->cases(plan_.seed);
         } catch (const Ended &ended) {
-            record_.add(ended.check, ended.what());
+            if (!ended.check.empty()) {
+                record_.add(ended.check, ended.what());
+            }
             return false;
         } catch (const NotTried &problem) {
             record_.add("not-tried", problem.what());
@@ -49,7 +53,7 @@ class Supervision {
         }
         total_ = cases.size();
         for (const Case &one : cases) {
-            if (!progressed(done_, total_)) {
+            if (!progressed_(done_, total_, 0)) {
                 return false;
             }
             if (!run_case(one)) {
@@ -57,7 +61,7 @@ class Supervision {
             }
             ++done_;
         }
-        if (!progressed(done_, total_)) {
+        if (!progressed_(done_, total_, 0)) {
             return false;
         }
         if (const std::string problem = calls_.finish(); !problem.empty()) {
@@ -67,6 +71,10 @@ class Supervision {
     }
 
   private:
+    Waiting waiting() {
+        return [this](double seconds) { return progressed_(done_, total_, seconds); };
+    }
+
     // False when no more of them are to be tried.
     bool run_case(const Case &one) {
         record_.begin(one, label_of(one, signature_));
@@ -93,9 +101,11 @@ class Supervision {
     }
 
     bool goes_on_after(const Ended &ended, const Case &one) {
-        if (ended.before_any_call) {
+        if (ended.check.empty() || ended.before_any_call) {
             record_.forget_case();
-            record_.add(ended.check, ended.what());
+            if (!ended.check.empty()) {
+                record_.add(ended.check, ended.what());
+            }
             return false;
         }
         add_copies();
@@ -121,6 +131,7 @@ class Supervision {
     Subject subject_; // with the dtypes that are tried
     const Limits &limits_;
     Record &record_;
+    const Progressed &progressed_;
     const op_call::Signature signature_;
     Calls calls_;
     std::optional<Calls> reference_calls_;
@@ -141,9 +152,9 @@ json check_implementation(const std::string &program, OwnReferences &own, const 
     bool has_reference = true;
     try {
         own.declare(plan.subject.signature);
-        Supervision supervision(program, own.host, plan, limits, record);
+        Supervision supervision(program, own.host, plan, limits, record, progressed);
         has_reference = supervision.has_reference();
-        const bool is_whole = supervision.run(progressed);
+        const bool is_whole = supervision.run();
         total = supervision.total();
         if (!has_reference && is_standard(plan.subject.op)) {
             record.add("not-compared", "there is no reference implementation here to compare its values with" +

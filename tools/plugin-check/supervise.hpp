@@ -28,8 +28,8 @@ struct Plan {
     Settings settings; // but what is pinned
 };
 
-// Called with how many cases of how many are done; false ends it.
-using Progressed = std::function<bool(size_t done, size_t total)>;
+// Called with how many cases of how many are done, and how many seconds the next one has taken; false ends it.
+using Progressed = std::function<bool(size_t done, size_t total, double seconds)>;
 
 // Throws cli::UsageError for pins that the op does not have. One implementation of one op: {"op", "impl_id", "device",
 // "dtypes": [...], "deterministic", "has_reference", "cases", "ran", "declined", "skipped", "compared", "configs",

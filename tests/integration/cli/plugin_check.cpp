@@ -194,6 +194,29 @@ TEST_CASE("what is read, written or left alone where it must not be is found") {
                  {"writes_input", "input-changed"}});
 }
 
+std::string message_of(const char *op, const char *check) {
+    const Finished finished = PluginCheck().run({fixture("planted"), "--op", std::string("planted.") + op, "--impl",
+                                                 "vendor.planted", "--seed", "4", "--json"});
+    const json document = json::parse(finished.out);
+    for (const json &finding : document.at("ops").at(0).at("findings")) {
+        if (finding.at("check") == check) {
+            return finding.at("message").get<std::string>();
+        }
+    }
+    return "";
+}
+
+TEST_CASE("findings say where, and what to declare") {
+    CHECK(message_of("write_past_end", "out-of-bounds") == "it writes right behind the end of output 'output'");
+    CHECK(contains(message_of("ignores_strides", "wrong"), "go by their strides, or declare that the kernel needs"));
+    CHECK_FALSE(contains(message_of("wrong_in_four_dims", "wrong"), "strides"));
+    CHECK(message_of("crashes", "crash") == "it ended the process by Segmentation fault"); // sent, not met
+    CHECK(contains(message_of("crashes_at_null", "crash"), "by Segmentation fault: it writes address 0x10, where"));
+#if defined(__x86_64__)
+    CHECK(contains(message_of("needs_alignment", "crash"), "Declare the `alignment` that the kernel needs"));
+#endif
+}
+
 TEST_CASE("crashes, hangs and failures are found, and end nothing else") {
     check_found({{"crashes", "crash"},
                  {"crashes_when_empty", "crash"},
