@@ -32,6 +32,14 @@ void Record::begin(const Case &one, std::string label) {
 }
 
 void Record::end(const Outcome &outcome) {
+    if (now_->exercise == Exercise::configs && outcome.kind == Outcome::Kind::declined) { // nobody declined a call
+        const std::string text = "its knobs were tried with their defaults alone: " + outcome.reason;
+        if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) {
+            note(text);
+        }
+        now_ = nullptr;
+        return;
+    }
     OfTuple &of_tuple = ran_of_[now_->tuple];
     switch (outcome.kind) {
     case Outcome::Kind::ran:

@@ -217,6 +217,15 @@ TEST_CASE("findings say where, and what to declare") {
 #endif
 }
 
+TEST_CASE("knobs without configs are no calls that were declined") {
+    const Finished finished =
+        PluginCheck().run({fixture("tunable"), "--device", "cpu", "--op", "fixture.knobs", "--seed", "4", "--json"});
+    const json document = json::parse(finished.out);
+    const json &op = document.at("ops").at(0);
+    CHECK(op.at("declined") == 0);
+    CHECK(op.at("notes").dump().find("tried with their defaults alone: no tune file has configs") != std::string::npos);
+}
+
 TEST_CASE("crashes, hangs and failures are found, and end nothing else") {
     check_found({{"crashes", "crash"},
                  {"crashes_when_empty", "crash"},
