@@ -92,9 +92,9 @@ void write_bars(std::ostringstream &script, const std::vector<Point> &bars, cons
         for (size_t at = 0; at < bars.size(); ++at) {
             const Point &bar = bars[at];
             if (bar.impl_id == ids[i]) {
-                script << at + 1 << ' ' << bar.fraction << ' '
+                script << at + 1 << ' ' << 100 * bar.fraction << ' '
                        << gnuplot_text(bar.op + "  " + bar.dtype + "  " + bar.impl_id) << ' '
-                       << gnuplot_text((bar.fraction > 0 ? cli::short_number(bar.fraction) : "unknown") + "  " +
+                       << gnuplot_text((bar.fraction > 0 ? cli::short_number(100 * bar.fraction) + " percent, " : "") +
                                        time_text(bar.microseconds))
                        << '\n';
             }
@@ -157,11 +157,12 @@ std::string plot_script(const json &document) {
            << "\n"
            << "set style fill solid 0.85 noborder\nset grid xtics\n"
            << "set origin 0," << split << "\nset size 1," << static_cast<double>(upper) / height << "\n"
-           << "set title 'Fraction of the roofline, at the largest shape of each op'\n"
-           << "set xlabel 'fraction of the time at the measured copy rate, or of linear ops at the matmul rate'\n"
+           << "set title 'Speed at the largest shape of each op, and the time of one run'\n"
+           << "set xlabel 'percent of the measured copy rate, of linear ops of the matmul rate; more than 100: tensors "
+              "were in a cache'\n"
            << "set xrange [0:*]\nset offsets graph 0.0, graph 0.3, 0, 0\n"
            << "set yrange [" << bars.size() << ".6:0.4]\nset ytics scale 0\nset key off\n"
-           << "set arrow 1 from 1, graph 0 to 1, graph 1 nohead dashtype 2 lc rgb '#5f6368'\nplot ";
+           << "set arrow 1 from 100, graph 0 to 100, graph 1 nohead dashtype 2 lc rgb '#5f6368'\nplot ";
     for (size_t i = 0; i < ids.size(); ++i) {
         script << (i == 0 ? "" : ", \\\n     ") << "$bars" << i
                << " using ($2/2):1:($2/2):(0.36):ytic(3) with boxxyerror lc rgb '" << colour_of(i) << "' notitle, $bars"

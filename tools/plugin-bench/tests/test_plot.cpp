@@ -15,9 +15,9 @@ static nlohmann::json rated() {
 
 TEST_CASE("bars are sorted by the best of each op, each implementation with its own colour") {
     const std::string script = plot_script(rated());
-    CHECK(script.find("$bars0 << END\n1 0.512 \"norm  f32  default.cpu\" \"0.512  50 ns\"\n"
-                      "3 0.49152 \"linear_fwd  f32  default.cpu\" \"0.492  10 us\"\nEND\n") != std::string::npos);
-    CHECK(script.find("$bars1 << END\n2 0.0512 \"norm  f32  reference.cpp\"") != std::string::npos);
+    CHECK(script.find("$bars0 << END\n1 51.2 \"norm  f32  default.cpu\" \"51.2 percent, 50 ns\"\n"
+                      "3 49.152 \"linear_fwd  f32  default.cpu\" \"49.2 percent, 10 us\"\nEND\n") != std::string::npos);
+    CHECK(script.find("$bars1 << END\n2 5.12 \"norm  f32  reference.cpp\"") != std::string::npos);
 }
 
 TEST_CASE("bars are of the largest shape alone, lines of all shapes by size") {
