@@ -23,7 +23,9 @@ std::filesystem::path library_directory() {
     return failed ? std::filesystem::path() : library.parent_path();
 }
 
-std::string program_rpath() {
+namespace {
+
+std::string read_program_rpath() {
     void *const program = ::dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
     const link_map *map = nullptr;
     const bool is_known =
@@ -50,6 +52,13 @@ std::string program_rpath() {
             text.replace(at, word.size(), folder);
         }
     }
+    return text;
+}
+
+} // namespace
+
+const std::string &program_rpath() {
+    static const std::string text = read_program_rpath(); // asked for each plugin
     return text;
 }
 

@@ -11,6 +11,6 @@ std::filesystem::path library_directory();
 
 // DT_RPATH of the program, in which the dynamic loader looks for libraries of all others without a RUNPATH too; with
 // the program's folder in place of $ORIGIN. Empty when it has none, or a RUNPATH of its own, which is for itself alone.
-std::string program_rpath();
+const std::string &program_rpath();
 
 } // namespace opdock::core
