@@ -124,29 +124,30 @@ static void compute_a_moment(void) {
     }
 }
 
-/* Whether a timer of timer_create was set; it goes off now. */
+/* Whether a timer of timer_create was set; it goes off now, and is set as before where it goes off again and again. */
 static int goes_off(int timer) {
-    const struct itimerspec now = {{0, 0}, {0, 1}};
-    struct itimerspec left;
-    return syscall(SYS_timer_gettime, timer, &left) == 0 && (left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0) &&
-           syscall(SYS_timer_settime, timer, 0, &now, NULL) == 0;
+    struct itimerspec now;
+    if (syscall(SYS_timer_gettime, timer, &now) != 0 || (now.it_value.tv_sec == 0 && now.it_value.tv_nsec == 0)) {
+        return 0;
+    }
+    now.it_value.tv_sec = 0;
+    now.it_value.tv_nsec = 1;
+    return syscall(SYS_timer_settime, timer, 0, &now, NULL) == 0;
 }
 
-/* Has the timers that the plugin set go off now, not a minute later in the host: one whose signal ends the process
- * would end the host. */
-static void let_timers_go_off(void) {
+/* Has each timer that the plugin set go off once. Returns whether there was one. */
+static int let_timers_go_off_once(void) {
     static const int signals[] = {SIGALRM, SIGVTALRM, SIGPROF}; /* by ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF */
     char line[256];
     FILE *timers;
     int is_set = 0;
+    int was_raised = 0;
     int timer;
-    sigset_t none;
-    sigemptyset(&none);
     for (timer = 0; timer < 3; ++timer) {
         struct itimerval until;
         if (getitimer((__itimer_which_t)timer, &until) == 0 && timerisset(&until.it_value)) {
-            (void)sigprocmask(SIG_SETMASK, &none, NULL); /* the host puts its own back */
             (void)raise(signals[timer]);
+            was_raised = 1;
         }
     }
     /* Those of timer_create have numbers of the kernel, which libc does not tell; where it does not list them either,
@@ -166,8 +167,23 @@ static void let_timers_go_off(void) {
         (void)fclose(timers);
     }
     if (is_set) {
-        (void)sigprocmask(SIG_SETMASK, &none, NULL);
         compute_a_moment();
+    }
+    return is_set || was_raised;
+}
+
+/* Has what the plugin left for later happen now, not a minute later in the host: signals that wait as long as they are
+ * blocked, since the host puts its mask back, and timers. One whose signal ends the process would end the host. */
+static void let_signals_come(void) {
+    enum { rounds = 8 }; /* of those that go off again and again, and of those that handlers set */
+    sigset_t none;
+    int round;
+    sigemptyset(&none);
+    for (round = 0; round < rounds; ++round) {
+        (void)sigprocmask(SIG_SETMASK, &none, NULL);
+        if (!let_timers_go_off_once()) {
+            return;
+        }
     }
 }
 
@@ -191,7 +207,7 @@ int main(int argc, char **argv) {
         _exit(0);
     }
     wait_for_threads(threads);
-    let_timers_go_off();
+    let_signals_come();
     run_shutdowns(); /* a host does, and plugins end their threads there */
     send_empty(OPDOCK_RECORD_END);
     flush_channel();

@@ -230,6 +230,17 @@ void forbid_system_calls(int is_alone, int may_use_devices) {
     refuse(SYS_shmget);
     refuse(SYS_semget);
     refuse(SYS_msgget);
+    /* And those of other processes are found by numbers. */
+    refuse(SYS_shmat);
+    refuse(SYS_shmctl);
+    refuse(SYS_semop);
+    refuse(SYS_semtimedop);
+    refuse(SYS_semctl);
+    refuse(SYS_msgsnd);
+    refuse(SYS_msgrcv);
+    refuse(SYS_msgctl);
+    refuse(SYS_mq_open);
+    refuse(SYS_mq_unlink);
     refuse_ioctls();
     refuse_rights_of_files();
     refuse_other_rights();

@@ -428,6 +428,17 @@ TEST_CASE("a plugin that exits the process while it is opened or first called is
     }
 }
 
+TEST_CASE("a signal that a plugin leaves blocked, and that ends the host once it comes, is the plugin's doing") {
+    const TemporaryDirectory directory;
+    in_child(SIGSEGV, [&] {
+        auto host = host_in(directory, "libleaves_signal_in_host.so");
+        call_next(host);
+        _exit(0); // not reached
+    });
+    auto host = host_in(directory, "libleaves_signal_in_host.so");
+    CHECK(host.logged("ended while it opened plugin") == 1);
+}
+
 TEST_CASE("a thread that ends in a first call beside others ends nothing else") {
     const TemporaryDirectory directory;
     in_child(0, [&] {

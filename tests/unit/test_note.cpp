@@ -109,16 +109,18 @@ TEST_CASE("each field of a note is checked, and the complaint names it") {
 }
 
 TEST_CASE("the vendor and the devices of a note are names that policies can spell") {
-    for (const char *vendor :
-         {"two words", "a,b", "a:b", "ac\u200bme", "ac\u00a0me", "\u0430cme", "ACM\u00c9", "a|b"}) {
+    for (const char *vendor : {"two words", "a,b", "a:b", "ac\u00a0me", "\u0430cme", "ACM\u00c9", "a|b"}) {
         CAPTURE(vendor);
         CHECK(contains(complaint(with("vendor", vendor).dump(), RejectCode::malformed_note), "printable ASCII"));
     }
-    for (const char *devices : {"cpu,n\u200bpu", "cpu,a:b", "\u0441pu"}) {
+    for (const char *devices : {"cpu,a:b", "\u0441pu"}) {
         CAPTURE(devices);
         CHECK(contains(complaint(with("devices", devices).dump(), RejectCode::malformed_note), "names in ASCII"));
     }
-    CHECK(contains(complaint(with("version", "1\u202e").dump(), RejectCode::malformed_note), "control character"));
+    for (const auto &note :
+         {with("version", "1\u202e"), with("vendor", "ac\u200bme"), with("devices", "cpu,n\u200bpu")}) {
+        CHECK(contains(complaint(note.dump(), RejectCode::malformed_note), "control character"));
+    }
 }
 
 TEST_CASE("a missing field is named") {

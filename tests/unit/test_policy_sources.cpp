@@ -57,20 +57,23 @@ TEST_CASE("each source decides what the ones above it leave open") {
 TEST_CASE("a file that others may write to grants no trust, and takes none away") {
     Machine machine;
     const std::string digests = "trusted_sha256: [" + std::string(64, 'a') + "]\n";
-    const std::string config = machine.config("prefer: vendor\ntrust: off\n" + digests);
+    const std::string config = machine.config("prefer: vendor\ntrust: off\n" + digests + "default_plugins: [acme]\n");
     const RawEnvironment environment = {{"PLUGIN_CONFIG", config}};
     REQUIRE(::chmod(machine.system("trust: warn\n").c_str(), 0644) == 0);
     CHECK(machine.load(environment).warnings.empty());
     CHECK(machine.load(environment).stack.trust().mode == Trust::off);
+    CHECK(machine.load(environment).stack.default_plugins());
 
     REQUIRE(::chmod(config.c_str(), 0666) == 0);
     const LoadedPolicy loaded = machine.load(environment);
     CHECK(loaded.stack.trust().mode == Trust::warn);
     CHECK(loaded.stack.trust().digests == nullptr);
+    CHECK_FALSE(loaded.stack.default_plugins());
     CHECK(loaded.stack.effective("gelu", "cpu", 0).order_source == config + ":1:1"); // the rest counts
     REQUIRE(loaded.warnings.size() == 1);
     CHECK(contains(loaded.warnings[0], "the policy file '" + config + "'"));
-    CHECK(contains(loaded.warnings[0], "Ignored: trust (" + config + ":2:1), trusted_sha256 (" + config + ":3:1)."));
+    CHECK(contains(loaded.warnings[0], "Ignored: trust (" + config + ":2:1), trusted_sha256 (" + config +
+                                           ":3:1), default_plugins (" + config + ":4:1)."));
     CHECK(contains(loaded.warnings[0], "Run `chmod o-w '" + config + "'`"));
     RawEnvironment strict = environment;
     strict["PLUGIN_STRICT"] = "1";

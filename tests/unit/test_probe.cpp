@@ -18,8 +18,12 @@
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sched.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -754,6 +758,32 @@ TEST_CASE("a plugin cannot reach another process of its user from its probe") {
     }
 }
 
+TEST_CASE("a plugin cannot use or change System V's objects of other processes from its probe") {
+    const int segment = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+    const int semaphores = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
+    const int queue = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
+    auto *const memory = static_cast<int *>(shmat(segment, nullptr, 0));
+    const Exported number("OPDOCK_FIXTURE_VICTIM", std::to_string(segment));
+    const Exported others("OPDOCK_FIXTURE_FILE", std::to_string(semaphores) + "," + std::to_string(queue));
+    const auto judged = try_plugin("libreaches_for_shared_objects.so");
+    shmid_ds rights = {};
+    shmctl(segment, IPC_STAT, &rights);
+    msqid_ds messages = {};
+    const bool has_queue = msgctl(queue, IPC_STAT, &messages) == 0;
+    const int value = semctl(semaphores, 0, GETVAL);
+    const int first = *memory;
+    shmdt(memory);
+    shmctl(segment, IPC_RMID, nullptr);
+    semctl(semaphores, 0, IPC_RMID);
+    msgctl(queue, IPC_RMID, nullptr);
+    CHECK(std::holds_alternative<Transcript>(judged));
+    CHECK(first == 0);
+    CHECK((rights.shm_perm.mode & 0777) == 0600);
+    CHECK(value == 0);
+    CHECK(has_queue);
+    CHECK(messages.msg_qnum == 0);
+}
+
 TEST_CASE("a plugin cannot change rights of its user's files, of keys or of itself from its probe") {
     const TemporaryDirectory directory;
     const std::filesystem::path file = directory.write("file", "secret");
@@ -808,12 +838,15 @@ TEST_CASE("a plugin whose thread crashes a moment after loading is rejected") {
                   rejection.message);
 }
 
-TEST_CASE("a plugin that leaves a timer whose signal ends the process is rejected, whenever that would be") {
+TEST_CASE(
+    "a plugin that leaves a timer or a blocked signal that ends the process is rejected, whenever that would be") {
     const struct {
         const char *file, *end;
     } cases[] = {{"libalarms_later.so", "by signal 14 (Alarm clock), after it had registered"},
                  {"libtimes_out_later.so", "by signal 11 (Segmentation fault), after it had registered"},
-                 {"libtimes_out_as_one_of_many.so", "by signal 11 (Segmentation fault), after it had registered"}};
+                 {"libtimes_out_as_one_of_many.so", "by signal 11 (Segmentation fault), after it had registered"},
+                 {"libticks_later.so", "by signal 6 (Aborted), after it had registered"},
+                 {"libleaves_signal.so", "by signal 11 (Segmentation fault), after it had registered"}};
     for (const auto &[file, end] : cases) {
         const Rejection rejection = rejection_of(try_plugin(file));
         CHECK(rejection.code == RejectCode::probe_died);

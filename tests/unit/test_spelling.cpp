@@ -70,6 +70,7 @@ TEST_CASE("controls of terminals and of the direction of writing are shown, what
     CHECK(visible("\xc2\x9b"
                   "2J") == "\\u009b2J"); // CSI in one character
     CHECK(visible("\u202egnp.so\u2066 \u200e\u061c\u2028") == "\\u202egnp.so\\u2066 \\u200e\\u061c\\u2028");
+    CHECK(visible("a\u200bb\ufeff\u00ad \u2060 \uffff\u3164") == "a\\u200bb\\ufeff\\u00ad \\u2060 \\uffff\\u3164");
     CHECK(visible("\xff \xc3") == "\\xff \\xc3");
     CHECK(visible("\xe0\x80\x8a \xed\xa0\x80") ==
           "\\xe0\\x80\\x8a \\xed\\xa0\\x80"); // longer than need be, a surrogate
@@ -82,7 +83,7 @@ TEST_CASE("controls of terminals and of the direction of writing are shown, what
 
 TEST_CASE("the first and the last character of each length are characters, and what lies beside them is none") {
     for (const char *character :
-         {" ", "~", "\u00a0", "\u07ff", "\u0800", "\xed\x9f\xbf", "\ue000", "\uffff", "\U00010000", "\U0010ffff"}) {
+         {" ", "~", "\u00a0", "\u07ff", "\u0800", "\xed\x9f\xbf", "\ue000", "\ufffd", "\U00010000", "\U0010ffff"}) {
         CAPTURE(character);
         CHECK(is_printable(character));
         CHECK(visible(character) == character);
@@ -99,13 +100,15 @@ TEST_CASE("the first and the last character of each length are characters, and w
 }
 
 TEST_CASE("what stands right beside the controls is shown as it is") {
-    for (const char *control : {"\x01", "\x1f", "\x7f", "\xc2\x80", "\xc2\x9f", "\u061c", "\u200e", "\u200f", "\u2028",
-                                "\u202e", "\u2066", "\u2069"}) {
+    for (const char *control :
+         {"\x01",   "\x1f",   "\x7f",   "\xc2\x80", "\xc2\x9f", "\u00ad", "\u061c", "\u180e", "\u200b", "\u200f",
+          "\u2028", "\u202e", "\u2060", "\u206f",   "\u3164",   "\ufeff", "\ufff9", "\ufffb", "\ufffe", "\uffff"}) {
         CAPTURE(control);
         CHECK_FALSE(is_printable(control));
     }
-    for (const char *beside :
-         {" ", "~", "\u00a0", "\u061b", "\u061d", "\u200d", "\u2010", "\u2027", "\u202f", "\u2065", "\u206a"}) {
+    for (const char *beside : {" ",      "~",      "\u00a0", "\u00ac", "\u00ae", "\u061b", "\u061d", "\u180d",
+                               "\u180f", "\u200a", "\u2010", "\u2027", "\u202f", "\u205f", "\u2070", "\u3163",
+                               "\u3165", "\ufefe", "\uff01", "\ufff8", "\ufffc", "\ufffd"}) {
         CAPTURE(beside);
         CHECK(is_printable(beside));
     }

@@ -66,6 +66,12 @@ Outcome Trial::run_threads(const Case &one) const {
             take_status(outcome, answer.status, answer.message, thread.expected.has_value());
             return outcome;
         }
+        if (thread.expected) {
+            judge(thread.one, thread.inputs, thread.alone, *thread.expected, outcome);
+        }
+        if (!outcome.findings.empty()) {
+            return outcome;
+        }
     }
 
     const std::string others =

@@ -87,9 +87,9 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
 
 void Host::open_untried(const PluginIdentity &identity, const DeferredPlugin::Place &place, Catalog &into,
                         PluginRecord &record) {
-    const KeptProcess keep(log_, record.path);
     const Journal::Open entry =
         ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}, place.identity});
+    const KeptProcess keep(log_, record.path); // what putting the mask back lets through is the plugin's doing, too
     KeptIfMapped directory(place);
     table_->keep();
     Loaded loaded = load_code(place);
@@ -102,10 +102,10 @@ void Host::open_untried(const PluginIdentity &identity, const DeferredPlugin::Pl
 }
 
 Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin, std::string &warning) const {
-    const KeptProcess keep(log_, plugin.identity().path);
     const DeferredPlugin::Place &place = plugin.place();
     const Journal::Open entry =
         book.journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}, place.identity});
+    const KeptProcess keep(log_, plugin.identity().path); // as above
     // Whatever needs memory first: once its code is there, it stays, whatever comes of it.
     std::list<std::unique_ptr<Registrar>> made;
     Registrar &registrar =

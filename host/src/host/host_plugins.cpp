@@ -44,7 +44,9 @@ FileIdentity identity_in(const DeferredPlugin::Place &place) {
 // Why a file whose id `other` has is not taken. `file`: its own.
 std::string taken_text(const PluginRecord &record, const PluginRecord &other, const FileIdentity &file) {
     if (other.path != record.path) {
-        return fmt::format("plugin id '{}' is already taken by '{}', which was found first", record.id, other.path);
+        return fmt::format("plugin id '{}' is already taken by '{}', which was found first.\nKeep one of them where "
+                           "plugins are searched, or give yours an id of its own in OPDOCK_NOTE.",
+                           record.id, other.path);
     }
     if (has_same_content(other.file, file)) {
         return fmt::format("plugin '{}' is loaded from this file already", record.id);

@@ -348,7 +348,9 @@ void Registrar::add_impl(const opdock_impl &given) {
         }
     }
     if (impl.alignment != 0 && !std::has_single_bit(impl.alignment)) {
-        throw Rejected(RejectCode::bad_field, fmt::format("{}: alignment {} is no power of two", what, impl.alignment));
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("{}: alignment {} is no power of two; give the next one, or 0 for that of the dtype",
+                                   what, impl.alignment));
     }
     if ((impl.device_init == nullptr) != (impl.device_fini == nullptr) ||
         (impl.plan_create == nullptr) != (impl.plan_destroy == nullptr)) {

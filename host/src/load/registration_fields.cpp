@@ -61,35 +61,42 @@ std::vector<std::string> split(std::string_view text, char separator) {
     }
 }
 
+namespace {
+
+// What is wrong with a tuple, or "".
+std::string fault_in(const std::string &text, const Signature &signature, std::vector<uint32_t> &tuple) {
+    for (const std::string &name : split(text, ',')) {
+        const std::optional<uint32_t> dtype = parse_dtype(name);
+        if (!dtype) {
+            return fmt::format("'{}' is no dtype; expected " OPDOCK_DTYPE_NAMES, name);
+        }
+        tuple.push_back(*dtype);
+    }
+    if (tuple.size() != signature.dtype_variables.size()) {
+        return fmt::format("'{}' has {} dtypes, but the signature has {} dtype variables; give one dtype for each",
+                           text, tuple.size(), signature.dtype_variables.size());
+    }
+    for (size_t i = 0; i < tuple.size(); ++i) {
+        const std::vector<uint32_t> &allowed = signature.allowed_dtypes[i];
+        if (std::find(allowed.begin(), allowed.end(), tuple[i]) == allowed.end()) {
+            return fmt::format("{} of '{}' is never {}, so '{}' would never be chosen; remove it",
+                               signature.dtype_variables[i], signature.name, dtype_name(tuple[i]), text);
+        }
+    }
+    return "";
+}
+
+} // namespace
+
 std::vector<std::vector<uint32_t>> parse_dtypes(const std::string &text, const Signature &signature) {
     std::vector<std::vector<uint32_t>> tuples;
+    std::string faults;
     for (const std::string &tuple_text : split(text, '|')) {
-        std::vector<uint32_t> tuple;
-        for (const std::string &name : split(tuple_text, ',')) {
-            const std::optional<uint32_t> dtype = parse_dtype(name);
-            if (!dtype) {
-                throw Rejected(RejectCode::bad_field,
-                               fmt::format("dtypes '{}': '{}' is no dtype; expected " OPDOCK_DTYPE_NAMES, text, name));
-            }
-            tuple.push_back(*dtype);
-        }
-        if (tuple.size() != signature.dtype_variables.size()) {
-            throw Rejected(
-                RejectCode::bad_field,
-                fmt::format("dtypes '{}': '{}' has {} dtypes, but the signature has {} dtype variables; give one "
-                            "dtype for each",
-                            text, tuple_text, tuple.size(), signature.dtype_variables.size()));
-        }
-        for (size_t i = 0; i < tuple.size(); ++i) {
-            const std::vector<uint32_t> &allowed = signature.allowed_dtypes[i];
-            if (std::find(allowed.begin(), allowed.end(), tuple[i]) == allowed.end()) {
-                throw Rejected(
-                    RejectCode::bad_field,
-                    fmt::format("dtypes '{}': {} of '{}' is never {}, so '{}' would never be chosen; remove it", text,
-                                signature.dtype_variables[i], signature.name, dtype_name(tuple[i]), tuple_text));
-            }
-        }
-        tuples.push_back(std::move(tuple));
+        const std::string fault = fault_in(tuple_text, signature, tuples.emplace_back());
+        faults += fault.empty() ? "" : (faults.empty() ? "" : "; ") + fault;
+    }
+    if (!faults.empty()) {
+        throw Rejected(RejectCode::bad_field, fmt::format("dtypes '{}': {}", text, faults));
     }
     return tuples;
 }

@@ -53,12 +53,18 @@ std::string drop_trust_of(Policy &policy) {
         dropped += fmt::format("{}trusted_sha256 ({})", dropped.empty() ? "" : ", ", policy.trusted_sha256->source);
         policy.trusted_sha256.reset();
     }
+    if (policy.default_plugins) {
+        dropped += fmt::format("{}default_plugins ({})", dropped.empty() ? "" : ", ", policy.default_plugins->source);
+        policy.default_plugins.reset();
+    }
     return dropped;
 }
 
 // By the rules that trusted keys obey. Nothing is said of a file that says nothing of trust.
 void judge_place(const std::string &path, PolicyFile &file, std::vector<std::string> &faults) {
-    const auto speaks_of_trust = [](const Policy &policy) { return policy.trust || policy.trusted_sha256; };
+    const auto speaks_of_trust = [](const Policy &policy) {
+        return policy.trust || policy.trusted_sha256 || policy.default_plugins;
+    };
     if (!speaks_of_trust(file.policy) && !speaks_of_trust(file.enforce)) {
         return;
     }

@@ -158,7 +158,9 @@ class Judge {
                                     contradiction));
                     return;
                 } else {
-                    refuse(RejectCode::signature_conflict, contradiction);
+                    refuse(RejectCode::signature_conflict,
+                           contradiction +
+                               "\nDeclare the op alike, or give yours a name that begins with your vendor's.");
                     return;
                 }
             }

@@ -65,11 +65,12 @@ Character first_character(std::string_view text) {
 }
 
 // What moves a terminal's cursor, sets its title, ends a line or turns the direction of what stands beside it, and
-// shows nothing of itself.
+// shows nothing of itself; what has no width, by which two texts look alike; and what no XML may hold.
 bool is_control(std::uint32_t code) {
     const auto within = [code](std::uint32_t first, std::uint32_t last) { return code >= first && code <= last; };
-    return code < 0x20 || within(0x7f, 0x9f) || code == 0x061c || within(0x200e, 0x200f) || within(0x2028, 0x202e) ||
-           within(0x2066, 0x2069);
+    return code < 0x20 || within(0x7f, 0x9f) || code == 0x00ad || code == 0x061c || code == 0x180e ||
+           within(0x200b, 0x200f) || within(0x2028, 0x202e) || within(0x2060, 0x206f) || code == 0x3164 ||
+           code == 0xfeff || within(0xfff9, 0xfffb) || within(0xfffe, 0xffff);
 }
 
 // Adds the character at the start of `text`, or how it is shown; returns how many bytes of `text` that was.

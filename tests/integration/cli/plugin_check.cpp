@@ -206,6 +206,10 @@ std::string message_of(const char *op, const char *check) {
     return "";
 }
 
+TEST_CASE("what is only called beside others is compared, too") {
+    check_found({{"wrong_in_longest_rows", "wrong"}});
+}
+
 TEST_CASE("findings say where, and what to declare") {
     CHECK(message_of("write_past_end", "out-of-bounds") == "it writes right behind the end of output 'output'");
     CHECK(contains(message_of("ignores_strides", "wrong"), "go by their strides, or declare that the kernel needs"));

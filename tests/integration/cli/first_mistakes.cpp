@@ -1,0 +1,128 @@
+// Mistakes of somebody's first plugin: the first tool that one would run says what, where, and what to do.
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tools.hpp"
+
+using namespace opdock::test;
+using nlohmann::json;
+
+namespace {
+
+// All messages of plugin-check about a file, or about one op of it.
+std::string checked(const std::string &file, const std::string &op = "") {
+    std::vector<std::string> arguments = {file, "--json", "--seed", "4", "--config-time", "1s"};
+    if (!op.empty()) {
+        arguments.insert(arguments.end(), {"--op", op, "--impl", "vendor.planted"});
+    }
+    const Finished finished = Tool(PLUGIN_CHECK, {}).run(arguments);
+    CHECK(finished.code == 1);
+    const json document = json::parse(finished.out);
+    if (document.contains("error")) { // no host takes it
+        return document.at("error").at("message");
+    }
+    std::string messages;
+    for (const char *list : {"files", "ops"}) {
+        for (const json &one : document.at(list)) {
+            for (const json &finding : one.at("findings")) {
+                messages += finding.at("message").get<std::string>() + "\n";
+            }
+        }
+    }
+    return messages;
+}
+
+// What plugin-ls says of plugins that are named in PLUGIN_MODULES.
+std::string listed(const std::vector<std::string> &plugins, const std::string &variable = "",
+                   const std::string &value = "") {
+    PluginLs command(plugins);
+    if (!variable.empty()) {
+        command.with(variable, value);
+    }
+    const Finished finished = command.run({"--rejected"});
+    CHECK(finished.code != 0);
+    return finished.out + finished.err;
+}
+
+void says(const std::string &text, const std::vector<std::string> &parts) {
+    for (const std::string &part : parts) {
+        CAPTURE(text);
+        CAPTURE(part);
+        CHECK(contains(text, part));
+    }
+}
+
+// A plugin with this as its tune file.
+std::string tuned(const TemporaryDirectory &folder, const std::string &text) {
+    const std::filesystem::path file = folder.path() / "libplanted.so";
+    std::filesystem::copy_file(fixture("planted"), file, std::filesystem::copy_options::overwrite_existing);
+    std::ofstream(folder.path() / "planted.tune.yaml") << text;
+    return file.string();
+}
+
+} // namespace
+
+TEST_CASE("first mistakes: a file that is no plugin, or lacks something, says what to build in") {
+    says(checked(fixture("no_note")),
+         {"'libno_note.so'", "without opdock's note", "put OPDOCK_NOTE(...) at file scope"});
+    says(checked(fixture("unresolved_symbol")),
+         {"uses 'acme_forgotten_function', which no library it needs defines", "Link the plugin with every library"});
+    says(checked(fixture("missing_library")),
+         {"needs 'libopdock_absent.so', which is not found", "Install that library, or add its folder"});
+    says(checked(fixture("planted"), "planted.sound"),
+         {"it exports more than opdock_register: ", "link with a version script, as opdock_add_plugin does"});
+}
+
+TEST_CASE("first mistakes: a wrong registration names the op, the implementation and what is expected") {
+    says(checked(fixture("bad_signature")), {"fixture.unparsable(a: T[...)", "expected"});
+    says(checked(fixture("bad_dtypes")),
+         {"'vendor.faulty'", "fixture.faulty", "'f31' is no dtype; expected f32", "'f30' is no dtype"});
+    says(checked(fixture("bad_alignment")),
+         {"'vendor.faulty'", "alignment 24 is no power of two; give the next one, or 0 for that of the dtype"});
+    says(checked(fixture("duplicate")), {"'vendor.sound'", "is registered twice by this plugin; rename or remove one"});
+    says(checked(fixture("throws")), {"ended the process that tried it", "while it was registering"});
+}
+
+TEST_CASE("first mistakes: a kernel that is wrong is found with the case and the remedy") {
+    const std::string planted = fixture("planted");
+    says(checked(planted, "planted.ignores_strides"), {"'output': relative error", "needs_contiguous"});
+    says(checked(planted, "planted.throws"), {"it returned FAILED: no kernel for this"});
+    says(checked(planted, "planted.write_past_end"), {"it writes right behind the end of output 'output'"});
+    says(checked(planted, "planted.noisy"), {"it declares itself deterministic, and the same call", "different bits"});
+    says(checked(planted, "planted.wrong_for_one"), {"'output': relative error", "the worst: "});
+    says(checked(planted, "planted.takes_only_empty"), {"no elements, please", "Decline it in a `supports` function"});
+#if defined(__x86_64__)
+    says(checked(planted, "planted.needs_alignment"), {"by Segmentation fault", "Declare the `alignment`"});
+#endif
+}
+
+TEST_CASE("first mistakes: a tune file is told of with its line and column") {
+    const TemporaryDirectory folder;
+    says(checked(tuned(folder, "broken_knob:\n  - shape: [\n")), {"planted.tune.yaml:", ":"});
+    says(
+        checked(tuned(folder, "planted.broken_knob:\n  vendor.planted:\n    - where: true\n      knobs: {block: 9}\n")),
+        {"planted.tune.yaml:"});
+}
+
+TEST_CASE("first mistakes: a setting is an error where it is, with what was meant") {
+    const std::string good = fixture("good");
+    says(listed({}, "PLUGIN_MODULES", "plugins/libgood.so"),
+         {"PLUGIN_MODULES, column 1", "found 'plugins/libgood.so'", "write the absolute path"});
+    says(listed({good}, "PLUGIN_PREFER", "vender"), {"PLUGIN_PREFER, column 1", "did you mean 'vendor'?"});
+    says(listed({good}, "PLUGIN_PER_OP", "fixture.add=vendr"), {"PLUGIN_PER_OP, column 13", "did you mean 'vendor'?"});
+    says(listed({good}, "PLUGIN_TRUST", "require"),
+         {"OPDOCK-E061", "'libgood.so' is not signed", "libgood.so.sig", "Ask its vendor for a signature"});
+}
+
+TEST_CASE("first mistakes: two plugins that want the same are told of with both, and how to part them") {
+    says(listed({fixture("good"), fixture("same_id")}),
+         {"OPDOCK-E015: plugin id 'acme' is already taken by '" + fixture("good") + "'",
+          "an id of its own in OPDOCK_NOTE"});
+    says(listed({fixture("good"), fixture("other_signature")}),
+         {"OPDOCK-E037", "contradicts that of plugin 'acme'",
+          "input 1 is 'a: T[n]' in one and 'a: T[...]' in the other", "Declare the op alike"});
+}
