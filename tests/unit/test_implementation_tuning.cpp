@@ -360,6 +360,17 @@ ops:
     CHECK(plugin.of(second)->sections()[1].configs.size() == 2);
 }
 
+TEST_CASE("of a plugin without implementations it is said once that its tune file is for none") {
+    const TemporaryDirectory directory;
+    const std::string path =
+        directory.write("acme.tune.yaml", "schema: opdock.tune/1\nops:\n  norm: {}\n  gelu: {}\n  relu: {}\n");
+    CHECK(PluginTuning(path, false, {}).problems() ==
+          Texts{path +
+                ":3:3: no implementation of the plugin is in use, so that this entry and all others are for none"});
+    const std::string empty = directory.write("empty.tune.yaml", "schema: opdock.tune/1\nops: {}\n");
+    CHECK(PluginTuning(empty, false, {}).problems().empty());
+}
+
 TEST_CASE("a file that is not there is a problem only for who named it") {
     const Acme implementation(norm);
     CHECK(PluginTuning("/nonexistent/acme.tune.yaml", false, {&implementation}).problems().empty());
