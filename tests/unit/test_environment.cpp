@@ -175,6 +175,16 @@ TEST_CASE("a tuning database with a line feed in its name is a wrong value") {
                          "PLUGIN_TUNE_DB, column 1: expected an absolute path, found '/a\\x0ab'", Error);
 }
 
+TEST_CASE("the tuning database lies in the user's cache unless it is named, whatever the scan cache is") {
+    const auto database = [](const std::string &name, const std::string &value) {
+        return make_environment("PLUGIN_", {{"HOME", "/home/ann"}, {name, value}}, false).tune_database();
+    };
+    CHECK(database("PLUGIN_SCAN_CACHE", "off") == "/home/ann/.cache/opdock/tune.sqlite");
+    CHECK(database("PLUGIN_TUNE_DB", "/srv/t.sqlite") == "/srv/t.sqlite");
+    CHECK(make_environment("PLUGIN_", {}, false).tune_database().empty());
+    CHECK(make_environment("PLUGIN_", {{"HOME", "/home/ann"}}, false).tune_database("/cache") == "/cache/tune.sqlite");
+}
+
 TEST_CASE("a value of 1 MiB is cut after a whole entry, with a warning") {
     const std::string entry = repeated("a", 1023) + ",";
     const Environment environment =

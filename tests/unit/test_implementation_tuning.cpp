@@ -112,7 +112,7 @@ TEST_CASE("what does not fit the implementation is told with its place and left 
     CHECK(faulty.problems().at(0) == std::string("acme.tune.yaml:4:52: unknown name 'blok'; did you mean 'block'?"));
     CHECK(faulty.tuning.sections()[0].space.empty()); // what the clause was to keep out is not known
     CHECK(Tuned("{heuristics: {block: min(1024 nn)}}").problems().size() == 1);
-    CHECK(Tuned("{heuristics: {block: vector}}").problems().size() == 1); // heuristics see no knobs
+    CHECK(Tuned("{heuristics: {block: vectr}}").problems().size() == 1);
     CHECK(Tuned("{dtypes: f64, configs: [{block: 8}]}").problems().size() == 1);
     CHECK(Tuned("{dtypes: 'f32,f32,f32', configs: [{block: 8}]}").problems() ==
           Texts{"acme.tune.yaml:4:14: dtypes 'f32,f32,f32': the op has 2 dtype variables"});
@@ -208,6 +208,47 @@ TEST_CASE("heuristics are computed from the call and stay within the range") {
     CHECK(why.empty());
     CHECK(chosen(1'000'000, 1) == "none");
     CHECK(why == "the expression of knob 'block' is 333333.3333333333, outside its range 1 to 1024");
+}
+
+TEST_CASE("a heuristic names knobs, and sees what their heuristics give, whatever order the file has") {
+    const Tuned tuned("{heuristics: {stream: 'vector * block >= n', vector: 'max(1, 64 / block, 2)', block: 'n / 3'}}");
+    REQUIRE(tuned.problems().empty());
+    std::string why;
+    const auto chosen = [&](double n) {
+        const auto config = tuned.tuning.heuristic(tuned.tuning.sections().at(0), tuned.values(n, 1), &why);
+        return config ? config_text(tuned.implementation.knobs, *config) : why;
+    };
+    CHECK(chosen(25) == "block=8 vector=8 stream=1"); // rounded down before others see it
+    CHECK(chosen(300) == "block=100 vector=2 stream=0");
+    CHECK(chosen(3) == "the expression of knob 'vector' is 64, outside its range 1 to 16");
+
+    const Tuned of_default("{heuristics: {vector: block / 8}}"); // a knob without a heuristic
+    const auto config = of_default.tuning.heuristic(of_default.tuning.sections().at(0), of_default.values(1, 1), &why);
+    REQUIRE(config);
+    CHECK(config_text(of_default.implementation.knobs, *config) == "block=64 vector=8 stream=0");
+}
+
+TEST_CASE("in a heuristic a variable wins over a knob of its name") {
+    TuneFile file = file_of("{heuristics: {block: 2 * block}}", "cut");
+    const Acme implementation("cut(input: f32[block]) -> (output: f32[block])");
+    const ImplementationTuning tuning = tuning_of(implementation, &file);
+    CHECK(tuning.problems().empty());
+    std::vector<double> values(tuning.variables().names().size());
+    values[*tuning.variables().find("block")] = 5;
+    std::string why;
+    CHECK(tuning.heuristic(tuning.sections().at(0), values, &why).value().at(0) == 10);
+}
+
+TEST_CASE("heuristics that name each other in a circle are told with their place, and left out") {
+    const Tuned tuned("{heuristics: {block: vector + n, vector: '1 + block', stream: 'block > 60'}}");
+    CHECK(tuned.problems() ==
+          Texts{"acme.tune.yaml:4:26: heuristics name each other in a circle: block -> vector -> block"});
+    std::string why;
+    const auto config = tuned.tuning.heuristic(tuned.tuning.sections().at(0), tuned.values(9, 1), &why);
+    REQUIRE(config);
+    CHECK(config_text(tuned.implementation.knobs, *config) == "block=64 vector=1 stream=1");
+    CHECK(Tuned("{heuristics: {vector: 2 * vector}}").problems() ==
+          Texts{"acme.tune.yaml:4:27: heuristics name each other in a circle: vector -> vector"});
 }
 
 TEST_CASE("a heuristic stays within a range that ends where doubles skip integers") {
@@ -317,6 +358,17 @@ ops:
     CHECK(plugin.problems().empty());
     REQUIRE(plugin.of(second)->sections().size() == 2);
     CHECK(plugin.of(second)->sections()[1].configs.size() == 2);
+}
+
+TEST_CASE("of a plugin without implementations it is said once that its tune file is for none") {
+    const TemporaryDirectory directory;
+    const std::string path =
+        directory.write("acme.tune.yaml", "schema: opdock.tune/1\nops:\n  norm: {}\n  gelu: {}\n  relu: {}\n");
+    CHECK(PluginTuning(path, false, {}).problems() ==
+          Texts{path +
+                ":3:3: no implementation of the plugin is in use, so that this entry and all others are for none"});
+    const std::string empty = directory.write("empty.tune.yaml", "schema: opdock.tune/1\nops: {}\n");
+    CHECK(PluginTuning(empty, false, {}).problems().empty());
 }
 
 TEST_CASE("a file that is not there is a problem only for who named it") {

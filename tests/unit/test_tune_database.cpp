@@ -73,6 +73,50 @@ TEST_CASE("what was tuned is found by who it is about, and by nobody else") {
     CHECK((status.st_mode & 0777) == 0600);
 }
 
+TEST_CASE("rows are listed and forgotten by what is asked for, and the others stay") {
+    const TemporaryDirectory directory;
+    const TuneDatabase database((directory.path() / "tune.sqlite").string());
+    CHECK(database.rows({}).empty());
+    CHECK(database.forget({}) == 0);
+    CHECK_FALSE(std::filesystem::exists(database.path())); // neither makes one
+    TuneIdentity other = identity;
+    other.op = identity.op + "_other";
+    other.device = "Another 2";
+    database.write(identity, {entry("n=2", "block=16"), entry("n=1")});
+    database.write(other, {entry("n=1")});
+
+    const std::vector<TuneRow> all = database.rows({});
+    REQUIRE(all.size() == 3);
+    CHECK(all[0].identity.op == identity.op);
+    CHECK(all[0].identity.driver == identity.driver);
+    CHECK(all[0].entry.key == "n=1");
+    CHECK(all[1].entry.config == "block=16");
+    CHECK(all[1].entry.default_microseconds == 25);
+    CHECK(all[2].identity.device == "Another 2");
+
+    TuneFilter filter;
+    filter.device = "Another 2";
+    CHECK(database.rows(filter).size() == 1);
+    filter.op = identity.op; // all that is given must fit
+    CHECK(database.rows(filter).empty());
+    CHECK(database.forget(filter) == 0);
+    filter.device.reset();
+    filter.impl_id = identity.impl_id;
+    filter.version = identity.version;
+    filter.dtypes = entry("n=1").dtypes;
+    CHECK(database.forget(filter) == 2);
+    REQUIRE(database.rows({}).size() == 1);
+    CHECK(database.rows({})[0].identity.op == other.op);
+    CHECK(database.read(identity).empty());
+    TuneFilter quoted;
+    quoted.op = "' OR 1 --";
+    CHECK(database.forget(quoted) == 0);
+    CHECK(database.forget({}) == 1);
+    CHECK(database.rows({}).empty());
+    CHECK_THROWS_AS(TuneDatabase("").rows({}), DatabaseError);
+    CHECK_THROWS_AS(TuneDatabase("").forget({}), DatabaseError);
+}
+
 TEST_CASE("what promises nothing across builds and has no build id is not kept") {
     const TemporaryDirectory directory;
     const TuneDatabase database((directory.path() / "tune.sqlite").string());

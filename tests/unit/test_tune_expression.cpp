@@ -48,6 +48,29 @@ TEST_CASE("tune expressions compute what their functions say") {
     CHECK(value("1 + n % 8 * 2", 25) == 3);
 }
 
+TEST_CASE("min and max take two values or more") {
+    CHECK(value("min(n, rows, block, 7)", 9, 8, 6) == 6);
+    CHECK(value("max(n, rows, block, 7)", 9, 8, 6) == 9);
+    CHECK(value("min(max(n, 4, rows), 32, block)", 9, 8, 16) == 9);
+    CHECK(value("max(0 / 0, n, 0 / 0)", 3) == 3); // what has no value does not count, as with two
+    CHECK(fault("max(n)") == "3: max expects two values or more");
+    CHECK(fault("n > 0 ? 1 : min ()") == "16: min expects two values or more");
+    CHECK(fault("min(max(n, 2))") == "3: min expects two values or more");
+}
+
+TEST_CASE("an expression has 2 KiB, and counts once for every 512 bytes that it begins") {
+    std::string sum = "n";
+    while (sum.size() + 2 <= TuneExpression::most_bytes) {
+        sum += "+n";
+    }
+    CHECK(value(sum, 1) == static_cast<double>((sum.size() + 1) / 2));
+    CHECK(fault(sum + std::string(2049 - sum.size(), ' ')) == "2048: the expression is longer than 2048 bytes");
+    CHECK(TuneExpression::count_of("") == 1);
+    CHECK(TuneExpression::count_of(std::string(512, 'n')) == 1);
+    CHECK(TuneExpression::count_of(std::string(513, 'n')) == 2);
+    CHECK(TuneExpression::count_of(std::string(2048, 'n')) == 4);
+}
+
 TEST_CASE("what is not finite is no value") {
     CHECK(value("1 / n", 0) == -1);
     CHECK(value("sqrt(0 - n)", 4) == -1);
@@ -89,12 +112,12 @@ TEST_CASE("a faulty expression says where and what") {
 
 TEST_CASE("expression bombs are refused, or cost next to nothing") {
     const auto began = std::chrono::steady_clock::now();
-    CHECK(fault(std::string(100'000, '(')).find("longer than 512 bytes") != std::string::npos);
+    CHECK(fault(std::string(100'000, '(')).find("longer than 2048 bytes") != std::string::npos);
     CHECK(fault(std::string(200, '(') + "n" + std::string(200, ')')).find("nested deeper") != std::string::npos);
-    std::string minuses(511, '-');
+    std::string minuses(2047, '-');
     (void)fault(minuses + "n");
     std::string powers = "9";
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < 1000; ++i) {
         powers += "^9";
     }
     CHECK(value(powers) == -1);

@@ -342,7 +342,24 @@ TEST_CASE("a file comes to a bounded number of configs, sections, expressions an
     CHECK_THROWS_WITH(parse(repeated("    - impl: a\n", most_sections + 1)),
                       "acme.tune.yaml:1028:7: more than 1024 sections");
     const std::string expressions = "    - where:\n        - n > 1\n        - n > 2\n        - n > 3\n";
-    CHECK_THROWS_WITH(parse(repeated(expressions, 342)), "acme.tune.yaml:1368:7: more than 1024 expressions");
+    CHECK_THROWS_WITH(
+        parse(repeated(expressions, 342)),
+        "acme.tune.yaml:1368:7: more than 1024 expressions, each counted once for every 512 bytes that it begins");
+    std::string thirty_long_ones = "    - where: ['n > 1" + std::string(508, ' ') + "'"; // of 513 bytes each
+    for (int i = 1; i < 30; ++i) {
+        thirty_long_ones += ",'n > 1" + std::string(508, ' ') + "'";
+    }
+    const auto long_ones_and = [&](size_t short_ones) {
+        std::string text = repeated(thirty_long_ones + "]\n", 16);
+        for (size_t i = 0; i < short_ones; ++i) {
+            text += "    - where: n > 1\n";
+        }
+        return text;
+    };
+    CHECK(problems(long_ones_and(64)).empty());
+    CHECK_THROWS_WITH(
+        parse(long_ones_and(65)),
+        "acme.tune.yaml:84:7: more than 1024 expressions, each counted once for every 512 bytes that it begins");
     CHECK(problems(repeated("    - impel: a\n", 1000)).size() == most_problems + 1);
 
     std::string wide = "- configs:\n        - k0: 0\n";

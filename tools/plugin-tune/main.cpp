@@ -11,6 +11,7 @@
 #include "cli/printable.hpp"
 #include "cli/written_file.hpp"
 #include "jobs.hpp"
+#include "known.hpp"
 #include "op-call/device.hpp"
 #include "op-call/failure.hpp"
 #include "op-call/requested.hpp"
@@ -132,6 +133,10 @@ int execute(const Request &request) {
         return merge(request);
     case Action::convert:
         return convert(request);
+    case Action::list:
+        return list(request);
+    case Action::forget:
+        return forget(request);
     case Action::version:
         std::cout << "plugin-tune (opdock) " OPDOCK_TOOL_VERSION ", ABI " << OPDOCK_ABI_MAJOR << '.' << OPDOCK_ABI_MINOR
                   << '\n';

@@ -25,6 +25,8 @@ constexpr const char *introduction =
        plugin-tune import FILE...
        plugin-tune merge FILE... [--out FILE]
        plugin-tune convert TUNE_CONFIGS.yaml [--rename OLD=NEW]... [--out FILE]
+       plugin-tune list [OP] [FILTER...]
+       plugin-tune forget {[OP] [FILTER...] | --all} [--dry-run]
 
 Finds the fastest config of an op's kernel for given shapes, by running it with
 each, and keeps it in the tuning database, where every program finds it. A
@@ -36,6 +38,10 @@ that is not clearly faster. 'plugin-tune OP' alone shows what the op expects.
   merge    tune files as one; what later ones pin wins
   convert  a tune_configs.yaml or *_expand.yaml of FlagGems in opdock's grammar;
            exit code 1 when an op is left out
+  list     what the database has, also of plugins and devices that are gone
+  forget   removes that of one op or of what a FILTER says, or --all
+
+A FILTER is --impl, --device, --dtype or --build; all that are given must fit.
 
 A SOURCE is DTYPE[DIMS], such as bf16[64,1024], for random numbers: standard
 normal ones, and integers that are an index into any other input. Or it is what
@@ -68,13 +74,16 @@ Examples:
   plugin-tune import results.tune.yaml
   plugin-tune merge libacme.tune.yaml results.tune.yaml --out acme.tune.yaml
   plugin-tune convert tune_configs.yaml --rename gelu_and_mul=acme.gelu_and_mul
+  plugin-tune list rmsnorm_fwd --dtype bf16,bf16
+  plugin-tune forget --impl vendor.acme --dry-run
 
 Ctrl-C ends the measurement, keeps what is done and prints it; a second one
 ends the program at once.
 
 Exit codes: 0 fine; 1 a shape failed or its result could not be kept, there is
-nothing to tune, an import took nothing, a merge or conversion left something
-out, or a file or an op is absent; 2 wrong usage; 130 Ctrl-C, 143 SIGTERM.
+nothing to tune or to forget, an import took nothing, a merge or conversion
+left something out, or a file or an op is absent; 2 wrong usage; 130 Ctrl-C,
+143 SIGTERM.
 )";
 
 struct Command {
@@ -92,6 +101,8 @@ const std::vector<Command> commands = {
     {"import", Action::import_results, {"modules", "prefix"}},
     {"merge", Action::merge, {"out", "force"}},
     {"convert", Action::convert, {"rename", "out", "force"}},
+    {"list", Action::list, {"impl", "device", "dtype", "build", "json", "prefix"}},
+    {"forget", Action::forget, {"impl", "device", "dtype", "build", "all", "dry-run", "json", "prefix"}},
 };
 
 po::options_description describe_options() {
@@ -100,22 +111,24 @@ po::options_description describe_options() {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
     const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    options.add_options()                                                                                    //
-        ("shape", texts("NAME=SOURCE"), "an input; once for each tensor of a list")                          //
-        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                        //
-        ("output", texts("NAME"), "an optional output that is wanted as well; may be repeated")              //
-        ("impl", text("IMPL_ID"), "this implementation; without it, the one that would serve the call")      //
-        ("from", text("FILE"), "the shapes of this file")                                                    //
-        ("all", "every implementation, with shapes that follow from the signatures")                         //
-        ("device", text("D"), "where to run: \"cpu\" (the default) or \"cuda:1\"")                           //
-        ("budget", text("TIME"), "for each shape, such as 60s, 500ms or 2m; 10s by default")                 //
-        ("total-budget", text("TIME"), "for all: shapes share what is left evenly, none gets over --budget") //
+    options.add_options()                                                                                       //
+        ("shape", texts("NAME=SOURCE"), "an input; once for each tensor of a list")                             //
+        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                           //
+        ("output", texts("NAME"), "an optional output that is wanted as well; may be repeated")                 //
+        ("impl", text("IMPL_ID"), "this implementation; without it, the one that would serve the call")         //
+        ("from", text("FILE"), "the shapes of this file")                                                       //
+        ("all", "every implementation, with shapes that follow from the signatures; forget: every entry")       //
+        ("device", text("D"), "where to run: \"cpu\" (the default) or \"cuda:1\"; list, forget: of this model") //
+        ("dtype", text("T"), "list, forget: of these dtypes, such as \"bf16,f32\"")                             //
+        ("build", text("V"), "list, forget: of this build or tune_version, as list shows it")                   //
+        ("budget", text("TIME"), "for each shape, such as 60s, 500ms or 2m; 10s by default")                    //
+        ("total-budget", text("TIME"), "for all: shapes share what is left evenly, none gets over --budget")    //
         ("strategy", text("S"),
          "halving (the default): the slower half of the configs leaves after each "
          "round; exhaustive: all are timed equally often")                                      //
         ("cold", "flush the caches before each run")                                            //
         ("again", "also what the database knows already")                                       //
-        ("dry-run", "keep nothing")                                                             //
+        ("dry-run", "keep nothing; forget: only count")                                         //
         ("plot", text("FILE.svg"), "draw how many times as fast each became; needs gnuplot")    //
         ("out", text("FILE"), "export, merge, convert: write there and not to standard output") //
         ("rename", texts("OLD=NEW"), "convert: an op's name here")                              //
@@ -189,9 +202,22 @@ void check_what_to_tune(Request &request) {
     }
 }
 
+void check_what_to_forget(const Request &request) {
+    const bool is_narrow = !request.subject.op.empty() || !request.subject.impl.empty() || !request.model.empty() ||
+                           !request.dtypes.empty() || !request.version.empty();
+    if (request.all && is_narrow) {
+        throw cli::UsageError("--all forgets every entry; give no op, --impl, --device, --dtype or --build beside it");
+    }
+    if (!request.all && !is_narrow) {
+        throw cli::UsageError("what is to be forgotten? Give an op, --impl, --device, --dtype or --build, or --all for "
+                              "every entry; 'plugin-tune list' shows them");
+    }
+}
+
 void read_words(const Command &command, const std::vector<std::string> &words, Request &request) {
     const size_t skip = *command.name == '\0' ? 0 : 1;
-    if (request.action == Action::tune || request.action == Action::export_results) {
+    if (request.action != Action::import_results && request.action != Action::merge &&
+        request.action != Action::convert) {
         if (words.size() > skip + 1) {
             throw cli::UsageError("one op at a time; '" + words[skip + 1] + "' is a second one");
         }
@@ -255,6 +281,19 @@ Request parse_request(const std::vector<std::string> &arguments) {
     }
     if (request.action == Action::tune) {
         check_what_to_tune(request);
+    }
+    if (request.action == Action::list || request.action == Action::forget) {
+        for (const char *filter : {"impl", "device", "dtype", "build"}) {
+            if (values.count(filter) != 0 && cli::text_of(values, filter).empty()) {
+                throw cli::UsageError(std::string("--") + filter + " is empty; leave it out, or say which entries");
+            }
+        }
+        request.model = cli::text_of(values, "device");
+        request.dtypes = cli::text_of(values, "dtype");
+        request.version = cli::text_of(values, "build");
+    }
+    if (request.action == Action::forget) {
+        check_what_to_forget(request);
     }
     return request;
 }

@@ -13,18 +13,21 @@ namespace opdock::plugin_tune {
 using op_call::Named;
 using op_call::Subject; // without an implementation, the head of the op's chain is tuned
 
-enum class Action { tune, show_expected, export_results, import_results, merge, convert, version, help };
+enum class Action { tune, show_expected, export_results, import_results, merge, convert, list, forget, version, help };
 
 struct Request {
     Action action = Action::help;
-    Subject subject; // of the command line; only the op and the implementation with --all and for export
+    Subject subject; // of the command line; only the op and the implementation with --all, for export, list and forget
     std::string from;
     bool all = false;
     std::string device = "cpu";
-    double budget = 10;             // seconds for each shape
-    double total_budget = 0;        // seconds; 0: no limit
-    uint32_t strategy = 0;          // OPDOCK_TUNE_
-    uint32_t flags = 0;             // OPDOCK_TUNE_
+    double budget = 10;      // seconds for each shape
+    double total_budget = 0; // seconds; 0: no limit
+    uint32_t strategy = 0;   // OPDOCK_TUNE_
+    uint32_t flags = 0;      // OPDOCK_TUNE_
+    std::string model;       // of list and forget, as the two below: what --device names
+    std::string dtypes;
+    std::string version;            // "build ab12..."
     std::vector<std::string> files; // of import, merge and convert
     std::vector<Named> renames;     // op, its new name
     std::string out;

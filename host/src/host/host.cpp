@@ -40,18 +40,6 @@ Hosts &hosts() {
     return *hosts_pointer();
 }
 
-// Not in the folder of PLUGIN_SCAN_CACHE, which may be off: what was tuned is no scan.
-std::string tune_database_path(const HostOptions &options, const Environment &environment) {
-    std::string path = environment.tune_database();
-    if (path.empty()) {
-        const std::string folder = options.cache_folder                 ? *options.cache_folder
-                                   : environment.user_cache_dir.empty() ? ""
-                                                                        : environment.user_cache_dir + "/opdock";
-        path = folder.empty() ? "" : folder + "/tune.sqlite";
-    }
-    return path;
-}
-
 void before_fork() {
     hosts().mutex.lock();
     hosts().index_mutex.lock();
@@ -132,7 +120,7 @@ Host::Host(HostOptions options)
       workspace_(options.workspace), probe_(options.probe ? *options.probe : find_probe()), now_(options.now),
       cache_folder_(options.cache_folder ? *options.cache_folder : environment_.cache_folder()),
       tune_mode_(environment_.tune_mode()), tune_budget_(environment_.tune_budget()),
-      tune_database_(tune_database_path(options, environment_)), table_(new_plugin_table()),
+      tune_database_(environment_.tune_database(options.cache_folder)), table_(new_plugin_table()),
       ledger_(new Ledger(journal_folder())) {
     try {
         open(options);

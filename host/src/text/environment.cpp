@@ -252,12 +252,16 @@ TuneMode Environment::tune_mode() const {
            "expected " + one_of(modes) + ", found " + quote(*value) + did_you_mean(trimmed(*value), modes));
 }
 
-std::string Environment::tune_database() const {
+std::string Environment::tune_database(const std::optional<std::string> &cache_folder) const {
     const std::string *value = find(Variable::tune_db);
     if (value != nullptr && (!value->starts_with('/') || value->find('\n') != std::string::npos)) {
         reject(place(Variable::tune_db), 0, "expected an absolute path, found " + quote(*value));
     }
-    return value != nullptr ? *value : std::string();
+    if (value != nullptr) {
+        return *value;
+    }
+    const std::string folder = cache_folder ? *cache_folder : user_cache_dir.empty() ? "" : user_cache_dir + "/opdock";
+    return folder.empty() ? "" : folder + "/tune.sqlite";
 }
 
 double Environment::tune_budget() const {

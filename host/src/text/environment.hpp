@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -87,8 +88,9 @@ struct Environment {
     std::string cache_folder() const;
     // A wrong value of one of these variables throws Error(OPDOCK_INVALID_POLICY).
     TuneMode tune_mode() const;
-    // The file that TUNE_DB names; empty when it is not set.
-    std::string tune_database() const;
+    // The file that TUNE_DB names; without it, one in `cache_folder` or opdock's folder in the user's cache, whatever
+    // SCAN_CACHE says: what was tuned is no scan. Empty when there is no folder.
+    std::string tune_database(const std::optional<std::string> &cache_folder = {}) const;
     double tune_budget() const; // seconds for one shape
     // OPDOCK_LOG_ value, or `fallback` when not set.
     std::int32_t log_level(std::int32_t fallback) const;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdint>
 #include <mutex>
+#include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include <muParser.h>
@@ -43,6 +45,16 @@ double two(double a) {
     return std::log2(a);
 }
 
+double smallest(const double *values, int count) {
+    return std::accumulate(values, values + count, static_cast<double>(NAN),
+                           [](double a, double b) { return std::fmin(a, b); });
+}
+
+double greatest(const double *values, int count) {
+    return std::accumulate(values, values + count, static_cast<double>(NAN),
+                           [](double a, double b) { return std::fmax(a, b); });
+}
+
 constexpr std::array<std::string_view, 11> functions = {"min",  "max",       "abs",       "floor",    "ceil",    "log2",
                                                         "sqrt", "next_pow2", "prev_pow2", "ceil_div", "round_up"};
 
@@ -54,8 +66,8 @@ mu::Parser make_parser() {
     parser.ClearPostfixOprt();
     parser.DefineNameChars("0123456789_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.");
     parser.DefineOprt("%", static_cast<double (*)(double, double)>(std::fmod), mu::prMUL_DIV, mu::oaLEFT, true);
-    parser.DefineFun("min", static_cast<double (*)(double, double)>(std::fmin));
-    parser.DefineFun("max", static_cast<double (*)(double, double)>(std::fmax));
+    parser.DefineFun("min", smallest);
+    parser.DefineFun("max", greatest);
     parser.DefineFun("abs", static_cast<double (*)(double)>(std::fabs));
     parser.DefineFun("floor", static_cast<double (*)(double)>(std::floor));
     parser.DefineFun("ceil", static_cast<double (*)(double)>(std::ceil));
@@ -76,8 +88,15 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-// The first name that is neither a variable nor, before a parenthesis, a function.
-std::optional<TuneExpression::Fault> find_unknown_name(std::string_view text, std::span<const std::string> names) {
+// The names of `names` that the text has, ascending, or the first one that is neither of them nor, before a
+// parenthesis, a function.
+std::variant<std::vector<size_t>, TuneExpression::Fault> find_names(std::string_view text,
+                                                                    std::span<const std::string> names) {
+    std::unordered_map<std::string_view, size_t> places; // a text may have hundreds of names, and so may a plugin
+    for (size_t i = 0; i < names.size(); ++i) {
+        places.try_emplace(names[i], i);
+    }
+    std::vector<size_t> found;
     for (size_t begin = 0; begin < text.size();) {
         size_t end = begin + 1;
         if (is_digit(text[begin])) { // a number, 1e5 too
@@ -89,11 +108,14 @@ std::optional<TuneExpression::Fault> find_unknown_name(std::string_view text, st
             const std::string_view name = text.substr(begin, end - begin);
             const size_t next = text.find_first_not_of(' ', end);
             const bool calls = next != std::string_view::npos && text[next] == '(';
-            std::vector<std::string_view> known(functions.begin(), functions.end());
-            if (!calls) {
-                known.assign(names.begin(), names.end());
-            }
-            if (std::find(known.begin(), known.end(), name) == known.end()) {
+            const auto place = places.find(name);
+            if (!calls && place != places.end()) {
+                found.push_back(place->second);
+            } else if (!calls || std::find(functions.begin(), functions.end(), name) == functions.end()) {
+                std::vector<std::string_view> known(functions.begin(), functions.end());
+                if (!calls) {
+                    known.assign(names.begin(), names.end());
+                }
                 return TuneExpression::Fault{std::string(calls ? "unknown function " : "unknown name ") + quote(name) +
                                                  did_you_mean(name, known),
                                              begin};
@@ -101,7 +123,21 @@ std::optional<TuneExpression::Fault> find_unknown_name(std::string_view text, st
         }
         begin = end;
     }
-    return {};
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+}
+
+// The name that ends before text[end], for what is called there.
+std::string_view name_before(std::string_view text, size_t end) {
+    while (end > 0 && text[end - 1] == ' ') {
+        --end;
+    }
+    size_t begin = end;
+    while (begin > 0 && (is_letter(text[begin - 1]) || is_digit(text[begin - 1]))) {
+        --begin;
+    }
+    return text.substr(begin, end - begin);
 }
 
 std::string explained(const mu::Parser::exception_type &error) {
@@ -118,38 +154,51 @@ struct TuneExpression::Parsed {
     mu::Parser parser;
     std::string text;
     std::vector<size_t> reads;
-    std::vector<double> values; // what the parser reads
+    std::vector<double> values; // what the parser reads: one for each of `reads`
     std::mutex mutex;
 
-    Parsed(std::string of, std::span<const std::string> names) : parser(make_parser()), text(std::move(of)) {
-        values.resize(names.size());
-        for (size_t i = 0; i < names.size(); ++i) {
-            parser.DefineVar(names[i], &values[i]);
+    Parsed(std::string of, std::span<const std::string> names, std::vector<size_t> used)
+        : parser(make_parser()), text(std::move(of)), reads(std::move(used)), values(reads.size()) {
+        for (size_t i = 0; i < reads.size(); ++i) {
+            parser.DefineVar(names[reads[i]], &values[i]);
         }
         parser.SetExpr(text);
-        for (const auto &[name, where] : parser.GetUsedVar()) {
-            reads.push_back(static_cast<size_t>(where - values.data()));
-        }
-        std::sort(reads.begin(), reads.end());
         (void)parser.Eval();
     }
 };
 
-std::variant<TuneExpression, TuneExpression::Fault> TuneExpression::parse(const std::string &text,
-                                                                          std::span<const std::string> names) {
+namespace {
+
+// What muParser would take or explain badly.
+std::optional<TuneExpression::Fault> find_fault(const std::string &text) {
+    using Fault = TuneExpression::Fault;
     if (text.empty()) {
         return Fault{"an expression is expected, and nothing stands here", 0};
     }
-    if (text.size() > most_bytes) {
-        return Fault{"the expression is longer than " + std::to_string(most_bytes) + " bytes", most_bytes};
+    if (text.size() > TuneExpression::most_bytes) {
+        return Fault{"the expression is longer than " + std::to_string(TuneExpression::most_bytes) + " bytes",
+                     TuneExpression::most_bytes};
     }
-    size_t depth = 0;
+    struct Open {
+        size_t at;
+        bool has_comma;
+    };
+    std::vector<Open> open; // parentheses
     for (size_t i = 0; i < text.size(); ++i) {
         const char c = text[i];
-        if (c == '(' && ++depth > most_depth) {
-            return Fault{"parentheses are nested deeper than " + std::to_string(most_depth) + " levels", i};
+        if (c == '(') {
+            if (open.size() == TuneExpression::most_depth) {
+                return Fault{
+                    "parentheses are nested deeper than " + std::to_string(TuneExpression::most_depth) + " levels", i};
+            }
+            open.push_back({i, false});
+        } else if (c == ')' && !open.empty()) {
+            const std::string_view name = name_before(text, open.back().at);
+            if (!open.back().has_comma && (name == "min" || name == "max")) {
+                return Fault{std::string(name) + " expects two values or more", open.back().at};
+            }
+            open.pop_back();
         }
-        depth -= c == ')' && depth > 0 ? 1 : 0;
         if (c == '=' && (i + 1 == text.size() || text[i + 1] != '=') &&
             (i == 0 || std::string_view("=<>!").find(text[i - 1]) == std::string_view::npos)) {
             return Fault{"'=' assigns; a comparison is '=='", i};
@@ -157,15 +206,29 @@ std::variant<TuneExpression, TuneExpression::Fault> TuneExpression::parse(const 
         if (c == '"' || c == '{' || c == '}' || c == ';') {
             return Fault{"unexpected " + quote(std::string_view(&c, 1)), i};
         }
-        if (c == ',' && depth == 0) {
-            return Fault{"unexpected ','", i};
+        if (c == ',') {
+            if (open.empty()) {
+                return Fault{"unexpected ','", i};
+            }
+            open.back().has_comma = true;
         }
     }
-    if (std::optional<Fault> unknown = find_unknown_name(text, names)) {
-        return *std::move(unknown);
+    return {};
+}
+
+} // namespace
+
+std::variant<TuneExpression, TuneExpression::Fault> TuneExpression::parse(const std::string &text,
+                                                                          std::span<const std::string> names) {
+    if (std::optional<Fault> fault = find_fault(text)) {
+        return *std::move(fault);
+    }
+    auto found = find_names(text, names);
+    if (auto *unknown = std::get_if<Fault>(&found)) {
+        return std::move(*unknown);
     }
     try {
-        return TuneExpression(std::make_unique<Parsed>(text, names));
+        return TuneExpression(std::make_unique<Parsed>(text, names, std::get<std::vector<size_t>>(std::move(found))));
     } catch (const mu::Parser::exception_type &error) {
         return Fault{explained(error), static_cast<size_t>(std::max(error.GetPos(), 0))};
     }
@@ -186,7 +249,9 @@ const std::vector<size_t> &TuneExpression::reads() const {
 
 std::optional<double> TuneExpression::evaluate(std::span<const double> values) const {
     const std::lock_guard lock(parsed_->mutex);
-    std::copy(values.begin(), values.end(), parsed_->values.begin());
+    for (size_t i = 0; i < parsed_->reads.size(); ++i) {
+        parsed_->values[i] = values[parsed_->reads[i]];
+    }
     const double result = parsed_->parser.Eval();
     return std::isfinite(result) ? std::optional(result) : std::nullopt;
 }

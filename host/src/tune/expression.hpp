@@ -1,6 +1,7 @@
 // Arithmetic in tune files: "min(1024, next_pow2(n))", "block * vec <= n". muParser evaluates it, on doubles.
 //
-// + - * / % ^, < <= > >= == != && ||, CONDITION ? A : B, min max abs floor ceil log2 sqrt, and of our own
+// + - * / % ^, < <= > >= == != && ||, CONDITION ? A : B, abs floor ceil log2 sqrt, min and max of two or more, and of
+// our own
 //   next_pow2(x)   the smallest power of two that is not less than x (1 for x <= 1)
 //   prev_pow2(x)   the largest power of two that is not more than x (1 for x < 2)
 //   ceil_div(a, b) how many times b is needed to cover a
@@ -26,8 +27,11 @@ class TuneExpression {
         size_t at;
     };
 
-    static constexpr size_t most_bytes = 512;
+    static constexpr size_t most_bytes = 2048;
     static constexpr size_t most_depth = 32; // of parentheses
+
+    // How many expressions a text counts as where they are limited: what is longer takes longer to read and evaluate.
+    static size_t count_of(std::string_view text) { return text.empty() ? 1 : (text.size() + 511) / 512; }
 
     // `names` are the variables that evaluate() has values for, in that order.
     static std::variant<TuneExpression, Fault> parse(const std::string &text, std::span<const std::string> names);
@@ -37,7 +41,7 @@ class TuneExpression {
     ~TuneExpression();
 
     const std::string &text() const;
-    // Which of the names it reads.
+    // Which of the names it reads, ascending.
     const std::vector<size_t> &reads() const;
     // A value for each name. What has no finite result is nothing. One thread at a time is in it.
     std::optional<double> evaluate(std::span<const double> values) const;

@@ -9,6 +9,7 @@
 #include "load/architecture.hpp"
 #include "signature/dtype.hpp"
 #include "text/spelling.hpp"
+#include "tune/reading_order.hpp"
 
 namespace opdock::core {
 namespace {
@@ -114,8 +115,11 @@ bool ImplementationSection::is_for(std::span<const uint32_t> tuple, const opdock
 
 ImplementationTuning::ImplementationTuning(const Implementation &implementation, const TuneFile *file,
                                            size_t &values_left)
-    : implementation_(implementation), variables_(*implementation.form), where_names_(variables_.names()) {
+    : implementation_(implementation), variables_(*implementation.form), where_names_(variables_.names()),
+      heuristic_names_(variables_.names()) {
     for (const Knob &knob : implementation.knobs) {
+        // A heuristic is about a call: the variable wins.
+        heuristic_names_.push_back(variables_.find(knob.name) ? "_hidden_by_variable_" + knob.name : knob.name);
         const auto hidden = std::find(where_names_.begin(), where_names_.end(), knob.name);
         if (hidden != where_names_.end()) {
             *hidden = "_hidden_by_knob_" + knob.name; // a where clause is about configs: the knob wins
@@ -138,8 +142,8 @@ bool ImplementationTuning::has_room_for(const TuneSection &section, size_t &valu
         configs *= values.size(); // at most most_configs: tune_file.cpp
     }
     configs += section.configs.size() + section.pinned.size() + 1;
-    const size_t values = configs * implementation_.knobs.size() +
-                          values_of_expression * (section.where.size() + section.heuristics.size());
+    const size_t values =
+        configs * implementation_.knobs.size() + expressions_of(section) * (values_of_expression + where_names_.size());
     if (values > values_left) {
         no_room_ = {section.place, fmt::format("'{}' does without this section: over all implementations the file "
                                                "comes to more than {} values of knobs",
@@ -254,15 +258,7 @@ void ImplementationTuning::add(const TuneSection &from) {
     }
     to.base = base_of(from);
     add_space(from, to);
-    for (const auto &[name, text] : from.heuristics) {
-        const std::optional<size_t> which = knob(name);
-        auto parsed = TuneExpression::parse(text.text, variables_.names());
-        if (const auto *fault = std::get_if<TuneExpression::Fault>(&parsed)) {
-            add_problem(problems_, {{text.place.line, text.place.column + fault->at}, fault->message});
-        } else if (which) {
-            to.heuristics.emplace_back(*which, std::get<TuneExpression>(std::move(parsed)));
-        }
-    }
+    add_heuristics(from, to);
     for (const TuneSection::Pinned &pinned : from.pinned) {
         const std::optional<std::string> key = to.key.of(variables_, pinned, problems_);
         std::optional<TuneConfig> config = config_of(pinned.config, to.base);
@@ -320,6 +316,51 @@ void ImplementationTuning::add_space(const TuneSection &from, ImplementationSect
         text += ";where " + clause.text();
     }
     to.space = hex(sha256_of(text)).substr(0, 16);
+}
+
+void ImplementationTuning::add_heuristics(const TuneSection &from, ImplementationSection &to) {
+    struct Heuristic {
+        size_t knob;
+        const PlacedText *text;
+        TuneExpression expression;
+    };
+    std::vector<Heuristic> parsed;
+    for (const auto &[name, text] : from.heuristics) {
+        const std::optional<size_t> which = knob(name);
+        auto expression = TuneExpression::parse(text.text, heuristic_names_);
+        if (const auto *fault = std::get_if<TuneExpression::Fault>(&expression)) {
+            add_problem(problems_, {{text.place.line, text.place.column + fault->at}, fault->message});
+        } else if (which) {
+            parsed.push_back({*which, &text, std::get<TuneExpression>(std::move(expression))});
+        }
+    }
+    std::unordered_map<size_t, size_t> heuristic_of; // by knob
+    for (size_t i = 0; i < parsed.size(); ++i) {
+        heuristic_of.emplace(parsed[i].knob, i);
+    }
+    std::vector<std::vector<size_t>> reads(parsed.size());
+    for (size_t i = 0; i < parsed.size(); ++i) {
+        for (const size_t name : parsed[i].expression.reads()) {
+            const size_t n_variables = variables_.names().size();
+            const auto found = name < n_variables ? heuristic_of.end() : heuristic_of.find(name - n_variables);
+            if (found != heuristic_of.end()) {
+                reads[i].push_back(found->second);
+            }
+        }
+    }
+    const ReadingOrder order = reading_order(reads);
+    for (const std::vector<size_t> &circle : order.circles) {
+        std::string names;
+        for (const size_t i : circle) {
+            names += implementation_.knobs[parsed[i].knob].name + " -> ";
+        }
+        const Heuristic &first = parsed[circle.front()];
+        names += implementation_.knobs[first.knob].name;
+        add_problem(problems_, {first.text->place, "heuristics name each other in a circle: " + names});
+    }
+    for (const size_t i : order.order) {
+        to.heuristics.emplace_back(parsed[i].knob, std::move(parsed[i].expression));
+    }
 }
 
 void ImplementationTuning::add_where(const TuneSection &from, ImplementationSection &to) {
@@ -414,9 +455,11 @@ std::vector<TuneConfig> ImplementationTuning::candidates(const ImplementationSec
 std::optional<TuneConfig> ImplementationTuning::heuristic(const ImplementationSection &section,
                                                           std::span<const double> values, std::string *why) const {
     TuneConfig config = defaults();
+    std::vector<double> all(values.begin(), values.end());
+    all.insert(all.end(), config.begin(), config.end());
     for (const auto &[which, expression] : section.heuristics) {
         const Knob &knob = implementation_.knobs[which];
-        const std::optional<double> value = expression.evaluate(values);
+        const std::optional<double> value = expression.evaluate(all);
         const std::optional<int64_t> whole = value ? rounded_down(*value) : std::nullopt;
         if (!whole || *whole < knob.minimum || *whole > knob.maximum) {
             *why = fmt::format("the expression of knob '{}' is {}, outside its range {} to {}", knob.name,
@@ -424,6 +467,7 @@ std::optional<TuneConfig> ImplementationTuning::heuristic(const ImplementationSe
             return {};
         }
         config[which] = *whole;
+        all[values.size() + which] = static_cast<double>(*whole);
     }
     return config;
 }

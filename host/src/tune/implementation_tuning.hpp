@@ -51,8 +51,9 @@ struct ImplementationSection {
     std::vector<std::pair<size_t, std::vector<int64_t>>> product; // knob, values
     std::vector<TuneExpression> where;                            // of variables, then knobs
     std::string space;                                            // names the candidates and the key; empty: none
-    std::vector<std::pair<size_t, TuneExpression>> heuristics;    // knob, expression of variables
-    std::unordered_map<std::string, PinnedConfig> pinned;         // by key
+    // Knob, expression of variables and knobs; those of knobs that others name come first.
+    std::vector<std::pair<size_t, TuneExpression>> heuristics;
+    std::unordered_map<std::string, PinnedConfig> pinned; // by key
 
     bool is_for(std::span<const uint32_t> tuple, const opdock_device_properties &device,
                 bool ordered_architectures) const;
@@ -94,6 +95,7 @@ class ImplementationTuning {
     std::optional<size_t> knob(const PlacedText &name);
     std::optional<int64_t> value_of(size_t knob, const PlacedValue &value);
     void add_space(const TuneSection &from, ImplementationSection &to);
+    void add_heuristics(const TuneSection &from, ImplementationSection &to);
     void add_where(const TuneSection &from, ImplementationSection &to);
     bool passes(const ImplementationSection &section, const TuneConfig &config, std::vector<double> &all) const;
     template<class Visit>
@@ -101,7 +103,8 @@ class ImplementationTuning {
 
     const Implementation &implementation_;
     TuneVariables variables_;
-    std::vector<std::string> where_names_; // the variables, then the knobs
+    std::vector<std::string> where_names_;     // the variables, then the knobs, which hide variables
+    std::vector<std::string> heuristic_names_; // likewise, but the variables hide knobs
     std::vector<ImplementationSection> sections_;
     std::vector<TuneProblem> problems_;
     std::vector<const TuneSection *> problem_sections_; // for each of them, in the file

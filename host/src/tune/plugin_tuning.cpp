@@ -68,6 +68,14 @@ const ImplementationTuning *PluginTuning::of(const Implementation &implementatio
 }
 
 void PluginTuning::check_names(const std::vector<const Implementation *> &implementations) {
+    if (implementations.empty()) { // each op would be unknown, and the names are not what is wrong
+        if (!file_->sections.empty()) {
+            add_problem(found_, {file_->sections.front().op.place,
+                                 "no implementation of the plugin is in use, so that this entry and all others are for "
+                                 "none"});
+        }
+        return;
+    }
     std::set<std::string> ops;
     std::set<std::string> tunable;
     for (const Implementation *implementation : implementations) {
@@ -86,7 +94,7 @@ void PluginTuning::check_names(const std::vector<const Implementation *> &implem
             const std::string hint = hint_at_op(section.op.text, views(ops));
             add_problem(found_,
                         {section.op.place, "unknown op " + quote(section.op.text) + (hint.empty() ? "." : hint) +
-                                               (ops.empty() ? "" : " The plugin implements no op of that name.")});
+                                               " The plugin implements no op of that name."});
             continue;
         }
         if (!is_tunable) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <spdlog/fmt/fmt.h>
@@ -47,6 +48,36 @@ std::string with_database(const std::string &path, Work work) {
     }
 }
 
+using Condition = std::pair<const char *, const std::optional<std::string> *>; // column, its value
+
+std::vector<Condition> conditions_of(const TuneFilter &filter) {
+    std::vector<Condition> given;
+    for (const Condition &one :
+         {Condition{"op", &filter.op}, Condition{"impl_id", &filter.impl_id}, Condition{"device", &filter.device},
+          Condition{"dtypes", &filter.dtypes}, Condition{"version", &filter.version}}) {
+        if (*one.second) {
+            given.push_back(one);
+        }
+    }
+    return given;
+}
+
+// "op = ? AND device = ?"
+std::string where_of(const std::vector<Condition> &conditions) {
+    std::string where = "1";
+    for (const Condition &one : conditions) {
+        where += fmt::format(" AND {} = ?", one.first);
+    }
+    return where;
+}
+
+void bind(SQLite::Statement &statement, const std::vector<Condition> &conditions) {
+    int column = 0;
+    for (const Condition &one : conditions) {
+        statement.bind(++column, **one.second);
+    }
+}
+
 } // namespace
 
 std::vector<TuneEntry> TuneDatabase::read(const TuneIdentity &identity) const {
@@ -74,6 +105,71 @@ std::vector<TuneEntry> TuneDatabase::read(const TuneIdentity &identity) const {
         throw DatabaseError(set_aside); // the new one is empty: nothing is lost by it
     }
     return entries;
+}
+
+std::vector<TuneRow> TuneDatabase::rows(const TuneFilter &filter) const {
+    check_path();
+    std::vector<TuneRow> found;
+    std::error_code unreachable;
+    if (!std::filesystem::exists(path_, unreachable)) {
+        return found;
+    }
+    const std::string set_aside = with_database(path_, [&](SQLite::Database &database) {
+        const std::vector<Condition> conditions = conditions_of(filter);
+        // In the order of the primary key.
+        SQLite::Statement query(database, "SELECT op, impl_id, version, device, architecture, driver, space, dtypes, "
+                                          "key, config, microseconds, default_microseconds FROM configs WHERE " +
+                                              where_of(conditions) +
+                                              " ORDER BY op, impl_id, version, device, architecture, driver, space, "
+                                              "dtypes, key");
+        bind(query, conditions);
+        while (query.executeStep()) {
+            if (found.size() == most_rows) {
+                throw DatabaseError(
+                    fmt::format("'{}' has more than {} entries that fit; give a narrower filter", path_, most_rows));
+            }
+            int column = 0;
+            const auto text = [&] { return query.getColumn(column++).getString(); };
+            TuneRow row;
+            for (std::string TuneIdentity::*field :
+                 {&TuneIdentity::op, &TuneIdentity::impl_id, &TuneIdentity::version, &TuneIdentity::device,
+                  &TuneIdentity::architecture, &TuneIdentity::driver}) {
+                row.identity.*field = text();
+            }
+            for (std::string TuneEntry::*field :
+                 {&TuneEntry::space, &TuneEntry::dtypes, &TuneEntry::key, &TuneEntry::config}) {
+                row.entry.*field = text();
+            }
+            row.entry.microseconds = query.getColumn(column++).getDouble();
+            row.entry.default_microseconds = query.getColumn(column).getDouble();
+            found.push_back(std::move(row));
+        }
+    });
+    if (!set_aside.empty()) {
+        throw DatabaseError(set_aside);
+    }
+    return found;
+}
+
+size_t TuneDatabase::forget(const TuneFilter &filter) const {
+    check_path();
+    std::error_code unreachable;
+    if (!std::filesystem::exists(path_, unreachable)) {
+        return 0;
+    }
+    size_t count = 0;
+    const std::string set_aside = with_database(path_, [&](SQLite::Database &database) {
+        const std::vector<Condition> conditions = conditions_of(filter);
+        Transaction transaction(database, true);
+        SQLite::Statement statement(database, "DELETE FROM configs WHERE " + where_of(conditions));
+        bind(statement, conditions);
+        count = static_cast<size_t>(statement.exec());
+        transaction.commit();
+    });
+    if (!set_aside.empty()) {
+        throw DatabaseError(set_aside);
+    }
+    return count;
 }
 
 void TuneDatabase::check() const {

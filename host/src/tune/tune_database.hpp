@@ -4,7 +4,7 @@
 // whoever asked for it. Any number of processes read and write one file.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +30,20 @@ struct TuneEntry {
     double default_microseconds = 0; // of the config that served before, in the same run
 };
 
+struct TuneRow {
+    TuneIdentity identity;
+    TuneEntry entry;
+};
+
+// Which rows; all that is given must fit.
+struct TuneFilter {
+    std::optional<std::string> op;
+    std::optional<std::string> impl_id;
+    std::optional<std::string> device; // the model
+    std::optional<std::string> dtypes;
+    std::optional<std::string> version;
+};
+
 class TuneDatabase {
   public:
     // An empty path is no database.
@@ -44,6 +58,14 @@ class TuneDatabase {
     void check() const;
     // Adds or replaces them, all or nothing. Waits for other processes. Throws DatabaseError.
     void write(const TuneIdentity &identity, const std::vector<TuneEntry> &entries) const;
+
+    // Those that fit, by op, implementation, device and so on; none where there is no file. Throws DatabaseError as
+    // read() does, and where there are more than most_rows.
+    std::vector<TuneRow> rows(const TuneFilter &filter) const;
+    // Removes those that fit, all or nothing, and returns how many they were. Throws DatabaseError.
+    size_t forget(const TuneFilter &filter) const;
+
+    static constexpr size_t most_rows = 1'000'000;
 
   private:
     void check_path() const;

@@ -12,6 +12,7 @@
 #include "text/bounded_yaml.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"
+#include "tune/expression.hpp"
 #include "tune/flaggems.hpp"
 #include "tune/yaml_reader.hpp"
 
@@ -99,11 +100,12 @@ class Reader : YamlReader {
     }
 
     void count_expressions(const TuneSection &section, const YamlNode &node) {
-        expressions_ += section.where.size() + section.heuristics.size();
+        expressions_ += expressions_of(section);
         if (expressions_ > most_expressions) {
-            throw Error(
-                OPDOCK_INVALID_TUNE_FILE,
-                core::text_of(file_, {place_of(node), fmt::format("more than {} expressions", most_expressions)}));
+            throw Error(OPDOCK_INVALID_TUNE_FILE,
+                        core::text_of(file_, {place_of(node), fmt::format("more than {} expressions, each counted once "
+                                                                          "for every 512 bytes that it begins",
+                                                                          most_expressions)}));
         }
     }
 
@@ -323,6 +325,17 @@ int64_t Bucket::of(int64_t value) const {
 
 std::string Bucket::text() const {
     return kind == Kind::exact ? "exact" : kind == Kind::log2 ? "log2" : "multiple of " + std::to_string(step);
+}
+
+size_t expressions_of(const TuneSection &section) {
+    size_t count = 0;
+    for (const PlacedText &clause : section.where) {
+        count += TuneExpression::count_of(clause.text);
+    }
+    for (const auto &[knob, expression] : section.heuristics) {
+        count += TuneExpression::count_of(expression.text);
+    }
+    return count;
 }
 
 TuneFile parse_tune_file(std::string_view text, const std::string &name) {

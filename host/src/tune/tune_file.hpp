@@ -68,7 +68,7 @@ struct TuneSection {
     std::vector<NamedValues> configs;
     std::vector<std::pair<PlacedText, std::vector<PlacedValue>>> product;
     std::vector<PlacedText> where;
-    std::vector<std::pair<PlacedText, PlacedText>> heuristics; // knob, expression
+    std::vector<std::pair<PlacedText, PlacedText>> heuristics; // knob, expression of variables and knobs
     std::vector<std::pair<PlacedText, Bucket>> key;            // variable, how
     bool has_key = false;
     struct Pinned {
@@ -89,6 +89,7 @@ inline constexpr std::string_view tune_schema = "opdock.tune/1";
 
 // What a file may come to, so that even one made to be slow is read, looked up and chosen from in well under 100 ms.
 inline constexpr size_t most_sections = 1024;
+// Each counted once for every 512 bytes that it begins.
 inline constexpr size_t most_expressions = 1024;
 inline constexpr size_t most_knobs = 256; // that one config gives values
 // Configs of all sections, each counted once more for every 64 bytes of its section's `where`.
@@ -99,6 +100,9 @@ inline constexpr size_t most_problems = 100;
 
 // Adds it, unless there are too many already.
 void add_problem(std::vector<TuneProblem> &problems, TuneProblem problem);
+
+// Of its where and heuristics, counted as for most_expressions.
+size_t expressions_of(const TuneSection &section);
 
 // Throws Error(OPDOCK_INVALID_TUNE_FILE) for what is no tune file at all, with the line and column.
 TuneFile parse_tune_file(std::string_view text, const std::string &name);

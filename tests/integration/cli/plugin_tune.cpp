@@ -301,6 +301,54 @@ TEST_CASE("what was found travels as a tune file") {
     CHECK(contains(content(merged), "pinned:"));
 }
 
+TEST_CASE("what the database has is listed, and forgotten by what is asked for") {
+    const Tuned tune(two_configs);
+    const Finished empty = tune.run({"list"});
+    CHECK(empty.code == 0);
+    CHECK(empty.out == tune.database().string() + " has no entries\n");
+    CHECK_FALSE(std::filesystem::exists(tune.database()));
+    const auto pins = tune.file("pins.yaml", "schema: opdock.tune/1\nops:\n  rmsnorm_fwd:\n    key: {n: log2}\n"
+                                             "    dtypes: ['f32,f32', 'bf16,bf16']\n"
+                                             "    pinned: [{key: {n: 128}, config: {grain_kib: 64, stream: false}}]\n");
+    REQUIRE(tune.run({"import", pins.string()}).code == 0);
+
+    const Finished listed = tune.run({"list", "rmsnorm_fwd"});
+    CHECK(listed.code == 0);
+    CHECK(contains(listed.out, "rmsnorm_fwd  default.cpu, "));
+    CHECK(contains(listed.out, "n=128"));
+    CHECK(contains(listed.out, "grain_kib=64"));
+    CHECK(contains(listed.out, "imported"));
+    CHECK(contains(listed.out, "2 entries in " + tune.database().string()));
+    const json document = json::parse(tune.run({"list", "--dtype", "bf16,bf16", "--json"}).out);
+    CHECK(document["schema"] == "opdock.plugin-tune.list/1");
+    CHECK(document["database"] == tune.database().string());
+    REQUIRE(document["entries"].size() == 1);
+    const json &entry = document["entries"][0];
+    CHECK(entry["op"] == "rmsnorm_fwd");
+    CHECK(entry["impl_id"] == "default.cpu");
+    CHECK(entry["key"] == "n=128");
+    CHECK(entry["imported"] == true);
+    CHECK(entry["microseconds"].is_null());
+    const std::vector<std::string> of_build = {"--build", entry["version"].get<std::string>(), "--device",
+                                               entry["model"].get<std::string>()};
+    std::vector<std::string> list = {"list", "--json"};
+    list.insert(list.end(), of_build.begin(), of_build.end());
+    CHECK(json::parse(tune.run(list).out)["entries"].size() == 2);
+
+    check_error(tune.run({"forget"}), 2, "what is to be forgotten? Give an op");
+    const Finished wrong = tune.run({"forget", "rmsnorm_fdw"});
+    CHECK(wrong.code == 1);
+    CHECK(contains(wrong.out, "None is of 'rmsnorm_fdw'; did you mean 'rmsnorm_fwd'?"));
+    CHECK(contains(tune.run({"forget", "rmsnorm_fwd", "--dry-run"}).out, "2 entries would be forgotten of "));
+    CHECK(contains(tune.run({"forget", "rmsnorm_fwd", "--dtype", "bf16,bf16"}).out, "1 entry forgotten of "));
+    CHECK(json::parse(tune.run({"list", "--json"}).out)["entries"].size() == 1);
+    const json gone = json::parse(tune.run({"forget", "--all", "--json"}).out);
+    CHECK(gone["schema"] == "opdock.plugin-tune.forget/1");
+    CHECK(gone["entries"] == 1);
+    CHECK(json::parse(tune.run({"list", "--json"}).out)["entries"].empty());
+    CHECK(tune.run({"forget", "--all"}).code == 1);
+}
+
 TEST_CASE("a FlagGems file is converted, and its ops renamed") {
     const Tuned tune(two_configs);
     const auto file = tune.file("tune_configs.yaml", "silu:\n- META:\n    BLOCK: 64\n  num_warps: 8\n");
