@@ -10,7 +10,6 @@
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "cli/status_line.hpp"
-#include "cli/text_file.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "flagscale.hpp"
@@ -57,11 +56,7 @@ class Repositories {
             id = repository.workshop.commit_of(place->folder, commit);
         }
         backend.changes.commit = id;
-        std::vector<std::string> patches;
-        for (const std::string &patch : from.patches) {
-            patches.push_back(cli::read_text(patch));
-        }
-        backend.changes.tree = repository.workshop.apply(id, patches);
+        backend.changes.tree = repository.workshop.apply_files(id, from.patches);
         backend.changes.list = repository.workshop.changes(id, backend.changes.tree);
         return backend;
     }

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/exit.hpp"
+#include "cli/text_file.hpp"
 #include "differences.hpp"
 #include "exit_codes.hpp"
 
@@ -132,11 +133,28 @@ std::string Workshop::apply(const std::string &commit, const std::vector<std::st
                            size_text(Limits().patches));
     }
     if (!all.empty()) {
-        in_index_.clear();
+        apply_to_index(all);
+    }
+    return in_index_ = git_line(place(), {"write-tree"});
+}
+
+void Workshop::apply_to_index(const std::string &patch) const {
+    in_index_.clear();
+    try {
+        git(place(), {"apply", "--cached", "--whitespace=nowarn", "-"}, patch);
+    } catch (const cli::Failure &failure) {
+        throw cli::Failure(failure.what(), exit_conflict);
+    }
+}
+
+std::string Workshop::apply_files(const std::string &commit, const std::vector<std::string> &files) const {
+    read_tree(commit);
+    for (const std::string &file : files) {
+        const std::string patch = cli::read_text(file);
         try {
-            git(place(), {"apply", "--cached", "--whitespace=nowarn", "-"}, all);
+            apply_to_index(patch);
         } catch (const cli::Failure &failure) {
-            throw cli::Failure(failure.what(), exit_conflict);
+            throw cli::Failure(file + ": " + failure.what(), failure.code);
         }
     }
     return in_index_ = git_line(place(), {"write-tree"});

@@ -52,6 +52,8 @@ class Workshop {
     // The tree that comes of a commit and patches to it. Throws cli::Failure with exit_conflict, the file and the line
     // of the hunk that does not fit.
     std::string apply(const std::string &commit, const std::vector<std::string> &patches) const;
+    // The same of files with patches, one after the other. The file's name stands before what git says of it.
+    std::string apply_files(const std::string &commit, const std::vector<std::string> &files) const;
     // What comes of a tree that was made from `base` when it is made from `onto` instead, by a three-way merge.
     Merged merge(const std::string &base, const std::string &tree, const std::string &onto) const;
     // Without patches and renames. Throws cli::Failure, also when the repository lacks files that were changed, or they
@@ -79,6 +81,7 @@ class Workshop {
   private:
     GitPlace place(const std::string &worktree = {}) const;
     void read_tree(const std::string &tree) const;
+    void apply_to_index(const std::string &patch) const;
     // Ids of a tree's entries whose modes begin like this, by path.
     std::map<std::string, std::string> entries(const std::string &tree, std::string_view mode) const;
     std::string commit_tree(const std::string &tree, const std::string &parent) const;

@@ -576,6 +576,37 @@ TEST_CASE("what stands in FlagScale's folder of hardware becomes packages, and t
     check_error(work.run(arguments), 1, "--force overwrites it");
 }
 
+TEST_CASE("each patch of FlagScale is applied by itself, and one that git refuses is named") {
+    const Workplace work;
+    const auto diff = [](const std::string &name) {
+        return "diff --git a/" + name + " b/" + name + "\nnew file mode 100644\nindex 00000000..3e757656\n" +
+               "--- /dev/null\n+++ b/" + name + "\n@@ -0,0 +1 @@\n+new\n";
+    };
+    const auto imported = [&](const std::string &name, const std::string &patch) {
+        fs::remove_all(work.path_of("hardware"));
+        work.write("hardware/Acme_A1/fw/diff.yaml", "task: [train]\n");
+        work.write("hardware/Acme_A1/fw/" + name, patch);
+        work.write("hardware/Acme_A1/fw/z.py.patch", diff("z.py"));
+        return work.run({"import-flagscale", work.path_of("hardware"), "--backend",
+                         "fw=" + work.path_of("clone") + "@HEAD", "--out", work.path_of("packages"), "--unsigned",
+                         "--force"});
+    };
+    CHECK(imported("a.cu.patch", diff("a.cu")).code == 0);
+    const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+    std::string without_line_feed = diff("a.cu");
+    without_line_feed.pop_back();
+    const std::vector<std::string> bad = {without_line_feed, "", "garbage\n", pointer};
+    for (const std::string &patch : bad) {
+        CAPTURE(patch);
+        const Finished finished = imported("a.cu.patch", patch);
+        CHECK(finished.code == 1);
+        CHECK(contains(finished.out, "a.cu.patch: "));
+    }
+    const Finished late = imported("zz.py.patch", without_line_feed);
+    CHECK(contains(late.out, "zz.py.patch: "));
+    CHECK(contains(late.out, "at line 7"));
+}
+
 TEST_CASE("a package moves to a newer commit when its changes go together with it, and says where not") {
     const Workplace work;
     CHECK(work.patch("a.opdock").code == 0);
