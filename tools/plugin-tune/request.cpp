@@ -75,7 +75,7 @@ Examples:
   plugin-tune merge libacme.tune.yaml results.tune.yaml --out acme.tune.yaml
   plugin-tune convert tune_configs.yaml --rename gelu_and_mul=acme.gelu_and_mul
   plugin-tune list rmsnorm_fwd --dtype bf16,bf16
-  plugin-tune forget --impl vendor.acme --dry-run
+  plugin-tune forget --impl default.cpu --dry-run
 
 Ctrl-C ends the measurement, keeps what is done and prints it; a second one
 ends the program at once.
