@@ -750,6 +750,15 @@ TEST_CASE("an implementation of an op whose declaration is wrong is not blamed a
     CHECK_FALSE(contains(why, "does not declare"));
 }
 
+TEST_CASE("of thousands of errors the first are told, and how many there are") {
+    const std::vector<core::RegistrationError> errors(65536, {core::RejectCode::bad_field, "this is wrong"});
+    const std::string text = core::text_of("acme", errors);
+    CHECK(contains(text, "plugin 'acme' registered nothing because of 65536 errors:\n  this is wrong"));
+    CHECK(contains(text, "\n  and 65472 more"));
+    CHECK(text.size() < 2000);
+    CHECK_FALSE(contains(core::text_of("acme", std::vector(errors.begin(), errors.begin() + 64)), "more"));
+}
+
 TEST_CASE("dtypes that no call can have are rejected") {
     const std::string why = rejection_of([](opdock_registry *registry) {
         opdock_impl impl = sound_impl("default.faulty");

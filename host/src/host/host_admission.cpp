@@ -16,6 +16,20 @@
 #include "text/spelling.hpp"
 
 namespace opdock::core {
+namespace {
+
+// A plugin may register 65,536 things that deserve a word.
+void warn(const Log &log, const std::string &plugin, const std::vector<std::string> &sentences) {
+    constexpr std::size_t most_told = 64;
+    for (std::size_t i = 0; i < std::min(sentences.size(), most_told); ++i) {
+        log.warning(fmt::format("Plugin '{}': {}", plugin, sentences[i]));
+    }
+    if (sentences.size() > most_told) {
+        log.warning(fmt::format("Plugin '{}': and {} more such warnings", plugin, sentences.size() - most_told));
+    }
+}
+
+} // namespace
 
 bool Host::is_named_default(const std::string &id, const std::string &vendor) const {
     const auto named = process_policy().default_plugins();
@@ -33,18 +47,15 @@ void Host::refuse_errors(const Registrar &registrar, PluginRecord *record) const
     if (!registrar.errors().empty()) {
         throw Rejected(registrar.errors().front().code, text_of(registrar.identity().id, registrar.errors()));
     }
-    for (const std::string &warning : registrar.warnings()) {
-        log_.warning(fmt::format("Plugin '{}': {}", registrar.identity().id, warning));
-    }
+    warn(log_, registrar.identity().id, registrar.warnings());
     leave_out(registrar.left_out(), registrar.identity().id, record);
 }
 
 void Host::leave_out(const std::vector<std::string> &sentences, const std::string &plugin, PluginRecord *record) const {
+    warn(log_, plugin, sentences);
     for (const std::string &sentence : sentences) {
-        const std::string text = fmt::format("'{}': {}", plugin, sentence);
-        log_.warning(fmt::format("Plugin {}", text));
         if (record != nullptr) {
-            record->left_out.push_back(text);
+            record->left_out.push_back(fmt::format("'{}': {}", plugin, sentence));
         }
     }
 }

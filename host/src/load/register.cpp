@@ -42,8 +42,12 @@ class Registering {
 std::string text_of(const std::string &id, const std::vector<RegistrationError> &errors) {
     std::string message = fmt::format("plugin '{}' registered nothing because of ", id);
     message += errors.size() == 1 ? "an error: " : fmt::format("{} errors:", errors.size());
-    for (const RegistrationError &error : errors) {
-        message += (errors.size() == 1 ? "" : "\n  ") + error.message;
+    constexpr std::size_t most_told = 64; // who has more makes the same mistake again and again, or wants to fill a log
+    for (std::size_t i = 0; i < std::min(errors.size(), most_told); ++i) {
+        message += (errors.size() == 1 ? "" : "\n  ") + errors[i].message;
+    }
+    if (errors.size() > most_told) {
+        message += fmt::format("\n  and {} more", errors.size() - most_told);
     }
     return message;
 }
