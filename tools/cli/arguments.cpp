@@ -1,9 +1,11 @@
 #include "cli/arguments.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <string_view>
 
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
@@ -20,6 +22,37 @@ void refuse_line_feed(const std::string &word) {
     if (word.find('\n') != std::string::npos) {
         throw UsageError(core::quote(word) + " has a line feed in it; expected words and names of one line");
     }
+}
+
+// Words for one thing, in these tools and in others: who knows one of them looks for it everywhere.
+constexpr std::array<std::string_view, 8> alike[] = {
+    {"--in", "--input", "--inputs", "--shape", "--shapes"},
+    {"--out", "--output", "--csv"},
+    {"--time", "--budget", "--seconds", "--timeout", "--config-time"},
+    {"--rounds", "--repeat", "--iterations", "--count"},
+    {"--modules", "--module", "--plugins", "--plugin-path"},
+    {"--impl", "--implementation", "--backend"},
+    {"--dtype", "--dtypes", "--type"},
+    {"--device", "--devices", "--gpu", "--device-type"},
+    {"--pub", "--public-key", "--cert"},
+    {"--key", "--private-key", "--secret-key"},
+    {"--dry-run", "--pretend", "--simulate"},
+    {"--force", "--overwrite", "--yes"},
+    {"--verbose", "--details", "--long"},
+};
+
+// "; did you mean '--in'?" for a word that means the same in another tool; "" when there is none.
+std::string same_elsewhere(const std::string &name, const std::vector<std::string> &known) {
+    for (const auto &words : alike) {
+        if (std::find(words.begin(), words.end(), name) != words.end()) {
+            for (const std::string_view word : words) {
+                if (!word.empty() && std::find(known.begin(), known.end(), word) != known.end()) {
+                    return "; did you mean '" + std::string(word) + "'?";
+                }
+            }
+        }
+    }
+    return "";
 }
 
 } // namespace
@@ -47,7 +80,8 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
             known.push_back("--" + option->long_name());
         }
         const std::string name = core::visible_line(error.get_option_name());
-        throw UsageError("unknown option '" + name + "'" + did_you_mean(name, known));
+        std::string meant = did_you_mean(name, known);
+        throw UsageError("unknown option '" + name + "'" + (meant.empty() ? same_elsewhere(name, known) : meant));
     } catch (const po::too_many_positional_options_error &) {
         throw UsageError("unexpected argument; options start with '--'");
     } catch (const po::error &error) {

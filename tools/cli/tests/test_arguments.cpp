@@ -18,6 +18,16 @@ TEST_CASE("a misspelt option is an error that names the right one") {
                          UsageError);
 }
 
+TEST_CASE("an option of another tool is answered with the one that means the same") {
+    po::options_description description;
+    description.add_options()("in", po::value<std::string>(), "")("rounds", po::value<std::string>(), "");
+    CHECK_THROWS_WITH_AS(parse_arguments({"--shape", "x"}, description),
+                         "unknown option '--shape'; did you mean '--in'?", UsageError);
+    CHECK_THROWS_WITH_AS(parse_arguments({"--repeat", "3"}, description),
+                         "unknown option '--repeat'; did you mean '--rounds'?", UsageError);
+    CHECK_THROWS_WITH_AS(parse_arguments({"--budget", "3"}, description), "unknown option '--budget'", UsageError);
+}
+
 TEST_CASE("an abbreviated option is not guessed") {
     CHECK_THROWS_AS(parse_arguments({"--js"}, options()), UsageError);
 }

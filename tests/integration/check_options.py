@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Walks the options of all tools: each has help, a place in the man page and a completion, and one thing has one word.
+
+usage: check_options.py TOOLS_SOURCE COMPLETIONS.bash TOOL...
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+# A word that some tool might have for a thing, and the one that these tools have for it.
+ONE_WORD = {
+    "--input": "--in", "--inputs": "--in", "--implementation": "--impl", "--plugins": "--modules",
+    "--module": "--modules", "--dtypes": "--dtype", "--iterations": "--rounds", "--overwrite": "--force",
+    "--yes": "--force", "--public-key": "--pub", "--private-key": "--key", "--secret-key": "--key",
+    "--pretend": "--dry-run", "--quiet": "", "--debug": "", "--format": "--json or --csv", "--xml": "--junit",
+}
+EVERYWHERE = {"--help", "--version", "--json"}
+
+
+def text_of(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        sys.exit(f"{command} exits with {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def options_of_help(text: str) -> set[str]:
+    return set(re.findall(r"^  (?:-[a-z] \[ )?(--[a-z0-9][a-z0-9-]*)", text, re.MULTILINE))
+
+
+def options_of_man(text: str) -> tuple[set[str], set[str]]:
+    """Those that it has at all, and those with an entry of their own."""
+    text = text.replace("\\-", "-")
+    entries = " ".join(re.findall(r"^\.TP.*\n(.+)$", text, re.MULTILINE))
+    return tuple(set(re.findall(r"--[a-z0-9][a-z0-9-]*", part)) for part in (text, entries))
+
+
+def completed(completions: str, tool: str, words: list[str]) -> set[str]:
+    script = f"""source {completions}
+COMP_WORDS=({' '.join([tool] + words)}{"''" if words[-1:] == [''] else ''})
+COMP_CWORD={len(words)}
+_opdock
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    return set(text_of(["bash", "-c", script]).split())
+
+
+def main() -> int:
+    sources, completions, *tools = sys.argv[1:]
+    faults = []
+    for tool in tools:
+        name = pathlib.Path(tool).name
+        text = text_of([tool, "--help"])
+        options = options_of_help(text)
+        man, entries = options_of_man((pathlib.Path(sources) / name / f"{name}.1").read_text())
+        faults += [f"{name} {option} is not in the man page" for option in sorted(options - man)]
+        faults += [f"{name}.1 has {option}, which --help has not" for option in sorted(entries - options)]
+        faults += [f"{name} has no {option}" for option in sorted(EVERYWHERE - options)]
+        faults += [f"{name} {option}: the word is {ONE_WORD[option] or 'another'}"
+                   for option in sorted(options & ONE_WORD.keys())]
+        if (offered := completed(completions, tool, ["--"])) != options:
+            faults.append(f"{name} --<TAB> offers other options than --help has: {sorted(offered ^ options)}")
+        commands = set(re.findall(rf"^(?:Usage:| {{6}}) {name} ([a-z][a-z-]*)(?: |$)", text, re.MULTILINE))
+        if (offered := completed(completions, tool, [""])) != commands:
+            faults.append(f"{name} <TAB> offers {sorted(offered)}, and the commands are {sorted(commands)}")
+    print("\n".join(faults + [f"{len(tools)} tools, {len(faults)} faults"]))
+    return 1 if faults or not tools else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
