@@ -102,10 +102,14 @@ TEST_CASE("first mistakes: a kernel that is wrong is found with the case and the
 
 TEST_CASE("first mistakes: a tune file is told of with its line and column") {
     const TemporaryDirectory folder;
-    says(checked(tuned(folder, "broken_knob:\n  - shape: [\n")), {"planted.tune.yaml:", ":"});
-    says(
-        checked(tuned(folder, "planted.broken_knob:\n  vendor.planted:\n    - where: true\n      knobs: {block: 9}\n")),
-        {"planted.tune.yaml:"});
+    const auto message = [&](const char *ops) {
+        return checked(tuned(folder, std::string("schema: opdock.tune/1\n") + ops), "planted.broken_knob");
+    };
+    says(message("ops: {planted.broken_knob: {product: {block: [1, 9]}}}\n"),
+         {"planted.tune.yaml:2:", "9", "1 to 4"}); // out of its range
+    says(message("ops: {planted.broken_knob: {product: {blok: [1, 2]}}}\n"),
+         {"planted.tune.yaml:2:", "'blok'", "did you mean 'block'?"});
+    says(message("ops: {planted.broken_knob: {product: {block: [1, 2}}}\n"), {"planted.tune.yaml:2:"}); // no YAML
 }
 
 TEST_CASE("first mistakes: a setting is an error where it is, with what was meant") {
