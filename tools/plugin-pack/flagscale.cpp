@@ -112,8 +112,15 @@ std::string read_backend(FlagscaleBackend &backend) {
     } catch (const core::Error &error) {
         return error.what();
     }
-    const fs::path whole = fs::path(description).replace_extension(".patch");
-    backend.patches = fs::exists(whole) ? std::vector{whole.string()} : files.patches;
+    // Either one patch with the description's name, or one for each file.
+    const std::string whole = fs::path(description).replace_extension(".patch").string();
+    backend.patches = files.patches;
+    if (backend.patches.size() > 1 &&
+        std::find(backend.patches.begin(), backend.patches.end(), whole) != backend.patches.end()) {
+        const std::string &other = backend.patches[backend.patches[0] == whole ? 1 : 0];
+        return "it has both " + fs::path(whole).filename().string() + " and patches of single files, such as " +
+               fs::relative(other, folder).string() + ", and nothing says which count; take one kind away";
+    }
     if (backend.patches.empty()) {
         return "there is no patch";
     }
@@ -142,6 +149,9 @@ std::string read_backend(FlagscaleBackend &backend) {
 FlagscaleTree read_flagscale(const std::string &hardware) {
     if (!fs::is_directory(hardware)) {
         throw cli::Failure(hardware + ": there is no such folder");
+    }
+    if (const fs::path below = fs::path(hardware) / "hardware"; fs::is_directory(below)) {
+        throw cli::Failure(hardware + ": expected a folder with one for each device; name " + below.string());
     }
     FlagscaleTree tree;
     for (const fs::path &device : sorted_entries(hardware)) {

@@ -129,6 +129,16 @@ int import_flagscale(const Request &request) {
             tree.unresolved.push_back({one.folder, failure.what()});
         }
     }
+    for (const Unresolved &one : tree.unresolved) {
+        const fs::path folder(one.folder);
+        for (auto &[name, package] : packages) {
+            if (package.device_type == folder.parent_path().filename()) {
+                package.message += (package.message.empty() ? "" : "\n") + std::string("Without ") +
+                                   core::visible_line(folder.filename().string()) +
+                                   ", which could not be taken over from FlagScale.";
+            }
+        }
+    }
     status.show("packing " + std::to_string(packages.size()) + " packages");
     fs::create_directories(request.out, error);
     std::vector<Made> made;

@@ -607,6 +607,31 @@ TEST_CASE("each patch of FlagScale is applied by itself, and one that git refuse
     CHECK(contains(late.out, "at line 7"));
 }
 
+TEST_CASE("what of FlagScale's folder is ambiguous, lost or one level up is said") {
+    const Workplace work;
+    const std::string diff = "diff --git a/z.py b/z.py\nnew file mode 100644\nindex 00000000..3e757656\n"
+                             "--- /dev/null\n+++ b/z.py\n@@ -0,0 +1 @@\n+new\n";
+    const auto import = [&](const std::string &folder) {
+        return work.run({"import-flagscale", work.path_of(folder), "--backend", "fw=" + work.path_of("clone") + "@HEAD",
+                         "--backend", "gw=" + work.path_of("clone") + "@HEAD", "--out", work.path_of("packages"),
+                         "--unsigned", "--force"});
+    };
+    work.write("above/hardware/Acme_A1/fw/diff.yaml", "task: [train]\n");
+    work.write("above/hardware/Acme_A1/fw/diff.patch", diff);
+    work.write("above/hardware/Acme_A1/gw/diff.yaml", "task: [train]\n");
+    work.write("above/hardware/Acme_A1/gw/diff.patch", diff);
+    work.write("above/hardware/Acme_A1/gw/a/z.py.patch", diff);
+    const Finished above = import("above");
+    CHECK(above.code == 1);
+    CHECK(above.out.empty());
+    CHECK(contains(above.err, "name " + work.path_of("above/hardware")));
+    const Finished both = import("above/hardware");
+    CHECK(both.code == 1);
+    CHECK(contains(both.out, "gw: it has both diff.patch and patches of single files, such as a/z.py.patch"));
+    const Finished inside = work.run({"inspect", work.path_of("packages/Acme_A1-train.opdock"), "--allow-unsigned"});
+    CHECK(contains(inside.out, "Without gw, which could not be taken over from FlagScale."));
+}
+
 TEST_CASE("a package moves to a newer commit when its changes go together with it, and says where not") {
     const Workplace work;
     CHECK(work.patch("a.opdock").code == 0);
