@@ -20,10 +20,10 @@ static opdock_status relu(const opdock_problem *problem, const opdock_call *call
 
 /* What I register. */
 OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
-    opdock_op op = {0};
+    opdock_op_declaration op = {0};
     opdock_impl impl = {0};
 
-    op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+    op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
     op.signature = OPDOCK_OP_RELU;
     registry->register_op(registry, &op);
 

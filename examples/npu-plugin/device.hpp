@@ -7,6 +7,6 @@ namespace npu {
 inline constexpr const char *kind = "npu";
 
 // What hosts and tools need of the device: its memory, streams and events.
-opdock_device provider();
+opdock_device_provider provider();
 
 } // namespace npu

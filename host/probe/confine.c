@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* Known to newer kernels than the headers of older systems. */
@@ -53,6 +55,43 @@ static void allow_changes(int ruleset, uint64_t changes, const char *path) {
     close(file);
 }
 
+/* Numbers of the drivers of terminals, whatever their files are called. */
+struct terminal_drivers {
+    unsigned majors[64];
+    unsigned count;
+};
+
+static struct terminal_drivers find_terminal_drivers(void) {
+    /* Consoles, /dev/tty and its like, screens of consoles, and pseudoterminals: should nobody list them. */
+    struct terminal_drivers found = {{4, 5, 7, 136, 137, 138, 139, 140, 141, 142, 143}, 11};
+    char line[256];
+    FILE *const drivers = fopen("/proc/tty/drivers", "re"); /* name, file, number, its range, what it is */
+    while (drivers != NULL && fgets(line, sizeof line, drivers) != NULL) {
+        unsigned *const next = &found.majors[found.count];
+        if (found.count < sizeof found.majors / sizeof *found.majors && sscanf(line, "%*s %*s %u", next) == 1) {
+            ++found.count;
+        }
+    }
+    if (drivers != NULL) {
+        (void)fclose(drivers);
+    }
+    return found;
+}
+
+static int is_terminal(const struct terminal_drivers *terminals, const char *path) {
+    struct stat status;
+    unsigned i;
+    if (stat(path, &status) != 0) {
+        return 1; /* nobody knows */
+    }
+    for (i = 0; i < terminals->count; ++i) {
+        if (major(status.st_rdev) == terminals->majors[i]) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* Recognizes files of /dev that are no devices to compute on: terminals, logs, disks, and what a person or
  * the machine itself works with. */
 static int is_no_accelerator(const char *name) {
@@ -72,7 +111,8 @@ static int is_no_accelerator(const char *name) {
 
 /* All character devices of /dev and its folders but the above, since vendors name their devices as they like. Nothing
  * is made or removed there, where links name disks. */
-static void allow_devices(int ruleset, uint64_t changes, const char *folder, int depth) {
+static void allow_devices(int ruleset, uint64_t changes, const struct terminal_drivers *terminals, const char *folder,
+                          int depth) {
     enum { deepest = 3 };
     char path[512];
     const struct dirent *entry;
@@ -85,10 +125,10 @@ static void allow_devices(int ruleset, uint64_t changes, const char *folder, int
         if (entry->d_name[0] == '.' || is_no_accelerator(entry->d_name) || length >= (int)sizeof path) {
             continue;
         }
-        if (entry->d_type == DT_CHR) {
+        if (entry->d_type == DT_CHR && !is_terminal(terminals, path)) {
             allow_changes(ruleset, changes & CHANGES_OF_ONE_FILE, path);
         } else if (entry->d_type == DT_DIR && depth < deepest) {
-            allow_devices(ruleset, changes, path, depth + 1);
+            allow_devices(ruleset, changes, terminals, path, depth + 1);
         }
     }
     (void)closedir(devices);
@@ -123,8 +163,9 @@ static void forbid_changes_outside(int may_use_devices) {
         allow_changes(ruleset, rules.handled_access_fs & CHANGES_OF_ONE_FILE, files[i]);
     }
     if (may_use_devices) {
+        const struct terminal_drivers terminals = find_terminal_drivers();
         allow_changes(ruleset, rules.handled_access_fs, "/proc/driver");
-        allow_devices(ruleset, rules.handled_access_fs, "/dev", 1);
+        allow_devices(ruleset, rules.handled_access_fs, &terminals, "/dev", 1);
     }
     (void)syscall(SYS_landlock_restrict_self, ruleset, 0);
     close(ruleset);

@@ -4,6 +4,7 @@
  * libc alone, which makes it start in a millisecond, and lets a plugin meet nothing that the host brought. */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -42,17 +43,19 @@ const char *__tsan_default_options(void) {
 #endif
 
 static const char *const usage = "usage: plugin-probe FILE [MEMORY]\n"
+                                 "       plugin-probe " OPDOCK_PROBE_QUERY " COMMAND [WORD]...\n"
                                  "\n"
-                                 "Started by opdock's hosts, not by people: it tries a plugin in a process of its own. "
-                                 "`plugin-ls --modules FILE.so\n"
-                                 "--rejected` shows what came of it.\n";
+                                 "Started by opdock's hosts, not by people: it tries a plugin in a process of its own, "
+                                 "or asks the command of\n"
+                                 "a vendor for its device. `plugin-ls --modules FILE.so --rejected` and `plugin-ls "
+                                 "--devices` show what came of it.\n";
 
 static void send_hello(void) {
     opdock_transcript_hello hello;
     hello.version = OPDOCK_TRANSCRIPT_VERSION;
     hello.vendor_size = sizeof(opdock_vendor);
-    hello.device_size = sizeof(opdock_device);
-    hello.op_size = sizeof(opdock_op);
+    hello.device_size = sizeof(opdock_device_provider);
+    hello.op_size = sizeof(opdock_op_declaration);
     hello.impl_size = sizeof(opdock_impl);
     hello.knob_size = sizeof(opdock_knob);
     begin_record(OPDOCK_RECORD_HELLO);
@@ -187,11 +190,23 @@ static void let_signals_come(void) {
     }
 }
 
+/* Becomes the command, which may do what plugins for devices may do while they are tried. */
+static int ask_for_device(char **command) {
+    (void)fcntl(OPDOCK_PROBE_CHANNEL, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(OPDOCK_PROBE_DIRECTORY, F_SETFD, FD_CLOEXEC);
+    confine_process(0, continue_in_kept_process(0));
+    (void)execvp(command[0], command);
+    return errno == ENOENT ? OPDOCK_PROBE_NOT_FOUND : OPDOCK_PROBE_CANNOT_RUN;
+}
+
 int main(int argc, char **argv) {
     uint64_t most_memory;
     int threads;
-    if (argc < 2 || argc > 3 || strchr(argv[1], '/') != NULL || fcntl(OPDOCK_PROBE_CHANNEL, F_GETFD) < 0 ||
-        fcntl(OPDOCK_PROBE_DIRECTORY, F_GETFD) < 0) {
+    const int has_ends = fcntl(OPDOCK_PROBE_CHANNEL, F_GETFD) >= 0 && fcntl(OPDOCK_PROBE_DIRECTORY, F_GETFD) >= 0;
+    if (has_ends && argc > 2 && strcmp(argv[1], OPDOCK_PROBE_QUERY) == 0) {
+        return ask_for_device(argv + 2);
+    }
+    if (!has_ends || argc < 2 || argc > 3 || strchr(argv[1], '/') != NULL) {
         fputs(usage, stderr);
         return 2;
     }

@@ -66,9 +66,9 @@ static opdock_status register_vendor(opdock_registry *registry, const opdock_ven
     return OPDOCK_OK;
 }
 
-static opdock_status register_device(opdock_registry *registry, const opdock_device *given) {
-    opdock_device device;
-    opdock_device sent;
+static opdock_status register_device_provider(opdock_registry *registry, const opdock_device_provider *given) {
+    opdock_device_provider device;
+    opdock_device_provider sent;
     (void)registry;
     if (!accepts()) {
         return OPDOCK_INVALID_ARGUMENT;
@@ -77,11 +77,12 @@ static opdock_status register_device(opdock_registry *registry, const opdock_dev
     if (begin_struct(given)) {
         copy_known(&device, sizeof device, given);
         sent = device;
-        FORGET(sent.kind);
+        FORGET(sent.device);
         FORGET(sent.stream_type);
         FORGET(sent.user_data);
         MARK(__typeof__(sent.count), sent.count);
         MARK(__typeof__(sent.properties), sent.properties);
+        MARK(__typeof__(sent.get_current), sent.get_current);
         MARK(__typeof__(sent.make_current), sent.make_current);
         MARK(__typeof__(sent.allocate), sent.allocate);
         MARK(__typeof__(sent.free), sent.free);
@@ -95,16 +96,16 @@ static opdock_status register_device(opdock_registry *registry, const opdock_dev
         MARK(__typeof__(sent.event_record), sent.event_record);
         MARK(__typeof__(sent.event_elapsed), sent.event_elapsed);
         add_bytes(&sent, sizeof sent);
-        add_text(device.kind);
+        add_text(device.device);
         add_text(device.stream_type);
     }
     end_record();
     return OPDOCK_OK;
 }
 
-static opdock_status register_op(opdock_registry *registry, const opdock_op *given) {
-    opdock_op op;
-    opdock_op sent;
+static opdock_status register_op(opdock_registry *registry, const opdock_op_declaration *given) {
+    opdock_op_declaration op;
+    opdock_op_declaration sent;
     (void)registry;
     if (!accepts()) {
         return OPDOCK_INVALID_ARGUMENT;
@@ -222,7 +223,7 @@ static opdock_status registry_fail(opdock_registry *registry, opdock_status stat
 }
 
 /* A kernel that calls this does not run here, so nobody but the entry does. */
-static opdock_status host_fail(const opdock_host *host, opdock_status status, const char *message) {
+static opdock_status host_fail(const opdock_host_api *host, opdock_status status, const char *message) {
     (void)host;
     if (is_open) {
         send_text(OPDOCK_RECORD_HOST_FAIL, message);
@@ -230,7 +231,7 @@ static opdock_status host_fail(const opdock_host *host, opdock_status status, co
     return status;
 }
 
-static void host_log(const opdock_host *host, int32_t level, const char *message) {
+static void host_log(const opdock_host_api *host, int32_t level, const char *message) {
     static const char *const names[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
     (void)host;
     if (level >= OPDOCK_LOG_INFO && level <= OPDOCK_LOG_ERROR) {
@@ -238,7 +239,7 @@ static void host_log(const opdock_host *host, int32_t level, const char *message
     }
 }
 
-static const void *host_get_extension(const opdock_host *host, const char *name) {
+static const void *host_get_extension(const opdock_host_api *host, const char *name) {
     (void)host;
     (void)name;
     return NULL;
@@ -252,23 +253,23 @@ static opdock_status host_call_op(const opdock_problem *from, const char *op, co
 }
 
 void record_registration(opdock_entry entry) {
-    static opdock_host host;
+    static opdock_host_api host;
     static opdock_registry registry;
     opdock_status status;
 
-    host.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, call_op);
+    host.struct_size = OPDOCK_STRUCT_SIZE(opdock_host_api, call_op);
     host.abi_major = OPDOCK_ABI_MAJOR;
     host.abi_minor = OPDOCK_ABI_MINOR;
     host.log = host_log;
     host.fail = host_fail;
     host.get_extension = host_get_extension;
     host.call_op = host_call_op;
-    registry.struct_size = OPDOCK_STRUCT_SIZE(opdock_registry, fail);
+    registry.struct_size = OPDOCK_STRUCT_SIZE(opdock_registry, user_data);
     registry.abi_major = OPDOCK_ABI_MAJOR;
     registry.abi_minor = OPDOCK_ABI_MINOR;
     registry.host = &host;
     registry.register_vendor = register_vendor;
-    registry.register_device = register_device;
+    registry.register_device_provider = register_device_provider;
     registry.register_op = register_op;
     registry.register_impl = register_impl;
     registry.register_shutdown = register_shutdown;

@@ -4,6 +4,7 @@
 #include "confine.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/fs.h>
@@ -137,15 +138,36 @@ static void refuse_rights_of_files(void) {
     hide(SYS_openat2); /* its mode lies in memory */
 }
 
+/* Refuses requests that are this byte and one more: those of consoles, which were numbered before the upper half of a
+ * request said what it does. */
+static void refuse_old_ioctls(uint32_t owner) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 5);
+    load_argument(1);
+    add(BPF_ALU | BPF_AND | BPF_K, 0xffffff00u, 0, 0);
+    add(BPF_JMP | BPF_JEQ | BPF_K, owner << 8, 0, 1);
+    answer(refused);
+    load(offsetof(struct seccomp_data, nr));
+}
+
 /* Settings of terminals, and attributes that filesystems keep: a descriptor that was opened for reading is enough for
  * these. The second byte of a request says whose it is. */
-static void refuse_ioctls(void) {
+static void refuse_ioctls(int may_use_devices) {
     static const uint32_t harmless[] = {TCGETS,  TIOCGPGRP, TIOCGSID, TIOCOUTQ, TIOCGWINSZ,     FIONREAD,
                                         FIONBIO, FIONCLEX,  FIOCLEX,  FIOASYNC, FS_IOC_GETFLAGS};
     static const uint32_t owners[] = {'T' << 8,  'f' << 8, 'v' << 8, 'X' << 8, /* terminals; files; ext2 to 4; XFS */
                                       0x94 << 8, 0xf5 << 8};                   /* btrfs; f2fs */
     enum { N_HARMLESS = sizeof harmless / sizeof *harmless, N_OWNERS = sizeof owners / sizeof *owners };
     unsigned i;
+    if (!may_use_devices) { /* whatever else there is, it is no business of theirs */
+        add(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, N_HARMLESS + 3);
+        load_argument(1);
+        for (i = 0; i < N_HARMLESS; ++i) {
+            add(BPF_JMP | BPF_JEQ | BPF_K, harmless[i], (uint8_t)(N_HARMLESS - i), 0);
+        }
+        answer(refused);
+        load(offsetof(struct seccomp_data, nr));
+        return;
+    }
     add(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, N_HARMLESS + N_OWNERS + 5);
     load_argument(1);
     for (i = 0; i < N_HARMLESS; ++i) {
@@ -241,7 +263,13 @@ void forbid_system_calls(int is_alone, int may_use_devices) {
     refuse(SYS_msgctl);
     refuse(SYS_mq_open);
     refuse(SYS_mq_unlink);
-    refuse_ioctls();
+    refuse_ioctls(may_use_devices);
+    refuse_with(SYS_fcntl, 1, F_SETLEASE); /* whoever opens the file waits */
+    refuse_old_ioctls('K');                /* keyboards, sounds and modes of consoles */
+    refuse_old_ioctls('V');                /* which console is seen, and its size; not video devices */
+    refuse_old_ioctls('L');                /* which loop devices there are */
+    refuse_old_ioctls(0x12);               /* disks */
+    refuse(SYS_setsid); /* the first of a session makes a terminal its own by opening it, and ends it with itself */
     refuse_rights_of_files();
     refuse_other_rights();
     if (!is_alone) {

@@ -53,7 +53,7 @@ class Chunks {
 // The elements of tensor `item` of list `list`, from `begin` on.
 template<class T>
 T *elements(const opdock::Call &call, uint32_t list, const Chunk &chunk) {
-    return static_cast<T *>(call.call().data[call.c().first[list] + chunk.tensor]) + chunk.begin;
+    return static_cast<T *>(call.call().data[call.c().tensor_offsets[list] + chunk.tensor]) + chunk.begin;
 }
 
 // UNSUPPORTED with the reason when one of the first inputs, which are lists of these names, has a tensor with gaps.

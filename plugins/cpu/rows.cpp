@@ -24,11 +24,11 @@ Rows::Rows(const DLTensor *tensor, void *data, int32_t inner) {
 }
 
 Rows Rows::of_input(const opdock::Call &call, uint32_t i, int32_t inner) {
-    return {call.input(i), call.call().data[call.c().first[i]], inner};
+    return {call.input(i), call.call().data[call.c().tensor_offsets[i]], inner};
 }
 
 Rows Rows::of_output(const opdock::Call &call, uint32_t i, int32_t inner) {
-    return {call.output(i), call.call().data[call.c().first[call.c().n_inputs + i]], inner};
+    return {call.output(i), call.call().data[call.c().tensor_offsets[call.c().n_inputs + i]], inner};
 }
 
 int64_t Rows::offset(int64_t i) const {

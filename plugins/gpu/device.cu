@@ -35,7 +35,7 @@ class Current {
     GPU(Error_t) error_;
 };
 
-opdock_status result(const opdock_host *host, const char *what, GPU(Error_t) error) {
+opdock_status result(const opdock_host_api *host, const char *what, GPU(Error_t) error) {
     if (error == GPU(Success)) {
         return OPDOCK_OK;
     }
@@ -45,7 +45,7 @@ opdock_status result(const opdock_host *host, const char *what, GPU(Error_t) err
 
 // function() with the device current.
 template<class Function>
-opdock_status on(const opdock_host *host, int32_t index, const char *what, Function function) {
+opdock_status on(const opdock_host_api *host, int32_t index, const char *what, Function function) {
     const Current current(index);
     return result(host, what, current.error() == GPU(Success) ? function() : current.error());
 }
@@ -97,7 +97,7 @@ std::string driver_version() {
 #endif
 }
 
-opdock_status count(const opdock_host *host, void * /*user_data*/, int32_t *count) {
+opdock_status count(const opdock_host_api *host, void * /*user_data*/, int32_t *count) {
     int found = 0;
     const GPU(Error_t) error = GPU(GetDeviceCount)(&found);
     *count = found;
@@ -120,7 +120,8 @@ opdock_status count(const opdock_host *host, void * /*user_data*/, int32_t *coun
     return host->fail(host, OPDOCK_UNSUPPORTED, why.c_str());
 }
 
-opdock_status properties(const opdock_host *host, void * /*user_data*/, int32_t index, opdock_device_properties *to) {
+opdock_status properties(const opdock_host_api *host, void * /*user_data*/, int32_t index,
+                         opdock_device_properties *properties) {
 #ifdef __HIP__
     hipDeviceProp_t found;
 #else
@@ -130,63 +131,69 @@ opdock_status properties(const opdock_host *host, void * /*user_data*/, int32_t 
     if (error != GPU(Success)) {
         return result(host, "asking for a device's properties", error);
     }
-    to->memory = found.totalGlobalMem;
-    copy_text(to->name, found.name);
-    copy_text(to->driver, driver_version());
-    to->compute_units = static_cast<uint32_t>(found.multiProcessorCount);
-    to->warp_size = static_cast<uint32_t>(found.warpSize);
-    to->cache = static_cast<uint64_t>(found.l2CacheSize);
+    opdock_device_properties known = {};
+    known.memory = found.totalGlobalMem;
+    copy_text(known.name, found.name);
+    copy_text(known.driver, driver_version());
+    known.compute_units = static_cast<uint32_t>(found.multiProcessorCount);
+    known.warp_size = static_cast<uint32_t>(found.warpSize);
+    known.cache = static_cast<uint64_t>(found.l2CacheSize);
 #ifdef __HIP__
     const std::string architecture = found.gcnArchName; // "gfx90a:sramecc+:xnack-"
-    copy_text(to->architecture, architecture.substr(0, architecture.find(':')));
-    to->shared_memory = found.sharedMemPerBlock;
+    copy_text(known.architecture, architecture.substr(0, architecture.find(':')));
+    known.shared_memory = found.sharedMemPerBlock;
     char bytes[16] = {}; // HIP 5.2 has no UUIDs: where the device is plugged in
     std::snprintf(bytes, sizeof bytes, "%04x:%02x:%02x", static_cast<unsigned>(found.pciDomainID),
                   static_cast<unsigned>(found.pciBusID), static_cast<unsigned>(found.pciDeviceID));
-    copy_text(to->uuid, bytes);
+    copy_text(known.uuid, bytes);
 #else
-    copy_text(to->architecture, "sm_" + std::to_string(found.major) + std::to_string(found.minor));
-    to->shared_memory = found.sharedMemPerBlockOptin;
-    copy_text(to->uuid, uuid_text(found.uuid.bytes));
+    copy_text(known.architecture, "sm_" + std::to_string(found.major) + std::to_string(found.minor));
+    known.shared_memory = found.sharedMemPerBlockOptin;
+    copy_text(known.uuid, uuid_text(found.uuid.bytes));
 #endif
+    opdock_device_properties_give(properties, &known);
     return OPDOCK_OK;
 }
 
-opdock_status make_current(const opdock_host *host, void * /*user_data*/, int32_t index) {
+opdock_status get_current(const opdock_host_api *host, void * /*user_data*/, int32_t *index) {
+    return result(host, "asking for the current device", GPU(GetDevice)(index));
+}
+
+opdock_status make_current(const opdock_host_api *host, void * /*user_data*/, int32_t index) {
     return result(host, "making a device current", GPU(SetDevice)(index));
 }
 
-opdock_status allocate(const opdock_host *host, void * /*user_data*/, int32_t index, void *stream, uint64_t bytes,
+opdock_status allocate(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream, uint64_t bytes,
                        void **memory) {
     return on(host, index, "allocating device memory",
               [&] { return GPU(MallocAsync)(memory, bytes, stream_of(stream)); });
 }
 
-opdock_status release(const opdock_host *host, void * /*user_data*/, int32_t index, void *stream, void *memory) {
+opdock_status release(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream, void *memory) {
     return on(host, index, "freeing device memory", [&] { return GPU(FreeAsync)(memory, stream_of(stream)); });
 }
 
-opdock_status copy(const opdock_host *host, void * /*user_data*/, void *to, DLDevice to_device, const void *from,
+opdock_status copy(const opdock_host_api *host, void * /*user_data*/, void *to, DLDevice to_device, const void *from,
                    DLDevice from_device, uint64_t bytes, void *stream) {
     const int32_t index = to_device.device_type == device_type ? to_device.device_id : from_device.device_id;
     return on(host, index, "copying memory",
               [&] { return GPU(MemcpyAsync)(to, from, bytes, GPU(MemcpyDefault), stream_of(stream)); });
 }
 
-opdock_status stream_create(const opdock_host *host, void * /*user_data*/, int32_t index, void **stream) {
+opdock_status stream_create(const opdock_host_api *host, void * /*user_data*/, int32_t index, void **stream) {
     return on(host, index, "making a stream",
               [&] { return GPU(StreamCreateWithFlags)(reinterpret_cast<Stream *>(stream), GPU(StreamNonBlocking)); });
 }
 
-opdock_status stream_destroy(const opdock_host *host, void * /*user_data*/, int32_t index, void *stream) {
+opdock_status stream_destroy(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream) {
     return on(host, index, "removing a stream", [&] { return GPU(StreamDestroy)(stream_of(stream)); });
 }
 
-opdock_status stream_synchronize(const opdock_host *host, void * /*user_data*/, int32_t index, void *stream) {
+opdock_status stream_synchronize(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream) {
     return on(host, index, "waiting for a stream", [&] { return GPU(StreamSynchronize)(stream_of(stream)); });
 }
 
-opdock_status stream_is_capturing(const opdock_host *host, void * /*user_data*/, int32_t index, void *stream,
+opdock_status stream_is_capturing(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream,
                                   int32_t *capturing) {
     return on(host, index, "asking whether a stream is captured", [&] {
         GPU(StreamCaptureStatus) status = GPU(StreamCaptureStatusNone);
@@ -196,20 +203,21 @@ opdock_status stream_is_capturing(const opdock_host *host, void * /*user_data*/,
     });
 }
 
-opdock_status event_create(const opdock_host *host, void * /*user_data*/, int32_t index, void **event) {
+opdock_status event_create(const opdock_host_api *host, void * /*user_data*/, int32_t index, void **event) {
     return on(host, index, "making an event",
               [&] { return GPU(EventCreate)(reinterpret_cast<GPU(Event_t) *>(event)); });
 }
 
-opdock_status event_destroy(const opdock_host *host, void * /*user_data*/, int32_t index, void *event) {
+opdock_status event_destroy(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *event) {
     return on(host, index, "removing an event", [&] { return GPU(EventDestroy)(event_of(event)); });
 }
 
-opdock_status event_record(const opdock_host *host, void * /*user_data*/, int32_t index, void *event, void *stream) {
+opdock_status event_record(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *event,
+                           void *stream) {
     return on(host, index, "recording an event", [&] { return GPU(EventRecord)(event_of(event), stream_of(stream)); });
 }
 
-opdock_status event_elapsed(const opdock_host *host, void * /*user_data*/, int32_t index, void *begin, void *end,
+opdock_status event_elapsed(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *begin, void *end,
                             float *milliseconds) {
     return on(host, index, "measuring between events", [&] {
         GPU(Error_t) error = GPU(EventSynchronize)(event_of(begin));
@@ -220,11 +228,11 @@ opdock_status event_elapsed(const opdock_host *host, void * /*user_data*/, int32
     });
 }
 
-opdock_device make_table() {
-    opdock_device table = {};
-    table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device, event_elapsed);
+opdock_device_provider make_table() {
+    opdock_device_provider table = {};
+    table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_provider, event_elapsed);
     table.dl_device_type = device_type;
-    table.kind = device_kind;
+    table.device = device_kind;
 #ifdef __HIP__
     table.stream_type = "hipStream_t";
 #else
@@ -233,6 +241,7 @@ opdock_device make_table() {
 #endif
     table.count = count;
     table.properties = properties;
+    table.get_current = get_current;
     table.make_current = make_current;
     table.allocate = allocate;
     table.free = release;
@@ -250,8 +259,8 @@ opdock_device make_table() {
 
 } // namespace
 
-const opdock_device &device_table() {
-    static const opdock_device table = make_table();
+const opdock_device_provider &device_table() {
+    static const opdock_device_provider table = make_table();
     return table;
 }
 

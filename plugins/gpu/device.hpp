@@ -6,6 +6,6 @@
 namespace gpu {
 
 // Valid as long as the process.
-const opdock_device &device_table();
+const opdock_device_provider &device_table();
 
 } // namespace gpu

@@ -35,8 +35,8 @@ inline int64_t element_bytes(const DLTensor &tensor) {
 // Pointers of the tensors by parameter; null for one that is absent or empty.
 inline void *data_of(const opdock::Call &call, uint32_t parameter, uint32_t item = 0) {
     const opdock_problem &problem = call.c();
-    const uint32_t at = problem.first[parameter] + item;
-    return at < problem.first[parameter + 1] ? call.call().data[at] : nullptr;
+    const uint32_t at = problem.tensor_offsets[parameter] + item;
+    return at < problem.tensor_offsets[parameter + 1] ? call.call().data[at] : nullptr;
 }
 inline void *input_data(const opdock::Call &call, uint32_t i, uint32_t item = 0) {
     return data_of(call, i, item);

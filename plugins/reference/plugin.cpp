@@ -15,7 +15,7 @@ using opdock::kernel;
 namespace ops = opdock::ops;
 
 void register_all(opdock::Registry &registry) {
-    const Impl reference = Impl("reference.cpp").kind(OPDOCK_KIND_REFERENCE).deterministic();
+    const Impl reference = Impl("reference.cpp").kind(OPDOCK_KIND_REFERENCE).deterministic().batch_invariant();
     // T, and T with U where weights have a dtype of their own.
     const Impl one_dtype = Impl(reference).dtypes("f32|f16|bf16");
     const Impl two_dtypes = Impl(reference).dtypes("f32,f32|f16,f16|f16,f32|bf16,bf16|bf16,f32");

@@ -64,7 +64,7 @@ std::atomic<opdock_kernel> bare_kernel{nothing};
 void bare(benchmark::State &state) {
     const opdock_problem &problem = fixture().prepared.problem();
     std::array<void *, 2> data = {fixture().in.data(), fixture().out.data()};
-    const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size), 0, data.data(), nullptr, nullptr, 0};
+    const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size), 0, 2, 0, data.data(), nullptr, nullptr, 0};
     for (auto _ : state) {
         benchmark::DoNotOptimize(bare_kernel.load(std::memory_order_acquire)(&problem, &call));
     }
@@ -73,7 +73,7 @@ void bare(benchmark::State &state) {
 void prepared_kept_call(benchmark::State &state) {
     const opdock::Prepared &prepared = fixture().prepared;
     std::array<void *, 2> data = {fixture().in.data(), fixture().out.data()};
-    const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size), 0, data.data(), nullptr, nullptr, 0};
+    const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size), 0, 2, 0, data.data(), nullptr, nullptr, 0};
     for (auto _ : state) {
         benchmark::DoNotOptimize(prepared.run(call));
     }

@@ -29,6 +29,9 @@ void check_section(const PolicySection &section) {
         require(parse_order(order_text(order.value), Place{"order"}) == order.value, "an order reads back as it was");
         check_op_name(op, Place{"op"});
     }
+    for (const auto &[op, contracts] : section.require_per_op) {
+        check_op_name(op, Place{"op"});
+    }
 }
 
 void check_policy(const Policy &policy) {

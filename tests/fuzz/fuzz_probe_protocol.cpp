@@ -13,14 +13,14 @@ using opdock::fuzz::require;
 
 namespace {
 
-opdock_status fail_quietly(const opdock_host * /*host*/, opdock_status status, const char * /*message*/) {
+opdock_status fail_quietly(const opdock_host_api * /*host*/, opdock_status status, const char * /*message*/) {
     return status;
 }
 
 const PluginIdentity identity = {"fuzzed", "fuzzed", "libfuzzed.so", true, {"cpu"}};
 
 void replay(const Transcript &transcript) {
-    opdock_host host = {};
+    opdock_host_api host = {};
     host.fail = fail_quietly;
     Signatures signatures;
     Registrar first(identity, &host, signatures);

@@ -12,7 +12,7 @@ using opdock::fuzz::require;
 
 namespace {
 
-opdock_status fail_quietly(const opdock_host * /*host*/, opdock_status status, const char * /*message*/) {
+opdock_status fail_quietly(const opdock_host_api * /*host*/, opdock_status status, const char * /*message*/) {
     return status;
 }
 
@@ -21,6 +21,13 @@ void check_errors(const std::vector<RegistrationError> &errors) {
     for (const RegistrationError &error : errors) {
         require(std::find(codes.begin(), codes.end(), error.code) != codes.end(), "an error has a code");
         require(!error.message.empty() && error.message.size() < 32 * 1024, "an error has a message that can be shown");
+    }
+}
+
+void check_left_out(const std::vector<std::string> &sentences) {
+    for (const std::string &sentence : sentences) {
+        require(sentence.find(" is left out: ") != std::string::npos && sentence.size() < 32 * 1024,
+                "what is left out is named, in a sentence that can be shown");
     }
 }
 
@@ -47,7 +54,7 @@ void check_registration(const Registration &registration) {
         }
     }
     for (const auto &device : registration.devices) {
-        require(is_name(device->kind) && device->table.kind == device->kind.c_str(), "a device keeps its own name");
+        require(is_name(device->kind) && device->table.device == device->kind.c_str(), "a device keeps its own name");
     }
 }
 
@@ -60,16 +67,19 @@ bool is_empty(const Registration &registration) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     const auto script = opdock::fuzz::read_script(opdock::fuzz::text_of(data, size));
-    opdock_host host = {};
+    opdock_host_api host = {};
     host.fail = fail_quietly;
     Signatures signatures;
-    Registrar registrar({"fuzzed", "acme", "libfuzzed.so", size % 2 == 0, {"cpu"}}, &host, signatures);
+    PluginIdentity identity{"fuzzed", "acme", "libfuzzed.so", size % 2 == 0, {"cpu"}};
+    identity.abi.minor += size / 2 % 2; // of a newer minor, much is no error
+    Registrar registrar(identity, &host, signatures);
     opdock_registry *kept = nullptr;
     registrar.run([&](opdock_registry *registry) {
         kept = registry;
         return opdock::fuzz::run_script(script, registry);
     });
     check_errors(registrar.errors());
+    check_left_out(registrar.left_out());
     check_registration(registrar.registration());
     require(registrar.errors().empty() || is_empty(registrar.registration()), "an error leaves nothing registered");
 

@@ -151,15 +151,16 @@ const opdock_args &MadeCall::inputs_only() {
     return args_;
 }
 
-void MadeCall::take_outputs(const std::vector<opdock_tensor_spec> &specs) {
+void MadeCall::take_outputs(const std::vector<core::InferredOutput> &specs) {
     size_t next = 0;
     for (uint32_t i = 0; i < signature_.outputs.size(); ++i) {
         const core::Parameter &parameter = signature_.outputs[i];
         const uint32_t wanted = parameter.list ? elements_ : 1;
         for (uint32_t element = 0; element < wanted; ++element) {
             if (next < specs.size() && specs[next].parameter == i) {
-                const opdock_tensor_spec &spec = specs[next++];
-                outputs_.push_back(&make(opdock_dtype_pack(spec.dtype), {spec.shape, spec.shape + spec.ndim}).tensor);
+                const core::InferredOutput &spec = specs[next++];
+                outputs_.push_back(
+                    &make(opdock_dtype_pack(spec.dtype), {spec.shape.begin(), spec.shape.begin() + spec.ndim}).tensor);
             } else {
                 outputs_.push_back(nullptr);
             }

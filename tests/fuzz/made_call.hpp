@@ -10,6 +10,7 @@
 
 #include "opdock/abi/args.h"
 #include "signature/signature.hpp"
+#include "signature/solve.hpp"
 
 namespace opdock::fuzz {
 
@@ -20,7 +21,7 @@ class MadeCall {
     // The inputs and attributes, as inference takes them.
     const opdock_args &inputs_only();
     // Outputs as they were inferred; one that was left out is absent.
-    void take_outputs(const std::vector<opdock_tensor_spec> &specs);
+    void take_outputs(const std::vector<core::InferredOutput> &specs);
     const opdock_args &whole();
 
   private:

@@ -78,15 +78,16 @@ void call_vendor(const Item &item, opdock_registry *registry) {
 }
 
 void call_device(const Item &item, opdock_registry *registry) {
-    opdock_device device = {};
-    device.struct_size = item.number("struct_size", OPDOCK_STRUCT_SIZE(opdock_device, event_elapsed));
+    opdock_device_provider device = {};
+    device.struct_size = item.number("struct_size", OPDOCK_STRUCT_SIZE(opdock_device_provider, event_elapsed));
     device.flags = item.number<std::uint32_t>("flags");
     device.required_flags = item.number<std::uint32_t>("required_flags");
     device.dl_device_type = item.number<std::int32_t>("dl_device_type");
-    device.kind = item.text("kind");
+    device.device = item.text("device");
     device.stream_type = item.text("stream_type");
     item.set(device.count, "count");
     item.set(device.properties, "properties");
+    item.set(device.get_current, "get_current");
     item.set(device.make_current, "make_current");
     item.set(device.allocate, "allocate");
     item.set(device.free, "free");
@@ -99,17 +100,18 @@ void call_device(const Item &item, opdock_registry *registry) {
     item.set(device.event_destroy, "event_destroy");
     item.set(device.event_record, "event_record");
     item.set(device.event_elapsed, "event_elapsed");
-    registry->register_device(registry, item.is_null() ? nullptr : Given(device).get<opdock_device>());
+    registry->register_device_provider(registry,
+                                       item.is_null() ? nullptr : Given(device).get<opdock_device_provider>());
 }
 
 void call_op(const Item &item, opdock_registry *registry) {
-    opdock_op op = {};
-    op.struct_size = item.number("struct_size", OPDOCK_STRUCT_SIZE(opdock_op, doc));
+    opdock_op_declaration op = {};
+    op.struct_size = item.number("struct_size", OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc));
     op.flags = item.number<std::uint32_t>("flags");
     op.required_flags = item.number<std::uint32_t>("required_flags");
     op.signature = item.text("signature");
     op.doc = item.text("doc");
-    registry->register_op(registry, item.is_null() ? nullptr : Given(op).get<opdock_op>());
+    registry->register_op(registry, item.is_null() ? nullptr : Given(op).get<opdock_op_declaration>());
 }
 
 opdock_knob knob_of(const Item &item) {

@@ -86,6 +86,7 @@ json measure_cost(const opdock::Host &host, const std::string &name, const std::
     }
     opdock_call call = {};
     call.struct_size = OPDOCK_STRUCT_SIZE(opdock_call, workspace_size);
+    call.n_data = static_cast<uint32_t>(pointers.size());
     call.data = pointers.data();
     call.stream = stream;
 

@@ -14,6 +14,7 @@ ONE_WORD = {
     "--input": "--in", "--inputs": "--in", "--implementation": "--impl", "--plugins": "--modules",
     "--module": "--modules", "--dtypes": "--dtype", "--iterations": "--rounds", "--overwrite": "--force",
     "--yes": "--force", "--public-key": "--pub", "--private-key": "--key", "--secret-key": "--key",
+    "--from": "--shapes", "--time": "--budget", "--seconds": "--budget",
     "--pretend": "--dry-run", "--quiet": "", "--debug": "", "--format": "--json or --csv", "--xml": "--junit",
 }
 EVERYWHERE = {"--help", "--version", "--json"}

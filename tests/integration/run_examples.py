@@ -151,6 +151,7 @@ def prepare_walk(folder, environment, acme):
     (folder / "build").mkdir()
     for place in (folder, folder / "build"):
         shutil.copy(acme, place / "libacme.so")
+    (folder / "shapes.yaml").write_text(SHAPES, encoding="utf-8")
     (folder / "acme.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
     (folder / "tune_configs.yaml").write_text(FLAGGEMS, encoding="utf-8")
     (folder / "fast.yaml").write_text("prefer: vendor\n", encoding="utf-8")

@@ -1,36 +1,8 @@
-/* The golden layout of the ABI: every struct, every field, every number, as plugins out there were compiled.
- *
- * A difference here breaks binaries that exist. A field may be appended: add its line, and raise the STRUCT size. From
- * 1.0 on nothing else may change within a major version. abidiff does not replace this test: it was seen to pass a
- * shifted field.
- *
- * Compiled with -Wpadded, so that no struct has room which only some compilers fill in. Runs on LP64 machines. */
-#include <inttypes.h>
-#include <stdio.h>
-
+/* The golden layout of the plugins' ABI: every struct, every field, every number, as plugins out there were compiled.
+ */
 #include "opdock/plugin.h"
 
-typedef struct {
-    const char *name; /* of the struct; a field is "struct.field" */
-    size_t offset;
-    size_t size;
-    size_t expected_offset;
-    size_t expected_size;
-    int64_t is_struct;
-} layout_row;
-
-typedef struct {
-    const char *name;
-    int64_t value;
-    int64_t expected;
-} constant_row;
-
-#define STRUCT(type, bytes)                                                                                            \
-    { #type, 0, sizeof(type), 0, bytes, 1 }
-#define FIELD(type, field, at, bytes)                                                                                  \
-    { #type "." #field, offsetof(type, field), sizeof(((type *)0)->field), at, bytes, 0 }
-#define CONSTANT(name, number)                                                                                         \
-    { #name, (int64_t)(name), number }
+#include "layout_table.h"
 
 /* clang-format off */
 static const layout_row layout[] = {
@@ -49,7 +21,7 @@ static const layout_row layout[] = {
     FIELD(opdock_problem, n_knobs, 24, 4),
     FIELD(opdock_problem, reserved, 28, 4),
     FIELD(opdock_problem, tensors, 32, 8),
-    FIELD(opdock_problem, first, 40, 8),
+    FIELD(opdock_problem, tensor_offsets, 40, 8),
     FIELD(opdock_problem, attributes, 48, 8),
     FIELD(opdock_problem, knobs, 56, 8),
     FIELD(opdock_problem, device, 64, 8),
@@ -59,13 +31,15 @@ static const layout_row layout[] = {
     FIELD(opdock_problem, host, 96, 8),
     FIELD(opdock_problem, host_data, 104, 8),
 
-    STRUCT(opdock_call, 40),
+    STRUCT(opdock_call, 48),
     FIELD(opdock_call, struct_size, 0, 4),
     FIELD(opdock_call, flags, 4, 4),
-    FIELD(opdock_call, data, 8, 8),
-    FIELD(opdock_call, stream, 16, 8),
-    FIELD(opdock_call, workspace, 24, 8),
-    FIELD(opdock_call, workspace_size, 32, 8),
+    FIELD(opdock_call, n_data, 8, 4),
+    FIELD(opdock_call, reserved, 12, 4),
+    FIELD(opdock_call, data, 16, 8),
+    FIELD(opdock_call, stream, 24, 8),
+    FIELD(opdock_call, workspace, 32, 8),
+    FIELD(opdock_call, workspace_size, 40, 8),
 
     STRUCT(opdock_attribute, 24),
     FIELD(opdock_attribute, name, 0, 8),
@@ -87,18 +61,18 @@ static const layout_row layout[] = {
     FIELD(opdock_args, workspace, 72, 8),
     FIELD(opdock_args, workspace_size, 80, 8),
 
-    STRUCT(opdock_host, 72),
-    FIELD(opdock_host, struct_size, 0, 4),
-    FIELD(opdock_host, abi_major, 4, 4),
-    FIELD(opdock_host, abi_minor, 8, 4),
-    FIELD(opdock_host, reserved, 12, 4),
-    FIELD(opdock_host, host_data, 16, 8),
-    FIELD(opdock_host, log, 24, 8),
-    FIELD(opdock_host, fail, 32, 8),
-    FIELD(opdock_host, get_extension, 40, 8),
-    FIELD(opdock_host, call_op, 48, 8),
-    FIELD(opdock_host, dim, 56, 8),
-    FIELD(opdock_host, device_properties, 64, 8),
+    STRUCT(opdock_host_api, 72),
+    FIELD(opdock_host_api, struct_size, 0, 4),
+    FIELD(opdock_host_api, abi_major, 4, 4),
+    FIELD(opdock_host_api, abi_minor, 8, 4),
+    FIELD(opdock_host_api, reserved, 12, 4),
+    FIELD(opdock_host_api, host_data, 16, 8),
+    FIELD(opdock_host_api, log, 24, 8),
+    FIELD(opdock_host_api, fail, 32, 8),
+    FIELD(opdock_host_api, get_extension, 40, 8),
+    FIELD(opdock_host_api, call_op, 48, 8),
+    FIELD(opdock_host_api, dim, 56, 8),
+    FIELD(opdock_host_api, device_properties, 64, 8),
 
     STRUCT(opdock_knob, 56),
     FIELD(opdock_knob, struct_size, 0, 4),
@@ -118,13 +92,13 @@ static const layout_row layout[] = {
     FIELD(opdock_vendor, dispatch_key, 24, 8),
     FIELD(opdock_vendor, device_query_command, 32, 8),
 
-    STRUCT(opdock_op, 32),
-    FIELD(opdock_op, struct_size, 0, 4),
-    FIELD(opdock_op, flags, 4, 4),
-    FIELD(opdock_op, required_flags, 8, 4),
-    FIELD(opdock_op, reserved, 12, 4),
-    FIELD(opdock_op, signature, 16, 8),
-    FIELD(opdock_op, doc, 24, 8),
+    STRUCT(opdock_op_declaration, 32),
+    FIELD(opdock_op_declaration, struct_size, 0, 4),
+    FIELD(opdock_op_declaration, flags, 4, 4),
+    FIELD(opdock_op_declaration, required_flags, 8, 4),
+    FIELD(opdock_op_declaration, reserved, 12, 4),
+    FIELD(opdock_op_declaration, signature, 16, 8),
+    FIELD(opdock_op_declaration, doc, 24, 8),
 
     STRUCT(opdock_device_properties, 280),
     FIELD(opdock_device_properties, struct_size, 0, 4),
@@ -139,28 +113,29 @@ static const layout_row layout[] = {
     FIELD(opdock_device_properties, shared_memory, 264, 8),
     FIELD(opdock_device_properties, cache, 272, 8),
 
-    STRUCT(opdock_device, 152),
-    FIELD(opdock_device, struct_size, 0, 4),
-    FIELD(opdock_device, flags, 4, 4),
-    FIELD(opdock_device, required_flags, 8, 4),
-    FIELD(opdock_device, dl_device_type, 12, 4),
-    FIELD(opdock_device, kind, 16, 8),
-    FIELD(opdock_device, stream_type, 24, 8),
-    FIELD(opdock_device, user_data, 32, 8),
-    FIELD(opdock_device, count, 40, 8),
-    FIELD(opdock_device, properties, 48, 8),
-    FIELD(opdock_device, make_current, 56, 8),
-    FIELD(opdock_device, allocate, 64, 8),
-    FIELD(opdock_device, free, 72, 8),
-    FIELD(opdock_device, copy, 80, 8),
-    FIELD(opdock_device, stream_create, 88, 8),
-    FIELD(opdock_device, stream_destroy, 96, 8),
-    FIELD(opdock_device, stream_synchronize, 104, 8),
-    FIELD(opdock_device, stream_is_capturing, 112, 8),
-    FIELD(opdock_device, event_create, 120, 8),
-    FIELD(opdock_device, event_destroy, 128, 8),
-    FIELD(opdock_device, event_record, 136, 8),
-    FIELD(opdock_device, event_elapsed, 144, 8),
+    STRUCT(opdock_device_provider, 160),
+    FIELD(opdock_device_provider, struct_size, 0, 4),
+    FIELD(opdock_device_provider, flags, 4, 4),
+    FIELD(opdock_device_provider, required_flags, 8, 4),
+    FIELD(opdock_device_provider, dl_device_type, 12, 4),
+    FIELD(opdock_device_provider, device, 16, 8),
+    FIELD(opdock_device_provider, stream_type, 24, 8),
+    FIELD(opdock_device_provider, user_data, 32, 8),
+    FIELD(opdock_device_provider, count, 40, 8),
+    FIELD(opdock_device_provider, properties, 48, 8),
+    FIELD(opdock_device_provider, get_current, 56, 8),
+    FIELD(opdock_device_provider, make_current, 64, 8),
+    FIELD(opdock_device_provider, allocate, 72, 8),
+    FIELD(opdock_device_provider, free, 80, 8),
+    FIELD(opdock_device_provider, copy, 88, 8),
+    FIELD(opdock_device_provider, stream_create, 96, 8),
+    FIELD(opdock_device_provider, stream_destroy, 104, 8),
+    FIELD(opdock_device_provider, stream_synchronize, 112, 8),
+    FIELD(opdock_device_provider, stream_is_capturing, 120, 8),
+    FIELD(opdock_device_provider, event_create, 128, 8),
+    FIELD(opdock_device_provider, event_destroy, 136, 8),
+    FIELD(opdock_device_provider, event_record, 144, 8),
+    FIELD(opdock_device_provider, event_elapsed, 152, 8),
 
     STRUCT(opdock_impl, 168),
     FIELD(opdock_impl, struct_size, 0, 4),
@@ -189,7 +164,7 @@ static const layout_row layout[] = {
     FIELD(opdock_impl, plan_destroy, 152, 8),
     FIELD(opdock_impl, workspace_size, 160, 8),
 
-    STRUCT(opdock_registry, 80),
+    STRUCT(opdock_registry, 88),
     FIELD(opdock_registry, struct_size, 0, 4),
     FIELD(opdock_registry, abi_major, 4, 4),
     FIELD(opdock_registry, abi_minor, 8, 4),
@@ -197,11 +172,13 @@ static const layout_row layout[] = {
     FIELD(opdock_registry, host_data, 16, 8),
     FIELD(opdock_registry, host, 24, 8),
     FIELD(opdock_registry, register_vendor, 32, 8),
-    FIELD(opdock_registry, register_device, 40, 8),
+    FIELD(opdock_registry, register_device_provider, 40, 8),
     FIELD(opdock_registry, register_op, 48, 8),
     FIELD(opdock_registry, register_impl, 56, 8),
     FIELD(opdock_registry, register_shutdown, 64, 8),
-    FIELD(opdock_registry, fail, 72, 8),};
+    FIELD(opdock_registry, fail, 72, 8),
+    FIELD(opdock_registry, user_data, 80, 8),
+};
 
 static const constant_row constants[] = {
     CONSTANT(OPDOCK_OK, 0),
@@ -243,6 +220,7 @@ static const constant_row constants[] = {
     CONSTANT(OPDOCK_KIND_REFERENCE, 3),
     CONSTANT(OPDOCK_IMPL_DETERMINISTIC, 1),
     CONSTANT(OPDOCK_IMPL_CAPTURE_SAFE, 2),
+    CONSTANT(OPDOCK_IMPL_BATCH_INVARIANT, 4),
     CONSTANT(OPDOCK_IMPL_NEEDS_CONTIGUOUS, 1),
     CONSTANT(OPDOCK_KNOB_INT, 1),
     CONSTANT(OPDOCK_KNOB_BOOL, 2),
@@ -252,41 +230,6 @@ static const constant_row constants[] = {
 };
 /* clang-format on */
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
 int main(void) {
-    int differences = 0;
-    const layout_row *owner = layout;
-    size_t end = 0; /* of the fields of `owner` seen so far */
-    for (size_t i = 0; i < COUNT(layout); ++i) {
-        const layout_row *row = &layout[i];
-        if (row->offset != row->expected_offset || row->size != row->expected_size) {
-            printf("%s: offset %zu and %zu bytes, expected offset %zu and %zu bytes\n", row->name, row->offset,
-                   row->size, row->expected_offset, row->expected_size);
-            ++differences;
-        }
-        if (row->is_struct) {
-            owner = row;
-            end = 0;
-        } else if (row->offset != end) {
-            printf("%s: starts at %zu, and the listed field before it ends at %zu: list every field\n", row->name,
-                   row->offset, end);
-            ++differences;
-        }
-        end += row->is_struct ? 0 : row->size;
-        if ((i + 1 == COUNT(layout) || layout[i + 1].is_struct) && end != owner->size) {
-            printf("%s: has %zu bytes, and its listed fields end at %zu: list every field\n", owner->name, owner->size,
-                   end);
-            ++differences;
-        }
-    }
-    for (size_t i = 0; i < COUNT(constants); ++i) {
-        if (constants[i].value != constants[i].expected) {
-            printf("%s: %" PRId64 ", expected %" PRId64 "\n", constants[i].name, constants[i].value,
-                   constants[i].expected);
-            ++differences;
-        }
-    }
-    printf("%zu rows and %zu constants compared, %d differences\n", COUNT(layout), COUNT(constants), differences);
-    return differences != 0;
+    return compare_layout(layout, COUNT(layout), constants, COUNT(constants));
 }

@@ -15,12 +15,12 @@
 class FakeHost {
   public:
     FakeHost() {
-        table_.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, device_properties);
+        table_.struct_size = OPDOCK_STRUCT_SIZE(opdock_host_api, device_properties);
         table_.host_data = this;
-        table_.log = [](const opdock_host *host, std::int32_t level, const char *message) {
+        table_.log = [](const opdock_host_api *host, std::int32_t level, const char *message) {
             of(host).logged.emplace_back(level, message);
         };
-        table_.fail = [](const opdock_host *host, opdock_status status, const char *message) {
+        table_.fail = [](const opdock_host_api *host, opdock_status status, const char *message) {
             of(host).failures.emplace_back(message == nullptr ? "(null)" : message);
             return status;
         };
@@ -33,14 +33,14 @@ class FakeHost {
             const auto found = fake.dims.find(name);
             return found != fake.dims.end() ? found->second : -1;
         };
-        table_.device_properties = [](const opdock_host *host, DLDevice) -> const opdock_device_properties * {
+        table_.device_properties = [](const opdock_host_api *host, DLDevice) -> const opdock_device_properties * {
             return &of(host).properties;
         };
     }
     FakeHost(const FakeHost &) = delete;
     FakeHost &operator=(const FakeHost &) = delete;
 
-    const opdock_host *c() const { return &table_; }
+    const opdock_host_api *c() const { return &table_; }
 
     std::vector<std::pair<int, std::string>> logged;
     std::vector<std::string> failures;
@@ -50,11 +50,11 @@ class FakeHost {
     opdock_device_properties properties = {};
 
   private:
-    static FakeHost &of(const opdock_host *host) {
+    static FakeHost &of(const opdock_host_api *host) {
         return *static_cast<FakeHost *>(const_cast<void *>(host->host_data));
     }
 
-    opdock_host table_ = {};
+    opdock_host_api table_ = {};
 };
 
 inline DLDataType dtype(std::uint32_t packed) {
@@ -139,7 +139,7 @@ class FakeCall {
     opdock_problem *problem() {
         problem_.n_tensors = static_cast<std::uint32_t>(tensors_.size());
         problem_.tensors = tensors_.data();
-        problem_.first = first_.data();
+        problem_.tensor_offsets = first_.data();
         problem_.n_attributes = static_cast<std::uint32_t>(attributes_.size());
         problem_.attributes = attributes_.data();
         problem_.n_knobs = static_cast<std::uint32_t>(knobs_.size());

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -113,6 +114,17 @@ namespace {
 Status only_device_zero(DLDevice device) {
     return device.device_id == 0 ? Status() : unsupported("only device 0 has the unit");
 }
+// What `available` and device_state may want of a device.
+struct Machine {
+    std::string model;
+    int asked = 0;
+};
+Status only_the_machines_model(const Device &device) {
+    Machine &machine = *device.user_data<Machine>();
+    ++machine.asked;
+    device.log(OPDOCK_LOG_DEBUG, "device " + std::to_string(device.c().device_id));
+    return device.properties()->name == machine.model ? Status() : unsupported(device.properties()->name);
+}
 Status nobody(const Problem &) {
     throw std::runtime_error("no");
 }
@@ -144,6 +156,20 @@ TEST_CASE("the other callbacks have the same firewall") {
     CHECK(host.failures == Messages{"only device 0 has the unit", "no"});
 }
 
+TEST_CASE("available finds its implementation's user_data, the device's properties and the log") {
+    FakeHost host;
+    (void)std::snprintf(host.properties.name, sizeof host.properties.name, "Nova N1");
+    Machine machine = {"Nova N1"};
+    const auto function = available<&only_the_machines_model>;
+    CHECK(function(host.c(), &machine, {kDLCPU, 3}) == OPDOCK_OK);
+    machine.model = "Nova N2";
+    CHECK(function(host.c(), &machine, {kDLCPU, 0}) == OPDOCK_UNSUPPORTED);
+    CHECK(machine.asked == 2);
+    CHECK(host.failures == Messages{"Nova N1"});
+    REQUIRE(host.logged.size() == 2);
+    CHECK(host.logged[0].second == "device 3");
+}
+
 namespace {
 
 struct Counted {
@@ -162,6 +188,11 @@ Status make_plan(const Problem &problem, std::unique_ptr<Counted> &made) {
 }
 Status make_state(DLDevice device, std::unique_ptr<Counted> &made) {
     made = std::make_unique<Counted>(device.device_id);
+    return {};
+}
+Status make_state_of_machine(const Device &device, std::unique_ptr<Counted> &made) {
+    const DLDevice plain = device;
+    made = std::make_unique<Counted>(device.user_data<Machine>()->asked + plain.device_id);
     return {};
 }
 Status use_plan_and_state(const Call &call) {
@@ -186,6 +217,16 @@ TEST_CASE("a plan and a device state are made, reach the kernel and are destroye
 
     plan<&make_plan>.destroy(host.c(), nullptr, {kDLCPU, 0}, made_plan);
     device_state<&make_state>.fini(host.c(), nullptr, {kDLCPU, 2}, made_state);
+    CHECK(Counted::alive == 0);
+}
+
+TEST_CASE("a device state is made with the user_data of its implementation") {
+    const FakeHost host;
+    Machine machine = {"", 40};
+    void *made = nullptr;
+    REQUIRE(device_state<&make_state_of_machine>.init(host.c(), &machine, {kDLCPU, 2}, &made) == OPDOCK_OK);
+    CHECK(static_cast<Counted *>(made)->value == 42);
+    device_state<&make_state_of_machine>.fini(host.c(), &machine, {kDLCPU, 2}, made);
     CHECK(Counted::alive == 0);
 }
 

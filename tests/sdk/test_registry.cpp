@@ -31,14 +31,14 @@ struct SeenImpl {
 class FakeRegistry {
   public:
     FakeRegistry() {
-        table_.struct_size = OPDOCK_STRUCT_SIZE(opdock_registry, fail);
+        table_.struct_size = OPDOCK_STRUCT_SIZE(opdock_registry, user_data);
         table_.host_data = this;
         table_.register_vendor = [](opdock_registry *registry, const opdock_vendor *vendor) {
             of(registry).vendors.push_back({text(vendor->name), text(vendor->device_name), text(vendor->dispatch_key),
                                             text(vendor->device_query_command)});
             return OPDOCK_OK;
         };
-        table_.register_op = [](opdock_registry *registry, const opdock_op *op) {
+        table_.register_op = [](opdock_registry *registry, const opdock_op_declaration *op) {
             of(registry).signatures.push_back(text(op->signature));
             of(registry).docs.push_back(text(op->doc));
             return OPDOCK_OK;
@@ -122,6 +122,7 @@ TEST_CASE("an implementation arrives as it was described") {
                                                .alignment(16)
                                                .tune_version(2)
                                                .deterministic()
+                                               .batch_invariant()
                                                .capture_safe()
                                                .needs_contiguous()
                                                .knob("block", 1, 64, 8, "Rows per task.")
@@ -151,7 +152,7 @@ TEST_CASE("an implementation arrives as it was described") {
     CHECK(impl.c.priority == -3);
     CHECK(impl.c.alignment == 16);
     CHECK(impl.c.tune_version == 2);
-    CHECK(impl.c.flags == (OPDOCK_IMPL_DETERMINISTIC | OPDOCK_IMPL_CAPTURE_SAFE));
+    CHECK(impl.c.flags == (OPDOCK_IMPL_DETERMINISTIC | OPDOCK_IMPL_BATCH_INVARIANT | OPDOCK_IMPL_CAPTURE_SAFE));
     CHECK(impl.c.required_flags == OPDOCK_IMPL_NEEDS_CONTIGUOUS);
     CHECK(impl.c.user_data == &user_data);
     CHECK((impl.c.kernel == &kernel<&nothing>));
@@ -180,6 +181,15 @@ TEST_CASE("an implementation arrives as it was described") {
     CHECK(impl.knobs[2].c.maximum == 2);
     CHECK(impl.knobs[2].c.default_value == 1);
     CHECK(impl.knobs[2].choices == "none,cpasync,tma");
+}
+
+TEST_CASE("an entry finds what the program gave for it") {
+    FakeRegistry registry;
+    int given = 5;
+    CHECK(Registry(*registry.c()).user_data<int>() == nullptr);
+    registry.c()->user_data = &given;
+    CHECK(register_plugin(registry.c(), [](Registry &plugin) { ++*plugin.user_data<int>(); }) == OPDOCK_OK);
+    CHECK(given == 6);
 }
 
 TEST_CASE("what was not described is null or 0, a vendor's, and on the CPU") {

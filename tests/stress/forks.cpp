@@ -2,6 +2,7 @@
 // plugin that its parent did not, loads, and opens a host of its own.
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <thread>
 #include <vector>
 

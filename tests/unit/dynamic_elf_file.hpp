@@ -1,6 +1,7 @@
 // Shared objects that no linker writes: a dynamic section that says what a test wants.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

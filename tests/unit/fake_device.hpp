@@ -23,9 +23,10 @@ struct FakeKind {
     std::string driver = "1.0";
     uint64_t cache = 0; // bytes; 0: it does not say
 
-    double clock = 0; // microseconds
-    int32_t current = -1;
+    double clock = 0;               // microseconds
+    int32_t current = -1;           // none yet
     const void *captured = nullptr; // the stream that is being captured
+    opdock_status get_current_status = OPDOCK_OK;
     opdock_status make_current_status = OPDOCK_OK;
     int make_current_failures = 1000; // so often it returns that, then it works again
     opdock_status allocate_status = OPDOCK_OK;
@@ -40,10 +41,10 @@ struct FakeKind {
     std::vector<uint64_t> copied;          // bytes of each copy within the device
 
     int64_t count(const std::string &event) const { return std::count(events.begin(), events.end(), event); }
-    opdock_device table();
+    opdock_device_provider table();
     opdock_status provide(opdock_registry *registry) {
-        const opdock_device device = table();
-        return registry->register_device(registry, &device);
+        const opdock_device_provider device = table();
+        return registry->register_device_provider(registry, &device);
     }
 };
 
@@ -54,36 +55,47 @@ inline FakeKind &fake_of(void *user_data, int32_t index, const char *function) {
     return fake;
 }
 
-inline opdock_status fake_stream(const opdock_host *, void *user_data, int32_t index, void *) {
+inline opdock_status fake_stream(const opdock_host_api *, void *user_data, int32_t index, void *) {
     fake_of(user_data, index, "stream");
     return OPDOCK_OK;
 }
 
-inline opdock_device FakeKind::table() {
-    opdock_device table = {};
-    table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device, event_elapsed);
+inline opdock_device_provider FakeKind::table() {
+    opdock_device_provider table = {};
+    table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_provider, event_elapsed);
     table.flags = flags;
     table.dl_device_type = type;
-    table.kind = kind.c_str();
+    table.device = kind.c_str();
     table.stream_type = stream_type.c_str();
     table.user_data = this;
-    table.count = [](const opdock_host *host, void *user_data, int32_t *count) {
+    table.count = [](const opdock_host_api *host, void *user_data, int32_t *count) {
         FakeKind &fake = *static_cast<FakeKind *>(user_data);
         fake.events.emplace_back("count");
         *count = fake.counted.value_or(static_cast<int32_t>(fake.architectures.size()));
         return fake.count_status == OPDOCK_OK ? OPDOCK_OK : host->fail(host, fake.count_status, "no driver here");
     };
-    table.properties = [](const opdock_host *, void *user_data, int32_t index, opdock_device_properties *properties) {
+    table.properties = [](const opdock_host_api *, void *user_data, int32_t index,
+                          opdock_device_properties *properties) {
         FakeKind &fake = fake_of(user_data, index, "properties");
         fake.property_sizes.push_back(properties->struct_size);
         const std::string &architecture = fake.architectures.at(static_cast<size_t>(index));
-        std::memcpy(properties->architecture, architecture.c_str(), architecture.size() + 1);
-        std::memcpy(properties->name, fake.model.c_str(), fake.model.size() + 1);
-        properties->cache = fake.cache;
-        std::memcpy(properties->driver, fake.driver.c_str(), fake.driver.size() + 1);
+        opdock_device_properties known = {};
+        std::memcpy(known.architecture, architecture.c_str(), architecture.size() + 1);
+        std::memcpy(known.name, fake.model.c_str(), fake.model.size() + 1);
+        known.cache = fake.cache;
+        std::memcpy(known.driver, fake.driver.c_str(), fake.driver.size() + 1);
+        opdock_device_properties_give(properties, &known);
         return OPDOCK_OK;
     };
-    table.make_current = [](const opdock_host *host, void *user_data, int32_t index) {
+    table.get_current = [](const opdock_host_api *host, void *user_data, int32_t *index) {
+        FakeKind &fake = *static_cast<FakeKind *>(user_data);
+        fake.events.emplace_back("get_current");
+        *index = fake.current;
+        return fake.get_current_status == OPDOCK_OK
+                   ? OPDOCK_OK
+                   : host->fail(host, fake.get_current_status, "the fake does not know");
+    };
+    table.make_current = [](const opdock_host_api *host, void *user_data, int32_t index) {
         FakeKind &fake = fake_of(user_data, index, "make_current");
         if (fake.make_current_status != OPDOCK_OK && fake.make_current_failures-- > 0) {
             return host->fail(host, fake.make_current_status, "the fake does not answer");
@@ -91,7 +103,7 @@ inline opdock_device FakeKind::table() {
         fake.current = index;
         return OPDOCK_OK;
     };
-    table.allocate = [](const opdock_host *host, void *user_data, int32_t index, void *stream, uint64_t bytes,
+    table.allocate = [](const opdock_host_api *host, void *user_data, int32_t index, void *stream, uint64_t bytes,
                         void **memory) {
         FakeKind &fake = fake_of(user_data, index, "allocate");
         fake.streams.push_back(stream);
@@ -103,14 +115,15 @@ inline opdock_device FakeKind::table() {
         fake.allocated.push_back(bytes);
         return OPDOCK_OK;
     };
-    table.free = [](const opdock_host *, void *user_data, int32_t index, void *stream, void *memory) -> opdock_status {
+    table.free = [](const opdock_host_api *, void *user_data, int32_t index, void *stream,
+                    void *memory) -> opdock_status {
         FakeKind &fake = fake_of(user_data, index, "free");
         fake.streams.push_back(stream);
         std::erase(fake.outstanding, memory);
         std::free(memory);
         return OPDOCK_OK;
     };
-    table.copy = [](const opdock_host *, void *user_data, void *to, DLDevice to_device, const void *from,
+    table.copy = [](const opdock_host_api *, void *user_data, void *to, DLDevice to_device, const void *from,
                     DLDevice from_device, uint64_t bytes, void *) -> opdock_status {
         if (to_device.device_type == from_device.device_type) {
             static_cast<FakeKind *>(user_data)->copied.push_back(bytes);
@@ -120,30 +133,31 @@ inline opdock_device FakeKind::table() {
         std::memcpy(to, from, bytes);
         return OPDOCK_OK;
     };
-    table.stream_create = [](const opdock_host *, void *, int32_t, void **) -> opdock_status { return OPDOCK_OK; };
+    table.stream_create = [](const opdock_host_api *, void *, int32_t, void **) -> opdock_status { return OPDOCK_OK; };
     table.stream_destroy = fake_stream;
     table.stream_synchronize = fake_stream;
-    table.stream_is_capturing = [](const opdock_host *, void *user_data, int32_t index, void *stream,
+    table.stream_is_capturing = [](const opdock_host_api *, void *user_data, int32_t index, void *stream,
                                    int32_t *capturing) -> opdock_status {
         const FakeKind &fake = fake_of(user_data, index, "is_capturing");
         *capturing = stream != nullptr && stream == fake.captured ? 1 : 0;
         return OPDOCK_OK;
     };
-    table.event_create = [](const opdock_host *, void *, int32_t, void **event) -> opdock_status {
+    table.event_create = [](const opdock_host_api *, void *, int32_t, void **event) -> opdock_status {
         *event = new double;
         return OPDOCK_OK;
     };
-    table.event_destroy = [](const opdock_host *, void *, int32_t, void *event) -> opdock_status {
+    table.event_destroy = [](const opdock_host_api *, void *, int32_t, void *event) -> opdock_status {
         delete static_cast<double *>(event);
         return OPDOCK_OK;
     };
-    table.event_record = [](const opdock_host *, void *user_data, int32_t, void *event, void *stream) -> opdock_status {
+    table.event_record = [](const opdock_host_api *, void *user_data, int32_t, void *event,
+                            void *stream) -> opdock_status {
         const FakeKind &fake = *static_cast<FakeKind *>(user_data);
         const std::chrono::duration<double, std::micro> now = std::chrono::steady_clock::now().time_since_epoch();
         *static_cast<double *>(event) = stream == &fake.clock ? fake.clock : now.count();
         return OPDOCK_OK;
     };
-    table.event_elapsed = [](const opdock_host *, void *, int32_t, void *begin, void *end,
+    table.event_elapsed = [](const opdock_host_api *, void *, int32_t, void *begin, void *end,
                              float *milliseconds) -> opdock_status {
         const double passed = *static_cast<double *>(end) - *static_cast<double *>(begin);
         *milliseconds = static_cast<float>(passed / 1000);

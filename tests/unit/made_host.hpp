@@ -57,7 +57,7 @@ inline opdock_status made_kernel(const opdock_problem *problem, const opdock_cal
         return problem->host->fail(problem->host, status, (made.impl_id + " was told to").c_str());
     }
     const DLTensor &input = *problem->tensors[0];
-    const uint32_t output = problem->first[problem->n_inputs];
+    const uint32_t output = problem->tensor_offsets[problem->n_inputs];
     int64_t elements = 1;
     for (int32_t d = 0; d < input.ndim; ++d) {
         elements *= input.shape[d];
@@ -96,8 +96,8 @@ inline opdock_status run_next_entry(opdock_registry *registry) {
 }
 
 inline opdock_status declare(opdock_registry *registry, const char *signature) {
-    opdock_op op = {};
-    op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+    opdock_op_declaration op = {};
+    op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
     op.signature = signature;
     return registry->register_op(registry, &op);
 }

@@ -113,8 +113,8 @@ TEST_CASE("a vendor's plugin that calls itself a default for many ops is told so
     registrar.run([](opdock_registry *registry) {
         for (const char *op : {"many.a", "many.b", "many.c", "many.d", "many.e"}) {
             const std::string signature = std::string(op) + "(x: T[...]) -> (y: T[...])";
-            opdock_op declared = {};
-            declared.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+            opdock_op_declaration declared = {};
+            declared.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
             declared.signature = signature.c_str();
             CHECK(registry->register_op(registry, &declared) == OPDOCK_OK);
             opdock_impl impl = {};
@@ -288,8 +288,8 @@ TEST_CASE("an impl_id bears a vendor's name as a whole word after 'vendor.', in 
         core::Registrar registrar({plugin, vendor, "libacme.so", true, {"cpu"}, core::Standing::found}, nullptr,
                                   signatures);
         registrar.run([&](opdock_registry *registry) {
-            opdock_op declared = {};
-            declared.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+            opdock_op_declaration declared = {};
+            declared.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
             declared.signature = "other.add(x: T[...]) -> (y: T[...])";
             CHECK(registry->register_op(registry, &declared) == OPDOCK_OK);
             opdock_impl impl = {};
@@ -396,6 +396,84 @@ TEST_CASE("a contradicting signature is rejected where the op is nobody's, and o
     Machine machine(fixture("other_signature") + "," + fixture("scaler"), own.path());
     CHECK(machine.added() == 300);
     CHECK(contains(machine.warning("acme-other"), "as plugin 'adder' is of opdock itself"));
+}
+
+// What a catalog has after plugins declared one op in these ways, each under a name of its own: a, b, c. One that is
+// refused is left out.
+struct Declared {
+    Declared(std::initializer_list<std::string> signatures) {
+        for (const std::string &signature : signatures) {
+            add(signature);
+        }
+    }
+    void add(const std::string &signature) {
+        const std::string id(1, static_cast<char>('a' + count++));
+        core::Registrar registrar({id, id, id, true, {"cpu"}, core::Standing::found}, nullptr, known);
+        registrar.run([&](opdock_registry *registry) { return declare(registry, signature.c_str()); });
+        REQUIRE(registrar.errors().empty());
+        const core::Admission admission =
+            core::judge_admission(catalog, registrar.registration(), registrar.identity(), "");
+        if (admission.errors.empty()) {
+            core::admit(catalog, admission, core::Standing::found);
+        } else {
+            refused += id;
+        }
+    }
+    const core::CatalogOp &op() const { return *catalog.find("other.op"); }
+
+    core::Signatures known;
+    core::Catalog catalog;
+    std::string refused;
+    int count = 0;
+};
+
+TEST_CASE("an op has the longest form that plugins declare, with all dtypes that any of them allows") {
+    const std::string usual = "other.op(x: T[n]) -> (y: T[n])";
+    const std::string wide = usual + " where T in f32|f16|bf16|e4m3";
+    const std::string longer = "other.op(x: T[n], *, eps: float = 1.0) -> (y: T[n])";
+    const std::string longer_wide = longer + " where T in f32|f16|bf16|e4m3";
+    const auto check = [](const Declared &declared, const std::string &signature, const char *plugin) {
+        CHECK(declared.refused.empty());
+        CHECK(*declared.op().signature == core::parse_signature(signature));
+        CHECK(declared.op().plugin == plugin);
+    };
+    check({usual, wide}, wide, "b");
+    check({wide, usual}, wide, "a");
+    check({longer, wide}, longer_wide, "a"); // nobody declares it so
+    check({wide, longer}, longer_wide, "b");
+    check({wide, longer, longer_wide}, longer_wide, "c");
+    check({usual, longer + " where T in f32"}, longer, "b");
+    const std::string two = "other.op(x: T[n], w: U[n]) -> (y: T[n])";
+    check({two + " where T in f32", two + " where U in f32"}, two, "a");
+    check({two + " where T in f32|e5m2, U in f32", two + " where T in f32, U in f32|i64"},
+          two + " where T in f32|e5m2, U in f32|i64", "a");
+}
+
+TEST_CASE("what the form of an op is made of stays as it is until a plugin changes it") {
+    const std::string usual = "other.op(x: T[n]) -> (y: T[n])";
+    Declared declared{usual + " where T in f32|f16|bf16|e4m3", "other.op(x: T[n], *, eps: float = 1.0) -> (y: T[n])"};
+    const core::Signature *const made = declared.op().signature.get();
+    declared.add(usual);
+    CHECK(declared.op().signature.get() == made);
+    declared.catalog.remove("other.op", "a"); // the one that allows more
+    CHECK(declared.op().signature->text == "other.op(x: T[n], *, eps: float = 1.0) -> (y: T[n])");
+    declared.catalog.remove("other.op", "b");
+    CHECK(declared.op().signature->text == usual);
+}
+
+TEST_CASE("each two declarations of an op have to go together, in whatever order the plugins come") {
+    const std::string usual = "other.op(x: T[n]) -> (y: T[n])";
+    const std::string f32 = usual + " where T in f32", f16 = usual + " where T in f16";
+    CHECK(Declared{f32, f16}.refused == "b");
+    CHECK(Declared{f32, usual, f16}.refused == "c");
+    CHECK(Declared{usual, f32, f16}.refused == "c");
+    CHECK(Declared{f32, f16, usual}.refused == "b");
+    CHECK(Declared{f32, usual, f32}.refused.empty());
+    const std::string input = "other.op(x: T[n], w: T[n]?) -> (y: T[n])";
+    const std::string attribute = "other.op(x: T[n], *, eps: float = 1.0) -> (y: T[n])";
+    const std::string both = "other.op(x: T[n], w: T[n]?, *, eps: float = 1.0) -> (y: T[n])";
+    CHECK(Declared{both, input, attribute}.refused == "c");
+    CHECK(Declared{input, attribute, both}.refused == "b");
 }
 
 // --- devices

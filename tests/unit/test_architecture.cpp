@@ -13,7 +13,7 @@ namespace {
 const char *registered_architectures = nullptr;
 
 opdock_status register_with_architectures(opdock_registry *registry) {
-    opdock_op op = {};
+    opdock_op_declaration op = {};
     op.struct_size = sizeof op;
     op.signature = "test.copy(input: T[...]) -> (output: T[...])";
     opdock_impl impl = {};
@@ -74,7 +74,7 @@ TEST_CASE("a pattern is a name with at most one + at the end, after a number") {
 }
 
 TEST_CASE("a plugin with an architecture that could never match is rejected, not passed over in silence") {
-    const opdock_host host = {};
+    const opdock_host_api host = {};
     const auto errors = [&](const char *architectures) {
         registered_architectures = architectures;
         Signatures signatures;

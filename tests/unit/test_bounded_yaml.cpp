@@ -98,6 +98,9 @@ TEST_CASE("what has no place in a configuration file is an error with line and c
         {"a: b: c\n", "f.yaml:1:5: unexpected ':'; check the indentation (spaces, no tabs), or quote the text"},
         {"a: 1\n  b: 2\n", "f.yaml:2:4: unexpected ':'; check the indentation (spaces, no tabs), or quote the text"},
         {"a: b\nc: \x01\n", "f.yaml:2:4: unexpected control character '\\x01'; expected UTF-8 text"},
+        {"a: b\nc\x88: d\n", "f.yaml:2:2: unexpected byte '\\x88'; expected UTF-8 text"},
+        {"a: \"\xc3\"\n", "f.yaml:1:5: unexpected byte '\\xc3'; expected UTF-8 text"},
+        {"a: b # caf\xe9\n", "f.yaml:1:11: unexpected byte '\\xe9'; expected UTF-8 text"},
         {"\xff\xfe\x61", "f.yaml:1:1: the text is UTF-16; expected UTF-8"},
     };
     for (const auto &[text, message] : cases) {
@@ -227,6 +230,13 @@ TEST_CASE("32 levels are taken and 33 are not, however they are written") {
     CHECK(refusal(nested("- ", 33, "")) == "f.yaml:1:65: " + too_deep);
     CHECK_NOTHROW(parse(nested("{a: ", 32, "}")));
     CHECK(refusal(nested("{a: ", 33, "}")) == "f.yaml:1:129: " + too_deep);
+}
+
+TEST_CASE("a key of 240 bytes is taken and a longer one is not") {
+    const std::string longest(240, '\'');
+    CHECK(parse("? \"" + longest + "\"\n: 1\n").entries.front().key.text == longest);
+    CHECK(refusal("a: {" + std::string(241, 'k') + ": 1}\n") ==
+          "f.yaml:1:5: the key is longer than 240 bytes; shorten it");
 }
 
 TEST_CASE("brackets inside quotes and comments are no levels") {

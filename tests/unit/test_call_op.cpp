@@ -98,7 +98,7 @@ std::unique_ptr<Made> planning(const char *impl_id) {
             *plan = &plans;
             return OPDOCK_OK;
         };
-        impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) { --plans; };
+        impl.plan_destroy = [](const opdock_host_api *, void *, DLDevice, void *) { --plans; };
     };
     return made;
 }
@@ -155,7 +155,7 @@ namespace {
 MadeHost *asking_host; // of functions without state
 std::string heard;     // by the call that they made
 
-opdock_status call_own_op(const opdock_host * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
+opdock_status call_own_op(const opdock_host_api * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
     Rows rows;
     const opdock_status status = rows.call(asking_host->op());
     heard = status == OPDOCK_OK ? "served" : last_error();
@@ -182,10 +182,10 @@ TEST_CASE("device_init() that calls its own op gets an error") {
     asking_host = &host;
     auto made = std::make_unique<Made>("default.asks", OPDOCK_KIND_DEFAULT, "", 1.0f);
     made->adjust = [](opdock_impl &impl) {
-        impl.device_init = [](const opdock_host *api, void *user_data, DLDevice device, void ** /*state*/) {
+        impl.device_init = [](const opdock_host_api *api, void *user_data, DLDevice device, void ** /*state*/) {
             return call_own_op(api, user_data, device);
         };
-        impl.device_fini = [](const opdock_host *, void *, DLDevice, void *) {};
+        impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) {};
     };
     host.add(std::move(made));
     Rows rows;

@@ -55,7 +55,7 @@ TEST_CASE("a thread that is cancelled in a kernel ends, and the host serves on")
             sem_post(&waits);
             pause();
         }
-        *static_cast<float *>(call.data[problem.first[problem.n_inputs]]) = 7;
+        *static_cast<float *>(call.data[problem.tensor_offsets[problem.n_inputs]]) = 7;
         return OPDOCK_OK;
     };
     int expected = 0;
@@ -96,7 +96,7 @@ TEST_CASE("a thread is cancelled in kernels and not while the host works") {
     MadeHost host;
     auto made = std::make_unique<Made>("default.asked", OPDOCK_KIND_DEFAULT);
     made->adjust = [](opdock_impl &impl) {
-        impl.available = [](const opdock_host * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
+        impl.available = [](const opdock_host_api * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
             sem_post(&asks);
             pthread_testcancel(); // where a cancelled thread ends
             was_asked = true;
@@ -113,4 +113,38 @@ TEST_CASE("a thread is cancelled in kernels and not while the host works") {
     }));
     CHECK(was_asked);
     sem_destroy(&asks);
+}
+
+TEST_CASE("a thread is not cancelled while a plan of its is given back") {
+    static sem_t waits;
+    static bool was_given_back;
+    REQUIRE(sem_init(&waits, 0, 0) == 0);
+    was_given_back = false;
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.planned", OPDOCK_KIND_DEFAULT);
+    made->adjust = [](opdock_impl &impl) {
+        impl.plan_create = [](const opdock_problem * /*problem*/, void **plan) {
+            *plan = &waits;
+            return opdock_status{OPDOCK_OK};
+        };
+        impl.plan_destroy = [](const opdock_host_api * /*host*/, void * /*user_data*/, DLDevice /*device*/,
+                               void * /*plan*/) {
+            pthread_cancel(pthread_self());
+            pthread_testcancel();
+            was_given_back = true;
+        };
+    };
+    host.add(std::move(made));
+    CHECK(is_cancelled(waits, [&] {
+        {
+            Rows rows;
+            auto prepared = host.op().prepare({&rows.x}, {&rows.y});
+        }
+        sem_post(&waits);
+        for (;;) {
+            pause();
+        }
+    }));
+    CHECK(was_given_back);
+    sem_destroy(&waits);
 }

@@ -39,7 +39,7 @@ class OwnEnvironment {
 
 opdock_options options_with(std::vector<std::string> &log) {
     opdock_options options = {};
-    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, flags);
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, workspace_user_data);
     options.prefix = "MADE_";
     options.log = [](void *self, int32_t level, const char *line) {
         static_cast<std::vector<std::string> *>(self)->push_back(std::to_string(level) + " " + line);
@@ -52,7 +52,7 @@ opdock_options options_with(std::vector<std::string> &log) {
 struct Opened {
     OwnEnvironment environment;
     std::vector<std::string> log;
-    opdock_runtime *runtime = nullptr;
+    opdock_host *runtime = nullptr;
 
     explicit Opened(std::vector<const char *> modules = {}) {
         opdock_options options = options_with(log);
@@ -67,7 +67,8 @@ struct Opened {
     void add(const std::string &id, std::function<opdock_status(opdock_registry *)> entry,
              const char *vendor = nullptr) {
         next_entry = std::move(entry);
-        REQUIRE_MESSAGE(opdock_register_module(runtime, id.c_str(), vendor, run_next_entry) == OPDOCK_OK, last_error());
+        REQUIRE_MESSAGE(opdock_register_module(runtime, id.c_str(), vendor, run_next_entry, nullptr) == OPDOCK_OK,
+                        last_error());
     }
     void add(Made &made) {
         add("module-of-" + made.impl_id, [&](opdock_registry *registry) {
@@ -78,8 +79,8 @@ struct Opened {
             return OPDOCK_OK;
         });
     }
-    opdock_handle *op(const char *name = "test.add") const {
-        opdock_handle *handle = nullptr;
+    opdock_op *op(const char *name = "test.add") const {
+        opdock_op *handle = nullptr;
         REQUIRE(opdock_find_op(runtime, name, &handle) == OPDOCK_OK);
         return handle;
     }
@@ -111,21 +112,20 @@ struct AddCall {
 TEST_CASE("options that a host does not know, or that lack their other half, are refused") {
     const OwnEnvironment environment;
     std::vector<std::string> log;
-    opdock_runtime *runtime = nullptr;
+    opdock_host *runtime = nullptr;
     const auto refusal = [&](const opdock_options &options) {
         CHECK(opdock_open(&options, &runtime) == OPDOCK_INVALID_ARGUMENT);
         CHECK(runtime == nullptr);
         return last_error();
     };
     opdock_options options = options_with(log);
-    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, workspace_user_data) - 1;
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, log_user_data) - 1;
     CHECK(contains(refusal(options), "struct_size is too small"));
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, allocate_workspace) - 4;
+    CHECK(contains(refusal(options), "struct_size ends inside a field"));
     options = options_with(log);
     options.flags = OPDOCK_OPEN_RESCAN << 1;
     CHECK(contains(refusal(options), "flags has bits that this host does not know"));
-    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, workspace_user_data); // a program from before flags
-    REQUIRE(opdock_open(&options, &runtime) == OPDOCK_OK);
-    opdock_close(runtime);
     options = options_with(log);
     options.allocate_workspace = [](void *, DLDevice, void *, uint64_t) -> void * { return nullptr; };
     CHECK(contains(refusal(options), "allocate_workspace and free_workspace come together"));
@@ -133,6 +133,71 @@ TEST_CASE("options that a host does not know, or that lack their other half, are
     options.free_workspace = [](void *, DLDevice, void *, void *) {};
     CHECK(contains(refusal(options), "allocate_workspace and free_workspace come together"));
     opdock_close(nullptr);
+}
+
+TEST_CASE("options end where the header of an older program ended, and what lies behind is not read") {
+    const OwnEnvironment environment;
+    std::vector<std::string> log;
+    opdock_options options = options_with(log);
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, log_user_data);
+    options.free_workspace = [](void *, DLDevice, void *, void *) {}; // would be refused without its other half
+    opdock_host *host = nullptr;
+    REQUIRE_MESSAGE(opdock_open(&options, &host) == OPDOCK_OK, last_error());
+    opdock_close(host);
+    CHECK_FALSE(log.empty());
+    struct {
+        opdock_options known;
+        void *appended[2];
+    } newer = {options_with(log), {&log, &log}};
+    newer.known.struct_size = sizeof newer;
+    REQUIRE_MESSAGE(opdock_open(&newer.known, &host) == OPDOCK_OK, last_error());
+    opdock_close(host);
+}
+
+TEST_CASE("the library says which ABI it has") {
+    uint32_t major = 99, minor = 99;
+    opdock_abi_version(&major, &minor);
+    CHECK(major == OPDOCK_ABI_MAJOR);
+    CHECK(minor == OPDOCK_ABI_MINOR);
+}
+
+TEST_CASE("the entry of a module finds what the program gave for it, and that of another one nothing") {
+    Opened host;
+    int mine = 0;
+    const opdock_entry count = [](opdock_registry *registry) -> opdock_status {
+        CHECK(registry->struct_size >= OPDOCK_STRUCT_SIZE(opdock_registry, user_data));
+        ++*static_cast<int *>(registry->user_data);
+        return OPDOCK_OK;
+    };
+    CHECK(opdock_register_module(host.runtime, "counted", nullptr, count, &mine) == OPDOCK_OK);
+    CHECK(mine == 1);
+    host.add("without", [](opdock_registry *registry) {
+        CHECK(registry->user_data == nullptr);
+        return OPDOCK_OK;
+    });
+}
+
+TEST_CASE("a call on another device leaves the program's device current, whichever way it is made") {
+    Opened host;
+    FakeKind fake;
+    host.add("fake", [&](opdock_registry *registry) { return fake.provide(registry); });
+    Made made("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    made.device = "fake";
+    std::vector<int32_t> current;
+    made.work = [&](const opdock_problem &, const opdock_call &) {
+        current.push_back(fake.current);
+        return OPDOCK_OK;
+    };
+    host.add(made);
+    FakeRows rows(1);
+    const std::array<opdock::TensorArg, 1> inputs = {rows.x}, outputs = {rows.y};
+    const opdock::Args args(inputs, outputs);
+    fake.current = 0;
+    CHECK(opdock_call_op(host.op(), &args.c()) == OPDOCK_OK);
+    CHECK(fake.current == 0);
+    CHECK(opdock_call_by_name(host.runtime, "test.add", &args.c()) == OPDOCK_OK);
+    CHECK(fake.current == 0);
+    CHECK(current == std::vector<int32_t>{1, 1});
 }
 
 TEST_CASE("a program in C loads plugins, calls by handle and by name, and counts") {
@@ -147,12 +212,12 @@ TEST_CASE("a program in C loads plugins, calls by handle and by name, and counts
     Made made("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
     host.add(made);
     AddCall call;
-    CHECK(opdock_call_handle(host.op(), &call.args()) == OPDOCK_OK);
+    CHECK(opdock_call_op(host.op(), &call.args()) == OPDOCK_OK);
     CHECK(opdock_call_by_name(host.runtime, "test.add", &call.args()) == OPDOCK_OK);
     CHECK(call.out == std::vector<float>{2, 3, 4});
     CHECK(opdock_call_by_name(host.runtime, "test.ad", &call.args()) == OPDOCK_UNKNOWN_OP);
     CHECK(contains(last_error(), "did you mean 'test.add'?"));
-    opdock_handle *handle = host.op();
+    opdock_op *handle = host.op();
     CHECK(opdock_find_op(host.runtime, "test.ad", &handle) == OPDOCK_UNKNOWN_OP);
     CHECK(handle == nullptr);
     uint64_t count = 0;
@@ -161,13 +226,13 @@ TEST_CASE("a program in C loads plugins, calls by handle and by name, and counts
 
     made.status = OPDOCK_FAILED;
     for (int i = 0; i < 3; ++i) {
-        CHECK(opdock_call_handle(host.op(), &call.args()) == OPDOCK_ALL_FAILED);
+        CHECK(opdock_call_op(host.op(), &call.args()) == OPDOCK_ALL_FAILED);
     }
     made.status = OPDOCK_OK;
-    CHECK(opdock_call_handle(host.op(), &call.args()) == OPDOCK_ALL_DROPPED);
+    CHECK(opdock_call_op(host.op(), &call.args()) == OPDOCK_ALL_DROPPED);
     CHECK(opdock_reset_health(host.runtime, nullptr, nullptr) == OPDOCK_OK);
     CHECK(opdock_refresh_availability(host.runtime) == OPDOCK_OK);
-    CHECK(opdock_call_handle(host.op(), &call.args()) == OPDOCK_OK);
+    CHECK(opdock_call_op(host.op(), &call.args()) == OPDOCK_OK);
     char *text = nullptr;
     CHECK(opdock_describe(host.runtime, &text) == OPDOCK_OK);
     CHECK_FALSE(contains(text, "\n")); // one line, as programs that log it expect
@@ -186,13 +251,32 @@ TEST_CASE("outputs are inferred as far as there is room for them, and all are co
     std::vector<opdock_tensor_spec> specs(2);
     specs[1].ndim = -1;
     uint32_t count = 0;
-    CHECK(opdock_infer_outputs(host.op("test.pair"), &call.args(), specs.data(), 1, &count) == OPDOCK_OK);
+    constexpr uint32_t size = sizeof(opdock_tensor_spec);
+    CHECK(opdock_infer_outputs(host.op("test.pair"), &call.args(), specs.data(), size, 1, &count) == OPDOCK_OK);
     CHECK(count == 2);
     CHECK(specs[0].shape[0] == 5);
     CHECK(specs[1].ndim == -1);
-    CHECK(opdock_infer_outputs(host.op("test.pair"), &call.args(), specs.data(), 2, &count) == OPDOCK_OK);
+    CHECK(opdock_infer_outputs(host.op("test.pair"), &call.args(), specs.data(), size, 2, &count) == OPDOCK_OK);
     CHECK(std::string(specs[1].name) == "extra");
     CHECK(specs[1].dtype.bits == 16);
+    CHECK(specs[1].shape[0] == 5);
+    CHECK(specs[0].shape[0] == 5); // both at once
+
+    // A program whose header has more of a spec, and one that says less than any header had.
+    struct Longer {
+        opdock_tensor_spec known;
+        uint64_t appended;
+    };
+    std::vector<Longer> longer(2, Longer{{}, 7});
+    CHECK(opdock_infer_outputs(host.op("test.pair"), &call.args(), &longer[0].known, sizeof(Longer), 2, &count) ==
+          OPDOCK_OK);
+    CHECK(std::string(longer[0].known.name) == "output");
+    CHECK(std::string(longer[1].known.name) == "extra");
+    CHECK(longer[1].known.shape[0] == 5);
+    CHECK(longer[1].appended == 0);
+    CHECK(opdock_infer_outputs(host.op("test.pair"), &call.args(), specs.data(), size - 1, 2, &count) ==
+          OPDOCK_INVALID_ARGUMENT);
+    CHECK(contains(last_error(), "spec_size"));
 }
 
 TEST_CASE("a signature as JSON has every parameter with what it is, and every attribute with its default") {
@@ -236,7 +320,7 @@ TEST_CASE("a policy of the program, of a thread and of the environment, each ove
     }
     AddCall call;
     const auto added = [&] {
-        CHECK(opdock_call_handle(host.op(), &call.args()) == OPDOCK_OK);
+        CHECK(opdock_call_op(host.op(), &call.args()) == OPDOCK_OK);
         return call.out[0] - call.in[0];
     };
     const auto policy = [&](const char *value) {
@@ -311,6 +395,8 @@ TEST_CASE("a program in C has a device's memory, copies there and back, and time
     CHECK(opdock_device_free(host.runtime, device, nullptr, memory) == OPDOCK_OK);
     CHECK(fake.outstanding.empty());
 
+    CHECK(fake.current == -1); // as it was
+
     double microseconds = -1;
     const auto advance = [](void *self) -> opdock_status {
         auto &kind = *static_cast<FakeKind *>(self);
@@ -319,9 +405,13 @@ TEST_CASE("a program in C has a device's memory, copies there and back, and time
     };
     CHECK(opdock_device_time(host.runtime, device, &fake.clock, advance, &fake, &microseconds) == OPDOCK_OK);
     CHECK(microseconds == doctest::Approx(25));
+    fake.current = 0;
+    CHECK(opdock_device_time(host.runtime, device, &fake.clock, advance, &fake, &microseconds) == OPDOCK_OK);
+    CHECK(fake.current == 0);
     const auto decline = [](void *) -> opdock_status { return OPDOCK_UNSUPPORTED; };
     CHECK(opdock_device_time(host.runtime, device, &fake.clock, decline, nullptr, &microseconds) == OPDOCK_UNSUPPORTED);
     CHECK(microseconds == 0);
+    CHECK(fake.current == 0);
     const DLDevice nobodys = {kDLVPI, 0};
     CHECK(opdock_device_time(host.runtime, nobodys, nullptr, decline, nullptr, &microseconds) == OPDOCK_UNSUPPORTED);
     CHECK_FALSE(last_error().empty());

@@ -88,6 +88,14 @@ TEST_CASE("a check names the libraries that are missing") {
     CHECK(result["reason"].get<std::string>().find("'libopdock_absent.so'") != std::string::npos);
 }
 
+TEST_CASE("a check does not wait for ever for a library that is a pipe") {
+    const TemporaryDirectory folder;
+    std::filesystem::copy_file(fixtures / "libneeds_library_beside.so", folder.path() / "libneeds.so");
+    REQUIRE(mkfifo((folder.path() / "libneeds_another.so").c_str(), 0600) == 0);
+    CHECK(check(folder.path() / "libneeds.so").contains("status"));
+    CHECK((waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD));
+}
+
 TEST_CASE("a check leaves no descriptor open") {
     const auto descriptors = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
     check(fixtures / "libgood.so");
@@ -167,6 +175,24 @@ TEST_CASE("a check tells what hosts learnt of the file") {
     CHECK(contains(result()["reason"], "'libacme.so'"));
     CHECK(result()["note"]["id"] == "misbehaves");
     CHECK(result()["warnings"].empty());
+}
+
+TEST_CASE("a check tells what hosts leave out of a file that one of them tried") {
+    const TemporaryDirectory cache;
+    const std::filesystem::path file = fixtures / "libunknown_flag.so";
+    CHECK(check(file, {}, cache.path().string())["warnings"].empty());
+    open_host(file, cache.path().string());
+    const auto result = check(file, {}, cache.path().string());
+    CHECK(result["status"] == "ok");
+    REQUIRE(result["warnings"].size() == 1);
+    CHECK(contains(result["warnings"][0], "implementation 'vendor.faulty' for op 'fixture.faulty' is left out"));
+}
+
+TEST_CASE("a check reads what a host remembers of an entry that speaks to its host") {
+    const TemporaryDirectory cache;
+    const std::filesystem::path file = fixtures / "libregisters_everything.so";
+    open_host(file, cache.path().string());
+    CHECK(check(file, {}, cache.path().string())["status"] == "ok");
 }
 
 TEST_CASE("a check judges the place of a file as a host does") {

@@ -146,7 +146,7 @@ TEST_CASE("availability is asked once, also when several threads need it at the 
     asked = 0;
     auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT, "", 1.0f);
     made->adjust = [](opdock_impl &impl) {
-        impl.available = [](const opdock_host *, void *, DLDevice) -> opdock_status {
+        impl.available = [](const opdock_host_api *, void *, DLDevice) -> opdock_status {
             ++asked;
             return OPDOCK_OK;
         };

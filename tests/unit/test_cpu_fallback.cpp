@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fake_device.hpp"
+#include "temporary_directory.hpp"
 #include "thrown_error.hpp"
 
 using namespace opdock;
@@ -30,15 +31,34 @@ struct Machine {
 TEST_CASE("what nothing on the device serves the CPU does, where the policy has it so") {
     Machine machine;
     FakeRows rows;
+    machine.kind.current = 1;
     for (int i = 0; i < 3; ++i) {
         rows.out.assign(6, -1);
         CHECK(rows.added(machine.host.op()) == 1);
         CHECK(rows.out[5] == rows.in[5] + 1);
+        CHECK(machine.kind.current == 1);
     }
     CHECK(machine.on_cpu->calls == 3);
     CHECK(machine.host->served_count("test.add", "default.cpu") == 3);
     CHECK(machine.host.logged("Op 'test.add' of fake:0 is run on the CPU, as fallback_to_cpu has it "
                               "(PLUGIN_FALLBACK_TO_CPU)") == 1);
+}
+
+TEST_CASE("what a device's implementations have to promise the CPU's have to as well") {
+    const auto failure = [](RawEnvironment environment) {
+        environment.emplace("PLUGIN_FALLBACK_TO_CPU", "1");
+        Machine machine(std::move(environment));
+        FakeRows rows;
+        CHECK(rows.call(machine.host.op()) == OPDOCK_ALL_DROPPED);
+        CHECK(machine.on_cpu->calls == 0);
+        return std::string(opdock_last_error());
+    };
+    CHECK(contains(failure({{"PLUGIN_REQUIRE", "deterministic"}}),
+                   "default.cpu: it does not promise deterministic, which PLUGIN_REQUIRE asks for (contract)"));
+    const TemporaryDirectory folder;
+    const std::string file = folder.write("policy.yaml", "devices: {fake: {require: deterministic}}\n").string();
+    CHECK(contains(failure({{"PLUGIN_CONFIG", file}}),
+                   file + ":1:18 asks for contracts that nothing asks for on the CPU; require them there too."));
 }
 
 TEST_CASE("the CPU serves nothing of a device unless the policy has it so, and never in strict mode or a capture") {

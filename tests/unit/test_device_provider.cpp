@@ -1,12 +1,16 @@
-// What a plugin's opdock_device is asked, when, and what becomes of its answers.
+// What a plugin's opdock_device_provider is asked, when, and what becomes of its answers.
 #include "load/devices.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <stdexcept>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include "fake_device.hpp"
+#include "load/plugin_call.hpp"
 #include "thrown_error.hpp"
 
 using namespace opdock;
@@ -31,7 +35,7 @@ int64_t times_seen(const std::string &what) {
 
 // Every function that has a device, each of which wants it current.
 void give_all_functions(opdock_impl &impl) {
-    impl.available = [](const opdock_host *, void *, DLDevice device) -> opdock_status {
+    impl.available = [](const opdock_host_api *, void *, DLDevice device) -> opdock_status {
         saw("available", device);
         return OPDOCK_OK;
     };
@@ -48,17 +52,17 @@ void give_all_functions(opdock_impl &impl) {
         saw("heuristic", problem->device);
         return OPDOCK_OK;
     };
-    impl.device_init = [](const opdock_host *, void *, DLDevice device, void **) -> opdock_status {
+    impl.device_init = [](const opdock_host_api *, void *, DLDevice device, void **) -> opdock_status {
         saw("device_init", device);
         return OPDOCK_OK;
     };
-    impl.device_fini = [](const opdock_host *, void *, DLDevice device, void *) { saw("device_fini", device); };
+    impl.device_fini = [](const opdock_host_api *, void *, DLDevice device, void *) { saw("device_fini", device); };
     impl.plan_create = [](const opdock_problem *problem, void **plan) -> opdock_status {
         saw("plan_create", problem->device);
         *plan = &seen;
         return OPDOCK_OK;
     };
-    impl.plan_destroy = [](const opdock_host *, void *, DLDevice device, void *) { saw("plan_destroy", device); };
+    impl.plan_destroy = [](const opdock_host_api *, void *, DLDevice device, void *) { saw("plan_destroy", device); };
     impl.workspace_size = [](const opdock_problem *problem, uint64_t *bytes) -> opdock_status {
         saw("workspace_size", problem->device);
         *bytes = 0;
@@ -119,6 +123,159 @@ TEST_CASE("the device of a call is current when its kernel runs, whatever was cu
     CHECK(current == std::vector<int32_t>{1, 0, 0, 1, 0, 0});
 }
 
+TEST_CASE("after every call and callback the device is current that was") {
+    HostWithFake t;
+    watched = &t.fake;
+    seen.clear();
+    t.add("default.one", 1, give_all_functions);
+    FakeRows on_1(1);
+    t.fake.current = 0;
+    const auto check = [&](const char *after) {
+        CAPTURE(after);
+        CHECK(t.fake.current == 0);
+        CHECK(t.fake.count("make_current 1") >= 1);
+        CHECK(t.fake.count("make_current 0") == t.fake.count("make_current 1"));
+        t.fake.events.clear();
+    };
+    CHECK(on_1.call(t.host.op()) == OPDOCK_OK);
+    check("the first call");
+    for (const char *function : {"available", "supports", "heuristic", "device_init", "plan_create", "kernel"}) {
+        CAPTURE(function);
+        CHECK(times_seen(function + std::string(" 1")) == 1);
+    }
+    CHECK(on_1.call(t.host.op()) == OPDOCK_OK);
+    check("a later call");
+    {
+        const Prepared prepared = t.host.op().prepare({on_1.x}, {on_1.y});
+        check("prepare");
+        CHECK(t.host.op().explain({on_1.x}, {on_1.y}).find("heuristic") != std::string::npos);
+        check("explaining a call");
+    }
+    CHECK(times_seen("plan_destroy 1") >= 1);
+    check("the end of a prepared call");
+    t.host->refresh_availability();
+    check("available");
+    t.host.close();
+    CHECK(times_seen("device_fini 1") == 1);
+    check("closing");
+}
+
+TEST_CASE("the device that was current is put back also after what went wrong") {
+    HostWithFake t;
+    Made &one = t.add("default.one", 1);
+    FakeRows on_1(1);
+    t.fake.current = 0;
+    SUBCASE("a kernel fails") {
+        one.status = OPDOCK_FAILED;
+        CHECK(on_1.call(t.host.op()) == OPDOCK_ALL_FAILED);
+        CHECK(contains(last_error(), "default.one was told to"));
+    }
+    SUBCASE("a kernel throws") {
+        one.work = [](const opdock_problem &, const opdock_call &) -> opdock_status {
+            throw std::runtime_error("it broke");
+        };
+        CHECK(on_1.call(t.host.op()) == OPDOCK_ALL_FAILED);
+        CHECK(contains(last_error(), "it broke"));
+    }
+    SUBCASE("the device cannot be made current") {
+        t.fake.make_current_status = OPDOCK_FAILED_CLEAN;
+        t.fake.make_current_failures = 1;
+        CHECK(on_1.call(t.host.op()) == OPDOCK_ALL_FAILED);
+        CHECK(contains(last_error(), "make_current: the fake does not answer"));
+        CHECK(t.fake.count("make_current 0") == 1); // nobody knows which one is current now
+    }
+    SUBCASE("there is no workspace") {
+        t.add("vendor.two", 2, ask_for_1000_bytes, OPDOCK_KIND_VENDOR);
+        one.status = OPDOCK_UNSUPPORTED;
+        t.fake.allocate_status = OPDOCK_OUT_OF_MEMORY;
+        CHECK(on_1.call(t.host.op()) != OPDOCK_OK);
+    }
+    CHECK(t.fake.current == 0);
+}
+
+TEST_CASE("a kernel that calls an op on another device finds its own current when that returns") {
+    HostWithFake t;
+    Made &one = t.add("default.one", 1);
+    FakeRows on_0(0), on_1(1);
+    auto other = std::make_unique<Made>("vendor.pair", OPDOCK_KIND_VENDOR, "acme");
+    other->op = "test.pair";
+    other->device = "fake";
+    std::vector<int32_t> current;
+    other->work = [&](const opdock_problem &problem, const opdock_call &) {
+        current.push_back(t.fake.current);
+        const std::array<TensorArg, 1> inputs = {on_1.x}, outputs = {on_1.y};
+        const opdock_status status = problem.host->call_op(&problem, "test.add", &Args(inputs, outputs).c());
+        current.push_back(t.fake.current);
+        return status;
+    };
+    t.host.add(std::move(other));
+    one.work = [&](const opdock_problem &, const opdock_call &) {
+        current.push_back(t.fake.current);
+        return OPDOCK_OK;
+    };
+    t.fake.current = 1;
+    std::vector<float> a(3), b(3);
+    t.host.op("test.pair")({Tensor(a.data(), f32, {3}, fake_device(0))}, {Tensor(b.data(), f32, {3}, fake_device(0))});
+    CHECK(current == std::vector<int32_t>{0, 1, 0});
+    CHECK(t.fake.current == 1);
+}
+
+TEST_CASE("a call whose device is current already asks which one is, and makes none current") {
+    HostWithFake t;
+    t.add("default.one", 1);
+    FakeRows rows;
+    t.fake.current = 0;
+    CHECK(rows.added(t.host.op()) == 1);
+    t.fake.events.clear();
+    CHECK(rows.added(t.host.op()) == 1);
+    CHECK(t.fake.events == std::vector<std::string>{"get_current"});
+}
+
+TEST_CASE("where no device is current yet, that of the call stays") {
+    HostWithFake t;
+    t.add("default.one", 1);
+    FakeRows on_1(1);
+    CHECK(on_1.added(t.host.op()) == 1);
+    CHECK(t.fake.current == 1);
+    CHECK(t.fake.count("make_current 1") == 1);
+    CHECK(t.fake.count("make_current -1") == 0);
+}
+
+TEST_CASE("a provider that does not know the current device fails the call with its reason, and keeps the device") {
+    HostWithFake t;
+    Made &one = t.add("default.one", 1);
+    FakeRows on_1(1);
+    t.fake.current = 0;
+    CHECK(on_1.added(t.host.op()) == 1);
+    t.fake.get_current_status = OPDOCK_FAILED_CLEAN;
+    t.fake.events.clear();
+    CHECK(on_1.call(t.host.op()) == OPDOCK_ALL_FAILED);
+    CHECK(contains(last_error(), "get_current: the fake does not know"));
+    CHECK(t.fake.count("make_current 1") == 0);
+    CHECK(one.calls == 1);
+}
+
+TEST_CASE("putting back a device leaves what was said meanwhile, and nothing of its own") {
+    HostWithFake t;
+    t.fake.current = 0;
+    const opdock_host_api &api = t.host->api();
+    {
+        const core::CurrentDevice current = t.host->enter(fake_device(1));
+        REQUIRE(current.status() == OPDOCK_OK);
+        CHECK(t.fake.current == 1);
+        api.fail(&api, OPDOCK_FAILED, "the kernel's reason");
+        t.fake.make_current_status = OPDOCK_FAILED;
+    }
+    CHECK(core::take_message(OPDOCK_FAILED) == "the kernel's reason");
+    {
+        t.fake.make_current_status = OPDOCK_OK;
+        t.fake.current = 0;
+        const core::CurrentDevice current = t.host->enter(fake_device(1));
+        t.fake.make_current_status = OPDOCK_FAILED;
+    }
+    CHECK(core::take_message(OPDOCK_OK).empty());
+}
+
 TEST_CASE("a call on the CPU asks the provider of another device nothing") {
     HostWithFake t;
     t.add("default.fake", 1);
@@ -150,7 +307,7 @@ TEST_CASE("every function of an implementation that has a device finds it curren
         CHECK(times_seen(function + std::string(" 0")) >= 1);
         CHECK(times_seen(function + std::string(" 1")) >= 1);
     }
-    CHECK(times_seen("supports 1") == 1);
+    CHECK(times_seen("supports 1") == 2);
     t.fake.current = 77;
     SUBCASE("when the host closes") {}
     SUBCASE("when calls with other shapes push remembered ones out") {
@@ -211,10 +368,10 @@ TEST_CASE("state that could not be made is asked for again, and the implementati
     static int tries;
     tries = 0;
     t.add("default.one", 1, [](opdock_impl &impl) {
-        impl.device_init = [](const opdock_host *host, void *, DLDevice, void **) {
+        impl.device_init = [](const opdock_host_api *host, void *, DLDevice, void **) {
             return ++tries < 2 ? host->fail(host, OPDOCK_FAILED, "the library is busy") : OPDOCK_OK;
         };
-        impl.device_fini = [](const opdock_host *, void *, DLDevice, void *) {};
+        impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) {};
     });
     t.add("reference.two", 2, nullptr, OPDOCK_KIND_REFERENCE);
     FakeRows rows;
@@ -234,6 +391,7 @@ TEST_CASE("after a device could not be made current the next implementation is t
     SUBCASE("at a later call") {
         CHECK(rows.added(t.host.op()) == 1);
     }
+    t.fake.current = 1;
     const int calls = one.calls;
     t.fake.make_current_status = OPDOCK_FAILED_CLEAN;
     t.fake.make_current_failures = 1;
@@ -248,6 +406,7 @@ TEST_CASE("a device that can be made current for nobody fails the call with the 
     Made &one = t.add("default.one", 1);
     FakeRows rows;
     CHECK(rows.added(t.host.op()) == 1);
+    t.fake.current = 1;
     t.fake.make_current_status = OPDOCK_FAILED_CLEAN;
     CHECK(rows.call(t.host.op()) == OPDOCK_ALL_FAILED);
     CHECK(contains(last_error(), "default.one"));
@@ -509,6 +668,7 @@ TEST_CASE("a device may be found lost before the kernel runs") {
     Made &two = t.add("reference.two", 2, nullptr, OPDOCK_KIND_REFERENCE);
     FakeRows rows;
     CHECK(rows.added(t.host.op()) == 1);
+    t.fake.current = 1;
     SUBCASE("when it is made current") {
         t.fake.make_current_status = OPDOCK_DEVICE_LOST;
     }
@@ -614,6 +774,34 @@ TEST_CASE("the provider's properties are asked once per device, in a struct that
     CHECK(t.fake.count("properties 1") == 1);
     const uint32_t size = OPDOCK_STRUCT_SIZE(opdock_device_properties, cache);
     CHECK(t.fake.property_sizes == std::vector<uint32_t>{size, size});
+}
+
+TEST_CASE("a provider whose header knows more properties writes nothing behind those of an older host") {
+    FakeKind fake;
+    fake.cache = 4096;
+    const opdock_device_provider table = fake.table();
+    // As a host had it that knew nothing from `shared_memory` on; to the provider that was appended.
+    constexpr uint32_t known = OPDOCK_STRUCT_SIZE(opdock_device_properties, warp_size);
+    static_assert(known < sizeof(opdock_device_properties));
+    alignas(opdock_device_properties) std::array<std::byte, sizeof(opdock_device_properties)> memory = {};
+    std::fill(memory.begin() + known, memory.end(), std::byte{0xab});
+    auto &properties = *reinterpret_cast<opdock_device_properties *>(memory.data());
+    properties.struct_size = known;
+    CHECK(table.properties(nullptr, table.user_data, 1, &properties) == OPDOCK_OK);
+    CHECK(std::string(properties.architecture) == "fk_20");
+    CHECK(properties.struct_size == known);
+    CHECK(std::all_of(memory.begin() + known, memory.end(), [](std::byte byte) { return byte == std::byte{0xab}; }));
+}
+
+TEST_CASE("what a provider says of its device is one line that steers no terminal") {
+    HostWithFake t;
+    t.fake.model = "Nova\nplugin-ls: fine\x1b[2J";
+    t.add("default.one", 1);
+    std::string name;
+    for (const nlohmann::json &device : t.host->describe_devices()) {
+        name = device.value("kind", "") == "fake" ? device.value("name", "") : name;
+    }
+    CHECK(name == "Nova\\x0aplugin-ls: fine\\x1b[2J");
 }
 
 TEST_CASE("a host can be described though nobody provides the device of an implementation") {
@@ -806,22 +994,23 @@ TEST_CASE("a plugin that provides one device kind or type twice is rejected") {
 }
 
 TEST_CASE("a provider has all functions of the table") {
-    using Remove = void (*)(opdock_device &);
+    using Remove = void (*)(opdock_device_provider &);
     const Remove removals[] = {
-        [](opdock_device &table) { table.count = nullptr; },
-        [](opdock_device &table) { table.properties = nullptr; },
-        [](opdock_device &table) { table.make_current = nullptr; },
-        [](opdock_device &table) { table.allocate = nullptr; },
-        [](opdock_device &table) { table.free = nullptr; },
-        [](opdock_device &table) { table.copy = nullptr; },
-        [](opdock_device &table) { table.stream_create = nullptr; },
-        [](opdock_device &table) { table.stream_destroy = nullptr; },
-        [](opdock_device &table) { table.stream_synchronize = nullptr; },
-        [](opdock_device &table) { table.stream_is_capturing = nullptr; },
-        [](opdock_device &table) { table.event_create = nullptr; },
-        [](opdock_device &table) { table.event_destroy = nullptr; },
-        [](opdock_device &table) { table.event_record = nullptr; },
-        [](opdock_device &table) { table.event_elapsed = nullptr; },
+        [](opdock_device_provider &table) { table.count = nullptr; },
+        [](opdock_device_provider &table) { table.properties = nullptr; },
+        [](opdock_device_provider &table) { table.get_current = nullptr; },
+        [](opdock_device_provider &table) { table.make_current = nullptr; },
+        [](opdock_device_provider &table) { table.allocate = nullptr; },
+        [](opdock_device_provider &table) { table.free = nullptr; },
+        [](opdock_device_provider &table) { table.copy = nullptr; },
+        [](opdock_device_provider &table) { table.stream_create = nullptr; },
+        [](opdock_device_provider &table) { table.stream_destroy = nullptr; },
+        [](opdock_device_provider &table) { table.stream_synchronize = nullptr; },
+        [](opdock_device_provider &table) { table.stream_is_capturing = nullptr; },
+        [](opdock_device_provider &table) { table.event_create = nullptr; },
+        [](opdock_device_provider &table) { table.event_destroy = nullptr; },
+        [](opdock_device_provider &table) { table.event_record = nullptr; },
+        [](opdock_device_provider &table) { table.event_elapsed = nullptr; },
     };
     for (size_t i = 0; i < std::size(removals); ++i) {
         CAPTURE(i);
@@ -829,9 +1018,9 @@ TEST_CASE("a provider has all functions of the table") {
         MadeHost host;
         const std::string why = message_of([&] {
             host.module("incomplete", [&](opdock_registry *registry) {
-                opdock_device table = fake.table();
+                opdock_device_provider table = fake.table();
                 removals[i](table);
-                return registry->register_device(registry, &table);
+                return registry->register_device_provider(registry, &table);
             });
         });
         CHECK(contains(why, "OPDOCK-E039"));
@@ -844,17 +1033,19 @@ TEST_CASE("a provider has all functions of the table") {
 TEST_CASE("a provider's table states its size, a device type and a name, and requires nothing unknown") {
     struct Fault {
         const char *code;
-        void (*make)(opdock_device &);
+        void (*make)(opdock_device_provider &);
     };
     const Fault faults[] = {
         {"OPDOCK-E039",
-         [](opdock_device &table) { table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device, event_record); }},
-        {"OPDOCK-E039", [](opdock_device &table) { table.dl_device_type = 0; }},
-        {"OPDOCK-E039", [](opdock_device &table) { table.dl_device_type = -3; }},
-        {"OPDOCK-E035", [](opdock_device &table) { table.kind = nullptr; }},
-        {"OPDOCK-E035", [](opdock_device &table) { table.kind = ""; }},
-        {"OPDOCK-E035", [](opdock_device &table) { table.kind = "fake:1"; }},
-        {"OPDOCK-E040", [](opdock_device &table) { table.required_flags = 1u << 20; }},
+         [](opdock_device_provider &table) {
+             table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_provider, event_record);
+         }},
+        {"OPDOCK-E039", [](opdock_device_provider &table) { table.dl_device_type = 0; }},
+        {"OPDOCK-E039", [](opdock_device_provider &table) { table.dl_device_type = -3; }},
+        {"OPDOCK-E035", [](opdock_device_provider &table) { table.device = nullptr; }},
+        {"OPDOCK-E035", [](opdock_device_provider &table) { table.device = ""; }},
+        {"OPDOCK-E035", [](opdock_device_provider &table) { table.device = "fake:1"; }},
+        {"OPDOCK-E040", [](opdock_device_provider &table) { table.required_flags = 1u << 20; }},
     };
     for (const Fault &fault : faults) {
         CAPTURE(&fault - faults);
@@ -862,9 +1053,9 @@ TEST_CASE("a provider's table states its size, a device type and a name, and req
         MadeHost host;
         const std::string why = message_of([&] {
             host.module("faulty", [&](opdock_registry *registry) {
-                opdock_device table = fake.table();
+                opdock_device_provider table = fake.table();
                 fault.make(table);
-                return registry->register_device(registry, &table);
+                return registry->register_device_provider(registry, &table);
             });
         });
         CHECK(contains(why, fault.code));
@@ -883,7 +1074,7 @@ TEST_CASE("a device kind is the same in any case") {
     HostWithFake t;
     Made &one = t.add("default.one", 1, [](opdock_impl &impl) {
         impl.device = "FAKE";
-        impl.available = [](const opdock_host *host, void *, DLDevice) {
+        impl.available = [](const opdock_host_api *host, void *, DLDevice) {
             return host->fail(host, OPDOCK_UNSUPPORTED, "not today");
         };
     });

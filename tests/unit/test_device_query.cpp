@@ -6,10 +6,15 @@
 #include <fstream>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "fake_device.hpp"
 #include "made_host.hpp"
+#include "probe/scan.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock;
@@ -17,6 +22,8 @@ using namespace opdock::test;
 using core::run_device_query;
 
 namespace {
+
+const std::string probe = core::find_probe();
 
 // A plugin of vendor acme for devices of a kind that DLPack knows and nobody here provides.
 Made &add_acme(MadeHost &host, const std::string &command, const char *device = "rocm", const char *vendor = "acme") {
@@ -45,24 +52,51 @@ nlohmann::json explained(MadeHost &host, const char *device = "rocm") {
 } // namespace
 
 TEST_CASE("a device is there when its vendor's command ends with 0") {
-    CHECK(run_device_query("true", false) == "");
-    CHECK(run_device_query("  sh\t-c  true ", false) == "");
-    CHECK(contains(run_device_query("false", false),
+    CHECK(run_device_query("true", probe, false) == "");
+    CHECK(run_device_query("  sh\t-c  true ", probe, false) == "");
+    CHECK(contains(run_device_query("false", probe, false),
                    "'false' says that the device is not there: it ended, with exit code 1"));
-    CHECK(contains(run_device_query("false > /dev/null; true", false), "exit code 1")); // no shell
+    CHECK(contains(run_device_query("false > /dev/null; true", probe, false), "exit code 1")); // no shell
 }
 
 TEST_CASE("a command that cannot be run, and one that does not end, say so") {
-    CHECK(contains(run_device_query("acme-smi-that-nobody-has -L", false), "No such file"));
-    CHECK(contains(run_device_query(" \t", false), "no words"));
-    CHECK(contains(run_device_query("sleep 1000", false, std::chrono::milliseconds(1)), "stopped after 0.001 s"));
-    CHECK(contains(run_device_query("true", true), "absolute paths"));
-    CHECK(run_device_query("/bin/true", true) == "");
+    CHECK(contains(run_device_query("acme-smi-that-nobody-has -L", probe, false), "No such file"));
+    CHECK(contains(run_device_query(" \t", probe, false), "no words"));
+    CHECK(
+        contains(run_device_query("sleep 1000", probe, false, std::chrono::milliseconds(1)), "stopped after 0.001 s"));
+    CHECK(contains(run_device_query("true", probe, true), "absolute paths"));
+    CHECK(run_device_query("/bin/true", probe, true) == "");
+}
+
+TEST_CASE("a command may do no more than a plugin that is tried: it reaches no other process and leaves none") {
+    const TemporaryDirectory folder;
+    const std::string script = (folder.path() / "script").string();
+    folder.write("script", "kill -0 " + std::to_string(getpid()) + "\n");
+    CHECK(contains(run_device_query("sh " + script, probe, false), "with exit code 1"));
+    // A child that is left holds the pipe open for as long as it lives.
+    const std::string fifo = (folder.path() / "fifo").string();
+    REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+    const int end = open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+    folder.write("script", "sleep 1000 > " + fifo + " &\nexit 0\n");
+    CHECK(run_device_query("sh " + script, probe, false) == "");
+    pollfd all_gone = {end, POLLIN, 0};
+    CHECK(poll(&all_gone, 1, 60'000) == 1);
+    CHECK((all_gone.revents & POLLHUP) != 0);
+    close(end);
+}
+
+TEST_CASE("nothing is run of a vendor that the policy denies") {
+    const TemporaryDirectory folder;
+    MadeHost host(core::RawEnvironment{{"PLUGIN_DENY_VENDORS", "acme"}});
+    add_acme(host, "mkdir " + (folder.path() / "asked").string());
+    CHECK(explained(host)["dropped"][0]["rule"] == "deny_vendors");
+    CHECK(contains(host->describe_devices().back()["problem"], "vendor 'acme' is denied by PLUGIN_DENY_VENDORS"));
+    CHECK_FALSE(std::filesystem::exists(folder.path() / "asked"));
 }
 
 TEST_CASE("a program that takes the ends of all children knows nothing of the command's") {
     const auto before = std::signal(SIGCHLD, SIG_IGN);
-    CHECK(run_device_query("false", false) == "");
+    CHECK(run_device_query("false", probe, false) == "");
     std::signal(SIGCHLD, before);
 }
 

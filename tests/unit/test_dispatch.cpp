@@ -1,6 +1,7 @@
 #include "dispatch/dispatch.hpp"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "call_arguments.hpp"
 #include "made_host.hpp"
@@ -31,6 +32,33 @@ TEST_CASE("the head of the chain serves the call") {
     CHECK(t.rows.added(t.host.op()) == 1);
     CHECK(t.acme.calls == 0);
     CHECK(t.host->served_count("test.add", "default.one") == 1);
+}
+
+TEST_CASE("nothing that does not promise what is required is called, prepared or not") {
+    MadeHost host(Environment{{"PLUGIN_REQUIRE", "deterministic"}});
+    const auto add = [&](const char *id, uint32_t flags, float bias) -> Made & {
+        auto made = std::make_unique<Made>(id, OPDOCK_KIND_VENDOR, "acme", bias);
+        made->adjust = [flags](opdock_impl &impl) { impl.flags = flags; };
+        return host.add(std::move(made));
+    };
+    Rows rows;
+    const Made &silent = add("vendor.a_silent", OPDOCK_IMPL_CAPTURE_SAFE, 1);
+    CHECK(rows.call(host.op()) == OPDOCK_ALL_DROPPED);
+    CHECK(contains(opdock_last_error(),
+                   "vendor.a_silent: it does not promise deterministic, which PLUGIN_REQUIRE asks for (contract)"));
+    CHECK_THROWS_WITH_AS(host.op().prepare({rows.x}, {rows.y}), doctest::Contains("does not promise"), Error);
+    add("vendor.b_promises", OPDOCK_IMPL_DETERMINISTIC, 2);
+    add("vendor.c_promises_both", OPDOCK_IMPL_DETERMINISTIC | OPDOCK_IMPL_BATCH_INVARIANT, 3);
+    CHECK(rows.added(host.op()) == 2);
+    CHECK(host.op().prepare({rows.x}, {rows.y}).impl() == "vendor.b_promises");
+    host->push_scope(host.policy("require", "test.add=batch_invariant"));
+    CHECK(rows.added(host.op()) == 3);
+    CHECK(host->explain("test.add", "cpu", nullptr, nullptr)["dropped"][1]["rule"] == "contract");
+    host->pop_scope();
+    CHECK(rows.added(host.op()) == 2);
+    host->set_program_policy(host.policy("require", ""));
+    CHECK(rows.added(host.op()) == 1);
+    CHECK(silent.calls == 1);
 }
 
 TEST_CASE("a preferred vendor serves before the default") {
@@ -372,10 +400,10 @@ TEST_CASE("what an ending host's plugin threw is not taken for what another host
         MadeHost ending;
         auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
         made->adjust = [](opdock_impl &impl) {
-            impl.device_init = [](const opdock_host *, void *, DLDevice, void **) -> opdock_status {
+            impl.device_init = [](const opdock_host_api *, void *, DLDevice, void **) -> opdock_status {
                 return OPDOCK_OK;
             };
-            impl.device_fini = [](const opdock_host *, void *, DLDevice, void *) {
+            impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) {
                 throw std::runtime_error("an end");
             };
         };
@@ -553,7 +581,7 @@ TEST_CASE("an op that writes an input goes on after a failure before any kernel 
     first->op = "test.update";
     first->adjust = [](opdock_impl &impl) {
         impl.plan_create = [](const opdock_problem *, void **) -> opdock_status { return OPDOCK_FAILED; };
-        impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) {};
+        impl.plan_destroy = [](const opdock_host_api *, void *, DLDevice, void *) {};
     };
     Made &one = host.add(std::move(first));
     auto second = std::make_unique<Made>("vendor.acme", OPDOCK_KIND_VENDOR, "acme", 2.0f);
@@ -873,7 +901,7 @@ TEST_CASE("tensors without elements may have any other dims and strides") {
          {std::vector<int64_t>{}, {lowest, 1, 1}, {1, huge, lowest}, {huge, huge, huge}}) {
         CallArguments call;
         call.in(OPDOCK_F32, {0, huge, huge}, strides).out(OPDOCK_F32, {0, huge, huge}, strides);
-        CHECK(opdock_call_handle(&host->op("test.add"), &call.args()) == OPDOCK_OK);
+        CHECK(opdock_call_op(&host->op("test.add"), &call.args()) == OPDOCK_OK);
     }
     CHECK(one.calls == 4);
 }
@@ -915,7 +943,7 @@ TEST_CASE("what is not available is dropped with its reason, and asked once") {
     asked = 0;
     auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT, "", 1.0f);
     made->adjust = [](opdock_impl &impl) {
-        impl.available = [](const opdock_host *h, void *, DLDevice) {
+        impl.available = [](const opdock_host_api *h, void *, DLDevice) {
             ++asked;
             return h->fail(h, OPDOCK_UNSUPPORTED, "libfast is not installed");
         };
@@ -939,7 +967,7 @@ TEST_CASE("nobody asks an implementation that is not chosen whether it is availa
     asked = 0;
     auto made = std::make_unique<Made>("reference.three", OPDOCK_KIND_REFERENCE, "", 3.0f);
     made->adjust = [](opdock_impl &impl) {
-        impl.available = [](const opdock_host *, void *, DLDevice) {
+        impl.available = [](const opdock_host_api *, void *, DLDevice) {
             ++asked;
             return OPDOCK_OK;
         };
@@ -986,6 +1014,35 @@ TEST_CASE("knobs have the heuristic's values, or their defaults where it has no 
     CHECK(contains(last_error(), "outside its range"));
 }
 
+TEST_CASE("`supports` is asked once for each problem that a thread remembers, and what it declines reaches no kernel") {
+    MadeHost host;
+    static int asked;
+    asked = 0;
+    auto picky = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    picky->adjust = [](opdock_impl &impl) {
+        impl.supports = [](const opdock_problem *problem) -> opdock_status {
+            ++asked;
+            return problem->attributes[0].as.f == 2 ? problem->host->fail(problem->host, OPDOCK_UNSUPPORTED, "no twos")
+                                                    : OPDOCK_OK;
+        };
+    };
+    const Made &first = host.add(std::move(picky));
+    host.add("reference.two", OPDOCK_KIND_REFERENCE, "", 2);
+    Rows rows;
+    const Op add = host.op();
+    for (int i = 0; i < 3; ++i) {
+        add({rows.x}, {rows.y}, {1.0});
+        CHECK(rows.out[0] - rows.in[0] == 1);
+    }
+    CHECK(asked == 1);
+    for (int i = 0; i < 3; ++i) {
+        add({rows.x}, {rows.y}, {2.0}); // another problem: what it says may depend on attributes
+        CHECK(rows.out[0] - rows.in[0] == 2);
+    }
+    CHECK(asked == 2);
+    CHECK(first.calls == 3);
+}
+
 TEST_CASE("state of a device is made once, and finished when the host closes") {
     static std::atomic<int> made_states{0}, finished{0};
     made_states = finished = 0;
@@ -996,12 +1053,12 @@ TEST_CASE("state of a device is made once, and finished when the host closes") {
             return problem.device_state == &made_states ? OPDOCK_OK : OPDOCK_FAILED;
         };
         made->adjust = [](opdock_impl &impl) {
-            impl.device_init = [](const opdock_host *, void *, DLDevice, void **state) -> opdock_status {
+            impl.device_init = [](const opdock_host_api *, void *, DLDevice, void **state) -> opdock_status {
                 ++made_states;
                 *state = &made_states;
                 return OPDOCK_OK;
             };
-            impl.device_fini = [](const opdock_host *, void *, DLDevice, void *) { ++finished; };
+            impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) { ++finished; };
         };
         host.add(std::move(made));
         std::vector<float> in(8), out(8);
@@ -1030,7 +1087,7 @@ TEST_CASE("a plan is made for each problem, reused, and destroyed with everythin
                 *plan = &plans;
                 return OPDOCK_OK;
             };
-            impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) { --alive; };
+            impl.plan_destroy = [](const opdock_host_api *, void *, DLDevice, void *) { --alive; };
         };
         host.add(std::move(made));
         std::vector<float> in(64), out(64);

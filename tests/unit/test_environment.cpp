@@ -1,7 +1,10 @@
 #include "text/environment.hpp"
 
+#include <array>
+#include <cstdlib>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -44,12 +47,12 @@ TEST_CASE("the table of variables is complete and names each once") {
         CHECK_FALSE(row.fallback.empty());
         CHECK(row.meaning.ends_with("."));
     }
-    CHECK(names == std::set<std::string>{"PLUGIN_PREFER", "PLUGIN_PREFER_VENDOR", "PLUGIN_STRICT",
-                                         "PLUGIN_ALLOW_VENDORS", "PLUGIN_DENY_VENDORS", "PLUGIN_PER_OP",
-                                         "PLUGIN_RETRY_FAILED", "PLUGIN_FALLBACK_TO_CPU", "PLUGIN_DEFAULT_PLUGINS",
-                                         "PLUGIN_CONFIG", "PLUGIN_MODULES", "PLUGIN_MODULES_ONLY", "PLUGIN_SCAN_CACHE",
-                                         "PLUGIN_SKIP_CUDA", "PLUGIN_TRUST", "PLUGIN_TUNE", "PLUGIN_TUNE_DB",
-                                         "PLUGIN_TUNE_BUDGET", "PLUGIN_LOG_LEVEL"});
+    CHECK(names == std::set<std::string>{
+                       "PLUGIN_PREFER",       "PLUGIN_PREFER_VENDOR",   "PLUGIN_STRICT",       "PLUGIN_ALLOW_VENDORS",
+                       "PLUGIN_DENY_VENDORS", "PLUGIN_PER_OP",          "PLUGIN_RETRY_FAILED", "PLUGIN_FALLBACK_TO_CPU",
+                       "PLUGIN_REQUIRE",      "PLUGIN_DEFAULT_PLUGINS", "PLUGIN_CONFIG",       "PLUGIN_MODULES",
+                       "PLUGIN_MODULES_ONLY", "PLUGIN_SCAN_CACHE",      "PLUGIN_SKIP_CUDA",    "PLUGIN_TRUST",
+                       "PLUGIN_TUNE",         "PLUGIN_TUNE_DB",         "PLUGIN_TUNE_BUDGET",  "PLUGIN_LOG_LEVEL"});
 }
 
 TEST_CASE("a prefix that cannot begin a variable's name is refused") {
@@ -255,6 +258,12 @@ TEST_CASE("the search path for libraries is that of the program's start") {
     } else {
         setenv("LD_LIBRARY_PATH", at_start.c_str(), 1);
     }
+}
+
+TEST_CASE("of several search paths for libraries the last counts, as the dynamic loader has it") {
+    using namespace std::string_literals;
+    std::istringstream environment("LD_LIBRARY_PATH=/a\0OTHER=/b\0LD_LIBRARY_PATH=/c\0LD_LIBRARY_PATHS=/d\0"s);
+    CHECK(library_path_in(environment) == "/c");
 }
 
 TEST_CASE("the documentation's tables of variables are the program's") {

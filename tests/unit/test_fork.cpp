@@ -126,15 +126,15 @@ TEST_CASE("a forked child asks availability and makes device state anew, and fin
     MadeHost host;
     auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT, "", 1.0f);
     made->adjust = [](opdock_impl &impl) {
-        impl.available = [](const opdock_host *, void *, DLDevice) -> opdock_status {
+        impl.available = [](const opdock_host_api *, void *, DLDevice) -> opdock_status {
             ++asked;
             return OPDOCK_OK;
         };
-        impl.device_init = [](const opdock_host *, void *, DLDevice, void **) -> opdock_status {
+        impl.device_init = [](const opdock_host_api *, void *, DLDevice, void **) -> opdock_status {
             ++initialized;
             return OPDOCK_OK;
         };
-        impl.device_fini = [](const opdock_host *, void *, DLDevice, void *) { ++finished; };
+        impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) { ++finished; };
     };
     host.add(std::move(made));
     Rows rows;

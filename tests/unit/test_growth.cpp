@@ -91,7 +91,7 @@ TEST_CASE("resetting health and refreshing availability change nothing where not
     static std::atomic<bool> is_there{true};
     auto picky = std::make_unique<Made>("default.aaa", OPDOCK_KIND_DEFAULT, "", 7.0f);
     picky->adjust = [](opdock_impl &impl) {
-        impl.available = [](const opdock_host *table, void *, DLDevice) {
+        impl.available = [](const opdock_host_api *table, void *, DLDevice) {
             return is_there ? OPDOCK_OK : table->fail(table, OPDOCK_UNSUPPORTED, "it went away");
         };
     };

@@ -187,7 +187,7 @@ TEST_CASE("a module id can be used once") {
 TEST_CASE("an entry cannot open a host or load plugins") {
     MadeHost host;
     host.module("curious", [&](opdock_registry *) {
-        opdock_runtime *runtime = nullptr;
+        opdock_host *runtime = nullptr;
         CHECK(opdock_open(nullptr, &runtime) == OPDOCK_INVALID_ARGUMENT);
         CHECK(runtime == nullptr);
         CHECK_THROWS_AS(host->load(fixture("good")), core::Error);
@@ -208,7 +208,7 @@ TEST_CASE("a registry used after its entry returned answers with an error") {
 
 TEST_CASE("what plugins may have kept of a closed host answers instead of crashing") {
     opdock_registry *registry = nullptr;
-    const opdock_host *table = nullptr;
+    const opdock_host_api *table = nullptr;
     MadeHost host;
     host.module("keeper", [&](opdock_registry *given) {
         registry = given;
@@ -234,7 +234,7 @@ TEST_CASE("what plugins may have kept of a closed host answers instead of crashi
 
 TEST_CASE("what a plugin logs is copied") {
     MadeHost host;
-    const opdock_host *table = nullptr;
+    const opdock_host_api *table = nullptr;
     host.module("talker", [&](opdock_registry *given) {
         table = given->host;
         return OPDOCK_OK;
@@ -318,6 +318,104 @@ TEST_CASE("a longer form of a signature serves old implementations with calls th
         CHECK(rows.out[0] - rows.in[0] == 2);
         grow({rows.x, Tensor(mask.data(), u8, {3})}, {rows.y});
         CHECK(rows.out[0] - rows.in[0] == 2);
+    }
+}
+
+TEST_CASE("a plugin that allows more dtypes serves them, and leaves old implementations those that they know") {
+    for (const bool old_first : {true, false}) {
+        CAPTURE(old_first);
+        MadeHost host;
+        Made old("default.old", OPDOCK_KIND_DEFAULT, "", 1.0f);
+        Made wide("reference.wide", OPDOCK_KIND_REFERENCE);
+        old.op = wide.op = "test.grow";
+        wide.work = [](const opdock_problem &, const opdock_call &) { return OPDOCK_OK; };
+        const auto add = [&](Made &made, const char *signature) {
+            host.module(made.impl_id, [&, signature](opdock_registry *registry) {
+                declare(registry, signature);
+                register_made(registry, made);
+                return OPDOCK_OK;
+            });
+        };
+        const char *narrow = "test.grow(input: T[..., n]) -> (output: T[..., n]) where T in f32|bf16";
+        const char *all = "test.grow(input: T[..., n]) -> (output: T[..., n]) where T in f32|bf16|e4m3";
+        if (old_first) {
+            add(old, narrow);
+        }
+        add(wide, all);
+        if (!old_first) {
+            add(old, narrow);
+        }
+        Rows rows;
+        std::vector<uint8_t> in(3), out(3);
+        const DLDataType e4m3 = opdock_dtype_unpack(OPDOCK_E4M3);
+        const Op grow = host.op("test.grow");
+        for (int i = 1; i <= 2; ++i) { // looked for, then remembered
+            grow({rows.x}, {rows.y});
+            CHECK(rows.out[0] - rows.in[0] == 1);
+            grow({Tensor(in.data(), e4m3, {3})}, {Tensor(out.data(), e4m3, {3})});
+            CHECK(wide.calls == i);
+        }
+        CHECK(old.calls == 2);
+        const nlohmann::json why = host->explain("test.grow", "cpu", "e4m3", nullptr);
+        CHECK(why["chain"] == nlohmann::json{"reference.wide"});
+        REQUIRE(why["dropped"].size() == 1);
+        CHECK(why["dropped"][0]["rule"] == "dtypes");
+        CHECK(why["dropped"][0]["reason"] ==
+              "it lists no dtypes, and its own declaration of the op allows f32|bf16, not e4m3");
+        const nlohmann::json op = host->describe()["ops"][0];
+        CHECK(op["signature"] == all);
+        CHECK(op["implementations"][0]["dtypes"] == nlohmann::json{"f32", "bf16"});
+        CHECK(op["implementations"][1]["dtypes"] == nlohmann::json{"f32", "bf16", "e4m3"});
+        CHECK(op["chains"].size() == 2);
+    }
+}
+
+TEST_CASE("a longer form that allows fewer dtypes takes none away from older implementations") {
+    MadeHost host;
+    Made old("default.old", OPDOCK_KIND_DEFAULT);
+    Made grown("reference.new", OPDOCK_KIND_REFERENCE, "", 2.0f);
+    old.op = grown.op = "test.grow";
+    old.work = [](const opdock_problem &problem, const opdock_call &) {
+        CHECK(problem.n_attributes == 0);
+        return OPDOCK_OK;
+    };
+    const auto add = [&](Made &made, const char *signature) {
+        host.module(made.impl_id, [&, signature](opdock_registry *registry) {
+            declare(registry, signature);
+            register_made(registry, made);
+            return OPDOCK_OK;
+        });
+    };
+    add(old, "test.grow(input: T[..., n]) -> (output: T[..., n]) where T in f32|e4m3");
+    add(grown, "test.grow(input: T[..., n], *, scale: float = 1.0) -> (output: T[..., n]) where T in f32");
+    std::vector<uint8_t> in(3), out(3);
+    const DLDataType e4m3 = opdock_dtype_unpack(OPDOCK_E4M3);
+    const Tensor x(in.data(), e4m3, {3}), y(out.data(), e4m3, {3});
+    CHECK(host.op("test.grow").try_call({x}, {y}) == OPDOCK_OK);
+    CHECK(old.calls == 1);
+    CHECK(host.op("test.grow").try_call({x}, {y}, {{"scale", 2.0}}) == OPDOCK_ALL_FAILED);
+    CHECK(contains(last_error(), "it knows the shorter signature"));
+    CHECK(contains(last_error(), "reference.new: it lists no dtypes"));
+    CHECK(grown.calls == 0);
+}
+
+TEST_CASE("of a plugin for a newer minor a host leaves out what it does not know, and takes the rest") {
+    for (const std::optional<std::string> &probe : {std::optional<std::string>(), std::optional(std::string())}) {
+        MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("newer_minor")}}, "/nonexistent", {}, {}, probe);
+        const nlohmann::json row = plugin_row(host, fixture("newer_minor"));
+        if (core::host_abi.major == 0) { // takes its own minor only
+            CHECK(row["code"] == core::code_text(core::RejectCode::abi_mismatch));
+            continue;
+        }
+        CHECK(row["status"] == "loaded");
+        REQUIRE(row["left_out"].size() == 2);
+        CHECK(contains(row["left_out"][0], "op 'fixture.unparsable' is left out: signature, column "));
+        CHECK(contains(row["left_out"][1],
+                       "implementation 'vendor.faulty' for op 'fixture.faulty' is left out: kind is 77"));
+        CHECK(host.logged("install a newer opdock") == 2);
+        Rows rows;
+        CHECK(rows.call(host.op("fixture.faulty")) == OPDOCK_OK); // opens it
+        CHECK(host->find_op("fixture.unparsable") == nullptr);
     }
 }
 
@@ -456,6 +554,7 @@ TEST_CASE("a description says of each implementation what it registered") {
     static constexpr opdock_knob wide = {
         OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_BOOL, "wide", 0, 1, 1, nullptr, nullptr};
     static constexpr const opdock_knob *knobs[] = {&block, &wide};
+    add("vendor.batches", [](opdock_impl &impl) { impl.flags = OPDOCK_IMPL_BATCH_INVARIANT; });
     add("vendor.capture", [](opdock_impl &impl) { impl.flags = OPDOCK_IMPL_CAPTURE_SAFE; });
     add("vendor.contiguous", [](opdock_impl &impl) { impl.required_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS; });
     add("vendor.deterministic", [](opdock_impl &impl) { impl.flags = OPDOCK_IMPL_DETERMINISTIC; });
@@ -466,7 +565,7 @@ TEST_CASE("a description says of each implementation what it registered") {
         impl.dtypes = "f32|f16";
         impl.n_knobs = 2;
         impl.knobs = knobs;
-        impl.available = [](const opdock_host *api, void *, DLDevice) {
+        impl.available = [](const opdock_host_api *api, void *, DLDevice) {
             return api->fail(api, OPDOCK_UNSUPPORTED, "not on this machine");
         };
     });
@@ -478,9 +577,9 @@ TEST_CASE("a description says of each implementation what it registered") {
         ops[op["op"]] = op;
     }
     const nlohmann::json list = ops["test.add"]["implementations"];
-    REQUIRE(list.size() == 5);
-    const nlohmann::json &capture = list[0], &contiguous = list[1], &deterministic = list[2], &plain = list[3],
-                         &tuned = list[4];
+    REQUIRE(list.size() == 6);
+    const nlohmann::json &batches = list[0], &capture = list[1], &contiguous = list[2], &deterministic = list[3],
+                         &plain = list[4], &tuned = list[5];
     CHECK(plain == nlohmann::json{{"impl_id", "vendor.plain"},
                                   {"kind", "vendor"},
                                   {"vendor", "acme"},
@@ -490,15 +589,16 @@ TEST_CASE("a description says of each implementation what it registered") {
                                   {"architectures", nlohmann::json::array()},
                                   {"alignment", plain["alignment"]},
                                   {"deterministic", false},
+                                  {"batch_invariant", false},
                                   {"capture_safe", false},
                                   {"needs_contiguous", false},
                                   {"knobs", nlohmann::json::array()},
                                   {"available", plain["available"]},
                                   {"reason", ""},
-                                  {"plugin", "module-4"}});
+                                  {"plugin", "module-5"}});
     const auto differs = [&](const nlohmann::json &other) {
         std::vector<std::string> fields;
-        for (const char *field : {"deterministic", "capture_safe", "needs_contiguous"}) {
+        for (const char *field : {"deterministic", "batch_invariant", "capture_safe", "needs_contiguous"}) {
             if (other[field] != plain[field]) {
                 fields.emplace_back(field);
             }
@@ -506,6 +606,7 @@ TEST_CASE("a description says of each implementation what it registered") {
         return fields;
     };
     using Fields = std::vector<std::string>;
+    CHECK(differs(batches) == Fields{"batch_invariant"});
     CHECK(differs(capture) == Fields{"capture_safe"});
     CHECK(differs(contiguous) == Fields{"needs_contiguous"});
     CHECK(differs(deterministic) == Fields{"deterministic"});
@@ -584,7 +685,7 @@ TEST_CASE("an implementation of a shorter form is given the tensors of that form
     std::vector<void *> data;
     old.work = [&](const opdock_problem &problem, const opdock_call &call) {
         tensors.assign(problem.tensors, problem.tensors + problem.n_tensors);
-        first.assign(problem.first, problem.first + problem.n_inputs + problem.n_outputs + 1);
+        first.assign(problem.tensor_offsets, problem.tensor_offsets + problem.n_inputs + problem.n_outputs + 1);
         data.assign(call.data, call.data + problem.n_tensors);
         return OPDOCK_OK;
     };

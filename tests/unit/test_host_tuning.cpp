@@ -176,7 +176,9 @@ TEST_CASE("tuning finds the fastest that is right, keeps it, and is quick the se
         CHECK(work.why(host).at("source") == "defaults");
         CHECK(work.why(host).at("candidates") == 5);
         CHECK(work.why(host).at("key") == "n=4096");
+        fake.current = 1;
         const json result = work.tune(host);
+        CHECK(fake.current == 1);
         CHECK(result["outcome"] == "tuned");
         CHECK(result["best"]["config"] == json({{"speed", 5}, {"mode", 0}}));
         CHECK(result["before"]["config"] == json({{"speed", 0}, {"mode", 0}}));

@@ -494,7 +494,7 @@ TEST_CASE("variables are read from shapes, attributes, dtypes and the device") {
     problem.n_outputs = 2;
     problem.n_tensors = 6;
     problem.tensors = tensors;
-    problem.first = starts;
+    problem.tensor_offsets = starts;
     problem.attributes = attributes;
     opdock_device_properties device = {};
     device.compute_units = 132;
@@ -546,7 +546,7 @@ TEST_CASE("where no axes are left open there is one row") {
     problem.n_outputs = 1;
     problem.n_tensors = 2;
     problem.tensors = tensors;
-    problem.first = starts;
+    problem.tensor_offsets = starts;
     const std::vector<double> values = variables.values(problem, dtypes_of(plain, problem), {});
     REQUIRE(variables.find("rows"));
     CHECK(values.at(*variables.find("rows")) == 1);
@@ -575,7 +575,7 @@ TEST_CASE("each dtype variable is that of the first tensor that bears it, or of 
     problem.n_outputs = 2;
     problem.n_tensors = 4;
     problem.tensors = tensors;
-    problem.first = starts;
+    problem.tensor_offsets = starts;
     problem.attributes = attributes;
     CHECK(dtypes_of(form, problem) == std::vector<uint32_t>{OPDOCK_F16, OPDOCK_BF16, OPDOCK_U8});
     tensors[2] = &out;

@@ -24,13 +24,13 @@ namespace {
 std::string inferred(std::string_view signature, CallArguments &call) {
     const Signature parsed = parse_signature(signature);
     std::string text;
-    for (const opdock_tensor_spec &spec : infer_outputs(parsed, call.args())) {
+    for (const InferredOutput &spec : infer_outputs(parsed, call.args())) {
         CHECK(spec.name == parsed.outputs.at(spec.parameter).name);
         text += (text.empty() ? "" : "; ") + std::string(spec.name) + " " + dtype_name(spec.dtype) + "[";
         for (int32_t i = 0; i < spec.ndim; ++i) {
-            text += (i == 0 ? "" : ", ") + std::to_string(spec.shape[i]);
+            text += (i == 0 ? "" : ", ") + std::to_string(spec.shape.at(static_cast<size_t>(i)));
         }
-        text += spec.optional != 0 ? "]?" : "]";
+        text += spec.optional ? "]?" : "]";
     }
     return text;
 }

@@ -113,6 +113,20 @@ TEST_CASE("a needed library that is named by a path must be named by an absolute
     }
 }
 
+TEST_CASE("a needed library whose name has a word of the loader's is blamed: it becomes a path") {
+    Place place;
+    Place::put(place.a);
+    for (const char *name : {"$LIB", "${LIB}.so", "$PLATFORM.so", "lib$ORIGIN.so"}) {
+        CAPTURE(name);
+        for (const auto &runpath : {std::optional<std::string>(), std::optional(place.a)}) {
+            const auto fault = place.fault(needs(runpath, {}, {name}));
+            REQUIRE(fault);
+            CHECK(fault->code == RejectCode::unsafe_search);
+            CHECK(contains(fault->what, "a place that only the dynamic loader knows"));
+        }
+    }
+}
+
 TEST_CASE("LD_LIBRARY_PATH with an empty element is the working directory for what is not found before it") {
     Place place;
     place.library_path = place.a + ":";
@@ -223,6 +237,23 @@ TEST_CASE("folders that lie in each other without end are no reason to go on wit
     fs::create_directory_symlink(place.a, place.a + "/tls");
     fs::create_directory_symlink(place.a, place.a + "/haswell");
     CHECK(place.blamed(needs(place.a)) == "");
+}
+
+TEST_CASE("hundreds of libraries in hundreds of folders are no reason to go on for minutes") {
+    const Place place;
+    std::string folders;
+    for (int i = 0; i < 900; ++i) {
+        folders += place.a + "/absent" + std::to_string(i) + ":";
+    }
+    std::vector<std::string> names;
+    for (int i = 0; i < 300; ++i) {
+        names.push_back("lib" + std::to_string(i) + ".so");
+    }
+    const auto fault = place.fault(needs(folders + place.a, {}, names));
+    REQUIRE(fault);
+    CHECK(contains(fault->what, "more than 200000 places"));
+    names.resize(200);
+    CHECK_FALSE(place.fault(needs(folders + place.a, {}, names)));
 }
 
 TEST_CASE("the RPATH of the program counts for a plugin without a RUNPATH, as the dynamic loader has it") {

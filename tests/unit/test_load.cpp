@@ -63,7 +63,7 @@ TEST_CASE("a plugin that is kept stays mapped, and its entry stays callable") {
     }
     CHECK(is_mapped("/libreturns_error.so"));
     opdock_registry registry{};
-    registry.register_op = [](opdock_registry *, const opdock_op *) -> opdock_status { return OPDOCK_OK; };
+    registry.register_op = [](opdock_registry *, const opdock_op_declaration *) -> opdock_status { return OPDOCK_OK; };
     registry.register_impl = [](opdock_registry *, const opdock_impl *) -> opdock_status { return OPDOCK_OK; };
     registry.fail = [](opdock_registry *, opdock_status status, const char *) { return status; };
     CHECK(entry(&registry) == OPDOCK_FAILED);

@@ -136,4 +136,18 @@ TEST_CASE("what a plugin says has an end") {
     Rows rows;
     rows.added(host.op());
     CHECK(std::string_view(last_error()).size() < 70'000);
+    // An exception's words too, and one that has none.
+    made.work = [&](const opdock_problem & /*problem*/, const opdock_call & /*call*/) -> opdock_status {
+        throw std::runtime_error(endless);
+    };
+    rows.added(host.op());
+    CHECK(std::string_view(last_error()).size() < 70'000);
+    struct Speechless : std::exception {
+        const char *what() const noexcept override { return nullptr; }
+    };
+    made.work = [](const opdock_problem & /*problem*/, const opdock_call & /*call*/) -> opdock_status {
+        throw Speechless();
+    };
+    rows.added(host.op());
+    CHECK(contains(last_error(), "it threw: "));
 }

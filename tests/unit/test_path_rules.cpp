@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "access_list.hpp"
@@ -37,6 +39,21 @@ std::string fault_of(const std::string &file, PathRules rules = PathRules()) {
 }
 
 } // namespace
+
+TEST_CASE("where a user namespace has no number for this user, nothing is known to be its own") {
+    CHECK(own_user() == ::geteuid());
+    CHECK(own_group() == ::getegid());
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool is_inside = unshare(CLONE_NEWUSER) == 0; // without a map
+        const bool is_right = is_inside ? own_user() == static_cast<uid_t>(-1) && own_group() == static_cast<gid_t>(-1)
+                                        : own_user() == ::geteuid();
+        _exit(is_right ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+}
 
 TEST_CASE("a file of one's own is fine, also below a sticky folder of everybody's") {
     const Tree tree;

@@ -129,12 +129,45 @@ TEST_CASE("the pause before what failed is tried again is a time, or off") {
     CHECK_THROWS(seconds(""));
 }
 
+TEST_CASE("what implementations have to promise is a list for all ops, and one for each op that is named") {
+    const auto required = [](const char *value) { return from_settings({{"require", value}}).everywhere; };
+    using Names = std::vector<std::string>;
+    const PolicySection both = required(" Deterministic ; gelu = batch_invariant,deterministic; silu=");
+    CHECK(names_of(both.require->value) == Names{"deterministic"});
+    CHECK(names_of(both.require_per_op.at("gelu").value) == Names{"deterministic", "batch_invariant"});
+    CHECK(both.require_per_op.at("silu").value == Contracts{});
+    CHECK(names_of(required("batch_invariant, deterministic,").require->value).size() == 2);
+    CHECK(required("").require->value == Contracts{});
+    const PolicySection of_op = required("gelu=deterministic");
+    CHECK_FALSE(of_op.require);
+    CHECK(of_op.require_per_op.size() == 1);
+    const auto wrong = [](const char *value) { return message_of([&] { from_settings({{"require", value}}); }); };
+    CHECK(wrong("determinstic") ==
+          "setting 'require', column 1: expected a contract ('deterministic' or 'batch_invariant'), found "
+          "'determinstic'; did you mean 'deterministic'?");
+    CHECK(wrong("deterministic,gelu=batch_invariant") ==
+          "setting 'require', column 15: expected a contract ('deterministic' or 'batch_invariant'), found "
+          "'gelu=batch_invariant'; what one op has to promise stands after a ';'");
+    CHECK(wrong("gelu=deterministic|batch_invariant") ==
+          "setting 'require', column 6: expected a contract ('deterministic' or 'batch_invariant'), found "
+          "'deterministic|batch_invariant'; write ',' between contracts");
+    CHECK(wrong("deterministic;batch_invariant") ==
+          "setting 'require', column 15: what all ops have to promise is given twice; keep one, with ',' between "
+          "contracts");
+    CHECK(wrong("gelu=deterministic;gelu=") == "setting 'require', column 20: op 'gelu' is given twice; keep one list");
+    CHECK(wrong("ge-lu=deterministic") == "setting 'require', column 3: expected the name of an op (letters, digits, "
+                                          "'_' and '.'), found 'ge-lu'");
+    CHECK(wrong(";deterministic").starts_with("setting 'require', column 1: expected a contract"));
+    CHECK(wrong("deterministic,,").starts_with("setting 'require', column 15: expected a contract"));
+}
+
 TEST_CASE("an unknown setting lists the settings and the nearest") {
     const Error error = thrown_by([] { from_settings({{"deny_vendor", "acme"}}); });
     CHECK(error.status() == OPDOCK_INVALID_POLICY);
-    CHECK(std::string(error.what()) == "expected a setting ('prefer', 'prefer_vendor', 'strict', 'allow_vendors', "
-                                       "'deny_vendors', 'per_op', 'retry_failed' or 'fallback_to_cpu'), found "
-                                       "'deny_vendor'; did you mean 'deny_vendors'?");
+    CHECK(std::string(error.what()) ==
+          "expected a setting ('prefer', 'prefer_vendor', 'strict', 'allow_vendors', "
+          "'deny_vendors', 'per_op', 'retry_failed', 'fallback_to_cpu' or 'require'), found "
+          "'deny_vendor'; did you mean 'deny_vendors'?");
 }
 
 TEST_CASE("a setting given twice is an error") {

@@ -43,6 +43,25 @@ TEST_CASE("an op that nobody declares is reported with the nearest one") {
           Problems{"setting 'per_op': no plugin declares op 'rmsnorm_fwdd'; did you mean 'rmsnorm_fwd'?"});
 }
 
+TEST_CASE("an op of which contracts are required is looked up too") {
+    CHECK(problems({{"require", "deterministic;gelu=batch_invariant"}}).empty());
+    CHECK(problems({{"require", "rmsnorm_fwdd=deterministic"}}) ==
+          Problems{"setting 'require': no plugin declares op 'rmsnorm_fwdd'; did you mean 'rmsnorm_fwd'?"});
+}
+
+TEST_CASE("what was meant is looked for of the first hundred slips") {
+    std::string near;
+    for (char a = 'a'; a <= 'l'; ++a) {
+        for (char b = 'a'; b <= 'l'; ++b) {
+            near += std::string(near.empty() ? "" : ";") + "rmsnorm_f" + a + b + "=default";
+        }
+    }
+    const Problems slips = problems({{"per_op", near}});
+    REQUIRE(slips.size() == 144);
+    CHECK(slips[99].ends_with("did you mean 'rmsnorm_fwd'?"));
+    CHECK_FALSE(slips[100].ends_with("did you mean 'rmsnorm_fwd'?"));
+}
+
 TEST_CASE("a standard op that nobody brings is not taken for another") {
     CHECK(problems({{"per_op", "qgelu=default"}}) ==
           Problems{"setting 'per_op': 'qgelu' is a standard op that no loaded plugin implements"});

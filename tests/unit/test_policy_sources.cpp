@@ -50,7 +50,7 @@ TEST_CASE("each source decides what the ones above it leave open") {
     CHECK(policy.allow_source == config + ":2:1");
     CHECK(policy.strict_source == system + ":2:1");
     CHECK(policy.deny == Vendors{"evil"});
-    CHECK(policy.deny_source == system + ":6:11");
+    CHECK(policy.deny_source == system + ":6:11 (enforced)");
     CHECK(loaded.stack.effective("gelu", "cpu", 0).order_source == system + ":5:10");
 }
 

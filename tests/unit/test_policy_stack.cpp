@@ -15,9 +15,9 @@ enum Layer { enforce, inner_scope, outer_scope, program, environment, config, sy
 constexpr std::array<const char *, n_layers> layer_names = {"enforce",     "inner scope", "outer scope", "program",
                                                             "environment", "config",      "system"};
 
-enum What { prefer, strict, allow, deny, per_op, retry, fallback, n_items };
-constexpr std::array<const char *, n_items> item_names = {"prefer", "strict", "allow",   "deny",
-                                                          "per_op", "retry",  "fallback"};
+enum What { prefer, strict, allow, deny, per_op, retry, fallback, required, required_of_op, n_items };
+constexpr std::array<const char *, n_items> item_names = {
+    "prefer", "strict", "allow", "deny", "per_op", "retry", "fallback", "require", "require of an op"};
 
 // One of two different values for an item; `source` tells who set it.
 void set(PolicySection &section, What item, bool first, const std::string &source) {
@@ -37,6 +37,12 @@ void set(PolicySection &section, What item, bool first, const std::string &sourc
         break;
     case fallback:
         section.fallback_to_cpu = Item<bool>{first, source};
+        break;
+    case required:
+        section.require = Item<Contracts>{{first ? OPDOCK_IMPL_DETERMINISTIC : OPDOCK_IMPL_BATCH_INVARIANT}, source};
+        break;
+    case required_of_op:
+        section.require_per_op["gelu"] = Item<Contracts>{{first ? 1u : 5u}, source};
         break;
     case retry:
         section.retry_failed = Item<double>{first ? 5.0 : 7.0, source};
@@ -75,6 +81,11 @@ std::string seen(const OpPolicy &policy, What item) {
         return seen_as(policy.deny == Vendors{"acme"}, policy.deny_source);
     case retry:
         return seen_as(policy.retry_seconds == 5, policy.retry_source);
+    case required:
+        return seen_as(policy.required.front().value.flags == OPDOCK_IMPL_DETERMINISTIC,
+                       policy.required.front().source);
+    case required_of_op:
+        return seen_as(policy.required.back().value.flags == 1u, policy.required.back().source);
     case fallback:
         return seen_as(policy.falls_back_to_cpu, policy.fallback_source);
     default:
@@ -181,6 +192,42 @@ TEST_CASE("an op's order replaces the preferred order of every layer, and of tha
         CHECK(order_text(other.order) == "reference|default|vendor");
         CHECK(other.order_source == "preferred");
     }
+}
+
+TEST_CASE("what an op has to promise is beside what all have to, whichever layers say so") {
+    for (int layer = 0; layer < n_layers; ++layer) {
+        for (int of_op = 0; of_op < n_layers; ++of_op) {
+            if (layer == of_op) {
+                continue;
+            }
+            PolicyStack stack;
+            put(stack, static_cast<Layer>(layer), policy_with(required, true, "all"));
+            put(stack, static_cast<Layer>(of_op), policy_with(required_of_op, false, "op"));
+            const OpPolicy gelu = stack.effective("gelu", "cpu", 0);
+            REQUIRE(gelu.required.size() == 2);
+            CHECK(gelu.required[0].source == "all");
+            CHECK(gelu.required[1].source == "op");
+            const OpPolicy silu = stack.effective("silu", "cpu", 0);
+            REQUIRE(silu.required.size() == 1);
+            CHECK(gelu.required_beyond(silu)->source == "op");
+            CHECK(silu.required_beyond(gelu) == nullptr);
+        }
+    }
+}
+
+TEST_CASE("nothing in a scope takes away what is enforced") {
+    PolicyStack stack;
+    put(stack, enforce, policy_with(required, true, "enforced"));
+    Policy nothing;
+    nothing.everywhere.require = Item<Contracts>{{}, "scope"};
+    nothing.everywhere.require_per_op["gelu"] = Item<Contracts>{{}, "scope"};
+    put(stack, inner_scope, std::make_shared<const Policy>(nothing));
+    const OpPolicy policy = stack.effective("gelu", "cpu", 0);
+    REQUIRE(policy.required.size() == 1);
+    CHECK(policy.required[0].source == "enforced");
+    put(stack, enforce, nullptr);
+    put(stack, system_file, policy_with(required, true, "system"));
+    CHECK(stack.effective("gelu", "cpu", 0).required.empty());
 }
 
 TEST_CASE("the orders of two ops are two items") {
@@ -371,6 +418,8 @@ TEST_CASE("the policy prints every item with its source") {
     set(variables.everywhere, prefer, true, "PLUGIN_PREFER");
     variables.everywhere.allow_vendors = Item<Vendors>{{}, "PLUGIN_ALLOW_VENDORS"};
     set(variables.everywhere, per_op, true, "PLUGIN_PER_OP");
+    set(variables.everywhere, required, false, "PLUGIN_REQUIRE");
+    set(variables.everywhere, required_of_op, true, "PLUGIN_REQUIRE");
     put(stack, environment, std::make_shared<const Policy>(variables));
     put(stack, config, policy_with(strict, true, "/p.yaml:4:5", "cuda:0"));
     const nlohmann::json json = policy_json(stack.flattened());
@@ -382,6 +431,8 @@ TEST_CASE("the policy prints every item with its source") {
         {"per_op", {{"gelu", {"vendor"}}}},
         {"retry_failed", 60.0},
         {"fallback_to_cpu", false},
+        {"require", {"batch_invariant"}},
+        {"require_per_op", {{"gelu", {"deterministic"}}}},
         {"sources",
          {{"prefer", "PLUGIN_PREFER"},
           {"strict", "built-in"},
@@ -389,6 +440,8 @@ TEST_CASE("the policy prints every item with its source") {
           {"deny_vendors", "built-in"},
           {"retry_failed", "built-in"},
           {"fallback_to_cpu", "built-in"},
+          {"require", "PLUGIN_REQUIRE"},
+          {"require.gelu", "PLUGIN_REQUIRE"},
           {"per_op.gelu", "PLUGIN_PER_OP"}}},
     };
     nlohmann::json section = expected;

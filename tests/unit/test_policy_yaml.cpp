@@ -87,6 +87,34 @@ TEST_CASE("settings may be spelled as in the environment") {
     CHECK(section.per_op.size() == 2);
 }
 
+TEST_CASE("contracts are a list, a map from ops to more, or both") {
+    const PolicySection section = parse("require:\n"
+                                        "  - deterministic\n"
+                                        "  - gelu: batch_invariant\n"
+                                        "    silu: [deterministic, batch_invariant]\n")
+                                      .policy.everywhere;
+    CHECK(section.require == Item<Contracts>{{OPDOCK_IMPL_DETERMINISTIC}, "p.yaml:1:1"});
+    CHECK(section.require_per_op.at("gelu") == Item<Contracts>{{OPDOCK_IMPL_BATCH_INVARIANT}, "p.yaml:3:5"});
+    CHECK(section.require_per_op.at("silu").value == Contracts{5});
+    for (const char *text :
+         {"require: {gelu: deterministic}\n", "require: [gelu: deterministic]\n", "require: gelu=deterministic\n"}) {
+        CAPTURE(text);
+        CHECK_FALSE(parse(text).policy.everywhere.require);
+        CHECK(parse(text).policy.everywhere.require_per_op.at("gelu").value == Contracts{1});
+    }
+    CHECK(parse("require: []\n").policy.everywhere.require->value == Contracts{});
+    CHECK(parse("enforce: {devices: {cuda: {require: deterministic}}}\n").enforce.devices.at("cuda").require->source ==
+          "p.yaml:1:28 (enforced)");
+    CHECK(refusal("require: [determinist]\n") ==
+          "p.yaml:1:11: expected a contract ('deterministic' or 'batch_invariant'), found 'determinist'; did you mean "
+          "'deterministic'?");
+    CHECK(refusal("require:\n") ==
+          "p.yaml:1:1: expected a list of contracts, found nothing; write [] for none, or leave the setting out");
+    CHECK(refusal("require: [gelu: [], gelu: []]\n") == "p.yaml:1:21: op 'gelu' is given twice; keep one list");
+    CHECK(refusal("require: {gelu: {deterministic: 1}}\n") ==
+          "p.yaml:1:17: expected a list of contracts such as [deterministic, batch_invariant], found a map");
+}
+
 TEST_CASE("orders are read under the name that plugins of vLLM and SGLang have for them") {
     const PolicyFile file = parse("prefer: vendor\n"
                                   "op_backends:\n"
@@ -135,7 +163,7 @@ TEST_CASE("the system's file can enforce, devices included") {
                                   "  strict: true\n"
                                   "  devices:\n"
                                   "    cuda: {allow_vendors: []}\n");
-    CHECK(file.enforce.everywhere.strict == Item<bool>{true, "p.yaml:3:3"});
+    CHECK(file.enforce.everywhere.strict == Item<bool>{true, "p.yaml:3:3 (enforced)"});
     CHECK(file.enforce.devices.at("cuda").allow_vendors->value.empty());
     CHECK_FALSE(file.policy.everywhere.strict);
     CHECK_FALSE(file.enforce.everywhere.prefer);

@@ -117,9 +117,22 @@ TEST_CASE("a prepared call says how much workspace it needs and is given it") {
     Rows rows;
     const Prepared call = host.op().prepare({rows.x}, {rows.y});
     CHECK(call.workspace_size() == 200);
-    std::vector<char> memory(200);
-    CHECK(call.run({rows.in.data(), rows.out.data()}, nullptr, memory.data()) == OPDOCK_OK);
-    CHECK(seen == memory.data());
+    std::vector<char> memory(200 + 255);
+    void *const aligned =
+        reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(memory.data()) + 255) & ~uintptr_t{255});
+    CHECK(call.run({rows.in.data(), rows.out.data()}, nullptr, aligned) == OPDOCK_OK);
+    CHECK(seen == aligned);
+
+    // Without one it is given the host's.
+    seen = nullptr;
+    CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_OK);
+    CHECK(seen != nullptr);
+    CHECK(reinterpret_cast<uintptr_t>(seen) % 256 == 0);
+
+    std::array<void *, 2> data = {rows.in.data(), rows.out.data()};
+    opdock_call small = {OPDOCK_STRUCT_SIZE(opdock_call, workspace_size), 0, 2, 0, data.data(), nullptr, aligned, 199};
+    CHECK(opdock_prepared_run(call.c(), &small) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(last_error() == "op 'test.add': 'default.one': the workspace given has 199 bytes; 'default.one' needs 200");
 }
 
 TEST_CASE("attributes are fixed when a call is prepared") {
@@ -238,15 +251,121 @@ TEST_CASE("what was said before a call was prepared is not about its runs") {
           "op 'test.add': 'default.one' returned status 77, which is none of a plugin's: it gave no reason");
 }
 
-TEST_CASE("a prepared call with too few pointers is an error and not a crash") {
+TEST_CASE("a prepared call with another number of pointers is an error and not a crash") {
     MadeHost host;
-    host.add("default.one", OPDOCK_KIND_DEFAULT);
+    const Made &made = host.add("default.one", OPDOCK_KIND_DEFAULT);
     Rows rows;
     const Prepared call = host.op().prepare({rows.x}, {rows.y});
-    std::vector<float> in(6);
-    CHECK(call.run({in.data()}) == OPDOCK_INVALID_ARGUMENT);
-    CHECK(last_error() == "op 'test.add' has 2 tensors, 1 pointer was given");
-    CHECK(call.n_tensors() == 2);
+    CHECK(call.n_data() == 2);
+    CHECK(call.run({rows.in.data()}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(last_error() == "op 'test.add': the call was prepared with 2 tensors, and 1 pointer is given");
+    CHECK(call.run({rows.in.data(), rows.out.data(), nullptr}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(last_error() == "op 'test.add': the call was prepared with 2 tensors, and 3 pointers are given");
+    opdock_call raw = {};
+    raw.struct_size = OPDOCK_STRUCT_SIZE(opdock_call, workspace_size);
+    CHECK(opdock_prepared_run(call.c(), &raw) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(last_error() == "op 'test.add': the call was prepared with 2 tensors, and 0 pointers are given");
+    CHECK(made.calls == 0);
+}
+
+namespace {
+
+constexpr const char *short_form = "test.grow(a: T[n]) -> (output: T[n])";
+constexpr const char *long_form = "test.grow(a: T[n], b: T[n]?) -> (output: T[n], extra: T[n]?)";
+
+// A kernel for one of the forms: output = a + b + bias, and extra = a where it is wanted.
+opdock_status grow(const opdock_problem *problem, const opdock_call *call) {
+    const auto &made = *static_cast<const Made *>(problem->user_data);
+    const auto pointer = [&](uint32_t parameter) {
+        return parameter < problem->n_inputs + problem->n_outputs
+                   ? static_cast<float *>(call->data[problem->tensor_offsets[parameter]])
+                   : nullptr;
+    };
+    const float *a = pointer(0);
+    const float *b = problem->n_inputs > 1 ? pointer(1) : nullptr;
+    float *output = pointer(problem->n_inputs);
+    float *extra = pointer(problem->n_inputs + 1);
+    CHECK(call->n_data == problem->n_tensors);
+    for (int64_t i = 0; i < problem->tensors[0]->shape[0]; ++i) {
+        output[i] = a[i] + (b != nullptr ? b[i] : 0) + made.bias;
+        if (extra != nullptr) {
+            extra[i] = a[i];
+        }
+    }
+    return OPDOCK_OK;
+}
+
+// One module that declares `form` and implements it.
+void add_growing(MadeHost &host, Made &made, const char *form) {
+    made.op = "test.grow";
+    made.adjust = [](opdock_impl &impl) { impl.kernel = grow; };
+    host.module(made.impl_id, [&](opdock_registry *registry) {
+        declare(registry, form);
+        register_made(registry, made);
+        return OPDOCK_OK;
+    });
+}
+
+struct Growing {
+    std::vector<float> a = {1, 2}, b = {10, 20}, output = {-1, -1}, extra = {-1, -1};
+    Tensor ta{a.data(), f32, {2}}, tb{b.data(), f32, {2}}, toutput{output.data(), f32, {2}},
+        textra{extra.data(), f32, {2}};
+};
+
+} // namespace
+
+TEST_CASE("a longer form that is declared after a call was prepared changes nothing of its runs") {
+    MadeHost host;
+    Made known("default.short", OPDOCK_KIND_DEFAULT, "", 100), later("default.long", OPDOCK_KIND_DEFAULT, "", 200);
+    later.priority = -1;
+    add_growing(host, known, short_form);
+    Growing one;
+    const Op op = host.op("test.grow");
+    const Prepared before = op.prepare({one.ta}, {one.toutput});
+    add_growing(host, later, long_form);
+    CHECK(before.run({one.a.data(), one.output.data()}) == OPDOCK_OK);
+    CHECK(one.output == std::vector<float>{101, 102});
+}
+
+TEST_CASE("a program that knows a shorter form prepares calls of a longer one, and runs them with its own pointers") {
+    MadeHost host;
+    Made known("default.short", OPDOCK_KIND_DEFAULT, "", 100), later("default.long", OPDOCK_KIND_DEFAULT, "", 200);
+    add_growing(host, known, short_form);
+    add_growing(host, later, long_form);
+    const Op op = host.op("test.grow");
+    for (const bool is_short_first : {true, false}) {
+        CAPTURE(is_short_first);
+        host->set_program_policy(
+            host.policy("per_op", is_short_first ? "test.grow=impl:default.short" : "test.grow=impl:default.long"));
+        Growing one;
+        const Prepared call = op.prepare({one.ta}, {one.toutput});
+        CHECK(call.impl() == (is_short_first ? "default.short" : "default.long"));
+        CHECK(call.n_data() == 2);
+        CHECK(call.run({one.a.data(), one.output.data()}) == OPDOCK_OK); // the first run, and those after it
+        CHECK(call.run({one.a.data(), one.output.data()}) == OPDOCK_OK);
+        const float bias = is_short_first ? 100 : 200;
+        CHECK(one.output == std::vector<float>{bias + 1, bias + 2});
+    }
+}
+
+TEST_CASE("an implementation of a shorter form serves prepared calls that spell out what it lacks as absent") {
+    MadeHost host;
+    Made known("default.short", OPDOCK_KIND_DEFAULT, "", 100), later("default.long", OPDOCK_KIND_DEFAULT, "", 200);
+    known.priority = 1;
+    add_growing(host, known, short_form);
+    add_growing(host, later, long_form);
+    Growing one;
+    const Op op = host.op("test.grow");
+    const Prepared call = op.prepare({one.ta, nullptr}, {one.toutput, nullptr});
+    CHECK(call.impl() == "default.short");
+    CHECK(call.n_data() == 4);
+    CHECK(call.run({one.a.data(), nullptr, one.output.data(), nullptr}) == OPDOCK_OK);
+    CHECK(one.output == std::vector<float>{101, 102});
+    const Prepared longer = op.prepare({one.ta, one.tb}, {one.toutput, one.textra});
+    CHECK(longer.impl() == "default.long");
+    CHECK(longer.run({one.a.data(), one.b.data(), one.output.data(), one.extra.data()}) == OPDOCK_OK);
+    CHECK(one.output == std::vector<float>{211, 222});
+    CHECK(one.extra == one.a);
 }
 
 TEST_CASE("the caller's mistake and lost memory end preparing, and a failure goes on to the next") {
@@ -260,7 +379,7 @@ TEST_CASE("the caller's mistake and lost memory end preparing, and a failure goe
             impl.plan_create = [](const opdock_problem *problem, void **) {
                 return problem->host->fail(problem->host, answer, "no plan today");
             };
-            impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) {};
+            impl.plan_destroy = [](const opdock_host_api *, void *, DLDevice, void *) {};
         };
         host.add(std::move(first));
         host.add("reference.second", OPDOCK_KIND_REFERENCE);

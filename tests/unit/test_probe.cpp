@@ -26,6 +26,7 @@
 #include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -185,7 +186,7 @@ TEST_CASE("what a plugin registers in a process of its own is what it registers 
     const auto judged = try_plugin("libgood.so");
     REQUIRE(std::holds_alternative<Transcript>(judged));
     const Transcript &transcript = std::get<Transcript>(judged);
-    const opdock_host none = {};
+    const opdock_host_api none = {};
     Signatures signatures;
     Registrar registrar({"acme", "acme", "libgood.so"}, &none, signatures);
     registrar.run([&](opdock_registry *registry) { return transcript.replay(registry); });
@@ -221,6 +222,8 @@ TEST_CASE("a plugin whose code ends the process is rejected with how and when, a
         {"libtraps_in_entry.so", "by signal 4 (Illegal instruction), while it was registering"},
         {"libthrows.so", "by signal 6 (Aborted), while it was registering"},
         {"libsays_all_is_well_when_opened.so", "by signal 6 (Aborted), after it had registered"},
+        {"libsays_it_cannot_be_opened.so", "by signal 6 (Aborted), while it was opened"},
+        {"libsends_rubbish.so", "by signal 6 (Aborted), and what it sent cannot be read"},
         {"libcloses_descriptors.so", "with exit code 1, while it was registering"},
         {"libruins_environment.so", "by signal 11 (Segmentation fault), after it had registered"},
     };
@@ -499,6 +502,23 @@ TEST_CASE("a plugin for devices makes nothing in folders of /dev while it is tri
     }
     CHECK(std::holds_alternative<Transcript>(judged));
     CHECK(appeared == (made && !has_landlock()));
+}
+
+TEST_CASE("a plugin for devices opens no terminal by another name while it is tried, where the kernel has Landlock") {
+    // Only root may make such files. For anybody else there is none.
+    char folder[] = "/dev/opdock-test-XXXXXX";
+    if (mkdtemp(folder) == nullptr) {
+        return;
+    }
+    const std::string file = std::string(folder) + "/accelerator";
+    const dev_t console = makedev(4, 40);
+    const bool made = mknod(file.c_str(), S_IFCHR | 0666, console) == 0;
+    const int here = open(file.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK);
+    const Exported variable("OPDOCK_FIXTURE_FILE", file.c_str());
+    const auto judged = try_plugin("libopens_for_writing.so", limits_for({"cuda"}));
+    close(here);
+    std::filesystem::remove_all(folder);
+    CHECK(std::holds_alternative<Transcript>(judged) == (!made || here < 0 || has_landlock()));
 }
 
 TEST_CASE("a plugin cannot steer terminals or the session of the host while it is tried") {

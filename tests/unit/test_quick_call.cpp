@@ -33,7 +33,7 @@ struct OneOp {
         });
         return added;
     }
-    opdock_status call(const opdock_args &args) { return opdock_call_handle(&host->op(name), &args); }
+    opdock_status call(const opdock_args &args) { return opdock_call_op(&host->op(name), &args); }
 
     std::string text;
     std::string name;
@@ -526,7 +526,7 @@ TEST_CASE("a call that is made again has its plan from the first time, and a cal
             *plan = &plans;
             return OPDOCK_OK;
         };
-        impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) {};
+        impl.plan_destroy = [](const opdock_host_api *, void *, DLDevice, void *) {};
     };
     op.host.module("module", [&](opdock_registry *registry) {
         declare(registry, op.text.c_str());

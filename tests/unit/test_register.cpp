@@ -421,13 +421,13 @@ TEST_CASE("an implementation has a kernel, pairs of functions and an alignment t
     using Adjust = void (*)(opdock_impl &);
     const Adjust halves[] = {
         [](opdock_impl &impl) {
-            impl.device_init = [](const opdock_host *, void *, DLDevice, void **) -> opdock_status { return 0; };
+            impl.device_init = [](const opdock_host_api *, void *, DLDevice, void **) -> opdock_status { return 0; };
         },
-        [](opdock_impl &impl) { impl.device_fini = [](const opdock_host *, void *, DLDevice, void *) {}; },
+        [](opdock_impl &impl) { impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) {}; },
         [](opdock_impl &impl) {
             impl.plan_create = [](const opdock_problem *, void **) -> opdock_status { return 0; };
         },
-        [](opdock_impl &impl) { impl.plan_destroy = [](const opdock_host *, void *, DLDevice, void *) {}; },
+        [](opdock_impl &impl) { impl.plan_destroy = [](const opdock_host_api *, void *, DLDevice, void *) {}; },
     };
     for (const Adjust half : halves) {
         check_says(impl_rejection(half), {"OPDOCK-E039", "one of a pair is null"});
@@ -447,10 +447,36 @@ TEST_CASE("dtypes are tuples of the signature's variables") {
     }
 }
 
+TEST_CASE("what messages quote of a registration is one line without control characters") {
+    for (const char *text : {"f32\nf16", "f32\x1b[2J", "f32\xe2\x80\xae"}) {
+        CAPTURE(text);
+        for (const auto &[field, member] :
+             {std::pair{"dtypes", &opdock_impl::dtypes}, {"architectures", &opdock_impl::architectures}}) {
+            const std::string why = rejection_of([&](opdock_registry *registry) {
+                opdock_impl impl = sound_impl("default.faulty");
+                impl.*member = text;
+                registry->register_impl(registry, &impl);
+                return OPDOCK_OK;
+            });
+            check_says(why, {"OPDOCK-E039", field, "has characters that cannot be shown"});
+            CHECK(why.find(text) == std::string::npos);
+        }
+        for (const auto member :
+             {&opdock_vendor::device_name, &opdock_vendor::dispatch_key, &opdock_vendor::device_query_command}) {
+            const std::string why = rejection_of([&](opdock_registry *registry) {
+                opdock_vendor vendor = sound_vendor("acme");
+                vendor.*member = text;
+                return registry->register_vendor(registry, &vendor);
+            });
+            check_says(why, {"OPDOCK-E039", "has characters that cannot be shown"});
+        }
+    }
+}
+
 TEST_CASE("a null where a registration is expected is an error, not a crash") {
     const Register nulls[] = {
         [](opdock_registry *registry) { return registry->register_vendor(registry, nullptr); },
-        [](opdock_registry *registry) { return registry->register_device(registry, nullptr); },
+        [](opdock_registry *registry) { return registry->register_device_provider(registry, nullptr); },
         [](opdock_registry *registry) { return registry->register_op(registry, nullptr); },
         [](opdock_registry *registry) { return registry->register_impl(registry, nullptr); },
         [](opdock_registry *registry) { return registry->register_shutdown(registry, nullptr, nullptr); },
@@ -480,12 +506,12 @@ TEST_CASE("a struct that is too small for this ABI is rejected, and the message 
                }),
                {"OPDOCK-E039", "opdock_vendor.struct_size"});
     check_says(rejection_of([](opdock_registry *registry) {
-                   opdock_op op = {};
-                   op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, reserved);
+                   opdock_op_declaration op = {};
+                   op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, reserved);
                    op.signature = "sound.other(input: T[n]) -> (output: T[n])";
                    return registry->register_op(registry, &op);
                }),
-               {"OPDOCK-E039", "opdock_op.struct_size"});
+               {"OPDOCK-E039", "opdock_op_declaration.struct_size"});
 }
 
 TEST_CASE("a struct whose size ends inside a field is rejected, because half a pointer leads nowhere") {
@@ -504,13 +530,13 @@ TEST_CASE("a struct whose size ends inside a field is rejected, because half a p
                }),
                {"OPDOCK-E039", "opdock_vendor.struct_size", "ends inside a field"});
     check_says(rejection_of([](opdock_registry *registry) {
-                   opdock_op op = {};
+                   opdock_op_declaration op = {};
                    op.struct_size = sizeof op - 1;
                    op.signature = "sound.other(input: T[n]) -> (output: T[n])";
                    op.doc = "One paragraph.";
                    return registry->register_op(registry, &op);
                }),
-               {"OPDOCK-E039", "opdock_op.struct_size", "ends inside a field"});
+               {"OPDOCK-E039", "opdock_op_declaration.struct_size", "ends inside a field"});
 }
 
 TEST_CASE("fields past a struct's size are not read") {
@@ -519,8 +545,8 @@ TEST_CASE("fields past a struct's size are not read") {
         opdock_vendor vendor = sound_vendor();
         vendor.struct_size = OPDOCK_STRUCT_SIZE(opdock_vendor, name);
         vendor.device_name = reinterpret_cast<const char *>(8); // would crash
-        opdock_op op = {};
-        op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, signature);
+        opdock_op_declaration op = {};
+        op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, signature);
         op.signature = sound_op;
         op.doc = reinterpret_cast<const char *>(8);
         opdock_knob knob = sound_knob();
@@ -547,11 +573,11 @@ TEST_CASE("structs of a newer minor are longer, and what this host does not know
         uint64_t more[4] = {~0ull, ~0ull, ~0ull, ~0ull};
     } vendor;
     struct LongerDevice {
-        opdock_device known = {};
+        opdock_device_provider known = {};
         uint64_t more[4] = {~0ull, ~0ull, ~0ull, ~0ull};
     } device;
     struct LongerOp {
-        opdock_op known = {};
+        opdock_op_declaration known = {};
         uint64_t more[4] = {~0ull, ~0ull, ~0ull, ~0ull};
     } op;
     struct LongerKnob {
@@ -576,7 +602,7 @@ TEST_CASE("structs of a newer minor are longer, and what this host does not know
     MadeHost host;
     host.module("newer", [&](opdock_registry *registry) {
         CHECK(registry->register_vendor(registry, &vendor.known) == OPDOCK_OK);
-        CHECK(registry->register_device(registry, &device.known) == OPDOCK_OK);
+        CHECK(registry->register_device_provider(registry, &device.known) == OPDOCK_OK);
         CHECK(registry->register_op(registry, &op.known) == OPDOCK_OK);
         return registry->register_impl(registry, &impl.known);
     });
@@ -588,8 +614,8 @@ TEST_CASE("unknown flags are ignored, and unknown required ones are not") {
     host.module("flags", [](opdock_registry *registry) {
         opdock_vendor vendor = sound_vendor();
         vendor.flags = ~0u;
-        opdock_op op = {};
-        op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+        opdock_op_declaration op = {};
+        op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
         op.flags = ~0u;
         op.signature = sound_op;
         opdock_impl impl = sound_impl("default.flags"), newer = sound_impl("default.newer");
@@ -603,8 +629,8 @@ TEST_CASE("unknown flags are ignored, and unknown required ones are not") {
     CHECK(host->explain("sound.op", "cpu", nullptr, nullptr)["chain"] == nlohmann::json::parse(R"(["default.flags"])"));
     CHECK(host.logged("'default.newer'") == 1);
     check_says(rejection_of([](opdock_registry *registry) {
-                   opdock_op op = {};
-                   op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+                   opdock_op_declaration op = {};
+                   op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
                    op.required_flags = 2;
                    op.signature = "sound.other(input: T[n]) -> (output: T[n])";
                    return registry->register_op(registry, &op);
@@ -681,8 +707,8 @@ TEST_CASE("everything but functions and user_data is copied") {
     opdock_impl impl = sound_impl(impl_id.c_str());
     MadeHost host;
     host.module("copied", [&](opdock_registry *registry) {
-        opdock_op op = {};
-        op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+        opdock_op_declaration op = {};
+        op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
         op.signature = signature.c_str();
         op.doc = doc.c_str();
         const opdock_vendor vendor = sound_vendor(vendor_name.c_str());
@@ -709,10 +735,10 @@ TEST_CASE("everything but functions and user_data is copied") {
 TEST_CASE("the registry tells the ABI of the host and has its table") {
     MadeHost host;
     host.module("curious", [](opdock_registry *registry) {
-        CHECK(registry->struct_size >= OPDOCK_STRUCT_SIZE(opdock_registry, fail));
+        CHECK(registry->struct_size >= OPDOCK_STRUCT_SIZE(opdock_registry, user_data));
         CHECK(registry->abi_major == OPDOCK_ABI_MAJOR);
         CHECK(registry->abi_minor == OPDOCK_ABI_MINOR);
-        CHECK(registry->host->struct_size >= OPDOCK_STRUCT_SIZE(opdock_host, call_op));
+        CHECK(registry->host->struct_size >= OPDOCK_STRUCT_SIZE(opdock_host_api, call_op));
         CHECK(registry->host->abi_minor == OPDOCK_ABI_MINOR);
         return OPDOCK_OK;
     });
@@ -793,4 +819,202 @@ TEST_CASE("the implementations of a plugin file are of the vendor that its note 
     core::Registrar program({"acme", "acme", "acme"}, nullptr, signatures);
     program.run(entry);
     CHECK(program.errors().empty());
+}
+
+// --- plugins for a newer minor
+// ------------------------------------------------------------------------------------------
+
+namespace {
+
+// A plugin's file that is built for this ABI: what it registers beside something sound.
+struct OfAbi {
+    OfAbi(core::AbiVersion abi, const Register &more) : registrar(identity_for(abi), nullptr, signatures) {
+        registrar.run([&](opdock_registry *registry) {
+            const opdock_impl impl = sound_impl();
+            CHECK(declare(registry, sound_op) == OPDOCK_OK);
+            CHECK(registry->register_impl(registry, &impl) == OPDOCK_OK);
+            return more(registry);
+        });
+    }
+    static core::PluginIdentity identity_for(core::AbiVersion abi) {
+        core::PluginIdentity identity{"acme", "acme", "/opt/libacme.so", true, {"cpu"}};
+        identity.abi = abi;
+        return identity;
+    }
+
+    core::Signatures signatures;
+    core::Registrar registrar;
+};
+
+constexpr core::AbiVersion next_minor{OPDOCK_ABI_MAJOR, OPDOCK_ABI_MINOR + 1};
+
+// What the host says of what it leaves out. The same is an error of a plugin for this host's own ABI.
+std::string left_out_of_newer(const Register &more) {
+    const OfAbi own(core::host_abi, more);
+    CHECK(own.registrar.errors().size() >= 1);
+    CHECK(own.registrar.left_out().empty());
+    CHECK(own.registrar.registration().ops.empty());
+
+    const OfAbi newer(next_minor, more);
+    CHECK(newer.registrar.errors().empty());
+    const core::Registration &taken = newer.registrar.registration();
+    REQUIRE(taken.ops.size() == 1);
+    REQUIRE(taken.implementations.size() == 1);
+    CHECK(taken.implementations[0]->impl_id == "default.sound");
+    CHECK(taken.devices.empty());
+    REQUIRE(newer.registrar.left_out().size() == 1);
+    const std::string sentence = newer.registrar.left_out()[0];
+    CHECK(sentence.ends_with("\nThe plugin is built for ABI " + core::to_text(next_minor) + ", this host has " +
+                             core::to_text(core::host_abi) + "; install a newer opdock."));
+    return sentence;
+}
+
+std::string left_out_op(const std::string &signature, uint32_t required_flags = 0) {
+    return left_out_of_newer([&](opdock_registry *registry) {
+        opdock_op_declaration op = {};
+        op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
+        op.required_flags = required_flags;
+        op.signature = signature.c_str();
+        for (const char *impl_id : {"default.newer", "default.newest"}) { // go with their op, and are not told
+            opdock_impl impl = sound_impl(impl_id);
+            impl.op = "acme.newer";
+            CHECK(registry->register_impl(registry, &impl) == OPDOCK_OK);
+        }
+        return registry->register_op(registry, &op); // an entry may hand on what it is told
+    });
+}
+
+std::string left_out_impl(const std::function<void(opdock_impl &)> &adjust) {
+    return left_out_of_newer([&](opdock_registry *registry) {
+        opdock_impl impl = sound_impl("default.newer");
+        adjust(impl);
+        return registry->register_impl(registry, &impl);
+    });
+}
+
+} // namespace
+
+TEST_CASE(
+    "of a plugin for a newer minor an op that this host does not understand is left out with what implements it") {
+    check_says(left_out_op("acme.newer(input: T[n], scale: f4[n]) -> (output: T[n])"),
+               {"op 'acme.newer' is left out: signature, column ", "'f4'"});
+    check_says(left_out_op("acme.newer(input: T[n]) -> (output: T[n]) where T in f32|f4"),
+               {"op 'acme.newer' is left out: signature, column ", "'f4'"});
+    check_says(left_out_op("acme.newer(input: T[n], *, p: complex) -> (output: T[n])"),
+               {"op 'acme.newer' is left out: signature, column ", "'complex'"});
+    check_says(left_out_op(" acme.newer (input: sparse T[n]) -> (output: T[n])"),
+               {"op 'acme.newer' is left out: signature, column "});
+    check_says(left_out_op("acme.newer(input: T[n]) -> (output: T[n])", 2),
+               {"op 'acme.newer' is left out: required_flags 0x2 are not known to this host"});
+    const std::string longer(core::max_signature_bytes, ' ');
+    check_says(left_out_op("acme.newer(" + longer + ") -> ()"),
+               {"op 'acme.newer' is left out: signature is longer than 4096 bytes"});
+}
+
+TEST_CASE("of a plugin for a newer minor a standard op that is declared otherwise is left out") {
+    check_says(left_out_of_newer([](opdock_registry *registry) {
+                   return declare(registry, "relu(input: T[...], mask: u8[...]) -> (output ~ input: T[...])");
+               }),
+               {"op 'relu' is left out: op 'relu' is a standard op", "contradicts the standard's"});
+}
+
+TEST_CASE("of a plugin for a newer minor an implementation that this host does not understand is left out alone") {
+    const auto says = [](const std::function<void(opdock_impl &)> &adjust, const char *reason) {
+        check_says(left_out_impl(adjust), {"implementation 'default.newer' for op 'sound.op' is left out: ", reason});
+    };
+    says([](opdock_impl &impl) { impl.dtypes = "f32|f4"; }, "left out: dtypes 'f32|f4': 'f4' is no dtype");
+    says([](opdock_impl &impl) { impl.dtypes = "f32|i64"; }, "T of 'sound.op' is never i64");
+    says([](opdock_impl &impl) { impl.kind = 4; }, "left out: kind is 4");
+    says([](opdock_impl &impl) { impl.architectures = "sm_90+f"; }, "left out: architecture 'sm_90+f'");
+    says([](opdock_impl &impl) { impl.kernel = nullptr; }, "left out: kernel is null");
+    static const opdock_knob newer = [] {
+        opdock_knob knob = sound_knob();
+        knob.type = 4;
+        return knob;
+    }();
+    static const opdock_knob *const knobs[] = {&newer};
+    says(
+        [](opdock_impl &impl) {
+            impl.n_knobs = 1;
+            impl.knobs = knobs;
+        },
+        "left out: knob 'block' has type 4");
+    check_says(left_out_impl([](opdock_impl &impl) { impl.impl_id = nullptr; }),
+               {"an implementation of op 'sound.op' is left out: impl_id is null"});
+}
+
+TEST_CASE("of a plugin for a newer minor a provider of devices that this host does not understand is left out") {
+    FakeKind fake;
+    check_says(left_out_of_newer([&](opdock_registry *registry) {
+                   opdock_device_provider device = fake.table();
+                   device.required_flags = 4;
+                   return registry->register_device_provider(registry, &device);
+               }),
+               {"device 'fake' is left out: required_flags 0x4 are not known to this host"});
+}
+
+TEST_CASE("of a plugin for a newer minor too, what no ABI allows is an error") {
+    const Register wrong[] = {
+        [](opdock_registry *registry) { return registry->register_op(registry, nullptr); },
+        [](opdock_registry *registry) { return registry->register_impl(registry, nullptr); },
+        [](opdock_registry *registry) { return registry->register_device_provider(registry, nullptr); },
+        [](opdock_registry *registry) { return registry->register_shutdown(registry, nullptr, nullptr); },
+        [](opdock_registry *) { return OPDOCK_FAILED; },
+        [](opdock_registry *) -> opdock_status { throw std::runtime_error("oh no"); },
+        [](opdock_registry *registry) { // never declared
+            opdock_impl impl = sound_impl();
+            impl.op = "acme.never";
+            return registry->register_impl(registry, &impl);
+        },
+        [](opdock_registry *registry) {
+            static const opdock_knob *const knobs[] = {nullptr};
+            opdock_impl impl = sound_impl("default.newer");
+            impl.n_knobs = core::max_registrations + 1;
+            impl.knobs = knobs;
+            return registry->register_impl(registry, &impl);
+        },
+        [](opdock_registry *registry) {
+            const opdock_vendor vendor = sound_vendor();
+            for (size_t i = 0; i <= core::max_registrations; ++i) {
+                (void)registry->register_vendor(registry, &vendor);
+            }
+            return OPDOCK_OK;
+        },
+    };
+    for (const Register &more : wrong) {
+        CAPTURE(&more - wrong);
+        const OfAbi newer(next_minor, more);
+        CHECK(newer.registrar.errors().size() >= 1);
+        CHECK(newer.registrar.registration().ops.empty());
+    }
+}
+
+TEST_CASE("an implementation that lists no dtypes takes those of its plugin's declaration") {
+    const OfAbi plugin(core::host_abi, [](opdock_registry *registry) {
+        opdock_impl impl = sound_impl("default.listed");
+        impl.dtypes = "f32";
+        CHECK(registry->register_impl(registry, &impl) == OPDOCK_OK);
+        CHECK(declare(registry, "acme.wide(x: T[n]) -> () where T in f32|e4m3") == OPDOCK_OK);
+        impl = sound_impl("default.wide");
+        impl.op = "acme.wide";
+        return registry->register_impl(registry, &impl);
+    });
+    const auto &taken = plugin.registrar.registration().implementations;
+    REQUIRE(taken.size() == 3);
+    using Sets = std::vector<std::vector<uint32_t>>;
+    CHECK(taken[0]->allowed_dtypes == Sets{{OPDOCK_F32, OPDOCK_F16, OPDOCK_BF16}});
+    CHECK(taken[1]->allowed_dtypes.empty());
+    CHECK(taken[2]->allowed_dtypes == Sets{{OPDOCK_F32, OPDOCK_E4M3}});
+}
+
+TEST_CASE("a plugin may declare a standard op with more dtypes than the standard, or fewer") {
+    MadeHost host;
+    host.module("more", [](opdock_registry *registry) {
+        return declare(registry, "relu(input: T[...]) -> (output ~ input: T[...]) where T in f32|f16|bf16|e4m3");
+    });
+    host.module("fewer", [](opdock_registry *registry) {
+        return declare(registry, "relu(input: T[...]) -> (output ~ input: T[...]) where T in f32");
+    });
+    CHECK(host->describe()["ops"][0]["signature"] ==
+          "relu(input: T[...]) -> (output ~ input: T[...]) where T in f32|f16|bf16|e4m3");
 }

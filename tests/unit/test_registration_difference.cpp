@@ -26,7 +26,7 @@ struct Things {
 };
 
 Registration registration_of(Things things) {
-    static const opdock_host none = {};
+    static const opdock_host_api none = {};
     Signatures signatures;
     Registrar registrar({"acme", "acme", "libacme.so"}, &none, signatures);
     registrar.run([&](opdock_registry *registry) {
@@ -34,8 +34,8 @@ Registration registration_of(Things things) {
         vendor.struct_size = OPDOCK_STRUCT_SIZE(opdock_vendor, device_query_command);
         vendor.name = things.vendor.c_str();
         vendor.device_name = things.device_name.c_str();
-        opdock_op op = {};
-        op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+        opdock_op_declaration op = {};
+        op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
         op.signature = things.signature.c_str();
         op.doc = things.doc.c_str();
         opdock_knob knob = {OPDOCK_STRUCT_SIZE(opdock_knob, doc),

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "opdock/abi/dtype.h"
+#include "opdock/abi/impl.h"
 
 using namespace opdock::core;
 
@@ -231,6 +232,25 @@ TEST_CASE("lists of vendors go by whose plugin it is, whatever kind and vendor i
     CHECK(dropped(decide({own}, denying), "default.cpu").rule == Rule::deny_vendors);
 }
 
+TEST_CASE("who does not promise what is required is dropped, and told who asks for it") {
+    std::vector<Candidate> candidates = everything();
+    candidates[1].flags = OPDOCK_IMPL_DETERMINISTIC | OPDOCK_IMPL_CAPTURE_SAFE;    // vendor.beta
+    candidates[2].flags = OPDOCK_IMPL_DETERMINISTIC | OPDOCK_IMPL_BATCH_INVARIANT; // default.cpu
+    OpPolicy policy = with_order("vendor|default|reference");
+    policy.required = {{{OPDOCK_IMPL_DETERMINISTIC}, "PLUGIN_REQUIRE"}};
+    CHECK(chain(decide(candidates, policy)) == Names{"vendor.beta", "default.cpu"});
+    CHECK(dropped(decide(candidates, policy), "vendor.acme").rule == Rule::contract);
+    CHECK(why({&candidates[3]}, on_cpu(), policy) ==
+          "contract: it does not promise deterministic, which PLUGIN_REQUIRE asks for");
+    policy.required.push_back({{OPDOCK_IMPL_BATCH_INVARIANT}, "scope"});
+    CHECK(chain(decide(candidates, policy)) == Names{"default.cpu"});
+    CHECK(why({&candidates[1]}, on_cpu(), policy) ==
+          "contract: it does not promise batch_invariant, which scope asks for");
+    policy.required = {{{OPDOCK_IMPL_DETERMINISTIC | OPDOCK_IMPL_BATCH_INVARIANT}, "/p.yaml:1:1"}};
+    CHECK(why({&candidates[3]}, on_cpu(), policy) ==
+          "contract: it does not promise deterministic or batch_invariant, which /p.yaml:1:1 asks for");
+}
+
 TEST_CASE("the companies nvidia and amd are the vendors cuda and hip of opdock's GPU plugins, and themselves") {
     const std::vector<Candidate> candidates = {candidate("vendor.cuda", Kind::vendor, "cuda"),
                                                candidate("vendor.hip", Kind::vendor, "HIP"),
@@ -297,6 +317,29 @@ TEST_CASE("an implementation serves exactly the tuples of dtypes that it lists")
 
     Candidate unlisted = candidate("default.cpu", Kind::default_);
     CHECK(chain(decide({unlisted}, with_order("default"), key({OPDOCK_F16, OPDOCK_F16}))) == Names{"default.cpu"});
+}
+
+TEST_CASE("an implementation that lists no dtypes serves those that its own declaration of the op allows") {
+    Candidate older = candidate("default.cpu", Kind::default_);
+    older.allowed_dtypes = {{OPDOCK_F32, OPDOCK_F16}, {OPDOCK_F32}};
+    const auto key = [](std::vector<std::uint32_t> dtypes) {
+        Key result = on_cpu();
+        result.dtypes = std::move(dtypes);
+        return result;
+    };
+    for (const auto &taken : {key({OPDOCK_F32, OPDOCK_F32}), key({OPDOCK_F16, OPDOCK_F32}), key({0, OPDOCK_F32}),
+                              key({OPDOCK_F16, 0}), key({OPDOCK_F16, OPDOCK_F32, OPDOCK_I64})}) {
+        CHECK(chain(decide({older}, with_order("default"), taken)) == Names{"default.cpu"});
+    }
+    CHECK(why({&older}, key({OPDOCK_E4M3, OPDOCK_F32})) ==
+          "dtypes: it lists no dtypes, and its own declaration of the op allows f32|f16,f32, not e4m3,f32");
+    CHECK(why({&older}, key({OPDOCK_F32, OPDOCK_F16})) ==
+          "dtypes: it lists no dtypes, and its own declaration of the op allows f32|f16,f32, not f32,f16");
+    Key any = key({});
+    any.any_dtypes = true;
+    CHECK(chain(decide({older}, with_order("default"), any)) == Names{"default.cpu"});
+    older.dtypes = {{OPDOCK_F16, OPDOCK_F32}}; // a list says all
+    CHECK(why({&older}, key({OPDOCK_F32, OPDOCK_F32})) == "dtypes: it takes dtypes f16,f32, not f32,f32");
 }
 
 TEST_CASE("an implementation for other architectures is dropped with what it needs and what there is") {

@@ -91,9 +91,33 @@ TEST_CASE("any difference in a shared attribute is a conflict that shows both") 
     }
 }
 
-TEST_CASE("dtype sets and where clauses of the shared part must agree") {
-    CHECK(conflict("f(x: T[n]) -> ()", "f(x: T[n]) -> () where T in f32|f16") ==
-          "T stands for f32|f16|bf16 in one and f32|f16 in the other");
+TEST_CASE("of two sets of dtypes for one variable the larger is compatible, whichever form is longer") {
+    const char *usual = "f(x: T[n]) -> ()";
+    for (const char *clause : {"T in f32", "T in f32|f16", "T in f32|f16|bf16|e4m3"}) {
+        CAPTURE(clause);
+        CHECK(compare_texts(std::string("f(x: T[n]) -> () where ") + clause, usual) == Compatibility::same);
+        CHECK(compare_texts(usual, std::string("f(x: T[n]) -> () where ") + clause) == Compatibility::same);
+        CHECK(compare_texts(std::string("f(x: T[n], *, p: float = 0.0) -> () where ") + clause, usual) ==
+              Compatibility::extends);
+        CHECK(compare_texts("f(x: T[n], *, p: float = 0.0) -> ()", std::string("f(x: T[n]) -> () where ") + clause) ==
+              Compatibility::extends);
+    }
+    // Each variable for itself.
+    CHECK(compare_texts("f(x: T[n], w: U[n]) -> () where T in f32, U in f32|f16",
+                        "f(x: T[n], w: U[n]) -> () where T in f32|f16, U in f16") == Compatibility::same);
+}
+
+TEST_CASE("two sets of dtypes of which neither has all of the other's are a conflict") {
+    CHECK(conflict("f(x: T[n]) -> ()", "f(x: T[n]) -> () where T in f32|e4m3") ==
+          "T stands for f32|f16|bf16 in one and f32|e4m3 in the other, and neither allows all of the other's");
+    CHECK(conflict("f(x: T[n], w: U[n]) -> () where U in f32",
+                   "f(x: A[n], w: B[n], *, p: float = 0.0) -> () where A in f32, B in f16") ==
+          "B stands for f32 in one and f16 in the other, and neither allows all of the other's");
+    CHECK(conflict("f(x: f32[n]) -> ()", "f(x: T[n]) -> () where T in f32") ==
+          "input 1 is 'x: f32[n]' in one and 'x: T[n]' in the other");
+}
+
+TEST_CASE("where clauses about dims of the shared part must agree") {
     CHECK(conflict("f(x: T[m, s]) -> ()", "f(x: T[m, s]) -> () where m >= s") ==
           "'where m >= s' is only in one of them");
     CHECK(conflict("f(x: T[m, s]) -> () where m > s", "f(x: T[m, s]) -> () where m >= s") ==

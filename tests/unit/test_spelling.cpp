@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -47,6 +48,16 @@ TEST_CASE("of two equally near words the first is suggested") {
     CHECK(nearest("xelu", known) == "gelu");
     CHECK(did_you_mean("xelu", known) == "; did you mean 'gelu'?");
     CHECK(did_you_mean("rmsnorm_fwd", known).empty());
+}
+
+TEST_CASE("of very many names the first are looked at") {
+    std::vector<std::string> names;
+    for (int i = 0; i < 10'000; ++i) {
+        names.push_back("op_" + std::to_string(10'000 + i));
+    }
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    CHECK(nearest("op_10x23", known) == "op_10023");
+    CHECK(nearest("op_1x999", known) != "op_19999"); // the last
 }
 
 TEST_CASE("text from outside is shown so that it cannot disturb a terminal or a log") {

@@ -30,7 +30,7 @@ std::vector<std::byte> sent_by(const char *name) {
     return result->sent;
 }
 
-opdock_status nobody_fails(const opdock_host * /*host*/, opdock_status status, const char * /*message*/) {
+opdock_status nobody_fails(const opdock_host_api * /*host*/, opdock_status status, const char * /*message*/) {
     return status;
 }
 
@@ -39,7 +39,7 @@ void take_apart(const std::vector<std::byte> &bytes) {
     try {
         const Transcript transcript = Transcript::parse(bytes);
         if (transcript.stage() == Transcript::Stage::complete) {
-            opdock_host host = {};
+            opdock_host_api host = {};
             host.fail = nobody_fails;
             Signatures signatures;
             Registrar registrar({"acme", "acme", "libacme.so"}, &host, signatures);
@@ -81,35 +81,40 @@ TEST_CASE("replaying what a plugin did in its probe is like running its entry he
           "libnull_kernel.so", "libbad_name.so", "libbad_signature.so", "libundeclared_op.so", "libbad_kind.so",
           "libbad_dtypes.so", "libsmall_struct.so", "libunknown_flag.so", "libmany_faults.so", "libreturns_error.so"}) {
         CAPTURE(name);
-        opdock_host host = {};
+        opdock_host_api host = {};
         host.fail = nobody_fails;
         Signatures signatures;
-        const PluginIdentity identity{"acme", "acme", name};
-        Registrar replayed(identity, &host, signatures);
         const Transcript transcript = Transcript::parse(sent_by(name));
-        replayed.run([&](opdock_registry *registry) { return transcript.replay(registry); });
-        Registrar ran(identity, &host, signatures);
         HeldDirectories directories;
         const std::filesystem::path path = std::filesystem::path(OPDOCK_FIXTURES) / name;
         const PluginFile file(*directories.of(path), name);
         auto loaded = load(*directories.of(path), name, file.identity());
         REQUIRE(std::holds_alternative<Loaded>(loaded));
-        ran.run(std::get<Loaded>(loaded).entry);
+        for (const uint32_t newer : {0u, 1u}) {
+            CAPTURE(newer);
+            PluginIdentity identity{"acme", "acme", name};
+            identity.abi.minor += newer;
+            Registrar replayed(identity, &host, signatures);
+            replayed.run([&](opdock_registry *registry) { return transcript.replay(registry); });
+            Registrar ran(identity, &host, signatures);
+            ran.run(std::get<Loaded>(loaded).entry);
 
-        REQUIRE(replayed.errors().size() == ran.errors().size());
-        for (size_t i = 0; i < ran.errors().size(); ++i) {
-            CHECK(replayed.errors()[i].message == ran.errors()[i].message);
-            CHECK((replayed.errors()[i].code == ran.errors()[i].code));
+            REQUIRE(replayed.errors().size() == ran.errors().size());
+            for (size_t i = 0; i < ran.errors().size(); ++i) {
+                CHECK(replayed.errors()[i].message == ran.errors()[i].message);
+                CHECK((replayed.errors()[i].code == ran.errors()[i].code));
+            }
+            CHECK(replayed.warnings() == ran.warnings());
+            CHECK(replayed.left_out() == ran.left_out());
+            CHECK(find_difference(replayed.registration(), ran.registration()).value_or("none") == "none");
         }
-        CHECK(replayed.warnings() == ran.warnings());
-        CHECK(find_difference(replayed.registration(), ran.registration()).value_or("none") == "none");
         keep_mapped(std::move(std::get<Loaded>(loaded))); // the functions of its registration are in it
     }
 }
 
 TEST_CASE("every function of a replayed registration is a stand-in, and none is what it was in the probe") {
     const Transcript transcript = Transcript::parse(sent_by("libregisters_everything.so"));
-    opdock_host host = {};
+    opdock_host_api host = {};
     host.fail = nobody_fails;
     Signatures signatures;
     Registrar registrar({"everything", "acme", "libacme.so"}, &host, signatures);
@@ -117,7 +122,7 @@ TEST_CASE("every function of a replayed registration is a stand-in, and none is 
     REQUIRE(registrar.errors().empty());
     const Registration registration = registrar.take();
     REQUIRE(registration.devices.size() == 1);
-    const opdock_device &device = registration.devices[0]->table;
+    const opdock_device_provider &device = registration.devices[0]->table;
     // Calling what a process had that is gone would end this one.
     const DLDevice npu{static_cast<DLDeviceType>(device.dl_device_type), 0};
     void *nothing = nullptr;
@@ -127,6 +132,7 @@ TEST_CASE("every function of a replayed registration is a stand-in, and none is 
     const opdock_status answers[] = {
         device.count(&host, nullptr, &number),
         device.properties(&host, nullptr, 0, &properties),
+        device.get_current(&host, nullptr, &number),
         device.make_current(&host, nullptr, 0),
         device.allocate(&host, nullptr, 0, nullptr, 16, &nothing),
         device.free(&host, nullptr, 0, nullptr, nullptr),

@@ -565,8 +565,8 @@ TEST_CASE("what is wrong in a FlagGems file is told, and that entry left out") {
     for (int i = 1; i < 200; ++i) {
         list += fmt::format(", {}", i);
     }
-    const std::string many =
-        fmt::format("  - {{gen: true, param_map: {{META: {{A: a, B: b}}}}, a: {0}], b: {0}]}}\n", list);
+    const std::string many = // of one value each: num_warps does not count here
+        fmt::format("  - {{gen: true, param_map: {{META: {{A: a, num_warps: b}}}}, a: {0}], b: {0}]}}\n", list);
     CHECK(problems("mm:\n" + many).empty()); // 40,000
     const Texts too_many = problems("mm:\n" + many + many);
     REQUIRE(too_many.size() == 1);
@@ -577,6 +577,29 @@ TEST_CASE("what is wrong in a FlagGems file is told, and that entry left out") {
         bomb += "        K" + std::to_string(i) + ": [1, 2, 3, 4]\n";
     }
     CHECK(problems(bomb).size() == 1);
+}
+
+TEST_CASE("what the lists of a FlagGems file generate is bounded over all of its ops, and so is the text in it") {
+    const auto op = [](const std::string &name, const std::string &item) {
+        std::string list;
+        for (int i = 0; i < 13; ++i) {
+            list += fmt::format("{}{}{}", i == 0 ? "" : ", ", item, i);
+        }
+        return fmt::format("{}:\n  - {{gen: true, param_map: {{META: {{A: a, B: a, C: a, D: a}}}}, a: [{}]}}\n", name,
+                           list);
+    };
+    std::string text;
+    for (int i = 0; i < 100; ++i) {
+        text += op(fmt::format("op{}", i), "1");
+    }
+    const TuneFile many = parse(text);
+    REQUIRE(many.problems.size() == 1);
+    CHECK(many.problems[0].place.line == 4); // of the second op
+    CHECK(many.problems[0].message.starts_with("here the lists of the file come to more than 131072 values"));
+    CHECK(many.sections.at(0).configs.size() == 28561);
+    const TuneFile long_words = parse(op("op", std::string(1000, 'w')));
+    REQUIRE(long_words.problems.size() == 1);
+    CHECK(long_words.sections.at(0).configs.empty());
 }
 
 TEST_CASE("what the configs of a file may come to is shared by its sections, and a section more is left out") {

@@ -27,6 +27,7 @@ void refuse_line_feed(const std::string &word) {
 // Words for one thing, in these tools and in others: who knows one of them looks for it everywhere.
 constexpr std::array<std::string_view, 8> alike[] = {
     {"--in", "--input", "--inputs", "--shape", "--shapes"},
+    {"--shapes", "--from"},
     {"--out", "--output", "--csv"},
     {"--time", "--budget", "--seconds", "--timeout", "--config-time"},
     {"--rounds", "--repeat", "--iterations", "--count"},
@@ -39,6 +40,7 @@ constexpr std::array<std::string_view, 8> alike[] = {
     {"--dry-run", "--pretend", "--simulate"},
     {"--force", "--overwrite", "--yes"},
     {"--verbose", "--details", "--long"},
+    {"--json", "--format", "--output-format"},
 };
 
 // "; did you mean '--in'?" for a word that means the same in another tool; "" when there is none.
@@ -50,6 +52,17 @@ std::string same_elsewhere(const std::string &name, const std::vector<std::strin
                     return "; did you mean '" + std::string(word) + "'?";
                 }
             }
+        }
+    }
+    return "";
+}
+
+// That is no option and no value behind one.
+std::string first_word(const std::vector<std::string> &arguments) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+        const bool is_behind_option = i > 0 && arguments[i - 1].starts_with('-');
+        if (!arguments[i].starts_with('-') && !is_behind_option) {
+            return arguments[i];
         }
     }
     return "";
@@ -80,10 +93,13 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
             known.push_back("--" + option->long_name());
         }
         const std::string name = core::visible_line(error.get_option_name());
-        std::string meant = did_you_mean(name, known);
-        throw UsageError("unknown option '" + name + "'" + (meant.empty() ? same_elsewhere(name, known) : meant));
+        const std::string meant = same_elsewhere(name, known); // more likely than a slip
+        throw UsageError("unknown option '" + name + "'" + (meant.empty() ? did_you_mean(name, known) : meant));
     } catch (const po::too_many_positional_options_error &) {
-        throw UsageError("unexpected argument; options start with '--'");
+        const std::string word = first_word(arguments);
+        const bool has_op = options.find_nothrow("op", false) != nullptr;
+        throw UsageError("unexpected argument" + (word.empty() ? "" : " '" + core::visible_line(word) + "'") +
+                         "; options start with '--'" + (has_op ? ", such as --op NAME" : ""));
     } catch (const po::error &error) {
         throw UsageError(core::visible_line(error.what()));
     }

@@ -1,13 +1,15 @@
 #include "cli/printable.hpp"
 
-#include <cstdio>
-
 #include "text/spelling.hpp"
 
 namespace opdock::cli {
 
 std::string printable(std::string_view text) {
     return core::visible(text);
+}
+
+std::string printable_line(std::string_view text) {
+    return core::visible_line(text);
 }
 
 std::string printable_json(std::string_view document) {
@@ -37,12 +39,6 @@ size_t columns(std::string_view text) {
         count += (static_cast<unsigned char>(c) & 0xc0) != 0x80 ? 1 : 0;
     }
     return count;
-}
-
-std::string short_number(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, value >= 1000 ? "%.0f" : "%.3g", value);
-    return text;
 }
 
 } // namespace opdock::cli

@@ -10,14 +10,14 @@ namespace opdock::cli {
 // a plugin's strings cannot steer the terminal; newlines stay.
 std::string printable(std::string_view text);
 
+// The same on one line: for names that others chose, of which no part is to be taken for a line of a tool.
+std::string printable_line(std::string_view text);
+
 // The same document, where strings have \u202e for such characters. `document` is valid JSON.
 std::string printable_json(std::string_view document);
 
 // `text` with every line after the first indented by `columns`.
 std::string indent_further_lines(std::string_view text, size_t columns);
-
-// Three significant digits, as many as repeat when something is measured again.
-std::string short_number(double value);
 
 // How many columns UTF-8 text takes: its code points, which is right for what plugins are named.
 size_t columns(std::string_view text);

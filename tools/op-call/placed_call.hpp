@@ -21,7 +21,7 @@ class DeviceBuffer {
     void *get() const { return memory_; }
 
   private:
-    opdock_runtime *runtime_;
+    opdock_host *runtime_;
     DLDevice device_;
     void *memory_ = nullptr;
 };

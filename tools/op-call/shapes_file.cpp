@@ -5,11 +5,11 @@
 #include "cli/text_file.hpp"
 #include "opdock/opdock.h"
 #include "text/bounded_yaml.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::op_call {
 namespace {
 
-using core::YamlEntry;
 using core::YamlNode;
 
 class Reader {
@@ -44,6 +44,20 @@ class Reader {
             fail(node, std::string("this shape has no '") + (subject.op.empty() ? "op" : "inputs") + "'");
         }
         return subject;
+    }
+
+    // Labels and messages show every text of the file.
+    void expect_printable(const YamlNode &node) const {
+        if (!core::is_printable(node.text)) {
+            fail(node, core::quote(node.text) + " has characters that cannot be shown");
+        }
+        for (const YamlNode &item : node.items) {
+            expect_printable(item);
+        }
+        for (const auto &[key, value] : node.entries) {
+            expect_printable(key);
+            expect_printable(value);
+        }
     }
 
     void expect(const YamlNode &node, YamlNode::Type type, const std::string &what) const {
@@ -122,6 +136,7 @@ std::vector<Subject> parse_shapes(std::string_view text, const std::string &name
         throw cli::Failure(error.what());
     }
     const Reader reader(name);
+    reader.expect_printable(document);
     reader.expect(document, YamlNode::Type::sequence, "a list of shapes, each '- op: NAME' with 'inputs:'");
     std::vector<Subject> subjects;
     for (const YamlNode &item : document.items) {

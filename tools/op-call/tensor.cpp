@@ -8,6 +8,8 @@
 
 #include <unistd.h>
 
+#include "cli/exit.hpp"
+#include "cli/printable.hpp"
 #include "op-call/element.hpp"
 
 namespace opdock::op_call {
@@ -92,11 +94,22 @@ HostTensor make_up(const MadeUp &made_up, uint64_t seed) {
     return tensor;
 }
 
+namespace {
+
+files::TensorData read_file(const FilePart &file, const std::string &parameter) {
+    try {
+        return file.format == FilePart::Format::npy
+                   ? files::read_npy(file.path)
+                   : files::read_safetensors(file.path, file.tensor.empty() ? parameter : file.tensor);
+    } catch (const files::Error &error) { // has names in it that stand in the file
+        throw cli::Failure(cli::printable_line(error.what()));
+    }
+}
+
+} // namespace
+
 HostTensor read_tensor(const FilePart &file, const std::string &parameter) {
-    const files::TensorData data =
-        file.format == FilePart::Format::npy
-            ? files::read_npy(file.path)
-            : files::read_safetensors(file.path, file.tensor.empty() ? parameter : file.tensor);
+    const files::TensorData data = read_file(file, parameter);
     HostTensor tensor(data.dtype, data.shape);
     std::copy(data.bytes.begin(), data.bytes.end(), tensor.memory.get());
     return tensor;

@@ -5,6 +5,7 @@
 
 #include "call_cost.hpp"
 #include "ceilings.hpp"
+#include "cli/quantities.hpp"
 #include "cli/statistics.hpp"
 #include "op-call/failure.hpp"
 #include "rates.hpp"
@@ -182,7 +183,7 @@ class Bench {
                 fastest = one.at("impl_id").get<std::string>();
             }
         }
-        return fastest.empty() ? shape.at("outcome").get<std::string>() : time_text(best) + " with " + fastest;
+        return fastest.empty() ? shape.at("outcome").get<std::string>() : cli::time_text(best) + " with " + fastest;
     }
 
     // Once for each op.

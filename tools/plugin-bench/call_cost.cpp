@@ -53,6 +53,8 @@ class Ways {
         }
         call_ = {OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),
                  0,
+                 prepared_.n_data(),
+                 0,
                  pointers_.data(),
                  nullptr,
                  workspace_ ? workspace_->get() : nullptr,

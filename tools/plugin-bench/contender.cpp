@@ -41,7 +41,7 @@ double Contender::sample(Rotation &rotation, size_t runs) const {
     const uint64_t bytes = prepared_.workspace_size();
     Batch batch{prepared_,
                 rotation,
-                {OPDOCK_STRUCT_SIZE(opdock_call, workspace_size), 0, nullptr, nullptr,
+                {OPDOCK_STRUCT_SIZE(opdock_call, workspace_size), 0, prepared_.n_data(), 0, nullptr, nullptr,
                  workspace_ ? workspace_->get() : nullptr, bytes},
                 runs};
     double microseconds = 0;

@@ -45,7 +45,7 @@ double microseconds_of_threads(std::byte *to, const std::byte *from, size_t byte
 }
 
 struct Copy {
-    opdock_runtime *runtime;
+    opdock_host *runtime;
     DLDevice device;
     void *to;
     const void *from;

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/gnuplot.hpp"
-#include "cli/printable.hpp"
+#include "cli/quantities.hpp"
 #include "rates.hpp"
 
 namespace opdock::plugin_bench {
@@ -95,7 +95,7 @@ void write_bars(std::ostringstream &script, const std::vector<Point> &bars, cons
                 script << at + 1 << ' ' << 100 * bar.fraction << ' '
                        << gnuplot_text(bar.op + "  " + bar.dtype + "  " + bar.impl_id) << ' '
                        << gnuplot_text((bar.fraction > 0 ? cli::short_number(100 * bar.fraction) + " percent, " : "") +
-                                       time_text(bar.microseconds))
+                                       cli::time_text(bar.microseconds))
                        << '\n';
             }
         }

@@ -1,11 +1,8 @@
 #include "rates.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <nlohmann/json.hpp>
-
-#include "cli/printable.hpp"
 
 namespace opdock::plugin_bench {
 namespace {
@@ -49,31 +46,6 @@ void add_rates(json &document) {
             }
         }
     }
-}
-
-std::string time_text(double microseconds) {
-    if (microseconds < 0.9995) {
-        return cli::short_number(1000 * microseconds) + " ns";
-    }
-    if (microseconds < 999.5) {
-        return cli::short_number(microseconds) + " us";
-    }
-    return microseconds < 999.5e3 ? cli::short_number(microseconds / 1e3) + " ms"
-                                  : cli::short_number(microseconds / 1e6) + " s";
-}
-
-std::string rate_text(double per_second, const std::string &unit) {
-    constexpr std::array<const char *, 6> prefixes = {"", "k", "M", "G", "T", "P"};
-    size_t step = 0;
-    while (per_second >= 999.5 && step + 1 < prefixes.size()) {
-        per_second /= 1000;
-        ++step;
-    }
-    return cli::short_number(per_second) + " " + prefixes[step] + unit;
-}
-
-std::string percent_text(double fraction) {
-    return cli::short_number(100 * fraction) + " %";
 }
 
 } // namespace opdock::plugin_bench

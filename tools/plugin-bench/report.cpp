@@ -9,6 +9,7 @@
 
 #include "cli/fill.hpp"
 #include "cli/printable.hpp"
+#include "cli/quantities.hpp"
 #include "cli/table.hpp"
 #include "op-call/subject.hpp"
 #include "rates.hpp"
@@ -17,7 +18,10 @@ namespace opdock::plugin_bench {
 namespace {
 
 using cli::Cell;
+using cli::percent_text;
+using cli::rate_text;
 using cli::Table;
+using cli::time_text;
 using cli::Tint;
 using nlohmann::json;
 
@@ -81,7 +85,7 @@ std::string fraction_text(const json &one) {
 }
 
 std::string spread_text(const json &one) {
-    return one.at("samples") == 1 ? "once" : "spread " + percent_text(one.at("spread").get<double>());
+    return one.at("samples") == 1 ? "once" : percent_text(one.at("spread").get<double>());
 }
 
 void add_timed(Table &table, const json &one, double fastest) {
@@ -93,7 +97,7 @@ void add_timed(Table &table, const json &one, double fastest) {
                {is_linear ? rate_text(one.at("flops_per_second").get<double>(), "FLOP/s")
                           : rate_text(one.at("bytes_per_second").get<double>(), "B/s")},
                {fraction_text(one)},
-               {time == fastest ? "" : ratio_text(time / fastest) + " x"}});
+               {time == fastest ? "" : cli::speed_text(fastest / time)}});
 }
 
 void add_shape(Table &table, const json &shape) {
@@ -105,6 +109,13 @@ void add_shape(Table &table, const json &shape) {
     }
     std::stable_sort(timed.begin(), timed.end(),
                      [](const json &a, const json &b) { return a.at("microseconds") < b.at("microseconds"); });
+    if (!timed.empty()) {
+        std::vector<Cell> heads;
+        for (const char *head : {"implementation", "time", "spread", "rate", "of the ceiling", "than the first"}) {
+            heads.push_back({head, Tint::quiet});
+        }
+        table.row(std::move(heads));
+    }
     for (const json &one : timed) {
         add_timed(table, one, timed.front().at("microseconds").get<double>());
     }
@@ -121,6 +132,21 @@ void add_shape(Table &table, const json &shape) {
     } else if (shape.at("implementations").empty()) {
         table.row({{"skipped", Tint::doubtful}});
     }
+}
+
+std::string above_copy_text(const json &document, const cli::Page &page) {
+    for (const json &shape : document.at("shapes")) {
+        for (const json &one : shape.at("implementations")) {
+            if (one.at("outcome") == "timed" && !one.contains("flops_per_second") && !one.at("of_copy").is_null() &&
+                one.at("of_copy") > 1) {
+                return "\n" +
+                       paragraph("More than 100 % of copy: what is read and written fits a cache, which is faster "
+                                 "than the memory that the copy rate is of; --cold measures without it.",
+                                 0, page);
+            }
+        }
+    }
+    return "";
 }
 
 // "+42 ns (34)"
@@ -157,35 +183,36 @@ std::string calls_text(const json &calls, const cli::Page &page) {
                      2, page);
 }
 
-// "default.cpu: 12.5 us to 10 us, 0.80 times, spread 2 %: faster"
+// "default.cpu: 12.5 us to 10 us, 1.25x faster, spread 2 %"
 std::string change_text(const json &row, const cli::Page &page) {
     const std::string verdict = text_of(row, "verdict");
-    const std::string who = cli::printable(text_of(row, "impl_id")) + ": ";
+    const std::string who = cli::printable_line(text_of(row, "impl_id")) + ": ";
     if (row.at("ratio").is_null()) {
         return who + verdict;
     }
     const Tint tint = verdict == "slower" ? Tint::bad : verdict == "faster" ? Tint::good : Tint::plain;
     return who + time_text(row.at("before").get<double>()) + " to " + time_text(row.at("now").get<double>()) + ", " +
-           ratio_text(row.at("ratio").get<double>()) + " times, spread " +
-           percent_text(row.at("spread").get<double>()) + ": " +
-           page.paint(tint, verdict == "same"     ? "no change beyond it"
-                            : verdict == "unsure" ? "too few rounds to tell"
-                                                  : verdict);
+           page.paint(tint, cli::speed_text(1 / row.at("ratio").get<double>())) + ", spread " +
+           percent_text(row.at("spread").get<double>()) +
+           (verdict == "same"     ? ": no change beyond it"
+            : verdict == "unsure" ? ": too few rounds to tell"
+                                  : "");
 }
 
 } // namespace
 
 std::string render_report(const json &document, const cli::Page &page) {
     const std::string model = text_of(document, "model");
-    std::string text = cli::printable(text_of(document, "device") + (model.empty() ? "" : ", " + model) + "\n" +
-                                      ceilings_text(document)) +
+    std::string text = cli::printable_line(text_of(document, "device") + (model.empty() ? "" : ", " + model)) + "\n" +
+                       cli::printable(ceilings_text(document)) +
                        drift_text(document.at("ceilings").at("copy").at("measured"), page);
     for (const json &shape : document.at("shapes")) {
-        text += "\n" + page.paint(Tint::heading, cli::printable(op_call::label_of(shape))) + "\n";
+        text += "\n" + page.paint(Tint::heading, cli::printable_line(op_call::label_of(shape))) + "\n";
         Table table;
         add_shape(table, shape);
         text += table.text(page);
     }
+    text += above_copy_text(document, page);
     text += calls_text(document.at("calls"), page);
     if (!document.at("left_out").empty()) {
         Table table;
@@ -201,12 +228,11 @@ std::string render_report(const json &document, const cli::Page &page) {
 
 std::string render_comparison(const json &comparison, const json &document, const std::string &path,
                               const cli::Page &page) {
-    std::string text = "\n" + page.paint(Tint::heading, cli::printable("SINCE " + path)) + "\n";
+    std::string text = "\n" + page.paint(Tint::heading, cli::printable_line("SINCE " + path)) + "\n";
     for (const char *key : {"device", "model"}) {
         if (comparison.at(key) != document.at(key)) {
-            text +=
-                cli::printable("  It was measured on another " + std::string(key) + ": " + text_of(comparison, key)) +
-                "\n";
+            text += "  It was measured on another " + std::string(key) + ": " +
+                    cli::printable_line(text_of(comparison, key)) + "\n";
         }
     }
     if (comparison.at("cold") != document.at("cold")) {
@@ -217,7 +243,7 @@ std::string render_comparison(const json &comparison, const json &document, cons
     for (const json &row : comparison.at("rows")) {
         if (text_of(row, "label") != label) {
             label = text_of(row, "label");
-            text += "  " + cli::printable(label) + "\n";
+            text += "  " + cli::printable_line(label) + "\n";
         }
         text += "      " + change_text(row, page) + "\n";
     }

@@ -45,13 +45,13 @@ constexpr const char *examples = R"(
 Examples:
   plugin-bench rmsnorm_fwd
   plugin-bench rmsnorm_fwd --shape 'input=f32[512,1024]' \
-                           --shape 'weight=f32[1024]' --time 500ms
+                           --shape 'weight=f32[1024]' --budget 500ms
   plugin-bench rmsnorm_fwd --shape 'input=f32[512,1024]' \
                            --shape 'weight=f32[1024]' --output rsigma
-  plugin-bench --shapes shapes.yaml --impl default.cpu --time 200ms --json
-  plugin-bench gelu silu --all --rounds 5 --time 50ms --plot ops.svg
-  plugin-bench --shapes shapes.yaml --time 200ms --json > before.json
-  plugin-bench --shapes shapes.yaml --time 200ms --compare before.json
+  plugin-bench --shapes shapes.yaml --impl default.cpu --budget 200ms --json
+  plugin-bench gelu silu --all --rounds 5 --budget 50ms --plot ops.svg
+  plugin-bench --shapes shapes.yaml --budget 200ms --json > before.json
+  plugin-bench --shapes shapes.yaml --budget 200ms --compare before.json
 
 Ctrl-C ends the measurement and prints what is done; a second one ends the
 program at once.
@@ -75,7 +75,7 @@ po::options_description describe_options() {
         ("impl", texts("IMPL_ID"), "this implementation and others named so; without it, all")  //
         ("device", text("D"), "where to run: \"cpu\" (the default) or \"cuda:1\"")              //
         ("rounds", text("N"), "at most so many rounds for each shape; 15 by default")           //
-        ("time", text("TIME"), "for each shape, such as 10s, 500ms or 2m; 2s by default")       //
+        ("budget", text("TIME"), "for each shape, such as 10s, 500ms or 2m; 2s by default")     //
         ("cold", "inputs and outputs take turns that no cache holds")                           //
         ("compare", text("FILE"), "say what got faster or slower since this --json document")   //
         ("fail-above", text("RATIO"),
@@ -157,8 +157,8 @@ Request parse_request(const std::vector<std::string> &arguments) {
     if (values.count("rounds") != 0) {
         request.rounds = cli::number_of(values, "rounds", 1, 10000);
     }
-    if (values.count("time") != 0) {
-        request.seconds = cli::parse_duration(cli::text_of(values, "time"), "--time");
+    if (values.count("budget") != 0) {
+        request.seconds = cli::parse_duration(cli::text_of(values, "budget"), "--budget");
     }
     request.cold = values.count("cold") != 0;
     request.csv = cli::text_of(values, "csv");

@@ -5,6 +5,7 @@
 
 #include "attributes.hpp"
 #include "inputs.hpp"
+#include "rows.hpp"
 #include "tensor_files.hpp"
 
 namespace opdock::plugin_check {
@@ -62,6 +63,8 @@ const char *text_of(Exercise exercise) {
         return ", several threads at once";
     case Exercise::configs:
         return ", every config of the tune file";
+    case Exercise::batches:
+        return ", its rows in batches of 1 to all";
     case Exercise::call:
         break;
     }
@@ -101,6 +104,7 @@ class Listing {
         }
         if (!pinned.shapes.empty()) {
             plain_ = pinned.shapes;
+            batches_ = subject.batch_invariant && !row_dim(signature).empty() ? pinned.shapes : std::vector<Shapes>();
             return;
         }
         plain_ = plain_shapes(signature, random_, takes);
@@ -115,6 +119,9 @@ class Listing {
                 return !inputs_with_rows(signature_, start_.dtypes, shapes).empty() && takes(shapes);
             },
             work);
+        if (subject.batch_invariant) {
+            batches_ = batch_shapes(signature, random_, takes);
+        }
         unequal_ = shapes_of({{{2}, 64}, {{1}, 16384}, {{1}, 65536}}, signature, random_, takes, work);
     }
 
@@ -167,6 +174,9 @@ class Listing {
                 one.exercise = Exercise::threads;
                 one.beside.assign(unequal_.begin() + 1, unequal_.end());
             });
+        }
+        for (const Shapes &shapes : batches_) {
+            add(shapes, [](Case &one) { one.exercise = Exercise::batches; });
         }
         if (subject_.has_knobs) {
             add(at(0.55), [](Case &one) { one.exercise = Exercise::configs; });
@@ -307,6 +317,7 @@ class Listing {
     std::vector<Shapes> zero_;    // in one name
     std::vector<Shapes> wide_;    // rows of about 16,384
     std::vector<Shapes> mixed_;   // for rows of different magnitudes
+    std::vector<Shapes> batches_; // of the largest
     std::vector<Shapes> unequal_; // for threads that are at work at once
     std::vector<Case> cases_;
 };

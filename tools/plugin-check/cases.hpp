@@ -35,6 +35,7 @@ enum class Exercise {
     in_place, // outputs that may be an input are it
     threads,  // several at once
     configs,  // with each config of the tune file
+    batches,  // its rows in batches of 1 to all of them
 };
 
 // A value for each dtype variable.
@@ -68,6 +69,7 @@ struct Subject {
     std::string device; // "cpu:0"
     std::vector<std::string> tuples;
     bool deterministic = false;
+    bool batch_invariant = false;
     bool needs_contiguous = false;
     uint32_t alignment = 0; // bytes; 0: the size of the dtype
     bool has_knobs = false;

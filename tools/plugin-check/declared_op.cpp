@@ -10,8 +10,8 @@ namespace {
 thread_local const char *declared = nullptr; // while an entry runs: it takes no arguments
 
 opdock_status declare(opdock_registry *registry) {
-    opdock_op op = {};
-    op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+    opdock_op_declaration op = {};
+    op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
     op.signature = declared;
     return registry->register_op(registry, &op);
 }

@@ -240,7 +240,7 @@ int check(const Request &request) {
     const json document = {{"schema", "opdock.plugin-check/1"},
                            {"version", OPDOCK_TOOL_VERSION},
                            {"seed", seed},
-                           {"complete", interrupts.signal() == 0},
+                           {"interrupted", interrupts.signal() != 0},
                            {"seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()},
                            {"files", files},
                            {"ops", ops}};

@@ -91,15 +91,11 @@ void PlacedRun::share_in_place(const Signature &signature) {
     }
 }
 
-opdock_status PlacedRun::prepare(const Host &host, const Op &op, const Policy &policy, std::string &message) {
+opdock_status PlacedRun::prepare(const Op &op, const Policy &policy, std::string &message) {
     opdock_prepared *prepared = nullptr;
     const opdock_status status = opdock_prepare(op.c(), &call_->args().c(), policy.c(), &prepared);
     if (status != OPDOCK_OK) {
         message = opdock_last_error();
-        call_directly_ = [this, &host, &op, &policy] {
-            const ScopedPolicy here(host, policy);
-            return op.try_call(call_->args());
-        };
         return status;
     }
     prepared_.emplace(prepared);
@@ -135,9 +131,7 @@ opdock_status PlacedRun::run(std::byte poison, std::string &message) {
 
 opdock_status PlacedRun::run_on(std::string &message) {
     const op_call::Operand workspace = workspace_ ? workspace_->operand() : op_call::Operand{};
-    const opdock_status status =
-        prepared_ ? prepared_->run(op_call::pointers_of(signature_, in_, out_), nullptr, workspace.data)
-                  : call_directly_();
+    const opdock_status status = prepared_->run(op_call::pointers_of(signature_, in_, out_), nullptr, workspace.data);
     if (status != OPDOCK_OK) {
         message = opdock_last_error();
         if (status == OPDOCK_UNSUPPORTED) { // the host's last line tells programs what to do

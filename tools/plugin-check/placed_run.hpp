@@ -1,7 +1,6 @@
-// A call whose every tensor is guarded, prepared and run, or run as it is where it is not prepared.
+// A call whose every tensor is guarded, prepared and run.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 
@@ -19,9 +18,8 @@ class PlacedRun {
     PlacedRun(const Where &where, const Op &op, const op_call::Signature &signature, const Case &one,
               const std::vector<op_call::Tensors> &inputs, size_t alignment, bool at_end);
 
-    // OPDOCK_OK, or what says that it was not prepared; `message` then has the reason. Runs are then calls that
-    // programs make without preparing, where `supports` is not asked. All is borrowed.
-    opdock_status prepare(const Host &host, const Op &op, const Policy &policy, std::string &message);
+    // OPDOCK_OK, or what says that it was not prepared; `message` then has the reason.
+    opdock_status prepare(const Op &op, const Policy &policy, std::string &message);
 
     // Puts the inputs' values in place again and poisons everything that is to be written.
     void reset(std::byte poison);
@@ -56,7 +54,6 @@ class PlacedRun {
     op_call::Operands out_;
     std::unique_ptr<op_call::Call> call_;
     std::optional<Prepared> prepared_;
-    std::function<opdock_status()> call_directly_; // where it was not prepared
     std::unique_ptr<PlacedTensor> workspace_;
     std::byte poison_{};
     size_t placed_ = 0; // how many tensors

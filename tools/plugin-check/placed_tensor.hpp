@@ -13,7 +13,7 @@
 namespace opdock::plugin_check {
 
 struct Where {
-    opdock_runtime *runtime;
+    opdock_host *runtime;
     DLDevice device;
 };
 

@@ -121,6 +121,7 @@ json Record::result() const {
             {"device", subject_.device},
             {"dtypes", subject_.tuples},
             {"deterministic", subject_.deterministic},
+            {"batch_invariant", subject_.batch_invariant},
             {"ran", count("ran")},
             {"declined", count("declined")},
             {"skipped", count("skipped")},

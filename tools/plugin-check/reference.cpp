@@ -222,8 +222,8 @@ Answer Reference::answer_to(const Case &one, const std::vector<Tensors> &inputs)
 
 Results Reference::run_there(const Case &one, const std::vector<Tensors> &inputs) const {
     const Answer answer = answer_to(one, inputs);
-    if (answer.prepared != OPDOCK_OK || answer.status != OPDOCK_OK) {
-        throw Error(answer.status != OPDOCK_OK ? answer.status : answer.prepared, answer.message);
+    if (answer.status != OPDOCK_OK) {
+        throw Error(answer.status, answer.message);
     }
     Results results;
     for (const Output &output : answer.outputs) {

@@ -1,6 +1,7 @@
 #include "report.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <iomanip>
 #include <sstream>
 
@@ -122,7 +123,7 @@ std::string verdict_of(const json &document) {
     const auto &ops = document.at("ops");
     const auto uncompared =
         std::count_if(ops.begin(), ops.end(), [](const json &one) { return !one.at("has_reference").get<bool>(); });
-    return (document.at("complete").get<bool>() ? "" : "interrupted; until then ") + found +
+    return (document.at("interrupted").get<bool>() ? "interrupted; until then " : "") + found +
            (uncompared == 0 ? "" : "; the values of " + std::to_string(uncompared) + " were not compared");
 }
 
@@ -172,7 +173,7 @@ std::string render_text(const json &document, const Page &page) {
         << ops << (ops == 1 ? " implementation" : " implementations") << " checked in " << std::fixed
         << std::setprecision(1) << document.at("seconds").get<double>() << " s with seed "
         << document.at("seed").get<uint64_t>() << ": ";
-    const bool is_good = findings == 0 && document.at("complete").get<bool>();
+    const bool is_good = findings == 0 && !document.at("interrupted").get<bool>();
     return text + end.str() + page.paint(is_good ? Tint::good : Tint::bad, verdict_of(document)) + "\n";
 }
 

@@ -1,8 +1,10 @@
 #include "report.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <iomanip>
 #include <sstream>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -131,7 +133,7 @@ std::string render_junit(const json &document) {
         ++count;
         failures += one.at("findings").empty() ? 0 : 1;
     }
-    const bool is_complete = document.at("complete").get<bool>();
+    const bool is_complete = !document.at("interrupted").get<bool>();
     if (!is_complete) {
         add_interruption(cases);
         ++count;
@@ -148,7 +150,7 @@ std::string render_junit(const json &document) {
 
 std::string render_html(const json &document) {
     std::ostringstream html;
-    const bool is_good = count_findings(document) == 0 && document.at("complete").get<bool>();
+    const bool is_good = count_findings(document) == 0 && !document.at("interrupted").get<bool>();
     html << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
             "content=\"width=device-width\">\n<title>plugin-check</title><style>"
          << style << "</style></head><body>\n<h1>plugin-check: <span class=\"" << (is_good ? "ok\">" : "fail\">")

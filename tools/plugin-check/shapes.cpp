@@ -73,8 +73,6 @@ bool has_lists(const Signature &signature) {
                        [](const Parameter &input) { return input.list; });
 }
 
-constexpr double most_work = 1 << 21; // steps of a naive loop, which is what the reference is
-
 // The other names are drawn, often equal to one that has a size already, since signatures compare them.
 Shape draw_shape(const Names &names, const Size &size, Random &random, double work) {
     static const std::vector<int64_t> small = {1, 2, 3, 4, 5, 8, 16, 17, 32, 64, 100, 129};

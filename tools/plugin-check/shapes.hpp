@@ -27,6 +27,9 @@ struct Size {
 // The dims of a parameter of this type, "T[..., 2*n]"; names without a size have 1.
 std::vector<int64_t> dims_in(std::string_view type, const Shape &shape);
 
+// Of a case: steps of a naive loop, which is what the reference is.
+inline constexpr double most_work = 1 << 21;
+
 // How many steps a naive loop over all names takes.
 double work_of(const Shape &shape);
 

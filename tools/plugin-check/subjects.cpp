@@ -63,6 +63,7 @@ Subject subject_of(const json &op, const json &implementation, const std::string
         subject.tuples.emplace_back(); // of signatures without dtype variables
     }
     implementation.at("deterministic").get_to(subject.deterministic);
+    implementation.at("batch_invariant").get_to(subject.batch_invariant);
     implementation.at("needs_contiguous").get_to(subject.needs_contiguous);
     implementation.at("alignment").get_to(subject.alignment);
     subject.has_knobs = !implementation.at("knobs").empty();

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "record.hpp"
+#include "rows.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -32,6 +33,7 @@ class Supervision {
     }
 
     bool has_reference() const { return reference_->exists(); }
+    bool has_rows() const { return !row_dim(signature_).empty(); }
     size_t total() const { return total_; }
 
     // Whether none was left out.
@@ -162,6 +164,9 @@ json check_implementation(const std::string &program, OwnReferences &own, const 
         } else if (!has_reference) {
             record.note("its values were not compared: the plugin brings no reference implementation of the op, nor "
                         "does one named with --modules");
+        }
+        if (plan.subject.batch_invariant && !supervision.has_rows()) {
+            record.note("that it is batch invariant was not tried: its signature does not say what its rows are");
         }
         if (plan.subject.brings_reference) {
             record.note("its values were compared with those of '" + plan.subject.reference +

@@ -79,14 +79,6 @@ void find_unwritten(const std::vector<Output> &first, std::byte first_poison, co
     }
 }
 
-// For findings in a call that could not be prepared.
-void say_how_it_is_called(Outcome &outcome) {
-    for (Finding &finding : outcome.findings) {
-        finding.message += ". Its `supports` declines this call. Programs that call the op without preparing it ask "
-                           "the kernel alone: decline the call there too";
-    }
-}
-
 // What is not written is not right either, and not the same twice.
 void keep_causes(Outcome &outcome) {
     if (has(outcome, "unwritten")) {
@@ -122,7 +114,7 @@ Outcome Trial::run(const Case &one) const {
     }
     std::optional<Results> expected;
     std::string why;
-    if (reference_.exists()) {
+    if (reference_.exists() && one.exercise != Exercise::batches) {
         expected = reference_.run(one, inputs, {}, why);
         if (!expected) {
             return {Outcome::Kind::skipped, "the reference: " + why, false, {}, {}, 0, 0};
@@ -141,14 +133,12 @@ Outcome Trial::run(const Case &one) const {
         if (one.exercise == Exercise::configs) {
             return run_configs(one, inputs);
         }
-        std::vector<Answer> answers = calls_.answers(0);
-        const bool was_prepared = answers.front().prepared == OPDOCK_OK;
-        Outcome outcome = judge_calls(one, inputs, expected ? &*expected : nullptr, std::move(answers));
+        if (one.exercise == Exercise::batches) {
+            return run_batches(one, inputs);
+        }
+        Outcome outcome = judge_calls(one, inputs, expected ? &*expected : nullptr);
         if (one.exercise == Exercise::call && one.values == Values::rows) {
             judge_rows(one, inputs, expected ? &*expected : nullptr, outcome);
-        }
-        if (!was_prepared) {
-            say_how_it_is_called(outcome);
         }
         return outcome;
     } catch (const Error &error) {
@@ -177,9 +167,9 @@ std::vector<Tensors> Trial::draw(const Case &one) const {
     });
 }
 
-Outcome Trial::judge_calls(const Case &one, const std::vector<Tensors> &inputs, const Results *expected,
-                           std::vector<Answer> answers) const {
+Outcome Trial::judge_calls(const Case &one, const std::vector<Tensors> &inputs, const Results *expected) const {
     Outcome outcome;
+    std::vector<Answer> answers = calls_.answers(0);
     const std::vector<Turn> turns = turns_of(one);
     std::vector<Output> first;
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -211,6 +201,10 @@ Outcome Trial::judge_calls(const Case &one, const std::vector<Tensors> &inputs, 
         }
         if (one.exercise == Exercise::call) {
             find_unwritten(first, PlacedRun::poisons[0], answer.outputs, PlacedRun::poisons[1], outcome);
+        }
+        if (subject_.deterministic && !same_bits(first, answer.outputs)) {
+            outcome.findings.push_back({"not-deterministic", "it declares itself deterministic, and the same call with "
+                                                             "its tensors elsewhere in memory gave different bits"});
         }
         // Elsewhere in memory it may take another way through its code.
         if (expected != nullptr && !same_bits(first, answer.outputs) && !has(outcome, "wrong")) {

@@ -34,6 +34,9 @@ class Trial {
     Outcome run_threads(const Case &one) const;
     // Runs it alone.
     Answer begin(Thread &thread, size_t slot) const;
+    Outcome run_batches(const Case &one, const std::vector<op_call::Tensors> &inputs) const;
+    std::vector<double> expected_row(const Case &one, const std::vector<op_call::Tensors> &inputs,
+                                     const std::vector<size_t> &rows, size_t place) const;
     // What is wrong with what it computed beside the others; "" when nothing is.
     std::string find_beside(const Thread &thread, const Answer &answer, const std::string &others) const;
     // After judge_calls.
@@ -46,9 +49,8 @@ class Trial {
                                                 Outcome &outcome) const;
     Outcome run_configs(const Case &one, const std::vector<op_call::Tensors> &inputs) const;
     std::vector<Turn> turns_of(const Case &one) const;
-    // What came of its turns.
-    Outcome judge_calls(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected,
-                        std::vector<Answer> answers) const;
+    // What came of these turns, which were begun.
+    Outcome judge_calls(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected) const;
     // A call that its kernel declined though the host could have known before.
     void find_late_decline(const Case &one, Outcome &outcome) const;
     // Compares what a call wrote with what it had to.

@@ -97,19 +97,10 @@ json WorkerCalls::call_once(Slot &slot, const json &turn, size_t &bytes) {
     PlacedRun &placed = *slot.placed;
     std::string message;
     const ProcessState before;
-    const opdock_status prepared = placed.prepare(host_, op_, policy_, message);
-    opdock_status status = prepared;
-    if (prepared == OPDOCK_OK || prepared == OPDOCK_UNSUPPORTED) {
-        std::string of_run;
-        status = placed.run(PlacedRun::poisons[turn.at("poison").get<size_t>()], of_run);
-        if (status != OPDOCK_OK && status != prepared) {
-            message = std::move(of_run);
-        }
-    }
+    const opdock_status prepared = placed.prepare(op_, policy_, message);
+    const opdock_status status =
+        prepared == OPDOCK_OK ? placed.run(PlacedRun::poisons[turn.at("poison").get<size_t>()], message) : prepared;
     after_call_();
-    if (prepared != OPDOCK_OK && status != OPDOCK_OK) { // hosts leave out what fails again and again
-        opdock_reset_health(host_.c(), subject_.op.c_str(), subject_.impl_id.c_str());
-    }
     std::vector<Finding> findings;
     if (const std::string changed = before.restore(); !changed.empty()) {
         findings.push_back({"process", "it changed " + changed + ", for all code of the thread or process"});

@@ -137,7 +137,7 @@ json filtered(json document, const Filter &filter) {
     }
     std::set<std::string> brought; // by plugins that remain
     for (json &op : document.at("ops")) {
-        std::set<std::string> ids;
+        std::set<std::string> ids, kinds; // of what remains, and of its devices
         keep_if(op.at("implementations"), [&](const json &impl) {
             const bool is_vendors =
                 is_or_empty(filter.vendor, impl.at("vendor")) || of_vendor.contains(words(impl.at("plugin")));
@@ -146,13 +146,22 @@ json filtered(json document, const Filter &filter) {
         });
         for (const json &impl : op.at("implementations")) {
             ids.insert(impl.at("impl_id").get<std::string>());
+            kinds.insert(words(impl.at("device")));
             brought.insert(words(impl.at("plugin")));
         }
         keep_if(op.at("chains"), [&](const json &chain) {
-            return is_or_empty(filter.device, chain.at("device")) &&
-                   std::any_of(chain.at("chain").begin(), chain.at("chain").end(),
+            const std::string device = words(chain.at("device"));
+            return is_or_empty(filter.device, chain.at("device")) && kinds.contains(device.substr(0, device.find(':')));
+        });
+        // Those that it is in; where the policy leaves it out of all, what serves in its place.
+        json chains = op.at("chains");
+        keep_if(chains, [&](const json &chain) {
+            return std::any_of(chain.at("chain").begin(), chain.at("chain").end(),
                                [&](const json &id) { return ids.contains(id.get<std::string>()); });
         });
+        if (!chains.empty()) {
+            op["chains"] = std::move(chains);
+        }
     }
     keep_if(document.at("ops"), [](const json &op) { return !op.at("implementations").empty(); });
     keep_if(document.at("plugins"), [&](const json &plugin) {

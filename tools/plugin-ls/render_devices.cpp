@@ -1,3 +1,5 @@
+#include <cstdint>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/table.hpp"

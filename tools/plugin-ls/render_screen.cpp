@@ -121,6 +121,7 @@ std::string remark_on(const json &impl, bool verbose) {
     if (verbose) {
         for (const auto &[member, what] :
              {std::pair("needs_contiguous", "needs contiguous tensors"), std::pair("deterministic", "deterministic"),
+              std::pair("batch_invariant", "batch invariant"),
               std::pair("capture_safe", "safe to capture in a graph")}) {
             if (impl.value(member, false)) {
                 add(what);
@@ -230,8 +231,8 @@ std::string render_vendors(const json &vendors, const Page &page) {
 
 std::string render_screen(const json &document, bool verbose, const Page &page) {
     const json &host = document.at("host");
-    std::string text = "opdock " + words(host.at("version")) + ", ABI " + words(host.at("abi").at("major")) + "." +
-                       words(host.at("abi").at("minor")) + "\n\n" + page.paint(Tint::heading, "PLUGINS") + "\n";
+    std::string text = "opdock " + words(host.at("version")) + ", ABI " + words(host.at("abi").at(0)) + "." +
+                       words(host.at("abi").at(1)) + "\n\n" + page.paint(Tint::heading, "PLUGINS") + "\n";
     text += document.at("plugins").empty() ? "  none found; 'plugin-ls --paths' shows where was searched\n"
                                            : render_plugins(document.at("plugins"), verbose, page);
     if (!document.at("problems").empty()) {

@@ -21,6 +21,10 @@ std::string list_of_vendors(const json &list, const char *when_null) {
     return list.empty() ? "nobody" : words(list, ", ");
 }
 
+std::string contracts_text(const json &list) {
+    return list.is_null() || list.empty() ? "nothing" : words(list, ", ");
+}
+
 // "60 s", or "off".
 std::string retry_text(const json &seconds) {
     std::ostringstream text;
@@ -49,6 +53,10 @@ void add_settings(Table &table, const json &section, const std::string &where) {
     }
     row("retry_failed", retry_text(section.at("retry_failed")));
     row("fallback_to_cpu", words(section.at("fallback_to_cpu")));
+    row("require", contracts_text(section.at("require")));
+    for (const auto &[op, contracts] : section.at("require_per_op").items()) {
+        row("require." + op, contracts_text(contracts));
+    }
 }
 
 } // namespace

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <map>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/exit.hpp"
+#include "cli/printable.hpp"
 #include "cli/suggest.hpp"
 #include "commands.hpp"
 #include "conversions.hpp"
@@ -139,18 +141,10 @@ void adapt_submodules(Adapted &adapted, const std::string &base, bool merges, co
 
 } // namespace
 
-const BackendPlace *find_place(const Backend &backend, const Request &request) {
+const BackendPlace *find_place(const std::string &name, const Request &request) {
     const auto found = std::find_if(request.backends.begin(), request.backends.end(),
-                                    [&](const BackendPlace &place) { return place.name == backend.name; });
+                                    [&](const BackendPlace &place) { return place.name == name; });
     return found == request.backends.end() ? nullptr : &*found;
-}
-
-const BackendPlace &place_of(const Backend &backend, const Request &request) {
-    if (const BackendPlace *found = find_place(backend, request)) {
-        return *found;
-    }
-    throw cli::Failure("the package adapts the backend '" + backend.name + "', and given are " +
-                       names_of(request.backends) + "; write --backend " + backend.name + "=DIR");
 }
 
 void require_backends(const Package &package, const Request &request) {
@@ -168,6 +162,20 @@ void require_backends(const Package &package, const Request &request) {
                                "; write --backend NAME=DIR" + cli::did_you_mean(place.name, names));
         }
     }
+}
+
+std::vector<const Backend *> requested_backends(const Package &package, const Request &request) {
+    require_backends(package, request);
+    std::vector<const Backend *> requested;
+    for (const Backend &backend : package.backends) {
+        if (find_place(backend.name, request) != nullptr) {
+            requested.push_back(&backend);
+        } else {
+            std::cerr << cli::printable("plugin-pack: note: the package adapts " + backend.name + " too; --backend " +
+                                        backend.name + "=DIR is for that\n");
+        }
+    }
+    return requested;
 }
 
 void require_open(const OpenedPackage &opened, const Request &request) {

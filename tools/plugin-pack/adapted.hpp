@@ -19,14 +19,14 @@ struct Adapted {
     std::string folder = {};              // its checkout
 };
 
-// Where the request says that the backend is; null when it does not.
-const BackendPlace *find_place(const Backend &backend, const Request &request);
-
-// Throws cli::Failure when it does not.
-const BackendPlace &place_of(const Backend &backend, const Request &request);
+// Where the request says that the backend of this name is; null when it does not.
+const BackendPlace *find_place(const std::string &name, const Request &request);
 
 // Throws cli::Failure when the request names a backend that the package does not adapt.
 void require_backends(const Package &package, const Request &request);
+
+// The same, and those of the package that the request names. Others are said on the standard error.
+std::vector<const Backend *> requested_backends(const Package &package, const Request &request);
 
 // Throws cli::Failure when the package is still encrypted.
 void require_open(const OpenedPackage &opened, const Request &request);

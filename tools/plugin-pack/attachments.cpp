@@ -40,8 +40,11 @@ void raise(std::optional<Abi> &abi, const Abi &one) {
     abi = abi ? Abi{std::max(abi->built_for, one.built_for), std::max(abi->oldest_host, one.oldest_host)} : one;
 }
 
-std::string content_of(const std::string &path) {
+std::string content_of(const std::string &kind, const std::string &path) {
     std::error_code error; // reading it says it
+    if (kind == "tune" || kind == "policy" || !fs::is_regular_file(path, error)) {
+        return cli::read_text(path); // no host reads more; and of a device nobody knows how much comes
+    }
     const uintmax_t bytes = fs::file_size(path, error);
     if (!error) {
         require_size(path, bytes, {most_bytes});
@@ -117,7 +120,7 @@ Attachments read_attachments(const std::vector<std::pair<std::string, std::strin
         }
     }
     for (const auto &[kind, path] : files) {
-        std::string content = content_of(path);
+        std::string content = content_of(kind, path);
         check_text(kind, path, content);
         const std::string name = fs::path(path).filename().string();
         std::string place = name;

@@ -1,8 +1,10 @@
 #include "changes.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "cli/exit.hpp"
@@ -125,15 +127,47 @@ void look_into_all(const GitPlace &place) {
     run_git(place, {"update-index", "-q", "--refresh"});         // its exit code says that some were changed
 }
 
-// Of the worktree: tracked files, or those that were changed; and new ones.
+GitPlace with_pathspecs(GitPlace place) {
+    place.variables["GIT_LITERAL_PATHSPECS"] = "0";
+    return place;
+}
+
+std::vector<std::string> untracked_files(const GitPlace &place, bool include_ignored,
+                                         const std::vector<std::string> &pathspecs) {
+    std::vector<std::string> arguments = {"ls-files", "--others", "-z"};
+    if (!include_ignored) {
+        arguments.emplace_back("--exclude-standard");
+    }
+    arguments.emplace_back("--");
+    arguments.insert(arguments.end(), pathspecs.begin(), pathspecs.end());
+    return split_at_zeros(git(with_pathspecs(place), arguments));
+}
+
+// Untracked folders that unpatch made.
+std::vector<std::string> made_folders(const GitPlace &place, bool include_ignored) {
+    std::vector<std::string> folders;
+    for (const std::string &path :
+         untracked_files(place, include_ignored, {std::string(":(glob)*/**/") + provenance_name})) {
+        folders.push_back(fs::path(path).parent_path().string());
+    }
+    return folders;
+}
+
+// Pathspecs of all but these folders.
+std::vector<std::string> all_but(const std::vector<std::string> &folders) {
+    std::vector<std::string> pathspecs = {"."};
+    for (const std::string &folder : folders) {
+        pathspecs.push_back(":(exclude,literal)" + folder);
+    }
+    return pathspecs;
+}
+
+// Lists files of the worktree: the tracked ones, all or those that were changed, and new ones.
 enum class Tracked { all, changed };
 
-std::vector<std::string> worktree_files(const GitPlace &place, Tracked tracked, bool include_ignored) {
-    std::vector<std::string> untracked = {"ls-files", "--others", "-z"};
-    if (!include_ignored) {
-        untracked.emplace_back("--exclude-standard");
-    }
-    std::vector<std::string> paths = split_at_zeros(git(place, untracked));
+std::vector<std::string> worktree_files(const GitPlace &place, Tracked tracked, const Counting &counting,
+                                        const std::vector<std::string> &made) {
+    std::vector<std::string> paths = untracked_files(place, counting.include_ignored, all_but(made));
     const std::vector<std::string> of_index = tracked == Tracked::all
                                                   ? std::vector<std::string>{"ls-files", "-z"}
                                                   : std::vector<std::string>{"diff-files", "--name-only", "-z"};
@@ -202,8 +236,9 @@ std::vector<std::string> filtered_files(const Shadow &shadow, const std::vector<
 }
 
 // Before any of it is read: a checkpoint that lies about is not copied first.
-void refuse_large_files(const GitPlace &place, bool include_ignored, const Limits &limits) {
-    for (const std::string &path : worktree_files(place, Tracked::changed, include_ignored)) {
+void refuse_large_files(const GitPlace &place, const Counting &counting, const std::vector<std::string> &made) {
+    const Limits &limits = counting.limits;
+    for (const std::string &path : worktree_files(place, Tracked::changed, counting, made)) {
         std::error_code error;
         const uint64_t bytes = fs::file_size(fs::path(place.directory) / path, error);
         // One that only its time makes look changed has the size that it had.
@@ -213,17 +248,40 @@ void refuse_large_files(const GitPlace &place, bool include_ignored, const Limit
     }
 }
 
+bool is_of_others(const std::string &folder, const Counting &counting) {
+    return std::any_of(counting.others.begin(), counting.others.end(), [&](const std::string &other) {
+        std::error_code error;
+        return fs::equivalent(folder, other, error);
+    });
+}
+
+// Submodules that somebody else looks at are as they were.
+void put_back_others(const GitPlace &place, const std::map<std::string, std::string> &before,
+                     const Counting &counting) {
+    std::string entries;
+    for (const auto &[path, id] : before) {
+        if (is_of_others(place.directory + "/" + path, counting)) {
+            entries.append("160000 ").append(id).append("\t").append(path).append(1, '\0');
+        }
+    }
+    git(place, {"update-index", "-z", "--index-info"}, entries);
+}
+
 // The tree of all that stands in the worktree, with what a checkout of it would not give back.
-void take_worktree(const Shadow &shadow, const Workshop &workshop, bool include_ignored, const Limits &limits,
-                   Changes &changes) {
+void take_worktree(const Shadow &shadow, const Workshop &workshop, const Counting &counting, Changes &changes) {
     const GitPlace &place = shadow.place();
-    add_as_they_are(place, wrongly_encoded(place, worktree_files(place, Tracked::all, include_ignored)));
+    const Limits &limits = counting.limits;
+    add_as_they_are(place, wrongly_encoded(place, worktree_files(place, Tracked::all, counting, changes.made)));
     std::vector<std::string> add = {"add", "--all", "--sparse"};
-    if (include_ignored) {
+    if (counting.include_ignored) {
         add.emplace_back("--force");
     }
-    add.insert(add.end(), {"--", "."});
-    git(place, add);
+    add.emplace_back("--");
+    for (std::string &pathspec : all_but(changes.made)) {
+        add.push_back(std::move(pathspec));
+    }
+    git(with_pathspecs(place), add);
+    put_back_others(place, workshop.submodules(changes.commit), counting);
     changes.tree = git_line(place, {"write-tree"});
     Conversions conversions = find_conversions(place.directory, workshop, changes.tree, limits);
     if (!conversions.unexplained.empty()) { // by attributes that are not of the tree
@@ -279,19 +337,19 @@ size_t count_of(const Changes &changes) {
     return count;
 }
 
-Changes find_changes(const std::string &repository, const std::string &commit, bool include_ignored,
-                     const Limits &limits) {
+Changes find_changes(const std::string &repository, const std::string &commit, const Counting &counting) {
     require_top(repository);
     Changes changes;
     changes.commit = full_id(repository, commit);
     const Shadow shadow(repository);
     refuse_conflicts(shadow.place());
-    refuse_large_files(shadow.place(), include_ignored, limits);
+    changes.made = made_folders(shadow.place(), counting.include_ignored);
+    refuse_large_files(shadow.place(), counting, changes.made);
     look_into_all(shadow.place());
     const Workshop workshop(shadow.objects());              // where attributes outside the tree do not count
     static_cast<void>(workshop.has_commit(changes.commit)); // with its files
-    take_worktree(shadow, workshop, include_ignored, limits, changes);
-    changes.list = workshop.changes(changes.commit, changes.tree, limits);
+    take_worktree(shadow, workshop, counting, changes);
+    changes.list = workshop.changes(changes.commit, changes.tree, counting.limits);
     for (const Change &change : changes.list) {
         if (change.mode == submodule_mode && change.old_mode != submodule_mode) {
             throw cli::Failure(repository + ": " + core::visible_line(change.path) +
@@ -302,8 +360,8 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
     const auto before = workshop.submodules(changes.commit);
     for (const auto &[path, id] : workshop.submodules(changes.tree)) {
         const std::string folder = (fs::path(repository) / path).string();
-        if (!fs::exists(fs::symlink_status(fs::path(folder) / ".git"))) {
-            continue; // not checked out
+        if (!fs::exists(fs::symlink_status(fs::path(folder) / ".git")) || is_of_others(folder, counting)) {
+            continue; // not checked out, or not ours
         }
         if (path.find('\n') != std::string::npos) {
             throw cli::Failure(repository + ": the submodule " + core::quote(path) +
@@ -314,8 +372,7 @@ Changes find_changes(const std::string &repository, const std::string &commit, b
         // to this path.
         const auto known = before.find(path);
         const bool is_same = known != before.end() && Workshop(objects).has_commit(known->second);
-        Submodule submodule{path, objects.format,
-                            find_changes(folder, is_same ? known->second : id, include_ignored, limits)};
+        Submodule submodule{path, objects.format, find_changes(folder, is_same ? known->second : id, counting)};
         for (const std::string &file : submodule.changes.filtered) {
             changes.filtered.push_back((fs::path(path) / file).string());
         }

@@ -8,6 +8,8 @@
 namespace opdock::plugin_pack {
 
 inline constexpr uint32_t submodule_mode = 0160000;
+// unpatch writes a file of this name into each folder that it makes.
+inline constexpr const char *provenance_name = "opdock-provenance.json";
 
 // What becomes of one file.
 struct Change {
@@ -34,6 +36,7 @@ struct Changes {
     // Of the changed files those that a filter would convert, which is not run: they are in `tree` as they stand in the
     // worktree.
     std::vector<std::string> filtered;
+    std::vector<std::string> made;     // untracked folders that unpatch made, which do not count
     std::vector<Submodule> submodules; // those of `tree` that are checked out, by path
 };
 
@@ -61,9 +64,16 @@ void require_size(const std::string &path, uint64_t bytes, const Limits &limits)
 // "1.5 GiB"
 std::string size_text(uint64_t bytes);
 
+// Says which files of a repository find_changes looks at.
+struct Counting {
+    bool include_ignored = false;
+    std::vector<std::string> others = {}; // folders of submodules that somebody else looks at
+    Limits limits = {};
+};
+
 // `repository` is the top of a worktree. All that differs from the commit counts, be it committed, staged, in the
-// worktree only, or untracked; ignored files only if asked for. The repository is only read. Throws cli::Failure.
-Changes find_changes(const std::string &repository, const std::string &commit, bool include_ignored,
-                     const Limits &limits = {});
+// worktree only, or untracked, but for folders that unpatch made; ignored files only if asked for. The repository is
+// only read. Throws cli::Failure.
+Changes find_changes(const std::string &repository, const std::string &commit, const Counting &counting = {});
 
 } // namespace opdock::plugin_pack

@@ -5,6 +5,7 @@
 
 #include "cli/exit.hpp"
 #include "cli/text_file.hpp"
+#include "flagscale_encryption.hpp"
 #include "package.hpp"
 #include "text/bounded_yaml.hpp"
 #include "text/error.hpp"
@@ -56,6 +57,11 @@ std::vector<std::string> texts_of(const YamlNode &map, const std::string &key) {
     return texts;
 }
 
+// The name of a description in the layout that has no `commit`: the beginning of FlagScale's own commit.
+bool is_hash(const std::string &name) {
+    return name.size() >= 7 && name.size() <= 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 struct Files {
     std::vector<fs::path> descriptions; // *.yaml at the top
     std::vector<std::string> patches;
@@ -77,26 +83,27 @@ Files files_in(const fs::path &folder) {
         files.has_line_feed = files.has_line_feed || file.native().find('\n') != std::string::npos;
         if (file.parent_path() == folder && (name.ends_with(".yaml") || name.ends_with(".yml"))) {
             files.descriptions.push_back(file);
-        } else if (name.ends_with(".patch")) {
+        } else if (name.ends_with(".patch") || name.ends_with(std::string(".patch") + flagscale_encrypted)) {
             files.patches.push_back(file.string());
         }
-        files.has_encrypted = files.has_encrypted || name.ends_with(".encrypted");
+        files.has_encrypted = files.has_encrypted || name.ends_with(flagscale_encrypted);
     }
     return files;
 }
 
 // The reason why not, or "".
-std::string read_backend(FlagscaleBackend &backend) {
+std::string read_backend(FlagscaleBackend &backend, bool has_key) {
     const fs::path folder = backend.folder;
     const Files files = files_in(folder);
     if (files.has_line_feed) {
         return "a file in it has a line feed in its path; rename it";
     }
     if (!is_device_type(backend.device_type)) {
-        return core::quote(backend.device_type) + " is no device type, which is VENDOR_MODEL of letters and digits";
+        return core::quote(backend.device_type) +
+               " is no device type, which is VENDOR_MODEL of letters and digits, a capital first; rename the folder";
     }
-    if (files.has_encrypted) {
-        return "its patch is encrypted: decrypt it with FlagScale's unpatch first";
+    if (files.has_encrypted && !has_key) {
+        return "its patch is encrypted; --decrypt-key private_key.pem, of FlagScale's --key-path, opens it";
     }
     if (files.descriptions.empty()) {
         return "there is no diff.yaml that says what it is for";
@@ -113,20 +120,25 @@ std::string read_backend(FlagscaleBackend &backend) {
         return error.what();
     }
     // Either one patch with the description's name, or one for each file.
-    const std::string whole = fs::path(description).replace_extension(".patch").string();
     backend.patches = files.patches;
-    if (backend.patches.size() > 1 &&
-        std::find(backend.patches.begin(), backend.patches.end(), whole) != backend.patches.end()) {
-        const std::string &other = backend.patches[backend.patches[0] == whole ? 1 : 0];
-        return "it has both " + fs::path(whole).filename().string() + " and patches of single files, such as " +
+    const std::string stem = fs::path(description).replace_extension(".patch").string();
+    const auto whole = std::find_if(backend.patches.begin(), backend.patches.end(), [&](const std::string &patch) {
+        return patch == stem || patch == stem + flagscale_encrypted;
+    });
+    if (backend.patches.size() > 1 && whole != backend.patches.end()) {
+        const std::string &other = backend.patches[whole == backend.patches.begin() ? 1 : 0];
+        return "it has both " + fs::path(*whole).filename().string() + " and patches of single files, such as " +
                fs::relative(other, folder).string() + ", and nothing says which count; take one kind away";
     }
     if (backend.patches.empty()) {
         return "there is no patch";
     }
     backend.tasks = texts_of(root, "task");
-    if (backend.tasks.empty() || !std::all_of(backend.tasks.begin(), backend.tasks.end(), is_task)) {
-        return description.filename().string() + " names no task that there is: train, inference or post_train";
+    if (const auto other = std::find_if_not(backend.tasks.begin(), backend.tasks.end(), is_task);
+        backend.tasks.empty() || other != backend.tasks.end()) {
+        return description.filename().string() +
+               (backend.tasks.empty() ? " names no task" : ": " + core::quote(*other) + " is no task") +
+               "; expected train, inference or post_train";
     }
     std::sort(backend.tasks.begin(), backend.tasks.end());
     backend.tasks.erase(std::unique(backend.tasks.begin(), backend.tasks.end()), backend.tasks.end());
@@ -141,12 +153,15 @@ std::string read_backend(FlagscaleBackend &backend) {
     if (backend.commit.empty() && backend.name == main_backend) {
         backend.commit = text_of(root, "commit");
     }
+    if (backend.commit.empty() && backend.name == main_backend && is_hash(description.stem().string())) {
+        backend.commit = description.stem().string();
+    }
     return "";
 }
 
 } // namespace
 
-FlagscaleTree read_flagscale(const std::string &hardware) {
+FlagscaleTree read_flagscale(const std::string &hardware, bool has_key) {
     if (!fs::is_directory(hardware)) {
         throw cli::Failure(hardware + ": there is no such folder");
     }
@@ -154,7 +169,9 @@ FlagscaleTree read_flagscale(const std::string &hardware) {
         throw cli::Failure(hardware + ": expected a folder with one for each device; name " + below.string());
     }
     FlagscaleTree tree;
-    for (const fs::path &device : sorted_entries(hardware)) {
+    const fs::path given = fs::path(hardware + "/").lexically_normal().parent_path();
+    const bool is_of_one = is_device_type(given.filename().string()); // one device's folder
+    for (const fs::path &device : is_of_one ? std::vector{given} : sorted_entries(hardware)) {
         if (!fs::is_directory(fs::symlink_status(device))) {
             continue; // patch_history.yaml
         }
@@ -167,7 +184,8 @@ FlagscaleTree read_flagscale(const std::string &hardware) {
             backend.device_type = device.filename().string();
             backend.name = folder.filename().string();
             backend.folder = folder.string();
-            const std::string reason = is_name(backend.name) ? read_backend(backend) : "it is no name of a backend";
+            const std::string reason =
+                is_name(backend.name) ? read_backend(backend, has_key) : "it is no name of a backend";
             if (reason.empty()) {
                 tree.backends.push_back(std::move(backend));
             } else {

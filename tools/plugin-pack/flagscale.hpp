@@ -1,5 +1,5 @@
 // What stands below `hardware` of a FlagScale checkout: hardware/DEVICE/BACKEND, with a diff.yaml (or HASH.yaml) and
-// either one diff.patch (or HASH.patch) or a tree of FILE.patch.
+// either one diff.patch (or HASH.patch) or a tree of FILE.patch, each of which may be encrypted.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct FlagscaleBackend {
     std::string version;
     std::string contact;
     std::string commit;               // that the patches are to; empty where it does not say
-    std::vector<std::string> patches; // files
+    std::vector<std::string> patches; // files; those that end in ".encrypted" are that
 };
 
 // What cannot be taken over, and why.
@@ -30,7 +30,8 @@ struct FlagscaleTree {
     std::vector<Unresolved> unresolved;
 };
 
-// Throws cli::Failure when there is no such folder.
-FlagscaleTree read_flagscale(const std::string &hardware);
+// Without a key folders with encrypted patches (flagscale_encryption.hpp) are not taken over. Throws cli::Failure when
+// there is no such folder.
+FlagscaleTree read_flagscale(const std::string &hardware, bool has_key);
 
 } // namespace opdock::plugin_pack

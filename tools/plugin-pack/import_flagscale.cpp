@@ -3,6 +3,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -10,9 +11,11 @@
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "cli/status_line.hpp"
+#include "cli/text_file.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
 #include "flagscale.hpp"
+#include "flagscale_encryption.hpp"
 #include "signing.hpp"
 #include "text/spelling.hpp"
 #include "workshop.hpp"
@@ -32,7 +35,11 @@ struct Made {
 // Repositories that patches are applied in, each with one workshop for all that are made of it.
 class Repositories {
   public:
-    explicit Repositories(const std::vector<BackendPlace> &places) : places_(places) {}
+    explicit Repositories(const Request &request) : places_(request.backends) {
+        if (!request.decrypt_key.empty()) {
+            key_.emplace(request.decrypt_key);
+        }
+    }
 
     // What its patches make of the repository. Throws cli::Failure.
     Backend converted(const FlagscaleBackend &from) {
@@ -56,7 +63,8 @@ class Repositories {
             id = repository.workshop.commit_of(place->folder, commit);
         }
         backend.changes.commit = id;
-        backend.changes.tree = repository.workshop.apply_files(id, from.patches);
+        backend.changes.tree =
+            repository.workshop.apply_files(id, from.patches, [&](const std::string &file) { return read(file); });
         backend.changes.list = repository.workshop.changes(id, backend.changes.tree);
         return backend;
     }
@@ -70,6 +78,11 @@ class Repositories {
         std::map<std::string, std::string> commits; // full ids
     };
 
+    std::string read(const std::string &file) const {
+        const std::string text = cli::read_text(file);
+        return file.ends_with(flagscale_encrypted) ? key_->decrypt(text) : text;
+    }
+
     Repository &opened(const std::string &folder) {
         std::unique_ptr<Repository> &repository = repositories_[folder];
         if (!repository) {
@@ -79,11 +92,27 @@ class Repositories {
     }
 
     const std::vector<BackendPlace> &places_;
+    std::optional<FlagscaleKey> key_;
     std::map<std::string, std::unique_ptr<Repository>> repositories_;
 };
 
 std::string package_name(const std::string &device_type, const std::string &task) {
     return device_type + "-" + task + ".opdock";
+}
+
+void add_line(std::string &message, const std::string &line) {
+    message += (message.empty() ? "" : "\n") + line;
+}
+
+// Of a submodule that a patch adds, git has a commit, and no repository that has it.
+void add_submodules(std::string &message, const Backend &backend) {
+    for (const Change &change : backend.changes.list) {
+        if (change.mode == submodule_mode && change.old_mode != submodule_mode) {
+            add_line(message, "Without the files of the submodule " +
+                                  core::visible_line(backend.name + "/" + change.path) + ", at its commit " +
+                                  change.blob + ".");
+        }
+    }
 }
 
 void add_new(std::vector<std::string> &to, const std::vector<std::string> &from) {
@@ -101,7 +130,8 @@ int import_flagscale(const Request &request) {
     if (fs::exists(request.out, error) && !fs::is_directory(request.out, error)) {
         throw cli::Failure(request.out + ": it is no folder, into which packages are to be written");
     }
-    FlagscaleTree tree = read_flagscale(request.subject);
+    Repositories repositories(request);
+    FlagscaleTree tree = read_flagscale(request.subject, !request.decrypt_key.empty());
     for (const FlagscaleBackend &one : tree.backends) {
         for (const std::string &task : one.tasks) {
             cli::check_output(request.out + "/" + package_name(one.device_type, task), request.force);
@@ -109,7 +139,6 @@ int import_flagscale(const Request &request) {
     }
     const Signing signing(request);
     std::map<std::string, Package> packages; // by the name of their file
-    Repositories repositories(request.backends);
     cli::StatusLine status;
     for (size_t i = 0; i < tree.backends.size(); ++i) {
         const FlagscaleBackend &one = tree.backends[i];
@@ -123,6 +152,7 @@ int import_flagscale(const Request &request) {
                 package.tasks = {task};
                 package.contact = package.contact.empty() ? one.contact : package.contact;
                 add_new(package.models, one.models);
+                add_submodules(package.message, backend);
                 package.backends.push_back(backend);
             }
         } catch (const cli::Failure &failure) {
@@ -133,9 +163,8 @@ int import_flagscale(const Request &request) {
         const fs::path folder(one.folder);
         for (auto &[name, package] : packages) {
             if (package.device_type == folder.parent_path().filename()) {
-                package.message += (package.message.empty() ? "" : "\n") + std::string("Without ") +
-                                   core::visible_line(folder.filename().string()) +
-                                   ", which could not be taken over from FlagScale.";
+                add_line(package.message, "Without " + core::visible_line(folder.filename().string()) +
+                                              ", which could not be taken over from FlagScale.");
             }
         }
     }

@@ -49,8 +49,9 @@ files and policies, in one signed file.
            there are packages for, the newest last.
   keygen   makes NAME.key and NAME.pub, as plugin-sign does.
   import-flagscale
-           makes packages of what stands in the folder hardware of FlagScale, one
-           for each device and task; what cannot be taken over is listed.
+           makes packages of what stands in the folder hardware of FlagScale, or
+           in that of one device, one for each device and task; what cannot be
+           taken over is listed.
 )";
 
 constexpr const char *examples = R"(
@@ -117,7 +118,7 @@ const std::vector<Command> &commands() {
         {"import-flagscale",
          Action::import_flagscale,
          "the folder HARDWARE",
-         {"backend", "out", "key", "unsigned", "recipient", "passphrase-file", "force", "json"}},
+         {"backend", "out", "decrypt-key", "key", "unsigned", "recipient", "passphrase-file", "force", "json"}},
         {"keygen", Action::keygen, "the NAME of the key", {"passphrase-file", "no-passphrase"}},
     };
     return all;
@@ -132,18 +133,19 @@ po::options_description describe_options() {
     options.add_options()                                                                              //
         ("backend", texts("B"), "[NAME=]DIR: a repository; patch: [NAME=]DIR@COMMIT; may be repeated") //
         ("device-type", text("D"), "VENDOR_MODEL, such as Acme_A1")                                    //
-        ("task", texts("T"), "train, inference or post_train; patch: may be repeated")                 //
+        ("task", texts("T"), "train, inference or post_train; may be repeated")                        //
         ("out", text("PATH"),
          "patch, rebase: the package; unpatch: the folder, build/D without it; import-flagscale: the folder of the "
-         "packages; history: the file")                                                                          //
-        ("plugin", texts("FILE.so"), "patch: a plugin that belongs to it; may be repeated")                      //
-        ("tune", texts("FILE"), "patch: a tune file; may be repeated")                                           //
-        ("policy", texts("FILE"), "patch: a policy; may be repeated")                                            //
-        ("license", texts("FILE"), "patch: a license; may be repeated")                                          //
-        ("model", texts("NAME"), "patch: a model that it was tried with; may be repeated")                       //
-        ("message", text("TEXT"), "patch: what was changed")                                                     //
-        ("contact", text("TEXT"), "patch: who answers questions")                                                //
-        ("backend-version", text("TEXT"), "patch: what people call COMMIT; what git describes it as without it") //
+         "packages; history: the file")                                                     //
+        ("plugin", texts("FILE.so"), "patch: a plugin that belongs to it; may be repeated") //
+        ("tune", texts("FILE"), "patch: a tune file; may be repeated")                      //
+        ("policy", texts("FILE"), "patch: a policy; may be repeated")                       //
+        ("license", texts("FILE"), "patch: a license; may be repeated")                     //
+        ("model", texts("NAME"), "patch: a model that it was tried with; may be repeated")  //
+        ("message", text("TEXT"), "patch: what was changed")                                //
+        ("contact", text("TEXT"), "patch: who answers questions")                           //
+        ("backend-version", texts("[NAME=]TEXT"),
+         "patch: what people call COMMIT of this backend; what git describes it as without it; may be repeated") //
         ("no-questions", "patch: ask for none of these four on the terminal")                                    //
         ("serial", text("N"),
          "higher than that of the package before; patch: 1 without it; rebase: the old one and 1")                 //
@@ -156,17 +158,18 @@ po::options_description describe_options() {
         ("pub", texts("NAME.pub"), "trust this key, and not those a host trusts; may be repeated")                 //
         ("trusted", text("DIR"), "trust the keys of this folder instead")                                          //
         ("allow-unsigned", "take a package that nobody signed")                                                    //
-        ("decrypt-key", text("NAME.key"), "unpatch, inspect: the key that it is encrypted for")                    //
-        ("3way", "unpatch: merge with the commit that --backend names")                                            //
-        ("in-place", "unpatch: change the files of the checkouts")                                                 //
-        ("commit", text("C"), "unpatch: a package for this commit of a backend, not the newest")                   //
-        ("allow-older", "unpatch, install: in the place of a newer package")                                       //
-        ("folder", text("DIR"), "where packages are installed, instead of the user's folder for plugins")          //
-        ("system", "that is the folder for all users, /usr/local/lib/opdock/plugins")                              //
-        ("dry-run", "unpatch, revert, install: do everything but put it in place")                                 //
-        ("force", "overwrite files")                                                                               //
-        ("json", "as JSON; docs/packages.md has the keys")                                                         //
-        ("version", "the version of this tool")                                                                    //
+        ("decrypt-key", text("NAME.key"),
+         "the key that it is encrypted for; import-flagscale: FlagScale's private_key.pem")               //
+        ("3way", "unpatch: merge with the commit that --backend names")                                   //
+        ("in-place", "unpatch: change the files of the checkouts")                                        //
+        ("commit", text("C"), "unpatch: a package for this commit of a backend, not the newest")          //
+        ("allow-older", "unpatch, install: in the place of a newer package")                              //
+        ("folder", text("DIR"), "where packages are installed, instead of the user's folder for plugins") //
+        ("system", "that is the folder for all users, /usr/local/lib/opdock/plugins")                     //
+        ("dry-run", "unpatch, revert, install: do everything but put it in place")                        //
+        ("force", "overwrite files")                                                                      //
+        ("json", "as JSON; docs/packages.md has the keys")                                                //
+        ("version", "the version of this tool")                                                           //
         ("help,h", "this text");
     return options;
 }

@@ -27,9 +27,15 @@ using nlohmann::json;
 Backend backend_of(const BackendPlace &place, const Request &request) {
     Backend backend;
     backend.name = place.name;
-    backend.changes = find_changes(place.folder, place.commit, request.include_ignored);
+    Counting counting{request.include_ignored};
+    for (const BackendPlace &other : request.backends) {
+        if (other.name != place.name) {
+            counting.others.push_back(other.folder);
+        }
+    }
+    backend.changes = find_changes(place.folder, place.commit, counting);
     backend.format = objects_of(place.folder).format;
-    backend.version = request.backend_version;
+    backend.version = place.version;
     if (backend.version.empty()) {
         backend.version = describe(place.folder, backend.changes.commit);
     }
@@ -48,6 +54,13 @@ void note_filtered(const Backend &backend) {
     std::cerr << cli::printable(
         "plugin-pack: note: filters are not run; what stands in the worktree is packed of " + joined(names) +
         (count > most ? " and " + std::to_string(count - most) + " other files" : "") + " of " + backend.name + "\n");
+}
+
+void note_made(const BackendPlace &place, const Backend &backend) {
+    for (const std::string &folder : backend.changes.made) {
+        std::cerr << cli::printable("plugin-pack: note: " + place.folder + "/" + core::visible_line(folder) +
+                                    " is left out: unpatch made it\n");
+    }
 }
 
 // A checkout that does not come after the commit goes back behind it: what was meant is another one, as a rule.
@@ -103,6 +116,7 @@ Package package_of(const Request &request, cli::StatusLine &status) {
         status.clear();
         note_other_history(place, package.backends.back());
         note_filtered(package.backends.back());
+        note_made(place, package.backends.back());
         check_added(place, package.backends.back().changes);
     }
     std::sort(package.backends.begin(), package.backends.end(),

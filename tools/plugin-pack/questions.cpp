@@ -1,11 +1,13 @@
 #include "questions.hpp"
 
+#include <algorithm>
 #include <iostream>
 
 #include <unistd.h>
 
 #include "cli/exit.hpp"
 #include "package.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -52,8 +54,11 @@ void ask_for_missing(Request &request) {
     if (request.contact.empty()) {
         request.contact = answer_to("Who answers questions (--contact)");
     }
-    if (request.backend_version.empty() && !request.backends.empty()) {
-        request.backend_version = answer_to("What people call the commit (--backend-version), empty for what git says");
+    for (BackendPlace &place : request.backends) {
+        if (place.version.empty()) {
+            place.version = answer_to("What people call " + core::visible_line(place.commit) + " of " + place.name +
+                                      " (--backend-version), empty for what git says");
+        }
     }
 }
 

@@ -30,7 +30,7 @@ int rebase(const Request &request) {
     std::string conflicts;
     cli::StatusLine status;
     for (Backend &backend : package.backends) {
-        const BackendPlace *place = find_place(backend, request);
+        const BackendPlace *place = find_place(backend.name, request);
         if (place == nullptr) { // it stays on its commit
             continue;
         }

@@ -1,5 +1,6 @@
 #include "request.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/arguments.hpp"
@@ -71,7 +72,7 @@ BackendPlace parse_backend(const std::string &text, Commit commit) {
     if (place.name.empty()) {
         place.name = std::filesystem::path(place.folder).filename().string();
     }
-    if (!is_name(place.name) || place.name == "opdock-provenance.json") {
+    if (!is_name(place.name) || place.name == provenance_name) {
         throw cli::UsageError("--backend " + text + ": '" + place.name +
                               "' is no name of a backend, which is of letters, digits and ._-; write NAME=DIR");
     }
@@ -103,18 +104,41 @@ void read_device(const po::variables_map &values, Request &request) {
     }
 }
 
+// NAME=VERSION; with one backend the version alone.
+void read_backend_version(const std::string &text, std::vector<BackendPlace> &places) {
+    require_utf8("backend-version", text);
+    const size_t equals = text.find('=');
+    const std::string name = equals == std::string::npos ? "" : text.substr(0, equals);
+    std::vector<std::string> names(places.size());
+    std::transform(places.begin(), places.end(), names.begin(), [](const auto &place) { return place.name; });
+    const bool is_of_one = name.empty() && places.size() == 1;
+    const auto place =
+        is_of_one ? places.begin()
+                  : std::find_if(places.begin(), places.end(), [&](const auto &one) { return one.name == name; });
+    if (place == places.end()) {
+        throw cli::UsageError("--backend-version " + text +
+                              (name.empty() ? ": it does not say of which backend; write NAME=VERSION"
+                                            : ": there is no --backend of that name" + cli::did_you_mean(name, names)));
+    }
+    if (!place->version.empty()) {
+        throw cli::UsageError("--backend-version is given twice for " + place->name);
+    }
+    place->version = is_of_one ? text : text.substr(equals + 1);
+}
+
 void read_patch(const po::variables_map &values, Request &request) {
     request.models = cli::texts_of(values, "model");
     request.message = cli::text_of(values, "message");
     request.contact = cli::text_of(values, "contact");
-    request.backend_version = cli::text_of(values, "backend-version");
     request.include_ignored = values.count("include-ignored") != 0;
     request.no_questions = values.count("no-questions") != 0;
     require_utf8("message", request.message);
     require_utf8("contact", request.contact);
-    require_utf8("backend-version", request.backend_version);
     for (const std::string &model : request.models) {
         require_utf8("model", model);
+    }
+    for (const std::string &text : cli::texts_of(values, "backend-version")) {
+        read_backend_version(text, request.backends);
     }
     for (const char *kind : attachment_kinds) {
         for (const std::string &file : cli::texts_of(values, kind)) {
@@ -147,7 +171,7 @@ void read_unpatch(const po::variables_map &values, Request &request) {
         }
         return;
     }
-    if (values.count("device-type") == 0 || values.count("task") != 1) {
+    if (values.count("device-type") == 0 || values.count("task") == 0) {
         throw cli::UsageError("unpatch expects the PACKAGE, or --device-type D and --task T of one that is installed");
     }
     read_device(values, request);

@@ -30,6 +30,7 @@ struct BackendPlace {
     std::string name;
     std::string folder; // absolute
     std::string commit;
+    std::string version = {}; // patch: what people call the commit
 };
 
 struct Request {
@@ -45,7 +46,6 @@ struct Request {
     std::vector<std::string> models;
     std::string message;
     std::string contact;
-    std::string backend_version;
     std::optional<uint64_t> serial;
     bool include_ignored = false;
     bool no_questions = false;

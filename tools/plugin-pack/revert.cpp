@@ -39,10 +39,10 @@ int change_in_place(const Request &request, const Package &package, bool back) {
     std::vector<Adapted> all;
     std::vector<std::vector<Move>> moves; // of each backend
     std::string in_the_way;
-    for (const Backend &backend : package.backends) {
-        const BackendPlace &place = place_of(backend, request);
+    for (const Backend *backend : requested_backends(package, request)) {
+        const BackendPlace &place = *find_place(backend->name, request);
         require_top(place.folder);
-        all.push_back(adapt(backend, place));
+        all.push_back(adapt(*backend, place));
         add_moves(all.back(), back, moves.emplace_back());
         for (const Move &move : moves.back()) {
             for (const std::string &path : paths_in_the_way(move)) {
@@ -89,7 +89,6 @@ int revert(const Request &request) {
     Trust trust;
     const OpenedPackage opened = open_requested(request, trust, {true, {}});
     require_open(opened, request);
-    require_backends(opened.package, request);
     return change_in_place(request, opened.package, true);
 }
 

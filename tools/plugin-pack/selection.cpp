@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <tuple>
 
 #include "adapted.hpp"
 #include "cli/exit.hpp"
@@ -12,10 +13,19 @@
 namespace opdock::plugin_pack {
 namespace {
 
+// Those that are asked for, and maybe others.
 bool is_of_backends(const Package &package, const Request &request) {
-    return package.backends.size() == request.backends.size() &&
-           std::all_of(package.backends.begin(), package.backends.end(),
-                       [&](const Backend &backend) { return find_place(backend, request) != nullptr; });
+    const auto found = std::count_if(package.backends.begin(), package.backends.end(), [&](const Backend &backend) {
+        return find_place(backend.name, request) != nullptr;
+    });
+    return static_cast<size_t>(found) == request.backends.size();
+}
+
+bool is_of_tasks(const Package &package, const Request &request) {
+    const auto &tasks = package.tasks;
+    return std::all_of(request.tasks.begin(), request.tasks.end(), [&](const std::string &task) {
+        return std::find(tasks.begin(), tasks.end(), task) != tasks.end();
+    });
 }
 
 // Whether it is kept beside an older one, which somebody went back to.
@@ -38,18 +48,22 @@ bool is_of_commit(const Package &package, const Request &request) {
     std::transform(id.begin(), id.end(), id.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return id.empty() || std::any_of(package.backends.begin(), package.backends.end(), [&](const Backend &backend) {
-               return backend.changes.commit.starts_with(id) ||
-                      backend.changes.commit == id_of(place_of(backend, request).folder, request.commit);
+               const BackendPlace *place = find_place(backend.name, request);
+               return place != nullptr && (backend.changes.commit.starts_with(id) ||
+                                           backend.changes.commit == id_of(place->folder, request.commit));
            });
 }
 
 // Why the repositories cannot take the package; empty when they can.
 std::string obstacle(const Package &package, const Request &request) {
     for (const Backend &backend : package.backends) {
-        const BackendPlace &place = place_of(backend, request);
-        const ObjectStore objects = objects_of(place.folder);
+        const BackendPlace *place = find_place(backend.name, request);
+        if (place == nullptr) {
+            continue;
+        }
+        const ObjectStore objects = objects_of(place->folder);
         if (objects.format != backend.format || !Workshop(objects).has_commit(backend.changes.commit)) {
-            return place.folder + " does not have " + commit_text(backend);
+            return place->folder + " does not have " + commit_text(backend);
         }
     }
     return "";
@@ -67,15 +81,15 @@ std::string find_package(const Request &request) {
             continue;
         }
         const Package &package = one.opened.package;
-        const auto &tasks = package.tasks;
-        if (package.device_type == request.device_type && !is_put_back(one) &&
-            std::find(tasks.begin(), tasks.end(), request.tasks.front()) != tasks.end() &&
+        if (package.device_type == request.device_type && !is_put_back(one) && is_of_tasks(package, request) &&
             is_of_backends(package, request) && is_of_commit(package, request)) {
             fitting.push_back(std::move(one));
         }
     }
+    // One for these backends alone before one that has others too.
     std::stable_sort(fitting.begin(), fitting.end(), [](const FoundPackage &a, const FoundPackage &b) {
-        return a.opened.package.serial > b.opened.package.serial;
+        const Package &one = a.opened.package, &other = b.opened.package;
+        return std::tuple(one.backends.size(), other.serial) < std::tuple(other.backends.size(), one.serial);
     });
     for (const FoundPackage &one : fitting) {
         const bool is_closed = !one.opened.recipients.empty() && request.decrypt_key.empty();
@@ -86,7 +100,7 @@ std::string find_package(const Request &request) {
         }
         reasons += "\n  " + one.path + ": " + reason;
     }
-    throw cli::Failure("no package for " + request.device_type + ", " + request.tasks.front() + " and " +
+    throw cli::Failure("no package for " + request.device_type + ", " + joined(request.tasks) + " and " +
                        names_of(request.backends) + (request.commit.empty() ? "" : " at " + request.commit) + " in " +
                        joined(folders) + reasons);
 }

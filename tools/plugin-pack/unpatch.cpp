@@ -19,6 +19,7 @@
 #include "strict_json.hpp"
 #include "target.hpp"
 #include "text/error.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -26,10 +27,18 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr const char *provenance_name = "opdock-provenance.json";
+// The one that is made of this checkout; null: none.
+const Adapted *find_adapted(const std::vector<Adapted> &all, const fs::path &checkout) {
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Adapted &one) {
+        std::error_code error;
+        return fs::equivalent(one.folder, checkout, error);
+    });
+    return found == all.end() ? nullptr : &*found;
+}
 
-// The files of the backend, in its folder of what is staged.
-void write_files(const Adapted &adapted, const std::string &folder) {
+// The files of the backend, in its folder of what is staged. A submodule that is another one of `all` comes into its
+// place as that.
+void write_files(const Adapted &adapted, const std::string &folder, const std::vector<Adapted> &all) {
     fs::create_directory(folder); // of a submodule there is one already
     if (!fs::is_directory(fs::symlink_status(folder))) {
         throw cli::Failure(folder + ": this is no folder", exit_not_trusted);
@@ -38,7 +47,12 @@ void write_files(const Adapted &adapted, const std::string &folder) {
     adapted.workshop->check_out(changes.tree, folder);
     restore_conversions(*adapted.workshop, changes, folder);
     for (const Adapted &submodule : adapted.submodules) {
-        write_files(submodule, folder + "/" + submodule.path);
+        write_files(submodule, folder + "/" + submodule.path, all);
+    }
+    for (const auto &[path, id] : adapted.workshop->submodules(changes.tree)) {
+        if (const Adapted *other = find_adapted(all, fs::path(adapted.folder) / path)) {
+            write_files(*other, fs::path(folder) / path, all);
+        }
     }
 }
 
@@ -84,11 +98,17 @@ void require_replaceable(const std::string &out, const Package &package, const R
         return;
     }
     std::string name;
+    std::string other; // backend that is there and would go
     uint64_t serial = 0;
     try {
         there = parse_json(cli::read_text(file.string()), file.string(), {64, 1'000'000});
         there.at("package").get_to(name);
         there.at("serial").get_to(serial);
+        for (const json &backend : there.at("backends")) {
+            if (find_place(backend.at("name").get<std::string>(), request) == nullptr) {
+                backend.at("name").get_to(other);
+            }
+        }
     } catch (const core::Error &malformed) {
         throw cli::Failure(std::string(malformed.what()) +
                            "; plugin-pack did not write this; remove the folder, or name another one");
@@ -98,6 +118,10 @@ void require_replaceable(const std::string &out, const Package &package, const R
     if (name != package.name()) {
         throw cli::Failure(out + ": there is what was made of " + name + ", and this package is " + package.name() +
                            "; remove the folder, or name another one with --out");
+    }
+    if (!other.empty()) {
+        throw cli::Failure(out + ": the folder is replaced as a whole, and there is " + core::visible_line(other) +
+                           " too; name that with --backend as well, or another folder with --out");
     }
     if (serial > package.serial && !request.allow_older && request.commit.empty()) {
         throw cli::Failure(out + ": there is what was made of serial " + std::to_string(serial) +
@@ -117,25 +141,24 @@ int unpatch(const Request &given) {
     Trust trust;
     const OpenedPackage opened = open_requested(request, trust, {true, {}});
     require_open(opened, request);
-    require_backends(opened.package, request);
     const Package &package = opened.package;
-    if (package.backends.empty()) {
-        throw cli::Failure(request.subject + ": it has files alone, and no changes; install puts them in place");
-    }
     if (request.in_place) {
         return change_in_place(request, package, false);
     }
+    const std::vector<const Backend *> requested = requested_backends(package, request);
     const std::string out =
         request.out.empty() ? (fs::current_path() / "build" / package.device_type).string() : request.out;
     Target target(out, provenance_name);
     require_replaceable(out, package, request);
     std::vector<Adapted> all;
     cli::StatusLine status;
-    for (const Backend &backend : package.backends) {
-        status.show(backend.name + ": applying " + count_text(count_of(backend.changes)));
-        all.push_back(adapt(backend, place_of(backend, request), target.scratch()));
-        status.show(backend.name + ": writing files");
-        write_files(all.back(), target.staging() + "/" + backend.name);
+    for (const Backend *backend : requested) {
+        status.show(backend->name + ": applying " + count_text(count_of(backend->changes)));
+        all.push_back(adapt(*backend, *find_place(backend->name, request), target.scratch()));
+    }
+    for (const Adapted &adapted : all) {
+        status.show(adapted.backend.name + ": writing files");
+        write_files(adapted, target.staging() + "/" + adapted.backend.name, all);
     }
     const json provenance = provenance_of(opened, all);
     cli::write_new_file(target.staging() + "/" + provenance_name, provenance.dump(2) + "\n");

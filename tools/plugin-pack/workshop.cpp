@@ -10,6 +10,7 @@
 #include "cli/text_file.hpp"
 #include "differences.hpp"
 #include "exit_codes.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -102,7 +103,7 @@ std::string Workshop::commit_of(const std::string &repository, const std::string
         run_git({repository}, {"rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}"});
     std::string id = named.out.substr(0, named.out.find('\n'));
     if (named.code != 0 || !has_commit(id)) {
-        throw cli::Failure(repository + ": it does not have the commit " + commit + "; fetch it");
+        throw cli::Failure(repository + ": it does not have the commit " + core::visible_line(commit) + "; fetch it");
     }
     return id;
 }
@@ -147,12 +148,12 @@ void Workshop::apply_to_index(const std::string &patch) const {
     }
 }
 
-std::string Workshop::apply_files(const std::string &commit, const std::vector<std::string> &files) const {
+std::string Workshop::apply_files(const std::string &commit, const std::vector<std::string> &files,
+                                  const std::function<std::string(const std::string &file)> &read) const {
     read_tree(commit);
     for (const std::string &file : files) {
-        const std::string patch = cli::read_text(file);
         try {
-            apply_to_index(patch);
+            apply_to_index(read(file));
         } catch (const cli::Failure &failure) {
             throw cli::Failure(file + ": " + failure.what(), failure.code);
         }

@@ -2,6 +2,7 @@
 // one's configuration nor its filters, hooks or attributes outside the tree count.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -52,8 +53,9 @@ class Workshop {
     // The tree that comes of a commit and patches to it. Throws cli::Failure with exit_conflict, the file and the line
     // of the hunk that does not fit.
     std::string apply(const std::string &commit, const std::vector<std::string> &patches) const;
-    // The same of files with patches, one after the other. The file's name stands before what git says of it.
-    std::string apply_files(const std::string &commit, const std::vector<std::string> &files) const;
+    // The same of files with patches, one after the other. The file's name stands before what `read` or git says of it.
+    std::string apply_files(const std::string &commit, const std::vector<std::string> &files,
+                            const std::function<std::string(const std::string &file)> &read) const;
     // What comes of a tree that was made from `base` when it is made from `onto` instead, by a three-way merge.
     Merged merge(const std::string &base, const std::string &tree, const std::string &onto) const;
     // Without patches and renames. Throws cli::Failure, also when the repository lacks files that were changed, or they

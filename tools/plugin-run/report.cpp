@@ -4,6 +4,7 @@
 #include <map>
 
 #include "cli/exit.hpp"
+#include "cli/quantities.hpp"
 #include "cli/statistics.hpp"
 #include "cli/table.hpp"
 #include "summary.hpp"
@@ -90,13 +91,13 @@ std::string served_text(const Outcome &outcome) {
     return text;
 }
 
-std::string time_text(const Outcome &outcome) {
-    const std::string first = number_text(outcome.first_microseconds) + " us";
+std::string times_text(const Outcome &outcome) {
+    const std::string first = cli::time_text(outcome.first_microseconds);
     if (outcome.microseconds.empty()) {
         return first + ", a first call: resolving and preparing included";
     }
-    return "min " + number_text(*std::min_element(outcome.microseconds.begin(), outcome.microseconds.end())) +
-           " us, median " + number_text(cli::summarize(outcome.microseconds).median) + " us of " +
+    return "min " + cli::time_text(*std::min_element(outcome.microseconds.begin(), outcome.microseconds.end())) +
+           ", median " + cli::time_text(cli::summarize(outcome.microseconds).median) + " of " +
            std::to_string(outcome.microseconds.size()) + " calls, after a first of " + first;
 }
 
@@ -161,7 +162,7 @@ std::string render_text(const Request &request, const Signature &signature, cons
                         const cli::Page &page) {
     cli::Table facts;
     facts.row({{"served by"}, {served_text(outcome)}});
-    facts.row({{"time"}, {time_text(outcome)}});
+    facts.row({{"time"}, {times_text(outcome)}});
     if (anything_random(arguments)) {
         facts.row({{"seed"}, {std::to_string(request.seed)}});
     }

@@ -92,12 +92,12 @@ Plan plan(const Host &host, const Request &request) {
     if (request.all) {
         return plan_of_all(host, request);
     }
-    if (request.from.empty()) {
+    if (request.shapes.empty()) {
         Job job = op_call::job_of(host, request.subject);
         op_call::check_call(host, job, host.device(request.device));
         return {{std::move(job)}, {}};
     }
-    return {op_call::jobs_of_file(host, request.from, host.device(request.device)), {}};
+    return {op_call::jobs_of_file(host, request.shapes, host.device(request.device)), {}};
 }
 
 } // namespace opdock::plugin_tune

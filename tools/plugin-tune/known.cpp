@@ -13,6 +13,7 @@
 #include "cli/page.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/quantities.hpp"
 #include "cli/suggest.hpp"
 #include "cli/table.hpp"
 #include "cli/variables.hpp"
@@ -93,7 +94,7 @@ std::string nothing_fits(const core::TuneDatabase &database, const Request &requ
         }
         if (!word.empty() && !values.contains(word)) {
             const std::string near = cli::did_you_mean(word, {values.begin(), values.end()});
-            message += "\nNone is of '" + word + "'" + (near.empty() ? "." : near) +
+            message += "\nNone is of '" + word + "'" + (near.empty() ? "." : cli::printable_line(near)) +
                        " 'plugin-tune list' shows what there is.";
         }
     };
@@ -124,19 +125,19 @@ std::string render(const std::string &path, const std::vector<TuneRow> &rows, co
         if (next != last) {
             flush();
             last = next;
-            heading = page.paint(Tint::heading, cli::printable(name)) + "\n  " + cli::printable(where);
+            heading = page.paint(Tint::heading, cli::printable_line(name)) + "\n  " + cli::printable_line(where);
             table.row({{"dtypes", Tint::quiet},
                        {"calls", Tint::quiet},
                        {"config", Tint::quiet},
-                       {"us", Tint::quiet},
+                       {"time", Tint::quiet},
                        {"before", Tint::quiet}});
         }
         const double time = row.entry.microseconds;
         table.row({{row.entry.dtypes.empty() ? "-" : row.entry.dtypes},
                    {row.entry.key.empty() ? "all" : row.entry.key},
                    {row.entry.config},
-                   {time > 0 ? cli::short_number(time) : "imported"},
-                   {time > 0 ? cli::short_number(row.entry.default_microseconds) : ""}});
+                   {time > 0 ? cli::time_text(time) : "imported"},
+                   {time > 0 ? cli::time_text(row.entry.default_microseconds) : ""}});
     }
     flush();
     return text + counted(rows.size()) + " in " + cli::printable(path) + "\n";

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/gnuplot.hpp"
+#include "cli/quantities.hpp"
 #include "op-call/subject.hpp"
 #include "report.hpp"
 
@@ -22,11 +23,10 @@ std::string plot_script(const json &document) {
         }
         const double before = shape.at("before").at("microseconds").get<double>();
         const double best = shape.at("best").value("microseconds", before);
-        std::ostringstream remark;
-        remark.precision(3);
-        remark << before << " to " << best << " us  " << config_text(shape.at("best").at("config"));
+        const std::string remark =
+            cli::time_text(before) + " to " + cli::time_text(best) + "  " + config_text(shape.at("best").at("config"));
         data << ++count << ' ' << gnuplot_text(op_call::label_of(shape) + "  " + shape.value("impl_id", "")) << ' '
-             << (best > 0 ? before / best : 1) << ' ' << gnuplot_text(remark.str()) << '\n';
+             << (best > 0 ? before / best : 1) << ' ' << gnuplot_text(remark) << '\n';
     }
     if (count == 0) {
         return "";
@@ -37,7 +37,7 @@ std::string plot_script(const json &document) {
         << "$shapes << END\n"
         << data.str() << "END\n"
         << "set title " << gnuplot_text("What tuning gained on " + document.value("device", "")) << "\n"
-        << "set xlabel 'times as fast as before (median of one run)'\n"
+        << "set xlabel 'x faster than before (median of one run)'\n"
         << "set xrange [0:*]\nset offsets graph 0.0, graph 0.45, 0, 0\n"
         << "set yrange [" << count << ".6:0.4]\n"
         << "set grid xtics\nset style fill solid 0.8 noborder\nset arrow from 1, graph 0 to 1, graph 1 nohead lc rgb "

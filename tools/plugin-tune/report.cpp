@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/printable.hpp"
+#include "cli/quantities.hpp"
 #include "cli/table.hpp"
 #include "op-call/subject.hpp"
 
@@ -23,19 +24,12 @@ std::string text_of(const json &object, const char *member) {
     return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-std::string gain_text(double gain) {
-    char text[64];
-    std::snprintf(text, sizeof text, "%.2f times as fast", gain);
-    return text;
-}
-
 std::string time_of(const json &run) {
     if (!run.contains("microseconds")) {
         return "";
     }
-    char spread[32];
-    std::snprintf(spread, sizeof spread, ", spread %.0f %%", 100 * run.value("spread", 0.0));
-    return cli::short_number(run.at("microseconds").get<double>()) + " us" + spread;
+    return cli::time_text(run.at("microseconds").get<double>()) + ", spread " +
+           cli::percent_text(run.value("spread", 0.0));
 }
 
 std::string counted(size_t count, const std::string &what) {
@@ -66,7 +60,7 @@ void add_tried(Table &table, const json &shape) {
         refused += count;
     }
     table.note(counted(shape.at("tried").size(), "configs") + " in " +
-               cli::short_number(shape.at("seconds").get<double>()) + " s" +
+               cli::time_text(1e6 * shape.at("seconds").get<double>()) +
                (wrong == 0 ? "" : ", " + counted(wrong, "wrong")) +
                (refused == wrong ? "" : ", " + counted(refused - wrong, "refused")) +
                (untimed == 0 ? "" : ", " + counted(untimed, "not timed")) +
@@ -89,12 +83,13 @@ void add_tuned(Table &table, const json &shape) {
     const json &before = shape.at("before");
     const json &best = shape.at("best");
     const bool stays = best.at("config") == before.at("config");
+    table.row({{""}, {"config", Tint::quiet}, {"time", Tint::quiet}, {"", Tint::quiet}});
     table.row(
         {{"before"}, {config_text(before.at("config"))}, {time_of(before)}, {text_of(before, "source"), Tint::quiet}});
     table.row({{"best"},
                {stays ? "the same" : config_text(best.at("config")), stays ? Tint::plain : Tint::good},
                {stays ? "" : time_of(best)},
-               {stays ? verdict_of_none(shape) : gain_text(shape.at("gain").get<double>())}});
+               {stays ? verdict_of_none(shape) : cli::speed_text(shape.at("gain").get<double>())}});
     add_tried(table, shape);
     if (const std::string problem = text_of(shape, "problem"); !problem.empty()) {
         table.note("not kept: " + problem);
@@ -162,16 +157,18 @@ std::string outcome_text(const json &shape) {
     }
     return (shape.at("best").at("config") == shape.at("before").at("config")
                 ? verdict_of_none(shape)
-                : gain_text(shape.at("gain").get<double>()) + " with " + config_text(shape.at("best").at("config"))) +
-           ", in " + cli::short_number(shape.at("seconds").get<double>()) + " s";
+                : cli::speed_text(shape.at("gain").get<double>()) + " with " +
+                      config_text(shape.at("best").at("config"))) +
+           ", in " + cli::time_text(1e6 * shape.at("seconds").get<double>());
 }
 
 std::string render_report(const json &document, const cli::Page &page) {
     std::string text;
     for (const json &shape : document.at("shapes")) {
-        text += (text.empty() ? "" : "\n") + page.paint(Tint::heading, cli::printable(op_call::label_of(shape))) + "\n";
+        text += (text.empty() ? "" : "\n") + page.paint(Tint::heading, cli::printable_line(op_call::label_of(shape))) +
+                "\n";
         const std::string facts = facts_of(shape);
-        text += facts.empty() ? "" : "  " + cli::printable(facts) + "\n";
+        text += facts.empty() ? "" : "  " + cli::printable_line(facts) + "\n";
         Table table;
         add_shape(table, shape);
         text += table.text(page);

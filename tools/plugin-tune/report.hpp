@@ -12,7 +12,7 @@ namespace opdock::plugin_tune {
 // The best against the default for each shape, what was refused or wrong, and where results are kept.
 std::string render_report(const nlohmann::json &document, const cli::Page &page);
 
-// What came of one shape, in a few words: "1.25 times as fast in 3.1 s".
+// What came of one shape, in a few words: "1.25x faster with block=256, in 3.1 s".
 std::string outcome_text(const nlohmann::json &shape);
 
 // "block=256 fast=1"

@@ -19,7 +19,7 @@ namespace po = boost::program_options;
 constexpr const char *introduction =
     R"(Usage: plugin-tune OP --shape NAME=SOURCE... [--attr NAME=VALUE]...
                    [--output NAME]... [OPTION...]
-       plugin-tune --from SHAPES.yaml [OPTION...]
+       plugin-tune --shapes SHAPES.yaml [OPTION...]
        plugin-tune [OP] --all [OPTION...]
        plugin-tune export [OP] [--impl ID] [--out FILE]
        plugin-tune import FILE...
@@ -67,9 +67,9 @@ Examples:
                           --shape 'weight=f32[1024]' --budget 2s
   plugin-tune rmsnorm_fwd --shape 'input=f32[512,1024]' \
                           --shape 'weight=f32[1024]' --output rsigma
-  plugin-tune --from shapes.yaml --budget 1s --json
+  plugin-tune --shapes shapes.yaml --budget 1s --json
   plugin-tune gelu --all --budget 100ms --total-budget 2s --dry-run
-  plugin-tune --from shapes.yaml --budget 1s --plot gain.svg
+  plugin-tune --shapes shapes.yaml --budget 1s --plot gain.svg
   plugin-tune export --out results.tune.yaml
   plugin-tune import results.tune.yaml
   plugin-tune merge libacme.tune.yaml results.tune.yaml --out acme.tune.yaml
@@ -95,8 +95,8 @@ struct Command {
 const std::vector<Command> commands = {
     {"",
      Action::tune,
-     {"shape", "attr", "output", "impl", "from", "all", "device", "budget", "total-budget", "strategy", "cold", "again",
-      "dry-run", "plot", "force", "json", "modules", "prefix"}},
+     {"shape", "attr", "output", "impl", "shapes", "all", "device", "budget", "total-budget", "strategy", "cold",
+      "again", "dry-run", "plot", "force", "json", "modules", "prefix"}},
     {"export", Action::export_results, {"impl", "out", "force", "modules", "prefix"}},
     {"import", Action::import_results, {"modules", "prefix"}},
     {"merge", Action::merge, {"out", "force"}},
@@ -116,7 +116,7 @@ po::options_description describe_options() {
         ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                           //
         ("output", texts("NAME"), "an optional output that is wanted as well; may be repeated")                 //
         ("impl", text("IMPL_ID"), "this implementation; without it, the one that would serve the call")         //
-        ("from", text("FILE"), "the shapes of this file")                                                       //
+        ("shapes", text("FILE"), "the shapes of this file")                                                     //
         ("all", "every implementation, with shapes that follow from the signatures; forget: every entry")       //
         ("device", text("D"), "where to run: \"cpu\" (the default) or \"cuda:1\"; list, forget: of this model") //
         ("dtype", text("T"), "list, forget: of these dtypes, such as \"bf16,f32\"")                             //
@@ -129,7 +129,7 @@ po::options_description describe_options() {
         ("cold", "flush the caches before each run")                                            //
         ("again", "also what the database knows already")                                       //
         ("dry-run", "keep nothing; forget: only count")                                         //
-        ("plot", text("FILE.svg"), "draw how many times as fast each became; needs gnuplot")    //
+        ("plot", text("FILE.svg"), "draw how much faster each became; needs gnuplot")           //
         ("out", text("FILE"), "export, merge, convert: write there and not to standard output") //
         ("rename", texts("OLD=NEW"), "convert: an op's name here")                              //
         ("force", "overwrite the files of --out and --plot")                                    //
@@ -179,24 +179,25 @@ uint32_t strategy_of(const std::string &name) {
 void check_what_to_tune(Request &request) {
     const op_call::Subject &subject = request.subject;
     const bool has_call = !subject.inputs.empty() || !subject.attributes.empty() || !subject.outputs.empty();
-    if (!request.from.empty() && (request.all || has_call || !request.subject.op.empty())) {
+    if (!request.shapes.empty() && (request.all || has_call || !request.subject.op.empty())) {
         throw cli::UsageError(
-            "--from says what to tune; give no op, no --shape, --attr or --output, and no --all beside it");
+            "--shapes says what to tune; give no op, no --shape, --attr or --output, and no --all beside it");
     }
-    if (!request.from.empty() && !request.subject.impl.empty()) {
-        throw cli::UsageError("--impl has no meaning with --from; the file may say 'impl: " + request.subject.impl +
+    if (!request.shapes.empty() && !request.subject.impl.empty()) {
+        throw cli::UsageError("--impl has no meaning with --shapes; the file may say 'impl: " + request.subject.impl +
                               "'");
     }
     if (request.all && has_call) {
         throw cli::UsageError("--all brings shapes of its own; give no --shape, --attr or --output beside it");
     }
-    if (request.from.empty() && !request.all) {
+    if (request.shapes.empty() && !request.all) {
         if (request.subject.op.empty()) {
-            throw cli::UsageError("what is to be tuned? Give an op with its shapes, --from FILE or --all; 'plugin-ls' "
-                                  "lists the ops");
+            throw cli::UsageError(
+                "what is to be tuned? Give an op with its shapes, --shapes FILE or --all; 'plugin-ls' "
+                "lists the ops");
         }
         if (!has_call && request.json) {
-            throw cli::UsageError("--json prints what was measured; give --shape, --from or --all beside it");
+            throw cli::UsageError("--json prints what was measured; give --shape, --shapes or --all beside it");
         }
         request.action = has_call ? Action::tune : Action::show_expected;
     }
@@ -258,7 +259,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.subject.attributes = op_call::parse_named(cli::texts_of(values, "attr"), "--attr", "NAME=VALUE");
     request.subject.outputs = cli::texts_of(values, "output");
     request.renames = op_call::parse_named(cli::texts_of(values, "rename"), "--rename", "OLD=NEW");
-    request.from = cli::text_of(values, "from");
+    request.shapes = cli::text_of(values, "shapes");
     request.out = cli::text_of(values, "out");
     request.plot = cli::text_of(values, "plot");
     cli::check_plot_name(request.plot);

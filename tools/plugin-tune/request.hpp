@@ -18,7 +18,7 @@ enum class Action { tune, show_expected, export_results, import_results, merge, 
 struct Request {
     Action action = Action::help;
     Subject subject; // of the command line; only the op and the implementation with --all, for export, list and forget
-    std::string from;
+    std::string shapes;
     bool all = false;
     std::string device = "cpu";
     double budget = 10;      // seconds for each shape

@@ -1,18 +1,18 @@
 /* libopdock for embedding programs, in C. opdock/opdock.hpp is C++20 on top of this and what most programs want.
  *
- *   opdock_runtime *runtime;
- *   opdock_handle *rmsnorm;
- *   opdock_open(NULL, &runtime);
- *   opdock_find_op(runtime, "rmsnorm_fwd", &rmsnorm);
- *   opdock_call_handle(rmsnorm, &args);
- *   opdock_close(runtime);
+ *   opdock_host *host;
+ *   opdock_op *rmsnorm;
+ *   opdock_open(NULL, &host);
+ *   opdock_find_op(host, "rmsnorm_fwd", &rmsnorm);
+ *   opdock_call_op(rmsnorm, &args);
+ *   opdock_close(host);
  *
  * Three depths of calling, each cheaper than the one before: opdock_call_by_name looks the op up and validates;
- * opdock_call_handle validates; opdock_prepared_run does neither, because opdock_prepare did.
+ * opdock_call_op validates; opdock_prepared_run does neither, because opdock_prepare did.
  *
  * Every function returns a status: a plugin's own (opdock/abi/status.h) or one of those below. Where it is not
  * OPDOCK_OK, opdock_last_error() of the same thread says what failed, what was expected, what came and what to do.
- * Functions are safe to call on any thread, concurrently, unless they say otherwise. Handles belong to the runtime and
+ * Functions are safe to call on any thread, concurrently, unless they say otherwise. Handles belong to the host and
  * live as long as it. Strings handed out by `char **` are the caller's and freed with opdock_string_free. Nothing else
  * changes hands.
  *
@@ -48,9 +48,12 @@ OPDOCK_API const char *opdock_status_name(opdock_status status);
 
 OPDOCK_API void opdock_string_free(char *string);
 
+/* The ABI of this library, which may be newer than the headers a program was built with. */
+OPDOCK_API void opdock_abi_version(uint32_t *major, uint32_t *minor);
+
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
-typedef struct opdock_runtime opdock_runtime;
+typedef struct opdock_host opdock_host;
 
 /* opdock_options.flags */
 #define OPDOCK_OPEN_RESCAN                                                                                             \
@@ -58,7 +61,10 @@ typedef struct opdock_runtime opdock_runtime;
 
 typedef struct opdock_options {
     uint32_t struct_size;
+    /* OPDOCK_OPEN_ bits. */
+    uint32_t flags;
     uint32_t n_modules;
+    uint32_t reserved; /* 0 */
     /* The prefix of environment variables; null is "PLUGIN_". A program that chooses "TE_FL_" reads TE_FL_PREFER,
      * TE_FL_PLUGIN_MODULES, ... */
     const char *prefix;
@@ -66,7 +72,7 @@ typedef struct opdock_options {
      */
     const char *const *modules;
     /* Receives every log line, newline not included, instead of stderr; null is stderr. Called on any thread, and while
-     * the runtime is at work: it must not call it. */
+     * the host is at work: it must not call it. */
     void (*log)(void *user_data, int32_t level, const char *line);
     void *log_user_data;
     /* Memory for workspaces, aligned to 256; both null take the device provider's. `free_workspace` comes right after
@@ -75,63 +81,62 @@ typedef struct opdock_options {
     void *(*allocate_workspace)(void *user_data, DLDevice device, void *stream, uint64_t bytes);
     void (*free_workspace)(void *user_data, DLDevice device, void *stream, void *memory);
     void *workspace_user_data;
-    /* OPDOCK_OPEN_ bits. */
-    uint32_t flags;
 } opdock_options;
 
 /* Reads the policy, finds and loads plugins. `options` may be null. On failure nothing stays open. */
-OPDOCK_API opdock_status opdock_open(const opdock_options *options, opdock_runtime **runtime);
+OPDOCK_API opdock_status opdock_open(const opdock_options *options, opdock_host **host);
 
-/* Calls the shutdown functions of plugins, newest first, and frees the runtime with all its handles. No call may be in
+/* Calls the shutdown functions of plugins, newest first, and frees the host with all its ops. No call may be in
  * flight and no prepared call may be used afterwards. Plugins stay mapped. Null is ignored. */
-OPDOCK_API void opdock_close(opdock_runtime *runtime);
+OPDOCK_API void opdock_close(opdock_host *host);
 
 /* Loads one more plugin file, by its absolute path; its implementations join the chains of later calls. */
-OPDOCK_API opdock_status opdock_load(opdock_runtime *runtime, const char *path);
+OPDOCK_API opdock_status opdock_load(opdock_host *host, const char *path);
 
 /* Registers implementations of the program itself, as a plugin with this id would: `entry` is what a shared object
- * exports as opdock_register. `vendor` may be null. */
-OPDOCK_API opdock_status opdock_register_module(opdock_runtime *runtime, const char *id, const char *vendor,
-                                                opdock_entry entry);
+ * exports as opdock_register. `vendor` may be null. The entry finds `user_data` in its registry. */
+OPDOCK_API opdock_status opdock_register_module(opdock_host *host, const char *id, const char *vendor,
+                                                opdock_entry entry, void *user_data);
 
 /* --- calling ---------------------------------------------------------------------------------------------------- */
 
-typedef struct opdock_handle opdock_handle;
+typedef struct opdock_op opdock_op;
 
-/* What a handle points to at any moment: an immutable decision. Swapped whole. */
+/* What an op points to at any moment: an immutable decision. Swapped whole. */
 typedef struct opdock_target {
-    opdock_status (*call)(const struct opdock_target *target, opdock_handle *handle, const opdock_args *args);
+    opdock_status (*call)(const struct opdock_target *target, opdock_op *op, const opdock_args *args);
 } opdock_target;
 
-/* An op, found once and kept. The layout is frozen; `layout` names it. */
-struct opdock_handle {
-    uint32_t layout;
-    uint32_t index;
+/* An op, found once and kept. The layouts of both are frozen. */
+struct opdock_op {
+    uint32_t index; /* the host's */
+    uint32_t reserved;
     /* Never null; load it with acquire. */
     const opdock_target *target;
 };
 
-/* OPDOCK_UNKNOWN_OP when no plugin declares `name`; *handle is then null. The same handle each time. */
-OPDOCK_API opdock_status opdock_find_op(opdock_runtime *runtime, const char *name, opdock_handle **handle);
+/* OPDOCK_UNKNOWN_OP when no plugin declares `name`; *op is then null. The same op each time. */
+OPDOCK_API opdock_status opdock_find_op(opdock_host *host, const char *name, opdock_op **op);
 
 /* Validates and runs one call: the first implementation of the op's chain, or the next when it declines or fails and
  * the policy is not strict. */
-static inline opdock_status opdock_call_handle(opdock_handle *handle, const opdock_args *args) {
-    const opdock_target *target = __atomic_load_n(&handle->target, __ATOMIC_ACQUIRE);
-    return target->call(target, handle, args);
+static inline opdock_status opdock_call_op(opdock_op *op, const opdock_args *args) {
+    const opdock_target *target = __atomic_load_n(&op->target, __ATOMIC_ACQUIRE);
+    return target->call(target, op, args);
 }
 
-OPDOCK_API opdock_status opdock_call_by_name(opdock_runtime *runtime, const char *name, const opdock_args *args);
+OPDOCK_API opdock_status opdock_call_by_name(opdock_host *host, const char *name, const opdock_args *args);
 
-/* The most dimensions a tensor may have. */
+/* The most dimensions that this library takes; a later one may take more. */
 #define OPDOCK_MAX_RANK 8
 
 typedef struct opdock_tensor_spec {
-    /* The parameter's name; belongs to the runtime. */
+    /* The parameter's name; belongs to the host. */
     const char *name;
-    DLDataType dtype;
+    /* `ndim` sizes; valid until this thread's next call of opdock_infer_outputs. */
+    const int64_t *shape;
     int32_t ndim;
-    int64_t shape[OPDOCK_MAX_RANK];
+    DLDataType dtype;
     /* The caller may pass null for it. */
     uint32_t optional;
     /* Which parameter of the signature's outputs. */
@@ -139,13 +144,14 @@ typedef struct opdock_tensor_spec {
 } opdock_tensor_spec;
 
 /* What the outputs of a call with these inputs and attributes look like; `args->outputs` is not read. Writes at most
- * `capacity` specs and sets *count to how many there are. */
-OPDOCK_API opdock_status opdock_infer_outputs(opdock_handle *handle, const opdock_args *args, opdock_tensor_spec *specs,
-                                              uint32_t capacity, uint32_t *count);
+ * `capacity` specs, each of `spec_size` bytes, which is sizeof(opdock_tensor_spec), and sets *count to how many there
+ * are. */
+OPDOCK_API opdock_status opdock_infer_outputs(opdock_op *op, const opdock_args *args, opdock_tensor_spec *specs,
+                                              uint32_t spec_size, uint32_t capacity, uint32_t *count);
 
 /* The parsed signature as JSON: {"op", "signature", "inputs": [{"name", "optional", "list", "mut", "host"}],
  * "outputs": [...], "attributes": [{"name", "type", "default"}], "dtype_variables": [...]}. */
-OPDOCK_API opdock_status opdock_signature_json(opdock_handle *handle, char **json);
+OPDOCK_API opdock_status opdock_signature_json(opdock_op *op, char **json);
 
 /* --- policy ----------------------------------------------------------------------------------------------------- */
 
@@ -158,28 +164,33 @@ typedef struct opdock_setting {
     const char *value;
 } opdock_setting;
 
-OPDOCK_API opdock_status opdock_policy_create(opdock_runtime *runtime, const opdock_setting *settings, uint32_t count,
+OPDOCK_API opdock_status opdock_policy_create(opdock_host *host, const opdock_setting *settings, uint32_t count,
                                               opdock_policy **policy);
 OPDOCK_API void opdock_policy_release(opdock_policy *policy);
 
 /* The policy of the program: above the environment, below scopes. Null takes it away. */
-OPDOCK_API opdock_status opdock_policy_set(opdock_runtime *runtime, const opdock_policy *policy);
+OPDOCK_API opdock_status opdock_policy_set(opdock_host *host, const opdock_policy *policy);
 
 /* A scope of the calling thread: between push and pop its items are above all but `enforce:`. Scopes nest. */
-OPDOCK_API opdock_status opdock_policy_push(opdock_runtime *runtime, const opdock_policy *policy);
-OPDOCK_API opdock_status opdock_policy_pop(opdock_runtime *runtime);
+OPDOCK_API opdock_status opdock_policy_push(opdock_host *host, const opdock_policy *policy);
+OPDOCK_API opdock_status opdock_policy_pop(opdock_host *host);
 
 /* Everything in force on the calling thread as one policy, to be pushed on a worker thread. */
-OPDOCK_API opdock_status opdock_policy_effective(opdock_runtime *runtime, opdock_policy **policy);
+OPDOCK_API opdock_status opdock_policy_effective(opdock_host *host, opdock_policy **policy);
 
 /* Reads environment and files again. When they are wrong the old policy stays. */
-OPDOCK_API opdock_status opdock_policy_reload(opdock_runtime *runtime);
+OPDOCK_API opdock_status opdock_policy_reload(opdock_host *host);
 
 /* --- prepared calls --------------------------------------------------------------------------------------------- */
 
 /* A snapshot: implementation, config and plan for one problem. Later policy and health changes do not touch it. The
- * first three fields are frozen. */
+ * layout is frozen. */
 typedef struct opdock_prepared {
+    uint32_t struct_size;
+    /* How many pointers a run takes: those of the tensors that prepare was given, in that order, args->inputs and then
+     * args->outputs, and null for those that were null. A longer form of the op's signature, declared before or after,
+     * changes nothing of it. */
+    uint32_t n_data;
     opdock_kernel kernel;
     const opdock_problem *problem;
     uint64_t workspace_size;
@@ -187,7 +198,7 @@ typedef struct opdock_prepared {
 
 /* `args` describes the problem; data pointers may be null, and where they are not, their alignment is what later
  * pointers must have. `policy` may be null (the one in force). */
-OPDOCK_API opdock_status opdock_prepare(opdock_handle *handle, const opdock_args *args, const opdock_policy *policy,
+OPDOCK_API opdock_status opdock_prepare(opdock_op *op, const opdock_args *args, const opdock_policy *policy,
                                         opdock_prepared **prepared);
 OPDOCK_API void opdock_prepared_destroy(opdock_prepared *prepared);
 
@@ -197,9 +208,16 @@ OPDOCK_API int32_t opdock_prepared_stale(const opdock_prepared *prepared);
 /* The implementation's id; belongs to the prepared call. */
 OPDOCK_API const char *opdock_prepared_impl(const opdock_prepared *prepared);
 
-/* Runs it with new pointers: call->data has problem->n_tensors of them. No validation, no fallback, no counting; the
- * kernel's status comes back as it is. Any number of threads at once. The device must be current. */
+/* For opdock_prepared_run: a call that is not as the prepared one needs it. Allocates the workspace that it lacks,
+ * where the stream is not being captured, or OPDOCK_INVALID_ARGUMENT with the reason. */
+OPDOCK_API opdock_status opdock_prepared_run_incomplete(const opdock_prepared *prepared, const opdock_call *call);
+
+/* Runs it with new pointers. Nothing else is validated, there is no fallback and no counting; the kernel's status comes
+ * back as it is. Any number of threads at once. The device must be current. A call without a workspace gets one from
+ * the host for the run where prepared->workspace_size is not 0, as any other call does. */
 static inline opdock_status opdock_prepared_run(const opdock_prepared *prepared, const opdock_call *call) {
+    if (call->n_data != prepared->n_data || call->workspace_size < prepared->workspace_size)
+        return opdock_prepared_run_incomplete(prepared, call);
     /* The first run may go through the host, which then steps aside. */
     return __atomic_load_n(&prepared->kernel, __ATOMIC_RELAXED)(prepared->problem, call);
 }
@@ -210,22 +228,19 @@ static inline opdock_status opdock_prepared_run(const opdock_prepared *prepared,
  * returned OPDOCK_OK passes for that of the next failure that gives no reason. Returns `status`. */
 OPDOCK_API opdock_status opdock_prepared_failed(const opdock_prepared *prepared, opdock_status status);
 
-/* For layers that count the pointers: `given` are too few for a run. Returns OPDOCK_INVALID_ARGUMENT. */
-OPDOCK_API opdock_status opdock_prepared_too_few(const opdock_prepared *prepared, uint64_t given);
-
 /* --- looking --------------------------------------------------------------------------------------------------------
  */
 
 /* Everything a person or a tool wants to know, as JSON of schema opdock.plugin-ls/1: host, policy with sources, search
  * paths and what went wrong there, plugins with the reasons of those rejected, ops with implementations and chains.
  * docs/plugin-ls-json.md has every key. */
-OPDOCK_API opdock_status opdock_describe(opdock_runtime *runtime, char **json);
+OPDOCK_API opdock_status opdock_describe(opdock_host *host, char **json);
 
 /* The decision for one key, as JSON: {"op", "device", "dtypes", "strict", "order", "order_source", "chain": [impl_id],
  * "dropped": [{"impl_id", "rule", "reason"}], "kept": [{"impl_id", "rule"}]}. `device` is "cpu" or "cuda:1"; null takes
  * "cpu:0". `dtypes` is "bf16,f32" for the signature's variables in order, or null for all implementations whatever
  * their dtypes. `policy` may be null. */
-OPDOCK_API opdock_status opdock_explain(opdock_runtime *runtime, const char *op, const char *device, const char *dtypes,
+OPDOCK_API opdock_status opdock_explain(opdock_host *host, const char *op, const char *device, const char *dtypes,
                                         const opdock_policy *policy, char **json);
 
 /* The decision for one call, as opdock_explain has it for one key, and with "configs", one for each implementation of
@@ -233,13 +248,13 @@ OPDOCK_API opdock_status opdock_explain(opdock_runtime *runtime, const char *op,
  * "heuristic of the tune file" or "defaults", "origin", "dtypes", "key": "n=4096", "bucketed": "n: log2", "candidates":
  * how many configs there are to tune, "tune_file", "refused"}. "refused" says why it would not take the call; the
  * other keys are then absent. `args` as for opdock_prepare. */
-OPDOCK_API opdock_status opdock_explain_call(opdock_handle *handle, const opdock_args *args,
-                                             const opdock_policy *policy, char **json);
+OPDOCK_API opdock_status opdock_explain_call(opdock_op *op, const opdock_args *args, const opdock_policy *policy,
+                                             char **json);
 
 /* What `plugin-ls --check` says of one plugin file under this environment's settings, as JSON: {"path", "status": "ok",
  * "rejected" or "quarantined" (hosts do not try it again), "code", "reason", "note": {...} or null, "warnings": [...],
  * "build_id", "linkage": {"exports", "libraries", "search_paths", "versions", "relocates_text"} or null}. Runs none of
- * the file's code. Needs no open runtime. PLUGIN_SCAN_CACHE has what hosts learnt of it. `prefix` is that of
+ * the file's code. Needs no open host. PLUGIN_SCAN_CACHE has what hosts learnt of it. `prefix` is that of
  * environment variables, as in opdock_options; null is "PLUGIN_". */
 OPDOCK_API opdock_status opdock_check_file(const char *path, const char *prefix, char **json);
 
@@ -248,29 +263,29 @@ OPDOCK_API opdock_status opdock_check_file(const char *path, const char *prefix,
  * provides gives OPDOCK_UNSUPPORTED. Streams are the kind's native handles; null is its default stream. */
 
 /* "cuda:1", or "cuda" for its first. OPDOCK_INVALID_ARGUMENT for anything else. */
-OPDOCK_API opdock_status opdock_find_device(opdock_runtime *runtime, const char *text, DLDevice *device);
+OPDOCK_API opdock_status opdock_find_device(opdock_host *host, const char *text, DLDevice *device);
 
 /* Every device there is, as JSON: [{"device": "cuda:0", "kind", "name", "architecture", "driver", "uuid", "memory",
  * "compute_units", "warp_size", "shared_memory", "cache"}]; for a kind whose provider fails, {"kind", "problem"}. Opens
  * the plugins that provide devices. */
-OPDOCK_API opdock_status opdock_devices(opdock_runtime *runtime, char **json);
+OPDOCK_API opdock_status opdock_devices(opdock_host *host, char **json);
 
-/* Memory aligned to 256 bytes, in stream order: see opdock_device.allocate and free. */
-OPDOCK_API opdock_status opdock_device_allocate(opdock_runtime *runtime, DLDevice device, void *stream, uint64_t bytes,
+/* Memory aligned to 256 bytes, in stream order: see opdock_device_provider.allocate and free. */
+OPDOCK_API opdock_status opdock_device_allocate(opdock_host *host, DLDevice device, void *stream, uint64_t bytes,
                                                 void **memory);
-OPDOCK_API opdock_status opdock_device_free(opdock_runtime *runtime, DLDevice device, void *stream, void *memory);
+OPDOCK_API opdock_status opdock_device_free(opdock_host *host, DLDevice device, void *stream, void *memory);
 
 /* Between a device and the host, or within a device, in stream order. */
-OPDOCK_API opdock_status opdock_device_copy(opdock_runtime *runtime, void *to, DLDevice to_device, const void *from,
+OPDOCK_API opdock_status opdock_device_copy(opdock_host *host, void *to, DLDevice to_device, const void *from,
                                             DLDevice from_device, uint64_t bytes, void *stream);
 
 /* Waits until what was queued on the stream has run. */
-OPDOCK_API opdock_status opdock_device_synchronize(opdock_runtime *runtime, DLDevice device, void *stream);
+OPDOCK_API opdock_status opdock_device_synchronize(opdock_host *host, DLDevice device, void *stream);
 
 /* How long the device takes for what `work` queues on the stream, by the provider's timing events around it; waits
  * until it has run. The device is current while `work` is called, once, on this thread. A status of `work` other than
  * OPDOCK_OK comes back as it is, and nothing is timed. On the CPU the time is that of `work` itself. */
-OPDOCK_API opdock_status opdock_device_time(opdock_runtime *runtime, DLDevice device, void *stream,
+OPDOCK_API opdock_status opdock_device_time(opdock_host *host, DLDevice device, void *stream,
                                             opdock_status (*work)(void *user_data), void *user_data,
                                             double *microseconds);
 
@@ -303,7 +318,7 @@ typedef struct opdock_tune_options {
 /* Finds the fastest config of an implementation for calls like this one, by running it with each, and keeps it in the
  * database. `args` as for a call, with data: its outputs are written again and again, and inputs that it writes hold in
  * the end what they held before. A config that computes something else than the one in force never wins, nor one that
- * is not clearly faster. Blocks until it is done; one at a time in a runtime. `options` may be null.
+ * is not clearly faster. Blocks until it is done; one at a time in a host. `options` may be null.
  *
  * JSON: {"op", "impl_id", "device", "model", "architecture", "driver", "dtypes", "key", "bucketed", "database": its
  * file, "outcome": "tuned", "known" (in the database already) or "pinned" (by the tune file, which wins over the
@@ -312,27 +327,26 @@ typedef struct opdock_tune_options {
  * or failed), "wrong" (computes something else) or "left out" (the time was up), "microseconds" (median of one run),
  * "spread" (between the quartiles, as a fraction), "samples", "reason": why it was not timed}. OPDOCK_UNSUPPORTED when
  * there is nothing to tune. */
-OPDOCK_API opdock_status opdock_tune(opdock_handle *handle, const opdock_args *args, const opdock_tune_options *options,
+OPDOCK_API opdock_status opdock_tune(opdock_op *op, const opdock_args *args, const opdock_tune_options *options,
                                      char **json);
 
 /* OPDOCK_FAILED, and opdock_last_error says why, when what opdock_tune finds could not be kept: the database cannot be
  * written, or its folder is somebody else's. Makes both where they are missing. For programs that tune many calls:
  * opdock_tune looks too, once for each. */
-OPDOCK_API opdock_status opdock_tune_check(opdock_runtime *runtime);
+OPDOCK_API opdock_status opdock_tune_check(opdock_host *host);
 
 /* What the database knows of the implementations and devices that are there, as a tune file whose sections pin it. Null
  * `op` or `impl_id`: all. */
-OPDOCK_API opdock_status opdock_tune_export(opdock_runtime *runtime, const char *op, const char *impl_id, char **yaml);
+OPDOCK_API opdock_status opdock_tune_export(opdock_host *host, const char *op, const char *impl_id, char **yaml);
 
 /* The other way round: puts what `yaml`, a tune file called `name` in messages, pins into the database, as far as it is
  * about implementations and devices that are there. Sets *count to how many configs. OPDOCK_INVALID_TUNE_FILE with
  * every problem, and nothing is kept, when an entry is wrong. */
-OPDOCK_API opdock_status opdock_tune_import(opdock_runtime *runtime, const char *yaml, const char *name,
-                                            uint64_t *count);
+OPDOCK_API opdock_status opdock_tune_import(opdock_host *host, const char *yaml, const char *name, uint64_t *count);
 
 /* Tune files as one: what is for the same implementations, devices and dtypes is joined, and the pinned entries of
  * later texts win. One text may be a FlagGems tune_configs.yaml, and comes out in opdock's grammar. `names` are for
- * messages. *warnings holds a line for each entry that was left out; null: none. Needs no runtime. */
+ * messages. *warnings holds a line for each entry that was left out; null: none. Needs no host. */
 OPDOCK_API opdock_status opdock_tune_merge(const char *const *texts, const char *const *names, uint32_t count,
                                            char **yaml, char **warnings);
 
@@ -340,16 +354,15 @@ OPDOCK_API opdock_status opdock_tune_merge(const char *const *texts, const char 
 
 /* How many calls an implementation served in this process, prepared calls not counted. OPDOCK_UNKNOWN_OP or
  * OPDOCK_INVALID_ARGUMENT when there is no such op or implementation of it. */
-OPDOCK_API opdock_status opdock_served_count(opdock_runtime *runtime, const char *op, const char *impl_id,
-                                             uint64_t *count);
+OPDOCK_API opdock_status opdock_served_count(opdock_host *host, const char *op, const char *impl_id, uint64_t *count);
 
 /* Brings implementations back at once that left their chains after failures; some come back by themselves
  * (docs/policy.md, retry_failed). Null `op` or `impl_id` means all; OPDOCK_UNKNOWN_OP or OPDOCK_INVALID_ARGUMENT when
  * there is none of that name. */
-OPDOCK_API opdock_status opdock_reset_health(opdock_runtime *runtime, const char *op, const char *impl_id);
+OPDOCK_API opdock_status opdock_reset_health(opdock_host *host, const char *op, const char *impl_id);
 
 /* Asks again what plugins answered before: `available`, how many devices there are and what they are. */
-OPDOCK_API opdock_status opdock_refresh_availability(opdock_runtime *runtime);
+OPDOCK_API opdock_status opdock_refresh_availability(opdock_host *host);
 
 #ifdef __cplusplus
 }

@@ -57,20 +57,20 @@ class Prepared {
   public:
     explicit Prepared(opdock_prepared *owned) : prepared_(owned, opdock_prepared_destroy) {}
 
-    // n_tensors() pointers: one for each tensor of the op, inputs and then outputs, null for those that were absent;
-    // `workspace` has workspace_size() bytes, aligned to 256. Returns the kernel's status, and opdock_last_error() is
-    // what it said; never falls back. Any number of threads at once.
+    // n_data() pointers: those of the tensors that prepare was given, inputs and then outputs, null for those that were
+    // absent. `workspace` has workspace_size() bytes, aligned to 256; without one the host allocates what is needed.
+    // Returns the kernel's status, and opdock_last_error() is what it said; never falls back. Any number of threads at
+    // once.
     [[nodiscard]] opdock_status run(std::span<void *const> data, void *stream = nullptr,
                                     void *workspace = nullptr) const {
-        if (data.size() < n_tensors()) [[unlikely]] {
-            return opdock_prepared_too_few(prepared_.get(), data.size());
-        }
         const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),
+                               0,
+                               static_cast<uint32_t>(data.size()),
                                0,
                                data.data(),
                                stream,
                                workspace,
-                               prepared_->workspace_size};
+                               workspace != nullptr ? prepared_->workspace_size : 0};
         const opdock_status status = opdock_prepared_run(prepared_.get(), &call);
         return status == OPDOCK_OK ? OPDOCK_OK : opdock_prepared_failed(prepared_.get(), status);
     }
@@ -84,8 +84,7 @@ class Prepared {
         return opdock_prepared_run(prepared_.get(), &call);
     }
 
-    // Tensors of the op, optional ones that were left out included.
-    uint32_t n_tensors() const noexcept { return prepared_->problem->n_tensors; }
+    uint32_t n_data() const noexcept { return prepared_->n_data; }
     // Whether preparing again might choose differently.
     bool stale() const noexcept { return opdock_prepared_stale(prepared_.get()) != 0; }
     std::string impl() const { return opdock_prepared_impl(prepared_.get()); }
@@ -100,16 +99,16 @@ class Prepared {
 // An op of a host. A pointer: cheap to copy, valid as long as the host.
 class Op {
   public:
-    explicit Op(opdock_handle *handle) noexcept : handle_(handle) {}
+    explicit Op(opdock_op *op) noexcept : op_(op) {}
 
-    void operator()(const Args &args) const { detail::check(opdock_call_handle(handle_, &args.c())); }
+    void operator()(const Args &args) const { detail::check(opdock_call_op(op_, &args.c())); }
     void operator()(std::initializer_list<TensorArg> inputs, std::initializer_list<TensorArg> outputs,
                     std::initializer_list<Attribute> attributes = {}, void *stream = nullptr) const {
         (*this)(Args(inputs, outputs, attributes, stream));
     }
 
     // The status instead of an exception; opdock_last_error() has the message.
-    opdock_status try_call(const Args &args) const { return opdock_call_handle(handle_, &args.c()); }
+    opdock_status try_call(const Args &args) const { return opdock_call_op(op_, &args.c()); }
     opdock_status try_call(std::initializer_list<TensorArg> inputs, std::initializer_list<TensorArg> outputs,
                            std::initializer_list<Attribute> attributes = {}, void *stream = nullptr) const {
         return try_call(Args(inputs, outputs, attributes, stream));
@@ -119,10 +118,10 @@ class Op {
     std::vector<TensorSpec> infer_outputs(const Args &args) const {
         std::vector<opdock_tensor_spec> specs(16);
         uint32_t count = 0;
-        detail::check(opdock_infer_outputs(handle_, &args.c(), specs.data(), 16, &count));
+        detail::check(opdock_infer_outputs(op_, &args.c(), specs.data(), sizeof specs[0], 16, &count));
         if (count > specs.size()) {
             specs.resize(count);
-            detail::check(opdock_infer_outputs(handle_, &args.c(), specs.data(), count, &count));
+            detail::check(opdock_infer_outputs(op_, &args.c(), specs.data(), sizeof specs[0], count, &count));
         }
         std::vector<TensorSpec> result;
         for (uint32_t i = 0; i < count; ++i) {
@@ -148,7 +147,7 @@ class Op {
     // The decision for one call, and the config of each implementation, as JSON; see opdock_explain_call.
     std::string explain(const Args &args) const {
         char *json = nullptr;
-        detail::check(opdock_explain_call(handle_, &args.c(), nullptr, &json));
+        detail::check(opdock_explain_call(op_, &args.c(), nullptr, &json));
         return detail::take(json);
     }
     std::string explain(std::initializer_list<TensorArg> inputs, std::initializer_list<TensorArg> outputs,
@@ -158,7 +157,7 @@ class Op {
     // Finds and keeps the fastest config; JSON, see opdock_tune.
     std::string tune(const Args &args, const opdock_tune_options *options = nullptr) const {
         char *json = nullptr;
-        detail::check(opdock_tune(handle_, &args.c(), options, &json));
+        detail::check(opdock_tune(op_, &args.c(), options, &json));
         return detail::take(json);
     }
     std::string tune(std::initializer_list<TensorArg> inputs, std::initializer_list<TensorArg> outputs,
@@ -170,20 +169,20 @@ class Op {
     // See opdock_signature_json.
     std::string signature_json() const {
         char *json = nullptr;
-        detail::check(opdock_signature_json(handle_, &json));
+        detail::check(opdock_signature_json(op_, &json));
         return detail::take(json);
     }
 
-    opdock_handle *c() const noexcept { return handle_; }
+    opdock_op *c() const noexcept { return op_; }
 
   private:
     Prepared prepare(const Args &args, const opdock_policy *policy) const {
         opdock_prepared *prepared = nullptr;
-        detail::check(opdock_prepare(handle_, &args.c(), policy, &prepared));
+        detail::check(opdock_prepare(op_, &args.c(), policy, &prepared));
         return Prepared(prepared);
     }
 
-    opdock_handle *handle_;
+    opdock_op *op_;
 };
 
 struct Options {
@@ -191,6 +190,10 @@ struct Options {
     std::string prefix = "PLUGIN_";                     // of environment variables
     std::function<void(int32_t, std::string_view)> log; // level and line, on any thread; empty: stderr
     bool rescan = false;                                // try every plugin again, whatever the scan cache says
+    // Memory for workspaces, as opdock_options has it: both or none. `workspace_user_data` must outlive the host.
+    void *(*allocate_workspace)(void *user_data, DLDevice device, void *stream, uint64_t bytes) = nullptr;
+    void (*free_workspace)(void *user_data, DLDevice device, void *stream, void *memory) = nullptr;
+    void *workspace_user_data = nullptr;
 };
 
 class Host {
@@ -201,42 +204,46 @@ class Host {
             modules.push_back(module.c_str());
         }
         opdock_options c = {};
-        c.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, flags);
+        c.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, workspace_user_data);
         c.flags = options.rescan ? OPDOCK_OPEN_RESCAN : 0;
         c.n_modules = static_cast<uint32_t>(modules.size());
         c.prefix = options.prefix.c_str();
         c.modules = modules.data();
+        c.allocate_workspace = options.allocate_workspace;
+        c.free_workspace = options.free_workspace;
+        c.workspace_user_data = options.workspace_user_data;
         if (*log_) {
             c.log_user_data = log_.get();
             c.log = [](void *user_data, int32_t level, const char *line) {
                 (*static_cast<decltype(options.log) *>(user_data))(level, line);
             };
         }
-        opdock_runtime *runtime = nullptr;
-        detail::check(opdock_open(&c, &runtime));
-        runtime_.reset(runtime);
+        opdock_host *host = nullptr;
+        detail::check(opdock_open(&c, &host));
+        host_.reset(host);
     }
 
     Op op(const char *name) const {
-        opdock_handle *handle = nullptr;
-        detail::check(opdock_find_op(runtime_.get(), name, &handle));
-        return Op(handle);
+        opdock_op *op = nullptr;
+        detail::check(opdock_find_op(host_.get(), name, &op));
+        return Op(op);
     }
     Op op(const std::string &name) const { return op(name.c_str()); }
 
     // Looks the op up at each call.
     void call(const char *name, const Args &args) const {
-        detail::check(opdock_call_by_name(runtime_.get(), name, &args.c()));
+        detail::check(opdock_call_by_name(host_.get(), name, &args.c()));
     }
     void call(const char *name, std::initializer_list<TensorArg> inputs, std::initializer_list<TensorArg> outputs,
               std::initializer_list<Attribute> attributes = {}, void *stream = nullptr) const {
         call(name, Args(inputs, outputs, attributes, stream));
     }
 
-    void load(const std::string &path) { detail::check(opdock_load(runtime_.get(), path.c_str())); }
-    // Implementations of the program itself, registered as a plugin would.
-    void register_module(const std::string &id, const std::string &vendor, opdock_entry entry) {
-        detail::check(opdock_register_module(runtime_.get(), id.c_str(), vendor.c_str(), entry));
+    void load(const std::string &path) { detail::check(opdock_load(host_.get(), path.c_str())); }
+    // Implementations of the program itself, registered as a plugin would. The entry finds `user_data` in its registry.
+    void register_module(const std::string &id, const std::string &vendor, opdock_entry entry,
+                         void *user_data = nullptr) {
+        detail::check(opdock_register_module(host_.get(), id.c_str(), vendor.c_str(), entry, user_data));
     }
 
     Policy policy(std::initializer_list<std::pair<std::string, std::string>> settings) const {
@@ -245,96 +252,96 @@ class Host {
             c.push_back({name.c_str(), value.c_str()});
         }
         opdock_policy *policy = nullptr;
-        detail::check(opdock_policy_create(runtime_.get(), c.data(), static_cast<uint32_t>(c.size()), &policy));
+        detail::check(opdock_policy_create(host_.get(), c.data(), static_cast<uint32_t>(c.size()), &policy));
         return Policy(policy);
     }
     // The policy of the program: above the environment, below scopes.
-    void set_policy(const Policy &policy) { detail::check(opdock_policy_set(runtime_.get(), policy.c())); }
-    void clear_policy() { detail::check(opdock_policy_set(runtime_.get(), nullptr)); }
+    void set_policy(const Policy &policy) { detail::check(opdock_policy_set(host_.get(), policy.c())); }
+    void clear_policy() { detail::check(opdock_policy_set(host_.get(), nullptr)); }
     // Reads environment and files again; when they are wrong the old policy stays and this throws.
-    void reload_policy() { detail::check(opdock_policy_reload(runtime_.get())); }
+    void reload_policy() { detail::check(opdock_policy_reload(host_.get())); }
     // Everything in force on this thread, to be scoped on another.
     Policy effective_policy() const {
         opdock_policy *policy = nullptr;
-        detail::check(opdock_policy_effective(runtime_.get(), &policy));
+        detail::check(opdock_policy_effective(host_.get(), &policy));
         return Policy(policy);
     }
 
     // JSON of schema opdock.plugin-ls/1; see opdock_describe.
     std::string describe() const {
         char *json = nullptr;
-        detail::check(opdock_describe(runtime_.get(), &json));
+        detail::check(opdock_describe(host_.get(), &json));
         return detail::take(json);
     }
     // The decision for one op, as JSON; see opdock_explain. Empty dtypes: whatever they are.
     std::string explain(const std::string &op, const std::string &device = "cpu:0",
                         const std::string &dtypes = {}) const {
         char *json = nullptr;
-        detail::check(opdock_explain(runtime_.get(), op.c_str(), device.c_str(),
-                                     dtypes.empty() ? nullptr : dtypes.c_str(), nullptr, &json));
+        detail::check(opdock_explain(host_.get(), op.c_str(), device.c_str(), dtypes.empty() ? nullptr : dtypes.c_str(),
+                                     nullptr, &json));
         return detail::take(json);
     }
     // Throws when what Op::tune finds could not be kept; see opdock_tune_check.
-    void check_tune_database() const { detail::check(opdock_tune_check(runtime_.get())); }
+    void check_tune_database() const { detail::check(opdock_tune_check(host_.get())); }
     // What the tuning database knows, as a tune file; see opdock_tune_export. Empty: all.
     std::string export_tuning(const std::string &op = {}, const std::string &impl_id = {}) const {
         char *yaml = nullptr;
-        detail::check(opdock_tune_export(runtime_.get(), op.empty() ? nullptr : op.c_str(),
+        detail::check(opdock_tune_export(host_.get(), op.empty() ? nullptr : op.c_str(),
                                          impl_id.empty() ? nullptr : impl_id.c_str(), &yaml));
         return detail::take(yaml);
     }
     // Puts what a tune file pins into the database; how many configs. `name` is for messages.
     uint64_t import_tuning(const std::string &yaml, const std::string &name) const {
         uint64_t count = 0;
-        detail::check(opdock_tune_import(runtime_.get(), yaml.c_str(), name.c_str(), &count));
+        detail::check(opdock_tune_import(host_.get(), yaml.c_str(), name.c_str(), &count));
         return count;
     }
 
     // "cuda:1", "cuda"
     DLDevice device(const std::string &text) const {
         DLDevice device{};
-        detail::check(opdock_find_device(runtime_.get(), text.c_str(), &device));
+        detail::check(opdock_find_device(host_.get(), text.c_str(), &device));
         return device;
     }
     // Every device there is, as JSON; see opdock_devices.
     std::string devices() const {
         char *json = nullptr;
-        detail::check(opdock_devices(runtime_.get(), &json));
+        detail::check(opdock_devices(host_.get(), &json));
         return detail::take(json);
     }
 
     // How many calls an implementation served, prepared ones not counted.
     uint64_t served(const std::string &op, const std::string &impl_id) const {
         uint64_t count = 0;
-        detail::check(opdock_served_count(runtime_.get(), op.c_str(), impl_id.c_str(), &count));
+        detail::check(opdock_served_count(host_.get(), op.c_str(), impl_id.c_str(), &count));
         return count;
     }
     // Brings back implementations that left their chains after failures.
-    void reset_health() { detail::check(opdock_reset_health(runtime_.get(), nullptr, nullptr)); }
+    void reset_health() { detail::check(opdock_reset_health(host_.get(), nullptr, nullptr)); }
     void reset_health(const std::string &op, const std::string &impl_id) {
-        detail::check(opdock_reset_health(runtime_.get(), op.c_str(), impl_id.c_str()));
+        detail::check(opdock_reset_health(host_.get(), op.c_str(), impl_id.c_str()));
     }
-    void refresh_availability() { detail::check(opdock_refresh_availability(runtime_.get())); }
+    void refresh_availability() { detail::check(opdock_refresh_availability(host_.get())); }
 
-    opdock_runtime *c() const noexcept { return runtime_.get(); }
+    opdock_host *c() const noexcept { return host_.get(); }
 
   private:
-    std::unique_ptr<std::function<void(int32_t, std::string_view)>> log_; // outlives the runtime, which writes to it
-    std::unique_ptr<opdock_runtime, void (*)(opdock_runtime *)> runtime_{nullptr, opdock_close};
+    std::unique_ptr<std::function<void(int32_t, std::string_view)>> log_; // outlives the host, which writes to it
+    std::unique_ptr<opdock_host, void (*)(opdock_host *)> host_{nullptr, opdock_close};
 };
 
 // Between construction and destruction the policy's items are above all others on this thread, but for `enforce:`.
 class ScopedPolicy {
   public:
-    ScopedPolicy(const Host &host, const Policy &policy) : runtime_(host.c()) {
-        detail::check(opdock_policy_push(runtime_, policy.c()));
+    ScopedPolicy(const Host &host, const Policy &policy) : host_(host.c()) {
+        detail::check(opdock_policy_push(host_, policy.c()));
     }
     ScopedPolicy(const ScopedPolicy &) = delete;
     ScopedPolicy &operator=(const ScopedPolicy &) = delete;
-    ~ScopedPolicy() { opdock_policy_pop(runtime_); }
+    ~ScopedPolicy() { opdock_policy_pop(host_); }
 
   private:
-    opdock_runtime *runtime_;
+    opdock_host *host_;
 };
 
 } // namespace opdock

@@ -5,14 +5,17 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "host/host.hpp"
+#include "load/cancellation.hpp"
 #include "load/plugin_call.hpp"
 
 namespace opdock::core {
 
 Attempt::~Attempt() {
     if (problem.plan != nullptr) {
+        const Uncancellable host_work; // a destructor cannot be left
         const Callbacks &callbacks = implementation.callbacks();
-        host.make_current(deployment.device()); // where that fails, what the plan holds of the host is still given back
+        // Where that fails, what the plan holds of the host is still given back.
+        const CurrentDevice current = host.enter(deployment.device());
         call_plugin([&] {
             callbacks.plan_destroy(&host.api(), callbacks.user_data, deployment.device(), problem.plan);
             return OPDOCK_OK;
@@ -68,7 +71,7 @@ void Attempt::fill_problem(const CallShape &shape) {
     problem.n_knobs = 0;
     problem.knobs = nullptr;
     problem.tensors = shorter ? tensors_.data() : shape.pointers.data();
-    problem.first = shorter ? first_.data() : shape.first.data();
+    problem.tensor_offsets = shorter ? first_.data() : shape.first.data();
     problem.attributes = attributes.data();
     problem.device = shape.device;
     problem.user_data = implementation.callbacks().user_data;
@@ -154,6 +157,9 @@ std::string Attempt::misalignment(const CallShape &shape, void *const *data) con
 }
 
 opdock_status Attempt::choose(const CallShape &shape, bool ask_supports, const TuneConfig *given) {
+    if (is_declined) {
+        return OPDOCK_UNSUPPORTED; // `reason` has its answer
+    }
     const Availability availability = deployment.ask_availability();
     if (availability.answer != Availability::yes) {
         return declined("not available: " + availability.reason);
@@ -167,7 +173,8 @@ opdock_status Attempt::choose(const CallShape &shape, bool ask_supports, const T
     tensors_.clear();
     fill_problem(shape);
     provider = host.provider_to_enter(shape.device);
-    status = host.make_current(shape.device);
+    const CurrentDevice current(host.api(), provider, shape.device.device_id);
+    status = current.status();
     if (status != OPDOCK_OK) {
         reason = take_message(status);
         return status;
@@ -175,6 +182,7 @@ opdock_status Attempt::choose(const CallShape &shape, bool ask_supports, const T
     if (ask_supports && callbacks.supports != nullptr) {
         status = call_plugin([&] { return callbacks.supports(&problem); });
         if (status != OPDOCK_OK) {
+            is_declined = status == OPDOCK_UNSUPPORTED;
             reason = take_message(status);
             return status;
         }
@@ -186,6 +194,12 @@ opdock_status Attempt::choose(const CallShape &shape, bool ask_supports, const T
 opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const TuneConfig *given) {
     opdock_status status = choose(shape, ask_supports, given);
     if (status != OPDOCK_OK) {
+        return status;
+    }
+    const CurrentDevice current(host.api(), provider, shape.device.device_id);
+    status = current.status();
+    if (status != OPDOCK_OK) {
+        reason = take_message(status);
         return status;
     }
     const Callbacks &callbacks = implementation.callbacks();

@@ -37,12 +37,13 @@ struct Attempt {
     // Whether the call uses nothing that the form of the signature it knows lacks.
     bool fits = true;
     bool ready = false;
+    bool is_declined = false; // `supports` declined the problem, and is not asked again
     // Nothing but the kernel has to be called: no device to make current, no workspace, no other form.
     bool plain = false;
     // How many calls to other ops its kernel has under way: until they return, it must not go.
     std::atomic<uint32_t> pins{0};
     opdock_kernel kernel = nullptr;      // when it is ready
-    opdock_prepared *prepared = nullptr; // whose kernel is the host's until the first run
+    struct Prepared *prepared = nullptr; // that owns this; null where a thread does
     // Calls served; written by one thread, read by any.
     std::atomic<uint64_t> served{0};
     uint64_t alignment_mask = 0; // of every data pointer, where it asks for more than the dtypes do

@@ -58,8 +58,7 @@ struct Chain : std::enable_shared_from_this<Chain> {
 };
 
 struct View : std::enable_shared_from_this<View> {
-    View(const Catalog &of, uint64_t in_epoch, PolicyStack under, Policy as_one, size_t n_ops)
-        : catalog(of), epoch(in_epoch), policy(std::move(under)), flattened(std::move(as_one)), targets(n_ops) {}
+    View(const Catalog &of, uint64_t in_epoch, PolicyStack under, Policy as_one, size_t n_ops);
     View(const View &) = delete;
     View &operator=(const View &) = delete;
     ~View();
@@ -78,7 +77,7 @@ struct View : std::enable_shared_from_this<View> {
 };
 
 // An op of a host. What a handle really is.
-struct OpEntry : opdock_handle {
+struct OpEntry : opdock_op {
     std::string name;
     Host *host = nullptr;
     uint32_t number = 0; // within the host; `index` is unique in the process
@@ -100,6 +99,9 @@ struct Target : opdock_target {
     }
 };
 
+// Both destroy targets, and so come after what a target is.
+inline View::View(const Catalog &of, uint64_t in_epoch, PolicyStack under, Policy as_one, size_t n_ops)
+    : catalog(of), epoch(in_epoch), policy(std::move(under)), flattened(std::move(as_one)), targets(n_ops) {}
 inline View::~View() = default;
 
 // A target, and what keeps it.

@@ -24,7 +24,7 @@ uint64_t count_elements(const DLTensor &tensor) {
 
 CpuCopies::CpuCopies(const Host &host, const Signature &signature, const Bound &bound, const opdock_args &args)
     : device_(host, bound.device, args.stream), cpu_(host, cpu, nullptr), tensors_(bound.tensors), args_(args) {
-    device_.make_current();
+    const DeviceInUse current(device_);
     copies_.reserve(tensors_.size()); // calls point to them
     memory_.reserve(tensors_.size());
     const size_t n_inputs = signature.inputs.size();
@@ -70,7 +70,7 @@ CpuCopies::CpuCopies(const Host &host, const Signature &signature, const Bound &
 }
 
 void CpuCopies::copy_back() const {
-    device_.make_current();
+    const DeviceInUse current(device_);
     for (const Copy &copy : copies_) {
         if (!copy.written || copy.tensor.data == nullptr) {
             continue;

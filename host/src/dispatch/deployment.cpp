@@ -77,7 +77,8 @@ Availability Deployment::ask_availability() {
         }
         answer.answer = answer.reason.empty() ? Availability::yes : Availability::no;
         if (answer.reason.empty() && callbacks.available != nullptr) {
-            opdock_status status = host_.make_current(device_);
+            const CurrentDevice current = host_.enter(device_);
+            opdock_status status = current.status();
             if (status == OPDOCK_OK) {
                 status = call_plugin([&] { return callbacks.available(&host_.api(), callbacks.user_data, device_); });
             }
@@ -134,7 +135,8 @@ void Deployment::finish() {
     if (initialized_) {
         initialized_ = false;
         const Callbacks &callbacks = implementation_.callbacks();
-        host_.make_current(device_); // where that fails, what the state holds of the host is still given back
+        // Where that fails, what the state holds of the host is still given back.
+        const CurrentDevice current = host_.enter(device_);
         call_plugin([&] {
             callbacks.device_fini(&host_.api(), callbacks.user_data, device_, state_);
             return OPDOCK_OK;

@@ -40,6 +40,10 @@ opdock_status call_on_cpu(Host &host, OpEntry &op, const OpPolicy &policy, const
     if (host.is_capturing(bound.device, args.stream)) {
         throw refused("the stream is being captured");
     }
+    if (const auto *required = policy.required_beyond(host.effective_policy().effective(op.name, "cpu", 0))) {
+        throw refused(required->source +
+                      " asks for contracts that nothing asks for on the CPU; require them there too");
+    }
     host.note_cpu_fallback(op.name, bound.device, policy.fallback_source, why.what());
     const CatalogOp &declared = *host.catalog().find(op.name);
     const CpuCopies copies(host, *declared.signature, bound, args);
@@ -162,7 +166,7 @@ opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_s
     }
 }
 
-opdock_status call_target(const opdock_target *given, opdock_handle *handle, const opdock_args *args) {
+opdock_status call_target(const opdock_target *given, opdock_op *handle, const opdock_args *args) {
     const auto &target = static_cast<const Target &>(*given);
     auto &op = static_cast<OpEntry &>(*handle);
     ThreadState *thread = opdock_thread_state;

@@ -9,7 +9,7 @@
 namespace opdock::core {
 
 // What every Target of a host has as its `call`.
-opdock_status call_target(const opdock_target *target, opdock_handle *handle, const opdock_args *args);
+opdock_status call_target(const opdock_target *target, opdock_op *handle, const opdock_args *args);
 
 // What takes calls that look like those of this memo, whose head is set.
 QuickWay quick_way(const Memo &memo);

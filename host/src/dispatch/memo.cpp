@@ -155,7 +155,7 @@ Memo::Memo(std::shared_ptr<const Chain> of, const Bound &bound, const opdock_arg
         attempt->fits = !other_form || fits_form(*implementation.form, signature, bound);
         const Callbacks &callbacks = implementation.callbacks(); // what is there is known before they can be called
         every_value_matters |= other_form || callbacks.plan_create != nullptr || callbacks.heuristic != nullptr ||
-                               callbacks.workspace_size != nullptr;
+                               callbacks.workspace_size != nullptr || callbacks.supports != nullptr;
     }
     for (uint32_t i = 0; i < args.n_attributes; ++i) {
         GivenAttribute attribute;
@@ -224,6 +224,7 @@ void Memo::take_quickly(Attempt &first) {
         }
     }
     call.struct_size = OPDOCK_STRUCT_SIZE(opdock_call, workspace_size);
+    call.n_data = shape.n_tensors;
     call.data = data.data();
     attributes = first.attributes.data();
     head = &first;

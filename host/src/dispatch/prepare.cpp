@@ -1,7 +1,10 @@
 #include "dispatch/prepare.hpp"
 
+#include <array>
+
 #include <spdlog/fmt/fmt.h>
 
+#include "dispatch/workspace.hpp"
 #include "host/host.hpp"
 #include "load/plugin_call.hpp"
 #include "signature/bind.hpp"
@@ -11,13 +14,47 @@ namespace opdock::core {
 
 namespace {
 
+Attempt &attempt_of(const opdock_problem *problem) {
+    return *static_cast<Attempt *>(problem->host_data);
+}
+
+// Gives the kernel the caller's pointers in the order of the form that it knows.
+opdock_status run_in_order(const opdock_problem *problem, const opdock_call *call) {
+    const Attempt &attempt = attempt_of(problem);
+    const std::vector<uint32_t> &sources = attempt.prepared->sources;
+    constexpr size_t usual = 32; // pointers; lists may have more
+    std::array<void *, usual> few;
+    std::vector<void *> many;
+    if (sources.size() > usual) {
+        try {
+            many.resize(sources.size());
+        } catch (const std::bad_alloc &) {
+            return problem->host->fail(problem->host, OPDOCK_OUT_OF_MEMORY,
+                                       "no memory for the pointers of its tensors");
+        }
+    }
+    void **const data = many.empty() ? few.data() : many.data();
+    for (size_t i = 0; i < sources.size(); ++i) {
+        data[i] = sources[i] == Prepared::none ? nullptr : call->data[sources[i]];
+    }
+    opdock_call ordered = *call;
+    ordered.n_data = problem->n_tensors;
+    ordered.data = data;
+    return attempt.kernel(problem, &ordered);
+}
+
+opdock_kernel kernel_of(const Prepared &prepared) {
+    return prepared.sources.empty() ? prepared.attempt->kernel : run_in_order;
+}
+
 // The first run of an implementation: written down, then the kernel's own.
 opdock_status first_run(const opdock_problem *problem, const opdock_call *call) {
-    Attempt &attempt = *static_cast<Attempt *>(problem->host_data);
+    Attempt &attempt = attempt_of(problem);
+    const opdock_kernel kernel = kernel_of(*attempt.prepared);
     Journal::Open entry = attempt.host.note_first_call(attempt.deployment);
     const opdock_status status = [&] {
         try {
-            return attempt.kernel(problem, call);
+            return kernel(problem, call);
         } catch (...) {
             opdock::detail::let_cancellation_pass();
             entry.close();
@@ -25,19 +62,36 @@ opdock_status first_run(const opdock_problem *problem, const opdock_call *call) 
         }
     }();
     entry.close();
-    __atomic_store_n(&attempt.prepared->kernel, attempt.kernel, __ATOMIC_RELAXED);
+    __atomic_store_n(&attempt.prepared->kernel, kernel, __ATOMIC_RELAXED);
     return status;
+}
+
+// See Prepared::sources.
+std::vector<uint32_t> sources_of(const Attempt &attempt, const CallShape &shape, const opdock_args &args) {
+    const uint32_t count = attempt.problem.n_tensors;
+    std::vector<uint32_t> sources(count, Prepared::none);
+    bool same = count == args.n_inputs + args.n_outputs;
+    for (uint32_t i = 0; i < count; ++i) {
+        const uint32_t tensor = attempt.map.empty() ? i : attempt.map[i];
+        if (tensor < shape.n_input_tensors) {
+            sources[i] = tensor < args.n_inputs ? tensor : Prepared::none;
+        } else if (tensor - shape.n_input_tensors < args.n_outputs) {
+            sources[i] = args.n_inputs + (tensor - shape.n_input_tensors);
+        }
+        same &= sources[i] == i;
+    }
+    return same ? std::vector<uint32_t>() : sources;
 }
 
 } // namespace
 
-Prepared::Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen)
-    : opdock_prepared{chosen->kernel, &chosen->problem, chosen->workspace_size}, shape(std::move(of)),
-      attempt(std::move(chosen)), generation(host.generation()), current_generation(&host.generation_counter()) {
-    if (!attempt->deployment.was_called()) {
-        attempt->prepared = this;
-        kernel = first_run;
-    }
+Prepared::Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen, const opdock_args &args)
+    : opdock_prepared{OPDOCK_STRUCT_SIZE(opdock_prepared, workspace_size), args.n_inputs + args.n_outputs, nullptr,
+                      &chosen->problem, chosen->workspace_size},
+      shape(std::move(of)), attempt(std::move(chosen)), sources(sources_of(*attempt, *shape, args)),
+      generation(host.generation()), current_generation(&host.generation_counter()) {
+    attempt->prepared = this;
+    kernel = attempt->deployment.was_called() ? kernel_of(*this) : first_run;
 }
 
 std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const PolicyPtr &policy) {
@@ -69,17 +123,12 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
         auto attempt = std::make_unique<Attempt>(host, *link.deployment);
         attempt->fits = fits_form(*link.implementation->form, *declared.signature, bound);
         opdock_status status = known_status(attempt->prepare(*shape, true), bound.device, attempt->reason);
-        if (status == OPDOCK_OK && !attempt->map.empty()) {
-            // run() hands the caller's pointers on as they are, in the order of the op's longest form.
-            status = OPDOCK_UNSUPPORTED;
-            attempt->reason = "it knows a shorter signature, which prepared calls do not translate";
-        }
         if (std::string why = attempt->misalignment(*shape, data.data()); status == OPDOCK_OK && !why.empty()) {
             status = OPDOCK_UNSUPPORTED;
             attempt->reason = std::move(why);
         }
         if (status == OPDOCK_OK) {
-            auto prepared = std::make_unique<Prepared>(host, std::move(shape), std::move(attempt));
+            auto prepared = std::make_unique<Prepared>(host, std::move(shape), std::move(attempt), args);
             prepared->generation = generation;
             thread_state().forget_message(); // what was said so far is not about the runs to come
             return prepared;
@@ -122,9 +171,27 @@ std::string failed_run_text(const Prepared &prepared, opdock_status status) {
     return text;
 }
 
-std::string too_few_pointers_text(const Prepared &prepared, uint64_t given) {
-    return fmt::format("op '{}' has {} tensors, {} given", prepared.shape->signature->name, prepared.shape->n_tensors,
-                       given == 1 ? "1 pointer was" : fmt::format("{} pointers were", given));
+opdock_status run_incomplete(const Prepared &prepared, const opdock_call &call) {
+    if (call.n_data != prepared.n_data) {
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    fmt::format("op '{}': the call was prepared with {}, and {} given", prepared.shape->signature->name,
+                                prepared.n_data == 1 ? "1 tensor" : fmt::format("{} tensors", prepared.n_data),
+                                call.n_data == 1 ? "1 pointer is" : fmt::format("{} pointers are", call.n_data)));
+    }
+    opdock_args args = {};
+    args.stream = call.stream;
+    args.workspace = call.workspace;
+    args.workspace_size = call.workspace_size;
+    Workspace workspace(*prepared.attempt, args);
+    std::string reason;
+    if (const opdock_status status = workspace.provide(&reason); status != OPDOCK_OK) {
+        throw Error(status, fmt::format("op '{}': '{}': {}", prepared.shape->signature->name,
+                                        prepared.attempt->implementation.impl_id, reason));
+    }
+    opdock_call complete = call;
+    complete.workspace = workspace.memory();
+    complete.workspace_size = prepared.workspace_size;
+    return __atomic_load_n(&prepared.kernel, __ATOMIC_RELAXED)(prepared.problem, &complete);
 }
 
 } // namespace opdock::core

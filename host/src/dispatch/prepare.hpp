@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dispatch/attempt.hpp"
 #include "opdock/opdock.h"
@@ -17,10 +18,15 @@ class Host;
 struct OpEntry;
 
 struct Prepared : opdock_prepared {
-    Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen);
+    // `args` are those that the call was prepared with.
+    Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen, const opdock_args &args);
 
     std::unique_ptr<CallShape> shape; // outlives the attempt
     std::unique_ptr<Attempt> attempt;
+    // For each tensor that the kernel knows the place of its pointer among the caller's, or none. Empty where both have
+    // the same order.
+    std::vector<uint32_t> sources;
+    static constexpr uint32_t none = UINT32_MAX;
     uint64_t generation;
     const std::atomic<uint64_t> *current_generation;
 };
@@ -30,6 +36,8 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
 
 // What a run that returned `status` said of it, taken from the thread.
 std::string failed_run_text(const Prepared &prepared, opdock_status status);
-std::string too_few_pointers_text(const Prepared &prepared, uint64_t given);
+// A run with a workspace of the host's. Throws Error where the call has another number of pointers than the prepared
+// one, or where there is no workspace to be had.
+opdock_status run_incomplete(const Prepared &prepared, const opdock_call &call);
 
 } // namespace opdock::core

@@ -57,12 +57,10 @@ opdock_status invoke(Run &run, Attempt &attempt, std::string *reason, bool *ran)
     for (const uint32_t tensor : attempt.map) {
         mapped.push_back(run.pointers.data[tensor]);
     }
-    if (attempt.provider != nullptr) {
-        const opdock_status current = run.host.make_current(run.memo.shape.device);
-        if (current != OPDOCK_OK) {
-            *reason = take_message(current);
-            return current;
-        }
+    const CurrentDevice current(run.host.api(), attempt.provider, run.memo.shape.device.device_id);
+    if (current.status() != OPDOCK_OK) {
+        *reason = take_message(current.status());
+        return current.status();
     }
     Workspace workspace(attempt, run.args);
     const opdock_status has_workspace = workspace.provide(reason);
@@ -73,6 +71,8 @@ opdock_status invoke(Run &run, Attempt &attempt, std::string *reason, bool *ran)
         remember_launch(run.thread, attempt);
     }
     const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),
+                           0,
+                           attempt.problem.n_tensors,
                            0,
                            attempt.map.empty() ? run.pointers.data : mapped.data(),
                            run.args.stream,
@@ -160,7 +160,7 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
                     run.host.tune_first_call(attempt.deployment,
                                              {memo.shape, run.pointers.data, run.pointers.attributes, run.args.stream});
                 }
-                status = attempt.prepare(memo.shape, false);
+                status = attempt.prepare(memo.shape, true);
                 reason = attempt.reason;
                 if (i == 0 && status == OPDOCK_OK && attempt.plain && memo.repeats) {
                     memo.take_quickly(attempt);

@@ -25,7 +25,7 @@ Workspace::~Workspace() {
         allocator.free(allocator.user_data, device, args_.stream, memory_);
     } else {
         call_plugin([&] {
-            const opdock_device &table = provider_->table;
+            const opdock_device_provider &table = provider_->table;
             return table.free(&host_.api(), table.user_data, device.device_id, args_.stream, memory_);
         });
     }
@@ -69,7 +69,7 @@ opdock_status Workspace::allocate(std::string *reason) {
                               bytes);
         return OPDOCK_INVALID_ARGUMENT;
     } else if ((provider_ = find_provider(host_.catalog().providers, device.device_type)) != nullptr) {
-        const opdock_device &table = provider_->table;
+        const opdock_device_provider &table = provider_->table;
         const opdock_status returned = call_plugin([&] {
             return table.allocate(&host_.api(), table.user_data, device.device_id, args_.stream, bytes, &memory_);
         });

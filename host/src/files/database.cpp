@@ -23,6 +23,7 @@
 
 #include "files/descriptor.hpp"
 #include "files/own_folder.hpp"
+#include "files/path_rules.hpp"
 
 namespace opdock::core {
 namespace {
@@ -111,7 +112,7 @@ void check_files(const std::string &path) {
         if (!S_ISREG(status.st_mode)) {
             throw DatabaseError(fmt::format("'{}' is no regular file; remove it, or name another database", file));
         }
-        if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        if (status.st_uid != own_user() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
             throw DatabaseError(fmt::format("'{}' belongs to somebody else, or others may write to it", file));
         }
     }

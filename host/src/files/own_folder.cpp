@@ -29,7 +29,7 @@ std::string fault_of_own_folder(const std::string &folder) {
     if (::stat(folder.c_str(), &status) != 0) {
         return {};
     }
-    if (status.st_uid != ::geteuid()) {
+    if (status.st_uid != own_user()) {
         return fmt::format("the folder '{}' belongs to user {}, and not to user {}, who runs this process", folder,
                            status.st_uid, ::geteuid());
     }

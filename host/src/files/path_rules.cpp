@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -70,24 +72,54 @@ bool is_magic(const std::string &link) {
            filesystem.f_type == PROC_SUPER_MAGIC;
 }
 
+// A namespace shows one number for all users (or groups) that it has none for. Returns whether this is that number.
+bool stands_for_many(std::uint64_t number, const char *overflow, const char *map) {
+    constexpr std::uint64_t all = 0xffffffff;
+    std::uint64_t in_place = 65534, inside = 0, outside = 0, count = all; // as it is where nobody says otherwise
+    std::ifstream(overflow) >> in_place;
+    if (number != in_place) {
+        return false;
+    }
+    std::ifstream mapped(map);
+    if (mapped && !(mapped >> inside >> outside >> count)) {
+        count = 0;
+    }
+    return count != all;
+}
+
 std::string_view kind_of(const struct stat &status) {
     return S_ISDIR(status.st_mode) ? "folder" : S_ISLNK(status.st_mode) ? "link" : "file";
 }
 
 } // namespace
 
-PathRules::PathRules() : PathRules(::geteuid(), ::getegid()) {}
+uid_t own_user() {
+    const uid_t user = ::geteuid();
+    return stands_for_many(user, "/proc/sys/kernel/overflowuid", "/proc/self/uid_map") ? static_cast<uid_t>(-1) : user;
+}
+
+gid_t own_group() {
+    const gid_t group = ::getegid();
+    return stands_for_many(group, "/proc/sys/kernel/overflowgid", "/proc/self/gid_map") ? static_cast<gid_t>(-1)
+                                                                                        : group;
+}
+
+PathRules::PathRules() : PathRules(own_user(), own_group()) {}
 
 std::optional<PathRules::Fault> PathRules::judge_status(const std::string &path, const struct stat &status,
                                                         bool sticky_is_fine) const {
     const std::string subject = fmt::format("the {} '{}'", kind_of(status), visible_line(path));
     const bool is_file = S_ISREG(status.st_mode);
     if (status.st_uid != 0 && status.st_uid != user_) {
-        return Fault{path,
-                     fmt::format("{} belongs to user {}, and neither to root nor to user {}, who runs this process",
-                                 subject, status.st_uid, user_),
-                     fmt::format("chown {} {}", S_ISLNK(status.st_mode) ? "-h root" : "root", for_shell(path)),
-                     is_file};
+        return Fault{
+            path,
+            user_ == static_cast<uid_t>(-1)
+                ? fmt::format("{} belongs to user {}, as everybody does whom this user namespace has no number "
+                              "for",
+                              subject, status.st_uid)
+                : fmt::format("{} belongs to user {}, and neither to root nor to user {}, who runs this process",
+                              subject, status.st_uid, user_),
+            fmt::format("chown {} {}", S_ISLNK(status.st_mode) ? "-h root" : "root", for_shell(path)), is_file};
     }
     if (S_ISLNK(status.st_mode) && is_magic(path)) {
         return Fault{path,

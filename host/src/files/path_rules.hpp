@@ -15,6 +15,11 @@
 
 namespace opdock::core {
 
+// The user and the group of this process as files name them. Nobody, as chown has it (-1), where a user namespace shows
+// all whom it has no number for by the number that this process has: what looks like its own may be anybody's.
+uid_t own_user();
+gid_t own_group();
+
 class PathRules {
   public:
     struct Fault {

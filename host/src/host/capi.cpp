@@ -1,5 +1,6 @@
 // The C API: opdock/opdock.h on top of Host. Nothing but translation; no exception leaves, and no thread is cancelled
 // here.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "host/check.hpp"
 #include "host/host.hpp"
 #include "load/cancellation.hpp"
+#include "load/plugin_call.hpp"
 #include "signature/infer.hpp"
 #include "signature/layout.hpp"
 #include "signature/signature_json.hpp"
@@ -19,7 +21,7 @@
 #include "tune/device_memory.hpp"
 
 // The opaque types of opdock.h.
-struct opdock_runtime : opdock::core::Host {
+struct opdock_host : opdock::core::Host {
     using Host::Host;
 };
 struct opdock_policy {
@@ -56,17 +58,36 @@ char *copy_text(const nlohmann::json &document) {
     return copy_text(document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-OpEntry &entry_of(opdock_handle *handle) {
-    return *static_cast<OpEntry *>(handle);
+OpEntry &entry_of(opdock_op *op) {
+    return *static_cast<OpEntry *>(op);
 }
 
-const opdock::core::Signature &signature_of(opdock_handle *handle) {
-    const OpEntry &op = entry_of(handle);
-    return *op.host->catalog().find(op.name)->signature;
+const opdock::core::Signature &signature_of(opdock_op *op) {
+    const OpEntry &entry = entry_of(op);
+    return *entry.host->catalog().find(entry.name)->signature;
+}
+
+opdock_tensor_spec spec_of(const opdock::core::InferredOutput &inferred, const int64_t *shape) {
+    return {inferred.name, shape, inferred.ndim, inferred.dtype, inferred.optional ? 1u : 0u, inferred.parameter};
 }
 
 opdock::core::PolicyPtr value_of(const opdock_policy *policy) {
     return policy != nullptr ? policy->value : nullptr;
+}
+
+// With the fields that the program's header lacks as null.
+opdock_options known_options(const opdock_options &given) {
+    if (given.struct_size < OPDOCK_STRUCT_SIZE(opdock_options, log_user_data)) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_options.struct_size is too small; set it with OPDOCK_STRUCT_SIZE");
+    }
+    opdock_options known = {};
+    const size_t size = std::min<size_t>(given.struct_size, sizeof known);
+    if (size % alignof(opdock_options) != 0) {
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    "opdock_options.struct_size ends inside a field; set it with OPDOCK_STRUCT_SIZE");
+    }
+    std::memcpy(&known, &given, size);
+    return known;
 }
 
 opdock::core::HostOptions options_of(const opdock_options *given) {
@@ -74,26 +95,22 @@ opdock::core::HostOptions options_of(const opdock_options *given) {
     if (given == nullptr) {
         return options;
     }
-    if (given->struct_size < OPDOCK_STRUCT_SIZE(opdock_options, workspace_user_data)) {
-        throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_options.struct_size is too small; set it with OPDOCK_STRUCT_SIZE");
+    const opdock_options known = known_options(*given);
+    if ((known.flags & ~OPDOCK_OPEN_RESCAN) != 0) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_options.flags has bits that this host does not know");
     }
-    if ((given->allocate_workspace == nullptr) != (given->free_workspace == nullptr)) {
+    if ((known.allocate_workspace == nullptr) != (known.free_workspace == nullptr)) {
         throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_options: allocate_workspace and free_workspace come together");
     }
-    if (given->prefix != nullptr) {
-        options.prefix = given->prefix;
+    if (known.prefix != nullptr) {
+        options.prefix = known.prefix;
     }
-    for (uint32_t i = 0; i < given->n_modules; ++i) {
-        options.modules.emplace_back(given->modules[i]);
+    for (uint32_t i = 0; i < known.n_modules; ++i) {
+        options.modules.emplace_back(known.modules[i]);
     }
-    if (given->struct_size >= OPDOCK_STRUCT_SIZE(opdock_options, flags)) {
-        if ((given->flags & ~OPDOCK_OPEN_RESCAN) != 0) {
-            throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_options.flags has bits that this host does not know");
-        }
-        options.rescan = (given->flags & OPDOCK_OPEN_RESCAN) != 0;
-    }
-    options.log = opdock::core::Log(given->log, given->log_user_data);
-    options.workspace = {given->allocate_workspace, given->free_workspace, given->workspace_user_data};
+    options.rescan = (known.flags & OPDOCK_OPEN_RESCAN) != 0;
+    options.log = opdock::core::Log(known.log, known.log_user_data);
+    options.workspace = {known.allocate_workspace, known.free_workspace, known.workspace_user_data};
     return options;
 }
 
@@ -150,55 +167,73 @@ void opdock_string_free(char *string) {
     std::free(string);
 }
 
-opdock_status opdock_open(const opdock_options *options, opdock_runtime **runtime) {
-    *runtime = nullptr;
+void opdock_abi_version(uint32_t *major, uint32_t *minor) {
+    *major = OPDOCK_ABI_MAJOR;
+    *minor = OPDOCK_ABI_MINOR;
+}
+
+opdock_status opdock_open(const opdock_options *options, opdock_host **host) {
+    *host = nullptr;
     return guarded([&] {
         opdock::core::refuse_while_registering("open a host");
-        *runtime = new opdock_runtime(options_of(options));
+        *host = new opdock_host(options_of(options));
     });
 }
 
-void opdock_close(opdock_runtime *runtime) {
-    delete runtime;
+void opdock_close(opdock_host *host) {
+    delete host;
 }
 
-opdock_status opdock_load(opdock_runtime *runtime, const char *path) {
-    return guarded([&] { runtime->load(path); });
+opdock_status opdock_load(opdock_host *host, const char *path) {
+    return guarded([&] { host->load(path); });
 }
 
-opdock_status opdock_register_module(opdock_runtime *runtime, const char *id, const char *vendor, opdock_entry entry) {
-    return guarded([&] { runtime->register_module(id, vendor != nullptr ? vendor : "", entry); });
+opdock_status opdock_register_module(opdock_host *host, const char *id, const char *vendor, opdock_entry entry,
+                                     void *user_data) {
+    return guarded([&] { host->register_module(id, vendor != nullptr ? vendor : "", entry, user_data); });
 }
 
-opdock_status opdock_find_op(opdock_runtime *runtime, const char *name, opdock_handle **handle) {
-    *handle = nullptr;
-    return guarded([&] { *handle = &runtime->op(name); });
+opdock_status opdock_find_op(opdock_host *host, const char *name, opdock_op **op) {
+    *op = nullptr;
+    return guarded([&] { *op = &host->op(name); });
 }
 
-opdock_status opdock_call_by_name(opdock_runtime *runtime, const char *name, const opdock_args *args) {
-    OpEntry *op = runtime->find_op(name);
+opdock_status opdock_call_by_name(opdock_host *host, const char *name, const opdock_args *args) {
+    OpEntry *op = host->find_op(name);
     if (op == nullptr) [[unlikely]] {
-        return guarded([&] { (void)runtime->op(name); });
+        return guarded([&] { (void)host->op(name); });
     }
-    return opdock_call_handle(op, args);
+    return opdock_call_op(op, args);
 }
 
-opdock_status opdock_infer_outputs(opdock_handle *handle, const opdock_args *args, opdock_tensor_spec *specs,
-                                   uint32_t capacity, uint32_t *count) {
+opdock_status opdock_infer_outputs(opdock_op *op, const opdock_args *args, opdock_tensor_spec *specs,
+                                   uint32_t spec_size, uint32_t capacity, uint32_t *count) {
     return guarded([&] {
-        const auto inferred = opdock::core::infer_outputs(signature_of(handle), opdock::core::full_args(*args));
+        if (spec_size < sizeof *specs) {
+            throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_infer_outputs: spec_size is smaller than any "
+                                                 "opdock_tensor_spec; it is sizeof(opdock_tensor_spec)");
+        }
+        const auto inferred = opdock::core::infer_outputs(signature_of(op), opdock::core::full_args(*args));
         *count = static_cast<uint32_t>(inferred.size());
-        for (uint32_t i = 0; i < std::min(*count, capacity); ++i) {
-            specs[i] = inferred[i];
+        auto &shapes = opdock::core::thread_state().inferred_shapes;
+        shapes.resize(inferred.size());
+        for (size_t i = 0; i < inferred.size(); ++i) {
+            shapes[i] = inferred[i].shape;
+        }
+        auto *to = reinterpret_cast<std::byte *>(specs);
+        for (uint32_t i = 0; i < std::min(*count, capacity); ++i, to += spec_size) {
+            const opdock_tensor_spec spec = spec_of(inferred[i], shapes[i].data());
+            std::memset(to, 0, spec_size); // also what a newer program's struct has besides
+            std::memcpy(to, &spec, sizeof spec);
         }
     });
 }
 
-opdock_status opdock_signature_json(opdock_handle *handle, char **json) {
-    return guarded([&] { *json = copy_text(opdock::core::signature_json(signature_of(handle))); });
+opdock_status opdock_signature_json(opdock_op *op, char **json) {
+    return guarded([&] { *json = copy_text(opdock::core::signature_json(signature_of(op))); });
 }
 
-opdock_status opdock_policy_create(opdock_runtime *runtime, const opdock_setting *settings, uint32_t count,
+opdock_status opdock_policy_create(opdock_host *host, const opdock_setting *settings, uint32_t count,
                                    opdock_policy **policy) {
     *policy = nullptr;
     return guarded([&] {
@@ -206,7 +241,7 @@ opdock_status opdock_policy_create(opdock_runtime *runtime, const opdock_setting
         for (uint32_t i = 0; i < count; ++i) {
             copies.push_back({settings[i].name, settings[i].value});
         }
-        *policy = new opdock_policy{std::make_shared<const opdock::core::Policy>(runtime->make_policy(copies))};
+        *policy = new opdock_policy{std::make_shared<const opdock::core::Policy>(host->make_policy(copies))};
     });
 }
 
@@ -214,35 +249,34 @@ void opdock_policy_release(opdock_policy *policy) {
     delete policy;
 }
 
-opdock_status opdock_policy_set(opdock_runtime *runtime, const opdock_policy *policy) {
-    return guarded([&] { runtime->set_program_policy(value_of(policy)); });
+opdock_status opdock_policy_set(opdock_host *host, const opdock_policy *policy) {
+    return guarded([&] { host->set_program_policy(value_of(policy)); });
 }
 
-opdock_status opdock_policy_push(opdock_runtime *runtime, const opdock_policy *policy) {
-    return guarded([&] { runtime->push_scope(policy->value); });
+opdock_status opdock_policy_push(opdock_host *host, const opdock_policy *policy) {
+    return guarded([&] { host->push_scope(policy->value); });
 }
 
-opdock_status opdock_policy_pop(opdock_runtime *runtime) {
-    return guarded([&] { runtime->pop_scope(); });
+opdock_status opdock_policy_pop(opdock_host *host) {
+    return guarded([&] { host->pop_scope(); });
 }
 
-opdock_status opdock_policy_effective(opdock_runtime *runtime, opdock_policy **policy) {
+opdock_status opdock_policy_effective(opdock_host *host, opdock_policy **policy) {
     *policy = nullptr;
     return guarded([&] {
-        *policy =
-            new opdock_policy{std::make_shared<const opdock::core::Policy>(runtime->effective_policy().flattened())};
+        *policy = new opdock_policy{std::make_shared<const opdock::core::Policy>(host->effective_policy().flattened())};
     });
 }
 
-opdock_status opdock_policy_reload(opdock_runtime *runtime) {
-    return guarded([&] { runtime->reload_policy(); });
+opdock_status opdock_policy_reload(opdock_host *host) {
+    return guarded([&] { host->reload_policy(); });
 }
 
-opdock_status opdock_prepare(opdock_handle *handle, const opdock_args *args, const opdock_policy *policy,
+opdock_status opdock_prepare(opdock_op *op, const opdock_args *args, const opdock_policy *policy,
                              opdock_prepared **prepared) {
     *prepared = nullptr;
     return guarded([&] {
-        *prepared = opdock::core::prepare(entry_of(handle), opdock::core::full_args(*args), value_of(policy)).release();
+        *prepared = opdock::core::prepare(entry_of(op), opdock::core::full_args(*args), value_of(policy)).release();
     });
 }
 
@@ -267,64 +301,67 @@ opdock_status opdock_prepared_failed(const opdock_prepared *prepared, opdock_sta
     return status;
 }
 
-opdock_status opdock_prepared_too_few(const opdock_prepared *prepared, uint64_t given) {
-    return guarded([&] {
-        const auto &snapshot = *static_cast<const opdock::core::Prepared *>(prepared);
-        throw Error(OPDOCK_INVALID_ARGUMENT, opdock::core::too_few_pointers_text(snapshot, given));
-    });
+opdock_status opdock_prepared_run_incomplete(const opdock_prepared *prepared, const opdock_call *call) {
+    opdock_status status = OPDOCK_OK;
+    const opdock_status failed = guarded(
+        [&] { status = opdock::core::run_incomplete(*static_cast<const opdock::core::Prepared *>(prepared), *call); });
+    if (failed != OPDOCK_OK) {
+        opdock::core::leave_message(opdock_last_error()); // as a kernel would: opdock_prepared_failed may come next
+        return failed;
+    }
+    return status;
 }
 
-opdock_status opdock_describe(opdock_runtime *runtime, char **json) {
+opdock_status opdock_describe(opdock_host *host, char **json) {
     *json = nullptr;
-    return guarded([&] { *json = copy_text(runtime->describe()); });
+    return guarded([&] { *json = copy_text(host->describe()); });
 }
 
-opdock_status opdock_explain(opdock_runtime *runtime, const char *op, const char *device, const char *dtypes,
+opdock_status opdock_explain(opdock_host *host, const char *op, const char *device, const char *dtypes,
                              const opdock_policy *policy, char **json) {
     *json = nullptr;
-    return guarded([&] { *json = copy_text(runtime->explain(op, device, dtypes, value_of(policy))); });
+    return guarded([&] { *json = copy_text(host->explain(op, device, dtypes, value_of(policy))); });
 }
 
-opdock_status opdock_find_device(opdock_runtime *runtime, const char *text, DLDevice *device) {
-    return guarded([&] { *device = opdock::core::parse_device(runtime->catalog().providers, text); });
+opdock_status opdock_find_device(opdock_host *host, const char *text, DLDevice *device) {
+    return guarded([&] { *device = opdock::core::parse_device(host->catalog().providers, text); });
 }
 
-opdock_status opdock_devices(opdock_runtime *runtime, char **json) {
+opdock_status opdock_devices(opdock_host *host, char **json) {
     *json = nullptr;
-    return guarded([&] { *json = copy_text(runtime->describe_devices()); });
+    return guarded([&] { *json = copy_text(host->describe_devices()); });
 }
 
-opdock_status opdock_device_allocate(opdock_runtime *runtime, DLDevice device, void *stream, uint64_t bytes,
-                                     void **memory) {
+opdock_status opdock_device_allocate(opdock_host *host, DLDevice device, void *stream, uint64_t bytes, void **memory) {
     *memory = nullptr;
-    return guarded([&] { *memory = opdock::core::DeviceAccess(*runtime, device, stream).allocate(bytes); });
+    return guarded([&] { *memory = opdock::core::DeviceAccess(*host, device, stream).allocate(bytes); });
 }
 
-opdock_status opdock_device_free(opdock_runtime *runtime, DLDevice device, void *stream, void *memory) {
-    return guarded([&] { opdock::core::DeviceAccess(*runtime, device, stream).free(memory); });
+opdock_status opdock_device_free(opdock_host *host, DLDevice device, void *stream, void *memory) {
+    return guarded([&] { opdock::core::DeviceAccess(*host, device, stream).free(memory); });
 }
 
-opdock_status opdock_device_copy(opdock_runtime *runtime, void *to, DLDevice to_device, const void *from,
+opdock_status opdock_device_copy(opdock_host *host, void *to, DLDevice to_device, const void *from,
                                  DLDevice from_device, uint64_t bytes, void *stream) {
     return guarded([&] {
         const DLDevice device = to_device.device_type != kDLCPU ? to_device : from_device;
-        opdock::core::DeviceAccess(*runtime, device, stream).copy(to, to_device, from, from_device, bytes);
+        opdock::core::DeviceAccess(*host, device, stream).copy(to, to_device, from, from_device, bytes);
     });
 }
 
-opdock_status opdock_device_synchronize(opdock_runtime *runtime, DLDevice device, void *stream) {
-    return guarded([&] { opdock::core::DeviceAccess(*runtime, device, stream).synchronize(); });
+opdock_status opdock_device_synchronize(opdock_host *host, DLDevice device, void *stream) {
+    return guarded([&] { opdock::core::DeviceAccess(*host, device, stream).synchronize(); });
 }
 
-opdock_status opdock_device_time(opdock_runtime *runtime, DLDevice device, void *stream,
+opdock_status opdock_device_time(opdock_host *host, DLDevice device, void *stream,
                                  opdock_status (*work)(void *user_data), void *user_data, double *microseconds) {
     *microseconds = 0;
     opdock_status status = OPDOCK_OK;
     const opdock_status timed = guarded([&] {
-        const opdock::core::DeviceAccess access(*runtime, device, stream);
+        const opdock::core::DeviceAccess access(*host, device, stream);
+        const opdock::core::DeviceInUse current(access);
         opdock::core::DeviceEvent begin(access);
         opdock::core::DeviceEvent end(access);
-        access.make_current();
         begin.record();
         status = work(user_data);
         if (status == OPDOCK_OK) {
@@ -335,17 +372,15 @@ opdock_status opdock_device_time(opdock_runtime *runtime, DLDevice device, void 
     return timed == OPDOCK_OK ? status : timed;
 }
 
-opdock_status opdock_explain_call(opdock_handle *handle, const opdock_args *args, const opdock_policy *policy,
-                                  char **json) {
+opdock_status opdock_explain_call(opdock_op *op, const opdock_args *args, const opdock_policy *policy, char **json) {
     *json = nullptr;
     return guarded([&] {
-        OpEntry &op = entry_of(handle);
-        *json = copy_text(op.host->explain_call(op, opdock::core::full_args(*args), value_of(policy)));
+        OpEntry &entry = entry_of(op);
+        *json = copy_text(entry.host->explain_call(entry, opdock::core::full_args(*args), value_of(policy)));
     });
 }
 
-opdock_status opdock_tune(opdock_handle *handle, const opdock_args *args, const opdock_tune_options *given,
-                          char **json) {
+opdock_status opdock_tune(opdock_op *op, const opdock_args *args, const opdock_tune_options *given, char **json) {
     *json = nullptr;
     return guarded([&] {
         opdock::core::TuneOptions options;
@@ -375,29 +410,29 @@ opdock_status opdock_tune(opdock_handle *handle, const opdock_args *args, const 
                 };
             }
         }
-        OpEntry &op = entry_of(handle);
-        *json = copy_text(op.host->tune_call(op, opdock::core::full_args(*args), impl_id, options,
-                                             (flags & OPDOCK_TUNE_AGAIN) != 0, (flags & OPDOCK_TUNE_DRY_RUN) != 0));
+        OpEntry &entry = entry_of(op);
+        *json = copy_text(entry.host->tune_call(entry, opdock::core::full_args(*args), impl_id, options,
+                                                (flags & OPDOCK_TUNE_AGAIN) != 0, (flags & OPDOCK_TUNE_DRY_RUN) != 0));
     });
 }
 
-opdock_status opdock_tune_check(opdock_runtime *runtime) {
-    return guarded([&] { runtime->check_tune_database(); });
+opdock_status opdock_tune_check(opdock_host *host) {
+    return guarded([&] { host->check_tune_database(); });
 }
 
-opdock_status opdock_tune_export(opdock_runtime *runtime, const char *op, const char *impl_id, char **yaml) {
+opdock_status opdock_tune_export(opdock_host *host, const char *op, const char *impl_id, char **yaml) {
     *yaml = nullptr;
     return guarded([&] {
         if (op != nullptr) {
-            (void)runtime->op(op); // an unknown one throws
+            (void)host->op(op); // an unknown one throws
         }
-        *yaml = copy_text(runtime->export_tuning(op, impl_id));
+        *yaml = copy_text(host->export_tuning(op, impl_id));
     });
 }
 
-opdock_status opdock_tune_import(opdock_runtime *runtime, const char *yaml, const char *name, uint64_t *count) {
+opdock_status opdock_tune_import(opdock_host *host, const char *yaml, const char *name, uint64_t *count) {
     *count = 0;
-    return guarded([&] { *count = runtime->import_tuning(yaml, name); });
+    return guarded([&] { *count = host->import_tuning(yaml, name); });
 }
 
 opdock_status opdock_tune_merge(const char *const *texts, const char *const *names, uint32_t count, char **yaml,
@@ -426,14 +461,14 @@ opdock_status opdock_check_file(const char *path, const char *prefix, char **jso
     });
 }
 
-opdock_status opdock_served_count(opdock_runtime *runtime, const char *op, const char *impl_id, uint64_t *count) {
-    return guarded([&] { *count = runtime->served_count(op, impl_id); });
+opdock_status opdock_served_count(opdock_host *host, const char *op, const char *impl_id, uint64_t *count) {
+    return guarded([&] { *count = host->served_count(op, impl_id); });
 }
 
-opdock_status opdock_reset_health(opdock_runtime *runtime, const char *op, const char *impl_id) {
-    return guarded([&] { runtime->reset_health(op, impl_id); });
+opdock_status opdock_reset_health(opdock_host *host, const char *op, const char *impl_id) {
+    return guarded([&] { host->reset_health(op, impl_id); });
 }
 
-opdock_status opdock_refresh_availability(opdock_runtime *runtime) {
-    return guarded([&] { runtime->refresh_availability(); });
+opdock_status opdock_refresh_availability(opdock_host *host) {
+    return guarded([&] { host->refresh_availability(); });
 }

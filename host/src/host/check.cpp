@@ -143,6 +143,7 @@ class Check {
         judge_places_of_libraries(refuses_unsafe_places(strict_, trust), rules);
         warn_of_call_deaths();
         judge_libraries();
+        read_registration();
         judge_tune_file();
     }
 
@@ -214,6 +215,19 @@ class Check {
         }
     }
 
+    // Where a host has tried the file.
+    void read_registration() {
+        if (!scan_ || scan_->transcript == nullptr) {
+            return;
+        }
+        PluginIdentity identity{scan_->note->id, scan_->note->vendor, candidate_.path, true, scan_->note->devices};
+        identity.abi = scan_->note->abi;
+        Registrar registrar(std::move(identity), nullptr, signatures_);
+        registrar.run([&](opdock_registry *registry) { return scan_->transcript->replay(registry); });
+        warnings_.insert(warnings_.end(), registrar.left_out().begin(), registrar.left_out().end());
+        registration_ = registrar.take();
+    }
+
     void judge_tune_file() {
         const bool is_named = !candidate_.tune.empty();
         const std::string file = is_named ? candidate_.tune : tune_file_beside(candidate_.path);
@@ -221,8 +235,8 @@ class Check {
         if (!is_named && !std::filesystem::exists(file, unreachable)) {
             return;
         }
-        const bool is_known = scan_ && scan_->transcript != nullptr;
-        const std::vector<std::string> problems = is_known ? problems_by_registration(file) : problems_of_text(file);
+        const std::vector<std::string> problems =
+            registration_ ? problems_by_registration(file) : problems_of_text(file);
         if (settings_.tune == TuneMode::off) { // nobody reads it
             warnings_.insert(warnings_.end(), problems.begin(), problems.end());
         } else if (strict_ && !problems.empty()) {
@@ -232,7 +246,7 @@ class Check {
         } else if (!problems.empty()) {
             fault_ = wrong_tune_file(path_, problems, "Hosts take the plugin and leave these entries out.");
         }
-        if (!is_known) {
+        if (!registration_) {
             warnings_.push_back(fmt::format("the tune file's knobs and ops were not looked up, because no host has "
                                             "scanned this plugin yet; `plugin-ls --modules {}` does",
                                             candidate_.path));
@@ -241,12 +255,8 @@ class Check {
 
     // Names too: the registration is known.
     std::vector<std::string> problems_by_registration(const std::string &file) const {
-        Signatures signatures;
-        Registrar registrar({scan_->note->id, scan_->note->vendor, candidate_.path, true, scan_->note->devices},
-                            nullptr, signatures);
-        registrar.run([&](opdock_registry *registry) { return scan_->transcript->replay(registry); });
         std::vector<const Implementation *> implementations;
-        for (const auto &implementation : registrar.registration().implementations) {
+        for (const auto &implementation : registration_->implementations) {
             implementations.push_back(implementation.get());
         }
         return PluginTuning(file, true, implementations).problems();
@@ -274,6 +284,8 @@ class Check {
     LibraryVersions versions_;
     const Inspection inspection_;
     const std::optional<Scan> scan_; // null when it is of another file
+    Signatures signatures_;
+    std::optional<Registration> registration_;
 };
 
 } // namespace

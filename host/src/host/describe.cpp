@@ -195,7 +195,7 @@ json Host::describe() const {
         ops.push_back(describe_op(now, *op, policy));
     }
     return {{"schema", "opdock.plugin-ls/1"},
-            {"host", {{"version", version}, {"abi", {{"major", OPDOCK_ABI_MAJOR}, {"minor", OPDOCK_ABI_MINOR}}}}},
+            {"host", {{"version", version}, {"abi", {OPDOCK_ABI_MAJOR, OPDOCK_ABI_MINOR}}}},
             {"policy", policy_json(policy.flattened())},
             {"variables", variables_json(environment_)},
             {"paths", std::move(paths)},
@@ -204,6 +204,23 @@ json Host::describe() const {
             {"vendors", std::move(vendors)},
             {"ops", std::move(ops)}};
 }
+
+namespace {
+
+// Why its vendor may serve nothing, in whose place nothing of it is run; empty when it may.
+std::string refusal_of_vendor(const Implementation &implementation, const std::string &op, const PolicyStack &policy) {
+    Key key;
+    key.device_kind = implementation.device;
+    key.any_dtypes = true;
+    key.any_architecture = true;
+    const Contender contender{&implementation};
+    const Decision decision = resolve({&contender, 1}, key, policy.effective(op, implementation.device, 0));
+    const bool is_refused = !decision.dropped.empty() && (decision.dropped.front().rule == Rule::deny_vendors ||
+                                                          decision.dropped.front().rule == Rule::allow_vendors);
+    return is_refused ? decision.dropped.front().reason : "";
+}
+
+} // namespace
 
 json Host::describe_devices() const {
     json devices = json::array();
@@ -232,6 +249,7 @@ json Host::describe_devices() const {
             devices.push_back(std::move(one));
         }
     }
+    const PolicyStack policy = effective_policy();
     std::set<std::pair<std::string, std::string>> asked; // kinds and commands
     for (const auto &[name, op] : now.ops) {
         for (const auto &implementation : op->implementations) {
@@ -241,7 +259,8 @@ json Host::describe_devices() const {
                 continue;
             }
             json one = {{"kind", implementation->device}, {"device_query_command", command}};
-            if (const std::string reason = query_device(command); !reason.empty()) {
+            const std::string refusal = refusal_of_vendor(*implementation, op->name, policy);
+            if (const std::string reason = refusal.empty() ? query_device(command) : refusal; !reason.empty()) {
                 one["problem"] = reason;
             }
             devices.push_back(std::move(one));
@@ -294,6 +313,7 @@ json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStac
              {"architectures", implementation->architectures},
              {"alignment", implementation->alignment},
              {"deterministic", (implementation->flags & OPDOCK_IMPL_DETERMINISTIC) != 0},
+             {"batch_invariant", (implementation->flags & OPDOCK_IMPL_BATCH_INVARIANT) != 0},
              {"capture_safe", (implementation->flags & OPDOCK_IMPL_CAPTURE_SAFE) != 0},
              {"needs_contiguous", (implementation->required_flags & OPDOCK_IMPL_NEEDS_CONTIGUOUS) != 0},
              {"knobs", knobs_json(implementation->knobs)},
@@ -376,12 +396,12 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
     }
     const Key key = key_for(now, device, tuple ? &*tuple : nullptr);
     const std::string missing = missing_device(device); // of which nothing is remembered: anybody can make up more
-    for (const auto &implementation : declared.implementations) {
-        if (missing.empty() && same_name(implementation->device, key.device_kind)) {
-            deployment_of(*implementation, device).ask_availability();
-        }
+    // The policy decides first: code of an implementation that it leaves out is not run.
+    Decision decision = decide(declared, policy, key, device, missing);
+    for (const Kept &one : decision.chain) {
+        deployment_of(*declared.implementations[one.id], device).ask_availability();
     }
-    const Decision decision = decide(declared, policy, key, device, missing);
+    decision = decide(declared, policy, key, device, missing);
     json chain = json::array();
     json kept = json::array();
     for (const Kept &one : decision.chain) {
@@ -404,13 +424,15 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
     if (decision.chain.empty() && device.device_type != kDLCPU) {
         const DLDevice cpu{kDLCPU, 0};
         json on_cpu = json::array();
-        for (const Kept &one : decide(declared, policy, key_for(now, cpu, tuple ? &*tuple : nullptr), cpu).chain) {
+        const Decision there = decide(declared, policy, key_for(now, cpu, tuple ? &*tuple : nullptr), cpu);
+        for (const Kept &one : there.chain) {
             on_cpu.push_back(one.impl_id);
         }
         if (!on_cpu.empty()) {
             const OpPolicy &of = decision.policy;
             explained["on_cpu"] = {{"chain", std::move(on_cpu)},
-                                   {"follows", missing.empty() && of.falls_back_to_cpu && !of.strict},
+                                   {"follows", missing.empty() && of.falls_back_to_cpu && !of.strict &&
+                                                   of.required_beyond(there.policy) == nullptr},
                                    {"source", of.fallback_source}};
         }
     }

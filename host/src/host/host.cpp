@@ -206,7 +206,6 @@ void Host::publish_catalog(Catalog next) {
                 continue;
             }
             auto op = std::make_unique<OpEntry>();
-            op->layout = 1;
             op->name = name;
             op->host = this;
             op->number = static_cast<uint32_t>(ops.size());

@@ -17,6 +17,7 @@
 #include "host/plugin_table.hpp"
 #include "inspect/search.hpp"
 #include "load/deferred_plugin.hpp"
+#include "load/devices.hpp"
 #include "load/thread_state.hpp"
 #include "opdock/opdock.h"
 #include "policy/policy_names.hpp"
@@ -64,7 +65,8 @@ class Host {
     ~Host();
 
     void load(const std::string &path);
-    void register_module(const std::string &id, const std::string &vendor, opdock_entry entry);
+    void register_module(const std::string &id, const std::string &vendor, opdock_entry entry,
+                         void *user_data = nullptr);
 
     // Opens the plugin unless that was done; null, or why it cannot be used.
     const Rejection *open_plugin(DeferredPlugin &plugin) const;
@@ -103,20 +105,20 @@ class Host {
     // --- for the stages of a call ---------------------------------------------------------------------------------
     uint64_t id() const { return id_; }
     const Log &log() const { return log_; }
-    const opdock_host &api() const { return table_->api; }
+    const opdock_host_api &api() const { return table_->api; }
     const Catalog &catalog() const { return *catalog_.load(std::memory_order_acquire); }
     const WorkspaceAllocator &workspace() const { return workspace_; }
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
     const std::atomic<uint64_t> &generation_counter() const { return generation_; }
     // How often this process was forked since the host was opened.
     uint64_t forks() const { return forks_.load(std::memory_order_relaxed); }
-    // The provider whose make_current a call on this device needs; null for the CPU and kinds nobody provides.
+    // The provider of a device that calls have to make current; null for the CPU and kinds nobody provides.
     const DeviceProvider *provider_to_enter(DLDevice device) const;
     // What its provider says of the device; null for one that is not there, and where the provider failed to say. Valid
     // as long as the host.
     const opdock_device_properties *device_properties(DLDevice device) const;
-    // Makes the device current for this thread, where that means anything. On failure the message is left as by fail().
-    opdock_status make_current(DLDevice device) const;
+    // Makes the device current for this thread, where that means anything, as long as what is returned lives.
+    CurrentDevice enter(DLDevice device) const { return {api(), provider_to_enter(device), device.device_id}; }
     bool is_capturing(DLDevice device, void *stream) const;
 
     TuneMode tune_mode() const { return tune_mode_; }
@@ -205,8 +207,9 @@ class Host {
     // In strict mode a tune file has to be right: throws Rejected.
     void judge_tune_file(const PluginRecord &record, const Registration &registration) const;
     // Runs the entry in this process and adds what it registers; throws Rejected, with nothing added. `record`: of its
-    // file; null for a module of the program.
-    void take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, PluginRecord *record);
+    // file; null for a module of the program, whose entry finds `user_data`.
+    void take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, PluginRecord *record,
+              void *user_data = nullptr);
     // Opens a plugin that was not tried, and takes it; throws Rejected.
     void open_untried(const PluginIdentity &identity, const DeferredPlugin::Place &place, Catalog &into,
                       PluginRecord &record);

@@ -104,12 +104,13 @@ void Host::judge_tune_file(const PluginRecord &record, const Registration &regis
     }
 }
 
-void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, PluginRecord *record) {
+void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, PluginRecord *record,
+                void *user_data) {
     // Both kept whatever comes of it: the plugin may have kept the registry, and what it knows of the host.
     table_->keep();
     Ledger &book = ledger();
     Registrar &registrar =
-        *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_->api, book.signatures));
+        *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_->api, book.signatures, user_data));
     registrar.run(entry);
     refuse_errors(registrar, record);
     if (record != nullptr) {
@@ -120,7 +121,7 @@ void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &int
     book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
 }
 
-void Host::register_module(const std::string &id, const std::string &vendor, opdock_entry entry) {
+void Host::register_module(const std::string &id, const std::string &vendor, opdock_entry entry, void *user_data) {
     refuse_while_registering("register a module");
     for (const auto &[what, name] : {std::pair("id", &id), std::pair("vendor", &vendor)}) {
         if (find_no_name_character(*name) != std::string::npos || name->size() > max_name_bytes) {
@@ -138,7 +139,7 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
         throw Error(OPDOCK_LOAD_FAILED, fmt::format("module '{}': the id is already taken by '{}'", id, other->path));
     }
     try {
-        take({id, vendor, id}, entry, next, nullptr);
+        take({id, vendor, id}, entry, next, nullptr, user_data);
     } catch (const Rejected &rejected) {
         throw Error(OPDOCK_LOAD_FAILED,
                     fmt::format("module '{}': {}: {}", id, code_text(rejected.code()), rejected.what()));

@@ -48,21 +48,6 @@ DeviceCount Host::device_count(const DeviceProvider &provider) const {
     return book.device_counts.try_emplace(&provider, std::move(found)).first->second;
 }
 
-opdock_status Host::make_current(DLDevice device) const {
-    const DeviceProvider *provider = provider_to_enter(device);
-    if (provider == nullptr) {
-        return OPDOCK_OK;
-    }
-    const opdock_status status = call_plugin(
-        [&] { return provider->table.make_current(&table_->api, provider->table.user_data, device.device_id); });
-    if (status != OPDOCK_OK) {
-        std::string said;
-        said.swap(thread_state().message);
-        leave_message("make_current: ", said.empty() ? "it gave no reason" : said.c_str());
-    }
-    return status;
-}
-
 bool Host::is_capturing(DLDevice device, void *stream) const {
     const DeviceProvider *provider = provider_to_enter(device);
     if (provider == nullptr) {
@@ -275,7 +260,7 @@ std::string Host::query_device(const std::string &command) const {
     if (known != book.device_queries.end()) {
         return known->second;
     }
-    return book.device_queries.emplace(command, run_device_query(command, environment_.secure)).first->second;
+    return book.device_queries.emplace(command, run_device_query(command, probe_, environment_.secure)).first->second;
 }
 
 void Host::check_device(DLDevice device) const {

@@ -168,7 +168,8 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
                                          true,
                                          scan.note->devices,
                                          record.standing,
-                                         is_named_default(record.id, record.vendor)};
+                                         is_named_default(record.id, record.vendor),
+                                         scan.note->abi};
         if (scan.transcript != nullptr) {
             Registrar registrar(identity, &table_->api, ledger().signatures);
             registrar.run([&](opdock_registry *registry) { return scan.transcript->replay(registry); });

@@ -7,6 +7,7 @@
 #include "dispatch/dispatch.hpp"
 #include "host/host.hpp"
 #include "load/cancellation.hpp"
+#include "load/plugin_call.hpp"
 #include "load/thread_state.hpp"
 #include "text/spelling.hpp"
 #include "tune/variables.hpp"
@@ -17,13 +18,7 @@ namespace {
 // All that are kept. A list without a lock, which a forked child could inherit.
 std::atomic<PluginTable *> newest{nullptr};
 
-// A plugin's message is shown as one line.
-std::string line_of(const char *message) {
-    constexpr std::size_t most_bytes = 64 << 10;
-    return message != nullptr ? visible_line({message, strnlen(message, most_bytes)}) : std::string();
-}
-
-void host_log(const opdock_host *api, int32_t level, const char *message) {
+void host_log(const opdock_host_api *api, int32_t level, const char *message) {
     PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
     const Uncancellable host_work;
     table.users.fetch_add(1);
@@ -36,7 +31,7 @@ void host_log(const opdock_host *api, int32_t level, const char *message) {
     table.users.fetch_sub(1);
 }
 
-opdock_status host_fail(const opdock_host * /*api*/, opdock_status status, const char *message) {
+opdock_status host_fail(const opdock_host_api * /*api*/, opdock_status status, const char *message) {
     try {
         ThreadState &thread = thread_state();
         thread.leave_message(line_of(message));
@@ -55,7 +50,7 @@ int64_t host_dim(const opdock_problem *problem, const char *name) {
     }
 }
 
-const opdock_device_properties *host_device_properties(const opdock_host *api, DLDevice device) {
+const opdock_device_properties *host_device_properties(const opdock_host_api *api, DLDevice device) {
     PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
     const opdock_device_properties *properties = nullptr;
     const Uncancellable host_work;
@@ -70,7 +65,7 @@ const opdock_device_properties *host_device_properties(const opdock_host *api, D
     return properties;
 }
 
-const void *host_get_extension(const opdock_host * /*api*/, const char * /*name*/) {
+const void *host_get_extension(const opdock_host_api * /*api*/, const char * /*name*/) {
     return nullptr;
 }
 
@@ -100,8 +95,8 @@ void PluginTable::Release::operator()(PluginTable *table) const noexcept {
 
 PluginTablePtr new_plugin_table() {
     PluginTablePtr made(new PluginTable);
-    opdock_host &api = made->api;
-    api.struct_size = OPDOCK_STRUCT_SIZE(opdock_host, device_properties);
+    opdock_host_api &api = made->api;
+    api.struct_size = OPDOCK_STRUCT_SIZE(opdock_host_api, device_properties);
     api.abi_major = OPDOCK_ABI_MAJOR;
     api.abi_minor = OPDOCK_ABI_MINOR;
     api.host_data = made.get();

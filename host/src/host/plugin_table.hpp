@@ -1,4 +1,4 @@
-// What plugins know of a host: the opdock_host they are given, which the ABI promises for as long as the process.
+// What plugins know of a host: the opdock_host_api they are given, which the ABI promises for as long as the process.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ class Host;
 
 // Outlives its host, and is never freed once a plugin has seen it.
 struct PluginTable {
-    opdock_host api = {};
+    opdock_host_api api = {};
     std::atomic<const Host *> host{nullptr}; // null when it was closed
     std::atomic<uint32_t> users{0};          // threads of plugins that are using `host`
     std::atomic<bool> kept{false};

@@ -173,6 +173,8 @@ const opdock_device_properties *Host::device_properties(DLDevice device) const {
     for (const std::span<char> text : {std::span<char>(properties->name), std::span<char>(properties->architecture),
                                        std::span<char>(properties->uuid), std::span<char>(properties->driver)}) {
         text.back() = '\0';
+        const std::string shown = visible_line(text.data()); // messages have it, and files of tuned configs
+        text[shown.copy(text.data(), text.size() - 1)] = '\0';
     }
     const std::lock_guard lock(book.mutex);
     if (status != OPDOCK_OK) {

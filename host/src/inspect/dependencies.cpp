@@ -1,14 +1,19 @@
 #include "inspect/dependencies.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <link.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,8 +42,18 @@ std::string dynamic_loader() {
 
 std::string read_all(int descriptor) {
     std::string text;
+    constexpr auto limit = std::chrono::seconds(5); // a library may be a pipe
+    const auto end = std::chrono::steady_clock::now() + limit;
     std::array<char, 4096> buffer{};
     for (;;) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+        pollfd readable = {descriptor, POLLIN, 0};
+        if (left <= 0 || (::poll(&readable, 1, static_cast<int>(left)) <= 0 && errno != EINTR)) {
+            return text;
+        }
+        if (readable.revents == 0) {
+            continue;
+        }
         const ssize_t got = TEMP_FAILURE_RETRY(::read(descriptor, buffer.data(), buffer.size()));
         if (got <= 0) {
             return text;
@@ -76,6 +91,7 @@ std::string listed(const std::string &loader, const std::filesystem::path &path)
     std::string text;
     if (failed == 0) {
         text = read_all(ends[0]);
+        (void)::kill(child, SIGKILL); // where it did not come to an end
         (void)TEMP_FAILURE_RETRY(::waitpid(child, nullptr, 0));
     }
     ::close(ends[0]);

@@ -1,5 +1,6 @@
 #include "inspect/elf_notes.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 

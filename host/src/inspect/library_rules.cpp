@@ -17,6 +17,7 @@ namespace {
 
 // Of one plugin. Far more than there are; they keep hostile files from keeping us busy.
 constexpr std::size_t most_libraries = 1024;
+constexpr std::size_t most_places = 200'000; // where they may be: each of them in each folder of a search path
 
 // Every process has these, so that the loader looks for none.
 bool is_always_there(std::string_view name) {
@@ -56,6 +57,11 @@ std::optional<std::string> absolute(std::string_view path, const std::string &or
     return result.starts_with('/') && path.find('$') == std::string_view::npos ? std::optional(result) : std::nullopt;
 }
 
+// Rather than a name that is looked for. The loader puts paths in place of its words.
+bool is_path(const std::string &name) {
+    return name.find_first_of("/$") != std::string::npos;
+}
+
 // `subject`: what the path was found as.
 LibraryFault relative(std::string_view subject, std::string_view path, std::string_view remedy) {
     return {RejectCode::unsafe_search, std::string(path),
@@ -87,13 +93,13 @@ struct LibraryRules::Needing {
 std::optional<LibraryFault> LibraryRules::judge(const LibraryNeeds &needs, const std::string &folder,
                                                 const std::string &library_path, const std::string &program_rpath,
                                                 PathRules &rules) {
-    const auto is_path = [](const std::string &name) { return name.find('/') != std::string::npos; };
     if (!needs.rpath && !needs.runpath && library_path.empty() && program_rpath.empty() &&
         std::none_of(needs.names.begin(), needs.names.end(), is_path)) {
         return std::nullopt; // as nearly all are
     }
     library_path_ = library_path;
     judging_.clear();
+    places_ = 0;
     Folders of_program;
     if (!program_rpath.empty()) {
         for (const std::string_view element : split_path(program_rpath, ":")) {
@@ -141,7 +147,7 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
     }
     for (const std::string &name : needs.names) {
         bool is_taken = false;
-        if (name.find('/') != std::string::npos) {
+        if (is_path(name)) {
             const std::optional<std::string> path = absolute(name, needing.folder);
             if (!path) {
                 return relative(needing.file.empty()
@@ -183,6 +189,13 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
 // Of a file that need not be there: then of who could put one there.
 std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file, const Needing &needing,
                                                         PathRules &rules, bool &is_taken) {
+    if (++places_ > most_places) {
+        return LibraryFault{
+            RejectCode::unsafe_search, file,
+            fmt::format("the libraries that it needs, and theirs, are looked for in more than {} places, "
+                        "each in each folder of a search path.\nGive them fewer folders in RUNPATH.",
+                        most_places)};
+    }
     const std::string folder = parent_of(file);
     if (const auto fault = rules.judge_folder(folder, PathRules::Missing::is_judged)) {
         return unsafe(file, *fault);

@@ -47,6 +47,7 @@ class LibraryRules {
     std::string library_path_;
     std::map<std::string, Folders> builds_;                      // by folder: those below it that come before it
     std::map<std::string, std::optional<LibraryNeeds>> library_; // by path; none for what the loader would pass over
+    std::size_t places_ = 0;                                     // that were looked at for one plugin
     std::vector<std::string> judging_;                           // libraries: one may need the one that needs it
 };
 

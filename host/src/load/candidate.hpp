@@ -19,9 +19,13 @@ struct Candidate {
     // Of opdock's plugins or of the program: no list of allowed vendors concerns its kinds default and reference.
     bool own = true;
     std::int32_t priority = 0;
+    std::uint32_t flags = 0;                        // what it promises: OPDOCK_IMPL_
     std::string device;                             // kind
-    std::vector<std::vector<std::uint32_t>> dtypes; // allowed tuples of packed dtypes; empty: all
-    std::vector<std::string> architectures;         // "sm_90a" exact, "sm_80+" this or newer; empty: all
+    std::vector<std::vector<std::uint32_t>> dtypes; // allowed tuples of packed dtypes; empty: `allowed_dtypes`
+    // What its own plugin's declaration of the op allows, for each dtype variable: another plugin's may allow more.
+    // Empty beside `dtypes`, and where everything is allowed.
+    std::vector<std::vector<std::uint32_t>> allowed_dtypes;
+    std::vector<std::string> architectures; // "sm_90a" exact, "sm_80+" this or newer; empty: all
 };
 
 } // namespace opdock::core

@@ -19,15 +19,16 @@ struct ForwardedDevice : DeviceProvider {
 // Opens the plugin and goes on to its own function.
 template<auto Member>
 struct Forward;
-template<class... Arguments, opdock_status (*opdock_device::*Member)(const opdock_host *, void *, Arguments...)>
+template<class... Arguments,
+         opdock_status (*opdock_device_provider::*Member)(const opdock_host_api *, void *, Arguments...)>
 struct Forward<Member> {
-    static opdock_status call(const opdock_host *host, void *user_data, Arguments... arguments) {
+    static opdock_status call(const opdock_host_api *host, void *user_data, Arguments... arguments) {
         const ForwardedDevice &device = *static_cast<const ForwardedDevice *>(user_data);
         DeferredPlugin &plugin = *device.deferred;
         if (const Rejection *rejection = plugin.host().open_plugin(plugin)) {
             return host->fail(host, OPDOCK_FAILED, plugin.unavailable(*rejection).c_str());
         }
-        const opdock_device &real = plugin.outcome()->registration.devices[device.number]->table;
+        const opdock_device_provider &real = plugin.outcome()->registration.devices[device.number]->table;
         return (real.*Member)(host, real.user_data, arguments...);
     }
 };
@@ -39,25 +40,26 @@ std::shared_ptr<const DeviceProvider> forwarded(const DeviceProvider &known, Def
     device->plugin = known.plugin;
     device->deferred = &plugin;
     device->number = number;
-    opdock_device &table = device->table;
+    opdock_device_provider &table = device->table;
     table = known.table;
-    table.kind = device->kind.c_str();
+    table.device = device->kind.c_str();
     table.stream_type = device->stream_type.c_str();
     table.user_data = device.get();
-    table.count = Forward<&opdock_device::count>::call;
-    table.properties = Forward<&opdock_device::properties>::call;
-    table.make_current = Forward<&opdock_device::make_current>::call;
-    table.allocate = Forward<&opdock_device::allocate>::call;
-    table.free = Forward<&opdock_device::free>::call;
-    table.copy = Forward<&opdock_device::copy>::call;
-    table.stream_create = Forward<&opdock_device::stream_create>::call;
-    table.stream_destroy = Forward<&opdock_device::stream_destroy>::call;
-    table.stream_synchronize = Forward<&opdock_device::stream_synchronize>::call;
-    table.stream_is_capturing = Forward<&opdock_device::stream_is_capturing>::call;
-    table.event_create = Forward<&opdock_device::event_create>::call;
-    table.event_destroy = Forward<&opdock_device::event_destroy>::call;
-    table.event_record = Forward<&opdock_device::event_record>::call;
-    table.event_elapsed = Forward<&opdock_device::event_elapsed>::call;
+    table.count = Forward<&opdock_device_provider::count>::call;
+    table.properties = Forward<&opdock_device_provider::properties>::call;
+    table.get_current = Forward<&opdock_device_provider::get_current>::call;
+    table.make_current = Forward<&opdock_device_provider::make_current>::call;
+    table.allocate = Forward<&opdock_device_provider::allocate>::call;
+    table.free = Forward<&opdock_device_provider::free>::call;
+    table.copy = Forward<&opdock_device_provider::copy>::call;
+    table.stream_create = Forward<&opdock_device_provider::stream_create>::call;
+    table.stream_destroy = Forward<&opdock_device_provider::stream_destroy>::call;
+    table.stream_synchronize = Forward<&opdock_device_provider::stream_synchronize>::call;
+    table.stream_is_capturing = Forward<&opdock_device_provider::stream_is_capturing>::call;
+    table.event_create = Forward<&opdock_device_provider::event_create>::call;
+    table.event_destroy = Forward<&opdock_device_provider::event_destroy>::call;
+    table.event_record = Forward<&opdock_device_provider::event_record>::call;
+    table.event_elapsed = Forward<&opdock_device_provider::event_elapsed>::call;
     return device;
 }
 

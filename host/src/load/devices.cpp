@@ -15,6 +15,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "load/cancellation.hpp"
+#include "load/plugin_call.hpp"
 #include "text/error.hpp"
 #include "text/fork_safe_once.hpp"
 #include "text/spelling.hpp"
@@ -24,7 +26,7 @@ namespace {
 
 constexpr size_t memory_alignment = 256;
 
-opdock_status cpu_count(const opdock_host * /*host*/, void * /*user_data*/, int32_t *count) {
+opdock_status cpu_count(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t *count) {
     *count = 1;
     return OPDOCK_OK;
 }
@@ -59,7 +61,7 @@ uint64_t last_level_cache() {
     return 0;
 }
 
-opdock_status cpu_properties(const opdock_host *host, void * /*user_data*/, int32_t index,
+opdock_status cpu_properties(const opdock_host_api *host, void * /*user_data*/, int32_t index,
                              opdock_device_properties *properties) {
     if (index != 0) {
         return host->fail(host, OPDOCK_INVALID_ARGUMENT, "the host has one cpu device, cpu:0");
@@ -81,25 +83,30 @@ opdock_status cpu_properties(const opdock_host *host, void * /*user_data*/, int3
     return OPDOCK_OK;
 }
 
-opdock_status cpu_make_current(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/) {
+opdock_status cpu_get_current(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t *index) {
+    *index = 0;
     return OPDOCK_OK;
 }
 
-opdock_status cpu_allocate(const opdock_host *host, void * /*user_data*/, int32_t /*index*/, void * /*stream*/,
+opdock_status cpu_make_current(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t /*index*/) {
+    return OPDOCK_OK;
+}
+
+opdock_status cpu_allocate(const opdock_host_api *host, void * /*user_data*/, int32_t /*index*/, void * /*stream*/,
                            uint64_t bytes, void **memory) {
     // Of sizes near the largest number, operator new rounds up past it.
     *memory = bytes > PTRDIFF_MAX ? nullptr : ::operator new (bytes, std::align_val_t{memory_alignment}, std::nothrow);
     return *memory != nullptr ? OPDOCK_OK : host->fail(host, OPDOCK_OUT_OF_MEMORY, "no memory left on the host");
 }
 
-opdock_status cpu_free(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/, void * /*stream*/,
+opdock_status cpu_free(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t /*index*/, void * /*stream*/,
                        void *memory) {
     ::operator delete (memory, std::align_val_t{memory_alignment});
     return OPDOCK_OK;
 }
 
-opdock_status cpu_copy(const opdock_host *host, void * /*user_data*/, void *to, DLDevice to_device, const void *from,
-                       DLDevice from_device, uint64_t bytes, void * /*stream*/) {
+opdock_status cpu_copy(const opdock_host_api *host, void * /*user_data*/, void *to, DLDevice to_device,
+                       const void *from, DLDevice from_device, uint64_t bytes, void * /*stream*/) {
     if (to_device.device_type != kDLCPU || from_device.device_type != kDLCPU) {
         return host->fail(host, OPDOCK_UNSUPPORTED, "the cpu copies between cpu memory only; ask the other device");
     }
@@ -107,16 +114,17 @@ opdock_status cpu_copy(const opdock_host *host, void * /*user_data*/, void *to, 
     return OPDOCK_OK;
 }
 
-opdock_status cpu_stream_create(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/, void **stream) {
+opdock_status cpu_stream_create(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t /*index*/,
+                                void **stream) {
     *stream = nullptr;
     return OPDOCK_OK;
 }
 
-opdock_status cpu_stream(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/, void * /*stream*/) {
+opdock_status cpu_stream(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t /*index*/, void * /*stream*/) {
     return OPDOCK_OK;
 }
 
-opdock_status cpu_stream_is_capturing(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/,
+opdock_status cpu_stream_is_capturing(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t /*index*/,
                                       void * /*stream*/, int32_t *capturing) {
     *capturing = 0;
     return OPDOCK_OK;
@@ -124,23 +132,24 @@ opdock_status cpu_stream_is_capturing(const opdock_host * /*host*/, void * /*use
 
 using Clock = std::chrono::steady_clock;
 
-opdock_status cpu_event_create(const opdock_host *host, void * /*user_data*/, int32_t /*index*/, void **event) {
+opdock_status cpu_event_create(const opdock_host_api *host, void * /*user_data*/, int32_t /*index*/, void **event) {
     *event = new (std::nothrow) Clock::time_point;
     return *event != nullptr ? OPDOCK_OK : host->fail(host, OPDOCK_OUT_OF_MEMORY, "no memory left on the host");
 }
 
-opdock_status cpu_event_destroy(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/, void *event) {
+opdock_status cpu_event_destroy(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t /*index*/,
+                                void *event) {
     delete static_cast<Clock::time_point *>(event);
     return OPDOCK_OK;
 }
 
-opdock_status cpu_event_record(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/, void *event,
+opdock_status cpu_event_record(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t /*index*/, void *event,
                                void * /*stream*/) {
     *static_cast<Clock::time_point *>(event) = Clock::now();
     return OPDOCK_OK;
 }
 
-opdock_status cpu_event_elapsed(const opdock_host * /*host*/, void * /*user_data*/, int32_t /*index*/, void *begin,
+opdock_status cpu_event_elapsed(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t /*index*/, void *begin,
                                 void *end, float *milliseconds) {
     const auto passed = *static_cast<Clock::time_point *>(end) - *static_cast<Clock::time_point *>(begin);
     *milliseconds = std::chrono::duration<float, std::milli>(passed).count();
@@ -157,20 +166,59 @@ constexpr std::array<std::pair<int32_t, const char *>, 8> dlpack_kinds = {{{kDLC
                                                                            {kDLROCM, "rocm"},
                                                                            {kDLROCMHost, "rocm-host"}}};
 
+// Puts the function's name before what it said.
+void name_function(const char *function) {
+    std::string said;
+    said.swap(thread_state().message);
+    leave_message(function, said.empty() ? "it gave no reason" : said.c_str());
+}
+
 } // namespace
+
+void CurrentDevice::enter(int32_t index) {
+    const opdock_device_provider &table = provider_->table;
+    int32_t before = -1;
+    status_ = call_plugin([&] { return table.get_current(&host_, table.user_data, &before); });
+    if (status_ != OPDOCK_OK) {
+        name_function("get_current: ");
+        return;
+    }
+    if (before == index) {
+        return;
+    }
+    before_ = before; // also where the device cannot be entered: nothing is known then of which one is current
+    status_ = call_plugin([&] { return table.make_current(&host_, table.user_data, index); });
+    if (status_ != OPDOCK_OK) {
+        name_function("make_current: ");
+    }
+}
+
+// What fails here fails again for whoever uses that device next, and is reported there.
+void CurrentDevice::put_back() noexcept {
+    const Uncancellable host_work; // a destructor cannot be left
+    ThreadState &thread = thread_state();
+    std::string said; // by what ran meanwhile, and not yet taken
+    said.swap(thread.message);
+    const uint32_t flags = thread.flags;
+    const opdock_device_provider &table = provider_->table;
+    call_plugin([&] { return table.make_current(&host_, table.user_data, before_); });
+    thread.message.swap(said);
+    thread.flags = flags;
+}
 
 std::shared_ptr<const DeviceProvider> cpu_provider() {
     static const auto provider = [] {
         auto made = std::make_shared<DeviceProvider>();
         made->kind = "cpu";
         made->stream_type = "none";
-        opdock_device &table = made->table;
-        table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device, event_elapsed);
+        opdock_device_provider &table = made->table;
+        table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_provider, event_elapsed);
         table.dl_device_type = kDLCPU;
-        table.kind = "cpu";
+        table.device = "cpu";
         table.stream_type = "none";
         table.count = cpu_count;
         table.properties = cpu_properties;
+        table.get_current = cpu_get_current;
         table.make_current = cpu_make_current;
         table.allocate = cpu_allocate;
         table.free = cpu_free;

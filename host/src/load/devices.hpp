@@ -1,4 +1,5 @@
-// Device kinds: the host's own "cpu", the table of those that plugins provide, and how devices are spelled.
+// Device kinds: the host's own "cpu", the table of those that plugins provide, which device is current, and how devices
+// are spelled.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,37 @@ inline bool same_device(DLDevice a, DLDevice b) {
 std::shared_ptr<const DeviceProvider> cpu_provider();
 
 using DeviceProviders = std::vector<std::shared_ptr<const DeviceProvider>>;
+
+// Makes a device current for the calling thread as long as it lives, and puts back the one that was. A device that is
+// current already costs a question, a null provider nothing. Not where status() says so: the message is left as by
+// fail().
+class [[nodiscard]] CurrentDevice {
+  public:
+    CurrentDevice(const opdock_host_api &host, const DeviceProvider *provider, int32_t index)
+        : host_(host), provider_(provider) {
+        if (provider != nullptr) {
+            enter(index);
+        }
+    }
+    CurrentDevice(const CurrentDevice &) = delete;
+    CurrentDevice &operator=(const CurrentDevice &) = delete;
+    ~CurrentDevice() {
+        if (before_ >= 0) {
+            put_back();
+        }
+    }
+
+    opdock_status status() const { return status_; }
+
+  private:
+    void enter(int32_t index);
+    void put_back() noexcept;
+
+    const opdock_host_api &host_;
+    const DeviceProvider *const provider_;
+    int32_t before_ = -1; // to be put back; negative: nothing
+    opdock_status status_ = OPDOCK_OK;
+};
 
 // The first provider of the DLPack device type, or null.
 const DeviceProvider *find_provider(const DeviceProviders &providers, int32_t dl_device_type);

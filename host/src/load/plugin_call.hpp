@@ -2,6 +2,8 @@
 // cancelled thread passes.
 #pragma once
 
+#include <cstddef>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -31,10 +33,16 @@ inline std::string status_text(opdock_status status) {
     return known ? opdock_status_name(status) : "status " + std::to_string(status) + ", which is none of a plugin's";
 }
 
+// Returns a plugin's message as one line, cut after 64 KiB; empty for null.
+inline std::string line_of(const char *message) {
+    constexpr std::size_t most_bytes = 64 << 10;
+    return message != nullptr ? visible_line({message, strnlen(message, most_bytes)}) : std::string();
+}
+
 // As fail() leaves a message. Where there is no memory for one, the status has to do.
 inline void leave_message(const char *begin, const char *end = "") noexcept {
     try {
-        thread_state().leave_message(begin + visible_line(end));
+        thread_state().leave_message(begin + line_of(end));
     } catch (...) { // NOLINT(bugprone-empty-catch)
     }
 }

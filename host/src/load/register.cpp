@@ -24,6 +24,16 @@ constexpr uint32_t known_required_impl_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS;
 constexpr uint32_t known_required_op_flags = 0;
 constexpr uint32_t known_required_device_flags = 0;
 
+// The name that a signature begins with, whether or not the rest of it can be understood.
+std::string op_name_in(const char *signature) {
+    const std::string_view text(signature, signature != nullptr ? strnlen(signature, max_text_bytes) : 0);
+    std::string_view name = text.substr(0, text.find('('));
+    const size_t begin = std::min(name.find_first_not_of(" \t\n"), name.size());
+    name.remove_prefix(begin);
+    name = name.substr(0, name.find_last_not_of(" \t\n") + 1);
+    return std::string(name.substr(0, max_name_bytes));
+}
+
 // While it stands the entry runs: the registry takes what it is given.
 class Registering {
   public:
@@ -52,19 +62,20 @@ std::string text_of(const std::string &id, const std::vector<RegistrationError> 
     return message;
 }
 
-Registrar::Registrar(PluginIdentity identity, const opdock_host *host, Signatures &signatures)
+Registrar::Registrar(PluginIdentity identity, const opdock_host_api *host, Signatures &signatures, void *user_data)
     : identity_(std::move(identity)), signatures_(signatures) {
-    table_.struct_size = OPDOCK_STRUCT_SIZE(opdock_registry, fail);
+    table_.struct_size = OPDOCK_STRUCT_SIZE(opdock_registry, user_data);
     table_.abi_major = OPDOCK_ABI_MAJOR;
     table_.abi_minor = OPDOCK_ABI_MINOR;
     table_.host_data = this;
     table_.host = host;
     table_.register_vendor = register_vendor;
-    table_.register_device = register_device;
+    table_.register_device_provider = register_device_provider;
     table_.register_op = register_op;
     table_.register_impl = register_impl;
     table_.register_shutdown = register_shutdown;
     table_.fail = fail;
+    table_.user_data = user_data;
 }
 
 void Registrar::run(const std::function<opdock_status(opdock_registry *)> &entry) {
@@ -77,7 +88,8 @@ void Registrar::run(const std::function<opdock_status(opdock_registry *)> &entry
         errors_ = {};
         warnings_ = {};
         left_out_ = {};
-        misdeclared_ = {};
+        attempted_ = {};
+        subject_ = {};
         fail_message_ = {};
         throw;
     }
@@ -125,6 +137,16 @@ void Registrar::keep(RejectCode code, const std::string &message) {
     errors_.push_back({code, message});
 }
 
+void Registrar::leave_out(const std::string &subject, const std::string &reason) {
+    // Messages about implementations and device providers begin with which it is.
+    const size_t colon = reason.find(": ");
+    const bool is_named = colon != std::string::npos && subject.ends_with(std::string_view(reason).substr(0, colon));
+    left_out_.push_back(fmt::format("{} is left out: {}\nThe plugin is built for ABI {}, this host has {}; install a "
+                                    "newer opdock.",
+                                    subject, is_named ? reason.substr(colon + 2) : reason, to_text(identity_.abi),
+                                    to_text(host_abi)));
+}
+
 bool Registrar::accepts(const char *what) {
     if (!open_) {
         return false; // the plugin's own fault, long after its registration was judged
@@ -156,13 +178,19 @@ opdock_status Registrar::record(const char *what, const Object *object, Add add)
         if (!accepts(what)) {
             return OPDOCK_INVALID_ARGUMENT;
         }
+        if (object == nullptr) {
+            keep(RejectCode::bad_field, fmt::format("{}: its argument is null", what));
+            return OPDOCK_INVALID_ARGUMENT;
+        }
+        subject_.clear();
         try {
-            if (object == nullptr) {
-                throw Rejected(RejectCode::bad_field, "its argument is null");
-            }
             add(*object);
             return OPDOCK_OK;
         } catch (const Rejected &rejected) {
+            if (is_newer() && !subject_.empty() && rejected.code() != RejectCode::too_many_registrations) {
+                leave_out(subject_, rejected.what());
+                return OPDOCK_OK; // an entry that hands a status on would take everything away
+            }
             keep(rejected.code(), fmt::format("{}: {}", what, rejected.what()));
         }
         return OPDOCK_INVALID_ARGUMENT;
@@ -174,14 +202,15 @@ opdock_status Registrar::register_vendor(opdock_registry *registry, const opdock
     return self.record("register_vendor", vendor, [&](const opdock_vendor &given) { self.add_vendor(given); });
 }
 
-opdock_status Registrar::register_device(opdock_registry *registry, const opdock_device *device) {
+opdock_status Registrar::register_device_provider(opdock_registry *registry, const opdock_device_provider *device) {
     Registrar &self = of(registry);
-    return self.record("register_device", device, [&](const opdock_device &given) { self.add_device(given); });
+    return self.record("register_device_provider", device,
+                       [&](const opdock_device_provider &given) { self.add_device(given); });
 }
 
-opdock_status Registrar::register_op(opdock_registry *registry, const opdock_op *op) {
+opdock_status Registrar::register_op(opdock_registry *registry, const opdock_op_declaration *op) {
     Registrar &self = of(registry);
-    return self.record("register_op", op, [&](const opdock_op &given) { self.add_op(given); });
+    return self.record("register_op", op, [&](const opdock_op_declaration &given) { self.add_op(given); });
 }
 
 opdock_status Registrar::register_impl(opdock_registry *registry, const opdock_impl *impl) {
@@ -218,30 +247,35 @@ opdock_status Registrar::fail(opdock_registry *registry, opdock_status status, c
 
 void Registrar::add_vendor(const opdock_vendor &given) {
     const opdock_vendor vendor = known_fields("opdock_vendor", given, OPDOCK_STRUCT_SIZE(opdock_vendor, name));
-    registration_.vendors.push_back({copy_identifier("name", vendor.name), copy_text("device_name", vendor.device_name),
-                                     copy_text("dispatch_key", vendor.dispatch_key),
-                                     copy_text("device_query_command", vendor.device_query_command)});
+    registration_.vendors.push_back({copy_identifier("name", vendor.name), copy_line("device_name", vendor.device_name),
+                                     copy_line("dispatch_key", vendor.dispatch_key),
+                                     copy_line("device_query_command", vendor.device_query_command)});
 }
 
-void Registrar::add_device(const opdock_device &given) {
-    const opdock_device device = known_fields("opdock_device", given, OPDOCK_STRUCT_SIZE(opdock_device, event_elapsed));
+void Registrar::add_device(const opdock_device_provider &given) {
+    subject_ = "a device provider";
+    const opdock_device_provider device =
+        known_fields("opdock_device_provider", given, OPDOCK_STRUCT_SIZE(opdock_device_provider, event_elapsed));
+    const std::string kind = copy_identifier("device", device.device);
+    subject_ = fmt::format("device '{}'", kind);
     if ((device.required_flags & ~known_required_device_flags) != 0) {
         throw Rejected(RejectCode::unknown_required_flag,
                        fmt::format("required_flags {:#x} are not known to this host", device.required_flags));
     }
     auto provider = std::make_shared<DeviceProvider>();
-    provider->kind = copy_identifier("kind", device.kind);
-    provider->stream_type = copy_text("stream_type", device.stream_type);
+    provider->kind = kind;
+    provider->stream_type = copy_line("stream_type", device.stream_type);
     provider->plugin = identity_.id;
     provider->table = device;
-    provider->table.kind = provider->kind.c_str();
+    provider->table.device = provider->kind.c_str();
     provider->table.stream_type = provider->stream_type.c_str();
-    const bool complete = device.count != nullptr && device.properties != nullptr && device.make_current != nullptr &&
-                          device.allocate != nullptr && device.free != nullptr && device.copy != nullptr &&
-                          device.stream_create != nullptr && device.stream_destroy != nullptr &&
-                          device.stream_synchronize != nullptr && device.stream_is_capturing != nullptr &&
-                          device.event_create != nullptr && device.event_destroy != nullptr &&
-                          device.event_record != nullptr && device.event_elapsed != nullptr;
+    const bool complete = device.count != nullptr && device.properties != nullptr && device.get_current != nullptr &&
+                          device.make_current != nullptr && device.allocate != nullptr && device.free != nullptr &&
+                          device.copy != nullptr && device.stream_create != nullptr &&
+                          device.stream_destroy != nullptr && device.stream_synchronize != nullptr &&
+                          device.stream_is_capturing != nullptr && device.event_create != nullptr &&
+                          device.event_destroy != nullptr && device.event_record != nullptr &&
+                          device.event_elapsed != nullptr;
     if (!complete) {
         throw Rejected(RejectCode::bad_field,
                        fmt::format("device '{}': a function is null; all are required", provider->kind));
@@ -262,8 +296,14 @@ void Registrar::add_device(const opdock_device &given) {
     registration_.devices.push_back(std::move(provider));
 }
 
-void Registrar::add_op(const opdock_op &given) {
-    const opdock_op op = known_fields("opdock_op", given, OPDOCK_STRUCT_SIZE(opdock_op, signature));
+void Registrar::add_op(const opdock_op_declaration &given) {
+    subject_ = "an op";
+    const opdock_op_declaration op =
+        known_fields("opdock_op_declaration", given, OPDOCK_STRUCT_SIZE(opdock_op_declaration, signature));
+    if (const std::string name = op_name_in(op.signature); !name.empty()) {
+        attempted_.insert(name);
+        subject_ = fmt::format("op '{}'", visible_line(name));
+    }
     if ((op.required_flags & ~known_required_op_flags) != 0) {
         throw Rejected(RejectCode::unknown_required_flag,
                        fmt::format("required_flags {:#x} are not known to this host", op.required_flags));
@@ -273,14 +313,12 @@ void Registrar::add_op(const opdock_op &given) {
     try {
         declaration.signature = signatures_.parse(text);
     } catch (const Error &error) {
-        misdeclared_.insert(text.substr(0, text.find('(')));
         throw Rejected(RejectCode::bad_signature, error.what());
     }
     const std::string &name = declaration.signature->name;
     const std::string_view standard = standard_signature(name);
     if (std::string why; !standard.empty() && declaration.signature->text != standard &&
                          compare(*declaration.signature, parse_signature(standard), &why) == Compatibility::conflict) {
-        misdeclared_.insert(name);
         throw Rejected(RejectCode::signature_conflict,
                        fmt::format("op '{}' is a standard op, and this declaration contradicts the standard's: {}\n"
                                    "  declared: {}\n  standard: {}\nDeclare it with the text of "
@@ -302,11 +340,14 @@ void Registrar::add_op(const opdock_op &given) {
 }
 
 void Registrar::add_impl(const opdock_impl &given) {
+    subject_ = "an implementation";
     const opdock_impl impl = known_fields("opdock_impl", given, OPDOCK_STRUCT_SIZE(opdock_impl, kernel));
     auto copy = std::make_shared<Implementation>();
     copy->op = copy_name("op", impl.op);
+    subject_ = fmt::format("an implementation of op '{}'", copy->op);
     copy->impl_id = copy_identifier("impl_id", impl.impl_id);
     const std::string what = fmt::format("'{}' for op '{}'", copy->impl_id, copy->op);
+    subject_ = "implementation " + what;
     copy->required_flags = impl.required_flags;
     if ((impl.required_flags & ~known_required_impl_flags) != 0) {
         left_out_.push_back(fmt::format("implementation {} is left out: its required_flags {:#x} are not known to this "
@@ -339,9 +380,9 @@ void Registrar::add_impl(const opdock_impl &given) {
                                         what, copy->device));
     }
     copy->plugin = identity_.id;
-    copy->dtypes_text = copy_text("dtypes", impl.dtypes);
+    copy->dtypes_text = copy_line("dtypes", impl.dtypes);
     if (impl.architectures != nullptr) {
-        copy->architectures = split(copy_text("architectures", impl.architectures), '|');
+        copy->architectures = split(copy_line("architectures", impl.architectures), '|');
         for (const std::string &pattern : copy->architectures) {
             if (!is_architecture_pattern(pattern)) {
                 throw Rejected(RejectCode::bad_field,
@@ -412,22 +453,20 @@ void Registrar::finish() {
             std::find_if(registration_.ops.begin(), registration_.ops.end(), [&](const OpDeclaration &candidate) {
                 return candidate.signature->name == implementation->op;
             });
-        const auto what = [&] {
-            return fmt::format("register_impl: '{}' for op '{}'", implementation->impl_id, implementation->op);
-        };
-        if (declaration == registration_.ops.end() && misdeclared_.contains(implementation->op)) {
+        const auto what = [&] { return fmt::format("'{}' for op '{}'", implementation->impl_id, implementation->op); };
+        if (declaration == registration_.ops.end() && attempted_.contains(implementation->op)) {
             continue; // said already
         }
         if (declaration == registration_.ops.end()) {
             keep(RejectCode::op_undeclared,
-                 fmt::format("{}: this plugin does not declare the op. Call register_op with its signature "
-                             "(standard ones are in opdock/standard_ops.h).",
+                 fmt::format("register_impl: {}: this plugin does not declare the op. Call register_op with its "
+                             "signature (standard ones are in opdock/standard_ops.h).",
                              what()));
             continue;
         }
         if (!seen.emplace(implementation->op, folded(implementation->impl_id)).second) { // as policies compare them
             keep(RejectCode::duplicate,
-                 fmt::format("{} is registered twice by this plugin; rename or remove one", what()));
+                 fmt::format("register_impl: {} is registered twice by this plugin; rename or remove one", what()));
             continue;
         }
         implementation->form = declaration->signature;
@@ -435,8 +474,14 @@ void Registrar::finish() {
             try {
                 implementation->dtypes = parse_dtypes(implementation->dtypes_text, *declaration->signature);
             } catch (const Rejected &rejected) {
-                keep(rejected.code(), fmt::format("{}: {}", what(), rejected.what()));
+                if (is_newer()) {
+                    leave_out("implementation " + what(), rejected.what());
+                    continue;
+                }
+                keep(rejected.code(), fmt::format("register_impl: {}: {}", what(), rejected.what()));
             }
+        } else {
+            implementation->allowed_dtypes = declaration->signature->allowed_dtypes;
         }
         implementation->device_query = device_query_for(*implementation);
         registration_.implementations.push_back(implementation);

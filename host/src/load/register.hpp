@@ -1,7 +1,8 @@
 // The stage that runs a plugin's entry and turns what it registers into values.
 //
-// All errors are kept, not only the first; a plugin that had one leaves nothing. The registry a plugin was given stays
-// allocated, so that one that kept the pointer gets an error status later and not a crash.
+// All errors are kept, not only the first; a plugin that had one leaves nothing. What is wrong with one op or
+// implementation of a plugin for a newer ABI is no error: this host may not know what it asks for. The registry a
+// plugin was given stays allocated, so that one that kept the pointer gets an error status later and not a crash.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "files/reject.hpp"
+#include "inspect/note.hpp"
 #include "load/registration.hpp"
 #include "opdock/plugin.h"
 #include "signature/signatures.hpp"
@@ -35,6 +37,7 @@ struct PluginIdentity {
     std::vector<std::string> devices = {}; // of the note; empty when there is none
     Standing standing = Standing::program;
     bool named_default = false; // by the policy: its kinds default and reference count as opdock's own
+    AbiVersion abi = host_abi;  // that it was built for
 };
 
 struct RegistrationError {
@@ -50,8 +53,8 @@ inline constexpr size_t max_registrations = 65536;
 
 class Registrar {
   public:
-    // `signatures` need not outlive run().
-    Registrar(PluginIdentity identity, const opdock_host *host, Signatures &signatures);
+    // `signatures` need not outlive run(). `user_data` is what the entry finds in its registry.
+    Registrar(PluginIdentity identity, const opdock_host_api *host, Signatures &signatures, void *user_data = nullptr);
 
     // Runs the entry on this thread. Afterwards either errors() is empty and registration() holds everything, or
     // nothing. Throws std::bad_alloc when memory ran out, the host's or the plugin's.
@@ -60,7 +63,7 @@ class Registrar {
     const std::vector<RegistrationError> &errors() const { return errors_; }
     // What is no error: implementations left out because they need a newer host, names that are asking for trouble.
     const std::vector<std::string> &warnings() const { return warnings_; }
-    // Sentences about implementations that ask for more than this host can do.
+    // A sentence for each op, implementation and device provider that asks for more than this host can do.
     const std::vector<std::string> &left_out() const { return left_out_; }
     const PluginIdentity &identity() const { return identity_; }
     const Registration &registration() const { return registration_; }
@@ -69,8 +72,8 @@ class Registrar {
   private:
     static Registrar &of(opdock_registry *registry) { return *static_cast<Registrar *>(registry->host_data); }
     static opdock_status register_vendor(opdock_registry *registry, const opdock_vendor *vendor);
-    static opdock_status register_device(opdock_registry *registry, const opdock_device *device);
-    static opdock_status register_op(opdock_registry *registry, const opdock_op *op);
+    static opdock_status register_device_provider(opdock_registry *registry, const opdock_device_provider *device);
+    static opdock_status register_op(opdock_registry *registry, const opdock_op_declaration *op);
     static opdock_status register_impl(opdock_registry *registry, const opdock_impl *impl);
     static opdock_status register_shutdown(opdock_registry *registry, void (*shutdown)(void *), void *user_data);
     static opdock_status fail(opdock_registry *registry, opdock_status status, const char *message);
@@ -83,10 +86,14 @@ class Registrar {
     template<typename Object, typename Add>
     opdock_status record(const char *what, const Object *object, Add add);
     void keep(RejectCode code, const std::string &message);
+    // Whether what is wrong with one thing that it registers leaves the rest of the plugin in place.
+    bool is_newer() const { return identity_.abi > host_abi; }
+    // `subject` is what is left out: "op 'acme.fancy'".
+    void leave_out(const std::string &subject, const std::string &reason);
     void run_once(const std::function<opdock_status(opdock_registry *)> &entry);
-    void add_op(const opdock_op &op);
+    void add_op(const opdock_op_declaration &op);
     void add_impl(const opdock_impl &impl);
-    void add_device(const opdock_device &device);
+    void add_device(const opdock_device_provider &device);
     void add_vendor(const opdock_vendor &vendor);
     // Empty where a device provider, or the host for the CPU, knows better.
     std::string device_query_for(const Implementation &implementation) const;
@@ -101,8 +108,9 @@ class Registrar {
     std::vector<RegistrationError> errors_;
     std::vector<std::string> warnings_;
     std::vector<std::string> left_out_;
-    std::set<std::string, std::less<>> declared_;    // ops that were taken
-    std::set<std::string, std::less<>> misdeclared_; // ops whose declarations were rejected
+    std::set<std::string, std::less<>> declared_;  // ops that were taken
+    std::set<std::string, std::less<>> attempted_; // ops that it declared, whether or not that was understood
+    std::string subject_; // what is being registered, as leave_out() takes it; empty where its faults are always errors
     std::string fail_message_;
     size_t n_registered_ = 0;
     bool open_ = false;

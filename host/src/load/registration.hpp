@@ -44,7 +44,6 @@ struct Implementation : Candidate {
     std::string plugin; // id
     std::string dtypes_text;
     uint32_t alignment = 0; // bytes, 0: each dtype's size
-    uint32_t flags = 0;
     uint32_t required_flags = 0;
     uint32_t tune_version = 0;
     std::vector<Knob> knobs;
@@ -81,7 +80,7 @@ struct DeviceProvider {
     std::string kind;
     std::string stream_type;
     std::string plugin; // id, empty for the host's own
-    opdock_device table = {};
+    opdock_device_provider table = {};
 };
 
 struct OpDeclaration {

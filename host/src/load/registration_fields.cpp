@@ -39,6 +39,15 @@ std::string copy_name(const char *field, const char *text) {
     return name;
 }
 
+std::string copy_line(const char *field, const char *text) {
+    std::string line = copy_text(field, text);
+    if (!is_printable(line)) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("{} {} has characters that cannot be shown", field, quote(line)));
+    }
+    return line;
+}
+
 std::string copy_identifier(const char *field, const char *text) {
     std::string name = copy_name(field, text);
     if (find_no_name_character(name) != std::string::npos) {

@@ -22,6 +22,9 @@ inline constexpr size_t max_text_bytes = 4096;
 // A string of a struct's field; the empty string for null.
 std::string copy_text(const char *field, const char *text);
 
+// The same, on one line without control characters: what messages quote.
+std::string copy_line(const char *field, const char *text);
+
 // A name: not empty, printable ASCII, at most 128 bytes.
 std::string copy_name(const char *field, const char *text);
 

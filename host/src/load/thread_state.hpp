@@ -74,6 +74,7 @@ struct ThreadState {
     std::vector<Scope> scopes;
     std::string error;   // opdock_last_error
     std::string message; // what a plugin left with fail() since it was last taken or cleared
+    std::vector<std::array<int64_t, OPDOCK_MAX_RANK>> inferred_shapes; // that opdock_infer_outputs gave last
     // The last launches on devices other than the CPU, for the message of a lost device.
     std::array<Launch, 8> launches = {};
     uint32_t n_launches = 0;

@@ -9,8 +9,20 @@ namespace opdock::core {
 namespace {
 
 // prefer before prefer_vendor: see set_item.
-constexpr std::array<std::string_view, 8> names = {"prefer",       "prefer_vendor", "strict",       "allow_vendors",
-                                                   "deny_vendors", "per_op",        "retry_failed", "fallback_to_cpu"};
+constexpr std::array<std::string_view, 9> names = {"prefer",        "prefer_vendor",   "strict",
+                                                   "allow_vendors", "deny_vendors",    "per_op",
+                                                   "retry_failed",  "fallback_to_cpu", "require"};
+
+void set_require(PolicySection &section, const Required &required, const std::string &source) {
+    section.require.reset();
+    section.require_per_op.clear();
+    if (required.everywhere) {
+        section.require = Item<Contracts>{*required.everywhere, source};
+    }
+    for (const auto &[op, contracts] : required.per_op) {
+        section.require_per_op[op] = Item<Contracts>{contracts, source};
+    }
+}
 
 } // namespace
 
@@ -42,6 +54,8 @@ bool set_item(PolicySection &section, std::string_view name, std::string_view va
         section.retry_failed = Item<double>{parse_pause(value, place), source};
     } else if (name == "fallback_to_cpu") {
         section.fallback_to_cpu = Item<bool>{parse_switch(value, place), source};
+    } else if (name == "require") {
+        set_require(section, parse_require(value, place), source);
     } else {
         return false;
     }
@@ -81,8 +95,9 @@ Policy policy_from_settings(std::span<const Setting> settings) {
 
 Policy policy_from_environment(const Environment &environment) {
     static constexpr std::array<Variable, names.size()> order = {
-        Variable::prefer,       Variable::prefer_vendor, Variable::strict,       Variable::allow_vendors,
-        Variable::deny_vendors, Variable::per_op,        Variable::retry_failed, Variable::fallback_to_cpu};
+        Variable::prefer,        Variable::prefer_vendor,   Variable::strict,
+        Variable::allow_vendors, Variable::deny_vendors,    Variable::per_op,
+        Variable::retry_failed,  Variable::fallback_to_cpu, Variable::require};
     Policy policy;
     for (std::size_t i = 0; i < order.size(); ++i) {
         if (const std::string *value = environment.find(order[i])) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "load/contract.hpp"
 #include "load/token.hpp"
 #include "text/environment.hpp"
 #include "trust/trust_policy.hpp"
@@ -46,6 +47,9 @@ struct PolicySection {
     std::optional<Item<double>> retry_failed;
     // Whether the CPU's implementations serve what nothing on the device does, with copies there and back.
     std::optional<Item<bool>> fallback_to_cpu;
+    // What an implementation has to promise: for every op, and for single ones beside that.
+    std::optional<Item<Contracts>> require;
+    std::map<std::string, Item<Contracts>, std::less<>> require_per_op;
 
     bool operator==(const PolicySection &) const = default;
 };
@@ -74,8 +78,8 @@ struct Setting {
 };
 
 // Settings of a program: prefer, prefer_vendor, strict, allow_vendors, deny_vendors, per_op, retry_failed,
-// fallback_to_cpu, with the values of the environment variables. Throws Error(OPDOCK_INVALID_POLICY) that names setting
-// and column.
+// fallback_to_cpu, require, with the values of the environment variables. Throws Error(OPDOCK_INVALID_POLICY) that
+// names setting and column.
 Policy policy_from_settings(std::span<const Setting> settings);
 
 Policy policy_from_environment(const Environment &environment);

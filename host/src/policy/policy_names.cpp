@@ -43,11 +43,7 @@ class Check {
         for (const auto &[op, order] : section.per_op) {
             const std::string where = order.source.empty() ? "setting 'per_op'" : order.source;
             const auto found = known_.impl_ids.find(op);
-            if (found == known_.impl_ids.end()) {
-                add(where + (standard_signature(op).empty()
-                                 ? ": no plugin declares op " + quote(op) + hint_at_op(op, ops_)
-                                 : ": " + quote(op) + " is a standard op that no loaded plugin implements"));
-            }
+            this->op(op, where);
             for (const Token &token : order.value) {
                 if (token.type == Token::Type::vendor) {
                     vendor(token.name, where);
@@ -55,6 +51,9 @@ class Check {
                     impl(op, views(found->second), token.name, where);
                 }
             }
+        }
+        for (const auto &[op, contracts] : section.require_per_op) {
+            this->op(op, contracts.source.empty() ? "setting 'require'" : contracts.source);
         }
     }
 
@@ -67,13 +66,16 @@ class Check {
         const std::string source = source_of(section, everywhere);
         const std::vector<std::string_view> kinds = views(known_.device_kinds);
         add((source.empty() ? "" : source + ": ") + "the section for " + quote(name) +
-                ": no loaded plugin is for device kind " + quote(kind) + did_you_mean(kind, kinds),
+                ": no loaded plugin is for device kind " + quote(kind) + (hints() ? did_you_mean(kind, kinds) : ""),
             true);
     }
 
     std::vector<UnknownName> take() { return std::move(problems_); }
 
   private:
+    // Looking for what was meant takes time, which a file with thousands of slips would take again and again.
+    bool hints() const { return problems_.size() < 100; }
+
     // One environment serves machines with different plugins: who is allowed and not there is missed only where nobody
     // is left.
     bool has_known(const std::optional<Item<Vendors>> &item) const {
@@ -106,13 +108,26 @@ class Check {
         look_at(section.deny_vendors, everywhere.deny_vendors);
         look_at(section.retry_failed, everywhere.retry_failed);
         look_at(section.fallback_to_cpu, everywhere.fallback_to_cpu);
-        for (const auto &[op, order] : section.per_op) {
-            const auto above = everywhere.per_op.find(op);
-            if (source.empty() && (above == everywhere.per_op.end() || above->second != order)) {
-                source = order.source;
+        look_at(section.require, everywhere.require);
+        const auto look_at_ops = [&](const auto &items, const auto &items_above) {
+            for (const auto &[op, item] : items) {
+                const auto above = items_above.find(op);
+                if (source.empty() && (above == items_above.end() || above->second != item)) {
+                    source = item.source;
+                }
             }
-        }
+        };
+        look_at_ops(section.per_op, everywhere.per_op);
+        look_at_ops(section.require_per_op, everywhere.require_per_op);
         return source;
+    }
+
+    void op(const std::string &op, const std::string &where) {
+        if (!known_.impl_ids.contains(op)) {
+            add(where + (standard_signature(op).empty()
+                             ? ": no plugin declares op " + quote(op) + (hints() ? hint_at_op(op, ops_) : "")
+                             : ": " + quote(op) + " is a standard op that no loaded plugin implements"));
+        }
     }
 
     void vendor(const std::string &name, const std::string &where, bool fulfilled = false) {
@@ -121,14 +136,16 @@ class Check {
                 " has plugins, but none of their implementations is of kind vendor, and those of other kinds are not "
                 "chosen by vendor");
         } else if (!contains_vendor(vendors_, name)) {
-            add(where + ": no plugin is of vendor " + quote(name) + did_you_mean(name, vendors_), fulfilled);
+            add(where + ": no plugin is of vendor " + quote(name) + (hints() ? did_you_mean(name, vendors_) : ""),
+                fulfilled);
         }
     }
 
     void impl(const std::string &op, const std::vector<std::string_view> &ids, const std::string &id,
               const std::string &where) {
         if (!contains(ids, id)) {
-            add(where + ": op " + quote(op) + " has no implementation " + quote(id) + did_you_mean(id, ids));
+            add(where + ": op " + quote(op) + " has no implementation " + quote(id) +
+                (hints() ? did_you_mean(id, ids) : ""));
         }
     }
 

@@ -90,10 +90,15 @@ std::optional<Item<T>> find_item(const std::vector<Layer> &layers, const Section
                         [&](const PolicySection &section) { return section.*member ? &*(section.*member) : nullptr; });
 }
 
-std::optional<Item<Order>> find_order(const std::vector<Layer> &layers, const SectionKeys &keys, std::string_view op) {
-    return find_item<Order>(layers, keys, [&](const PolicySection &section) -> const Item<Order> * {
-        const auto found = section.per_op.find(op);
-        return found == section.per_op.end() ? nullptr : &found->second;
+template<class T>
+using PerOp = std::map<std::string, Item<T>, std::less<>>;
+
+template<class T>
+std::optional<Item<T>> find_item(const std::vector<Layer> &layers, const SectionKeys &keys, std::string_view op,
+                                 PerOp<T> PolicySection::*member) {
+    return find_item<T>(layers, keys, [&](const PolicySection &section) -> const Item<T> * {
+        const auto found = (section.*member).find(op);
+        return found == (section.*member).end() ? nullptr : &found->second;
     });
 }
 
@@ -106,9 +111,13 @@ PolicySection section_in_force(const std::vector<Layer> &layers, const SectionKe
     section.deny_vendors = find_item(layers, keys, &PolicySection::deny_vendors);
     section.retry_failed = find_item(layers, keys, &PolicySection::retry_failed);
     section.fallback_to_cpu = find_item(layers, keys, &PolicySection::fallback_to_cpu);
+    section.require = find_item(layers, keys, &PolicySection::require);
     for (const std::string &op : ops) {
-        if (auto order = find_order(layers, keys, op)) {
+        if (auto order = find_item(layers, keys, op, &PolicySection::per_op)) {
             section.per_op.emplace(op, std::move(*order));
+        }
+        if (auto required = find_item(layers, keys, op, &PolicySection::require_per_op)) {
+            section.require_per_op.emplace(op, std::move(*required));
         }
     }
     if (!section.prefer) {
@@ -137,6 +146,8 @@ void put(nlohmann::json &json, const char *name, const std::optional<Item<T>> &i
         json[name] = item && item->value;
     } else if constexpr (std::is_same_v<T, double>) {
         json[name] = item ? item->value : default_retry_seconds;
+    } else if constexpr (std::is_same_v<T, Contracts>) {
+        json[name] = item ? nlohmann::json(names_of(item->value)) : nlohmann::json();
     } else {
         json[name] = item ? nlohmann::json(item->value) : nlohmann::json();
     }
@@ -158,6 +169,12 @@ nlohmann::json section_json(const PolicySection &section) {
         }
         json["sources"]["per_op." + op] = order.source;
     }
+    put(json, "require", section.require);
+    json["require_per_op"] = nlohmann::json::object();
+    for (const auto &[op, contracts] : section.require_per_op) {
+        json["require_per_op"][op] = names_of(contracts.value);
+        json["sources"]["require." + op] = contracts.source;
+    }
     return json;
 }
 
@@ -167,7 +184,7 @@ OpPolicy PolicyStack::effective(std::string_view op, std::string_view device_kin
     const std::vector<Layer> layers = layers_of(*this);
     const SectionKeys keys = keys_of(device_kind, index);
     OpPolicy result;
-    if (auto order = find_order(layers, keys, op)) {
+    if (auto order = find_item(layers, keys, op, &PolicySection::per_op)) {
         result.order = std::move(order->value);
         result.order_source = std::move(order->source);
     } else {
@@ -193,7 +210,26 @@ OpPolicy PolicyStack::effective(std::string_view op, std::string_view device_kin
     const auto fallback = find_item(layers, keys, &PolicySection::fallback_to_cpu);
     result.falls_back_to_cpu = fallback && fallback->value;
     result.fallback_source = fallback ? fallback->source : built_in_source;
+    for (auto &required : {find_item(layers, keys, &PolicySection::require),
+                           find_item(layers, keys, op, &PolicySection::require_per_op)}) {
+        if (required && required->value.flags != 0) {
+            result.required.push_back(*required);
+        }
+    }
     return result;
+}
+
+const Item<Contracts> *OpPolicy::required_beyond(const OpPolicy &other) const {
+    std::uint32_t asked = 0;
+    for (const Item<Contracts> &one : other.required) {
+        asked |= one.value.flags;
+    }
+    for (const Item<Contracts> &one : required) {
+        if ((one.value.flags & ~asked) != 0) {
+            return &one;
+        }
+    }
+    return nullptr;
 }
 
 bool PolicyStack::strict() const {
@@ -234,6 +270,9 @@ Policy PolicyStack::flattened() const {
     std::set<std::string, std::less<>> devices;
     const auto collect = [&](const PolicySection &section) {
         for (const auto &[op, order] : section.per_op) {
+            ops.insert(op);
+        }
+        for (const auto &[op, contracts] : section.require_per_op) {
             ops.insert(op);
         }
     };

@@ -31,7 +31,11 @@ struct OpPolicy {
     std::string retry_source;
     bool falls_back_to_cpu = false; // where not strict
     std::string fallback_source;
+    // What an implementation has to promise, as it is asked of every op and of this one.
+    std::vector<Item<Contracts>> required;
 
+    // The first that `other` does not ask for; null for none.
+    const Item<Contracts> *required_beyond(const OpPolicy &other) const;
     bool retries_failed() const { return !strict && retry_seconds > 0; }
 
     bool operator==(const OpPolicy &) const = default;
@@ -71,10 +75,10 @@ struct PolicyStack {
     Policy flattened() const;
 };
 
-// {"prefer", "strict", "allow_vendors", "deny_vendors", "per_op", "retry_failed", "fallback_to_cpu", "trust",
-// "trusted_sha256", "default_plugins", "sources": {setting: where}}, and for the sections that differ from it
-// "devices": {"cuda:0": {the same, without the last three}}. A list that is not set is null; the source of an op's
-// order is under "per_op.OP".
+// {"prefer", "strict", "allow_vendors", "deny_vendors", "per_op", "retry_failed", "fallback_to_cpu", "require",
+// "require_per_op", "trust", "trusted_sha256", "default_plugins", "sources": {setting: where}}, and for the sections
+// that differ from it "devices": {"cuda:0": {the same, without the last three}}. A list that is not set is null; the
+// source of an op's order is under "per_op.OP", and that of its contracts under "require.OP".
 nlohmann::json policy_json(const Policy &flattened);
 
 } // namespace opdock::core

@@ -21,6 +21,7 @@ class Reader {
     // A map of items, into policy.everywhere, and `devices`. What `extra` names is the caller's.
     void policy(const YamlNode &map, Policy &policy, Enforce here, Enforce below, std::string_view extra = {}) {
         const std::array others = {std::string_view("devices"), trust_key, digests_key, default_plugins_key, extra};
+        is_enforced_ = below == Enforce::accept;
         may_enforce_ = here == Enforce::accept;
         section(map, policy.everywhere, others);
         may_enforce_ = below == Enforce::accept;
@@ -65,7 +66,7 @@ class Reader {
     // What concerns the whole process.
     void of_process(const YamlNode &map, Policy &policy) const {
         for (const auto &[key, value] : entries(map, "a map of settings")) {
-            const std::string source = place(key).text();
+            const std::string source = source_at(key);
             if (key.text == trust_key) {
                 policy.trust = Item<Trust>{parse_trust(scalar(value), place(value)), source};
             } else if (key.text == digests_key) {
@@ -95,7 +96,7 @@ class Reader {
         const YamlNode *prefer_vendor_key = nullptr;
         const YamlNode *per_op_key = nullptr;
         for (const auto &[key, value] : entries(map, "a map of settings")) {
-            const std::string source = place(key).text();
+            const std::string source = source_at(key);
             if (key.text == "prefer_vendor") { // after prefer, wherever it stands
                 prefer_vendor = &value;
                 prefer_vendor_key = &key;
@@ -113,15 +114,19 @@ class Reader {
                 }
                 per_op_key = &key;
                 per_op(value, section, source);
+            } else if (key.text == "require") {
+                require(value, section, source);
             } else if (std::find(others.begin(), others.end(), key.text) == others.end()) {
                 unknown(key, hint(key.text, others));
             }
         }
         if (prefer_vendor != nullptr) {
             set_item(section, "prefer_vendor", scalar(*prefer_vendor), place(*prefer_vendor),
-                     place(*prefer_vendor_key).text());
+                     source_at(*prefer_vendor_key));
         }
     }
+
+    std::string source_at(const YamlNode &key) const { return place(key).text() + (is_enforced_ ? " (enforced)" : ""); }
 
     static std::string hint(std::string_view key, std::span<const std::string_view> others) {
         if (key == "enforce") {
@@ -131,7 +136,8 @@ class Reader {
             return "; sections for devices do not nest";
         }
         if (key == "flagos_blacklist" || key == "oot_blacklist") {
-            return "; a policy has no such list: give these ops an order without 'flagos' in 'per_op'";
+            return "; a policy has no such list: give these ops an order without " +
+                   std::string(key == "oot_blacklist" ? "'vendor'" : "'flagos'") + " in 'per_op'";
         }
         if (key == trust_key || key == digests_key || key == default_plugins_key) {
             return "; it concerns the whole process and stands beside 'devices'";
@@ -179,6 +185,52 @@ class Reader {
             check_op_name(op.text, place(op));
             section.per_op[op.text] = Item<Order>{this->order(order), place(op).text()};
         }
+    }
+
+    // A list of contracts, and of maps from ops to more of them.
+    void require(const YamlNode &node, PolicySection &section, const std::string &source) const {
+        if (node.type == Type::scalar) {
+            set_item(section, "require", node.text, place(node), source);
+        } else if (node.type == Type::map) {
+            require_per_op(node, section);
+        } else if (node.type == Type::sequence) {
+            const Contracts of_all = contracts(node, &section);
+            if (of_all.flags != 0 || node.items.empty()) { // it does not speak of single ops alone
+                section.require = Item<Contracts>{of_all, source};
+            }
+        } else {
+            reject(place(node), 0,
+                   "expected a list of contracts, found nothing; write [] for none, or leave the setting out");
+        }
+    }
+
+    void require_per_op(const YamlNode &map, PolicySection &section) const {
+        for (const auto &[op, value] : map.entries) {
+            check_op_name(op.text, place(op));
+            if (!section.require_per_op.emplace(op.text, Item<Contracts>{contracts(value), source_at(op)}).second) {
+                reject(place(op), 0, "op " + quote(op.text) + " is given twice; keep one list");
+            }
+        }
+    }
+
+    // Maps among them are taken into `section`, where there is one.
+    Contracts contracts(const YamlNode &node, PolicySection *section = nullptr) const {
+        if (node.type == Type::scalar) {
+            return parse_contracts(node.text, place(node));
+        }
+        if (node.type != Type::sequence) {
+            reject(place(node), 0,
+                   "expected a list of contracts such as [deterministic, batch_invariant], found " + describe(node));
+        }
+        Contracts result;
+        for (const YamlNode &item : node.items) {
+            if (item.type == Type::map && section != nullptr) {
+                require_per_op(item, *section);
+            } else {
+                result.flags |= parse_contract(scalar(item), place(item)).flags;
+            }
+        }
+        return result;
     }
 
     Order order(const YamlNode &node) const {
@@ -252,6 +304,7 @@ class Reader {
     const std::string &name_;
     PolicyFile &file_;
     bool may_enforce_ = false; // what is being read
+    bool is_enforced_ = false; // it stands below `enforce`
 };
 
 } // namespace

@@ -5,6 +5,7 @@
 //     deny_vendors: [acme]
 //     per_op:
 //       rmsnorm_fwd: [vendor:beta, default]
+//     require: [deterministic, gelu: batch_invariant]
 //     trust: require
 //     trusted_sha256: [9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08]
 //     default_plugins: [flagos]

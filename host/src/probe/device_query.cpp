@@ -1,12 +1,15 @@
 #include "probe/device_query.hpp"
 
+#include <cerrno>
 #include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "probe/child_process.hpp"
+#include "probe/transcript_format.h"
 
 namespace opdock::core {
 namespace {
@@ -24,7 +27,8 @@ std::vector<std::string> words_of(const std::string &command) {
 
 } // namespace
 
-std::string run_device_query(const std::string &command, bool secure, std::chrono::milliseconds limit) {
+std::string run_device_query(const std::string &command, const std::string &probe, bool secure,
+                             std::chrono::milliseconds limit) {
     const auto could_not = [&](const std::string &why) {
         return fmt::format("its vendor's device_query_command '{}' could not be run: {}", command, why);
     };
@@ -35,8 +39,12 @@ std::string run_device_query(const std::string &command, bool secure, std::chron
     if (secure && !words.front().starts_with('/')) {
         return could_not("a process with raised privileges runs absolute paths only");
     }
-    std::vector<char *> arguments;
-    arguments.reserve(words.size() + 1);
+    if (probe.empty()) {
+        return could_not("plugin-probe is not installed (libexec/opdock/plugin-probe)");
+    }
+    std::string program = probe;
+    std::string mode = OPDOCK_PROBE_QUERY;
+    std::vector<char *> arguments = {program.data(), mode.data()};
     for (std::string &word : words) {
         arguments.push_back(word.data());
     }
@@ -47,7 +55,9 @@ std::string run_device_query(const std::string &command, bool secure, std::chron
         ChildStart start;
         start.drop(STDOUT_FILENO);
         start.drop(STDERR_FILENO);
-        start.close_from(STDERR_FILENO + 1);
+        start.drop(OPDOCK_PROBE_CHANNEL);
+        start.drop(OPDOCK_PROBE_DIRECTORY);
+        start.close_from(OPDOCK_PROBE_DIRECTORY + 1);
         if (const int failed = start.run(arguments.data(), secure ? no_environment : environ, &process); failed != 0) {
             return could_not(std::generic_category().message(failed));
         }
@@ -59,6 +69,11 @@ std::string run_device_query(const std::string &command, bool secure, std::chron
         if (!in_time) {
             return fmt::format("its vendor's device_query_command '{}' was stopped after {} s", command,
                                std::chrono::duration<double>(limit).count());
+        }
+        if (end.known && WIFEXITED(end.status) &&
+            (WEXITSTATUS(end.status) == OPDOCK_PROBE_NOT_FOUND || WEXITSTATUS(end.status) == OPDOCK_PROBE_CANNOT_RUN)) {
+            return could_not(
+                std::generic_category().message(WEXITSTATUS(end.status) == OPDOCK_PROBE_NOT_FOUND ? ENOENT : EACCES));
         }
         return !end.known || end.status == 0
                    ? ""

@@ -16,12 +16,13 @@
 #include <unistd.h>
 
 #include "files/own_folder.hpp"
+#include "files/path_rules.hpp"
 
 namespace opdock::core {
 namespace {
 
 constexpr std::uint32_t magic = 0x336a706f; // "opj3"
-constexpr std::size_t n_slots = 32;         // threads that do one of these things at once
+constexpr std::size_t n_slots = 128;        // threads that do one of these things at once
 constexpr std::size_t text_bytes = 976;
 constexpr const char *suffix = ".journal";
 
@@ -118,7 +119,7 @@ bool is_named_as_ours(std::string_view name) {
 // A regular file of this user's.
 bool is_own_file(int descriptor) {
     struct stat status = {};
-    return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
+    return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == own_user();
 }
 
 // The three texts of an entry, whatever the bytes are.

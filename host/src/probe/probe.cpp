@@ -115,9 +115,16 @@ bool was_told_to_stop(const ProcessEnd &end) {
 }
 
 std::string_view doing(Transcript::Stage stage) {
-    return stage == Transcript::Stage::begun    ? "while it was opened, before its entry was called"
-           : stage == Transcript::Stage::opened ? "while it was registering"
-                                                : "after it had registered";
+    switch (stage) {
+    case Transcript::Stage::begun:
+    case Transcript::Stage::open_failed:
+        return "while it was opened, before its entry was called";
+    case Transcript::Stage::opened:
+    case Transcript::Stage::no_entry:
+        return "while it was registering";
+    default:
+        return "after it had registered";
+    }
 }
 
 // Kept and shown later, and also shown by the `plugin-ls --rescan` that tried it.
@@ -202,40 +209,39 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
             fmt::format("'{}' registers more than {} MiB of text.\nSplit the plugin, or see what its entry repeats.",
                         name, most_transcript_bytes >> 20));
     }
-    try {
-        Transcript transcript = Transcript::parse(std::move(result.sent));
-        switch (transcript.stage()) {
-        case Stage::open_failed:
-            return explain_refusal(path, transcript.loader_text());
-        case Stage::no_entry:
-            return no_entry(path);
-        case Stage::complete:
-            // Else it was not plugin-probe that said so, or what the plugin leaves for the end of a process fails.
-            if (result.end.in_time && (!result.end.known || result.end.status == 0)) {
-                return transcript;
-            }
-            break;
-        default:
-            break;
-        }
+    // Whatever was sent by then: a plugin can write to its probe's end of the pipe.
+    const auto of_bad_end = [&](std::string_view when) {
         if (!result.end.in_time) {
             return rejection(RejectCode::probe_timed_out,
                              fmt::format("'{}' was stopped {} s after it was started in a process of its own, {}.{}",
-                                         name, std::chrono::duration<double>(limits.time).count(),
-                                         doing(transcript.stage()), quarantine));
+                                         name, std::chrono::duration<double>(limits.time).count(), when, quarantine));
         }
         if (was_told_to_stop(result.end)) {
             return rejection(RejectCode::probe_stopped,
                              fmt::format("the process that tried '{}' ended{}, {}.\nPeople and schedulers end jobs by "
                                          "this signal, so that nothing is known of the plugin; the next host tries it "
                                          "again.",
-                                         name, how_it_ended(result.end), doing(transcript.stage())));
+                                         name, how_it_ended(result.end), when));
         }
-        return rejection(RejectCode::probe_died,
-                         fmt::format("'{}' ended the process that tried it{}, {}.{}", name, how_it_ended(result.end),
-                                     doing(transcript.stage()), quarantine));
+        return rejection(RejectCode::probe_died, fmt::format("'{}' ended the process that tried it{}, {}.{}", name,
+                                                             how_it_ended(result.end), when, quarantine));
+    };
+    const bool ended_well = result.end.in_time && (!result.end.known || result.end.status == 0);
+    try {
+        Transcript transcript = Transcript::parse(std::move(result.sent));
+        switch (ended_well ? transcript.stage() : Stage::begun) {
+        case Stage::open_failed:
+            return explain_refusal(path, transcript.loader_text());
+        case Stage::no_entry:
+            return no_entry(path);
+        case Stage::complete:
+            return transcript;
+        default:
+            return of_bad_end(doing(transcript.stage()));
+        }
     } catch (const Rejected &rejected) {
-        return rejection(rejected.code(), fmt::format("'{}': {}", name, rejected.what()));
+        return ended_well ? rejection(rejected.code(), fmt::format("'{}': {}", name, rejected.what()))
+                          : of_bad_end("and what it sent cannot be read");
     }
 }
 

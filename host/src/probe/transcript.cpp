@@ -125,14 +125,15 @@ void read_vendor(Payload &payload, opdock_registry *registry) {
 }
 
 void read_device(Payload &payload, opdock_registry *registry) {
-    opdock_device device;
-    const opdock_device *given = payload.begin_struct(device);
+    opdock_device_provider device;
+    const opdock_device_provider *given = payload.begin_struct(device);
     if (given != nullptr) {
-        device.kind = payload.text();
+        device.device = payload.text();
         device.stream_type = payload.text();
         device.user_data = nullptr;
         put_stand_in(device.count);
         put_stand_in(device.properties);
+        put_stand_in(device.get_current);
         put_stand_in(device.make_current);
         put_stand_in(device.allocate);
         put_stand_in(device.free);
@@ -147,13 +148,13 @@ void read_device(Payload &payload, opdock_registry *registry) {
         put_stand_in(device.event_elapsed);
     }
     if (registry != nullptr) {
-        registry->register_device(registry, given);
+        registry->register_device_provider(registry, given);
     }
 }
 
 void read_op(Payload &payload, opdock_registry *registry) {
-    opdock_op op;
-    const opdock_op *given = payload.begin_struct(op);
+    opdock_op_declaration op;
+    const opdock_op_declaration *given = payload.begin_struct(op);
     if (given != nullptr) {
         op.signature = payload.text();
         op.doc = payload.text();
@@ -226,7 +227,7 @@ bool read_call(uint8_t kind, Payload &payload, opdock_registry *registry) {
     }
     case OPDOCK_RECORD_HOST_FAIL: {
         const std::string text = payload.rest();
-        if (registry != nullptr) {
+        if (registry != nullptr && registry->host != nullptr) { // null where only the registration is wanted
             registry->host->fail(registry->host, OPDOCK_FAILED, text.c_str());
         }
         break;
@@ -265,7 +266,7 @@ std::optional<Record> next_record(ByteReader &reader) {
 void check_hello(Payload payload) {
     const auto hello = payload.value<opdock_transcript_hello>();
     if (hello.version != OPDOCK_TRANSCRIPT_VERSION || hello.vendor_size != sizeof(opdock_vendor) ||
-        hello.device_size != sizeof(opdock_device) || hello.op_size != sizeof(opdock_op) ||
+        hello.device_size != sizeof(opdock_device_provider) || hello.op_size != sizeof(opdock_op_declaration) ||
         hello.impl_size != sizeof(opdock_impl) || hello.knob_size != sizeof(opdock_knob)) {
         unreadable("it comes from a plugin-probe of another version of opdock");
     }

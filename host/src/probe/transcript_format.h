@@ -51,6 +51,12 @@ enum {
 #define OPDOCK_PROBE_CHANNEL 3   /* the transcript is written here */
 #define OPDOCK_PROBE_DIRECTORY 4 /* the plugin's folder */
 
+/* Has the probe ask the command of a vendor for its device instead. It ends as that ends; by these where there is none,
+ * as shells and env(1) say it. */
+#define OPDOCK_PROBE_QUERY "--query-device"
+#define OPDOCK_PROBE_CANNOT_RUN 126
+#define OPDOCK_PROBE_NOT_FOUND 127
+
 /* A probe of another build differs in one of these. */
 typedef struct opdock_transcript_hello {
     uint32_t version;

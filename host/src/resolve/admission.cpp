@@ -126,8 +126,9 @@ class Judge {
     void judge(const OpDeclaration &declaration) {
         const std::string &name = declaration.signature->name;
         const CatalogOp *op = catalog_.find(name);
-        if (op == nullptr || op->signature == declaration.signature ||
-            compare(*declaration.signature, *op->signature, nullptr) != Compatibility::conflict) {
+        // With each of the forms and not only with the op's: the plugins that declare that one may go.
+        if (op == nullptr || std::any_of(op->forms.begin(), op->forms.end(),
+                                         [&](const OpForm &form) { return form.signature == declaration.signature; })) {
             result_.taken.ops.push_back(declaration);
             return;
         }

@@ -21,16 +21,46 @@ CatalogOp &own(std::shared_ptr<const CatalogOp> &slot) {
     return const_cast<CatalogOp &>(*slot);
 }
 
-// The longest form is the op's: of two that say the same the one that came first.
-void choose_form(CatalogOp &op) {
-    const OpForm *longest = &op.forms.front();
-    for (const OpForm &form : op.forms) {
+const OpForm &longest_of(const std::vector<OpForm> &forms) {
+    const OpForm *longest = &forms.front();
+    for (const OpForm &form : forms) {
         if (compare(*form.signature, *longest->signature, nullptr) == Compatibility::extends) {
             longest = &form;
         }
     }
-    op.signature = longest->signature;
-    op.plugin = longest->plugins.front();
+    return *longest;
+}
+
+// What each variable of `longest` may stand for in any of the forms. Of two forms one allows all that the other does.
+std::vector<std::vector<uint32_t>> allowed_by_any(const std::vector<OpForm> &forms, const Signature &longest) {
+    std::vector<std::vector<uint32_t>> allowed = longest.allowed_dtypes;
+    for (const OpForm &form : forms) {
+        const auto &more = form.signature->allowed_dtypes;
+        for (size_t i = 0; i < std::min(allowed.size(), more.size()); ++i) {
+            allowed[i] = more[i].size() > allowed[i].size() ? more[i] : allowed[i];
+        }
+    }
+    return allowed;
+}
+
+// The longest form is the op's, with all dtypes that any form allows: of two that say the same the one that came first.
+void choose_form(CatalogOp &op) {
+    const OpForm &longest = longest_of(op.forms);
+    Signature all = *longest.signature;
+    all.allowed_dtypes = allowed_by_any(op.forms, all);
+    const auto whole = std::find_if(op.forms.begin(), op.forms.end(), [&](const OpForm &form) {
+        return form.signature->allowed_dtypes == all.allowed_dtypes &&
+               compare(*form.signature, all, nullptr) == Compatibility::same;
+    });
+    op.plugin = (whole != op.forms.end() ? *whole : longest).plugins.front();
+    if (whole != op.forms.end()) {
+        op.signature = whole->signature;
+        return;
+    }
+    all.text = print_signature(all);
+    if (op.signature == nullptr || *op.signature != all) {
+        op.signature = std::make_shared<const Signature>(std::move(all));
+    }
 }
 
 void declare(CatalogOp &op, const OpDeclaration &declaration) {

@@ -1,10 +1,12 @@
 #include "resolve/resolve.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include "load/architecture.hpp"
 #include "signature/dtype.hpp"
+#include "signature/signature.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::core {
@@ -53,13 +55,12 @@ class Rules {
             return because(Rule::device, "it runs on " + candidate.device + ", not on " + key_.device_kind);
         }
         if (!takes_dtypes(candidate)) {
-            return because(Rule::dtypes, "it takes dtypes " + alternatives(candidate.dtypes, dtypes_text) + ", not " +
-                                             dtypes_text(key_.dtypes));
+            return because(Rule::dtypes, taken_text(candidate) + ", not " + dtypes_text(key_.dtypes));
         }
         if (!runs_on_architecture(candidate)) {
             return because(Rule::architecture, architecture_reason(candidate));
         }
-        if (drop_by_vendor(candidate)) {
+        if (drop_by_vendor(candidate) || drop_by_contract(candidate)) {
             return true;
         }
         if (!contender.health.in_chain) {
@@ -110,6 +111,18 @@ class Rules {
                                                      })));
     }
 
+    bool drop_by_contract(const Candidate &candidate) {
+        for (const Item<Contracts> &required : policy_.required) {
+            const Contracts lacking{required.value.flags & ~candidate.flags};
+            if (lacking.flags != 0) {
+                return because(Rule::contract, "it does not promise " +
+                                                   alternatives(names_of(lacking), std::identity()) + ", which " +
+                                                   required.source + " asks for");
+            }
+        }
+        return false;
+    }
+
     bool takes_dtypes(const Candidate &candidate) const {
         // What this call leaves unbound fits whatever is listed, and of a longer signature's variables an
         // implementation that knows a shorter form lists the first.
@@ -118,8 +131,30 @@ class Rules {
                    std::equal(tuple.begin(), tuple.end(), key_.dtypes.begin(),
                               [](std::uint32_t listed, std::uint32_t asked) { return asked == 0 || asked == listed; });
         };
-        return key_.any_dtypes || candidate.dtypes.empty() ||
-               std::any_of(candidate.dtypes.begin(), candidate.dtypes.end(), fits);
+        return key_.any_dtypes ||
+               (candidate.dtypes.empty() ? declares_dtypes(candidate)
+                                         : std::any_of(candidate.dtypes.begin(), candidate.dtypes.end(), fits));
+    }
+
+    // The op's form may allow more than the one that the implementation knows.
+    bool declares_dtypes(const Candidate &candidate) const {
+        const auto &declared = candidate.allowed_dtypes;
+        return declared.size() <= key_.dtypes.size() &&
+               std::equal(declared.begin(), declared.end(), key_.dtypes.begin(),
+                          [](const std::vector<std::uint32_t> &allowed, std::uint32_t asked) {
+                              return asked == 0 || std::find(allowed.begin(), allowed.end(), asked) != allowed.end();
+                          });
+    }
+
+    static std::string taken_text(const Candidate &candidate) {
+        if (!candidate.dtypes.empty()) {
+            return "it takes dtypes " + alternatives(candidate.dtypes, dtypes_text);
+        }
+        std::string allowed;
+        for (const std::vector<std::uint32_t> &of_variable : candidate.allowed_dtypes) {
+            allowed += (allowed.empty() ? "" : ",") + print_dtypes(of_variable);
+        }
+        return "it lists no dtypes, and its own declaration of the op allows " + allowed;
     }
 
     bool runs_on_architecture(const Candidate &candidate) const {
@@ -157,6 +192,8 @@ std::string_view rule_name(Rule rule) {
         return "allow_vendors";
     case Rule::deny_vendors:
         return "deny_vendors";
+    case Rule::contract:
+        return "contract";
     case Rule::health:
         return "health";
     case Rule::order:

@@ -1,8 +1,8 @@
 // Which implementations may serve an op, in which order, and why every other one does not: a pure function.
 //
-// An implementation passes, in this order: device kind, dtypes, architecture, allow and deny lists, health, the order's
-// tokens, availability. The first rule that drops it is the one reported. What is left is sorted by the first token
-// that names it, then priority (high first), then impl_id.
+// An implementation passes, in this order: device kind, dtypes, architecture, allow and deny lists, what it has to
+// promise, health, the order's tokens, availability. The first rule that drops it is the one reported. What is left is
+// sorted by the first token that names it, then priority (high first), then impl_id.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct Key {
     bool ordered_architectures = false;
 };
 
-enum class Rule { device, dtypes, architecture, allow_vendors, deny_vendors, health, order, availability };
+enum class Rule { device, dtypes, architecture, allow_vendors, deny_vendors, contract, health, order, availability };
 
 // "device", "allow_vendors", ...
 std::string_view rule_name(Rule rule);

@@ -37,7 +37,7 @@ struct CallShape {
     uint32_t n_tensors = 0;
     uint32_t n_input_tensors = 0;
     std::vector<const DLTensor *> pointers; // into `tensors`; null: absent
-    std::vector<uint32_t> first;            // as opdock_problem.first
+    std::vector<uint32_t> first;            // as opdock_problem.tensor_offsets
     std::vector<opdock_value> attributes;   // strings and lists point to the storage below
     std::vector<uint32_t> dtypes;           // of the dtype variables
     DLDevice device;

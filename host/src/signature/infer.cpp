@@ -4,7 +4,6 @@
 
 #include "signature/attributes.hpp"
 #include "signature/layout.hpp"
-#include "signature/solve.hpp"
 
 namespace opdock::core {
 
@@ -15,7 +14,7 @@ class Inference {
     Inference(const Signature &signature, const opdock_args &args)
         : signature_(signature), args_(args), solver_(signature) {}
 
-    std::vector<opdock_tensor_spec> run() {
+    std::vector<InferredOutput> run() {
         check_args(signature_, args_);
         layout_ = lay_out(signature_, args_, false, tensors_, first_);
         match(false, 0);
@@ -67,9 +66,9 @@ class Inference {
 
     void add_spec(ArgumentPlace place) {
         const Parameter &output = signature_.parameter(place.parameter);
-        opdock_tensor_spec spec{};
+        InferredOutput spec;
         spec.name = output.name.c_str();
-        spec.optional = output.optional ? 1 : 0;
+        spec.optional = output.optional;
         spec.parameter = place.parameter - static_cast<uint32_t>(signature_.inputs.size());
         if (solver_.spec_of(place, &spec)) {
             specs_.push_back(spec);
@@ -86,12 +85,12 @@ class Inference {
     std::vector<const DLTensor *> tensors_;
     std::vector<uint32_t> first_;
     std::vector<opdock_value> attributes_;
-    std::vector<opdock_tensor_spec> specs_;
+    std::vector<InferredOutput> specs_;
 };
 
 } // namespace
 
-std::vector<opdock_tensor_spec> infer_outputs(const Signature &signature, const opdock_args &args) {
+std::vector<InferredOutput> infer_outputs(const Signature &signature, const opdock_args &args) {
     return Inference(signature, args).run();
 }
 

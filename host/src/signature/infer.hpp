@@ -5,12 +5,13 @@
 
 #include "opdock/abi/args.h"
 #include "signature/signature.hpp"
+#include "signature/solve.hpp"
 
 namespace opdock::core {
 
 // In signature order, lists flattened. Reads inputs (no data, no device) and attributes only; names belong to
 // `signature`. An optional output whose dims or dtype only an absent input would tell is left out. Throws
 // Error(OPDOCK_INVALID_ARGUMENT).
-std::vector<opdock_tensor_spec> infer_outputs(const Signature &signature, const opdock_args &args);
+std::vector<InferredOutput> infer_outputs(const Signature &signature, const opdock_args &args);
 
 } // namespace opdock::core

@@ -129,7 +129,8 @@ std::string print_dtypes(const std::vector<uint32_t> &dtypes); // "f32|bf16"
 enum class Compatibility { same, extends, extended_by, conflict };
 
 // Whether two declarations of one op go together: `extends` when `a` only appends attributes with defaults or optional
-// parameters to `b`. What dims and dtype variables are called does not matter. On conflict, *why says what differs.
+// parameters to `b`, `same` when neither appends any. What dims and dtype variables are called does not matter. Either
+// may allow a variable more dtypes than the other, whichever is longer. On conflict, *why says what differs.
 Compatibility compare(const Signature &a, const Signature &b, std::string *why);
 
 } // namespace opdock::core

@@ -8,6 +8,11 @@ namespace opdock::core {
 
 namespace {
 
+bool includes(const std::vector<uint32_t> &all, const std::vector<uint32_t> &some) {
+    return std::all_of(some.begin(), some.end(),
+                       [&](uint32_t dtype) { return std::find(all.begin(), all.end(), dtype) != all.end(); });
+}
+
 // One against the other, the shorter first where it matters. Each function returns what speaks against it, or "".
 class Comparison {
   public:
@@ -68,9 +73,11 @@ class Comparison {
 
     std::string dtypes() const {
         for (size_t i = 0; i < shorter_.allowed_dtypes.size(); ++i) {
-            if (shorter_.allowed_dtypes[i] != longer_.allowed_dtypes[i]) {
-                return fmt::format("{} stands for {} in one and {} in the other", longer_.dtype_variables[i],
-                                   print_dtypes(shorter_.allowed_dtypes[i]), print_dtypes(longer_.allowed_dtypes[i]));
+            const std::vector<uint32_t> &one = shorter_.allowed_dtypes[i];
+            const std::vector<uint32_t> &other = longer_.allowed_dtypes[i];
+            if (!includes(one, other) && !includes(other, one)) {
+                return fmt::format("{} stands for {} in one and {} in the other, and neither allows all of the other's",
+                                   longer_.dtype_variables[i], print_dtypes(one), print_dtypes(other));
             }
         }
         return "";

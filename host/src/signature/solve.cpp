@@ -4,6 +4,7 @@
 #include <bit>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "signature/dtype.hpp"
 #include "text/error.hpp"
@@ -274,20 +275,20 @@ void Solver::check_constraints(bool elements) const {
     }
 }
 
-bool Solver::spec_of(ArgumentPlace place, opdock_tensor_spec *spec) const {
+bool Solver::spec_of(ArgumentPlace place, InferredOutput *inferred) const {
     const Parameter &output = signature_.parameter(place.parameter);
     const uint32_t packed =
         output.dtype_variable < 0 ? output.dtype : dtype(static_cast<size_t>(output.dtype_variable));
     if (packed == 0) {
         return false;
     }
-    spec->dtype = opdock_dtype_unpack(packed);
-    spec->ndim = 0;
-    const auto push = [this, place, spec](int64_t size) {
-        if (spec->ndim == OPDOCK_MAX_RANK) {
+    inferred->dtype = opdock_dtype_unpack(packed);
+    inferred->ndim = 0;
+    const auto push = [this, place, inferred](int64_t size) {
+        if (inferred->ndim == OPDOCK_MAX_RANK) {
             fail(signature_, place, fmt::format("would have more than {} dims", OPDOCK_MAX_RANK));
         }
-        spec->shape[spec->ndim++] = size;
+        inferred->shape.at(static_cast<size_t>(inferred->ndim++)) = size;
     };
     for (size_t i = 0; i <= output.dims.size(); ++i) {
         if (static_cast<int>(i) == output.ellipsis) {

@@ -22,6 +22,16 @@ std::string describe(const Signature &signature, ArgumentPlace place); // "input
 [[noreturn, gnu::cold]] void fail(const Signature &signature, const std::string &message);
 [[noreturn, gnu::cold]] void fail(const Signature &signature, ArgumentPlace place, const std::string &message);
 
+// An output as a call's inputs have it.
+struct InferredOutput {
+    const char *name = nullptr; // the signature's
+    uint32_t parameter = 0;     // of the outputs
+    bool optional = false;
+    DLDataType dtype = {};
+    int32_t ndim = 0;
+    std::array<int64_t, OPDOCK_MAX_RANK> shape = {};
+};
+
 class Solver {
   public:
     explicit Solver(const Signature &signature) : signature_(signature) {}
@@ -38,7 +48,7 @@ class Solver {
     // 0 when nothing in this call bound it.
     uint32_t dtype(size_t variable) const { return (bound_dtypes_ >> variable & 1u) != 0 ? dtypes_[variable] : 0; }
     // Fills in dtype and shape of an output. False when only an absent input would have told them.
-    bool spec_of(ArgumentPlace place, opdock_tensor_spec *spec) const;
+    bool spec_of(ArgumentPlace place, InferredOutput *inferred) const;
 
   private:
     // Whatever bound a name; for messages only.

@@ -46,6 +46,7 @@ void check_text(std::string_view text, const Reporter &reporter) {
     std::size_t indicators = 0;
     bool in_comment = false;
     bool only_space = true; // so far in this line
+    std::size_t character_end = 0;
     for (std::size_t i = 0; i < text.size(); ++i) {
         const char c = text[i];
         const std::size_t column = i - line_begin + 1;
@@ -71,6 +72,13 @@ void check_text(std::string_view text, const Reporter &reporter) {
         const auto byte = static_cast<unsigned char>(c);
         if ((byte < 0x20 && c != '\t' && c != '\r') || byte == 0x7f) {
             fail("unexpected control character " + quote(text.substr(i, 1)) + "; expected UTF-8 text");
+        }
+        if (i >= character_end) {
+            const std::size_t bytes = character_bytes(text.substr(i));
+            if (bytes == 0) {
+                fail("unexpected byte " + quote(text.substr(i, 1)) + "; expected UTF-8 text");
+            }
+            character_end = i + bytes;
         }
         if (c == '%' && column == 1) {
             fail("directives (%YAML, %TAG) are not allowed; remove the line");
@@ -285,6 +293,10 @@ class TreeBuilder : public YAML::EventHandler {
         } else {
             if (finished.type != YamlNode::Type::scalar) {
                 reporter_.fail(mark, "expected a plain name as key, found a list, a map or nothing");
+            }
+            if (finished.text.size() > most_yaml_key_bytes) {
+                reporter_.fail(mark,
+                               "the key is longer than " + std::to_string(most_yaml_key_bytes) + " bytes; shorten it");
             }
             has_merges_ = has_merges_ || is_merge(finished);
             parent.node.entries.push_back({std::move(finished), {}});

@@ -40,6 +40,7 @@ inline constexpr std::size_t most_yaml_depth = 32;
 inline constexpr std::size_t most_yaml_nodes = 20'000;
 inline constexpr std::size_t most_yaml_lines = 40'000;
 inline constexpr std::size_t most_yaml_line_bytes = std::size_t{16} * 1024;
+inline constexpr std::size_t most_yaml_key_bytes = 240; // escaped, not more than the 1,024 that YAML has for a key
 inline constexpr std::size_t most_yaml_flow_indicators = std::size_t{16} * 1024;
 
 // Throws Error(status) whose message begins with NAME:LINE:COLUMN.

@@ -52,6 +52,11 @@ constexpr std::array table = {
         "strict mode.",
         ""},
     VariableInfo{
+        Variable::require, "REQUIRE", "CONTRACT,CONTRACT;OP=CONTRACT", "not set: nothing",
+        "What an implementation has to promise, of every op or given ones: deterministic (the same bits each time) or "
+        "batch_invariant (a row's bits do not depend on the other rows). What does not promise it is not used.",
+        ";,"},
+    VariableInfo{
         Variable::default_plugins, "DEFAULT_PLUGINS", "names separated by commas", "not set: opdock's own alone",
         "Plugins, by id or vendor, whose implementations of kinds default and reference are used as opdock's own "
         "are. Those of other plugins are left out.",
@@ -326,22 +331,22 @@ Environment make_environment(std::string_view prefix, const RawEnvironment &raw,
     return environment;
 }
 
+std::string library_path_in(std::istream &environment) {
+    constexpr std::string_view name = "LD_LIBRARY_PATH=";
+    std::string path;
+    for (std::string entry; std::getline(environment, entry, '\0');) {
+        path = entry.starts_with(name) ? entry.substr(name.size()) : path;
+    }
+    return path;
+}
+
 namespace {
 
-// LD_LIBRARY_PATH as the dynamic loader read it when the program started; what became of the variable since means
-// nothing to it. Nothing where the kernel does not tell.
+// As the dynamic loader read it when the program started; what became of the variable since means nothing to it.
+// Nothing where the kernel does not tell.
 std::optional<std::string> library_path_at_start() {
     std::ifstream file("/proc/self/environ");
-    if (!file.is_open()) {
-        return std::nullopt;
-    }
-    constexpr std::string_view name = "LD_LIBRARY_PATH=";
-    for (std::string entry; std::getline(file, entry, '\0');) {
-        if (entry.starts_with(name)) {
-            return entry.substr(name.size());
-        }
-    }
-    return "";
+    return file.is_open() ? std::optional(library_path_in(file)) : std::nullopt;
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <span>
@@ -23,6 +24,7 @@ enum class Variable {
     per_op,
     retry_failed,
     fallback_to_cpu,
+    require,
     default_plugins,
     config,
     modules,
@@ -104,6 +106,9 @@ bool is_variable_prefix(std::string_view text);
 
 // Throws Error(OPDOCK_INVALID_ARGUMENT) when `prefix` cannot begin a variable's name.
 Environment make_environment(std::string_view prefix, const RawEnvironment &raw, bool secure);
+
+// LD_LIBRARY_PATH of an environment as /proc/PID/environ has it. Of several the last, as the dynamic loader takes it.
+std::string library_path_in(std::istream &environment);
 
 // The process's own. To be called before other threads change the environment.
 Environment capture_environment(std::string_view prefix);

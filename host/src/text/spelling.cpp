@@ -125,6 +125,10 @@ std::optional<int64_t> whole_number(std::string_view text) {
                                                                                      : std::nullopt;
 }
 
+std::size_t character_bytes(std::string_view text) {
+    return first_character(text).length;
+}
+
 bool is_printable(std::string_view text) {
     for (std::size_t i = 0; i < text.size();) {
         const Character character = first_character(text.substr(i));
@@ -183,6 +187,8 @@ std::string quote(std::string_view text) {
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
     constexpr std::size_t longest_compared = 128; // the longest name there is; more is not a slip of the keyboard
+    std::size_t left =
+        300'000; // of pairs of letters that are looked at, about a millisecond: 1,000 names of 17 letters
     if (word.size() > longest_compared) {
         return {};
     }
@@ -195,6 +201,11 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
         if (difference >= best_distance) {
             continue;
         }
+        const std::size_t cost = (candidate.size() + 1) * (word.size() + 1);
+        if (cost > left) {
+            break;
+        }
+        left -= cost;
         if (const std::size_t edits = distance(wanted, folded(candidate)); edits < best_distance) {
             best = candidate;
             best_distance = edits;

@@ -21,6 +21,9 @@ std::string_view trimmed(std::string_view text);
 // An integer, true (1) or false (0); nothing for any other word.
 std::optional<int64_t> whole_number(std::string_view text);
 
+// The bytes of the first character of a text that is not empty; 0 when they are not UTF-8.
+std::size_t character_bytes(std::string_view text);
+
 // Valid UTF-8 without control characters, also those that turn the direction of writing.
 bool is_printable(std::string_view text);
 
@@ -43,7 +46,7 @@ std::string visible_line(std::string_view text);
 std::string quote(std::string_view text);
 
 // The known word that `word` most likely was meant to be, or "" when none is near. Compares without case; of two
-// equally near words the first wins.
+// equally near words the first wins. Of very many words only the first are looked at.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known);
 
 // "; did you mean 'nearest'?", or "".

@@ -9,7 +9,7 @@
 namespace opdock::core {
 namespace {
 
-const opdock_device &table_of(const Host &host, DLDevice device) {
+const opdock_device_provider &table_of(const Host &host, DLDevice device) {
     const DeviceProvider *provider = find_provider(host.catalog().providers, device.device_type);
     if (provider == nullptr) {
         throw Error(OPDOCK_UNSUPPORTED, fmt::format("nobody provides {}, so that nothing can be timed there",
@@ -77,8 +77,8 @@ void DeviceAccess::synchronize() const {
           [&] { return table_.stream_synchronize(&host_.api(), table_.user_data, device_.device_id, stream_); });
 }
 
-void DeviceAccess::make_current() const {
-    check("making current", [&] { return table_.make_current(&host_.api(), table_.user_data, device_.device_id); });
+DeviceInUse::DeviceInUse(const DeviceAccess &access) : current_(access.host_.enter(access.device_)) {
+    access.check("making current", [&] { return current_.status(); });
 }
 
 DeviceMemory::~DeviceMemory() {

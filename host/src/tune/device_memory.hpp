@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "load/registration.hpp"
+#include "load/devices.hpp"
 #include "opdock/opdock.h"
 
 namespace opdock::core {
@@ -25,19 +25,27 @@ class DeviceAccess {
     void copy_from_host(void *to, const void *from, uint64_t bytes) const;
     void copy(void *to, const void *from, uint64_t bytes) const;
     void synchronize() const;
-    // For the calling thread.
-    void make_current() const;
     bool is_host() const { return device_.device_type == kDLCPU; }
 
   private:
     friend class DeviceEvent;
+    friend class DeviceInUse;
     template<class Call>
     void check(const char *what, Call call) const;
 
     const Host &host_;
     const DLDevice device_;
     void *const stream_;
-    const opdock_device &table_;
+    const opdock_device_provider &table_;
+};
+
+// Makes the device current for the calling thread as long as it lives.
+class DeviceInUse {
+  public:
+    explicit DeviceInUse(const DeviceAccess &access);
+
+  private:
+    const CurrentDevice current_;
 };
 
 class DeviceMemory {

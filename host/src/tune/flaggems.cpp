@@ -10,7 +10,9 @@ namespace {
 
 using Type = YamlNode::Type;
 
-constexpr size_t most_values = 4 * most_configs; // of what one entry generates
+// The lists of one file generate at most so many values. The configs on the way to longer ones count too, and each
+// value counts once more for every 64 bytes of its name and word.
+constexpr size_t most_generated = 2 * most_configs;
 
 // num_ldmatrixes is Hygon's alone.
 constexpr std::array<std::pair<std::string_view, int64_t>, 4> assumed_values = {
@@ -101,6 +103,9 @@ class Reader : YamlReader {
                 continue;
             }
             for (const YamlNode &entry : entries.items) {
+                if (generated_left_ == 0) {
+                    break;
+                }
                 if (expect(entry, Type::map, "an entry of op " + quote(op.text))) {
                     std::vector<NamedValues> configs =
                         field(entry, "gen") != nullptr ? generated(entry) : explicit_config(entry);
@@ -335,14 +340,20 @@ class Reader : YamlReader {
         return expect(*list, Type::sequence, quote(source.text)) ? list : nullptr;
     }
 
+    static size_t cost_of(const NamedValues &config) {
+        constexpr size_t piece = 64; // bytes of text
+        size_t cost = 0;
+        for (const NamedValue &one : config) {
+            cost += 1 + (one.name.text.size() + (one.value.word ? one.value.word->size() : 0)) / piece;
+        }
+        return cost;
+    }
+
     // Each config so far with each value of the list.
     template<class Take>
-    bool multiply(std::vector<NamedValues> &configs, const YamlNode &list, const YamlNode &at, Take take) const {
-        const size_t width = configs.empty() ? 1 : configs.front().size() + 1;
-        if (!list.items.empty() && (configs.size() > most_configs / list.items.size() ||
-                                    configs.size() * list.items.size() * width > most_values)) {
-            complain(at, "the lists come to more than " + std::to_string(most_configs) + " configs, or " +
-                             std::to_string(most_values) + " values in them");
+    bool multiply(std::vector<NamedValues> &configs, const YamlNode &list, const YamlNode &at, Take take) {
+        if (!list.items.empty() && configs.size() > most_configs / list.items.size()) {
+            complain(at, "the lists come to more than " + std::to_string(most_configs) + " configs");
             return false;
         }
         std::vector<NamedValues> longer;
@@ -352,6 +363,15 @@ class Reader : YamlReader {
                 if (!take(item, longer.back())) {
                     return false;
                 }
+                const size_t cost = cost_of(longer.back());
+                if (cost > generated_left_) {
+                    generated_left_ = 0;
+                    complain(at, "here the lists of the file come to more than " + std::to_string(most_generated) +
+                                     " values, each counted once more for every 64 bytes of text; what follows is "
+                                     "left out");
+                    return false;
+                }
+                generated_left_ -= cost;
             }
         }
         configs = std::move(longer);
@@ -359,7 +379,7 @@ class Reader : YamlReader {
     }
 
     bool multiply_by(std::vector<NamedValues> &configs, const YamlNode &entry, const YamlNode &name,
-                     const YamlNode &source, bool counts = true) const {
+                     const YamlNode &source, bool counts = true) {
         YamlNode made;
         const YamlNode *list = list_of(entry, source, made);
         return list != nullptr && multiply(configs, *list, name, [&](const YamlNode &item, NamedValues &config) {
@@ -371,7 +391,7 @@ class Reader : YamlReader {
                });
     }
 
-    std::vector<NamedValues> generated(const YamlNode &entry) const {
+    std::vector<NamedValues> generated(const YamlNode &entry) {
         const YamlNode *map = field(entry, "param_map");
         const YamlNode *meta = map != nullptr && map->type == Type::map ? field(*map, "META") : nullptr;
         if (meta == nullptr) {
@@ -406,6 +426,7 @@ class Reader : YamlReader {
     }
 
     TuneFile &file_;
+    size_t generated_left_ = most_generated;
 };
 
 } // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
 
 #include "files/digest.hpp"
 #include "load/architecture.hpp"
@@ -175,7 +176,7 @@ std::optional<size_t> ImplementationTuning::knob(const PlacedText &name) {
     const auto found = std::find(known.begin(), known.end(), name.text);
     if (found == known.end()) {
         add_problem(problems_, {name.place, fmt::format("'{}' has no knob {}{}", implementation_.impl_id,
-                                                        quote(name.text), did_you_mean(name.text, known))});
+                                                        quote(name.text), hint_for(problems_, name.text, known))});
         return {};
     }
     return static_cast<size_t>(found - known.begin());
@@ -193,7 +194,7 @@ std::optional<int64_t> ImplementationTuning::value_of(size_t knob, const PlacedV
         }
         const std::string found = value.word.value_or(std::to_string(value.value));
         add_problem(problems_, {value.place, fmt::format("knob '{}' is {}; expected {}{}", declared.name, quote(found),
-                                                         one_of(known), did_you_mean(found, known))});
+                                                         one_of(known), hint_for(problems_, found, known))});
         return {};
     }
     if (value.word) {
@@ -476,7 +477,7 @@ std::vector<uint32_t> dtypes_of(const Signature &form, const opdock_problem &pro
     std::vector<uint32_t> dtypes(form.dtype_variables.size());
     for (size_t p = 0; p < form.n_params(); ++p) {
         const int variable = form.parameter(p).dtype_variable;
-        for (uint32_t t = problem.first[p]; variable >= 0 && t < problem.first[p + 1]; ++t) {
+        for (uint32_t t = problem.tensor_offsets[p]; variable >= 0 && t < problem.tensor_offsets[p + 1]; ++t) {
             if (const DLTensor *tensor = problem.tensors[t]; tensor != nullptr && dtypes[variable] == 0) {
                 dtypes[variable] = opdock_dtype_pack(tensor->dtype);
             }

@@ -91,7 +91,7 @@ void PluginTuning::check_names(const std::vector<const Implementation *> &implem
             continue;
         }
         if (!ops.contains(section.op.text)) {
-            const std::string hint = hint_at_op(section.op.text, views(ops));
+            const std::string hint = found_.size() < most_problems ? hint_at_op(section.op.text, views(ops)) : "";
             add_problem(found_,
                         {section.op.place, "unknown op " + quote(section.op.text) + (hint.empty() ? "." : hint) +
                                                " The plugin implements no op of that name."});
@@ -110,8 +110,8 @@ void PluginTuning::check_names(const std::vector<const Implementation *> &implem
         for (const PlacedText &id : section.implementations) {
             if (std::none_of(ids.begin(), ids.end(),
                              [&](const std::string &known) { return same_name(known, id.text); })) {
-                add_problem(found_,
-                            {id.place, "unknown implementation " + quote(id.text) + did_you_mean(id.text, views(ids))});
+                add_problem(found_, {id.place, "unknown implementation " + quote(id.text) +
+                                                   hint_for(found_, id.text, views(ids))});
             }
         }
     }

@@ -41,7 +41,7 @@ uint64_t digest_on(uint64_t digest, const std::byte *bytes, uint64_t count) {
 
 RepeatedCall::RepeatedCall(Host &host, Deployment &deployment, const TunedCall &call, bool cold)
     : host_(host), deployment_(deployment), call_(call), cold_(cold), access_(host, call.shape.device, call.stream),
-      begin_(access_), end_(access_) {
+      current_(access_), begin_(access_), end_(access_) {
     find_written();
     find_read();
     for (const Written &one : written_) {
@@ -340,10 +340,6 @@ std::string RepeatedCall::run(Attempt &attempt, size_t runs, std::optional<std::
     opdock_args args = {};
     args.stream = call_.stream;
     std::string reason;
-    const opdock_status current = host_.make_current(call_.shape.device);
-    if (current != OPDOCK_OK) {
-        return take_message(current);
-    }
     Workspace workspace(attempt, args);
     if (workspace.provide(&reason) != OPDOCK_OK) {
         return reason;
@@ -351,9 +347,14 @@ std::string RepeatedCall::run(Attempt &attempt, size_t runs, std::optional<std::
     if (garbage && workspace.memory() != nullptr) {
         fill(workspace.memory(), attempt.workspace_size, *garbage);
     }
-    const opdock_call call{
-        OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),           0, call_.data, call_.stream, workspace.memory(),
-        workspace.memory() != nullptr ? attempt.workspace_size : 0};
+    const opdock_call call{OPDOCK_STRUCT_SIZE(opdock_call, workspace_size),
+                           0,
+                           attempt.problem.n_tensors,
+                           0,
+                           call_.data,
+                           call_.stream,
+                           workspace.memory(),
+                           workspace.memory() != nullptr ? attempt.workspace_size : 0};
     opdock_status status = OPDOCK_OK;
     Journal::Open entry = host_.note_first_call(deployment_);
     for (size_t i = 0; i < runs && status == OPDOCK_OK; ++i) {

@@ -103,6 +103,7 @@ class RepeatedCall {
     const TunedCall &call_;
     const bool cold_;
     DeviceAccess access_;
+    DeviceInUse current_;
     DeviceEvent begin_;
     DeviceEvent end_;
     std::vector<Written> written_;

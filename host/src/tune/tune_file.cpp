@@ -308,6 +308,11 @@ void add_problem(std::vector<TuneProblem> &problems, TuneProblem problem) {
     }
 }
 
+std::string hint_for(const std::vector<TuneProblem> &problems, std::string_view word,
+                     std::span<const std::string_view> known) {
+    return problems.size() < most_problems ? did_you_mean(word, known) : "";
+}
+
 int64_t Bucket::of(int64_t value) const {
     value = std::min(value, int64_t{1} << 53);
     if (value < 0) { // of an attribute: -1 is often "none", which is no size

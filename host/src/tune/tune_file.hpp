@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -100,6 +101,9 @@ inline constexpr size_t most_problems = 100;
 
 // Adds it, unless there are too many already.
 void add_problem(std::vector<TuneProblem> &problems, TuneProblem problem);
+// did_you_mean, as long as another problem is told.
+std::string hint_for(const std::vector<TuneProblem> &problems, std::string_view word,
+                     std::span<const std::string_view> known);
 
 // Of its where and heuristics, counted as for most_expressions.
 size_t expressions_of(const TuneSection &section);

@@ -13,15 +13,12 @@ namespace {
 
 // A text so that it reads back as that text: plain, 'quoted', or with escapes.
 std::string yaml_text(std::string_view text) {
-    const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-    if (std::any_of(text.begin(), text.end(), is_control)) {
-        std::string escaped = "\"";
+    if (!is_printable(text)) {
+        std::string escaped;
         for (const char c : text) {
-            escaped += is_control(c)           ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c))
-                       : c == '"' || c == '\\' ? std::string("\\") + c
-                                               : std::string(1, c);
+            escaped += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
         }
-        return escaped + "\"";
+        return "\"" + visible_line(escaped) + "\""; // as YAML writes them too
     }
     const bool plain = !text.empty() && text.find_first_of(":#{}[],&*?|<>=!%@`'\"\\") == std::string_view::npos &&
                        text.front() != ' ' && text.back() != ' ' && text.front() != '-' && text.front() != '.' &&

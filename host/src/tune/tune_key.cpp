@@ -30,7 +30,7 @@ TuneKey::TuneKey(const TuneSection &section, const TuneVariables &variables, std
         const std::optional<size_t> variable = variables.find(name.text);
         if (!variable) {
             add_problem(problems, {name.place, fmt::format("key: the op has no {}{}", quote(name.text),
-                                                           did_you_mean(name.text, views(variables.names())))});
+                                                           hint_for(problems, name.text, views(variables.names())))});
         } else if (!variables.is_whole(*variable)) {
             add_problem(problems, {name.place, fmt::format("key: {} is no integer", quote(name.text))});
         } else {

@@ -31,7 +31,7 @@ bool visit_first(const Signature &form, const opdock_problem &problem, Has has, 
             continue;
         }
         bool any = false;
-        for (uint32_t t = problem.first[p]; t < problem.first[p + 1]; ++t) {
+        for (uint32_t t = problem.tensor_offsets[p]; t < problem.tensor_offsets[p + 1]; ++t) {
             if (const DLTensor *tensor = problem.tensors[t]) {
                 visit(form.parameter(p), *where, *tensor);
                 any = true;
@@ -80,8 +80,8 @@ double sum_of_rows(const Signature &form, const opdock_problem &problem) {
 }
 
 bool is_there(const opdock_problem &problem, size_t parameter) {
-    const auto tensors =
-        std::span(problem.tensors + problem.first[parameter], problem.first[parameter + 1] - problem.first[parameter]);
+    const auto tensors = std::span(problem.tensors + problem.tensor_offsets[parameter],
+                                   problem.tensor_offsets[parameter + 1] - problem.tensor_offsets[parameter]);
     return std::any_of(tensors.begin(), tensors.end(), [](const DLTensor *tensor) { return tensor != nullptr; });
 }
 

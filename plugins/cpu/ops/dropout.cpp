@@ -117,7 +117,7 @@ opdock::Status check_backward(const opdock::Problem &problem) {
 template<opdock::Status (*check)(const opdock::Problem &)>
 opdock::Status supports(const opdock::Problem &problem) {
     const double p = problem.get_float(0);
-    return is_probability(p) ? check(problem) : opdock::unsupported(no_probability(p));
+    return is_probability(p) ? check(problem) : opdock::invalid_argument(no_probability(p));
 }
 
 float scale_of(double p) {
@@ -125,11 +125,7 @@ float scale_of(double p) {
 }
 
 opdock::Status forward(const opdock::Call &call) {
-    if (opdock::Status status = check_forward(call); !status.ok())
-        return status;
     const double p = call.get_float(0);
-    if (!is_probability(p))
-        return opdock::invalid_argument(no_probability(p));
     const auto rng_state = call.input<const int64_t>(1);
     const Dropout a = {
         .seed = static_cast<uint64_t>(rng_state[0]),
@@ -141,11 +137,7 @@ opdock::Status forward(const opdock::Call &call) {
 }
 
 opdock::Status backward(const opdock::Call &call) {
-    if (opdock::Status status = check_backward(call); !status.ok())
-        return status;
     const double p = call.get_float(0);
-    if (!is_probability(p))
-        return opdock::invalid_argument(no_probability(p));
     return elementwise(call, 2, [=](const Run &run) { HWY_DYNAMIC_DISPATCH(dropout_bwd_run)(run, scale_of(p)); });
 }
 

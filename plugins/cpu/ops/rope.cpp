@@ -169,24 +169,16 @@ std::string odd(int64_t rotated) {
            "; dimensions are rotated in pairs, so it must be even";
 }
 
-// Whether these rows are served; a number of dims that nobody can rotate is the kernels' to report.
-template<const Operand (&operands)[3]>
-opdock::Status check(const opdock::Problem &problem) {
-    return check_rows(problem, operands);
-}
-
 template<const Operand (&operands)[3]>
 opdock::Status supports(const opdock::Problem &problem) {
     const int64_t rotated = row_size(*problem.input(1));
-    return rotated % 2 == 0 ? check<operands>(problem) : opdock::unsupported(odd(rotated));
+    return rotated % 2 == 0 ? check_rows(problem, operands) : opdock::invalid_argument(odd(rotated));
 }
 
 opdock::Status run(const opdock::Call &call, bool transposed) {
     const Knobs knobs = Knobs::of(call);
     const DLTensor &shape = *call.output(0);
     const int64_t rotated = row_size(*call.input(1));
-    if (rotated % 2 != 0)
-        return opdock::invalid_argument(odd(rotated));
     const Rope a = {
         .t = shape.dtype,
         .input = Rows::of_input(call, 0),
@@ -206,13 +198,11 @@ opdock::Status run(const opdock::Call &call, bool transposed) {
 }
 
 opdock::Status forward(const opdock::Call &call) {
-    opdock::Status status = check<forward_operands>(call);
-    return status.ok() ? run(call, false) : std::move(status);
+    return run(call, false);
 }
 
 opdock::Status backward(const opdock::Call &call) {
-    opdock::Status status = check<backward_operands>(call);
-    return status.ok() ? run(call, true) : std::move(status);
+    return run(call, true);
 }
 
 } // namespace

@@ -230,7 +230,7 @@ TEST_CASE("rows that no single step leads to are found") {
     opdock_problem problem = {};
     problem.n_inputs = problem.n_tensors = 1;
     problem.tensors = tensors;
-    problem.first = first;
+    problem.tensor_offsets = first;
     opdock_call call = {};
     call.data = data;
     const Rows scattered = Rows::of_input(opdock::Call(problem, call), 0);

@@ -33,7 +33,7 @@ struct OneInput {
         tensor.strides = strides.data();
         problem.n_inputs = problem.n_tensors = 1;
         problem.tensors = tensors;
-        problem.first = first;
+        problem.tensor_offsets = first;
         call.data = data;
     }
     OneInput(const OneInput &) = delete;

@@ -164,7 +164,7 @@ std::string no_probability(double p) {
 }
 opdock::Status supports(const opdock::Problem &problem) {
     const double p = problem.get_float(0);
-    return is_probability(p) ? opdock::Status() : opdock::unsupported(no_probability(p));
+    return is_probability(p) ? opdock::Status() : opdock::invalid_argument(no_probability(p));
 }
 float scale_of(double p) {
     return static_cast<float>(1 / (1 - p));
@@ -189,9 +189,6 @@ opdock::Status nothing_kept(const opdock::Call &call, int64_t n) {
 
 opdock::Status forward(const opdock::Call &call) {
     const double p = call.get_float(0);
-    if (!is_probability(p)) {
-        return opdock::invalid_argument(no_probability(p));
-    }
     const int64_t n = element_count(*call.output(0));
     const double threshold = std::floor(p * 0x1p32 + 0.5);
     if (threshold == 0x1p32) {
@@ -220,9 +217,6 @@ opdock::Status forward(const opdock::Call &call) {
 
 opdock::Status backward(const opdock::Call &call) {
     const double p = call.get_float(0);
-    if (!is_probability(p)) {
-        return opdock::invalid_argument(no_probability(p));
-    }
     const int64_t n = element_count(*call.output(0));
     const auto knobs = ElementwiseKnobs::of(call);
     return visit_floating(call.output(0)->dtype, [&](auto tag) {

@@ -231,7 +231,7 @@ std::string odd(int64_t rotated) {
 
 opdock::Status supports(const opdock::Problem &problem) {
     const int64_t rotated = row_size(*problem.input(1));
-    return rotated % 2 == 0 ? opdock::Status() : opdock::unsupported(odd(rotated));
+    return rotated % 2 == 0 ? opdock::Status() : opdock::invalid_argument(odd(rotated));
 }
 
 template<class T, int N, class Visitor>
@@ -250,9 +250,6 @@ template<bool transposed>
 opdock::Status rope(const opdock::Call &call) {
     const DLTensor &tensor = *call.output(0);
     const int64_t rotated = row_size(*call.input(1));
-    if (rotated % 2 != 0) {
-        return opdock::invalid_argument(odd(rotated));
-    }
     if (element_count(tensor) == 0 || (rotated == 0 && input_data(call, 0) == output_data(call, 0))) {
         return {};
     }

@@ -43,13 +43,11 @@ class Draw {
 
 Status supports_dropout(const Problem &problem) {
     const double p = problem.get_float(0);
-    return is_probability(p) ? Status() : opdock::unsupported(no_probability(p));
+    return is_probability(p) ? Status() : opdock::invalid_argument(no_probability(p));
 }
 
 Status dropout_fwd(const Call &call) {
     const double p = call.get_float(0);
-    if (!is_probability(p))
-        return opdock::invalid_argument(no_probability(p));
     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto input = call.input<const T>(0);
@@ -73,8 +71,6 @@ Status dropout_fwd(const Call &call) {
 
 Status dropout_bwd(const Call &call) {
     const double p = call.get_float(0);
-    if (!is_probability(p))
-        return opdock::invalid_argument(no_probability(p));
     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const auto pass = [p](double grad, double keep) { return keep != 0 ? grad / (1 - p) : 0; };

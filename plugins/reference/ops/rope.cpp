@@ -16,8 +16,6 @@ template<class Turn>
 Status rotate(const Call &call, Turn turn) {
     const auto freqs = call.input<const float>(1);
     const std::int64_t r = freqs.size(-1);
-    if (r % 2 != 0)
-        return opdock::invalid_argument(odd(r));
     const bool interleaved = call.get_bool(0);
     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -57,7 +55,7 @@ struct Pair {
 
 Status supports_rope(const Problem &problem) {
     const std::int64_t rotated = problem.input(1)->shape[3];
-    return rotated % 2 == 0 ? Status() : opdock::unsupported(odd(rotated));
+    return rotated % 2 == 0 ? Status() : opdock::invalid_argument(odd(rotated));
 }
 
 Status fused_rope_forward(const Call &call) {

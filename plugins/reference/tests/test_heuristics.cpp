@@ -17,7 +17,7 @@ std::int64_t panel_rows(std::int64_t n, std::int64_t k) {
     problem.n_outputs = 1;
     problem.n_tensors = 4;
     problem.tensors = tensors;
-    problem.first = first;
+    problem.tensor_offsets = first;
     std::int64_t knob = 0;
     CHECK(reference::panel_rows_for_cache(opdock::Problem(problem), &knob).ok());
     return knob;

@@ -109,7 +109,7 @@ TEST_CASE("no tool lets the name of a file steer a terminal") {
         check_harmless(PLUGIN_BENCH, {"fixture.add", "--modules", file + "x"});
         check_harmless(PLUGIN_BENCH, {"--shapes", file, "--json"});
         check_harmless(PLUGIN_TUNE, {"import", file});
-        check_harmless(PLUGIN_TUNE, {"--from", file, "--json"});
+        check_harmless(PLUGIN_TUNE, {"--shapes", file, "--json"});
         check_harmless(PLUGIN_SIGN, {"digest", file});
         check_harmless(PLUGIN_SIGN, {"digest", file, "--json"});
         check_harmless(PLUGIN_SIGN, {"verify", file});
@@ -204,6 +204,9 @@ TEST_CASE("no tool lets a name that it finds in a folder begin a line") {
     directory.write("hardware/Acme_A1/" + next_line, "none");
     directory.write("hardware/Acme_A1/fw/" + next_line + ".yaml", "task: [train");
     directory.write("hardware/" + next_line + "/fw/diff.yaml", "task: [train");
+    directory.write("hardware/Acme_B2/repo/diff.yaml",
+                    "task: [train]\nbackends_commit: {repo: \"x\\n" + std::string(forged) + "\"}\n");
+    directory.write("hardware/Acme_B2/repo/diff.patch", "none");
 
     const std::string plugins = (folder / "plugins").string(), keys = (folder / "keys").string();
     for (const auto &[program, arguments] : unguided()) {
@@ -268,6 +271,69 @@ TEST_CASE("no path in a repository or a package begins a line") {
     const Finished secret = work.patch("c.opdock");
     check_harmless(secret);
     CHECK(contains(secret.err, "this is a secret key"));
+}
+
+TEST_CASE("no tool lets what a tuning database or a file from elsewhere says steer a terminal or begin a line") {
+    TemporaryDirectory folder;
+    const std::string base = folder.path().string();
+    Tool tune(PLUGIN_TUNE, {CPU_PLUGIN});
+    tune.with("PLUGIN_TUNE_DB", base + "/db.sqlite").with("PLUGIN_DEFAULT_PLUGINS", "opdock");
+    folder.write("pins.yaml",
+                 "schema: opdock.tune/1\nops:\n  rmsnorm_fwd:\n    key: {n: log2, rows: log2, has_rsigma: exact}\n    "
+                 "dtypes: ['f32,f32']\n"
+                 "    pinned: [{key: {n: 128, rows: 64, has_rsigma: 1}, config: {grain_kib: 64, stream: false}}]\n");
+    const Finished imported = tune.run({"import", base + "/pins.yaml"});
+    INFO(imported.err);
+    REQUIRE(imported.code == 0);
+    std::string database = Workplace::read(base + "/db.sqlite");
+    const std::string impl_id = "default.cpu", hostile_id = "\nplugin-sig"; // as long
+    for (size_t at = database.find(impl_id); at != std::string::npos; at = database.find(impl_id, at)) {
+        database.replace(at, impl_id.size(), hostile_id);
+    }
+    folder.write("db.sqlite", database);
+    std::filesystem::permissions(base + "/db.sqlite",
+                                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    const Finished listed = tune.run({"list"});
+    CHECK(contains(listed.out, "\\x0aplugin-sig"));
+    CHECK(!contains(listed.out, "\nplugin-sig"));
+    CHECK(!contains(tune.run({"list", "--impl", "plugin-sig"}).out, "\nplugin-sig"));
+
+    folder.write("tune.yaml", "schema: opdock.tune/1\nops:\n  relu:\n    devices: [\"\\u202eevil\\u009b2K\\n" +
+                                  std::string(forged) + "\"]\n    configs: [{a: \"\\u2066\\x1b\"}]\n");
+    const Finished merged = tune.run({"merge", base + "/tune.yaml"});
+    check_harmless(merged);
+    CHECK(contains(merged.out, "\\u202eevil\\u009b2K"));
+    folder.write("again.yaml", merged.out);
+    CHECK(tune.run({"merge", base + "/again.yaml"}).out == merged.out);
+}
+
+TEST_CASE("no tool lets a file of shapes or of tensors begin a line") {
+    TemporaryDirectory folder;
+    const std::string base = folder.path().string();
+    const std::string name = std::string("x\\n") + forged; // in JSON and YAML
+    for (const std::string &shape :
+         {"- op: relu\n  impl: \"" + name + "\"\n  inputs: {input: \"f32[4]\"}\n",
+          "- op: relu\n  \"" + name + "\": 1\n", "- op: relu\n  inputs: {\"" + name + "\": \"f32[4]\"}\n",
+          "- op: relu\n  inputs: {input: \"/" + name + ".npy\"}\n"}) {
+        folder.write("shapes.yaml", shape);
+        const Tool tune(PLUGIN_TUNE, {}), bench(PLUGIN_BENCH, {});
+        const Finished tuned = tune.run({"--shapes", base + "/shapes.yaml", "--dry-run", "--modules", CPU_PLUGIN});
+        check_harmless(tuned);
+        CHECK(contains(tuned.err, "has characters that cannot be shown"));
+        check_harmless(bench.run({"--shapes", base + "/shapes.yaml", "--modules", CPU_PLUGIN}));
+    }
+    const std::string descr = "{'descr': '<f4\n" + std::string(forged) + "', 'fortran_order': False, 'shape': (1,)}";
+    folder.write("esc.npy",
+                 std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(descr.size()) + '\0' + descr + "0000");
+    std::string header = "{\"" + name + "\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
+    header.insert(0, std::string{static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0});
+    folder.write("esc.safetensors", header + "0000");
+    const Tool run(PLUGIN_RUN, {});
+    for (const char *const file : {"/esc.npy", "/esc.safetensors:a"}) {
+        const Finished finished = run.run({"relu", "--in", "input=" + base + file, "--modules", CPU_PLUGIN});
+        check_harmless(finished);
+        CHECK(contains(finished.err, forged)); // which is shown
+    }
 }
 
 TEST_CASE("no tool lets a plugin's message steer a terminal") {

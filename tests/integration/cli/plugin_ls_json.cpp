@@ -70,6 +70,8 @@ void check_policy(const json &policy) {
                            {"per_op", Is::object},
                            {"retry_failed", Is::seconds},
                            {"fallback_to_cpu", Is::boolean},
+                           {"require", Is::list_or_null},
+                           {"require_per_op", Is::object},
                            {"trust", Is::text},
                            {"trusted_sha256", Is::list_or_null},
                            {"default_plugins", Is::list_or_null},
@@ -114,6 +116,7 @@ void check_op(const json &op) {
                                        {"architectures", Is::list},
                                        {"alignment", Is::number},
                                        {"deterministic", Is::boolean},
+                                       {"batch_invariant", Is::boolean},
                                        {"capture_safe", Is::boolean},
                                        {"needs_contiguous", Is::boolean},
                                        {"knobs", Is::list},
@@ -154,8 +157,8 @@ void check_document(const json &document) {
                              {"vendors", Is::list},
                              {"ops", Is::list}});
     CHECK(document["schema"] == "opdock.plugin-ls/1");
-    check_members(document["host"], {{"version", Is::text}, {"abi", Is::object}});
-    check_members(document["host"]["abi"], {{"major", Is::number}, {"minor", Is::number}});
+    check_members(document["host"], {{"version", Is::text}, {"abi", Is::list}});
+    CHECK(document["host"]["abi"].size() == 2);
     CHECK(document["host"]["version"] == OPDOCK_VERSION);
     check_policy(document["policy"]);
     for (const json &path : document["paths"]) {

@@ -87,6 +87,16 @@ TEST_CASE("modules of the command line are searched before those of the environm
     CHECK(contains(tool.run({"--modules", fixture("second_vendor")}).out, "vendor.acme > vendor.globex"));
 }
 
+TEST_CASE("what does not promise what the policy requires leaves the chain, and says so") {
+    PluginLs tool({fixture("good")});
+    tool.with("PLUGIN_REQUIRE", "deterministic;fixture.add=batch_invariant");
+    const Finished policy = tool.run({"--policy"});
+    CHECK(contains(policy.out, "  require              deterministic    from PLUGIN_REQUIRE\n"));
+    CHECK(contains(policy.out, "  require.fixture.add  batch_invariant  from PLUGIN_REQUIRE\n"));
+    const Finished why = tool.run({"--why", "fixture.add"});
+    CHECK(contains(why.out, "contract\n      it does not promise deterministic, which PLUGIN_REQUIRE asks for\n"));
+}
+
 TEST_CASE("policy shows each setting and the variable it came from") {
     PluginLs tool({fixture("good")});
     tool.with("PLUGIN_PREFER", "vendor").with("PLUGIN_DENY_VENDORS", "globex");
@@ -109,6 +119,25 @@ TEST_CASE("a program's own prefix is read, in policies, lists of modules and bug
     const std::string report = tool.run({"--prefix", "TE_FL_", "--bug-report"}).out;
     CHECK(contains(report, "TE_FL_STRICT"));
     CHECK(contains(report, fixture("good")));
+}
+
+TEST_CASE("every tool that opens a host reads the variables of the program's prefix") {
+    const std::vector<std::vector<std::string>> commands{
+        {PLUGIN_RUN, "fixture.add", "--in", "a=ones:f32[2]", "--in", "b=ones:f32[2]"},
+        {PLUGIN_BENCH, "fixture.add", "--shape", "a=f32[2]", "--shape", "b=f32[2]"},
+        {PLUGIN_TUNE, "fixture.add", "--shape", "a=f32[2]", "--shape", "b=f32[2]"},
+        {PLUGIN_CHECK, fixture("good")},
+    };
+    for (const std::vector<std::string> &command : commands) {
+        CAPTURE(command.front());
+        Tool tool(command.front().c_str(), {fixture("good")});
+        tool.with("TE_FL_STRICT", "perhaps");
+        std::vector<std::string> arguments(command.begin() + 1, command.end());
+        arguments.insert(arguments.end(), {"--prefix", "TE_FL_"});
+        const Finished run = tool.run(arguments);
+        CHECK(run.code != 0);
+        CHECK(contains(run.out + run.err, "TE_FL_STRICT"));
+    }
 }
 
 TEST_CASE("what nobody set is built-in, in each answer") {

@@ -1,4 +1,5 @@
 // plugin-pack on repositories of the test's own.
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -105,115 +106,6 @@ TEST_CASE("what the command line does not say is asked for on a terminal") {
     std::vector<std::string> silent = arguments;
     silent.insert(silent.end(), {"--no-questions", "--force"});
     CHECK(work.run_with_answers(silent, {}).code == 0);
-}
-
-namespace {
-
-// The framework has a submodule, which has one itself, and the clone has them too.
-void add_submodules(const Workplace &work) {
-    const auto add = [&](const std::string &to, const std::string &from) {
-        work.git({"-c", "protocol.file.allow=always", "-C", work.path_of(to), "submodule", "--quiet", "add",
-                  work.path_of(from), "parts/" + from});
-        work.commit(to);
-    };
-    for (const char *name : {"middle", "inner"}) {
-        work.git({"init", "--quiet", work.path_of(name)});
-        work.write(std::string(name) + "/file", std::string(name) + "\n");
-        work.write(std::string(name) + "/gone", "soon\n");
-        work.commit(name);
-    }
-    add("middle", "inner");
-    add("framework", "middle");
-    fs::remove_all(work.path_of("clone"));
-    for (const char *folder : {"framework", "clone"}) {
-        if (folder == std::string("clone")) {
-            work.git({"clone", "--quiet", work.path_of("framework"), work.path_of("clone")});
-        }
-        work.git({"-c", "protocol.file.allow=always", "-C", work.path_of(folder), "submodule", "--quiet", "update",
-                  "--init", "--recursive"});
-    }
-}
-
-} // namespace
-
-TEST_CASE("what was changed in submodules, and in theirs, travels with the framework's changes") {
-    const Workplace work;
-    add_submodules(work);
-    const auto original = work.files("clone");
-    CHECK(work.patch("none.opdock").code == 0);
-    CHECK(work.unpatch("none.opdock").code == 0);
-    CHECK(work.files("out/fw") == work.files("framework"));
-    work.write("framework/a.py", "adapted\n");
-    work.write("framework/parts/middle/file", "adapted\r\n");
-    work.write("framework/parts/middle/parts/inner/new file", "new\n");
-    fs::remove(work.path_of("framework/parts/middle/parts/inner/gone"));
-    work.commit("framework/parts/middle/parts/inner"); // commits that nobody else has
-    work.commit("framework/parts/middle");
-    work.write("framework/parts/middle/parts/inner/file", "not even committed\n");
-    CHECK(work.patch("a.opdock", {"--serial", "2"}).code == 0);
-    const Finished unpatched = work.unpatch("a.opdock");
-    INFO(unpatched.err);
-    CHECK(unpatched.code == 0);
-    CHECK(work.files("out/fw") == work.files("framework"));
-    const Finished seen = work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub")});
-    CHECK(contains(seen.out, "    A  parts/middle/parts/inner/new file\n"));
-
-    std::vector<std::string> in_place = work.unpatching("a.opdock", {"--in-place"});
-    in_place.erase(in_place.begin() + 4, in_place.begin() + 6); // --out
-    CHECK(work.run(in_place).code == 0);
-    CHECK(work.files("clone") == work.files("framework"));
-    in_place[0] = "revert";
-    in_place.pop_back();
-    CHECK(work.run(in_place).code == 0);
-    CHECK(work.files("clone") == original);
-
-    // Onto a commit with another commit of the submodule.
-    work.write("clone/parts/middle/elsewhere", "upstream\n");
-    work.commit("clone/parts/middle");
-    work.commit("clone");
-    std::vector<std::string> merging = work.unpatching("a.opdock", {"--3way", "--force"});
-    merging.pop_back();
-    merging[3] = "fw=" + work.path_of("clone") + "@HEAD";
-    const Finished merged = work.run(merging);
-    INFO(merged.err);
-    CHECK(merged.code == 4); // which commit of the submodule it is nobody can tell
-    CHECK(contains(merged.err, "fw/parts/middle"));
-
-    work.git({"clone", "--quiet", work.path_of("framework"), work.path_of("bare")});
-    std::vector<std::string> without = work.unpatching("a.opdock");
-    without[3] = "fw=" + work.path_of("bare");
-    check_error(work.run(without), 1, "the package changes this submodule, and it is not checked out; check out ");
-    without[1] = work.path_of("none.opdock");
-    without.emplace_back("--allow-older");
-    CHECK(work.run(without).code == 0); // nothing was changed in it
-    CHECK(fs::is_empty(work.path_of("out/fw/parts/middle")));
-}
-
-TEST_CASE("a submodule that was moved is found where the user has it, and one that upstream removed is no conflict") {
-    const Workplace work;
-    add_submodules(work);
-    work.write("framework/a.py", "adapted\n");
-    CHECK(work.patch("plain.opdock").code == 0);
-    work.git({"-C", work.path_of("framework"), "mv", "parts/middle", "parts/moved"});
-    work.write("framework/parts/moved/edit", "edit\n");
-    CHECK(work.patch("moved.opdock", {"--serial", "2"}).code == 0);
-    const Finished unpatched = work.unpatch("moved.opdock");
-    INFO(unpatched.err);
-    CHECK(unpatched.code == 0);
-    CHECK(work.files("out/fw") == work.files("framework"));
-    std::vector<std::string> in_place = work.unpatching("moved.opdock", {"--in-place"});
-    in_place.erase(in_place.begin() + 4, in_place.begin() + 6); // --out
-    check_error(work.run(in_place), 1, "which submodules there are is changed");
-
-    work.git({"-C", work.path_of("clone"), "rm", "--quiet", "parts/middle"});
-    work.commit("clone");
-    std::vector<std::string> merging = work.unpatching("plain.opdock", {"--3way", "--allow-older"});
-    merging[3] = "fw=" + work.path_of("clone") + "@HEAD";
-    const Finished merged = work.run(merging);
-    INFO(merged.err);
-    CHECK(merged.code == 0);
-    CHECK(work.files("out/fw").at("a.py") == "adapted\n");
-    CHECK(!fs::exists(work.path_of("out/fw/parts/middle")));
 }
 
 TEST_CASE("an encrypted package is unpacked by those whom it is for") {
@@ -379,6 +271,12 @@ TEST_CASE("files that a filter would convert are named, since what they hold is 
     CHECK(work.files("out/fw") == work.files("framework"));
 }
 
+TEST_CASE("a file without an end is not taken into a package") {
+    const Workplace work;
+    fs::create_symlink("/dev/zero", work.path_of("LICENSE"));
+    check_error(work.patch("a.opdock", {"--license", work.path_of("LICENSE")}), 1, "LICENSE: is larger than 16 MiB");
+}
+
 TEST_CASE("a device that is full is an error, and stays the device") {
     const Workplace work;
     check_error(work.run({"patch", "--backend", "fw=" + work.path_of("framework") + "@HEAD", "--unsigned", "--out",
@@ -507,129 +405,6 @@ TEST_CASE("wrong usage of plugin-pack exits with 2") {
                 "the package does not adapt 'fx', but fw");
     check_error(work.patch("a.opdock"), 1, "--force overwrites it");
     CHECK(work.patch("a.opdock", {"--force"}).code == 0);
-}
-
-TEST_CASE("what stands in FlagScale's folder of hardware becomes packages, and the rest is listed with the reason") {
-    const Workplace work;
-    const Finished head = Command("/usr/bin/env")
-                              .with("PATH", "/usr/bin:/bin")
-                              .run({"git", "-C", work.path_of("clone"), "rev-parse", "HEAD"});
-    const std::string commit = head.out.substr(0, 40);
-    const std::string to_a = "diff --git a/a.py b/a.py\nindex 4cb29ea3..1a2b3c4d 100644\n--- a/a.py\n+++ b/a.py\n"
-                             "@@ -1,3 +1,3 @@\n one\n-two\n+two, adapted\n three\n\n";
-    const std::string new_file =
-        "diff --git a/new dir/c.cu b/new dir/c.cu\nnew file mode 100644\nindex 00000000..3e757656\n"
-        "--- /dev/null\n+++ b/new dir/c.cu\t\n@@ -0,0 +1 @@\n+new\n\n";
-    const std::string description = // a task is named twice
-        "backends_commit:\n  fw: " + commit +
-        "\nbackends_version:\n  fw: 0.7.3\ncontact: a@b.c\n"
-        "device_type: Acme_A1\nmodels:\n- llama\ntask:\n- train\n- inference\n- train\n";
-    work.write("hardware/patch_history.yaml", "Acme_A1: {}\n");
-    work.write("hardware/Acme_A1/fw/diff.yaml", description);
-    work.write("hardware/Acme_A1/fw/a.py.patch", to_a);
-    work.write("hardware/Acme_A1/fw/new dir/c.cu.patch", new_file);
-    work.write("hardware/Acme_B2/fw/8151afd.yaml", description);
-    work.write("hardware/Acme_B2/fw/8151afd.patch", to_a + new_file);
-    work.write("hardware/Acme_C3/fw/diff.yaml", description);
-    work.write("hardware/Acme_C3/fw/diff.patch.encrypted", "secret");
-    work.write("hardware/Acme_D4/fw/diff.yaml", "device_type: Acme_D4\ntask: [train]\n");
-    work.write("hardware/Acme_D4/fw/diff.patch", to_a);
-    work.write("hardware/Acme_E5/other/diff.yaml", description);
-    work.write("hardware/Acme_E5/other/diff.patch", to_a);
-    work.write("hardware/Acme_F6/fw/diff.yaml", description);
-    work.write("hardware/Acme_F6/fw/diff.patch",
-               "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,1 +1,1 @@\n-zero\n+one\n");
-    work.write("hardware/acme/scripts/run.sh", "#!/bin/sh\n");
-    work.write("hardware/Acme_G7/fw/diff.yaml", "task: [train\n");
-    const std::vector<std::string> arguments = {"import-flagscale",
-                                                work.path_of("hardware"),
-                                                "--backend",
-                                                "fw=" + work.path_of("clone"),
-                                                "--out",
-                                                work.path_of("packages"),
-                                                "--key",
-                                                work.path_of("acme.key"),
-                                                "--json"};
-    const Finished imported = work.run(arguments);
-    INFO(imported.err);
-    CHECK(imported.code == 1); // not all was taken over
-    const json document = json::parse(imported.out);
-    REQUIRE(document.at("packages").size() == 4); // two devices, two tasks
-    CHECK(document.at("packages").at(0).at("changes") == 2);
-    std::map<std::string, std::string> reasons;
-    for (const json &one : document.at("unresolved")) {
-        reasons[fs::path(one.at("folder").get<std::string>()).parent_path().filename().string()] = one.at("reason");
-    }
-    CHECK(reasons.size() == 6);
-    CHECK(contains(reasons["Acme_C3"], "is encrypted"));
-    CHECK(contains(reasons["Acme_D4"], "does not say which commit"));
-    CHECK(contains(reasons["Acme_E5"], "no repository of it was given"));
-    CHECK(contains(reasons["Acme_F6"], "patch failed: a.py:1"));
-    CHECK(contains(reasons["Acme_G7"], "diff.yaml:"));
-    CHECK(contains(reasons["acme"], "is no device type"));
-    for (const char *device : {"Acme_A1", "Acme_B2"}) {
-        CAPTURE(device);
-        CHECK(work.unpatch(std::string("packages/") + device + "-train.opdock").code == 0);
-        CHECK(work.files("out/fw") == work.files("framework"));
-        fs::remove_all(work.path_of("out"));
-    }
-    check_error(work.run(arguments), 1, "--force overwrites it");
-}
-
-TEST_CASE("each patch of FlagScale is applied by itself, and one that git refuses is named") {
-    const Workplace work;
-    const auto diff = [](const std::string &name) {
-        return "diff --git a/" + name + " b/" + name + "\nnew file mode 100644\nindex 00000000..3e757656\n" +
-               "--- /dev/null\n+++ b/" + name + "\n@@ -0,0 +1 @@\n+new\n";
-    };
-    const auto imported = [&](const std::string &name, const std::string &patch) {
-        fs::remove_all(work.path_of("hardware"));
-        work.write("hardware/Acme_A1/fw/diff.yaml", "task: [train]\n");
-        work.write("hardware/Acme_A1/fw/" + name, patch);
-        work.write("hardware/Acme_A1/fw/z.py.patch", diff("z.py"));
-        return work.run({"import-flagscale", work.path_of("hardware"), "--backend",
-                         "fw=" + work.path_of("clone") + "@HEAD", "--out", work.path_of("packages"), "--unsigned",
-                         "--force"});
-    };
-    CHECK(imported("a.cu.patch", diff("a.cu")).code == 0);
-    const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
-    std::string without_line_feed = diff("a.cu");
-    without_line_feed.pop_back();
-    const std::vector<std::string> bad = {without_line_feed, "", "garbage\n", pointer};
-    for (const std::string &patch : bad) {
-        CAPTURE(patch);
-        const Finished finished = imported("a.cu.patch", patch);
-        CHECK(finished.code == 1);
-        CHECK(contains(finished.out, "a.cu.patch: "));
-    }
-    const Finished late = imported("zz.py.patch", without_line_feed);
-    CHECK(contains(late.out, "zz.py.patch: "));
-    CHECK(contains(late.out, "at line 7"));
-}
-
-TEST_CASE("what of FlagScale's folder is ambiguous, lost or one level up is said") {
-    const Workplace work;
-    const std::string diff = "diff --git a/z.py b/z.py\nnew file mode 100644\nindex 00000000..3e757656\n"
-                             "--- /dev/null\n+++ b/z.py\n@@ -0,0 +1 @@\n+new\n";
-    const auto import = [&](const std::string &folder) {
-        return work.run({"import-flagscale", work.path_of(folder), "--backend", "fw=" + work.path_of("clone") + "@HEAD",
-                         "--backend", "gw=" + work.path_of("clone") + "@HEAD", "--out", work.path_of("packages"),
-                         "--unsigned", "--force"});
-    };
-    work.write("above/hardware/Acme_A1/fw/diff.yaml", "task: [train]\n");
-    work.write("above/hardware/Acme_A1/fw/diff.patch", diff);
-    work.write("above/hardware/Acme_A1/gw/diff.yaml", "task: [train]\n");
-    work.write("above/hardware/Acme_A1/gw/diff.patch", diff);
-    work.write("above/hardware/Acme_A1/gw/a/z.py.patch", diff);
-    const Finished above = import("above");
-    CHECK(above.code == 1);
-    CHECK(above.out.empty());
-    CHECK(contains(above.err, "name " + work.path_of("above/hardware")));
-    const Finished both = import("above/hardware");
-    CHECK(both.code == 1);
-    CHECK(contains(both.out, "gw: it has both diff.patch and patches of single files, such as a/z.py.patch"));
-    const Finished inside = work.run({"inspect", work.path_of("packages/Acme_A1-train.opdock"), "--allow-unsigned"});
-    CHECK(contains(inside.out, "Without gw, which could not be taken over from FlagScale."));
 }
 
 TEST_CASE("a package moves to a newer commit when its changes go together with it, and says where not") {

@@ -201,7 +201,7 @@ TEST_CASE("the report as JSON has every key of its schema") {
 TEST_CASE("repeating shows minimum and median") {
     const Finished finished = PluginRun({fixture("good")}).run(and_also(add, {"--repeat", "3"}));
     CHECK(finished.code == 0);
-    CHECK(contains(finished.out, "us of 3 calls, after a first of "));
+    CHECK(contains(finished.out, " of 3 calls, after a first of "));
 }
 
 TEST_CASE("impl forces an implementation against the policy") {

@@ -161,7 +161,7 @@ TEST_CASE("a folder that others may write to is found out once for all shapes") 
         tune.file("shapes.yaml", "- op: rmsnorm_fwd\n  inputs: {input: \"f32[8,100]\", weight: \"f32[100]\"}\n"
                                  "- op: rmsnorm_fwd\n  inputs: {input: \"f32[8,300]\", weight: \"f32[300]\"}\n")
             .string();
-    const Finished finished = tune.run({"--from", shapes, "--json"});
+    const Finished finished = tune.run({"--shapes", shapes, "--json"});
     check_error(finished, 1, "others may write to the folder '" + folder.string() + "'");
     CHECK_FALSE(contains(finished.err, "1 of 2"));
     CHECK(finished.err.find("may write to") == finished.err.rfind("may write to"));
@@ -177,7 +177,7 @@ TEST_CASE("a shapes file whose calls the op does not take is refused before anyt
         tune.file("shapes.yaml", "- op: rmsnorm_fwd\n  inputs: {input: \"f32[8,100]\", weight: \"f32[100]\"}\n"
                                  "- op: rmsnorm_fwd\n  inputs: {input: \"f32[8,100]\", weight: \"f32[99]\"}\n")
             .string();
-    check_error(tune.run({"--from", shapes}), 1, shapes + ":3:");
+    check_error(tune.run({"--shapes", shapes}), 1, shapes + ":3:");
     CHECK_FALSE(std::filesystem::exists(tune.database()));
 }
 
@@ -203,7 +203,7 @@ TEST_CASE("an interruption keeps what is done, prints it and exits with 128 and 
 - {op: gelu, inputs: {input: "f32[2000000]"}}
 )");
         const Finished finished = tune.tool().run_and_interrupt(
-            {"--from", tune.path("shapes.yaml"), "--strategy", "exhaustive", "--budget", "1h", "--json"},
+            {"--shapes", tune.path("shapes.yaml"), "--strategy", "exhaustive", "--budget", "1h", "--json"},
             "2 of 3: gelu", signal);
         INFO(finished.err);
         CHECK(finished.code == 128 + signal);
@@ -229,7 +229,7 @@ TEST_CASE("a file of shapes is tuned in its order, and one that fails does not k
   inputs: {input: "f32[8,100]", weight: "f32[100]"}
   attributes: {eps: 1e-6}
 )");
-    const Finished finished = tune.run({"--from", tune.path("shapes.yaml"), "--budget", "300ms", "--json"});
+    const Finished finished = tune.run({"--shapes", tune.path("shapes.yaml"), "--budget", "300ms", "--json"});
     CHECK(finished.code == 1);
     const json shapes = json::parse(finished.out)["shapes"];
     REQUIRE(shapes.size() == 2);
@@ -243,13 +243,13 @@ TEST_CASE("what is wrong in a file of shapes is said with its place, before anyt
     const Tuned tune(two_configs);
     const auto complain = [&](const std::string &text, const std::string &message) {
         const auto file = tune.file("shapes.yaml", text);
-        check_error(tune.run({"--from", file.string()}), 1, file.string() + message);
+        check_error(tune.run({"--shapes", file.string()}), 1, file.string() + message);
     };
     complain("- op: rmsnorm_fdw\n  inputs: {}\n",
              ":1:3: no plugin declares op 'rmsnorm_fdw'; did you mean 'rmsnorm_fwd'?");
     complain("- op: rmsnorm_fwd\n  inputs: {inptu: \"f32[8]\"}\n", ":1:3: --shape 'inptu'");
     complain("- op: rmsnorm_fwd\n  input: {}\n", ":2:3: unknown field 'input'; did you mean 'inputs'");
-    check_error(tune.run({"--from", tune.path("absent.yaml")}), 1, "absent.yaml: No such file");
+    check_error(tune.run({"--shapes", tune.path("absent.yaml")}), 1, "absent.yaml: No such file");
 }
 
 TEST_CASE("all tunes what has knobs and configs, for shapes of its own") {

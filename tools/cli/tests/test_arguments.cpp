@@ -26,6 +26,14 @@ TEST_CASE("an option of another tool is answered with the one that means the sam
     CHECK_THROWS_WITH_AS(parse_arguments({"--repeat", "3"}, description),
                          "unknown option '--repeat'; did you mean '--rounds'?", UsageError);
     CHECK_THROWS_WITH_AS(parse_arguments({"--budget", "3"}, description), "unknown option '--budget'", UsageError);
+    description.add_options()("shapes", po::value<std::string>(), "")("shade", po::value<std::string>(), "");
+    description.add_options()("budget", po::value<std::string>(), "")("tile", po::value<std::string>(), "");
+    CHECK_THROWS_WITH_AS(parse_arguments({"--from", "x"}, description),
+                         "unknown option '--from'; did you mean '--shapes'?", UsageError);
+    CHECK_THROWS_WITH_AS(parse_arguments({"--time", "3"}, description), // and not '--tile'
+                         "unknown option '--time'; did you mean '--budget'?", UsageError);
+    CHECK_THROWS_WITH_AS(parse_arguments({"--format", "json"}, options()),
+                         "unknown option '--format'; did you mean '--json'?", UsageError);
 }
 
 TEST_CASE("an abbreviated option is not guessed") {

@@ -39,9 +39,3 @@ TEST_CASE("lines after the first are indented") {
 TEST_CASE("a letter of two bytes takes one column") {
     CHECK(columns("\xc3\xa9t\xc3\xa9") == 3);
 }
-
-TEST_CASE("measured numbers have three digits") {
-    CHECK(short_number(0.01234) == "0.0123");
-    CHECK(short_number(12.34) == "12.3");
-    CHECK(short_number(12345.6) == "12346");
-}

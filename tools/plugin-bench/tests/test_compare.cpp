@@ -79,10 +79,10 @@ SINCE before.json
   It was measured on another model: Some CPU
   The copy rate is 1.00 times what it was.
   norm input=f32[4,8] eps=1e-6
-      reference.cpp: 500 ns to 1 us, 2.00 times, spread 4 %: slower
-      default.cpu: 50 ns to 50 ns, 1.00 times, spread 2 %: no change beyond it
+      reference.cpp: 500 ns to 1 us, 2.00x slower, spread 4 %
+      default.cpu: 50 ns to 50 ns, as fast, spread 2 %: no change beyond it
   linear_fwd input=f32[64,64] weight=f32[64,64]
-      default.cpu: 10 us to 10 us, 1.00 times, spread 2 %: no change beyond it
+      default.cpu: 10 us to 10 us, as fast, spread 2 %: no change beyond it
 )");
 }
 

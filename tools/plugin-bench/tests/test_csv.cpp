@@ -1,5 +1,7 @@
 #include "csv.hpp"
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "documents.hpp"

@@ -29,13 +29,3 @@ TEST_CASE("linear ops are held against the nearer of the two ceilings") {
     CHECK(document["shapes"][1]["implementations"][0]["of_matmul"].is_null());
     CHECK(document["shapes"][1]["implementations"][0]["roofline"].is_null());
 }
-
-TEST_CASE("numbers have three digits and the unit that suits them") {
-    CHECK(time_text(0.0123) == "12.3 ns");
-    CHECK(time_text(12.34) == "12.3 us");
-    CHECK(time_text(999.9) == "1 ms");
-    CHECK(time_text(2.5e6) == "2.5 s");
-    CHECK(rate_text(4.253e12, "B/s") == "4.25 TB/s");
-    CHECK(rate_text(999.9e9, "FLOP/s") == "1 TFLOP/s");
-    CHECK(percent_text(0.8349) == "83.5 %");
-}

@@ -19,13 +19,15 @@ TEST_CASE("the report has the ceilings, the fastest first, and what a call costs
   multiplies f32 at 200 GFLOP/s (linear_fwd of default.cpu)
 
 norm input=f32[4,8] eps=1e-6
-  default.cpu    50 ns     spread 2 %  5.12 GB/s  51.2 % of copy
-  reference.cpp  500 ns    spread 4 %  512 MB/s   5.12 % of copy  10.0 x
-  vendor.acme    declined
+  implementation  time      spread  rate       of the ceiling  than the first
+  default.cpu     50 ns     2 %     5.12 GB/s  51.2 % of copy
+  reference.cpp   500 ns    4 %     512 MB/s   5.12 % of copy  10.0x slower
+  vendor.acme     declined
       n is not 16
 
 linear_fwd input=f32[64,64] weight=f32[64,64]
-  default.cpu  10 us  spread 2 %  52.4 GFLOP/s  49.2 % of copy
+  implementation  time   spread  rate          of the ceiling  than the first
+  default.cpu     10 us  2 %     52.4 GFLOP/s  49.2 % of copy
 
 norm
   failed
@@ -56,6 +58,15 @@ TEST_CASE("a ceiling that moved is said, and so is an interruption") {
     CHECK(text.find("\nInterrupted: ") != std::string::npos);
 }
 
+TEST_CASE("more than the copy rate is explained where it is what memory limits") {
+    nlohmann::json document = every_outcome();
+    const std::string explanation = "\nMore than 100 % of copy: what is read and written fits a cache";
+    document["shapes"][1]["bytes"] = 1e9;
+    CHECK(report(document).find(explanation) == std::string::npos);
+    document["shapes"][0]["bytes"] = 1e9;
+    CHECK(report(document).find(explanation) != std::string::npos);
+}
+
 TEST_CASE("what is said in sentences is as wide as the page") {
     nlohmann::json document = every_outcome();
     document["ceilings"]["copy"]["measured"] = {1e10, 5e9};
@@ -68,4 +79,12 @@ TEST_CASE("what is said in sentences is as wide as the page") {
     const std::string narrow = report(document, opdock::cli::Page(false, 40));
     CHECK(narrow.find("\nThe copy rate was 10 GB/s before and 5\nGB/s after: ") != std::string::npos);
     CHECK(narrow.find("\n  What each way adds to the kernel, +0\n  where the ") != std::string::npos);
+}
+
+TEST_CASE("what others call a device is shown on one line") {
+    nlohmann::json document = every_outcome();
+    document["model"] = "Nova\nKept in /home";
+    const std::string text = report(document);
+    CHECK(text.find("Nova\\x0aKept in /home") != std::string::npos);
+    CHECK(text.find("\nKept in /home\n") == std::string::npos);
 }

@@ -12,7 +12,7 @@ using opdock::cli::UsageError;
 TEST_CASE("one shape on the command line") {
     const Request request = parse_request({"rmsnorm_fwd", "--shape", "input=f32[4,8]", "--shape", "weight=f32[8]",
                                            "--attr", "eps=1e-6", "--output", "rsigma", "--impl", "default.cpu",
-                                           "--impl", "vendor.acme", "--time", "500ms", "--rounds", "7", "--cold"});
+                                           "--impl", "vendor.acme", "--budget", "500ms", "--rounds", "7", "--cold"});
     CHECK(request.action == Action::measure);
     CHECK(request.ops == std::vector<std::string>{"rmsnorm_fwd"});
     CHECK(request.impls == std::vector<std::string>{"default.cpu", "vendor.acme"});
@@ -44,7 +44,7 @@ TEST_CASE("there is one way at a time to say what to time") {
 
 TEST_CASE("wrong values name their option") {
     CHECK_THROWS_AS(parse_request({"--all", "--rounds", "0"}), UsageError);
-    CHECK_THROWS_AS(parse_request({"--all", "--time", "soon"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--all", "--budget", "soon"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--all", "--plot", "x.png"}), UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"--all", "--fail-above", "1.1"}),
                          "--fail-above says what --compare may find; give --compare FILE beside it", UsageError);
@@ -63,7 +63,7 @@ TEST_CASE("help fits a terminal of 80 columns and names every option") {
     }
     CHECK(parse_request({"--help", "--force"}).action == Action::help);
     for (const char *option :
-         {"--shape", "--attr", "--output", "--shapes", "--all", "--impl", "--device", "--rounds", "--time", "--cold",
+         {"--shape", "--attr", "--output", "--shapes", "--all", "--impl", "--device", "--rounds", "--budget", "--cold",
           "--compare", "--fail-above", "--csv", "--plot", "--force", "--modules", "--json"}) {
         INFO(option);
         CHECK(text.find(option) != std::string::npos);

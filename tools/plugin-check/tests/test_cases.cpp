@@ -9,6 +9,7 @@
 #include "op-call/element.hpp"
 #include "opdock/plugin.h"
 #include "placed_tensor.hpp"
+#include "rows.hpp"
 
 using namespace opdock::plugin_check;
 using opdock::op_call::HostTensor;
@@ -346,4 +347,62 @@ TEST_CASE("rounding moves numbers and what a forward op saved of them, and nothi
     CHECK(rounding_of(signature, {"lse", "f32[b]"}, OPDOCK_F32, bf16_half_unit) == f32_half_unit);
     CHECK(rounding_of(signature, {"target", "i64[b]"}, OPDOCK_I64, bf16_half_unit) == 0);
     CHECK(rounding_of(signature, {"logits", "T[b, v]"}, OPDOCK_BF16, 0) == 0);
+}
+
+TEST_CASE("a call's rows are what '...' stands for, or the first name that all outputs have") {
+    const auto dim = [](const std::vector<std::string> &inputs, const std::vector<std::string> &outputs) {
+        Signature signature;
+        for (const std::string &type : inputs) {
+            signature.inputs.push_back({"i" + std::to_string(signature.inputs.size()), type});
+        }
+        for (const std::string &type : outputs) {
+            signature.outputs.push_back({"o" + std::to_string(signature.outputs.size()), type});
+        }
+        return row_dim(signature);
+    };
+    CHECK(dim({"T[..., n]", "U[n]"}, {"T[..., n]", "f32[...]"}) == "...");
+    CHECK(dim({"T[..., n]"}, {"T[..., n]", "f32[n]"}) == "...");
+    CHECK(dim({"T[m, k]", "T[k, n]"}, {"T[m, n]"}) == "m");
+    CHECK(dim({"T[m, k]", "T[k, n]"}, {"T[n, m]"}) == "n");
+    CHECK(dim({"T[m, k]"}, {"T[2*m, k]"}) == "k");
+    CHECK(dim({"T[b, s, s]"}, {"T[b, s, s]"}) == "b");
+    CHECK(dim({"T[..., n]"}, {"f32[1]"}).empty());
+    CHECK(dim({"T[n]"}, {"T[1]"}).empty());
+}
+
+TEST_CASE("rows are picked wherever their dim stands") {
+    Signature signature;
+    signature.inputs = {{"input", "u8[2, ..., 3]"}, {"weight", "u8[3]"}};
+    signature.outputs = {{"output", "u8[..., 3]"}};
+    const Shapes shapes = {{{}, {4}}};
+    std::vector<opdock::op_call::Tensors> inputs(2);
+    inputs[0].emplace_back(OPDOCK_U8, std::vector<int64_t>{2, 4, 3});
+    inputs[1].emplace_back(OPDOCK_U8, std::vector<int64_t>{3});
+    for (size_t i = 0; i < 24; ++i) {
+        inputs[0][0].memory.get()[i] = static_cast<std::byte>(i);
+    }
+    const std::vector<opdock::op_call::Tensors> picked = pick_rows(inputs, shapes, signature, {3, 0});
+    CHECK(picked[0][0].shape == std::vector<int64_t>{2, 2, 3});
+    std::vector<int> values;
+    for (size_t i = 0; i < picked[0][0].elements; ++i) {
+        values.push_back(static_cast<int>(picked[0][0].memory.get()[i]));
+    }
+    CHECK(values == std::vector<int>{9, 10, 11, 0, 1, 2, 21, 22, 23, 12, 13, 14});
+    CHECK(picked[1][0].shape == std::vector<int64_t>{3});
+}
+
+TEST_CASE("what promises to be batch invariant is tried with batches of rows") {
+    Subject invariant = subject();
+    CHECK(count(cases_for(invariant, norm(), 1, everything), Exercise::batches) == 0);
+    invariant.batch_invariant = true;
+    const std::vector<Case> cases = cases_for(invariant, norm(), 1, everything);
+    CHECK(count(cases, Exercise::batches) == 8);
+    std::set<int64_t> rows;
+    for (const Case &one : cases) {
+        if (one.exercise == Exercise::batches) {
+            rows.insert(rows_of(one.shapes.front(), "..."));
+        }
+    }
+    CHECK(*rows.rbegin() == 4096);
+    CHECK(*rows.begin() >= 64);
 }

@@ -17,7 +17,7 @@ namespace {
 
 json document() {
     return json::parse(R"({"schema": "opdock.plugin-check/1", "version": "0.1.0", "seed": 7, "seconds": 1.25,
-        "complete": true,
+        "interrupted": false,
         "files": [{"path": "/x/libacme.so", "status": "ok", "id": "acme", "version": "1.0", "vendor": "Acme & Co",
                    "abi": [0, 1], "build_id": "ab", "needs": {"GLIBC": "2.34"}, "libraries": [], "warnings": [],
                    "findings": [{"check": "exports", "message": "it exports more"}]}],
@@ -67,7 +67,7 @@ TEST_CASE("a run that was ended early is not reported as a sound plugin") {
     json interrupted = document();
     interrupted["files"][0]["findings"] = json::array();
     interrupted["ops"].erase(0);
-    interrupted["complete"] = false;
+    interrupted["interrupted"] = true;
     CHECK(contains(render_text(interrupted, Page(false)), ": interrupted; until then nothing found\n"));
     CHECK(contains(render_junit(interrupted), R"(tests="3" failures="0" errors="1")"));
     CHECK(contains(render_html(interrupted), R"(<span class="fail">interrupted; until then nothing found)"));

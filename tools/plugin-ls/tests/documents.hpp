@@ -6,9 +6,10 @@
 inline nlohmann::json small_document() {
     return nlohmann::json::parse(R"json({
         "schema": "opdock.plugin-ls/1",
-        "host": {"version": "0.1.0", "abi": {"major": 0, "minor": 1}},
+        "host": {"version": "0.1.0", "abi": [0, 1]},
         "policy": {"prefer": "vendor", "strict": false, "allow_vendors": null, "deny_vendors": ["evil"],
                    "per_op": {"gelu": ["reference"]}, "retry_failed": 60.0, "fallback_to_cpu": false,
+                   "require": ["deterministic"], "require_per_op": {"gelu": []},
                    "trust": "warn", "trusted_sha256": null, "default_plugins": null,
                    "sources": {"prefer": "PLUGIN_PREFER", "deny_vendors": "PLUGIN_DENY_VENDORS", "trust": "PLUGIN_TRUST",
                                "per_op.gelu": "/etc/opdock/policy.yaml"}},

@@ -104,6 +104,8 @@ TEST_CASE("a document is narrowed to a plugin, a vendor or a kind of device") {
     CHECK(shown({"", "Acme", ""}) == "acme | rmsnorm_fwd:1:1");
     CHECK(shown({"reference", "", ""}) == "reference | gelu:1:1 rmsnorm_fwd:1:1");
     CHECK(shown({"", "opdock", ""}) == "gpu reference | gelu:1:1 rmsnorm_fwd:1:1");
+    document["ops"][1]["chains"][0]["chain"] = {"reference.cpp"}; // where the policy denies acme
+    CHECK(filtered(document, {"acme", "", ""})["ops"][0]["chains"][0]["chain"] == json{"reference.cpp"});
     document["ops"][0]["chains"][0]["device"] = "cpu";
     CHECK(shown({"", "", "cpu"}).starts_with("acme - gpu reference | gelu:1:1 rmsnorm_fwd:2:"));
     CHECK_THROWS_WITH(filtered(document, {"acmee", "", ""}), "no plugin has the id 'acmee'; did you mean 'acme'?");

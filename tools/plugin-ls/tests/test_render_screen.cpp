@@ -75,11 +75,12 @@ TEST_CASE("with details implementations say what they declare, and vendors what 
     impl.update({{"alignment", 16},
                  {"needs_contiguous", true},
                  {"deterministic", true},
+                 {"batch_invariant", true},
                  {"capture_safe", false},
                  {"architectures", {"sm_80+"}}});
     CHECK(render_op(document["ops"][0], true, Page(false, 100))
-              .find("      needs contiguous tensors; deterministic; data aligned to 16 bytes; for sm_80+\n") !=
-          std::string::npos);
+              .find("      needs contiguous tensors; deterministic; batch invariant; data aligned to 16 bytes; for "
+                    "sm_80+\n") != std::string::npos);
     CHECK(render_op(document["ops"][0], false, plain).find("deterministic") == std::string::npos);
     document["vendors"] = json::parse(R"([{"name": "acme", "device_name": "npu", "dispatch_key": "PrivateUse1",
                                           "device_query_command": "acme-smi -L"}])");

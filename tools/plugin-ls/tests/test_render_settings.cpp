@@ -10,16 +10,18 @@ using opdock::cli::Page;
 static const Page plain(false);
 
 TEST_CASE("every setting names its source") {
-    CHECK(render_policy(small_document()["policy"], plain) == R"(  prefer           vendor        from PLUGIN_PREFER
-  strict           no            built-in
-  allow_vendors    everybody     built-in
-  deny_vendors     evil          from PLUGIN_DENY_VENDORS
-  per_op.gelu      reference     from /etc/opdock/policy.yaml
-  retry_failed     60 s          built-in
-  fallback_to_cpu  no            built-in
-  trust            warn          from PLUGIN_TRUST
-  trusted_sha256   none          built-in
-  default_plugins  opdock's own  built-in
+    CHECK(render_policy(small_document()["policy"], plain) == R"(  prefer           vendor         from PLUGIN_PREFER
+  strict           no             built-in
+  allow_vendors    everybody      built-in
+  deny_vendors     evil           from PLUGIN_DENY_VENDORS
+  per_op.gelu      reference      from /etc/opdock/policy.yaml
+  retry_failed     60 s           built-in
+  fallback_to_cpu  no             built-in
+  require          deterministic  built-in
+  require.gelu     nothing        built-in
+  trust            warn           from PLUGIN_TRUST
+  trusted_sha256   none           built-in
+  default_plugins  opdock's own   built-in
 )");
 }
 
@@ -34,8 +36,8 @@ TEST_CASE("digests stand below their number, so that the source stays in its col
     policy["trusted_sha256"] = {std::string(64, 'a'), std::string(64, 'b')};
     policy["sources"]["trusted_sha256"] = "/etc/opdock/policy.yaml:1:1";
     CHECK(render_policy(policy, plain)
-              .find("  trusted_sha256   2 listed      from /etc/opdock/policy.yaml:1:1\n      " + std::string(64, 'a') +
-                    "\n      " + std::string(64, 'b') + "\n") != std::string::npos);
+              .find("  trusted_sha256   2 listed       from /etc/opdock/policy.yaml:1:1\n      " +
+                    std::string(64, 'a') + "\n      " + std::string(64, 'b') + "\n") != std::string::npos);
 }
 
 TEST_CASE("variables are listed whether they are set or not") {
@@ -61,6 +63,6 @@ TEST_CASE("a section for a device is shown with the device's name") {
     json section = policy;
     section["prefer"] = "reference";
     policy["devices"]["cuda:0"] = section;
-    CHECK(render_policy(policy, plain).find("\n  cuda:0 prefer           reference     from PLUGIN_PREFER\n") !=
+    CHECK(render_policy(policy, plain).find("\n  cuda:0 prefer           reference      from PLUGIN_PREFER\n") !=
           std::string::npos);
 }

@@ -120,7 +120,7 @@ TEST_CASE("what comes of commit and patches is the worktree, byte by byte, whate
         if (is_committed) {
             made.commit();
         }
-        const Changes changes = find_changes(made.path(), base, false);
+        const Changes changes = find_changes(made.path(), base);
         CHECK(rebuilt(made, changes) == files_in(made.path()));
         CHECK(changes.converted.empty());
         REQUIRE(change_of(changes, "moved/renamed.cpp") != nullptr);
@@ -141,14 +141,14 @@ TEST_CASE("the repository is as it was: worktree, index, stash, HEAD, refs and o
     made.run({"add", "staged"});
     adapt(made);
     const std::string before = state_of(made);
-    find_changes(made.path(), base, true);
+    find_changes(made.path(), base, {true});
     CHECK(state_of(made) == before);
 }
 
 TEST_CASE("without edits there are no changes") {
     const MadeRepository made;
     const std::string base = fill(made);
-    const Changes changes = find_changes(made.path(), base.substr(0, 12), false);
+    const Changes changes = find_changes(made.path(), base.substr(0, 12));
     CHECK(changes.commit == base);
     CHECK(changes.list.empty());
     CHECK(rebuilt(made, changes) == files_in(made.path()));
@@ -161,10 +161,10 @@ TEST_CASE("ignored files count when they are tracked, or asked for") {
     const std::string base = made.commit();
     made.write("tracked.o", "2");
     made.write("built.o", "3");
-    const Changes some = find_changes(made.path(), base, false);
+    const Changes some = find_changes(made.path(), base);
     CHECK(some.list.size() == 1);
     CHECK(change_of(some, "tracked.o") != nullptr);
-    const Changes all = find_changes(made.path(), base, true);
+    const Changes all = find_changes(made.path(), base, {true});
     CHECK(all.list.size() == 2);
     CHECK(rebuilt(made, all) == files_in(made.path()));
 }
@@ -175,7 +175,7 @@ TEST_CASE("a file that git was told not to look at counts") {
     const std::string base = made.commit();
     made.run({"update-index", "--assume-unchanged", "a"});
     made.write("a", "2\n");
-    CHECK(find_changes(made.path(), base, false).list.size() == 1);
+    CHECK(find_changes(made.path(), base).list.size() == 1);
 }
 
 TEST_CASE("a file that was changed in the instant in which it was added counts") {
@@ -187,7 +187,7 @@ TEST_CASE("a file that was changed in the instant in which it was added counts")
     made.write("a", "2\n");
     std::filesystem::last_write_time(made / "a", instant);
     std::filesystem::last_write_time(made / ".git/index", instant);
-    CHECK(find_changes(made.path(), base, false).list.size() == 1);
+    CHECK(find_changes(made.path(), base).list.size() == 1);
 }
 
 TEST_CASE("files that are there although they should be skipped count, and those that are not are not deleted") {
@@ -198,7 +198,7 @@ TEST_CASE("files that are there although they should be skipped count, and those
     made.run({"update-index", "--skip-worktree", "a", "b"});
     made.write("a", "2\n");
     made.remove("b");
-    const Changes changes = find_changes(made.path(), base, false);
+    const Changes changes = find_changes(made.path(), base);
     CHECK(changes.list.size() == 1);
     CHECK(change_of(changes, "a") != nullptr);
 }
@@ -216,7 +216,7 @@ TEST_CASE("modes, links and case count, whatever the configuration says of the f
     made.write("A", "other\n");
     made.remove("link");
     made.write("link", "no link\n");
-    const Changes changes = find_changes(made.path(), base, false);
+    const Changes changes = find_changes(made.path(), base);
     CHECK(changes.list.size() == 3);
     CHECK(rebuilt(made, changes) == files_in(made.path()));
 }
@@ -228,7 +228,7 @@ TEST_CASE("a link that makes room for a folder of its name comes back") {
     const std::string base = made.commit();
     std::filesystem::rename(made / "current", made / "current.old");
     made.write("current/y", "y\n");
-    CHECK(rebuilt(made, find_changes(made.path(), base, false)) == files_in(made.path()));
+    CHECK(rebuilt(made, find_changes(made.path(), base)) == files_in(made.path()));
 }
 
 TEST_CASE(
@@ -245,7 +245,7 @@ TEST_CASE(
     git(sub, {"config", "filter.z.clean", "touch " + harm + "; cat"});
     made.write("sub/.gitattributes", "* filter=z\n");
     made.write("sub/s.txt", "2\n");
-    const Changes inside = find_changes(made.path(), base, false);
+    const Changes inside = find_changes(made.path(), base);
     CHECK(inside.list.empty());
     REQUIRE(inside.submodules.size() == 1);
     CHECK(inside.submodules[0].path == "sub");
@@ -259,7 +259,7 @@ TEST_CASE(
           {"GIT_COMMITTER_EMAIL", "a@b.c"}}},
         {"commit", "--quiet", "--allow-empty", "--message=next"});
     std::filesystem::remove(harm); // of that commit
-    const Changes changes = find_changes(made.path(), base, false);
+    const Changes changes = find_changes(made.path(), base);
     REQUIRE(changes.list.size() == 1);
     CHECK(changes.list[0].path == "sub");
     REQUIRE(changes.submodules.size() == 1); // to the commit that others have as well
@@ -270,7 +270,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a folder that is not there is said, and is not the current one") {
-    CHECK_THROWS_WITH_AS(find_changes("/does/not/exist", "HEAD", false),
+    CHECK_THROWS_WITH_AS(find_changes("/does/not/exist", "HEAD"),
                          doctest::Contains("/does/not/exist: there is no such folder"), cli::Failure);
 }
 
@@ -285,7 +285,7 @@ TEST_CASE("files that their attributes would convert come back as they are") {
     made.write("other.txt", "a\nb\n");    // a checkout would make it CRLF
     made.write("notes.md", "a\r\nb\r\n"); // and this LF
     made.write("x.id", "$Id: mine $\n");
-    const Changes changes = find_changes(made.path(), base, false);
+    const Changes changes = find_changes(made.path(), base);
     CHECK(rebuilt(made, changes) == files_in(made.path()));
     CHECK(changes.converted.size() == 2);
     CHECK(changes.crlf == std::vector<std::string>{"notes.md"});
@@ -308,7 +308,7 @@ TEST_CASE("filters, hooks and external diffs of a repository are not run") {
     // Nor those that somebody sets for one run, as git -c does.
     const std::string setting = "'filter.harm.clean=" + harm + "' 'filter.harm.process=" + harm + "'";
     setenv("GIT_CONFIG_PARAMETERS", setting.c_str(), 1); // NOLINT(concurrency-mt-unsafe): the tests have one thread
-    const Changes changes = find_changes(made.path(), base, false);
+    const Changes changes = find_changes(made.path(), base);
     unsetenv("GIT_CONFIG_PARAMETERS"); // NOLINT(concurrency-mt-unsafe)
     CHECK(changes.list.size() == 2);
     CHECK(!std::filesystem::exists(made / "harm"));
@@ -319,7 +319,7 @@ TEST_CASE("settings of a user change nothing in the patches") {
     const MadeRepository made;
     const std::string base = fill(made);
     adapt(made);
-    const std::vector<std::string> patches = patches_of(find_changes(made.path(), base, false));
+    const std::vector<std::string> patches = patches_of(find_changes(made.path(), base));
     for (const auto &[name, value] : std::vector<std::pair<std::string, std::string>>{{"diff.noprefix", "true"},
                                                                                       {"diff.mnemonicPrefix", "true"},
                                                                                       {"diff.renames", "false"},
@@ -338,10 +338,10 @@ TEST_CASE("settings of a user change nothing in the patches") {
     }
     std::filesystem::create_directories(made / ".git/info");
     made.write(".git/info/attributes", "* -diff -text\n");
-    CHECK(patches_of(find_changes(made.path(), base, false)) == patches);
+    CHECK(patches_of(find_changes(made.path(), base)) == patches);
     made.write("../attributes", "* -diff -text\n");
     made.run({"config", "core.attributesFile", (made / "../attributes").string()});
-    CHECK(patches_of(find_changes(made.path(), base, false)) == patches);
+    CHECK(patches_of(find_changes(made.path(), base)) == patches);
 }
 
 TEST_CASE("what is too large is named before it is read") {
@@ -353,16 +353,16 @@ TEST_CASE("what is too large is named before it is read") {
     const Limits limits{4096, 1 << 20};
     made.write("small.txt", "2\n");
     made.write("kept.bin", bytes(5000)); // touched, not changed
-    CHECK(find_changes(made.path(), base, false, limits).list.size() == 1);
+    CHECK(find_changes(made.path(), base, {false, {}, limits}).list.size() == 1);
     made.write("new.bin", "");
     std::filesystem::resize_file(made / "new.bin", uintmax_t{1} << 41); // 2 TiB without a block on the disk
-    CHECK_THROWS_WITH_AS(find_changes(made.path(), base, false),
+    CHECK_THROWS_WITH_AS(find_changes(made.path(), base),
                          doctest::Contains("/new.bin: it has 2.0 TiB, and a package carries files of at most 1.0 GiB"),
                          cli::Failure);
     made.write(".gitignore", "new.bin\n");
-    CHECK(find_changes(made.path(), base, false, limits).list.size() == 2);
+    CHECK(find_changes(made.path(), base, {false, {}, limits}).list.size() == 2);
     made.remove("gone.bin"); // its patch would have all of it
-    CHECK_THROWS_WITH_AS(find_changes(made.path(), base, false, limits),
+    CHECK_THROWS_WITH_AS(find_changes(made.path(), base, {false, {}, limits}),
                          doctest::Contains("gone.bin: it has 4.9 KiB, and a package carries files of at most 4.0 KiB"),
                          cli::Failure);
 }
@@ -375,7 +375,7 @@ TEST_CASE("patches that are too large together are an error that names the large
     made.write("b.txt", lines(300));
     made.write("c.txt", lines(200));
     made.write("d.txt", lines(100));
-    CHECK_THROWS_WITH_AS(find_changes(made.path(), base, false, {1 << 20, 2048}),
+    CHECK_THROWS_WITH_AS(find_changes(made.path(), base, {false, {}, {1 << 20, 2048}}),
                          "the patches come to more than 2.0 KiB, and no more go into a package; the largest files are "
                          "b.txt (2.5 KiB), c.txt (1.7 KiB), d.txt (790 bytes)",
                          cli::Failure);
@@ -385,7 +385,7 @@ TEST_CASE("a patch that does not fit is named with its file and line") {
     const MadeRepository made;
     const std::string base = fill(made);
     adapt(made);
-    std::vector<std::string> patches = patches_of(find_changes(made.path(), base, false));
+    std::vector<std::string> patches = patches_of(find_changes(made.path(), base));
     for (std::string &patch : patches) {
         if (const size_t at = patch.find("\n line 18\n"); patch.starts_with("diff --git a/plain.py")) {
             patch.replace(at, 10, "\n line xx\n");
@@ -399,13 +399,11 @@ TEST_CASE("a patch that does not fit is named with its file and line") {
 TEST_CASE("what is no top folder, no commit, or not finished is said") {
     const MadeRepository made;
     const std::string base = fill(made);
-    CHECK_THROWS_WITH_AS(find_changes((made / "swap").string(), base, false),
+    CHECK_THROWS_WITH_AS(find_changes((made / "swap").string(), base),
                          doctest::Contains("is not the top folder of a repository's worktree, which is "),
                          cli::Failure);
-    CHECK_THROWS_WITH_AS(find_changes(made.path(), "nothing", false), doctest::Contains("no commit 'nothing'"),
-                         cli::Failure);
-    CHECK_THROWS_WITH_AS(find_changes(made.path(), "--all", false), doctest::Contains("no commit '--all'"),
-                         cli::Failure);
+    CHECK_THROWS_WITH_AS(find_changes(made.path(), "nothing"), doctest::Contains("no commit 'nothing'"), cli::Failure);
+    CHECK_THROWS_WITH_AS(find_changes(made.path(), "--all"), doctest::Contains("no commit '--all'"), cli::Failure);
     made.run({"checkout", "--quiet", "-b", "other"});
     made.write("plain.py", "theirs\n");
     made.commit();
@@ -413,8 +411,7 @@ TEST_CASE("what is no top folder, no commit, or not finished is said") {
     made.write("plain.py", "ours\n");
     made.commit();
     CHECK_THROWS(made.run({"merge", "--quiet", "other"}));
-    CHECK_THROWS_WITH_AS(find_changes(made.path(), base, false), doctest::Contains("plain.py has conflicts"),
-                         cli::Failure);
+    CHECK_THROWS_WITH_AS(find_changes(made.path(), base), doctest::Contains("plain.py has conflicts"), cli::Failure);
 }
 
 TEST_CASE("repositories whose ids are of SHA-256, and folders with odd names") {
@@ -430,7 +427,7 @@ TEST_CASE("repositories whose ids are of SHA-256, and folders with odd names") {
     git({path, who}, {"add", "a"});
     git({path, who}, {"commit", "--quiet", "--message=a"});
     std::ofstream(path + "/a") << "2\n";
-    const Changes changes = find_changes(path, "HEAD", false);
+    const Changes changes = find_changes(path, "HEAD");
     CHECK(changes.commit.size() == 64);
     const Workshop workshop(objects_of(path));
     CHECK(workshop.apply(changes.commit, {changes.list.at(0).patch}) == changes.tree);

@@ -39,7 +39,7 @@ TEST_CASE("line ends come back although git takes the file for untouched") {
         made.write(std::string("b.") + end, "one\r\ntwo\n");
     }
     take_as_untouched(made);
-    const Changes changes = find_changes(made.path(), base, false);
+    const Changes changes = find_changes(made.path(), base);
     CHECK(changes.list.empty());
     CHECK(rebuilt(made, changes) == files_in(made.path()));
 }
@@ -54,7 +54,7 @@ TEST_CASE("keywords and encodings come back although git takes the file for unto
     const std::string base = made.commit();
     made.write("a.id", "$Id: mine $\n");
     take_as_untouched(made);
-    const Changes changes = find_changes(made.path(), base, false);
+    const Changes changes = find_changes(made.path(), base);
     CHECK(changes.list.empty());
     CHECK(rebuilt(made, changes) == files_in(made.path()));
 }
@@ -87,7 +87,7 @@ TEST_CASE("files come back as they are when their attributes are what was change
         made.write(".gitattributes", after);
         take_as_untouched(made);
         made.write("new.txt", crlf + lf);
-        const Changes changes = find_changes(made.path(), base, false);
+        const Changes changes = find_changes(made.path(), base);
         CHECK(rebuilt(made, changes) == files_in(made.path()));
     }
 }
@@ -106,7 +106,7 @@ TEST_CASE("attributes that are not of the tree leave every byte as it is") {
             made.write(is_ignored ? ".gitattributes" : ".git/info/attributes", attributes);
             made.write("b.txt", "$Id: yours $\r\nthree\n");
             made.write("c.txt", "$Id: yours $\r\nthree\n");
-            const Changes changes = find_changes(made.path(), base, false);
+            const Changes changes = find_changes(made.path(), base);
             auto expected = files_in(made.path());
             expected.erase(".gitattributes");
             CHECK(rebuilt(made, changes) == expected);
@@ -122,7 +122,7 @@ TEST_CASE("a file with a filter is carried as it stands, since filters are not r
     made.write("a.up", "TEXT\n");
     const std::string base = made.commit();
     take_as_untouched(made);
-    const Changes changes = find_changes(made.path(), base, false);
+    const Changes changes = find_changes(made.path(), base);
     CHECK(rebuilt(made, changes) == files_in(made.path()));
     CHECK(changes.filtered == std::vector<std::string>{"a.up"}); // which the vendor is told
 }
@@ -157,12 +157,12 @@ TEST_CASE("with core.autocrlf files that were not touched are no changes, and co
             if (is_read_again) {
                 made.write("crlf.bin", std::string("\0\r\n", 3));
             }
-            Changes changes = find_changes(made.path(), base, false);
+            Changes changes = find_changes(made.path(), base);
             CHECK(changes.list.empty());
             CHECK(rebuilt(made, changes) == files_in(made.path()));
 
             made.write("edited.txt", "one\r\ntwo\r\nthree\r\nfour\r\nfive\r\nsix\r\nseven\r\neight\r\nnine\r\n");
-            changes = find_changes(made.path(), base, false);
+            changes = find_changes(made.path(), base);
             REQUIRE(changes.list.size() == 1); // of one line, not of all
             CHECK(changes.list[0].patch.find("\n-") == changes.list[0].patch.find("\n---"));
             CHECK(rebuilt(made, changes) == files_in(made.path()));
@@ -188,7 +188,7 @@ TEST_CASE("files that a merge changes keep the line ends that they had in the wo
     made.write("mixed.txt", "1\r\n2, adapted\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n9\r\n");
     made.write("left.txt", "1\r\n2, adapted\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n9\r\n");
     made.write("lf.bat", "1\n2, adapted\n3\n4\n5\n6\n7\n8\n9\n");
-    Backend backend{"fw", "", "sha1", find_changes(made.path(), base, false)};
+    Backend backend{"fw", "", "sha1", find_changes(made.path(), base)};
     made.run({"checkout", "--quiet", "--force", base});
     for (const char *name : {"auto.txt", "moved.txt", "mixed.txt", "lf.bat"}) {
         made.write(name, lines + "10\n");
@@ -212,7 +212,7 @@ TEST_CASE("content that git would not convert to what the tree has is refused") 
     made.write("b.bin", std::string("\0\n", 2));
     made.link("link", "a.txt");
     const std::string base = made.commit();
-    const Changes changes = find_changes(made.path(), base, false);
+    const Changes changes = find_changes(made.path(), base);
     const auto refused = [&](const Changes &bad) {
         try {
             rebuilt(made, bad);

@@ -8,7 +8,7 @@ using namespace opdock::plugin_tune;
 
 TEST_CASE("a drawing has what was tuned and nothing else") {
     const std::string script = plot_script(every_outcome());
-    CHECK(script.find("1 \"norm input=f32[4,8] eps=1e-6  default.cpu\" 1.25 \"12.5 to 10 us  block=256\"\nEND\n") !=
+    CHECK(script.find("1 \"norm input=f32[4,8] eps=1e-6  default.cpu\" 1.25 \"12.5 us to 10 us  block=256\"\nEND\n") !=
           std::string::npos);
     CHECK(script.find("\n2 ") == std::string::npos);
 }

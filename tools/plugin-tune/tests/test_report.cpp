@@ -9,8 +9,9 @@ using namespace opdock::plugin_tune;
 TEST_CASE("the report has best against default, what was wrong, and where it is kept") {
     CHECK(render_report(every_outcome(), opdock::cli::Page(false)) == R"(norm input=f32[4,8] eps=1e-6
   default.cpu on Some CPU, n=8 (n: log2)
+          config     time
   before  block=64   12.5 us, spread 2 %  defaults
-  best    block=256  10 us, spread 1 %    1.25 times as fast
+  best    block=256  10 us, spread 1 %    1.25x faster
       4 configs in 3.1 s, 1 wrong, 1 refused
       block=1: UNSUPPORTED: too small
       block=7: wrong: in 'output', element 3
@@ -60,7 +61,15 @@ TEST_CASE("nothing faster, nothing kept and an interruption are said") {
 
 TEST_CASE("an outcome fits a line") {
     const nlohmann::json shapes = every_outcome()["shapes"];
-    CHECK(outcome_text(shapes[0]) == "1.25 times as fast with block=256, in 3.1 s");
+    CHECK(outcome_text(shapes[0]) == "1.25x faster with block=256, in 3.1 s");
     CHECK(outcome_text(shapes[1]) == "known");
     CHECK(outcome_text(shapes[2]) == "failed: it has no knobs");
+}
+
+TEST_CASE("what others call a device is shown on one line") {
+    nlohmann::json document = every_outcome();
+    document["shapes"][0]["model"] = "Nova\nKept in /home";
+    const std::string text = render_report(document, opdock::cli::Page(false));
+    CHECK(text.find("Nova\\x0aKept in /home") != std::string::npos);
+    CHECK(text.find("\nKept in /home\n") == std::string::npos);
 }

@@ -33,12 +33,12 @@ TEST_CASE("an op alone asks what it expects, and nothing at all is wrong usage")
 }
 
 TEST_CASE("there is one way at a time to say what to tune") {
-    CHECK_THROWS_AS(parse_request({"gelu", "--from", "s.yaml"}), UsageError);
-    CHECK_THROWS_AS(parse_request({"--all", "--from", "s.yaml"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"gelu", "--shapes", "s.yaml"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--all", "--shapes", "s.yaml"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--all", "--shape", "a=f32[2]"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--all", "--output", "a"}), UsageError);
-    CHECK_THROWS_AS(parse_request({"--from", "s.yaml", "--output", "a"}), UsageError);
-    CHECK_THROWS_AS(parse_request({"--from", "s.yaml", "--impl", "x"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--shapes", "s.yaml", "--output", "a"}), UsageError);
+    CHECK_THROWS_AS(parse_request({"--shapes", "s.yaml", "--impl", "x"}), UsageError);
 }
 
 TEST_CASE("commands take files, and their own options only") {
@@ -67,7 +67,7 @@ TEST_CASE("help fits a terminal of 80 columns and names every option") {
     }
     CHECK(parse_request({"--help", "--force"}).action == Action::help);
     for (const char *option :
-         {"--shape", "--attr", "--impl", "--from", "--all", "--device", "--budget", "--total-budget", "--strategy",
+         {"--shape", "--attr", "--impl", "--shapes", "--all", "--device", "--budget", "--total-budget", "--strategy",
           "--cold", "--again", "--dry-run", "--plot", "--out", "--rename", "--force", "--modules", "--json"}) {
         INFO(option);
         CHECK(text.find(option) != std::string::npos);

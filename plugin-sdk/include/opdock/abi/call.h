@@ -4,6 +4,9 @@
  * use the memory the pointers name after that, as usual for the device; host memory such as the `data` array itself
  * must not be read by queued work.
  *
+ * This struct does not grow within a major version: programs hand it to kernels of any age with nothing in between
+ * (opdock_prepared_run). What a later version has to tell a kernel about a run stands in the problem.
+ *
  * Since ABI 0.1. */
 #ifndef OPDOCK_ABI_CALL_H
 #define OPDOCK_ABI_CALL_H
@@ -17,7 +20,10 @@ typedef struct opdock_call {
     uint32_t struct_size;
     /* None is defined yet; ignore unknown bits. */
     uint32_t flags;
-    /* problem->n_tensors pointers to the first element of each tensor, byte offsets applied. Null exactly when a tensor
+    /* How many pointers `data` has. For a kernel: problem->n_tensors. */
+    uint32_t n_data;
+    uint32_t reserved; /* 0 */
+    /* A pointer to the first element of each tensor of the problem, byte offsets applied. Null exactly when a tensor
      * has no elements or is absent. */
     void *const *data;
     /* The device kind's native stream (a cudaStream_t); null is its default stream. CPU kernels ignore it. */

@@ -19,7 +19,7 @@
 
 struct opdock_device_properties;
 
-typedef struct opdock_host {
+typedef struct opdock_host_api {
     uint32_t struct_size;
     uint32_t abi_major;
     uint32_t abi_minor;
@@ -28,15 +28,15 @@ typedef struct opdock_host {
     const void *host_data;
 
     /* [any thread] Writes one line to the host's log. `level` is an OPDOCK_LOG_ value; `message` is UTF-8, copied. */
-    void (*log)(const struct opdock_host *host, int32_t level, const char *message);
+    void (*log)(const struct opdock_host_api *host, int32_t level, const char *message);
 
     /* [any thread] Leaves the sentence that explains `status` for the caller of this thread, and returns `status`, so
      * that a kernel can end with `return host->fail(host, OPDOCK_UNSUPPORTED, "n must be even");`. `message` is UTF-8,
      * copied; null leaves none. The last call before returning counts. */
-    opdock_status (*fail)(const struct opdock_host *host, opdock_status status, const char *message);
+    opdock_status (*fail)(const struct opdock_host_api *host, opdock_status status, const char *message);
 
     /* [any thread] A table named by `name`, or null when this host does not have it. No extension is defined yet. */
-    const void *(*get_extension)(const struct opdock_host *host, const char *name);
+    const void *(*get_extension)(const struct opdock_host_api *host, const char *name);
 
     /* [any thread, inside a kernel] Calls another op by name on behalf of `from`, the problem the kernel was given,
      * under the policy in force. Resolves to no (op, implementation) that is already running on this thread or is
@@ -51,7 +51,7 @@ typedef struct opdock_host {
 
     /* [any thread] What the device's provider says of it, asked once; valid until the host is closed. Null for a device
      * that is not there or that no plugin provides, and where the provider failed to say. */
-    const struct opdock_device_properties *(*device_properties)(const struct opdock_host *host, DLDevice device);
-} opdock_host;
+    const struct opdock_device_properties *(*device_properties)(const struct opdock_host_api *host, DLDevice device);
+} opdock_host_api;
 
 #endif

@@ -6,7 +6,7 @@
  *
  * The host copies all strings and knobs; function pointers and user_data must stay valid as long as the process (a
  * plugin is never unmapped). All functions are reentrant and called on any thread, concurrently. Each returns a status
- * and explains it with `opdock_host.fail`. The host has made the device current before each call that names one.
+ * and explains it with `opdock_host_api.fail`. The host has made the device current before each call that names one.
  *
  * Since ABI 0.1. */
 #ifndef OPDOCK_ABI_IMPL_H
@@ -28,9 +28,9 @@
 #define OPDOCK_KIND_REFERENCE 3u
 
 /* flags: what an implementation promises; a host may ignore them. */
-#define OPDOCK_IMPL_DETERMINISTIC 1u /* the same inputs give the same bits, whatever runs beside it */
-#define OPDOCK_IMPL_CAPTURE_SAFE 2u  /* may run while its stream is being captured into a graph */
-
+#define OPDOCK_IMPL_DETERMINISTIC 1u   /* the same inputs give the same bits, whatever runs beside it */
+#define OPDOCK_IMPL_CAPTURE_SAFE 2u    /* may run while its stream is being captured into a graph */
+#define OPDOCK_IMPL_BATCH_INVARIANT 4u /* a row's bits are the same whatever rows are beside it, and wherever it is */
 /* required_flags: what an implementation needs of the host. A host that does not know a bit drops the implementation.
  */
 #define OPDOCK_IMPL_NEEDS_CONTIGUOUS 1u /* every tensor row-major without gaps; checked before the kernel is called */
@@ -49,10 +49,11 @@ typedef struct opdock_impl {
     const char *impl_id;
     /* The vendor, for kind vendor: null takes the note's. Lists of vendors in policies go by the note's in any case. */
     const char *vendor;
-    /* Device kind: "cpu", "cuda", "rocm" or what a plugin's opdock_device brings. */
+    /* Device kind: "cpu", "cuda", "rocm" or what a plugin's opdock_device_provider brings. */
     const char *device;
     /* The dtypes served: tuples of the signature's dtype variables in the order of their first appearance, dtypes
-     * separated by ',' and tuples by '|': "f32,f32|bf16,f32". Null takes every tuple the signature allows. */
+     * separated by ',' and tuples by '|': "f32,f32|bf16,f32". Null takes every tuple that the plugin's own
+     * declaration of the op allows. */
     const char *dtypes;
     /* Architectures served, separated by '|': "sm_90a" is exact, "sm_80+" means this or newer. Null takes all. */
     const char *architectures;
@@ -71,25 +72,29 @@ typedef struct opdock_impl {
 
     /* (optional) Whether this machine's `device` can run it: OPDOCK_OK or OPDOCK_UNSUPPORTED with the reason. Asked
      * once per device; may load a library, must not take long. */
-    opdock_status (*available)(const opdock_host *host, void *user_data, DLDevice device);
+    opdock_status (*available)(const opdock_host_api *host, void *user_data, DLDevice device);
 
-    /* (optional) Whether it would serve this problem: OPDOCK_OK or OPDOCK_UNSUPPORTED with the reason. Asked by prepare
-     * and by tools; a direct call relies on the kernel's own OPDOCK_UNSUPPORTED. `knobs`, `device_state` and `plan` are
-     * null. */
+    /* (optional) Whether it would serve this problem: OPDOCK_OK, UNSUPPORTED with the reason, or INVALID_ARGUMENT for
+     * what nobody could serve. Asked once for each problem that a thread remembers, by prepare and by tools: the kernel
+     * need not check it again. `knobs`, `device_state` and `plan` are null. */
     opdock_status (*supports)(const opdock_problem *problem);
 
-    /* (optional) The config for shapes nobody tuned: writes one value for each knob, within its range. */
+    /* (optional) The config for shapes nobody tuned: `knobs` holds the defaults, one for each knob, and may be changed
+     * within the knobs' ranges. OPDOCK_UNSUPPORTED: no opinion; the tune file's heuristics or the defaults are used. */
     opdock_status (*heuristic)(const opdock_problem *problem, int64_t *knobs);
 
     /* (optional, both or none) State per device, made before the first call there: a library handle. device_fini runs
      * when the host closes, and never in a forked child. */
-    opdock_status (*device_init)(const opdock_host *host, void *user_data, DLDevice device, void **state);
-    void (*device_fini)(const opdock_host *host, void *user_data, DLDevice device, void *state);
+    opdock_status (*device_init)(const opdock_host_api *host, void *user_data, DLDevice device, void **state);
+    void (*device_fini)(const opdock_host_api *host, void *user_data, DLDevice device, void *state);
 
     /* (optional, both or none) State per problem, made once and used by every run of it: a tensor map, a library's
-     * compiled graph. A plan must allow concurrent runs. */
+     * compiled graph. A plan must allow concurrent runs. plan_destroy is called on any thread, when no run of the plan
+     * is in progress any more: when the host closes, when a prepared call is destroyed, and when a thread forgets a
+     * problem for newer ones. Work that its runs queued may still be under way, on any stream: device memory that this
+     * work reads must outlive it (cudaFree waits for it, cudaFreeAsync on another stream does not). */
     opdock_status (*plan_create)(const opdock_problem *problem, void **plan);
-    void (*plan_destroy)(const opdock_host *host, void *user_data, DLDevice device, void *plan);
+    void (*plan_destroy)(const opdock_host_api *host, void *user_data, DLDevice device, void *plan);
 
     /* (optional) Bytes of device memory one run needs. */
     opdock_status (*workspace_size)(const opdock_problem *problem, uint64_t *bytes);

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-typedef struct opdock_op {
+typedef struct opdock_op_declaration {
     uint32_t struct_size;
     /* Ignore unknown bits. */
     uint32_t flags;
@@ -23,6 +23,6 @@ typedef struct opdock_op {
     const char *signature;
     /* One paragraph for people, or null. Copied. */
     const char *doc;
-} opdock_op;
+} opdock_op_declaration;
 
 #endif

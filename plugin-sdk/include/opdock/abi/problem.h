@@ -22,7 +22,7 @@
 
 #include "opdock/abi/value.h"
 
-struct opdock_host;
+struct opdock_host_api;
 
 typedef struct opdock_problem {
     uint32_t struct_size;
@@ -36,9 +36,9 @@ typedef struct opdock_problem {
     uint32_t reserved;
     /* n_tensors pointers; null where an optional parameter is absent. */
     const DLTensor *const *tensors;
-    /* n_inputs + n_outputs + 1 numbers: the tensors of parameter p are first[p] .. first[p + 1] - 1. Identity for an op
-     * without lists. */
-    const uint32_t *first;
+    /* n_inputs + n_outputs + 1 numbers: the tensors of parameter p are tensor_offsets[p] .. tensor_offsets[p + 1] - 1.
+     * Identity for an op without lists. */
+    const uint32_t *tensor_offsets;
     /* In signature order, defaults filled in, never OPDOCK_VALUE_NONE. */
     const opdock_value *attributes;
     /* The chosen config: one value for each knob, in the order the implementation declared them. */
@@ -51,7 +51,7 @@ typedef struct opdock_problem {
     void *device_state;
     /* What plan_create returned for this problem; null without plan_create and inside plan_create. */
     void *plan;
-    const struct opdock_host *host;
+    const struct opdock_host_api *host;
     /* The host's; not for plugins. */
     void *host_data;
 } opdock_problem;

@@ -4,8 +4,12 @@
  * the host keeps every error, goes on, and in the end reports all of them and takes nothing of a plugin that had one.
  * So an entry may ignore the results and return OPDOCK_OK; the outcome is the same.
  *
- * [the thread that opens the host] The registry is valid until the entry returns; later calls return
+ * [the thread that runs the entry] The registry is valid until the entry returns; later calls return
  * OPDOCK_INVALID_ARGUMENT. Everything is copied except function pointers and user_data.
+ *
+ * A plugin that is built for a newer minor than the host's (`abi_minor`) loses only the ops and implementations that
+ * use what the host does not know: a dtype, a type of attributes or knobs, a kind, a required flag. The host leaves
+ * those out with a warning that names them. From a plugin of the host's minor or an older one the same is an error.
  *
  * Since ABI 0.1. */
 #ifndef OPDOCK_ABI_REGISTRY_H
@@ -28,11 +32,11 @@ typedef struct opdock_registry {
     /* The host's; not for plugins. */
     void *host_data;
     /* Valid as long as the process; kernels get it again in every problem. */
-    const opdock_host *host;
+    const opdock_host_api *host;
 
     opdock_status (*register_vendor)(struct opdock_registry *registry, const opdock_vendor *vendor);
-    opdock_status (*register_device)(struct opdock_registry *registry, const opdock_device *device);
-    opdock_status (*register_op)(struct opdock_registry *registry, const opdock_op *op);
+    opdock_status (*register_device_provider)(struct opdock_registry *registry, const opdock_device_provider *device);
+    opdock_status (*register_op)(struct opdock_registry *registry, const opdock_op_declaration *op);
     /* The op may be declared before or after, within the same entry. */
     opdock_status (*register_impl)(struct opdock_registry *registry, const opdock_impl *impl);
     /* `shutdown` runs when the host closes, newest first, on the thread that closes it. */
@@ -40,6 +44,8 @@ typedef struct opdock_registry {
                                        void *user_data);
     /* The sentence for a status that the entry is about to return. Returns `status`. */
     opdock_status (*fail)(struct opdock_registry *registry, opdock_status status, const char *message);
+    /* What a program gave opdock_register_module for its entry; null for a plugin. */
+    void *user_data;
 } opdock_registry;
 
 #endif

@@ -1,7 +1,7 @@
 /* What every call across the ABI returns, and what each value makes the host do.
  *
- * A status travels alone; the sentence that explains it is left with `opdock_host.fail` (from kernels and callbacks) or
- * `opdock_registry.fail` (from the entry) just before returning. Exceptions never cross.
+ * A status travels alone; the sentence that explains it is left with `opdock_host_api.fail` (from kernels and
+ * callbacks) or `opdock_registry.fail` (from the entry) just before returning. Exceptions never cross.
  *
  * Since ABI 0.1. */
 #ifndef OPDOCK_ABI_STATUS_H

@@ -17,9 +17,10 @@ typedef struct opdock_vendor {
     /* The framework's dispatch key ("PrivateUse1"), or null. */
     const char *dispatch_key;
     /* A command that exits 0 when the vendor's device is present, or null: "acme-smi -L", its words separated by
-     * blanks. Run without a shell, five seconds at most, when an implementation of this vendor is first considered for
-     * a device that is not the CPU, and only when the vendor's plugin provides no opdock_device and nobody provides one
-     * of that kind. Where it ends otherwise, the vendor's implementations are not available there. */
+     * blanks. Run without a shell, confined as a plugin's probe is, five seconds at most, when an implementation of
+     * this vendor is first considered for a device that is not the CPU, and only when the vendor's plugin provides no
+     * opdock_device_provider and nobody provides one of that kind. Where it ends otherwise, they are not available
+     * there. */
     const char *device_query_command;
 } opdock_vendor;
 

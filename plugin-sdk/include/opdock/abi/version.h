@@ -2,7 +2,9 @@
  *
  * Every struct starts with `uint32_t struct_size`: how many bytes its writer knows. Fields are only appended, so a
  * reader uses the prefix that both sides know and never looks past it. A writer sets it with OPDOCK_STRUCT_SIZE and the
- * last field it fills in, not with sizeof: tail padding must never hide a field that a later version puts there.
+ * last field it fills in, not with sizeof: tail padding must never hide a field that a later version puts there. What
+ * is appended takes a multiple of 8 bytes, so that no size ends inside a field: a single uint32_t brings a `reserved`
+ * with it.
  *
  * Until opdock 1.0 the major is 0 and a host takes exactly its own minor. From 1.0 on, a host takes its own major, and
  * a plugin of a newer minor when the plugin's note says that a host this old is enough.

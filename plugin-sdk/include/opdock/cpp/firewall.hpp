@@ -3,12 +3,14 @@
 // (pthread_cancel) passes: the C library ends the process where somebody stops it.
 //
 //     Status scale(const Call &call);                            kernel<&scale>
-//     Status have_avx512(DLDevice device);                       available<&have_avx512>
+//     Status have_avx512(const Device &device);                  available<&have_avx512>
 //     Status even_only(const Problem &problem);                  supports<&even_only>
 //     Status pick_block(const Problem &problem, int64_t *knobs); heuristic<&pick_block>
 //     uint64_t scratch(const Problem &problem);                  workspace_size<&scratch>
 //     Status make(const Problem &, std::unique_ptr<Plan> &);     plan<&make>
-//     Status connect(DLDevice, std::unique_ptr<State> &);        device_state<&connect>
+//     Status connect(const Device &, std::unique_ptr<State> &);  device_state<&connect>
+//
+// Those that take a Device may take a DLDevice instead.
 #ifndef OPDOCK_CPP_FIREWALL_HPP
 #define OPDOCK_CPP_FIREWALL_HPP
 
@@ -42,7 +44,7 @@ template<class Fail>
 }
 
 template<class Function>
-opdock_status guarded(const opdock_host *host, Function &&function) {
+opdock_status guarded(const opdock_host_api *host, Function &&function) {
     try {
         const Status status = function();
         return status.message() == nullptr ? status.code() : host->fail(host, status.code(), status.message());
@@ -54,8 +56,8 @@ opdock_status guarded(const opdock_host *host, Function &&function) {
 }
 
 // For functions of another form than what is expected: the compiler's own message would not say what that is.
-template<auto function, class Expected>
-using IfOther = std::enable_if_t<!std::is_convertible_v<decltype(function), Expected>, int>;
+template<auto function, class... Expected>
+using IfOther = std::enable_if_t<!(std::is_convertible_v<decltype(function), Expected> || ...), int>;
 template<auto function>
 inline constexpr bool is_never = false;
 
@@ -72,14 +74,19 @@ opdock_status kernel(const opdock_problem * /*problem*/, const opdock_call * /*c
     return OPDOCK_FAILED;
 }
 
+template<Status (*function)(const Device &)>
+opdock_status available(const opdock_host_api *host, void *user_data, DLDevice device) {
+    return detail::guarded(host, [&] { return function(Device(*host, user_data, device)); });
+}
+
 template<Status (*function)(DLDevice)>
-opdock_status available(const opdock_host *host, void * /*user_data*/, DLDevice device) {
+opdock_status available(const opdock_host_api *host, void * /*user_data*/, DLDevice device) {
     return detail::guarded(host, [&] { return function(device); });
 }
 
-template<auto function, detail::IfOther<function, Status (*)(DLDevice)> = 0>
-opdock_status available(const opdock_host * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
-    static_assert(detail::is_never<function>, "available<&f> needs Status f(DLDevice device)");
+template<auto function, detail::IfOther<function, Status (*)(const Device &), Status (*)(DLDevice)> = 0>
+opdock_status available(const opdock_host_api * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
+    static_assert(detail::is_never<function>, "available<&f> needs Status f(const opdock::Device &device)");
     return OPDOCK_FAILED;
 }
 
@@ -154,15 +161,15 @@ opdock_status plan_create(const opdock_problem *problem, void **plan) {
 }
 
 template<auto function>
-void plan_destroy(const opdock_host * /*host*/, void * /*user_data*/, DLDevice /*device*/, void *plan) noexcept {
+void plan_destroy(const opdock_host_api * /*host*/, void * /*user_data*/, DLDevice /*device*/, void *plan) noexcept {
     delete static_cast<typename StateOf<decltype(function)>::type *>(plan);
 }
 
 template<auto function>
-opdock_status device_init(const opdock_host *host, void * /*user_data*/, DLDevice device, void **state) {
+opdock_status device_init(const opdock_host_api *host, void *user_data, DLDevice device, void **state) {
     return guarded(host, [&] {
         std::unique_ptr<typename StateOf<decltype(function)>::type> made;
-        Status status = function(device, made);
+        Status status = function(Device(*host, user_data, device), made);
         if (status.ok())
             *state = made.release();
         return status;
@@ -170,7 +177,7 @@ opdock_status device_init(const opdock_host *host, void * /*user_data*/, DLDevic
 }
 
 template<auto function>
-void device_fini(const opdock_host * /*host*/, void * /*user_data*/, DLDevice /*device*/, void *state) noexcept {
+void device_fini(const opdock_host_api * /*host*/, void * /*user_data*/, DLDevice /*device*/, void *state) noexcept {
     delete static_cast<typename StateOf<decltype(function)>::type *>(state);
 }
 
@@ -180,7 +187,7 @@ void device_fini(const opdock_host * /*host*/, void * /*user_data*/, DLDevice /*
 template<auto function>
 inline constexpr PlanFunctions plan = {&detail::plan_create<function>, &detail::plan_destroy<function>};
 
-// Status function(DLDevice, std::unique_ptr<State> &): kernels find the state in problem.device_state<State>().
+// Status function(const Device &, std::unique_ptr<State> &): kernels find the state in problem.device_state<State>().
 template<auto function>
 inline constexpr DeviceStateFunctions device_state = {&detail::device_init<function>, &detail::device_fini<function>};
 

@@ -65,6 +65,32 @@ wrong_dtype(const char *what, std::uint32_t index, std::uint32_t expected, std::
 
 } // namespace detail
 
+// A device that an implementation is asked about before there is a problem, and a DLDevice wherever one is wanted.
+class Device {
+  public:
+    Device(const opdock_host_api &host, void *user_data, DLDevice device) noexcept
+        : host_(&host), user_data_(user_data), device_(device) {}
+
+    DLDevice c() const noexcept { return device_; }
+    operator DLDevice() const noexcept { return device_; }
+    const opdock_host_api &host() const noexcept { return *host_; }
+
+    // Null where the device's provider does not say.
+    const opdock_device_properties *properties() const { return host_->device_properties(host_, device_); }
+    // The implementation's.
+    template<class T>
+    T *user_data() const noexcept {
+        return static_cast<T *>(user_data_);
+    }
+    // One line to the host's log; `level` is an OPDOCK_LOG_ value.
+    void log(std::int32_t level, const std::string &message) const { host_->log(host_, level, message.c_str()); }
+
+  private:
+    const opdock_host_api *host_;
+    void *user_data_;
+    DLDevice device_;
+};
+
 // Everything about a call but the data. Indices count parameters, attributes and knobs in the order in which the
 // signature or the implementation declares them.
 class Problem {
@@ -148,7 +174,7 @@ class Problem {
             detail::no_such("output", i, problem_->n_outputs);
         return problem_->n_inputs + i;
     }
-    std::uint32_t first(std::uint32_t parameter) const noexcept { return problem_->first[parameter]; }
+    std::uint32_t first(std::uint32_t parameter) const noexcept { return problem_->tensor_offsets[parameter]; }
 
   private:
     bool present(std::uint32_t parameter) const noexcept {

@@ -47,7 +47,7 @@ class Impl {
     Impl &alignment(std::uint32_t bytes) { return set(impl_.alignment, bytes); }
     Impl &tune_version(std::uint32_t version) { return set(impl_.tune_version, version); }
     Impl &user_data(void *data) { return set(impl_.user_data, data); }
-
+    Impl &batch_invariant() { return set(impl_.flags, impl_.flags | OPDOCK_IMPL_BATCH_INVARIANT); }
     Impl &deterministic() { return set(impl_.flags, impl_.flags | OPDOCK_IMPL_DETERMINISTIC); }
     Impl &capture_safe() { return set(impl_.flags, impl_.flags | OPDOCK_IMPL_CAPTURE_SAFE); }
     Impl &needs_contiguous() { return set(impl_.required_flags, impl_.required_flags | OPDOCK_IMPL_NEEDS_CONTIGUOUS); }
@@ -156,6 +156,11 @@ class Registry {
     Registry &operator=(const Registry &) = delete;
 
     opdock_registry &c() const noexcept { return *registry_; }
+    // What the program gave for the entry of its module; null in a plugin.
+    template<class T>
+    T *user_data() const noexcept {
+        return static_cast<T *>(registry_->user_data);
+    }
 
     // Declares the op unless this plugin did so before, and registers an implementation of it.
     Registry &implement(const OpDeclaration &op, const Impl &impl) {
@@ -168,8 +173,8 @@ class Registry {
         if (std::find(declared_.begin(), declared_.end(), op.signature) != declared_.end())
             return *this;
         declared_.push_back(op.signature);
-        opdock_op c = {};
-        c.struct_size = OPDOCK_STRUCT_SIZE(opdock_op, doc);
+        opdock_op_declaration c = {};
+        c.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
         c.signature = op.signature.data();
         c.doc = op.doc.empty() ? nullptr : op.doc.data();
         registry_->register_op(registry_, &c);
@@ -187,8 +192,8 @@ class Registry {
         return *this;
     }
 
-    Registry &device(const opdock_device &device) {
-        registry_->register_device(registry_, &device);
+    Registry &device(const opdock_device_provider &device) {
+        registry_->register_device_provider(registry_, &device);
         return *this;
     }
 

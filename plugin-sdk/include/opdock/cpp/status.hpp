@@ -23,7 +23,7 @@ namespace opdock {
 class [[nodiscard]] Status {
   public:
     Status() noexcept = default;
-    // A status whose sentence, if there is one, was left already: what opdock_host.call_op returned.
+    // A status whose sentence, if there is one, was left already: what opdock_host_api.call_op returned.
     explicit Status(opdock_status code) noexcept : code_(code) {}
     Status(opdock_status code, std::string message)
         : code_(code), message_(std::make_unique<std::string>(std::move(message))) {}

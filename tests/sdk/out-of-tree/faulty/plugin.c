@@ -36,12 +36,12 @@ int a_second_symbol(void) {
 }
 #endif
 
-#ifdef NO_ENTRY
-opdock_status opdock_register(opdock_registry *registry);
-#else
-OPDOCK_ENTRY
-#endif
-opdock_status opdock_register(opdock_registry *registry) {
+#ifdef ENTRY_WITHOUT_REGISTRY
+OPDOCK_ENTRY int opdock_register(void) {
+    return 0;
+}
+#elif !defined NO_ENTRY
+OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
     (void)registry;
 #ifdef UNDEFINED
     return nobody_defines_this();
@@ -49,3 +49,4 @@ opdock_status opdock_register(opdock_registry *registry) {
     return OPDOCK_OK;
 #endif
 }
+#endif

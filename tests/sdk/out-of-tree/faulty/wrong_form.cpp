@@ -42,6 +42,12 @@ void register_all(opdock::Registry &registry) {
 
 } // namespace
 
+#ifdef WRONG_ENTRY
+OPDOCK_ENTRY int opdock_register(void) {
+    return opdock::register_plugin(nullptr, register_all);
+}
+#else
 OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
     return opdock::register_plugin(registry, register_all);
 }
+#endif

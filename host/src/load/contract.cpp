@@ -1,0 +1,81 @@
+#include "load/contract.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "load/token.hpp"
+#include "opdock/abi/impl.h"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+constexpr std::array<std::string_view, 2> words = {"deterministic", "batch_invariant"};
+constexpr std::array<std::uint32_t, words.size()> flags = {OPDOCK_IMPL_DETERMINISTIC, OPDOCK_IMPL_BATCH_INVARIANT};
+
+} // namespace
+
+std::vector<std::string> names_of(Contracts contracts) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if ((contracts.flags & flags[i]) != 0) {
+            names.emplace_back(words[i]);
+        }
+    }
+    return names;
+}
+
+Contracts parse_contract(std::string_view name, const Place &place, std::size_t offset) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (same_name(name, words[i])) {
+            return {flags[i]};
+        }
+    }
+    std::string hint = did_you_mean(name, words);
+    if (name.find('=') != std::string_view::npos) {
+        hint = "; what one op has to promise stands after a ';'";
+    } else if (name.find('|') != std::string_view::npos) {
+        hint = "; write ',' between contracts";
+    }
+    reject(place, offset, "expected a contract (" + one_of(words) + "), found " + quote(name) + hint);
+}
+
+Contracts parse_contracts(std::string_view value, const Place &place, std::size_t offset) {
+    Contracts contracts;
+    for (const Piece &piece : split(value, ",")) {
+        contracts.flags |= parse_contract(piece.text, place, offset + piece.offset).flags;
+    }
+    return contracts;
+}
+
+Required parse_require(std::string_view value, const Place &place) {
+    Required required;
+    if (trimmed(value).empty()) {
+        required.everywhere = Contracts{};
+    }
+    for (const Piece &piece : split(value, ";")) {
+        // A comma before the first '=' ends a list of contracts, where a ';' was meant.
+        const std::size_t equals = piece.text.find('=');
+        const bool of_op = equals < piece.text.find(',');
+        if (!of_op) {
+            if (piece.text.empty()) {
+                parse_contract(piece.text, place, piece.offset);
+            }
+            if (required.everywhere) {
+                reject(place, piece.offset,
+                       "what all ops have to promise is given twice; keep one, with ',' between contracts");
+            }
+            required.everywhere = parse_contracts(piece.text, place, piece.offset);
+            continue;
+        }
+        const std::string_view op = trimmed(piece.text.substr(0, equals));
+        check_op_name(op, place, piece.offset);
+        const Contracts contracts = parse_contracts(piece.text.substr(equals + 1), place, piece.offset + equals + 1);
+        if (!required.per_op.emplace(op, contracts).second) {
+            reject(place, piece.offset, "op " + quote(op) + " is given twice; keep one list");
+        }
+    }
+    return required;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,50 @@
+#include "cli/quantities.hpp"
+
+#include <array>
+#include <cstdio>
+
+namespace opdock::cli {
+
+std::string short_number(double value) {
+    char text[32];
+    (void)std::snprintf(text, sizeof text, value >= 1000 ? "%.0f" : "%.3g", value);
+    return text;
+}
+
+std::string time_text(double microseconds) {
+    if (microseconds < 0.9995) {
+        return short_number(1000 * microseconds) + " ns";
+    }
+    if (microseconds < 999.5) {
+        return short_number(microseconds) + " us";
+    }
+    return microseconds < 999.5e3 ? short_number(microseconds / 1e3) + " ms" : short_number(microseconds / 1e6) + " s";
+}
+
+std::string rate_text(double per_second, const std::string &unit) {
+    constexpr std::array<const char *, 6> prefixes = {"", "k", "M", "G", "T", "P"};
+    size_t step = 0;
+    while (per_second >= 999.5 && step + 1 < prefixes.size()) {
+        per_second /= 1000;
+        ++step;
+    }
+    return short_number(per_second) + " " + prefixes[step] + unit;
+}
+
+std::string percent_text(double fraction) {
+    return short_number(100 * fraction) + " %";
+}
+
+std::string speed_text(double ratio) {
+    const bool is_faster = ratio >= 1;
+    const double times = is_faster ? ratio : 1 / ratio;
+    char text[48];
+    (void)std::snprintf(text, sizeof text,
+                        times < 9.995   ? "%.2fx %s"
+                        : times < 99.95 ? "%.1fx %s"
+                                        : "%.0fx %s",
+                        times, is_faster ? "faster" : "slower");
+    return times < 1.005 ? "as fast" : text;
+}
+
+} // namespace opdock::cli

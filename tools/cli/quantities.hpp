@@ -1,0 +1,23 @@
+// Times, rates and ratios as every tool writes them.
+#pragma once
+
+#include <string>
+
+namespace opdock::cli {
+
+// Three significant digits, as many as repeat when something is measured again.
+std::string short_number(double value);
+
+// "50 ns", "12.5 us", "3.1 ms", "4 s"
+std::string time_text(double microseconds);
+
+// "4.25 TB/s" for `unit` "B/s".
+std::string rate_text(double per_second, const std::string &unit);
+
+// "83 %"
+std::string percent_text(double fraction);
+
+// "1.25x faster", "10.0x slower", "as fast". `ratio`: the time of the other by the time of this one.
+std::string speed_text(double ratio);
+
+} // namespace opdock::cli

@@ -1,0 +1,38 @@
+// Rows of a call: the results that an implementation which is batch invariant computes each by itself.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "op-call/call.hpp"
+#include "shapes.hpp"
+
+namespace opdock::plugin_check {
+
+// The dim that says how many rows a call has: "...", or where a signature has none the first name that is a dim of
+// every output and of an input. "" where there is neither.
+std::string row_dim(const op_call::Signature &signature);
+
+int64_t rows_of(const Shape &shape, const std::string &dim);
+Shapes with_rows(const Shapes &shapes, const std::string &dim, int64_t rows);
+
+// Of signatures with rows: of each length as many rows, up to 4,096, as are no more work than other cases.
+std::vector<Shapes> batch_shapes(const op_call::Signature &signature, Random &random, const Takes &takes);
+
+// Where the rows of a tensor are: the same part of each of `blocks` blocks.
+struct RowPlaces {
+    size_t blocks = 1;
+    size_t rows = 0;
+    size_t bytes = 0; // of a row in a block
+};
+
+// Nothing where a tensor of this type has no rows.
+std::optional<RowPlaces> row_places(std::string_view type, const Shape &shape, const std::string &dim, uint32_t dtype);
+
+// Of inputs of these shapes the rows of these numbers, in this order; what has no rows is as it is.
+std::vector<op_call::Tensors> pick_rows(const std::vector<op_call::Tensors> &inputs, const Shapes &shapes,
+                                        const op_call::Signature &signature, const std::vector<size_t> &rows);
+
+} // namespace opdock::plugin_check
