@@ -62,15 +62,15 @@ bool is_hash(const std::string &name) {
     return name.size() >= 7 && name.size() <= 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-struct Files {
+struct FolderFiles {
     std::vector<fs::path> descriptions; // *.yaml at the top
     std::vector<std::string> patches;
     bool has_encrypted = false;
     bool has_line_feed = false; // in a path
 };
 
-Files files_in(const fs::path &folder) {
-    Files files;
+FolderFiles files_in(const fs::path &folder) {
+    FolderFiles files;
     std::vector<fs::path> all;
     for (const auto &entry : fs::recursive_directory_iterator(folder)) {
         if (entry.is_regular_file() && !entry.is_symlink()) {
@@ -94,7 +94,7 @@ Files files_in(const fs::path &folder) {
 // The reason why not, or "".
 std::string read_backend(FlagscaleBackend &backend, bool has_key) {
     const fs::path folder = backend.folder;
-    const Files files = files_in(folder);
+    const FolderFiles files = files_in(folder);
     if (files.has_line_feed) {
         return "a file in it has a line feed in its path; rename it";
     }

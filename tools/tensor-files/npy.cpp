@@ -15,7 +15,7 @@ namespace opdock::files {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::uint64_t max_header = 64 * 1024; // the dict of a plain array is about 100 bytes
+constexpr std::uint64_t max_npy_header = 64 * 1024; // the dict of a plain array is about 100 bytes
 constexpr std::size_t max_rank = 64;            // NumPy's own limit
 
 struct Descr {
@@ -213,9 +213,9 @@ TensorData read_npy(const std::filesystem::path &path) {
         fail(path, ".npy format version " + std::to_string(major) + " is not known; expected 1, 2 or 3");
     const std::uint64_t width = major == 1 ? 2 : 4;
     const std::uint64_t header_size = file.read_number(8, width, "the header's size");
-    if (header_size > max_header)
+    if (header_size > max_npy_header)
         fail(path, "the header claims " + std::to_string(header_size) + " bytes; at most " +
-                       std::to_string(max_header) + " are read");
+                       std::to_string(max_npy_header) + " are read");
     const std::string text = file.read_text(8 + width, header_size, "the header");
     const Header header = HeaderParser(path, text).parse();
 

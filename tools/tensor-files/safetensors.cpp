@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t max_header = 16 * 1024 * 1024; // over 100,000 tensors
+constexpr std::uint64_t max_safetensors_header = 16 * 1024 * 1024; // over 100,000 tensors
 constexpr int max_depth = 3;                           // file, tensor, shape
 constexpr std::string_view metadata = "__metadata__";
 
@@ -97,9 +97,9 @@ std::uint32_t dtype_of(const std::filesystem::path &path, const Entry &entry) {
 
 Index read_index(const std::filesystem::path &path, ByteReader &file) {
     const std::uint64_t header_size = file.read_number(0, 8, "the header's size");
-    if (header_size > max_header)
+    if (header_size > max_safetensors_header)
         fail(path, "not a .safetensors file, or its header is too large: it claims " + std::to_string(header_size) +
-                       " bytes; at most " + std::to_string(max_header) + " are read");
+                       " bytes; at most " + std::to_string(max_safetensors_header) + " are read");
     const json header = parse_header(path, file.read_text(8, header_size, "the header"));
     if (!header.is_object())
         fail(path, "malformed .safetensors header: not an object");

@@ -9,11 +9,11 @@
 namespace opdock::core {
 namespace {
 
-constexpr const char *schema = "opdock.signature/1";
+constexpr const char *signature_schema = "opdock.signature/1";
 
 FileSignature parse_signature(KeyedLines &lines) {
     FileSignature signature;
-    lines.expect_line(schema);
+    lines.expect_line(signature_schema);
     signature.line = lines.line();
     lines.hex_of("library", signature.library);
     const std::string_view manifest = lines.value_of("manifest", "(64 digits of 0-9a-f, or '-')");
@@ -30,7 +30,7 @@ FileSignature parse_signature(KeyedLines &lines) {
 } // namespace
 
 std::string FileSignature::signed_text() const {
-    return std::string(schema) + "\nlibrary " + hex(library) + "\nmanifest " + (manifest ? hex(*manifest) : "-") +
+    return std::string(signature_schema) + "\nlibrary " + hex(library) + "\nmanifest " + (manifest ? hex(*manifest) : "-") +
            "\nkey " + key_id + "\n";
 }
 

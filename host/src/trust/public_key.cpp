@@ -11,7 +11,7 @@
 namespace opdock::core {
 namespace {
 
-constexpr const char *schema = "opdock.public-key/1";
+constexpr const char *key_schema = "opdock.public-key/1";
 
 }
 
@@ -40,7 +40,7 @@ PublicKey parse_public_key(std::string_view text, const std::string &path) {
     KeyedLines lines(text, path);
     PublicKey key;
     (void)lines.at_end();
-    lines.expect_line(schema);
+    lines.expect_line(key_schema);
     key.name = lines.value_of("name", "(a name)");
     if (!is_key_name(key.name)) {
         lines.fail("expected a name of at most 64 letters, digits and ._@+-, found " + quote(key.name));
@@ -57,7 +57,7 @@ PublicKey read_public_key(const std::string &path) {
 }
 
 std::string print(const PublicKey &key) {
-    return std::string(schema) + "\nname " + key.name + "\nkey " + hex(key.bytes) + "\n";
+    return std::string(key_schema) + "\nname " + key.name + "\nkey " + hex(key.bytes) + "\n";
 }
 
 } // namespace opdock::core

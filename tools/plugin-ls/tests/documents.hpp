@@ -1,7 +1,11 @@
-// Documents of schema opdock.plugin-ls/1, as the host would write them.
+// Documents of schema opdock.plugin-ls/1, as the host would write them, and the page that they are printed on.
 #pragma once
 
 #include <nlohmann/json.hpp>
+
+#include "cli/page.hpp"
+
+inline const opdock::cli::Page plain(false);
 
 inline nlohmann::json small_document() {
     return nlohmann::json::parse(R"json({

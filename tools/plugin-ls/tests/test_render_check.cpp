@@ -1,13 +1,12 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "documents.hpp"
 #include "render.hpp"
 
 using namespace opdock::plugin_ls;
 using nlohmann::json;
 using opdock::cli::Page;
-
-static const Page plain(false);
 
 TEST_CASE("a file that would be taken shows its note") {
     const json verdict = json::parse(R"({"path": "/x/libacme.so", "status": "ok", "code": "", "reason": "",

@@ -10,8 +10,6 @@ using namespace opdock::plugin_ls;
 using nlohmann::json;
 using opdock::cli::Page;
 
-static const Page plain(false);
-
 TEST_CASE("one screen shows plugins, reasons and the order of every op") {
     CHECK(render_screen(small_document(), false, plain) ==
           R"(opdock 0.1.0, ABI 0.1

@@ -7,8 +7,6 @@ using namespace opdock::plugin_ls;
 using nlohmann::json;
 using opdock::cli::Page;
 
-static const Page plain(false);
-
 TEST_CASE("every setting names its source") {
     CHECK(render_policy(small_document()["policy"], plain) == R"(  prefer           vendor         from PLUGIN_PREFER
   strict           no             built-in

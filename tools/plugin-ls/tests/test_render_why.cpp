@@ -1,13 +1,12 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "documents.hpp"
 #include "render.hpp"
 
 using namespace opdock::plugin_ls;
 using nlohmann::json;
 using opdock::cli::Page;
-
-static const Page plain(false);
 
 static json decision() {
     return json::parse(R"({"op": "rmsnorm_fwd", "device": "cpu:0", "dtypes": "bf16,f32", "strict": false,

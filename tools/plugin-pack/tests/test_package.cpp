@@ -30,7 +30,7 @@ struct Key {
     }
 };
 
-Package sample() {
+Package framework_package() {
     Package package;
     package.device_type = "Acme_A1";
     package.tasks = {"inference", "train"};
@@ -83,8 +83,8 @@ int code_of(const std::string &text, const Trust &trust) {
 
 TEST_CASE("a package comes back as it went in, and the same package is the same bytes") {
     const Key key("acme");
-    const std::string text = print(sample(), &key.secret);
-    CHECK(print(sample(), &key.secret) == text);
+    const std::string text = print(framework_package(), &key.secret);
+    CHECK(print(framework_package(), &key.secret) == text);
     const Trust trust = key.trust();
     const OpenedPackage opened = open(parse_package(text, "p.opdock"), trust);
     REQUIRE(opened.key != nullptr);
@@ -97,7 +97,7 @@ TEST_CASE("a package comes back as it went in, and the same package is the same 
 TEST_CASE("every change of one byte is refused, and every truncation") {
     const Key key("acme");
     const Trust trust = key.trust();
-    const std::string text = print(sample(), &key.secret);
+    const std::string text = print(framework_package(), &key.secret);
     for (size_t at = 0; at < text.size(); ++at) {
         CAPTURE(at);
         std::string changed = text;
@@ -115,17 +115,17 @@ TEST_CASE("every change of one byte is refused, and every truncation") {
 TEST_CASE("another key, a forged one and none are refused, and none is taken only where that is allowed") {
     const Key key("acme");
     const Key other("other");
-    const std::string text = print(sample(), &key.secret);
+    const std::string text = print(framework_package(), &key.secret);
     CHECK_THROWS_WITH_AS(open(parse_package(text, "p.opdock"), other.trust()),
                          doctest::Contains("which is not among those that are trusted (trust.d)"), cli::Failure);
     Trust confused = other.trust(); // the id of one key, the bytes of another
-    const std::string stolen = print(sample(), &other.secret);
+    const std::string stolen = print(framework_package(), &other.secret);
     std::string forged = text;
     forged.replace(forged.find("key ") + 4, 16, stolen.substr(stolen.find("key ") + 4, 16));
     CHECK_THROWS_WITH_AS(open(parse_package(forged, "p.opdock"), confused),
                          doctest::Contains("the signature does not hold"), cli::Failure);
 
-    const std::string unsigned_text = print(sample(), nullptr);
+    const std::string unsigned_text = print(framework_package(), nullptr);
     Trust trust = key.trust();
     CHECK_THROWS_WITH_AS(open(parse_package(unsigned_text, "p.opdock"), trust), doctest::Contains("nobody signed it"),
                          cli::Failure);
@@ -140,7 +140,7 @@ TEST_CASE("an encrypted package says for whom and where, and only its recipients
     const Key key("acme");
     const Key customer("customer"), second("second"), stranger("stranger");
     const Trust trust = key.trust();
-    Package package = sample();
+    Package package = framework_package();
     package.attachments[0].content.assign(300'000, 'p'); // several pieces
     const std::string text = print(package, &key.secret, {customer.secret.public_key, second.secret.public_key});
     CHECK(text.find("dir/1") == std::string::npos);
@@ -197,34 +197,34 @@ TEST_CASE("what a signer got wrong is refused: paths, names, kinds") {
     for (const char *path :
          {"/etc/passwd", "../up", "a/../b", "a//b", "", ".git/config", "a/.GIT/hooks/x", "GIT~1/x", "a/.", "a/"}) {
         CAPTURE(path);
-        Package package = sample();
+        Package package = framework_package();
         package.backends[0].changes.list[0].path = path;
         CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
-        package = sample();
+        package = framework_package();
         package.backends[0].changes.list[0].old_path = path;
         CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
-        package = sample();
+        package = framework_package();
         package.backends[0].changes.converted[0].first = path;
         CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
-        package = sample();
+        package = framework_package();
         package.attachments[0].name = path;
         CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
-        package = sample();
+        package = framework_package();
         package.backends[0].name = path;
         CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
     }
     for (const char *device : {"acme_A1", "Acme", "Acme_", "_A1", "Acme_A_1", "Acme_../..", "Acme/_A1", "A\nB_C"}) {
         CAPTURE(device);
         CHECK_FALSE(is_device_type(device));
-        Package package = sample();
+        Package package = framework_package();
         package.device_type = device;
         CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
     }
     CHECK(is_device_type("Acme_A1"));
-    Package package = sample();
+    Package package = framework_package();
     package.serial = most_serial + 1;
     CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
-    package = sample();
+    package = framework_package();
     package.tasks = {"mine"};
     CHECK(code_of(print(package, &key.secret), trust) == exit_not_trusted);
 }

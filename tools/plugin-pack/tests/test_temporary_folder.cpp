@@ -18,18 +18,18 @@ namespace fs = std::filesystem;
 namespace {
 
 // A folder for temporary files that is the test's own.
-class Place {
+class TemporaryPlace {
   public:
-    Place() { setenv("TMPDIR", path().c_str(), 1); } // NOLINT(concurrency-mt-unsafe): the tests have one thread
-    ~Place() {
+    TemporaryPlace() { setenv("TMPDIR", path().c_str(), 1); } // NOLINT(concurrency-mt-unsafe): the tests have one thread
+    ~TemporaryPlace() {
         if (before_.empty()) {
             unsetenv("TMPDIR"); // NOLINT(concurrency-mt-unsafe)
         } else {
             setenv("TMPDIR", before_.c_str(), 1); // NOLINT(concurrency-mt-unsafe)
         }
     }
-    Place(const Place &) = delete;
-    Place &operator=(const Place &) = delete;
+    TemporaryPlace(const Place &) = delete;
+    TemporaryPlace &operator=(const Place &) = delete;
 
     std::string path() const { return directory_.path().string(); }
     fs::path operator/(const std::string &name) const { return directory_.path() / name; }
@@ -65,7 +65,7 @@ void leave_one() {
 } // namespace
 
 TEST_CASE("a temporary folder goes with its object") {
-    const Place place;
+    const TemporaryPlace place;
     {
         const TemporaryFolder folder;
         CHECK(fs::is_empty(folder.path()));
@@ -75,7 +75,7 @@ TEST_CASE("a temporary folder goes with its object") {
 }
 
 TEST_CASE("what killed processes left goes with the next folder, and what is in use stays") {
-    const Place place;
+    const TemporaryPlace place;
     leave_one();
     const TemporaryFolder in_use;
     CHECK(place.entries() == 1);
@@ -88,7 +88,7 @@ TEST_CASE("what killed processes left goes with the next folder, and what is in 
 }
 
 TEST_CASE("what only looks like a temporary folder stays") {
-    const Place place;
+    const TemporaryPlace place;
     place.write(".opdock-pack-backup/precious", "mine"); // it has no lock
     place.write(".opdock-pack-too-long/lock", "");       // its name is another
     place.write(".opdock-pack-a_file", "mine");          // it is no folder
@@ -103,7 +103,7 @@ TEST_CASE("what only looks like a temporary folder stays") {
 }
 
 TEST_CASE("a folder for temporary files that is not there is said") {
-    const Place place;
+    const TemporaryPlace place;
     setenv("TMPDIR", (place / "absent").c_str(), 1); // NOLINT(concurrency-mt-unsafe)
     CHECK_THROWS_WITH_AS(TemporaryFolder(), doctest::Contains("/absent: there is no such folder for temporary files"),
                          cli::Failure);
