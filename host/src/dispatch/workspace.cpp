@@ -20,15 +20,15 @@ Workspace::~Workspace() {
         return;
     }
     const DLDevice device = attempt_.deployment.device();
-    const WorkspaceAllocator &allocator = host_.workspace();
-    if (allocator.free != nullptr) {
+    if (provider_ == nullptr) {
+        const WorkspaceAllocator &allocator = host_.workspace();
         allocator.free(allocator.user_data, device, args_.stream, memory_);
-    } else {
-        call_plugin([&] {
-            const opdock_device_provider &table = provider_->table;
-            return table.free(&host_.api(), table.user_data, device.device_id, args_.stream, memory_);
-        });
+        return;
     }
+    call_plugin([&] {
+        const opdock_device_provider &table = provider_->table;
+        return table.free(&host_.api(), table.user_data, device.device_id, args_.stream, memory_);
+    });
 }
 
 opdock_status Workspace::provide(std::string *reason) {

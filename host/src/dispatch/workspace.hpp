@@ -30,8 +30,8 @@ class Workspace {
     const Attempt &attempt_;
     const opdock_args &args_;
     void *memory_ = nullptr;
-    const DeviceProvider *provider_ = nullptr;
-    bool owned_ = false;
+    bool owned_ = false;                       // from one of the two:
+    const DeviceProvider *provider_ = nullptr; // null: from the program's allocator
 };
 
 } // namespace opdock::core
