@@ -38,8 +38,8 @@ struct Token {
 
     // "vendor", "vendor:acme", "impl:vendor.acme".
     std::string text() const;
-    // Whether it names an implementation with these properties.
-    bool names(std::string_view impl_id, Kind of_kind, std::string_view vendor) const;
+    // Whether it names an implementation with these properties, which Candidate has.
+    bool names(std::string_view impl_id, Kind of_kind, std::string_view vendor, bool comes_with_opdock) const;
 
     bool operator==(const Token &) const = default;
 };
