@@ -90,6 +90,15 @@ TEST_CASE("only flagos depends on whether an implementation comes with opdock, a
     CHECK(parse_token("flagos", place).names("default.acme", Kind::default_, "acme", false)); // admission judged it
 }
 
+TEST_CASE("a company's name means opdock's plugin for its GPUs too, and not the other way round") {
+    CHECK(names_vendor("nvidia", "cuda"));
+    CHECK(names_vendor("AMD", "hip"));
+    CHECK(names_vendor("Nvidia", "nvidia"));
+    CHECK_FALSE(names_vendor("cuda", "nvidia"));
+    CHECK_FALSE(names_vendor("hip", "amd"));
+    CHECK_FALSE(names_vendor("nvidia", "hip"));
+}
+
 TEST_CASE("preferring one kind keeps the others behind it in a fixed order") {
     CHECK(order_text(preferred_order(Kind::default_)) == "default|vendor|reference");
     CHECK(order_text(preferred_order(Kind::vendor)) == "vendor|default|reference");

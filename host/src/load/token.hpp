@@ -20,7 +20,8 @@ enum class Kind : std::uint32_t {
 std::string_view kind_name(Kind kind);
 
 // Whether a list or an order that says `written` means this vendor: without case, and by the company's name for those
-// of opdock's GPU plugins, "nvidia" for cuda and "amd" for hip.
+// of opdock's GPU plugins, "nvidia" for cuda and "amd" for hip. Not the other way round: a company may bring a plugin
+// of its own, and whoever says cuda or hip means opdock's alone.
 bool names_vendor(std::string_view written, std::string_view vendor);
 
 // One step of an order: all implementations of a kind, those of one vendor, or one implementation.
