@@ -181,6 +181,44 @@ TEST_CASE("which plugins are defaults is enforced, set and listed as trust is") 
     CHECK(contains(message_of([&] { (void)by_file.host.policy("default_plugins", "usurper"); }), "is not a program's"));
 }
 
+TEST_CASE("flagos does not mean a stranger's plugin whose note says vendor cuda") {
+    const Plugins own{"default_adder"};
+    const TemporaryDirectory folder;
+    const std::string enforced = folder.write("policy.yaml", "enforce: {per_op: {fixture.add: flagos}}\n").string();
+    const RawEnvironment order = {{"PLUGIN_PER_OP", "fixture.add=flagos"}};
+    for (const std::string &policy : {std::string("/nonexistent"), enforced}) {
+        for (const char *strict : {"0", "1"}) {
+            CAPTURE(policy);
+            CAPTURE(strict);
+            RawEnvironment environment = order;
+            environment["PLUGIN_STRICT"] = strict;
+            Machine machine(fixture("called_cuda"), own.path(), environment, policy);
+            CHECK(machine.added() == 300);
+            const nlohmann::json why = machine.host->explain("fixture.add", "cpu", nullptr, nullptr);
+            CHECK(why["chain"] == nlohmann::json{"default.adder"});
+            REQUIRE(why["dropped"].size() == 1);
+            CHECK(why["dropped"][0]["impl_id"] == "vendor.aaa");
+            CHECK(why["dropped"][0]["rule"] == "order");
+        }
+    }
+    Machine alone(fixture("called_cuda"), "", order);
+    CHECK(alone.added() == -1000);
+}
+
+TEST_CASE("flagos means opdock's plugins for GPUs in opdock's own folder, and those that the policy names") {
+    const RawEnvironment order = {{"PLUGIN_PER_OP", "fixture.add=flagos"}};
+    const Plugins own{"called_cuda"};
+    Machine installed("", own.path(), order);
+    CHECK(installed.added() == 650);
+    for (const char *name : {"aaa-cuda", "cuda"}) {
+        CAPTURE(name);
+        RawEnvironment named = order;
+        named["PLUGIN_DEFAULT_PLUGINS"] = name;
+        Machine machine(fixture("called_cuda"), "", named);
+        CHECK(machine.added() == 650);
+    }
+}
+
 TEST_CASE("a vendor denied by name is not served, whatever kind its plugin registers") {
     for (const char *name : {"usurper", "usurper_reference"}) {
         CAPTURE(name);

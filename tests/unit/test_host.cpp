@@ -448,6 +448,70 @@ TEST_CASE("a section of a policy file for a device kind that nothing knows is a 
     CHECK(host.logged("no loaded plugin is for device kind") == 1);
 }
 
+TEST_CASE("a device kind or an op that is misspelt below enforce is an error of opening the host") {
+    const TemporaryDirectory folder;
+    const struct {
+        const char *text, *problem;
+    } cases[] = {
+        {"enforce:\n  devices:\n    cpuu: {deny_vendors: [acme]}\n",
+         ":3:5 (enforced): the section for 'cpuu': no loaded plugin is for device kind 'cpuu'; did you mean 'cpu'?"},
+        {"enforce:\n  devices:\n    cpuu:1: {deny_vendors: [acme]}\n",
+         ":3:5 (enforced): the section for 'cpuu:1': no loaded plugin is for device kind 'cpuu'; did you mean 'cpu'?"},
+        {"enforce: {devices: {cudda: {strict: 1}}}\n", ":1:21 (enforced): the section for 'cudda': no loaded plugin is "
+                                                       "for device kind 'cudda'; did you mean 'cuda'?"},
+        {"enforce:\n  per_op:\n    rellu: reference\n", ":3:5 (enforced): no plugin declares op 'rellu'"},
+        {"enforce:\n  per_op: rellu=reference\n", ":2:3 (enforced): no plugin declares op 'rellu'"},
+        {"enforce:\n  require: [{rellu: deterministic}]\n", ":2:14 (enforced): no plugin declares op 'rellu'"},
+        {"enforce:\n  devices: {cpu: {per_op: {rellu: reference}}}\n",
+         ":2:28 (enforced): no plugin declares op 'rellu'"},
+    };
+    for (const auto &[text, problem] : cases) {
+        CAPTURE(text);
+        const std::string file = folder.write("policy.yaml", text).string();
+        const core::Error error = thrown_by([&] { MadeHost made({}, file); });
+        CHECK(error.status() == OPDOCK_INVALID_POLICY);
+        const std::string message = error.what();
+        CAPTURE(message);
+        CHECK(contains(message, file + problem));
+        CHECK(contains(message, "what is misspelt there would not be enforced"));
+    }
+}
+
+TEST_CASE("what is misspelt below enforce leaves the policy in force when it is read again") {
+    const TemporaryDirectory folder;
+    const std::string file = folder.write("policy.yaml", "enforce: {prefer: vendor}\n").string();
+    MadeHost host({}, file);
+    folder.write("policy.yaml", "enforce: {prefer: reference, devices: {cpuu: {strict: 1}}}\n");
+    CHECK(contains(message_of([&] { host->reload_policy(); }), "device kind 'cpuu'"));
+    CHECK(host->describe()["policy"]["prefer"] == "vendor");
+}
+
+TEST_CASE("names below enforce that may be known elsewhere or later are no error") {
+    const TemporaryDirectory folder;
+    const std::string file = folder
+                                 .write("policy.yaml", "enforce:\n"
+                                                       "  deny_vendors: [ghost]\n"
+                                                       "  per_op: {relu: default, acme.fancy: vendor}\n"
+                                                       "  devices: {cuda: {strict: 1}, CPU: {strict: 0}}\n")
+                                 .string();
+    MadeHost host({}, file);
+    CHECK(host.logged("no plugin declares op 'acme.fancy'") == 1);
+    CHECK(host.logged("'relu' is a standard op that no loaded plugin implements") == 1);
+    // Not below enforce, a slip is a warning.
+    const std::string lenient = folder.write("lenient.yaml", "devices: {cpuu: {strict: 1}}\n").string();
+    CHECK(MadeHost({}, lenient).logged("no loaded plugin is for device kind 'cpuu'") == 1);
+}
+
+TEST_CASE("a plugin that was rejected may be for a device kind that is enforced and unknown") {
+    const TemporaryDirectory folder;
+    const std::string file =
+        folder.write("policy.yaml", "enforce: {devices: {npu: {deny_vendors: [acme]}}}\n").string();
+    CHECK_THROWS_AS(MadeHost({}, file), core::Error);
+    MadeHost host({}, file, {fixture("other_abi")});
+    CHECK(host.logged("no loaded plugin is for device kind 'npu'") == 1);
+    CHECK(MadeHost({}, file, {fixture("registers_everything")}).logged("no loaded plugin is for device kind") == 0);
+}
+
 TEST_CASE("a device kind is known by whoever provides its devices, before anything computes there") {
     const TemporaryDirectory folder;
     const std::string file = folder.write("policy.yaml", "prefer: vendor\n").string();

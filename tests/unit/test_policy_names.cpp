@@ -115,6 +115,38 @@ TEST_CASE("a section for a device kind that nothing loaded and not DLPack knows 
     }
 }
 
+TEST_CASE("a section of a file for an unknown device kind is reported where its key is") {
+    Policy policy;
+    policy.devices["npuu"].source = "/p.yaml:2:3";
+    policy.devices["npuu"].strict = Item<bool>{true, "/p.yaml:3:5"};
+    CHECK(problems_of(policy) == Problems{"/p.yaml:2:3: the section for 'npuu': no loaded plugin is for device kind "
+                                          "'npuu'; did you mean 'npu'?"});
+}
+
+TEST_CASE("a name is misspelt where nothing that is loaded later can answer to it") {
+    const auto is_misspelt = [](const Policy &policy, const KnownNames &known) {
+        const std::vector<UnknownName> unknown = unknown_names(policy, known);
+        REQUIRE(unknown.size() == 1);
+        return unknown[0].misspelt;
+    };
+    const auto with = [](const char *name, const char *value) {
+        return policy_from_settings(std::vector<Setting>{{name, value}});
+    };
+    CHECK(is_misspelt(with("per_op", "rellu=default"), machine()));
+    CHECK(is_misspelt(with("require", "rellu=deterministic"), machine()));
+    CHECK_FALSE(is_misspelt(with("per_op", "relu=default"), machine())); // standard, and nobody implements it here
+    CHECK_FALSE(is_misspelt(with("per_op", "acme.fancy=default"), machine()));
+    CHECK_FALSE(is_misspelt(with("per_op", "gelu=vendor:acmee"), machine()));
+    CHECK_FALSE(is_misspelt(with("deny_vendors", "acmee"), machine()));
+
+    Policy device;
+    device.devices["npuu"].strict = Item<bool>{true, "/p.yaml:3:5"};
+    CHECK(is_misspelt(device, machine()));
+    KnownNames incomplete = machine();
+    incomplete.lacks_plugins = true; // one of them may be for it
+    CHECK_FALSE(is_misspelt(device, incomplete));
+}
+
 TEST_CASE("a section for an unknown device kind is reported at its first setting of its own") {
     const auto order = [](const char *text) {
         return policy_from_settings(std::vector<Setting>{{"per_op", text}}).everywhere.per_op;

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "made_host.hpp"
 #include "temporary_directory.hpp"
@@ -185,10 +186,34 @@ TEST_CASE("a system policy that is there but cannot be read stops the host: it m
           loop + ": cannot open: Too many levels of symbolic links");
 }
 
+TEST_CASE("a system policy whose folder is a file, or a link to one, stops the host") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = directory.write("file", "enforce: {trust: require}\n");
+    const std::filesystem::path link = directory.path() / "link";
+    std::filesystem::create_symlink(file, link);
+    for (const std::filesystem::path &folder : {file, link, file / "deeper"}) {
+        const std::string path = (folder / "policy.yaml").string();
+        CAPTURE(path);
+        CHECK(message_of([&] { load_policy(make_environment("PLUGIN_", {}, false), path); }) ==
+              path + ": cannot open: Not a directory");
+    }
+}
+
+TEST_CASE("a system policy in a folder that cannot be searched stops the host") {
+    if (::geteuid() == 0) {
+        return; // root searches every folder
+    }
+    Machine machine;
+    const std::filesystem::path folder = std::filesystem::path(machine.system("")).parent_path();
+    REQUIRE(::chmod(folder.c_str(), 0) == 0);
+    const std::string message = message_of([&] { machine.load({}); });
+    REQUIRE(::chmod(folder.c_str(), 0755) == 0);
+    CHECK(message == (folder / "policy.yaml").string() + ": cannot open: Permission denied");
+}
+
 TEST_CASE("a system policy that is certainly not there is passed over") {
     const TemporaryDirectory directory;
-    const std::string file = directory.write("file", "").string();
-    for (const std::string &path : {(directory.path() / "none").string(), file + "/policy.yaml"}) {
+    for (const std::string path : {directory.path() / "none", directory.path() / "none/policy.yaml"}) {
         CAPTURE(path);
         CHECK(load_policy(make_environment("PLUGIN_", {}, false), path).stack.system == nullptr);
     }

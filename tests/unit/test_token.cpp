@@ -72,10 +72,31 @@ TEST_CASE("a token names the implementations it should, and no other") {
         for (std::size_t i = 0; i < std::size(implementations); ++i) {
             CAPTURE(text);
             CAPTURE(implementations[i].impl_id);
-            CHECK(token.names(implementations[i].impl_id, implementations[i].kind, implementations[i].vendor) ==
+            CHECK(token.names(implementations[i].impl_id, implementations[i].kind, implementations[i].vendor, true) ==
                   names[i]);
         }
     }
+}
+
+TEST_CASE("only flagos depends on whether an implementation comes with opdock, and only for vendors cuda and hip") {
+    for (const char *vendor : {"cuda", "hip"}) {
+        CAPTURE(vendor);
+        CHECK(parse_token("flagos", place).names("vendor.any", Kind::vendor, vendor, true));
+        CHECK_FALSE(parse_token("flagos", place).names("vendor.any", Kind::vendor, vendor, false));
+        CHECK(parse_token("vendor", place).names("vendor.any", Kind::vendor, vendor, false));
+        CHECK(parse_token(std::string("vendor:") + vendor, place).names("vendor.any", Kind::vendor, vendor, false));
+    }
+    CHECK_FALSE(parse_token("flagos", place).names("vendor.acme", Kind::vendor, "acme", true));
+    CHECK(parse_token("flagos", place).names("default.acme", Kind::default_, "acme", false)); // admission judged it
+}
+
+TEST_CASE("a company's name means opdock's plugin for its GPUs too, and not the other way round") {
+    CHECK(names_vendor("nvidia", "cuda"));
+    CHECK(names_vendor("AMD", "hip"));
+    CHECK(names_vendor("Nvidia", "nvidia"));
+    CHECK_FALSE(names_vendor("cuda", "nvidia"));
+    CHECK_FALSE(names_vendor("hip", "amd"));
+    CHECK_FALSE(names_vendor("nvidia", "hip"));
 }
 
 TEST_CASE("preferring one kind keeps the others behind it in a fixed order") {

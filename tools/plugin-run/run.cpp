@@ -180,7 +180,8 @@ Outcome call(const Host &host, const Request &request, DLDevice device, const Si
     }
     Placement placement(host, device, signature, tensors);
     const op_call::Call call(signature, placement.inputs, placement.outputs, arguments.attributes);
-    const Args &args = call.args();
+    Args args = call.args();
+    args.on(device); // for an op without tensors
 
     std::optional<Originals> originals;
     if (request.repeat != 0) {

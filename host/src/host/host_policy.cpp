@@ -27,11 +27,25 @@ KnownNames names_in(const Catalog &of) {
         known.vendors.insert(folded(vendor.name));
     }
     for (const PluginRecord &plugin : of.plugins) {
+        known.lacks_plugins |= plugin.status == PluginRecord::Status::rejected;
         if (!plugin.vendor.empty() && !known.vendors.contains(folded(plugin.vendor))) {
             known.other_vendors.insert(folded(plugin.vendor));
         }
     }
     return known;
+}
+
+// What is misspelt there would not be enforced.
+void refuse_misspelt(const Policy &enforced, const KnownNames &known) {
+    std::string errors;
+    for (const UnknownName &name : unknown_names(enforced, known)) {
+        errors += name.misspelt ? name.problem + "\n" : "";
+    }
+    if (!errors.empty()) {
+        throw Error(OPDOCK_INVALID_POLICY,
+                    errors + "Expected names that are known below 'enforce' of the machine's policy file: what is "
+                             "misspelt there would not be enforced.");
+    }
 }
 
 } // namespace
@@ -52,7 +66,11 @@ void Host::complain(const std::vector<UnknownName> &names, bool strict) const {
 }
 
 void Host::check_names(const PolicyStack &policy, const Catalog &of) const {
-    complain(unknown_names(policy.flattened(), names_in(of)), policy.strict());
+    const KnownNames known = names_in(of);
+    if (policy.enforce) {
+        refuse_misspelt(*policy.enforce, known);
+    }
+    complain(unknown_names(policy.flattened(), known), policy.strict());
 }
 
 Policy Host::make_policy(std::span<const Setting> settings) const {

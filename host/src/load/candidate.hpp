@@ -18,6 +18,9 @@ struct Candidate {
     std::string plugin_vendor;
     // Of opdock's plugins or of the program: no list of allowed vendors concerns its kinds default and reference.
     bool own = true;
+    // From opdock's own folder of plugins, from a plugin that the policy names as a default, or of the program: what a
+    // note says of its vendor is not enough for the token "flagos".
+    bool comes_with_opdock = true;
     std::int32_t priority = 0;
     std::uint32_t flags = 0;                        // what it promises: OPDOCK_IMPL_
     std::string device;                             // kind

@@ -371,6 +371,7 @@ void Registrar::add_impl(const opdock_impl &given) {
     }
     copy->plugin_vendor = identity_.one_vendor ? identity_.vendor : std::string();
     copy->own = identity_.standing >= Standing::own;
+    copy->comes_with_opdock = identity_.standing >= Standing::beside || identity_.named_default;
     copy->device = copy_identifier("device", impl.device);
     if (!identity_.devices.empty() &&
         std::none_of(identity_.devices.begin(), identity_.devices.end(),

@@ -50,7 +50,7 @@ std::string Token::text() const {
     return name.empty() ? std::string(kind_name(kind)) : name;
 }
 
-bool Token::names(std::string_view impl_id, Kind of_kind, std::string_view vendor) const {
+bool Token::names(std::string_view impl_id, Kind of_kind, std::string_view vendor, bool comes_with_opdock) const {
     switch (type) {
     case Type::vendor:
         return of_kind == Kind::vendor && names_vendor(name, vendor);
@@ -59,9 +59,10 @@ bool Token::names(std::string_view impl_id, Kind of_kind, std::string_view vendo
     case Type::kind:
         break;
     }
-    // Who says flagos means whatever comes with the stack; on GPUs opdock's own are of kind vendor.
-    const bool own_of_gpu =
-        name == alias_of_default && of_kind == Kind::vendor && (same_name(vendor, "cuda") || same_name(vendor, "hip"));
+    // Who says flagos means whatever comes with opdock; on GPUs its own are of kind vendor. Everybody may call their
+    // vendor so.
+    const bool own_of_gpu = name == alias_of_default && comes_with_opdock && of_kind == Kind::vendor &&
+                            (same_name(vendor, "cuda") || same_name(vendor, "hip"));
     return of_kind == kind || own_of_gpu;
 }
 

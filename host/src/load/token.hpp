@@ -20,7 +20,8 @@ enum class Kind : std::uint32_t {
 std::string_view kind_name(Kind kind);
 
 // Whether a list or an order that says `written` means this vendor: without case, and by the company's name for those
-// of opdock's GPU plugins, "nvidia" for cuda and "amd" for hip.
+// of opdock's GPU plugins, "nvidia" for cuda and "amd" for hip. Not the other way round: a company may bring a plugin
+// of its own, and whoever says cuda or hip means opdock's alone.
 bool names_vendor(std::string_view written, std::string_view vendor);
 
 // One step of an order: all implementations of a kind, those of one vendor, or one implementation.
@@ -38,8 +39,8 @@ struct Token {
 
     // "vendor", "vendor:acme", "impl:vendor.acme".
     std::string text() const;
-    // Whether it names an implementation with these properties.
-    bool names(std::string_view impl_id, Kind of_kind, std::string_view vendor) const;
+    // Whether it names an implementation with these properties, which Candidate has.
+    bool names(std::string_view impl_id, Kind of_kind, std::string_view vendor, bool comes_with_opdock) const;
 
     bool operator==(const Token &) const = default;
 };

@@ -63,11 +63,12 @@ class Check {
         if (known_.device_kinds.contains(kind) || is_dlpack_kind(kind)) {
             return;
         }
-        const std::string source = source_of(section, everywhere);
-        const std::vector<std::string_view> kinds = views(known_.device_kinds);
+        const std::string source = section.source.empty() ? source_of(section, everywhere) : section.source;
+        std::vector<std::string_view> kinds = views(known_.device_kinds);
+        kinds.insert(kinds.end(), {"cuda", "rocm"}); // of opdock's own plugins, which may not be there
         add((source.empty() ? "" : source + ": ") + "the section for " + quote(name) +
                 ": no loaded plugin is for device kind " + quote(kind) + (hints() ? did_you_mean(kind, kinds) : ""),
-            true);
+            true, !known_.lacks_plugins);
     }
 
     std::vector<UnknownName> take() { return std::move(problems_); }
@@ -123,10 +124,14 @@ class Check {
     }
 
     void op(const std::string &op, const std::string &where) {
-        if (!known_.impl_ids.contains(op)) {
-            add(where + (standard_signature(op).empty()
-                             ? ": no plugin declares op " + quote(op) + (hints() ? hint_at_op(op, ops_) : "")
-                             : ": " + quote(op) + " is a standard op that no loaded plugin implements"));
+        if (known_.impl_ids.contains(op)) {
+            return;
+        }
+        if (!standard_signature(op).empty()) {
+            add(where + ": " + quote(op) + " is a standard op that no loaded plugin implements");
+        } else {
+            add(where + ": no plugin declares op " + quote(op) + (hints() ? hint_at_op(op, ops_) : ""), false,
+                op.find('.') == std::string::npos);
         }
     }
 
@@ -150,10 +155,10 @@ class Check {
     }
 
     // A flattened policy repeats items in its device sections.
-    void add(std::string problem, bool fulfilled = false) {
+    void add(std::string problem, bool fulfilled = false, bool misspelt = false) {
         if (std::none_of(problems_.begin(), problems_.end(),
                          [&](const UnknownName &known) { return known.problem == problem; })) {
-            problems_.push_back({std::move(problem), fulfilled});
+            problems_.push_back({std::move(problem), fulfilled, misspelt});
         }
     }
 

@@ -1,5 +1,5 @@
 // Names in a policy that nothing loaded answers to. Found once plugins are known: a warning each, or in strict mode an
-// error, except where the policy is fulfilled all the same.
+// error, except where the policy is fulfilled all the same. Of an enforced policy, an error where they are misspelt.
 #pragma once
 
 #include <map>
@@ -17,6 +17,7 @@ struct KnownNames {
     // Of plugins that bring no such implementation: no token of an order names them.
     std::set<std::string, std::less<>> other_vendors;
     std::set<std::string, std::less<>> device_kinds = {}; // folded; DLPack's names need not be among them
+    bool lacks_plugins = false;                           // some were rejected, and nobody knows all their device kinds
 };
 
 struct UnknownName {
@@ -24,6 +25,9 @@ struct UnknownName {
     // Who is denied and not there does not serve, who is allowed and not there leaves it to others of the list, and a
     // device that is not there is not used.
     bool fulfilled = false;
+    // It cannot be right: a device kind that no plugin here is for, or an op that is not standard and does not bear a
+    // vendor's name. What bears one (acme.fancy) may come with a plugin that is loaded later.
+    bool misspelt = false;
 };
 
 // In a stable order.

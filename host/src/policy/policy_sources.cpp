@@ -19,12 +19,13 @@ PolicyPtr shared(Policy policy) {
 }
 
 // Only a file that is certainly not there is passed over: one that cannot be read, such as a link to a disk that is not
-// mounted, or one in a folder that is such a link, may hold an enforced policy.
+// mounted, or one in a folder that is such a link, may hold an enforced policy. A file in the place of the folder may
+// be a policy that was put there by mistake.
 bool is_absent(const std::string &path) {
     struct stat status = {};
     std::filesystem::path place = path;
     while (lstat(place.c_str(), &status) != 0) {
-        if ((errno != ENOENT && errno != ENOTDIR) || !place.has_relative_path()) {
+        if (errno != ENOENT || !place.has_relative_path()) {
             return false;
         }
         place = place.parent_path();

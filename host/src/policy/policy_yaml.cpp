@@ -29,6 +29,7 @@ class Reader {
         if (const YamlNode *devices = find(map, "devices")) {
             for (const auto &[key, value] : entries(*devices, "a map of sections such as 'cuda' or 'cuda:0'")) {
                 PolicySection &device = policy.devices[device_name(key, policy)];
+                device.source = source_at(key);
                 section(value, device, {});
             }
         }
@@ -183,7 +184,7 @@ class Reader {
         }
         for (const auto &[op, order] : entries(node, "a map from ops to orders")) {
             check_op_name(op.text, place(op));
-            section.per_op[op.text] = Item<Order>{this->order(order), place(op).text()};
+            section.per_op[op.text] = Item<Order>{this->order(order), source_at(op)};
         }
     }
 

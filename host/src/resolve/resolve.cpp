@@ -69,7 +69,8 @@ class Rules {
         }
         token = 0;
         while (token < policy_.order.size() &&
-               !policy_.order[token].names(candidate.impl_id, candidate.kind, candidate.vendor)) {
+               !policy_.order[token].names(candidate.impl_id, candidate.kind, candidate.vendor,
+                                           candidate.comes_with_opdock)) {
             ++token;
         }
         if (token == policy_.order.size()) {

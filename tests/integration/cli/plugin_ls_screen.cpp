@@ -161,6 +161,18 @@ TEST_CASE("why names the rule for every implementation") {
     CHECK(contains(finished.out, "  vendor.acme-cuda  device\n"));
 }
 
+TEST_CASE("why of a call without tensors is asked for the device that was named") {
+    const PluginLs tool({fixture("registers_everything"), fixture("without_tensors")});
+    const Finished finished = tool.run({"--why", "acme.wait", "--device", "npu:1", "--attr", "n=3"});
+    INFO(finished.err);
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "acme.wait on npu:1"));
+    CHECK(contains(finished.out, "  1  vendor.without-tensors  "));
+    const Finished on_cpu = tool.run({"--why", "acme.wait", "--attr", "n=3"});
+    CHECK(on_cpu.code == 1);
+    CHECK(contains(on_cpu.out, "it runs on npu, not on cpu"));
+}
+
 TEST_CASE("one dtype stands for all variables of the signature") {
     const PluginLs tool({REFERENCE_PLUGIN});
     CHECK(contains(tool.run({"--why", "rmsnorm_fwd", "--dtype", "f32"}).out, "rmsnorm_fwd on cpu:0, dtypes f32,f32\n"));

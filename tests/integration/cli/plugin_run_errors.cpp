@@ -180,6 +180,14 @@ TEST_CASE("a device that is not there is an error with what is there") {
         1, "there is no device npu:7: there is none; there are: npu:0, npu:1");
 }
 
+TEST_CASE("a call without tensors is for the device that was named") {
+    PluginRun tool({fixture("registers_everything"), fixture("without_tensors")});
+    tool.with("PLUGIN_DENY_VENDORS", "acme");
+    const Finished finished = tool.run({"acme.wait", "--attr", "n=3", "--device", "npu:1"});
+    check_error(finished, 1, "npu:1");
+    CHECK(contains(finished.err, "is denied by PLUGIN_DENY_VENDORS"));
+}
+
 TEST_CASE("in strict mode the first implementation serves or the call fails with its reason") {
     PluginRun tool({fixture("good"), fixture("default_adder")});
     tool.with("PLUGIN_PREFER", "vendor").with("PLUGIN_STRICT", "1").with("FIXTURE_STATUSES", "vendor.acme=1");
