@@ -333,6 +333,18 @@ TEST_CASE("a plugin that has the name of a library which another plugin needs is
     }
 }
 
+TEST_CASE("a plugin that has the name of the host's own library is said") {
+    const Machine machine;
+    machine.install("libnamed_as_host.so");
+    for (int round = 0; round < 2; ++round) { // the second from the cache
+        MadeHost host = machine.host();
+        CHECK(verdict(host) == "loaded");
+        CHECK(
+            host.logged("says that its name as a library is 'libopdock.so.0' (DT_SONAME), which is that of the host's "
+                        "own") == 1);
+    }
+}
+
 TEST_CASE("symbols that there is one of in the process are said, and kept out by no mode") {
     const Machine machine;
     machine.install("libunique_symbol.so");

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -209,6 +210,39 @@ TEST_CASE("the journal's folders are their user's alone, and what lies where oth
     }
     REQUIRE(chmod(folder.c_str(), 0700) == 0);
     CHECK(Journal::collect(folder).size() == 1);
+}
+
+TEST_CASE("a journal's folder that cannot be used is one warning, with the reason and what to do") {
+    const TemporaryDirectory directory;
+    const std::string folder = (directory.path() / "opdock" / "journal").string();
+    { auto host = host_in(directory, "libgood.so"); }
+    const auto replaced_by = [&](const std::function<bool()> &make, const std::string &reason) {
+        CAPTURE(reason);
+        std::filesystem::remove_all(folder);
+        REQUIRE(make());
+        auto host = host_in(directory, "libgood.so");
+        CHECK(host->describe()["plugins"][0]["status"] == "loaded");
+        CHECK(host.logged("The journal of plugins that are opened is not kept: ") == 1);
+        CHECK(host.logged(reason) == 1);
+        CHECK(host.logged("Remove '" + folder + "', and hosts make the folder anew.") == 1);
+    };
+    replaced_by([&] { return mkfifo(folder.c_str(), 0600) == 0; }, "'" + folder + "' is no folder");
+    replaced_by([&] { return std::ofstream(folder).good(); }, "'" + folder + "' is no folder");
+    replaced_by([&] { return mkdir(folder.c_str(), 0700) == 0 && chmod(folder.c_str(), 0777) == 0; },
+                "others may write to the folder '" + folder + "' (mode 0777)");
+    replaced_by([&] { return symlink("nowhere", folder.c_str()) == 0; }, "the link '" + folder + "' leads to nothing");
+    const std::string shared = (directory.path() / "shared").string();
+    REQUIRE(mkdir(shared.c_str(), 0700) == 0);
+    REQUIRE(chmod(shared.c_str(), 0777) == 0);
+    replaced_by([&] { return symlink(shared.c_str(), folder.c_str()) == 0; },
+                "others may write to the folder '" + folder + "' (mode 0777)");
+    if (geteuid() == 0) { // only root gives folders away
+        replaced_by([&] { return mkdir(folder.c_str(), 0700) == 0 && chown(folder.c_str(), 4242, 0) == 0; },
+                    "the folder '" + folder + "' belongs to user 4242");
+    }
+    std::filesystem::remove_all(folder);
+    auto host = host_in(directory, "libgood.so");
+    CHECK(host.logged("The journal of plugins") == 0);
 }
 
 TEST_CASE("a process without a standard input has a journal as any other") {

@@ -263,6 +263,23 @@ TEST_CASE("what lies in the place of the cache's files and is no file is one war
     }
 }
 
+TEST_CASE("a hard link in the place of what lies beside the cache is not written through, and is one warning") {
+    for (const char *suffix : {"-journal", "-wal", "-shm"}) {
+        CAPTURE(suffix);
+        const Installed place;
+        const auto plugin = place.plugin("libgood.so");
+        { auto host = place.host(plugin); }
+        const std::filesystem::path notes = place.directory.write("notes", "mine");
+        REQUIRE(chmod(notes.c_str(), 0600) == 0);
+        std::filesystem::remove(place.file.string() + suffix);
+        std::filesystem::create_hard_link(notes, place.file.string() + suffix);
+        auto host = place.host(plugin, {}, true);
+        CHECK(status(host) == "loaded ");
+        CHECK(host.logged("'" + place.file.string() + suffix + "' has another name too (a hard link); remove it") == 1);
+        CHECK(content_of(notes) == "mine");
+    }
+}
+
 TEST_CASE("a cache whose folder lies behind a link is used, and set aside when it is damaged") {
     const Installed place;
     const auto plugin = place.plugin("libcounts_tries.so");

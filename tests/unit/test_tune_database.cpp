@@ -196,6 +196,24 @@ TEST_CASE("a FIFO in place of the tuning database or of what lies beside it is a
     }
 }
 
+TEST_CASE("a hard link beside the tuning database is an error, one of the database itself is none") {
+    for (const char *suffix : {"", "-journal", "-wal", "-shm"}) {
+        CAPTURE(suffix);
+        const TemporaryDirectory directory;
+        const std::string path = (directory.path() / "tune.sqlite").string();
+        TuneDatabase(path).write(identity, {entry("n=1")});
+        const std::string file = path + suffix;
+        if (*suffix != '\0') {
+            std::ofstream(file).flush();
+            REQUIRE(chmod(file.c_str(), 0600) == 0);
+        }
+        std::filesystem::create_hard_link(file, directory.path() / "other");
+        const std::string message = message_of([&] { (void)TuneDatabase(path).read(identity); });
+        CHECK(message == (*suffix == '\0' ? "nothing was thrown"
+                                          : "'" + file + "' has another name too (a hard link); remove it"));
+    }
+}
+
 TEST_CASE("a file that is no tuning database is refused and left as it is") {
     const TemporaryDirectory directory;
     const std::string path = (directory.path() / "mine").string();

@@ -45,19 +45,13 @@ Installed read_installed(const std::string &plugins, const std::string &name) {
     Installed installed{name, plugins + "/" + name, "", 0, ""};
     const std::string mark = installed.folder + "/" + installed_mark;
     try {
-        const json document = parse_json(cli::read_text(mark, size_t{1} << 20), mark, {2, 100});
-        const json &serial = document.at("serial");
-        if (!serial.is_number_unsigned() || serial < 1u || serial > most_serial) {
-            throw cli::Failure(mark + ": plugin-pack did not write this");
-        }
-        serial.get_to(installed.serial);
+        const std::string text = cli::read_text(mark, size_t{1} << 20);
+        installed.serial = JsonText(text, mark, {2, 100}).root().at("serial").number(1, most_serial);
         installed.package = installed.folder + "/" + package_file_name(installed.serial);
     } catch (const cli::Failure &failure) {
         installed.fault = failure.what();
     } catch (const core::Error &error) {
         installed.fault = std::string(error.what()) + "; plugin-pack did not write this";
-    } catch (const json::exception &) {
-        installed.fault = mark + ": plugin-pack did not write this";
     }
     return installed;
 }

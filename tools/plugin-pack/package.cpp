@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -51,68 +52,100 @@ json manifest_json(const Package &package) {
             {"models", package.models}, {"abi", abi_json(package.abi)},       {"backends", std::move(backends)}};
 }
 
-core::AbiVersion version_of(const json &value) {
-    return {value.at(0).get<uint32_t>(), value.at(1).get<uint32_t>()};
+core::AbiVersion version_of(const JsonValue &value) {
+    const std::vector<JsonValue> parts = value.items();
+    if (parts.size() != 2) {
+        value.refuse("two numbers");
+    }
+    return {static_cast<uint32_t>(parts[0].number(0, UINT32_MAX)),
+            static_cast<uint32_t>(parts[1].number(0, UINT32_MAX))};
 }
 
-Package package_of(const json &manifest) {
-    Package package;
-    manifest.at("device_type").get_to(package.device_type);
-    manifest.at("tasks").get_to(package.tasks);
-    if (!manifest.at("serial").is_number_unsigned() || manifest.at("serial") > most_serial) {
-        throw cli::Failure("the manifest has a serial that cannot be", exit_not_trusted);
+std::vector<std::string> tasks_of(const JsonValue &value) {
+    std::vector<std::string> tasks;
+    for (const JsonValue &one : value.items()) {
+        std::string task = one.text(is_task, "'inference', 'post_train' or 'train'");
+        if (!tasks.empty() && task <= tasks.back()) {
+            one.refuse("tasks in alphabetical order, each once");
+        }
+        tasks.push_back(std::move(task));
     }
-    manifest.at("serial").get_to(package.serial);
-    manifest.at("message").get_to(package.message);
-    manifest.at("contact").get_to(package.contact);
-    manifest.at("models").get_to(package.models);
-    if (const json &abi = manifest.at("abi"); !abi.is_null()) {
+    if (tasks.empty()) {
+        value.refuse("at least one task");
+    }
+    return tasks;
+}
+
+Backend backend_of(const JsonValue &value) {
+    Backend backend;
+    backend.name = value.at("name").text(is_name, expected_name);
+    backend.version = value.at("version").text();
+    backend.format = value.at("format").text(is_format, expected_format);
+    backend.changes.commit = value.at("commit").text(is_id, expected_id);
+    backend.changes.tree = value.at("tree").text(is_id, expected_id);
+    return backend;
+}
+
+Package package_of(const JsonValue &manifest) {
+    Package package;
+    package.device_type = manifest.at("device_type").text(is_device_type, "a device such as 'Acme_A1'");
+    package.tasks = tasks_of(manifest.at("tasks"));
+    package.serial = manifest.at("serial").number(1, most_serial);
+    package.message = manifest.at("message").text();
+    package.contact = manifest.at("contact").text();
+    for (const JsonValue &model : manifest.at("models").items()) {
+        package.models.push_back(model.text());
+    }
+    if (const JsonValue abi = manifest.at("abi"); !abi.is_null()) {
         package.abi = {version_of(abi.at("built_for")), version_of(abi.at("oldest_host"))};
     }
     std::set<std::string> names;
-    for (const json &one : manifest.at("backends")) {
-        Backend backend;
-        one.at("name").get_to(backend.name);
-        one.at("version").get_to(backend.version);
-        one.at("format").get_to(backend.format);
-        one.at("commit").get_to(backend.changes.commit);
-        one.at("tree").get_to(backend.changes.tree);
-        if (!is_name(backend.name) || !names.insert(backend.name).second || !is_id(backend.changes.commit) ||
-            !is_id(backend.changes.tree) || !is_format(backend.format)) {
-            throw cli::Failure("the manifest has a backend that cannot be", exit_not_trusted);
+    for (const JsonValue &one : manifest.at("backends").items()) {
+        package.backends.push_back(backend_of(one));
+        if (!names.insert(package.backends.back().name).second) {
+            one.at("name").refuse("a name that no other backend has");
         }
-        package.backends.push_back(std::move(backend));
-    }
-    if (!is_device_type(package.device_type) || package.tasks.empty() ||
-        !std::all_of(package.tasks.begin(), package.tasks.end(), is_task) ||
-        std::adjacent_find(package.tasks.begin(), package.tasks.end(), std::greater_equal<>()) != package.tasks.end()) {
-        throw cli::Failure("the manifest has a device type or a task that cannot be", exit_not_trusted);
     }
     return package;
 }
 
-void check_payload(const json &about, const std::string &payload) {
-    if (about.at("bytes").get<uint64_t>() != payload.size() ||
-        about.at("sha256").get<std::string>() != core::hex(core::sha256_of(payload))) {
+// What a manifest says of the payload.
+struct PayloadSummary {
+    uint64_t bytes = 0;
+    std::string sha256;
+    std::vector<SealedKey> recipients;
+};
+
+PayloadSummary payload_of(const JsonValue &value) {
+    PayloadSummary summary{value.at("bytes").number(0, UINT64_MAX), value.at("sha256").text(), {}};
+    for (const JsonValue &one : value.at("recipients").items()) {
+        summary.recipients.push_back({one.at("key").text(), one.at("sealed").text()});
+    }
+    return summary;
+}
+
+void check_payload(const PayloadSummary &summary, const std::string &payload) {
+    if (summary.bytes != payload.size() || summary.sha256 != core::hex(core::sha256_of(payload))) {
         throw cli::Failure("the payload is not the one that was signed: the package is damaged, or was changed",
                            exit_not_trusted);
     }
 }
 
+bool is_schema(const std::string &text) {
+    return text == package_schema;
+}
+
 // What is there before the payload is. Returns what is said of that.
-json read_manifest(const PackageFile &file, OpenedPackage &opened) {
-    const json manifest = parse_json(file.manifest, "manifest", manifest_limits);
-    const auto schema = manifest.at("schema").get<std::string>();
-    if (schema != package_schema) {
-        throw cli::Failure("it is of schema " + core::quote(schema) + ", which this plugin-pack does not know",
-                           exit_not_trusted);
-    }
+PayloadSummary read_manifest(const PackageFile &file, OpenedPackage &opened) {
+    const JsonText text(file.manifest, "manifest", manifest_limits);
+    const JsonValue manifest = text.root();
+    manifest.at("schema").text(is_schema, "'opdock.package/1', which is all that this plugin-pack knows");
     opened.package = package_of(manifest);
-    json about = manifest.at("payload");
-    for (const json &one : about.at("recipients")) {
-        opened.recipients.push_back(one.at("key").get<std::string>());
+    PayloadSummary summary = payload_of(manifest.at("payload"));
+    for (const SealedKey &one : summary.recipients) {
+        opened.recipients.push_back(one.key_id);
     }
-    return about;
+    return summary;
 }
 
 // With the file's name in front of what it throws.
@@ -124,8 +157,6 @@ void explained(const PackageFile &file, Body body) {
         throw cli::Failure(file.path + ": " + failure.what(), failure.code);
     } catch (const core::Error &error) {
         throw cli::Failure(file.path + ": " + error.what(), exit_not_trusted);
-    } catch (const json::exception &error) {
-        throw cli::Failure(file.path + ": its manifest cannot be understood: " + error.what(), exit_not_trusted);
     }
 }
 
@@ -232,16 +263,13 @@ OpenedPackage open(const PackageFile &file, const Trust &trust, const keys::Secr
     OpenedPackage opened;
     opened.key = check_signature(file, trust);
     explained(file, [&] {
-        const json about = read_manifest(file, opened);
-        check_payload(about, file.payload);
+        PayloadSummary summary = read_manifest(file, opened);
+        check_payload(summary, file.payload);
         if (opened.recipients.empty()) {
             read_payload(file.payload, opened.package, taking);
             opened.is_open = true;
         } else if (key != nullptr) {
-            Encrypted encrypted{{}, file.payload};
-            for (const json &one : about.at("recipients")) {
-                encrypted.recipients.push_back({one.at("key").get<std::string>(), one.at("sealed").get<std::string>()});
-            }
+            const Encrypted encrypted{std::move(summary.recipients), file.payload};
             read_payload(decrypt(encrypted, *key), opened.package, taking);
             opened.is_open = true;
         }

@@ -63,6 +63,10 @@ bool is_id(const std::string &text);     // of an object of git
 bool is_format(const std::string &text); // "sha1", "sha256"
 // Letters, digits and ._- with none of those dots in front.
 bool is_name(const std::string &text);
+// What they are, for messages.
+inline constexpr const char *expected_id = "a full id of git";
+inline constexpr const char *expected_format = "'sha1' or 'sha256'";
+inline constexpr const char *expected_name = "a name of letters, digits and ._-, and none of .- in front";
 
 // Of an attachment: one or two names with a '/' between them, and none of those that an installed package has itself.
 bool is_attachment_name(const std::string &text);

@@ -5,6 +5,8 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -29,36 +31,47 @@ constexpr size_t most_contents_bytes = size_t{32} << 20;
 constexpr core::JsonLimits list_limits = {2, 1 + 4 * most_members};
 constexpr core::JsonLimits contents_limits = {64, 12 * most_members};
 
-std::string path_of(const json &value) {
-    if (value.is_string()) {
-        return value.get<std::string>();
-    }
-    const std::string hex = value.at("hex").get<std::string>();
-    std::string bytes(hex.size() / 2, '\0');
-    if (!core::parse_hex(hex, std::span(reinterpret_cast<unsigned char *>(bytes.data()), bytes.size()))) {
-        throw cli::Failure("a path in the package is not spelled as paths are", exit_not_trusted);
-    }
-    return bytes;
-}
-
-// git refuses such paths as well, when it applies a patch; a package with one is refused before.
-void refuse_bad_path(const std::string &path) {
-    const auto fail = [&] {
-        throw cli::Failure("the package has a path that no tree has: " + path_json(path).dump(), exit_not_trusted);
-    };
+// git refuses others as well, when it applies a patch; a package with one is refused before.
+bool is_tree_path(const std::string &path) {
     if (path.empty() || path.find('\0') != std::string::npos) {
-        fail();
+        return false;
     }
     for (size_t at = 0; at <= path.size();) {
         const size_t end = std::min(path.find('/', at), path.size());
-        std::string part = path.substr(at, end - at);
-        std::transform(part.begin(), part.end(), part.begin(),
-                       [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+        const std::string part = core::folded(path.substr(at, end - at));
         if (part.empty() || part == "." || part == ".." || part == ".git" || part == "git~1") {
-            fail();
+            return false;
         }
         at = end + 1;
     }
+    return true;
+}
+
+std::string path_of(const JsonValue &value) {
+    std::string path;
+    if (value.is_text()) {
+        path = value.text();
+    } else {
+        const JsonValue digits = value.at("hex");
+        const std::string hex = digits.text();
+        path.resize(hex.size() / 2);
+        if (!core::parse_hex(hex, std::span(reinterpret_cast<unsigned char *>(path.data()), path.size()))) {
+            digits.refuse("pairs of 0-9a-f");
+        }
+    }
+    if (!is_tree_path(path)) {
+        value.refuse("a path within a tree", core::quote(path));
+    }
+    return path;
+}
+
+bool is_attachment_kind(const std::string &text) {
+    return text == "plugin" || text == "manifest" || text == "signature" || text == "tune" || text == "policy" ||
+           text == "license";
+}
+
+bool is_letter(const std::string &text) {
+    return text.size() == 1;
 }
 
 std::string member_name(const std::string &kind, size_t index) {
@@ -136,34 +149,36 @@ json contents_json(const Package &package, Members &members) {
 
 // --- the way back ----------------------------------------------------------------------------------------------------
 
-// Where what the members hold goes.
+// Where what the members hold goes: each to one change or file.
 class Places {
   public:
     using Take = std::function<void(std::string_view)>;
 
-    void add(const json &member, Take take) {
-        if (!by_name_.emplace(member.get<std::string>(), std::move(take)).second) {
-            throw cli::Failure("the package has two files of its member " +
-                                   core::visible_line(member.get<std::string>()),
-                               exit_not_trusted);
+    explicit Places(std::span<const ExpectedMember> members) {
+        for (const ExpectedMember &one : members) {
+            by_name_.try_emplace(one.name);
         }
     }
-    // Each once; what nothing refers to goes nowhere.
-    Take take(const std::string &name) {
-        const auto found = by_name_.find(name);
+    void put(const JsonValue &member, Take take) {
+        const auto found = by_name_.find(member.text());
         if (found == by_name_.end()) {
-            return [](std::string_view) {};
+            member.refuse("the name of a member, of those that the package lists");
         }
-        Take take = std::move(found->second);
-        by_name_.erase(found);
-        return take;
+        if (found->second) {
+            member.refuse("a member that no other change or file has");
+        }
+        found->second = std::move(take);
     }
-    void require_all_taken() const {
-        if (!by_name_.empty()) {
-            throw cli::Failure("the package lacks its member " + core::visible_line(by_name_.begin()->first),
-                               exit_not_trusted);
+    void require_all_put() const {
+        for (const auto &[name, take] : by_name_) {
+            if (!take) {
+                throw cli::Failure(std::string(contents_name) + " names no change or file for the member " +
+                                       core::quote(name),
+                                   exit_not_trusted);
+            }
         }
     }
+    const Take &of(const ExpectedMember &member) const { return by_name_.at(member.name); }
 
   private:
     std::map<std::string, Take> by_name_;
@@ -173,120 +188,129 @@ class Places {
 // changes and files do not grow any more.
 class ContentsReader {
   public:
-    // `members`: how many there are for them.
-    ContentsReader(Package &package, const Taking &taking, size_t members)
-        : package_(package), taking_(taking), members_(members) {}
+    // `members`: those for changes and files.
+    ContentsReader(Package &package, const Taking &taking, std::span<const ExpectedMember> members)
+        : package_(package), taking_(taking), members_left_(members.size()), places_(members) {}
 
-    // Throws cli::Failure.
+    // Throws cli::Failure and core::Error.
     Places read(const std::string &text) {
-        const json listed = parse_json(text, contents_name, contents_limits);
-        const json &backends = listed.at("backends");
-        if (backends.size() != package_.backends.size()) {
-            throw cli::Failure("the package's contents are not those of its manifest", exit_not_trusted);
+        const JsonText listed(text, contents_name, contents_limits);
+        const JsonValue backends = listed.root().at("backends");
+        const std::vector<JsonValue> all = backends.items();
+        if (all.size() != package_.backends.size()) {
+            backends.refuse("a list of " + std::to_string(package_.backends.size()) + ", as in the manifest",
+                            "one of " + std::to_string(all.size()));
         }
-        for (size_t i = 0; i < backends.size(); ++i) {
-            read_files(backends[i], package_.backends[i].changes);
+        for (size_t i = 0; i < all.size(); ++i) {
+            read_files(all[i], package_.backends[i].changes);
         }
-        read_attachments(listed.at("attachments"));
+        read_attachments(listed.root().at("attachments"));
+        places_.require_all_put();
         return std::move(places_);
     }
 
   private:
+    // As many as are listed, each of which has a member.
     template<class File>
-    void make(std::vector<File> &files, const json &listed) {
-        if (listed.size() > members_) {
-            throw cli::Failure("the package has more changes and files than members", exit_not_trusted);
+    std::vector<JsonValue> make(std::vector<File> &files, const JsonValue &list) {
+        std::vector<JsonValue> listed = list.items();
+        if (listed.size() > members_left_) {
+            list.refuse("no more changes and files than the package has members", "more");
         }
-        members_ -= listed.size();
+        members_left_ -= listed.size();
         files.resize(listed.size());
+        return listed;
     }
 
-    void keep(const json &member, std::string &text) {
-        places_.add(
+    void keep(const JsonValue &member, std::string &text) {
+        places_.put(
             member, taking_.keeps_changes ? Places::Take([&text](std::string_view piece) { text += piece; })
                                           : [](std::string_view) {});
     }
 
-    void read_change(const json &one, Change &change) {
-        const auto status = one.at("status").get<std::string>();
-        change.status = status.size() == 1 ? status[0] : '?';
+    void read_change(const JsonValue &one, Change &change) {
+        constexpr uint32_t most_mode = 0177777;
+        change.status = one.at("status").text(is_letter, "one letter").front();
         change.path = path_of(one.at("path"));
-        change.old_path = one.contains("old_path") ? path_of(one.at("old_path")) : change.path;
-        one.at("old_mode").get_to(change.old_mode);
-        one.at("mode").get_to(change.mode);
-        one.at("old_blob").get_to(change.old_blob);
-        one.at("blob").get_to(change.blob);
-        refuse_bad_path(change.path);
-        refuse_bad_path(change.old_path);
+        change.old_path = one.has("old_path") ? path_of(one.at("old_path")) : change.path;
+        change.old_mode = static_cast<uint32_t>(one.at("old_mode").number(0, most_mode));
+        change.mode = static_cast<uint32_t>(one.at("mode").number(0, most_mode));
+        change.old_blob = one.at("old_blob").text();
+        change.blob = one.at("blob").text();
         keep(one.at("patch"), change.patch);
     }
 
-    void read_files(const json &listed, Changes &changes, int depth = 0) {
+    void read_submodule(const JsonValue &one, Submodule &submodule, int depth) {
         constexpr int most_depth = 16;
-        const json &list = listed.at("changes"), &converted = listed.at("converted");
-        make(changes.list, list);
-        for (size_t i = 0; i < list.size(); ++i) {
-            read_change(list.at(i), changes.list[i]);
+        if (depth > most_depth) {
+            one.refuse("submodules within each other " + std::to_string(most_depth) + " deep at most", "more");
         }
-        make(changes.converted, converted);
+        submodule.path = path_of(one.at("path"));
+        if (submodule.path.find('\n') != std::string::npos) {
+            one.at("path").refuse("a path without a line feed", core::quote(submodule.path));
+        }
+        submodule.format = one.at("format").text(is_format, expected_format);
+        submodule.changes.commit = one.at("commit").text(is_id, expected_id);
+        submodule.changes.tree = one.at("tree").text(is_id, expected_id);
+        read_files(one, submodule.changes, depth);
+    }
+
+    void read_files(const JsonValue &listed, Changes &changes, int depth = 0) {
+        const std::vector<JsonValue> list = make(changes.list, listed.at("changes"));
+        for (size_t i = 0; i < list.size(); ++i) {
+            read_change(list[i], changes.list[i]);
+        }
+        const std::vector<JsonValue> converted = make(changes.converted, listed.at("converted"));
         for (size_t i = 0; i < converted.size(); ++i) {
             auto &[path, content] = changes.converted[i];
-            path = path_of(converted.at(i).at("path"));
-            refuse_bad_path(path);
-            keep(converted.at(i).at("member"), content);
+            path = path_of(converted[i].at("path"));
+            keep(converted[i].at("member"), content);
         }
-        for (const json &one : listed.at("crlf")) {
+        for (const JsonValue &one : listed.at("crlf").items()) {
             changes.crlf.push_back(path_of(one));
-            refuse_bad_path(changes.crlf.back());
         }
-        for (const json &one : listed.at("submodules")) {
-            Submodule &submodule = changes.submodules.emplace_back();
-            submodule.path = path_of(one.at("path"));
-            one.at("format").get_to(submodule.format);
-            one.at("commit").get_to(submodule.changes.commit);
-            one.at("tree").get_to(submodule.changes.tree);
-            refuse_bad_path(submodule.path);
-            if (submodule.path.find('\n') != std::string::npos || !is_format(submodule.format) ||
-                !is_id(submodule.changes.commit) || !is_id(submodule.changes.tree) || depth == most_depth) {
-                throw cli::Failure("the package has a submodule that cannot be", exit_not_trusted);
-            }
-            read_files(one, submodule.changes, depth + 1);
+        for (const JsonValue &one : listed.at("submodules").items()) {
+            read_submodule(one, changes.submodules.emplace_back(), depth + 1);
         }
     }
 
-    void read_attachments(const json &listed) {
-        std::set<std::string> names;
-        make(package_.attachments, listed);
-        for (size_t i = 0; i < listed.size(); ++i) {
-            const json &one = listed.at(i);
-            Attachment &attachment = package_.attachments[i];
-            one.at("kind").get_to(attachment.kind);
-            one.at("name").get_to(attachment.name);
-            const bool is_manifest = attachment.name.ends_with(std::string("/") + manifest_file);
-            if (!is_attachment_name(attachment.name) || is_manifest != (attachment.kind == "manifest") ||
-                !names.insert(attachment.name).second) {
-                throw cli::Failure("the package has a file of a name that cannot be, or two of it: " +
-                                       one.at("name").dump(),
-                                   exit_not_trusted);
-            }
-            places_.add(one.at("member"), [&taking = taking_, &attachment](std::string_view piece) {
-                if (taking.take_attachment) {
-                    taking.take_attachment(attachment, piece);
-                }
-            });
+    void read_attachment(const JsonValue &one, Attachment &attachment) {
+        attachment.kind =
+            one.at("kind").text(is_attachment_kind, "'plugin', 'manifest', 'signature', 'tune', 'policy' or 'license'");
+        const JsonValue name = one.at("name");
+        attachment.name = name.text(is_attachment_name, "a file's name, with at most one folder, that is not taken");
+        const bool is_manifest = attachment.name.ends_with(std::string("/") + manifest_file);
+        if (is_manifest != (attachment.kind == "manifest")) {
+            name.refuse(is_manifest ? "another name than a manifest's" : "FOLDER/plugin.json, as of any manifest");
         }
-        for (const std::string &name : names) { // a file where another one has its folder
+        places_.put(one.at("member"), [&taking = taking_, &attachment](std::string_view piece) {
+            if (taking.take_attachment) {
+                taking.take_attachment(attachment, piece);
+            }
+        });
+    }
+
+    void read_attachments(const JsonValue &list) {
+        std::set<std::string> names;
+        const std::vector<JsonValue> listed = make(package_.attachments, list);
+        for (size_t i = 0; i < listed.size(); ++i) {
+            read_attachment(listed[i], package_.attachments[i]);
+            if (!names.insert(package_.attachments[i].name).second) {
+                listed[i].at("name").refuse("a name that no other file has");
+            }
+        }
+        for (const JsonValue &one : listed) {
+            const std::string name = one.at("name").text();
             const size_t slash = name.find('/');
             if (slash != std::string::npos && names.contains(name.substr(0, slash))) {
-                throw cli::Failure("the package has both a file and a folder " + name.substr(0, slash),
-                                   exit_not_trusted);
+                one.at("name").refuse("a folder whose name no file has");
             }
         }
     }
 
     Package &package_;
     const Taking &taking_;
-    size_t members_;
+    size_t members_left_;
     Places places_;
 };
 
@@ -318,6 +342,43 @@ struct Listed {
     std::string_view archive;
 };
 
+// The first of them is that of the contents.
+std::vector<ExpectedMember> members_of(std::string_view text) {
+    const JsonText document(text, "members", list_limits);
+    const std::vector<JsonValue> list = document.root().items();
+    std::vector<ExpectedMember> members;
+    members.reserve(list.size()); // names stay where they are
+    std::set<std::string_view> names;
+    uint64_t left = most_bytes;
+    for (const JsonValue &listed : list) {
+        ExpectedMember &one = members.emplace_back();
+        one.name = listed.at("name").text();
+        one.bytes = listed.at("bytes").number(0, UINT64_MAX);
+        const bool is_contents = members.size() == 1;
+        if (is_contents && one.name != contents_name) {
+            listed.at("name").refuse("'contents.json', which comes first");
+        }
+        if (is_contents && one.bytes > most_contents_bytes) {
+            listed.at("bytes").refuse("at most " + size_text(most_contents_bytes) + " of " + contents_name,
+                                      size_text(one.bytes));
+        }
+        if (one.bytes > left) {
+            listed.at("bytes").refuse("at most " + size_text(most_bytes) + " of all members", "more");
+        }
+        left -= one.bytes;
+        if (!names.insert(one.name).second) {
+            listed.at("name").refuse("a name that no other member has");
+        }
+        if (!core::parse_hex(listed.at("sha256").text(), one.sha256)) {
+            listed.at("sha256").refuse("64 digits of 0-9a-f");
+        }
+    }
+    if (members.empty()) {
+        document.root().refuse(std::string("a list that begins with '") + contents_name + "'");
+    }
+    return members;
+}
+
 Listed list_of(std::string_view plain) {
     constexpr std::string_view word = "members ";
     const size_t line = plain.substr(0, 64).find('\n');
@@ -332,30 +393,7 @@ Listed list_of(std::string_view plain) {
                                size_text(most_list_bytes),
                            exit_not_trusted);
     }
-    Listed listed{{}, plain.substr(line + 1 + bytes)};
-    uint64_t sum = 0;
-    for (const json &member : parse_json(plain.substr(line + 1, bytes), "members", list_limits)) {
-        ExpectedMember &one = listed.members.emplace_back();
-        member.at("name").get_to(one.name);
-        member.at("bytes").get_to(one.bytes);
-        if (!core::parse_hex(member.at("sha256").get<std::string>(), one.sha256)) {
-            throw cli::Failure("the digest of the member " + one.name + " is none", exit_not_trusted);
-        }
-        sum += std::min(one.bytes, most_bytes + 1);
-        if (sum > most_bytes) {
-            throw cli::Failure("the package says that it unpacks to more than 4 GiB", exit_not_trusted);
-        }
-    }
-    if (listed.members.empty() || listed.members.front().name != contents_name) {
-        throw cli::Failure(std::string("the first member of the package is not ") + contents_name, exit_not_trusted);
-    }
-    if (listed.members.front().bytes > most_contents_bytes) {
-        throw cli::Failure(std::string("the member ") + contents_name + " of the package has " +
-                               size_text(listed.members.front().bytes) + ", and may have " +
-                               size_text(most_contents_bytes),
-                           exit_not_trusted);
-    }
-    return listed;
+    return {members_of(plain.substr(line + 1, bytes)), plain.substr(line + 1 + bytes)};
 }
 
 } // namespace
@@ -367,23 +405,23 @@ std::string print_payload(const Package &package) {
         throw cli::Failure("what the package says of its files has " + size_text(contents.size()) + ", and may have " +
                            size_text(most_contents_bytes));
     }
-    check_json(contents, contents_name, contents_limits);
+    core::BoundedJson(contents, contents_name, OPDOCK_INVALID_ARGUMENT, contents_limits).read();
     members.list().insert(members.list().begin(), {contents_name, contents});
     return with_list(members.list());
 }
 
 void read_payload(std::string_view plain, Package &package, const Taking &taking) {
     const Listed listed = list_of(plain);
+    const std::span<const ExpectedMember> members = std::span(listed.members).subspan(1);
     Unpacker unpacker(listed.archive);
     std::string contents;
     unpacker.next(listed.members.front(), [&](std::string_view piece) { contents += piece; });
-    Places places = ContentsReader(package, taking, listed.members.size() - 1).read(contents);
+    const Places places = ContentsReader(package, taking, members).read(contents);
     contents = {};
-    for (size_t i = 1; i < listed.members.size(); ++i) {
-        unpacker.next(listed.members[i], places.take(listed.members[i].name));
+    for (const ExpectedMember &member : members) {
+        unpacker.next(member, places.of(member));
     }
     unpacker.end();
-    places.require_all_taken();
 }
 
 } // namespace opdock::plugin_pack

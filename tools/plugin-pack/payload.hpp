@@ -13,7 +13,7 @@ namespace opdock::plugin_pack {
 std::string print_payload(const Package &package);
 
 // Into the package's backends, which are those of its manifest, and its attachments. Throws cli::Failure with
-// exit_not_trusted, core::Error and what nlohmann/json throws.
+// exit_not_trusted, and core::Error with the place in a list or the contents that is at fault.
 void read_payload(std::string_view plain, Package &package, const Taking &taking);
 
 } // namespace opdock::plugin_pack

@@ -91,7 +91,6 @@ json provenance_of(const OpenedPackage &opened, const std::vector<Adapted> &all)
 
 // Throws cli::Failure when what is there is of another kind, or newer.
 void require_replaceable(const std::string &out, const Package &package, const Request &request) {
-    json there;
     std::error_code error;
     const fs::path file = fs::path(out) / provenance_name;
     if (!fs::exists(file, error)) {
@@ -101,19 +100,18 @@ void require_replaceable(const std::string &out, const Package &package, const R
     std::string other; // backend that is there and would go
     uint64_t serial = 0;
     try {
-        there = parse_json(cli::read_text(file.string()), file.string(), {64, 1'000'000});
-        there.at("package").get_to(name);
-        there.at("serial").get_to(serial);
-        for (const json &backend : there.at("backends")) {
-            if (find_place(backend.at("name").get<std::string>(), request) == nullptr) {
-                backend.at("name").get_to(other);
+        const std::string text = cli::read_text(file.string());
+        const JsonText there(text, file.string(), {64, 1'000'000});
+        name = there.root().at("package").text();
+        serial = there.root().at("serial").number(1, most_serial);
+        for (const JsonValue &backend : there.root().at("backends").items()) {
+            if (std::string one = backend.at("name").text(); find_place(one, request) == nullptr) {
+                other = std::move(one);
             }
         }
     } catch (const core::Error &malformed) {
         throw cli::Failure(std::string(malformed.what()) +
                            "; plugin-pack did not write this; remove the folder, or name another one");
-    } catch (const json::exception &) {
-        throw cli::Failure(file.string() + ": plugin-pack did not write this; remove the folder, or name another one");
     }
     if (name != package.name()) {
         throw cli::Failure(out + ": there is what was made of " + name + ", and this package is " + package.name() +

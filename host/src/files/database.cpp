@@ -115,6 +115,11 @@ void check_files(const std::string &path) {
         if (status.st_uid != own_user() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
             throw DatabaseError(fmt::format("'{}' belongs to somebody else, or others may write to it", file));
         }
+        // SQLite writes through it as through a link. Copies of a database that share its file are no harm: it is known
+        // to be one.
+        if (*suffix != '\0' && status.st_nlink > 1) {
+            throw DatabaseError(fmt::format("'{}' has another name too (a hard link); remove it", file));
+        }
     }
     if (const std::string journal = path + "-journal"; names_other_journal(journal)) {
         throw DatabaseError(

@@ -27,7 +27,11 @@ std::string fault_of_way_to(const std::string &folder) {
 std::string fault_of_own_folder(const std::string &folder) {
     struct stat status = {};
     if (::stat(folder.c_str(), &status) != 0) {
-        return {};
+        return ::lstat(folder.c_str(), &status) == 0 ? fmt::format("the link '{}' leads to nothing", folder)
+                                                     : std::string();
+    }
+    if (!S_ISDIR(status.st_mode)) {
+        return fmt::format("'{}' is no folder", folder);
     }
     if (status.st_uid != own_user()) {
         return fmt::format("the folder '{}' belongs to user {}, and not to user {}, who runs this process", folder,

@@ -5,8 +5,8 @@
 
 namespace opdock::core {
 
-// Why what lies in the folder cannot be believed, for people: it belongs to somebody else, others may write to it, or
-// they could put another in its place (path_rules.hpp).
+// Why what lies in the folder cannot be believed, for people: it is none, it belongs to somebody else, others may write
+// to it, or they could put another in its place (path_rules.hpp).
 // Empty when it can, and when there is no such folder.
 std::string fault_of_own_folder(const std::string &folder);
 

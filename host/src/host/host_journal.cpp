@@ -9,6 +9,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "files/own_folder.hpp"
 #include "host/host.hpp"
 #include "load/cancellation.hpp"
 #include "load/deferred_plugin.hpp"
@@ -71,6 +72,16 @@ bool forget_call_deaths_in(Scan &scan, const char *op, const char *impl_id) {
            }) != 0;
 }
 
+// A fault of the cache's folder is told by the cache.
+void warn_of_journal(const Log &log, const std::string &cache_folder, const std::string &folder) {
+    const std::string fault = fault_of_own_folder(folder);
+    if (!fault.empty() && fault_of_own_folder(cache_folder).empty()) {
+        log.warning(fmt::format("The journal of plugins that are opened is not kept: {}. A plugin that ends the "
+                                "process is opened again by the next one. Remove '{}', and hosts make the folder anew.",
+                                fault, folder));
+    }
+}
+
 } // namespace
 
 Journal::Open Host::note_first_call(Deployment &deployment) const noexcept try {
@@ -106,6 +117,7 @@ void Host::forget_call_deaths(const char *op, const char *impl_id) const {
 }
 
 void Host::read_journals(ScanCache &cache) const {
+    warn_of_journal(log_, cache_folder_, journal_folder());
     std::set<std::string, std::less<>> counted; // the processes of one job end for one reason
     const auto is_new = [&](const JournalEntry &entry) {
         return counted

@@ -72,15 +72,23 @@ std::vector<std::string> weaknesses_of(const std::string &name, const ElfDynamic
     return found;
 }
 
-std::vector<std::string> remarks_of(const std::string &name, const ElfImage &image) {
-    const std::vector<std::string> unique = unique_symbols(image, 1);
-    if (unique.empty()) {
-        return {};
+std::vector<std::string> remarks_of(const std::string &name, const ElfImage &image, const std::string &soname) {
+    std::vector<std::string> remarks;
+    if (soname.starts_with("libopdock.so")) {
+        remarks.push_back(fmt::format("'{}' says that its name as a library is '{}' (DT_SONAME), which is that of the "
+                                      "host's own: whoever opens or needs that later may get the plugin.\nLink it "
+                                      "without -soname, or under another name.",
+                                      name, visible_line(soname)));
     }
-    return {fmt::format("'{}' defines symbols that there is one of in the whole process (STB_GNU_UNIQUE), such as "
+    const std::vector<std::string> unique = unique_symbols(image, 1);
+    if (!unique.empty()) {
+        remarks.push_back(
+            fmt::format("'{}' defines symbols that there is one of in the whole process (STB_GNU_UNIQUE), such as "
                         "'{}': it and other plugins may get each other's, and none of them is ever unmapped.\nLink it "
                         "with a version script, as opdock_add_plugin does, or compile it with -fno-gnu-unique.",
-                        name, visible_line(unique.front()))};
+                        name, visible_line(unique.front())));
+    }
+    return remarks;
 }
 
 void judge(const PluginFile &file, LibraryVersions &versions, Inspection &result) {
@@ -96,7 +104,7 @@ void judge(const PluginFile &file, LibraryVersions &versions, Inspection &result
     result.names_auditors = dynamic.names_auditors;
     judge_dynamic(image, dynamic, versions);
     result.weaknesses = weaknesses_of(file.name(), dynamic);
-    result.remarks = remarks_of(file.name(), image);
+    result.remarks = remarks_of(file.name(), image, dynamic.libraries.soname);
     result.libraries = std::move(dynamic.libraries);
 }
 

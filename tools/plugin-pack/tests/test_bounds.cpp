@@ -187,8 +187,9 @@ TEST_CASE("what a payload says of itself is within the same bounds") {
           std::string::npos);
     refused(package_with_list(json::array({listed("contents.json", uint64_t{3} << 30, "")}).dump(),
                               header_of("contents.json", uint64_t{3} << 30)),
-            "the member contents.json of the package has 3.0 GiB, and may have 32.0 MiB");
-    refused(package_with_list("[]"), "the first member of the package is not contents.json");
+            "members:1:21: /0/bytes: expected at most 32.0 MiB of contents.json, found 3.0 GiB");
+    refused(package_with_list("[]"),
+            "members:1:1: expected a list that begins with 'contents.json', found an empty list");
 }
 
 TEST_CASE("a package that unpacks to much is verified, inspected and installed in little memory") {
@@ -288,7 +289,12 @@ TEST_CASE("a member is one change or file, and each of these has one") {
             pack({{"contents.json", contents}, {"0", "x"}, {"1", "y"}})));
     };
     CHECK(refusal_of({"1", "0"}).empty());
-    CHECK(refusal_of({"2"}) == "p.opdock: the package lacks its member 2");
-    CHECK(refusal_of({"0", "0"}) == "p.opdock: the package has two files of its member 0");
-    CHECK(refusal_of({"0", "1", "2"}) == "p.opdock: the package has more changes and files than members");
+    CHECK(refusal_of({"2"}) == "p.opdock: contents.json:1:46: /attachments/0/member: expected the name of a member, of "
+                               "those that the package lists, found '2'");
+    CHECK(refusal_of({"0", "0"}) == "p.opdock: contents.json:1:90: /attachments/1/member: expected a member that no "
+                                    "other change or file has, found '0'");
+    CHECK(refusal_of({"0"}) == "p.opdock: contents.json names no change or file for the member '1'");
+    CHECK(refusal_of({"0", "1", "2"}) ==
+          "p.opdock: contents.json:1:16: /attachments: expected no more changes and files "
+          "than the package has members, found more");
 }
