@@ -51,6 +51,39 @@ TEST_CASE("outputs take dtype and shape from the inputs, optional ones as well")
     CHECK(inferred(OPDOCK_OP_RMSNORM_FWD, row) == "output f16[8]; rsigma f32[]?");
 }
 
+TEST_CASE("an int attribute tells a dim of an output") {
+    const char *topk = "topk(x: T[..., n], *, k: int = 2) -> (values: T[..., k], indices: i64[..., k]) where k <= n";
+    CallArguments call;
+    call.in(OPDOCK_F32, {4, 8});
+    CHECK(inferred(topk, call) == "values f32[4, 2]; indices i64[4, 2]");
+    call.attribute(value(5));
+    CHECK(inferred(topk, call) == "values f32[4, 5]; indices i64[4, 5]");
+    CallArguments too_many;
+    too_many.in(OPDOCK_F32, {4, 8}).attribute(value(9));
+    CHECK(infer_error(topk, too_many) ==
+          "op 'topk': 'where k <= n' does not hold: n = 8 (input 'x'), k = 9 (attribute 'k')");
+    CallArguments negative;
+    negative.in(OPDOCK_F32, {4, 8}).attribute(value(-1));
+    CHECK(infer_error(topk, negative) == "op 'topk': attribute 'k' is -1; it is a dim, expected 0 or more");
+    CallArguments lists;
+    lists.in(OPDOCK_F32, {8}).in(OPDOCK_F32, {9}).lists({2}).attribute(value(3));
+    CHECK(inferred("f(x: T[n]*, *, k: int) -> (y: T[n+k]*)", lists) == "y f32[11]; y f32[12]");
+}
+
+TEST_CASE("an output with a counted dim is inferred as large as it can be") {
+    const char *nonzero = "nonzero(x: T[n, k], *, most: int = 100) -> (indices: i64[m, 2], m: i64[]) "
+                          "where m <= n*k, m <= most";
+    CallArguments call;
+    call.in(OPDOCK_F32, {4, 8});
+    CHECK(inferred(nonzero, call) == "indices i64[32, 2]; m i64[]");
+    call.attribute(value(5));
+    CHECK(inferred(nonzero, call) == "indices i64[5, 2]; m i64[]");
+    CallArguments negative;
+    negative.in(OPDOCK_F32, {4});
+    CHECK(infer_error("f(x: T[n]) -> (y: T[m], m: i64[]) where m <= n-5", negative) ==
+          "op 'f': output 'y' would have the negative dim m = -1");
+}
+
 TEST_CASE("the tensors of each element of a list have to fit together") {
     for (const int64_t wrong : {0, 1}) {
         CallArguments adam;

@@ -282,8 +282,51 @@ TEST_CASE("an attribute cannot have the name of a dim") {
           "signature, column 18: attribute 'k' has the name of a dim; rename one of them");
 }
 
+TEST_CASE("an int attribute's name stands for its value in outputs and clauses") {
+    const char *topk = "topk(x: T[..., n], *, k: int) -> (values: T[..., k], indices: i64[..., k]) where k <= n";
+    const Signature signature = parse_signature(topk);
+    CHECK(signature.dim_names == std::vector<std::string>{"n", "k"});
+    CHECK(signature.attributes[0].dim == 1);
+    CHECK(signature.text == topk);
+    CHECK(parse_signature("f(x: T[n], *, k: int = 3) -> ()").attributes[0].dim == -1);
+    CHECK(parse_error("f(x: T[n], *, k: int) -> (y: T[2*k+n]?, z: T[k]) where k > 0") == "no error");
+    CHECK(first_line("f(x: T[n], *, k: float) -> (y: T[k])") ==
+          "signature, column 34: no input has a dim 'k', no int attribute is named 'k', and no output 'k: i64[]' "
+          "counts it");
+    CHECK(first_line("f(x: T[k], *, k: int) -> ()") ==
+          "signature, column 15: attribute 'k' has the name of a dim; rename one of them");
+}
+
+TEST_CASE("an output may count a dim of outputs that is at most what a clause says") {
+    const char *nonzero = "nonzero(x: T[n, k]) -> (indices: i64[m, 2], m: i64[]) where m <= n*k";
+    const Signature signature = parse_signature(nonzero);
+    CHECK(signature.dim_names == std::vector<std::string>{"n", "k", "m"});
+    CHECK(signature.counted_dims == 1u << 2u);
+    CHECK(signature.outputs[0].counts == -1);
+    CHECK(signature.outputs[1].counts == 2);
+    CHECK(signature.text == nonzero);
+    for (const char *count : {"m: i32[]", "m: i64[1]", "m: i64[]?", "count: i64[]", "m: T[]"}) {
+        CAPTURE(count);
+        CHECK(first_line("f(x: T[n]) -> (y: T[m], " + std::string(count) + ") where m <= n") ==
+              "signature, column 21: no input has a dim 'm', no int attribute is named 'm', and no output 'm: i64[]' "
+              "counts it");
+    }
+    for (const char *clause : {"", " where m >= n", " where m+0 <= n", " where m <= m", " where m <= b"}) {
+        CAPTURE(clause);
+        CHECK(first_line("f(x: T[n], b: T[b]?) -> (y: T[m], m: i64[])" + std::string(clause)) ==
+              "signature, column 31: the output 'm' counts the dim 'm', which needs a clause 'm <= ...' of dims that "
+              "required inputs and attributes tell: how many there may be at most");
+    }
+    CHECK(first_line("f(x: T[n]*) -> (y: T[m]*, m: i64[]) where m <= 4") ==
+          "signature, column 17: 'm' is counted by an output, and so it cannot be a dim of a list");
+    // A dim that inputs have is theirs.
+    CHECK(parse_signature("f(x: T[n]) -> (y: T[n], n: i64[])").outputs[1].counts == -1);
+}
+
 TEST_CASE("an output needs dims and dtypes that inputs tell") {
-    CHECK(first_line("f(x: T[n]) -> (y: T[m])") == "signature, column 21: no input has a dim 'm'");
+    CHECK(first_line("f(x: T[n]) -> (y: T[m])") ==
+          "signature, column 21: no input has a dim 'm', no int attribute is named 'm', and no output 'm: i64[]' "
+          "counts it");
     CHECK(first_line("f(x: T[n]) -> (y: U[n])") ==
           "signature, column 16: 'U' of output 'y' is bound by no required input or dtype attribute");
     CHECK(first_line("f(x: T[n]) -> (y: T[..., n])") ==
@@ -359,7 +402,8 @@ TEST_CASE("a default must be one of its type") {
 }
 
 TEST_CASE("a where clause speaks of what the signature has, once for each variable") {
-    CHECK(first_line("f(x: T[n]) -> () where m >= n") == "signature, column 24: no input has a dim 'm'");
+    CHECK(first_line("f(x: T[n]) -> () where m >= n") ==
+          "signature, column 24: no input or output has a dim 'm', and no int attribute is named 'm'");
     CHECK(first_line("f(x: T[n]) -> () where F in e4m3") ==
           "signature, column 24: no parameter has the dtype variable 'F'");
     CHECK(first_line("f(x: T[n]) -> () where T in f32, T in f16") == "signature, column 34: 'T' has two clauses");

@@ -57,6 +57,33 @@ TEST_CASE("appending optional inputs and outputs extends a signature") {
     CHECK(compare_texts("f(xs: T[n]*) -> ()", "f(xs: T[n]*, ys: T[n]*?) -> ()") == Compatibility::extended_by);
 }
 
+TEST_CASE("an attribute that becomes a dim of appended outputs extends a signature, and limited is a conflict") {
+    const char *shorter = "f(x: T[n], *, k: int) -> (y: T[n])";
+    CHECK(compare_texts(shorter, "f(x: T[n], *, k: int) -> (y: T[n], z: T[k]?)") == Compatibility::extended_by);
+    CHECK(conflict(shorter, "f(x: T[n], *, k: int) -> (y: T[n], z: T[k]?) where k <= n") ==
+          "'where k <= n' is only in one of them");
+    CHECK(conflict("f(x: T[n]) -> (y: T[n])", "f(x: T[n], *, k: int = 1) -> (y: T[n]) where k <= n") ==
+          "'where k <= n' is only in one of them");
+    CHECK(conflict("f(x: T[n], *, k: int, m: int) -> (y: T[k])", "f(x: T[n], *, k: int, m: int) -> (y: T[m])") ==
+          "attribute 'k: int' is a dim in one of them only");
+    // The appended input's dim comes before the attribute's.
+    CHECK(compare_texts("f(x: T[n], *, k: int) -> (y: T[2*k], z: T[n+k]) where k <= n, k in 1|n",
+                        "f(x: T[a], b: T[c]?, *, k: int) -> (y: T[2*k], z: T[a+k]) where k <= a, k in 1|a, c > k") ==
+          Compatibility::extended_by);
+}
+
+TEST_CASE("a counted dim is the same one behind an appended input, and needs the same bound") {
+    const char *shorter = "f(x: T[n]) -> (y: T[m, n], m: i64[]) where m <= n";
+    CHECK(compare_texts(shorter, "f(x: T[a], b: T[c]?) -> (y: T[d, a], m: i64[], d: i64[]) where d <= a") ==
+          Compatibility::conflict);
+    CHECK(compare_texts(shorter, "f(x: T[a], b: T[c]?) -> (y: T[m, a], m: i64[]) where m <= a") ==
+          Compatibility::extended_by);
+    CHECK(compare_texts(shorter, "f(x: T[n]) -> (y: T[m, n], m: i64[], z: T[m]?) where m <= n") ==
+          Compatibility::extended_by);
+    CHECK(conflict(shorter, "f(x: T[n]) -> (y: T[m, n], m: i64[]) where m <= n, m <= 4") ==
+          "'where m <= 4' is only in one of them");
+}
+
 TEST_CASE("appending what a call must give is a conflict") {
     CHECK(conflict("f(x: T[n]) -> ()", "f(x: T[n], b: T[n]) -> ()") ==
           "input 'b: T[n]' is only in one of them and not optional");

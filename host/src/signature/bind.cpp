@@ -159,9 +159,7 @@ class Binder {
     void bind_attribute_values() {
         bound_.used_attributes = bind_attributes(signature_, args_, bound_.attributes);
         for (size_t i = 0; i < signature_.attributes.size(); ++i) {
-            if (signature_.attributes[i].dtype_variable >= 0) {
-                solver_.match_dtype_attribute(i, static_cast<uint32_t>(bound_.attributes[i].as.i));
-            }
+            solver_.match_attribute(i, bound_.attributes[i]);
         }
     }
 

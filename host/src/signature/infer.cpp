@@ -20,15 +20,14 @@ class Inference {
         match(false, 0);
         bind_attributes(signature_, args_, attributes_);
         for (size_t i = 0; i < signature_.attributes.size(); ++i) {
-            if (signature_.attributes[i].dtype_variable >= 0) {
-                solver_.match_dtype_attribute(i, static_cast<uint32_t>(attributes_[i].as.i));
-            }
+            solver_.match_attribute(i, attributes_[i]);
         }
         for (uint32_t element = 0; element < layout_.elements; ++element) {
             match_element(element);
             solver_.check_constraints(true);
         }
         solver_.check_constraints(false);
+        solver_.bind_counted_dims();
         for (uint32_t i = 0; i < signature_.outputs.size(); ++i) {
             add_output(static_cast<uint32_t>(signature_.inputs.size()) + i);
         }

@@ -57,6 +57,7 @@ struct Parameter {
     uint32_t dtype = 0;
     std::vector<Dim> dims; // without the ellipsis
     int ellipsis = -1;     // how many of `dims` come before `...`; -1 without one
+    int counts = -1;       // an output that tells how much of a dim of others it has filled: which dim
     bool operator==(const Parameter &) const = default;
 };
 
@@ -65,6 +66,7 @@ struct AttributeSpec {
     uint32_t type = OPDOCK_VALUE_NONE; // OPDOCK_VALUE_INT and so on, never NONE
     bool required = true;
     int dtype_variable = -1; // a dtype attribute may bind a variable
+    int dim = -1;            // an int attribute whose name stands as a dim binds that
     // The default: the one that `type` says.
     int64_t integer = 0; // int, bool and dtype
     double number = 0;
@@ -96,6 +98,8 @@ struct Signature {
     // Dims that first appear in a list: each element of the lists has its own. A bit for each dim; `...` likewise.
     uint32_t element_dims = 0;
     bool element_ellipsis = false;
+    // Dims that an output counts: the caller chooses how many there may be. A bit for each.
+    uint32_t counted_dims = 0;
     std::vector<Parameter> inputs;
     std::vector<Parameter> outputs;
     std::vector<AttributeSpec> attributes;

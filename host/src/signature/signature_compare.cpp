@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -13,10 +14,74 @@ bool includes(const std::vector<uint32_t> &all, const std::vector<uint32_t> &som
                        [&](uint32_t dtype) { return std::find(all.begin(), all.end(), dtype) != all.end(); });
 }
 
+uint32_t dims_of(const Parameter &parameter) {
+    uint32_t dims = 0;
+    for (const Dim &dim : parameter.dims) {
+        dims |= dim.kind == Dim::Kind::name || dim.kind == Dim::Kind::scaled ? 1u << dim.index : 0;
+    }
+    return dims;
+}
+
+uint32_t dims_of_attributes(const Signature &signature) {
+    uint32_t dims = 0;
+    for (const AttributeSpec &attribute : signature.attributes) {
+        dims |= attribute.dim >= 0 ? 1u << attribute.dim : 0;
+    }
+    return dims;
+}
+
+// The dims of attributes and those that outputs count follow those of the inputs, and so an appended input moves their
+// numbers: `shorter` with the numbers that `longer` has for them.
+Signature renumbered(const Signature &shorter, const Signature &longer) {
+    std::vector<size_t> numbers(shorter.dim_names.size());
+    std::iota(numbers.begin(), numbers.end(), size_t{0});
+    Signature moved = shorter;
+    const auto renumber = [&](int &dim, int number) {
+        if (dim >= 0 && number >= 0) {
+            numbers[static_cast<size_t>(dim)] = static_cast<size_t>(number);
+            dim = number;
+        }
+    };
+    for (size_t i = 0; i < std::min(shorter.attributes.size(), longer.attributes.size()); ++i) {
+        renumber(moved.attributes[i].dim, longer.attributes[i].dim);
+    }
+    for (size_t i = 0; i < std::min(shorter.outputs.size(), longer.outputs.size()); ++i) {
+        renumber(moved.outputs[i].counts, longer.outputs[i].counts);
+    }
+    moved.dim_names.resize(std::max(shorter.dim_names.size(), longer.dim_names.size()));
+    for (size_t i = 0; i < numbers.size(); ++i) {
+        moved.dim_names[numbers[i]] = shorter.dim_names[i];
+    }
+    const auto move = [&](Expression &expression) {
+        for (Term &term : expression) {
+            term.value = term.kind == Term::Kind::dim ? static_cast<int64_t>(numbers[static_cast<size_t>(term.value)])
+                                                      : term.value;
+        }
+    };
+    for (Parameter &output : moved.outputs) {
+        for (Dim &dim : output.dims) {
+            move(dim.expression);
+            const bool is_named = dim.kind == Dim::Kind::name || dim.kind == Dim::Kind::scaled;
+            dim.index = is_named ? static_cast<uint8_t>(numbers[dim.index]) : dim.index;
+        }
+    }
+    for (Constraint &constraint : moved.constraints) {
+        move(constraint.left);
+        std::for_each(constraint.right.begin(), constraint.right.end(), move);
+        uint32_t dims = 0;
+        for (size_t i = 0; i < numbers.size(); ++i) {
+            dims |= (constraint.dims >> i & 1u) << numbers[i];
+        }
+        constraint.dims = dims;
+    }
+    return moved;
+}
+
 // One against the other, the shorter first where it matters. Each function returns what speaks against it, or "".
 class Comparison {
   public:
-    Comparison(const Signature &shorter, const Signature &longer) : shorter_(shorter), longer_(longer) {}
+    Comparison(const Signature &shorter, const Signature &longer)
+        : shorter_(renumbered(shorter, longer)), longer_(longer) {}
 
     std::string conflict() const {
         std::string why = parameters("input", shorter_.inputs, longer_.inputs);
@@ -59,7 +124,14 @@ class Comparison {
                 continue;
             }
             const std::string other = print_attribute(shorter_, shorter_.attributes[i]);
-            if (shorter_.attributes[i] != attribute) {
+            AttributeSpec expected = shorter_.attributes[i];
+            if (expected.dim < 0) {
+                expected.dim = attribute.dim; // of appended outputs only: the shared ones are compared by number
+            }
+            if (expected.dim != attribute.dim) {
+                return fmt::format("attribute '{}' is a dim in one of them only", text);
+            }
+            if (expected != attribute) {
                 // Implementations list their dtypes in this order.
                 return other == text
                            ? fmt::format("the dtype variable of attribute '{}' is not at the same place in the "
@@ -84,7 +156,10 @@ class Comparison {
     }
 
     std::string constraints() const {
-        const uint32_t known = (shorter_.dim_names.size() == 32 ? 0u : 1u << shorter_.dim_names.size()) - 1u;
+        uint32_t known = dims_of_attributes(longer_); // which have a value in every call
+        for (size_t i = 0; i < shorter_.n_params(); ++i) {
+            known |= dims_of(shorter_.parameter(i));
+        }
         for (const Constraint &constraint : longer_.constraints) {
             // A clause about a dim that only the appended parameters have takes nothing away from the shorter form.
             if ((constraint.dims & ~known) == 0 && !contains(shorter_, constraint)) {
@@ -104,7 +179,7 @@ class Comparison {
         return std::find(all.begin(), all.end(), constraint) != all.end();
     }
 
-    const Signature &shorter_;
+    const Signature shorter_;
     const Signature &longer_;
 };
 

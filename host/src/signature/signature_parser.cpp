@@ -93,6 +93,7 @@ Signature SignatureParser::parse() {
     expect("(", "before the outputs");
     parse_outputs();
     expect(")", "or ',' in the list of outputs");
+    part_ = Part::clauses;
     if (token_.is_word("where")) {
         advance();
         parse_where();
@@ -101,6 +102,7 @@ Signature SignatureParser::parse() {
         fail_expected("'where' or the end");
     }
     check_dtype_defaults();
+    check_counted_dims();
     signature_.text = print_signature(signature_);
     if (signature_.text.size() > max_signature_bytes) { // others read it, and must be able to
         throw Error(OPDOCK_INVALID_ARGUMENT,
@@ -126,7 +128,7 @@ void SignatureParser::parse_inputs() {
 }
 
 void SignatureParser::parse_outputs() {
-    dims_may_be_new_ = false;
+    part_ = Part::outputs;
     if (token_.is(")")) {
         return;
     }
@@ -254,8 +256,13 @@ void SignatureParser::parse_dim(Parameter *parameter, bool is_output) {
 // Whether dims are shared or each element's own is decided where they first appear.
 void SignatureParser::check_element_dims(const Parameter &parameter, const Token &start) {
     if (parameter.list) {
-        if (signature_.n_lists == 0 && !dims_may_be_new_) {
+        if (signature_.n_lists == 0 && part_ == Part::outputs) {
             lexer_.fail(start.offset, "a list of outputs takes its length from a list of inputs; there is none");
+        }
+        if (const uint32_t counted = used_.dims & signature_.counted_dims; counted != 0) {
+            lexer_.fail(start.offset,
+                        fmt::format("'{}' is counted by an output, and so it cannot be a dim of a list",
+                                    signature_.dim_names[static_cast<size_t>(std::countr_zero(counted))]));
         }
         signature_.element_dims |= new_dims_;
         signature_.element_ellipsis |= used_.ellipsis && !known_.ellipsis;
@@ -353,21 +360,71 @@ uint8_t SignatureParser::dim_index() {
     if (token_.kind != Token::Kind::word || token_.text[0] < 'a' || token_.text[0] > 'z') {
         fail_expected("a dim: a name in lower case, a number, an expression, or '...'");
     }
-    auto &names = signature_.dim_names;
+    const auto &names = signature_.dim_names;
     const auto known = std::find(names.begin(), names.end(), token_.text);
-    const auto index = static_cast<uint8_t>(known - names.begin());
-    if (known == names.end()) {
-        if (!dims_may_be_new_) {
-            lexer_.fail(token_.offset, fmt::format("no input has a dim '{}'", token_.text));
-        }
-        if (names.size() == max_dims) {
-            lexer_.fail(token_.offset, fmt::format("a signature has at most {} different dims", max_dims));
-        }
-        names.emplace_back(token_.text);
-        new_dims_ |= 1u << index;
-    }
+    const auto index = known != names.end() ? static_cast<uint8_t>(known - names.begin()) : new_dim();
     advance();
     return index;
+}
+
+// Inputs bring them; after those, an int attribute may, whose value it is, or an output that counts them.
+uint8_t SignatureParser::new_dim() {
+    auto &names = signature_.dim_names;
+    const auto index = static_cast<uint8_t>(names.size());
+    auto &attributes = signature_.attributes;
+    const auto attribute = std::find_if(attributes.begin(), attributes.end(), [this](const AttributeSpec &one) {
+        return one.type == OPDOCK_VALUE_INT && token_.is_word(one.name);
+    });
+    if (part_ == Part::clauses && attribute == attributes.end()) {
+        lexer_.fail(token_.offset, fmt::format("no input or output has a dim '{0}', and no int attribute is named '{0}'",
+                                               token_.text));
+    }
+    if (names.size() == max_dims) {
+        lexer_.fail(token_.offset, fmt::format("a signature has at most {} different dims", max_dims));
+    }
+    names.emplace_back(token_.text);
+    if (part_ == Part::inputs) {
+        new_dims_ |= 1u << index;
+        return index;
+    }
+    if (attribute != attributes.end()) {
+        attribute->dim = index;
+    } else {
+        counted_.emplace_back(index, token_);
+        signature_.counted_dims |= 1u << index;
+    }
+    sure_.dims |= 1u << index;
+    known_.dims |= 1u << index;
+    return index;
+}
+
+// Each needs an output of its name that counts it, and a clause that tells how many there may be at most.
+void SignatureParser::check_counted_dims() {
+    for (const auto &[index, token] : counted_) {
+        auto &outputs = signature_.outputs;
+        const auto output = std::find_if(outputs.begin(), outputs.end(), [&token = token](const Parameter &one) {
+            return token.is_word(one.name) && one.dtype_variable < 0 && one.dtype == OPDOCK_I64 && one.dims.empty() &&
+                   one.ellipsis < 0 && !one.list && !one.optional;
+        });
+        if (output == outputs.end()) {
+            lexer_.fail(token.offset, fmt::format("no input has a dim '{0}', no int attribute is named '{0}', and no "
+                                                  "output '{0}: i64[]' counts it",
+                                                  token.text));
+        }
+        output->counts = index;
+        const uint32_t given = sure_.dims & ~signature_.counted_dims & ~signature_.element_dims;
+        const auto bounds = [&index = index, given](const Constraint &clause) {
+            return clause.kind == Constraint::Kind::less_equal &&
+                   clause.left == Expression{{Term::Kind::dim, index}} &&
+                   (dims_of(clause.right.front()) & ~given) == 0;
+        };
+        if (std::none_of(signature_.constraints.begin(), signature_.constraints.end(), bounds)) {
+            lexer_.fail(token.offset, fmt::format("the output '{0}' counts the dim '{0}', which needs a clause '{0} <= ...' of dims "
+                                                  "that required inputs and attributes tell: how many there may be at "
+                                                  "most",
+                                                  token.text));
+        }
+    }
 }
 
 Signature parse_signature(std::string_view text) {

@@ -49,6 +49,8 @@ class SignatureParser {
     void parse_factor(Expression *expression, size_t nesting);
     void append(Expression *expression, Term term) const;
     uint8_t dim_index();
+    uint8_t new_dim();
+    void check_counted_dims();
 
     void parse_attributes();
     AttributeSpec parse_attribute();
@@ -70,13 +72,16 @@ class SignatureParser {
     Token token_;
     Signature signature_;
     std::vector<std::string> names_;
+    // Dims that outputs have and nothing before them tells, and where they first stand.
+    std::vector<std::pair<uint8_t, Token>> counted_;
     Bindings sure_;           // given by a required input or an attribute
     Bindings known_;          // those, and what optional inputs give
     Bindings used_;           // by the parameter being parsed
     uint32_t new_dims_ = 0;   // that appear in it for the first time
     uint32_t own_dims_ = 0;   // that it binds, as far as it is parsed
     uint32_t restricted_ = 0; // dtype variables that have a where clause
-    bool dims_may_be_new_ = true;
+    enum class Part { inputs, outputs, clauses };
+    Part part_ = Part::inputs;
 };
 
 } // namespace opdock::core

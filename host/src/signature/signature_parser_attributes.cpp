@@ -23,7 +23,7 @@ AttributeSpec SignatureParser::parse_attribute() {
     }
     AttributeSpec attribute;
     attribute.name = new_name("attribute");
-    // Kept free: `topk(input: T[n], *, k: int) -> (values: T[k])` would have to mean the attribute.
+    // The name of an attribute stands for its value in the shapes and clauses after it.
     const auto &dims = signature_.dim_names;
     if (std::find(dims.begin(), dims.end(), attribute.name) != dims.end()) {
         lexer_.fail(start.offset,

@@ -70,17 +70,17 @@ std::string describe(const Signature &signature, ArgumentPlace place) {
                        parameter.list ? fmt::format("[{}]", place.element) : "");
 }
 
-void Solver::bind_dim(uint8_t index, int64_t size, ArgumentPlace place) {
+void Solver::bind_dim(size_t index, int64_t size, Source source) {
     bound_dims_ |= 1u << index;
     dims_[index] = size;
-    dim_sources_[index] = {false, place};
+    dim_sources_[index] = source;
 }
 
 inline void Solver::match_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis) {
     if (dim.kind != Dim::Kind::name) {
         match_computed_dim(place, dim, tensor, axis);
     } else if ((bound_dims_ >> dim.index & 1u) == 0) {
-        bind_dim(dim.index, tensor.shape[axis], place);
+        bind_dim(dim.index, tensor.shape[axis], {false, place});
     } else if (tensor.shape[axis] != dims_[dim.index]) {
         fail_dim(place, dim, tensor, axis);
     }
@@ -131,10 +131,21 @@ void Solver::match_dtype(ArgumentPlace place, const Parameter &parameter, const 
     }
 }
 
-void Solver::match_dtype_attribute(size_t attribute, uint32_t dtype) {
+void Solver::match_attribute(size_t attribute, const opdock_value &value) {
     const AttributeSpec &spec = signature_.attributes[attribute];
+    const Source source{true, {static_cast<uint32_t>(attribute), 0}};
+    if (spec.dim >= 0) {
+        if (value.as.i < 0) {
+            fail(signature_, fmt::format("attribute '{}' is {}; it is a dim, expected 0 or more", spec.name, value.as.i));
+        }
+        bind_dim(static_cast<size_t>(spec.dim), value.as.i, source);
+    }
+    if (spec.dtype_variable < 0) {
+        return;
+    }
     const auto variable = static_cast<size_t>(spec.dtype_variable);
-    if (!unify(variable, dtype, {true, {static_cast<uint32_t>(attribute), 0}})) {
+    const auto dtype = static_cast<uint32_t>(value.as.i);
+    if (!unify(variable, dtype, source)) {
         fail(signature_,
              fmt::format("attribute '{}' is {}, expected {}", spec.name, dtype_name(dtype), expected_dtypes(variable)));
     }
@@ -162,7 +173,7 @@ void Solver::match_computed_dim(ArgumentPlace place, const Dim &dim, const DLTen
                  fmt::format("of shape {}: dim {} is {}, expected a multiple of {} ({})", print_shape_of(tensor), axis,
                              size, dim.number, print_dim(signature_, dim)));
         }
-        bind_dim(dim.index, size / dim.number, place);
+        bind_dim(dim.index, size / dim.number, {false, place});
         return;
     }
     if (!is_bound(dim) || value_of(dim) != size) {
@@ -272,6 +283,21 @@ void Solver::check_constraints(bool elements) const {
             fail(signature_, fmt::format("'where {}' does not hold: {}", print_constraint(signature_, constraint),
                                          values_of(constraint.dims)));
         }
+    }
+}
+
+void Solver::bind_counted_dims() {
+    const uint32_t given = bound_dims_;
+    for (const Constraint &clause : signature_.constraints) {
+        const Term &first = clause.left.front();
+        const auto dim = static_cast<size_t>(first.value);
+        if (clause.kind != Constraint::Kind::less_equal || clause.left.size() != 1 || first.kind != Term::Kind::dim ||
+            (signature_.counted_dims >> dim & 1u) == 0 || (clause.dims & ~given) != 1u << dim) {
+            continue;
+        }
+        const int64_t most = side_of(clause, clause.right.front());
+        const bool is_bound = (bound_dims_ >> dim & 1u) != 0;
+        bind_dim(dim, is_bound ? std::min(dims_[dim], most) : most, {});
     }
 }
 

@@ -38,12 +38,15 @@ class Solver {
 
     // Rank, dims and dtype of one tensor; binds what is not bound. Throws on the first that is wrong.
     void match(ArgumentPlace place, const DLTensor &tensor);
-    // The value of a dtype attribute that binds a variable.
-    void match_dtype_attribute(size_t attribute, uint32_t dtype);
+    // The value of an attribute that binds a dtype variable or a dim; of others, nothing to do.
+    void match_attribute(size_t attribute, const opdock_value &value);
     // What belongs to an element of lists is forgotten, so that the next may have its own.
     void begin_element();
     // The where clauses whose dims are all bound and which read dims of elements (`elements`) or do not.
     void check_constraints(bool elements) const;
+
+    // What outputs count gets the size that the clauses allow at most.
+    void bind_counted_dims();
 
     // 0 when nothing in this call bound it.
     uint32_t dtype(size_t variable) const { return (bound_dtypes_ >> variable & 1u) != 0 ? dtypes_[variable] : 0; }
@@ -60,7 +63,7 @@ class Solver {
     void match_dtype(ArgumentPlace place, const Parameter &parameter, const DLTensor &tensor);
     void match_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis);
     void match_computed_dim(ArgumentPlace place, const Dim &dim, const DLTensor &tensor, int32_t axis);
-    void bind_dim(uint8_t index, int64_t size, ArgumentPlace place);
+    void bind_dim(size_t index, int64_t size, Source source);
     void match_ellipsis(ArgumentPlace place, const DLTensor &tensor, int32_t begin, int32_t rank);
     // Whether the variable may stand for `dtype` now; binds it when nothing did before.
     bool unify(size_t variable, uint32_t dtype, Source source);

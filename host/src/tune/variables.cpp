@@ -45,6 +45,11 @@ bool visit_first(const Signature &form, const opdock_problem &problem, Has has, 
 }
 
 double sum_of_dim(const Signature &form, const opdock_problem &problem, size_t index) {
+    for (size_t i = 0; i < form.attributes.size(); ++i) {
+        if (form.attributes[i].dim == static_cast<int>(index)) {
+            return static_cast<double>(problem.attributes[i].as.i);
+        }
+    }
     const auto has = [index](const Parameter &parameter) -> std::optional<size_t> {
         const auto found = std::find_if(parameter.dims.begin(), parameter.dims.end(), [index](const Dim &dim) {
             return dim.index == index && (dim.kind == Dim::Kind::name || dim.kind == Dim::Kind::scaled);
