@@ -92,8 +92,11 @@ TEST_CASE("first mistakes: a kernel that is wrong is found with the case and the
     says(checked(planted, "planted.ignores_strides"), {"'output': relative error", "needs_contiguous"});
     says(checked(planted, "planted.throws"), {"it returned FAILED: no kernel for this"});
     says(checked(planted, "planted.write_past_end"), {"it writes right behind the end of output 'output'"});
-    says(checked(planted, "planted.noisy"), {"it declares itself deterministic, and the same call", "different bits"});
-    says(checked(planted, "planted.wrong_for_one"), {"'output': relative error", "the worst: "});
+    says(checked(planted, "planted.noisy"),
+         {"it declares itself deterministic, and the same call", "different bits",
+          "Compute in the same order each time, or do not declare it deterministic"});
+    says(checked(planted, "planted.wrong_for_one"),
+         {"'output': relative error", "the worst: ", "Mend the kernel for such a call, or decline it in a `supports`"});
     says(checked(planted, "planted.takes_only_empty"), {"no elements, please", "Decline it in a `supports` function"});
 #if defined(__x86_64__)
     says(checked(planted, "planted.needs_alignment"), {"by Segmentation fault", "Declare the `alignment`"});
