@@ -115,6 +115,31 @@ TEST_CASE("first mistakes: a tune file is told of with its line and column") {
     says(message("ops: {planted.broken_knob: {product: {block: [1, 2}}}\n"), {"planted.tune.yaml:2:"}); // no YAML
 }
 
+TEST_CASE("first mistakes: what plugin-ls is asked for is named, with what to do") {
+    const std::string good = fixture("good");
+    const TemporaryDirectory folder;
+    const std::string absent = (folder.path() / "libabsent.so").string();
+    const auto asked = [&](const std::vector<std::string> &arguments, int code) {
+        const Finished finished = PluginLs({good}).run(arguments);
+        CHECK(finished.code == code);
+        return finished.out + finished.err;
+    };
+    says(asked({"--op", "fixture.ad"}, 1), {"no plugin declares the op 'fixture.ad'", "did you mean 'fixture.add'?"});
+    says(asked({"--why", "nothing_like_it"}, 1),
+         {"no plugin declares the op 'nothing_like_it'", "'plugin-ls' lists those that there are"});
+    says(asked({"--rejectd"}, 2), {"unknown option '--rejectd'; did you mean '--rejected'?", "Try 'plugin-ls --help'"});
+    says(asked({good}, 2), {"unexpected argument '" + good + "'", "options start with '--'"});
+    says(asked({"--check", folder.path().string()}, 1),
+         {"OPDOCK-E003", "is not a regular file", "Name a shared object"});
+    says(asked({"--modules", folder.path().string()}, 1),
+         {folder.path().string(), "the directory holds no plugin (*.so,"});
+    says(asked({"--check", absent}, 1), {"OPDOCK-E001", "'libabsent.so' cannot be opened", "path and its permissions"});
+    says(asked({"--modules", absent}, 1),
+         {"--modules " + absent + ": there is no such file", "correct the path, or build what it names"});
+    says(listed({absent}),
+         {"'" + absent + "': No such file or directory (OPDOCK-E001)", "correct the path, or build what it names"});
+}
+
 TEST_CASE("first mistakes: a setting is an error where it is, with what was meant") {
     const std::string good = fixture("good");
     says(listed({}, "PLUGIN_MODULES", "plugins/libgood.so"),
