@@ -229,6 +229,101 @@ TEST_CASE("a config serves only calls that where allows it for, whatever their k
     CHECK(smaller.tune(host)["best"]["config"]["speed"] == 1);
 }
 
+namespace {
+
+// The config of fixture.knobs for a call, why that, and what `where` excluded.
+json knobs_why(MadeHost &host, int64_t n) {
+    std::vector<float> input(static_cast<size_t>(n));
+    std::vector<int64_t> values(3);
+    return json::parse(
+               host.op("fixture.knobs").explain({Tensor(input.data(), f32, {1, n})}, {Tensor(values.data(), i64, {3})}))
+        .at("configs")
+        .at(0);
+}
+
+} // namespace
+
+TEST_CASE("a pinned config serves only calls that where allows it for, whatever their key") {
+    const Installed installed(R"(schema: opdock.tune/1
+ops:
+  fixture.knobs:
+    key: {n: log2}
+    where: 'stream == (n % block == 0)'
+    pinned: [{key: {n: 128}, config: {block: 32, stream: true}}]
+)");
+    MadeHost host = installed.host();
+    CHECK(knobs(host, 128) == Values{32, 1, 1});
+    CHECK(knobs(host, 96) == Values{32, 1, 1});
+    CHECK(knobs(host, 100) == Values{64, 1, 0}); // of the same bucket, and no multiple of 32
+    const json why = knobs_why(host, 100);
+    CHECK(why.at("source") == "defaults");
+    CHECK(why.at("excluded") ==
+          json({"pinned, tunable.tune.yaml:6: block=32 vector=1 stream=1 is excluded by where 'stream == (n % block == "
+                "0)'"}));
+    CHECK(knobs_why(host, 128).at("excluded").empty());
+}
+
+TEST_CASE("what is excluded is passed over for the next source") {
+    const Installed installed(R"(schema: opdock.tune/1
+ops:
+  fixture.knobs:
+    - key: {n: exact}
+      pinned: [{key: {n: 3}, config: {block: 33}}, {key: {n: 4}, config: {block: 33}}]
+    - key: {n: exact}
+      configs: [{block: 1}, {block: 2}]
+      where: block * vector <= max(n, 4)
+      pinned: [{key: {n: 3}, config: {block: 3}}]
+    - heuristics: {block: 'n == 5 ? 6 : n == 9 ? 10 : n'}
+)");
+    {
+        MadeHost host = installed.host();
+        // Pinned by a section without a `where`, as plugin-tune export writes it, and by the next one.
+        CHECK(knobs(host, 3) == Values{3, 1, 0});
+        CHECK(knobs(host, 4) == Values{4, 1, 0}); // the file's expression
+        CHECK(knobs(host, 5) == Values{1, 1, 0}); // not the expression, nor the default 64: the first config allowed
+        CHECK(knobs(host, 7) == Values{7, 1, 0}); // the function's opinion
+        CHECK(host.logged("outside its range") == 0);
+        const json why = knobs_why(host, 5);
+        CHECK(why.at("source") == "first config that where allows");
+        CHECK(why.at("origin") == "tunable.tune.yaml:6");
+        CHECK(why.at("excluded") == json({"heuristic of the tune file, tunable.tune.yaml:10: block=6 vector=1 stream=0 "
+                                          "is excluded by where 'block * vector <= max(n, 4)'",
+                                          "defaults: block=64 vector=1 stream=0 is excluded by where 'block * vector "
+                                          "<= max(n, 4)'"}));
+        CHECK(host->import_tuning(R"(schema: opdock.tune/1
+ops: {fixture.knobs: {dtypes: f32, key: {n: exact}, pinned: [{key: {n: 6}, config: {block: 7}}, {key: {n: 9}, config: {block: 8}}]}}
+)",
+                                  "results.yaml") == 2);
+    }
+    MadeHost later = installed.host();
+    CHECK(knobs(later, 6) == Values{6, 1, 0}); // not the database
+    CHECK(knobs(later, 9) == Values{8, 1, 0}); // the database
+    CHECK(knobs_why(later, 6).at("excluded").at(0).get<std::string>().starts_with("database, imported: block=7 "));
+    MadeHost off = installed.host({{"PLUGIN_TUNE", "off"}});
+    CHECK(knobs(off, 5) == Values{64, 1, 0});
+}
+
+TEST_CASE("the function's opinion is held to where, and where nothing is allowed the defaults serve") {
+    const Installed installed("schema: opdock.tune/1\nops:\n"
+                              "  fixture.knobs: {configs: [{block: 1}, {vector: 2}], where: 'block != n && n != 9'}\n");
+    MadeHost host = installed.host();
+    CHECK(knobs(host, 7) == Values{64, 1, 0});
+    CHECK(knobs_why(host, 7).at("excluded").at(0).get<std::string>().starts_with("heuristic function: block=7 "));
+    CHECK(knobs(host, 64) == Values{1, 1, 0});
+    CHECK(knobs(host, 9) == Values{64, 1, 0});
+}
+
+TEST_CASE("a where that cannot be read allows nothing that the file says") {
+    const Installed installed("schema: opdock.tune/1\nops:\n"
+                              "  fixture.knobs: {key: {n: exact}, where: blok < 9, configs: [{block: 1}],\n"
+                              "    heuristics: {block: 2}, pinned: [{key: {n: 3}, config: {block: 3}}]}\n");
+    MadeHost host = installed.host();
+    CHECK(knobs(host, 3) == Values{64, 1, 0});
+    CHECK(host.logged("unknown name 'blok'") == 1);
+    CHECK(knobs_why(host, 3).at("excluded").at(0) ==
+          "pinned, tunable.tune.yaml:4: block=3 vector=1 stream=0 is excluded because where cannot be read");
+}
+
 TEST_CASE("on the CPU too, where the time is the machine's") {
     const Installed installed(work_configs);
     MadeHost host = installed.host();

@@ -194,10 +194,12 @@ TEST_CASE("a module that is not there is a problem of what was asked for") {
     CHECK(result.candidates.empty());
     REQUIRE(result.problems.size() == 2);
     CHECK(result.problems[0].message ==
-          "program: '" + tree.path("none.so") + "': No such file or directory (OPDOCK-E001)");
+          "program: '" + tree.path("none.so") +
+              "': No such file or directory (OPDOCK-E001); correct the path, or build what it names");
     CHECK(result.problems[0].requested);
     CHECK(result.problems[1].message ==
-          "PLUGIN_MODULES: '" + tree.path("nowhere") + "': No such file or directory (OPDOCK-E001)");
+          "PLUGIN_MODULES: '" + tree.path("nowhere") +
+              "': No such file or directory (OPDOCK-E001); correct the path, or build what it names");
     CHECK(result.problems[1].requested);
     CHECK_FALSE(result.paths[0].exists);
 }
@@ -258,7 +260,8 @@ TEST_CASE("a dangling link is a problem, of what was asked for only where it was
     std::filesystem::create_symlink("/none", tree.path("install/libgone.so"));
     const SearchResult found = tree.search({});
     CHECK(messages(found) ==
-          Names{"install: '" + tree.path("install/libgone.so") + "': No such file or directory (OPDOCK-E001)"});
+          Names{"install: '" + tree.path("install/libgone.so") +
+                "': No such file or directory (OPDOCK-E001); correct the path, or build what it names"});
     CHECK(found.problems[0].code == "OPDOCK-E001");
     CHECK_FALSE(found.problems[0].requested);
     CHECK(tree.search({tree.path("install")}).problems[0].requested);
@@ -333,7 +336,7 @@ TEST_CASE("a wrong manifest is a problem and hides no other plugin") {
     CHECK(problems[0] == tree.path("install/bad/plugin.json") +
                              ":1:14: expected the path of a file for 'library', found a number (install)");
     CHECK(problems[1] == tree.path("install/gone/plugin.json") + ": '" + tree.path("install/gone/libgone.so") +
-                             "': No such file or directory (OPDOCK-E001)");
+                             "': No such file or directory (OPDOCK-E001); correct the path, or build what it names");
     CHECK_FALSE(result.problems[0].requested);
     CHECK(tree.search({tree.path("install/bad/plugin.json")}).problems[0].requested);
 }

@@ -82,6 +82,8 @@ TEST_CASE("controls of terminals and of the direction of writing are shown, what
                   "2J") == "\\u009b2J"); // CSI in one character
     CHECK(visible("\u202egnp.so\u2066 \u200e\u061c\u2028") == "\\u202egnp.so\\u2066 \\u200e\\u061c\\u2028");
     CHECK(visible("a\u200bb\ufeff\u00ad \u2060 \uffff\u3164") == "a\\u200bb\\ufeff\\u00ad \\u2060 \\uffff\\u3164");
+    CHECK(visible("acme\U000e0041\U000e007f") == "acme\\U000e0041\\U000e007f"); // another text, of tags
+    CHECK(visible("a\u115f\u1160\uffa0b") == "a\\u115f\\u1160\\uffa0b");
     CHECK(visible("\xff \xc3") == "\\xff \\xc3");
     CHECK(visible("\xe0\x80\x8a \xed\xa0\x80") ==
           "\\xe0\\x80\\x8a \\xed\\xa0\\x80"); // longer than need be, a surrogate
@@ -112,14 +114,16 @@ TEST_CASE("the first and the last character of each length are characters, and w
 
 TEST_CASE("what stands right beside the controls is shown as it is") {
     for (const char *control :
-         {"\x01",   "\x1f",   "\x7f",   "\xc2\x80", "\xc2\x9f", "\u00ad", "\u061c", "\u180e", "\u200b", "\u200f",
-          "\u2028", "\u202e", "\u2060", "\u206f",   "\u3164",   "\ufeff", "\ufff9", "\ufffb", "\ufffe", "\uffff"}) {
+         {"\x01",   "\x1f",   "\x7f",   "\xc2\x80", "\xc2\x9f", "\u00ad",     "\u061c",     "\u115f",    "\u1160",
+          "\u180e", "\u200b", "\u200f", "\u2028",   "\u202e",   "\u2060",     "\u206f",     "\u3164",    "\ufeff",
+          "\uffa0", "\ufff9", "\ufffb", "\ufffe",   "\uffff",   "\U000e0000", "\U000e0020", "\U000e007f"}) {
         CAPTURE(control);
         CHECK_FALSE(is_printable(control));
     }
-    for (const char *beside : {" ",      "~",      "\u00a0", "\u00ac", "\u00ae", "\u061b", "\u061d", "\u180d",
-                               "\u180f", "\u200a", "\u2010", "\u2027", "\u202f", "\u205f", "\u2070", "\u3163",
-                               "\u3165", "\ufefe", "\uff01", "\ufff8", "\ufffc", "\ufffd"}) {
+    for (const char *beside :
+         {" ",      "~",          "\u00a0",     "\u00ac", "\u00ae", "\u061b", "\u061d", "\u115e", "\u1161", "\uff9f",
+          "\uffa1", "\U000dfffd", "\U000e0080", "\u180d", "\u180f", "\u200a", "\u2010", "\u2027", "\u202f", "\u205f",
+          "\u2070", "\u3163",     "\u3165",     "\ufefe", "\uff01", "\ufff8", "\ufffc", "\ufffd"}) {
         CAPTURE(beside);
         CHECK(is_printable(beside));
     }

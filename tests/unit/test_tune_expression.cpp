@@ -46,6 +46,10 @@ TEST_CASE("tune expressions compute what their functions say") {
     CHECK(value("2^3") == 8);
     CHECK(value("n % 8 == 0 ? 8 : 1", 24) == 8);
     CHECK(value("1 + n % 8 * 2", 25) == 3);
+    CHECK(value("5 + -n % 4", 7) == 2); // -3: the sign of the left side
+    CHECK(value("n / 2", 7) == 3.5);
+    CHECK(value("ceil_div(0 - n, 2) + 10", 7) == 7);
+    CHECK(value("n / 0", 1) == -1); // no value
 }
 
 TEST_CASE("min and max take two values or more") {

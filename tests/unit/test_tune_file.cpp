@@ -283,6 +283,7 @@ TEST_CASE("a text is printed plain where it reads back as that text, and else in
         {"a\"b", "['a\"b']"},
         {"a\x1f", R"(["a\x1f"])"},
         {"a\x7f\"\\b", R"(["a\x7f\"\\b"])"},
+        {"a\U000e0041\u115f", R"(["a\U000e0041\u115f"])"},
     };
     for (const auto &row : texts) {
         const std::string text = row.first, printed = row.second;

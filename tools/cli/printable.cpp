@@ -1,5 +1,9 @@
 #include "cli/printable.hpp"
 
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
 #include "text/spelling.hpp"
 
 namespace opdock::cli {
@@ -16,8 +20,19 @@ std::string printable_json(std::string_view document) {
     std::string result;
     // Outside strings there is nothing but ASCII, and in them no control character of ASCII but this one stands as it
     // is.
-    for (const char c : document) {
-        result += c == '\x7f' ? std::string("\\u007f") : std::string(1, c);
+    for (size_t i = 0; i < document.size();) {
+        const std::string_view character =
+            document.substr(i, std::max<size_t>(core::character_bytes(document.substr(i)), 1));
+        i += character.size();
+        if (character == "\x7f") {
+            result += "\\u007f";
+        } else if (character.size() == 4 && !core::is_printable(character)) {
+            // JSON has no \U: it writes such a character as two.
+            const std::string quoted = nlohmann::json(std::string(character)).dump(-1, ' ', true);
+            result.append(quoted, 1, quoted.size() - 2);
+        } else {
+            result += character;
+        }
     }
     return core::visible(result);
 }

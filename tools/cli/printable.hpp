@@ -6,8 +6,8 @@
 
 namespace opdock::cli {
 
-// Control characters, those that turn the direction of writing, and bytes that are no UTF-8 as \x1b or \u202e, so that
-// a plugin's strings cannot steer the terminal; newlines stay.
+// Control characters, those that turn the direction of writing or are not seen, and bytes that are no UTF-8 as \x1b or
+// \u202e, so that a plugin's strings cannot steer the terminal; newlines stay.
 std::string printable(std::string_view text);
 
 // The same on one line: for names that others chose, of which no part is to be taken for a line of a tool.

@@ -207,7 +207,10 @@ std::string render_report(const json &document, const cli::Page &page) {
                        cli::printable(ceilings_text(document)) +
                        drift_text(document.at("ceilings").at("copy").at("measured"), page);
     for (const json &shape : document.at("shapes")) {
-        text += "\n" + page.paint(Tint::heading, cli::printable_line(op_call::label_of(shape))) + "\n";
+        text += "\n" +
+                page.paint(Tint::heading, cli::fill(cli::words_of(cli::printable_line(op_call::label_of(shape))), 0, 4,
+                                                    page.width())) +
+                "\n";
         Table table;
         add_shape(table, shape);
         text += table.text(page);

@@ -13,9 +13,22 @@ std::string remedy_for(const std::string &check, Layout layout) {
     const bool is_strided = layout == Layout::padded || layout == Layout::transposed || layout == Layout::scattered ||
                             layout == Layout::mixed;
     const bool is_of_memory = check == "wrong" || check == "unwritten" || check == "out-of-bounds" || check == "crash";
-    return is_strided && is_of_memory ? ". Its tensors are not contiguous: go by their strides, or declare that the "
-                                        "kernel needs contiguous ones (needs_contiguous)"
-                                      : "";
+    if (is_strided && is_of_memory) {
+        return ". Its tensors are not contiguous: go by their strides, or declare that the kernel needs contiguous "
+               "ones (needs_contiguous)";
+    }
+    if (check == "wrong") {
+        return ". Mend the kernel for such a call, or decline it in a `supports` function";
+    }
+    if (check == "config") {
+        return ". Mend the kernel for it, or exclude it by `where` in the tune file";
+    }
+    if (check == "not-deterministic") {
+        return ". Compute in the same order each time, or do not declare it deterministic";
+    }
+    return check == "not-batch-invariant"
+               ? ". Compute a row in the same order in every batch, or do not declare it batch invariant"
+               : "";
 }
 
 } // namespace

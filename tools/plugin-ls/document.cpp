@@ -63,11 +63,16 @@ const json &find_op(const json &document, const std::string &name) {
     }
     const std::vector<std::string> names = op_names(document);
     const bool standard = !core::standard_signature(name).empty();
-    const std::string hint = core::other_name_hint(name);
+    std::string hint = core::other_name_hint(name);
+    if (hint.empty()) {
+        hint = cli::did_you_mean(name, names);
+    }
+    if (hint.empty() && !names.empty()) {
+        hint = "; 'plugin-ls' lists those that there are";
+    }
     throw cli::Failure(
-        (standard
-             ? "'" + name + "' is a standard op that no loaded plugin implements"
-             : "no plugin declares the op '" + name + "'" + (hint.empty() ? cli::did_you_mean(name, names) : hint)) +
+        (standard ? "'" + name + "' is a standard op that no loaded plugin implements"
+                  : "no plugin declares the op '" + name + "'" + hint) +
         (names.empty() ? "; no plugin was loaded at all, see 'plugin-ls --rejected' and '--paths'" : ""));
 }
 

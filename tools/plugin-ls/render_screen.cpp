@@ -104,6 +104,12 @@ std::string kind_text(const json &impl) {
     return kind == "vendor" ? kind + ":" + words(impl.at("vendor")) : kind;
 }
 
+// What a plugin says in several lines is not to look like rows.
+std::string on_one_line(std::string text) {
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return cli::printable(text);
+}
+
 // What is not so of most implementations, "" for most of them; `verbose` adds what each declares.
 std::string remark_on(const json &impl, bool verbose) {
     std::string text;
@@ -114,7 +120,7 @@ std::string remark_on(const json &impl, bool verbose) {
     const std::string available = impl.at("available").get<std::string>();
     const std::string reason = text_of(impl, "reason");
     if (available == "no") {
-        add("not available" + (reason.empty() ? "" : ": " + reason));
+        add("not available" + (reason.empty() ? "" : ": " + on_one_line(reason)));
     } else if (available == "unknown") {
         add("whether it is available is asked when it is needed");
     }
@@ -144,8 +150,8 @@ std::string knob_text(const json &knob) {
                                   ? words(knob.at("choices"), " or ")
                                   : words(knob.at("minimum")) + " to " + words(knob.at("maximum"));
     const std::string doc = text_of(knob, "doc");
-    return "knob " + words(knob.at("name")) + ": " + range + ", " + words(knob.at("default")) + " by default" +
-           (doc.empty() ? "" : "; " + doc);
+    return on_one_line("knob " + words(knob.at("name")) + ": " + range + ", " + words(knob.at("default")) +
+                       " by default" + (doc.empty() ? "" : "; " + doc));
 }
 
 } // namespace

@@ -30,6 +30,9 @@ void add_config(Table &table, const json &one) {
     const auto source = one.at("source").get<std::string>();
     table.row({{words(one.at("impl_id")), Tint::good}, {config}});
     table.note("from: " + source + (origin.empty() || origin == source ? "" : ", " + origin));
+    for (const json &excluded : one.value("excluded", json::array())) {
+        table.note(words(excluded));
+    }
     if (!one.contains("key")) {
         return;
     }

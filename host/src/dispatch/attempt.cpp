@@ -81,26 +81,31 @@ void Attempt::fill_problem(const CallShape &shape) {
 
 opdock_status Attempt::choose_config(const TuneConfig *given) {
     chosen = {};
+    excluded.clear();
     if (implementation.knobs.empty()) {
         return OPDOCK_OK;
     }
     DeploymentTuning *tuning = given == nullptr ? deployment.tuning() : nullptr;
+    std::vector<std::string> *told = explains_config ? &excluded : nullptr;
     std::optional<ChosenConfig> known;
     if (given != nullptr) {
         known = ChosenConfig{*given, ConfigSource::given, {}};
     } else if (tuning != nullptr && is_tuned) {
-        known = tuning->look_up(problem, explains_config);
+        known = tuning->look_up(problem, told);
     }
     if (!known) {
-        const opdock_status status = ask_heuristic();
+        const opdock_status status = ask_heuristic(tuning);
         if (status != OPDOCK_OK) {
             return status;
         }
         if (chosen.source == ConfigSource::defaults && tuning != nullptr) {
             std::string why;
-            known = tuning->heuristic(problem, explains_config, &why);
+            known = tuning->heuristic(problem, told, &why);
             if (!why.empty()) {
                 host.log().warning(fmt::format("{}; the defaults of '{}' are used", why, implementation.impl_id));
+            }
+            if (!known) {
+                known = tuning->in_place_of_defaults(problem, told);
             }
         }
     }
@@ -112,8 +117,8 @@ opdock_status Attempt::choose_config(const TuneConfig *given) {
     return OPDOCK_OK;
 }
 
-// What the implementation's function says; the defaults when it has none or no opinion.
-opdock_status Attempt::ask_heuristic() {
+// What the implementation's function says; the defaults when it has none, no opinion, or one that `where` excludes.
+opdock_status Attempt::ask_heuristic(const DeploymentTuning *tuning) {
     for (const Knob &knob : implementation.knobs) {
         chosen.config.push_back(knob.default_value);
     }
@@ -138,7 +143,10 @@ opdock_status Attempt::ask_heuristic() {
             return OPDOCK_FAILED_CLEAN;
         }
     }
-    chosen = {std::move(config), ConfigSource::heuristic_function, {}};
+    ChosenConfig opinion{std::move(config), ConfigSource::heuristic_function, {}};
+    if (tuning == nullptr || tuning->allows(problem, opinion, explains_config ? &excluded : nullptr)) {
+        chosen = std::move(opinion);
+    }
     return OPDOCK_OK;
 }
 

@@ -55,16 +55,17 @@ struct Attempt {
     // The call's, also those that a shorter form lacks: another implementation of the chain may know them.
     std::vector<opdock_value> attributes;
     std::string reason;
-    bool is_tuned = true;         // false: what tuning found does not count
-    bool explains_config = false; // the origin of the config is wanted
-    ChosenConfig chosen;          // the config, and why that; problem.knobs points to it
+    bool is_tuned = true;              // false: what tuning found does not count
+    bool explains_config = false;      // the origin of the config is wanted
+    ChosenConfig chosen;               // the config, and why that; problem.knobs points to it
+    std::vector<std::string> excluded; // what `where` excludes for the call, where an explanation is wanted
 
   private:
     opdock_status declined(const std::string &why);
     opdock_status check_limits(const CallShape &shape);
     void fill_problem(const CallShape &shape);
     opdock_status choose_config(const TuneConfig *given);
-    opdock_status ask_heuristic();
+    opdock_status ask_heuristic(const DeploymentTuning *tuning);
 
     std::vector<const DLTensor *> tensors_; // of the shorter form
     std::vector<uint32_t> first_;           // of the shorter form

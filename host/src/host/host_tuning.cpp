@@ -188,7 +188,8 @@ json Host::explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &p
             } else {
                 one.update({{"config", config_json(*implementation, attempt.chosen.config)},
                             {"source", source_name(attempt.chosen.source)},
-                            {"origin", attempt.chosen.origin}});
+                            {"origin", attempt.chosen.origin},
+                            {"excluded", attempt.excluded}});
                 if (const DeploymentTuning *tuning = here.tuning()) {
                     const TuneTask task = tuning->task(attempt.problem);
                     const PluginTuning &plugin = plugin_tuning(implementation->plugin);

@@ -204,7 +204,10 @@ class Search {
     void missing(const std::string &path, const std::string &origin, int reason, bool requested) {
         const bool is_absent = reason == ENOENT || reason == ENOTDIR;
         const std::string code = code_text(is_absent ? RejectCode::not_found : RejectCode::unreadable);
-        problem(path, origin, fmt::format("{} ({})", std::generic_category().message(reason), code), requested);
+        problem(path, origin,
+                fmt::format("{} ({}){}", std::generic_category().message(reason), code,
+                            is_absent ? "; correct the path, or build what it names" : ""),
+                requested);
         result_.problems.back().code = code;
     }
 

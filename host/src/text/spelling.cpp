@@ -65,12 +65,14 @@ Character first_character(std::string_view text) {
 }
 
 // What moves a terminal's cursor, sets its title, ends a line or turns the direction of what stands beside it, and
-// shows nothing of itself; what has no width, by which two texts look alike; and what no XML may hold.
+// shows nothing of itself; what has no width or no ink, by which two texts look alike; tags (U+E0020 to U+E007F), by
+// which a text holds another one that nobody sees; and what no XML may hold.
 bool is_control(std::uint32_t code) {
     const auto within = [code](std::uint32_t first, std::uint32_t last) { return code >= first && code <= last; };
-    return code < 0x20 || within(0x7f, 0x9f) || code == 0x00ad || code == 0x061c || code == 0x180e ||
-           within(0x200b, 0x200f) || within(0x2028, 0x202e) || within(0x2060, 0x206f) || code == 0x3164 ||
-           code == 0xfeff || within(0xfff9, 0xfffb) || within(0xfffe, 0xffff);
+    return code < 0x20 || within(0x7f, 0x9f) || code == 0x00ad || code == 0x061c || within(0x115f, 0x1160) ||
+           code == 0x180e || within(0x200b, 0x200f) || within(0x2028, 0x202e) || within(0x2060, 0x206f) ||
+           code == 0x3164 || code == 0xfeff || code == 0xffa0 || within(0xfff9, 0xfffb) || within(0xfffe, 0xffff) ||
+           within(0xe0000, 0xe007f);
 }
 
 // Adds the character at the start of `text`, or how it is shown; returns how many bytes of `text` that was.
@@ -82,8 +84,9 @@ std::size_t add_visible(std::string &to, std::string_view text) {
         return character.length;
     }
     if (character.length > 1) {
-        to += "\\u";
-        for (int shift = 12; shift >= 0; shift -= 4) { // none of them needs more
+        const bool is_long = character.code > 0xffff; // as C and YAML write it
+        to += is_long ? "\\U" : "\\u";
+        for (int shift = is_long ? 28 : 12; shift >= 0; shift -= 4) {
             to += digits[character.code >> static_cast<unsigned>(shift) & 15u];
         }
         return character.length;

@@ -1,5 +1,6 @@
 #include "tune/deployment_tuning.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <spdlog/fmt/fmt.h>
@@ -18,6 +19,8 @@ const char *source_name(ConfigSource source) {
         return "heuristic function";
     case ConfigSource::heuristic_file:
         return "heuristic of the tune file";
+    case ConfigSource::first_allowed:
+        return "first config that where allows";
     case ConfigSource::given:
         return "given";
     default:
@@ -29,7 +32,10 @@ DeploymentTuning::DeploymentTuning(const ImplementationTuning &tuning, const std
                                    const opdock_device_properties &device, bool ordered_architectures,
                                    TuneIdentity identity, const TuneDatabase &database, std::string *problem)
     : tuning_(tuning), file_(std::filesystem::path(file).filename().string()), device_(device),
-      ordered_(ordered_architectures), identity_(std::move(identity)) {
+      ordered_(ordered_architectures),
+      has_where_(std::any_of(tuning.sections().begin(), tuning.sections().end(),
+                             [](const ImplementationSection &section) { return section.has_where(); })),
+      identity_(std::move(identity)) {
     try {
         for (TuneEntry &entry : database.read(identity_)) {
             if (auto config = parse_config(tuning_.implementation().knobs, entry.config)) {
@@ -67,6 +73,9 @@ const DeploymentTuning::Plan &DeploymentTuning::plan_for(const std::vector<uint3
             if (plan.heuristics == nullptr && !section.heuristics.empty()) {
                 plan.heuristics = &section;
             }
+            if (plan.where == nullptr && section.has_where()) {
+                plan.where = &section;
+            }
         }
     }
     return place->second;
@@ -90,7 +99,30 @@ std::string origin_of(double microseconds, double before) {
 
 } // namespace
 
-std::optional<ChosenConfig> DeploymentTuning::look_up(const opdock_problem &problem, bool explain) const {
+bool DeploymentTuning::allows(const Plan &plan, const ImplementationSection *from, const ChosenConfig &chosen,
+                              std::span<const double> values, Excluded *excluded) const {
+    const ImplementationSection *section = from != nullptr && from->has_where() ? from : plan.where;
+    if (section == nullptr) {
+        return true;
+    }
+    const std::string why = tuning_.exclusion(*section, chosen.config, values);
+    if (!why.empty() && excluded != nullptr) {
+        excluded->push_back(fmt::format("{}{}{}: {} {}", source_name(chosen.source), chosen.origin.empty() ? "" : ", ",
+                                        chosen.origin, config_text(tuning_.implementation().knobs, chosen.config),
+                                        why));
+    }
+    return why.empty();
+}
+
+bool DeploymentTuning::allows(const opdock_problem &problem, const ChosenConfig &chosen, Excluded *excluded) const {
+    if (!has_where_) {
+        return true;
+    }
+    const Call call = call_of(problem);
+    return allows(plan_for(call.dtypes), nullptr, chosen, call.values, excluded);
+}
+
+std::optional<ChosenConfig> DeploymentTuning::look_up(const opdock_problem &problem, Excluded *excluded) const {
     if (tuning_.sections().empty()) {
         return {};
     }
@@ -98,9 +130,13 @@ std::optional<ChosenConfig> DeploymentTuning::look_up(const opdock_problem &prob
     const Plan &plan = plan_for(call.dtypes);
     for (const ImplementationSection *section : plan.pinned) {
         const auto found = section->pinned.find(section->key.of(tuning_.variables(), call.values));
-        if (found != section->pinned.end()) {
-            return ChosenConfig{found->second.config, ConfigSource::pinned,
-                                explain ? fmt::format("{}:{}", file_, found->second.line) : ""};
+        if (found == section->pinned.end()) {
+            continue;
+        }
+        ChosenConfig chosen{found->second.config, ConfigSource::pinned,
+                            excluded != nullptr ? fmt::format("{}:{}", file_, found->second.line) : ""};
+        if (allows(plan, section, chosen, call.values, excluded)) {
+            return chosen;
         }
     }
     if (plan.space == nullptr) {
@@ -110,21 +146,23 @@ std::optional<ChosenConfig> DeploymentTuning::look_up(const opdock_problem &prob
         name_of(*plan.space, tuple_text(call.dtypes), plan.space->key.of(tuning_.variables(), call.values));
     const std::lock_guard lock(mutex_);
     const auto found = tuned_.find(name);
-    // Of another call with this key: `where` may leave out for this one what it allowed for that.
-    if (found == tuned_.end() || !tuning_.is_allowed(*plan.space, found->second.config, call.values)) {
+    if (found == tuned_.end()) {
         return {};
     }
-    return ChosenConfig{found->second.config, ConfigSource::database,
-                        explain ? origin_of(found->second.microseconds, found->second.default_microseconds) : ""};
+    const Tuned &tuned = found->second;
+    ChosenConfig chosen{tuned.config, ConfigSource::database,
+                        excluded != nullptr ? origin_of(tuned.microseconds, tuned.default_microseconds) : ""};
+    return allows(plan, plan.space, chosen, call.values, excluded) ? std::optional(std::move(chosen)) : std::nullopt;
 }
 
-std::optional<ChosenConfig> DeploymentTuning::heuristic(const opdock_problem &problem, bool explain,
+std::optional<ChosenConfig> DeploymentTuning::heuristic(const opdock_problem &problem, Excluded *excluded,
                                                         std::string *why) const {
     if (tuning_.sections().empty()) {
         return {};
     }
     const Call call = call_of(problem);
-    const ImplementationSection *section = plan_for(call.dtypes).heuristics;
+    const Plan &plan = plan_for(call.dtypes);
+    const ImplementationSection *section = plan.heuristics;
     if (section == nullptr) {
         return {};
     }
@@ -133,17 +171,38 @@ std::optional<ChosenConfig> DeploymentTuning::heuristic(const opdock_problem &pr
         *why = fmt::format("{}:{}: {}", file_, section->line, *why);
         return {};
     }
-    return ChosenConfig{std::move(*config), ConfigSource::heuristic_file,
-                        explain ? fmt::format("{}:{}", file_, section->line) : ""};
+    ChosenConfig chosen{std::move(*config), ConfigSource::heuristic_file,
+                        excluded != nullptr ? fmt::format("{}:{}", file_, section->line) : ""};
+    return allows(plan, section, chosen, call.values, excluded) ? std::optional(std::move(chosen)) : std::nullopt;
+}
+
+std::optional<ChosenConfig> DeploymentTuning::in_place_of_defaults(const opdock_problem &problem,
+                                                                   Excluded *excluded) const {
+    if (!has_where_) {
+        return {};
+    }
+    const Call call = call_of(problem);
+    const Plan &plan = plan_for(call.dtypes);
+    const ChosenConfig defaults{tuning_.defaults(), ConfigSource::defaults, {}};
+    if (allows(plan, nullptr, defaults, call.values, excluded) || plan.space == nullptr) {
+        return {};
+    }
+    std::optional<TuneConfig> first = tuning_.first_candidate(*plan.space, call.values, plan.where);
+    if (!first) {
+        return {};
+    }
+    return ChosenConfig{std::move(*first), ConfigSource::first_allowed,
+                        excluded != nullptr ? fmt::format("{}:{}", file_, plan.space->line) : ""};
 }
 
 TuneTask DeploymentTuning::task(const opdock_problem &problem) const {
     const Call call = call_of(problem);
-    TuneTask task{plan_for(call.dtypes).space, tuple_text(call.dtypes), {}, {}, {}};
+    const Plan &plan = plan_for(call.dtypes);
+    TuneTask task{plan.space, tuple_text(call.dtypes), {}, {}, {}};
     if (task.section != nullptr) {
         task.key = task.section->key.of(tuning_.variables(), call.values);
         task.key_text = task.section->key.text(tuning_.variables());
-        task.candidates = tuning_.candidates(*task.section, call.values);
+        task.candidates = tuning_.candidates(*task.section, call.values, plan.where);
     }
     return task;
 }

@@ -16,9 +16,10 @@
 namespace opdock::core {
 
 // Where a config came from, in the order in which they are asked.
-enum class ConfigSource { pinned, database, heuristic_function, heuristic_file, defaults, given };
+enum class ConfigSource { pinned, database, heuristic_function, heuristic_file, first_allowed, defaults, given };
 
-// "pinned", "database", "heuristic function", "heuristic of the tune file", "defaults", "given"
+// "pinned", "database", "heuristic function", "heuristic of the tune file", "first config that where allows",
+// "defaults", "given"
 const char *source_name(ConfigSource source);
 
 struct ChosenConfig {
@@ -43,10 +44,21 @@ class DeploymentTuning {
                      const opdock_device_properties &device, bool ordered_architectures, TuneIdentity identity,
                      const TuneDatabase &database, std::string *problem);
 
-    // What is known of calls like this: pinned or in the database. `explain`: with the origin.
-    std::optional<ChosenConfig> look_up(const opdock_problem &problem, bool explain) const;
+    // Configs that `where` excludes for a call, a line each.
+    using Excluded = std::vector<std::string>;
+
+    // Each of these holds what it finds to `where` at the call's own values: other calls of the same key may be allowed
+    // what this one is not. `excluded` is null where no explanation is wanted, and then there is no origin either.
+    //
+    // What is known of calls like this: pinned or in the database.
+    std::optional<ChosenConfig> look_up(const opdock_problem &problem, Excluded *excluded) const;
     // By the tune file's expressions. Nothing when it has none, or with *why.
-    std::optional<ChosenConfig> heuristic(const opdock_problem &problem, bool explain, std::string *why) const;
+    std::optional<ChosenConfig> heuristic(const opdock_problem &problem, Excluded *excluded, std::string *why) const;
+    // Of a config that no section has.
+    bool allows(const opdock_problem &problem, const ChosenConfig &chosen, Excluded *excluded) const;
+    // The first of the configs to tune that `where` allows, if it excludes the defaults. Nothing if it allows none: an
+    // implementation has to take its defaults for whatever it does not decline.
+    std::optional<ChosenConfig> in_place_of_defaults(const opdock_problem &problem, Excluded *excluded) const;
     TuneTask task(const opdock_problem &problem) const;
 
     // Puts a result in force for the calls that come, in this process.
@@ -69,6 +81,7 @@ class DeploymentTuning {
         std::vector<const ImplementationSection *> pinned;
         const ImplementationSection *space = nullptr;
         const ImplementationSection *heuristics = nullptr;
+        const ImplementationSection *where = nullptr; // for what comes from a section without one, or from none
     };
     struct Call {
         std::vector<uint32_t> dtypes;
@@ -83,11 +96,14 @@ class DeploymentTuning {
     Call call_of(const opdock_problem &problem) const;
     const Plan &plan_for(const std::vector<uint32_t> &dtypes) const;
     std::string name_of(const ImplementationSection &section, const std::string &dtypes, const std::string &key) const;
+    bool allows(const Plan &plan, const ImplementationSection *from, const ChosenConfig &chosen,
+                std::span<const double> values, Excluded *excluded) const;
 
     const ImplementationTuning &tuning_;
     const std::string file_;
     const opdock_device_properties &device_;
     const bool ordered_;
+    const bool has_where_; // of any section
     const TuneIdentity identity_;
 
     mutable std::mutex mutex_; // of what follows

@@ -373,6 +373,7 @@ void ImplementationTuning::add_where(const TuneSection &from, ImplementationSect
             to.configs.clear(); // some may be what the clause was to keep out
             to.product.clear();
             to.where.clear();
+            to.has_faulty_where = true;
             return;
         }
         to.where.push_back(std::get<TuneExpression>(std::move(parsed)));
@@ -385,7 +386,7 @@ void ImplementationTuning::add_where(const TuneSection &from, ImplementationSect
     }
     std::vector<double> all(where_names_.size());
     bool is_empty = true;
-    each_candidate(to, [&](const TuneConfig &config) { return is_empty = !passes(to, config, all); });
+    each_candidate(to, [&](const TuneConfig &config) { return is_empty = clause_against(to, config, all) != nullptr; });
     if (is_empty) {
         add_problem(problems_, {from.where.front().place, "where leaves no config"});
         to.configs.clear();
@@ -423,32 +424,66 @@ void ImplementationTuning::each_candidate(const ImplementationSection &section, 
     }
 }
 
-// `all`: the variables' values, and room for those of the knobs.
-bool ImplementationTuning::passes(const ImplementationSection &section, const TuneConfig &config,
-                                  std::vector<double> &all) const {
+// The first clause of `where` that the config fails; null: none. `all`: the variables' values, and room for those of
+// the knobs.
+const TuneExpression *ImplementationTuning::clause_against(const ImplementationSection &section,
+                                                           const TuneConfig &config, std::vector<double> &all) const {
     std::copy(config.begin(), config.end(), all.end() - static_cast<std::ptrdiff_t>(config.size()));
-    return std::all_of(section.where.begin(), section.where.end(),
-                       [&](const TuneExpression &clause) { return clause.evaluate(all).value_or(0) != 0; });
+    const auto failed = std::find_if(section.where.begin(), section.where.end(), [&](const TuneExpression &clause) {
+        return clause.evaluate(all).value_or(0) == 0;
+    });
+    return failed == section.where.end() ? nullptr : &*failed;
 }
 
-bool ImplementationTuning::is_allowed(const ImplementationSection &section, const TuneConfig &config,
-                                      std::span<const double> values) const {
+std::string ImplementationTuning::exclusion(const ImplementationSection &section, const TuneConfig &config,
+                                            std::span<const double> values) const {
+    if (section.has_faulty_where) {
+        return "is excluded because where cannot be read";
+    }
+    if (section.where.empty()) {
+        return {};
+    }
     std::vector<double> all(values.begin(), values.end());
     all.resize(where_names_.size());
-    return passes(section, config, all);
+    const TuneExpression *clause = clause_against(section, config, all);
+    return clause == nullptr ? "" : fmt::format("is excluded by where {}", quote(clause->text()));
 }
 
-std::vector<TuneConfig> ImplementationTuning::candidates(const ImplementationSection &section,
-                                                         std::span<const double> values) const {
-    std::vector<TuneConfig> found;
-    std::set<TuneConfig> seen;
+template<class Visit>
+void ImplementationTuning::each_allowed(const ImplementationSection &section, std::span<const double> values,
+                                        const ImplementationSection *other, Visit visit) const {
+    const ImplementationSection &limits = section.has_where() || other == nullptr ? section : *other;
+    if (limits.has_faulty_where) {
+        return;
+    }
     std::vector<double> all(values.begin(), values.end());
     all.resize(where_names_.size());
     each_candidate(section, [&](const TuneConfig &config) {
-        if (passes(section, config, all) && seen.insert(config).second) {
+        return clause_against(limits, config, all) != nullptr || visit(config);
+    });
+}
+
+std::vector<TuneConfig> ImplementationTuning::candidates(const ImplementationSection &section,
+                                                         std::span<const double> values,
+                                                         const ImplementationSection *other) const {
+    std::vector<TuneConfig> found;
+    std::set<TuneConfig> seen;
+    each_allowed(section, values, other, [&](const TuneConfig &config) {
+        if (seen.insert(config).second) {
             found.push_back(config);
         }
         return true;
+    });
+    return found;
+}
+
+std::optional<TuneConfig> ImplementationTuning::first_candidate(const ImplementationSection &section,
+                                                                std::span<const double> values,
+                                                                const ImplementationSection *other) const {
+    std::optional<TuneConfig> found;
+    each_allowed(section, values, other, [&](const TuneConfig &config) {
+        found = config;
+        return false;
     });
     return found;
 }

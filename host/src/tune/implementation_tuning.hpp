@@ -50,6 +50,7 @@ struct ImplementationSection {
     std::vector<TuneConfig> configs;
     std::vector<std::pair<size_t, std::vector<int64_t>>> product; // knob, values
     std::vector<TuneExpression> where;                            // of variables, then knobs
+    bool has_faulty_where = false;                                // one of them could not be read: nothing is allowed
     std::string space;                                            // names the candidates and the key; empty: none
     // Knob, expression of variables and knobs; those of knobs that others name come first.
     std::vector<std::pair<size_t, TuneExpression>> heuristics;
@@ -57,6 +58,7 @@ struct ImplementationSection {
 
     bool is_for(std::span<const uint32_t> tuple, const opdock_device_properties &device,
                 bool ordered_architectures) const;
+    bool has_where() const { return !where.empty() || has_faulty_where; }
 };
 
 class ImplementationTuning {
@@ -78,11 +80,16 @@ class ImplementationTuning {
     bool is_meant_by(const TuneSection &section) const;
 
     TuneConfig defaults() const;
-    // In the order of the file, each once. `values` are those of variables().
-    std::vector<TuneConfig> candidates(const ImplementationSection &section, std::span<const double> values) const;
-    // By the section's `where`.
-    bool is_allowed(const ImplementationSection &section, const TuneConfig &config,
-                    std::span<const double> values) const;
+    // In the order of the file, each once: what `where` allows, the section's or, if it has none, `other`'s (null: no
+    // other). `values` are those of variables().
+    std::vector<TuneConfig> candidates(const ImplementationSection &section, std::span<const double> values,
+                                       const ImplementationSection *other = nullptr) const;
+    // The first of them.
+    std::optional<TuneConfig> first_candidate(const ImplementationSection &section, std::span<const double> values,
+                                              const ImplementationSection *other) const;
+    // Why the section's `where` excludes it: "is excluded by where 'block <= n'"; empty: it does not.
+    std::string exclusion(const ImplementationSection &section, const TuneConfig &config,
+                          std::span<const double> values) const;
     // By the file's expressions; nothing when one has no value, or one outside the knob's range: *why.
     std::optional<TuneConfig> heuristic(const ImplementationSection &section, std::span<const double> values,
                                         std::string *why) const;
@@ -97,9 +104,13 @@ class ImplementationTuning {
     void add_space(const TuneSection &from, ImplementationSection &to);
     void add_heuristics(const TuneSection &from, ImplementationSection &to);
     void add_where(const TuneSection &from, ImplementationSection &to);
-    bool passes(const ImplementationSection &section, const TuneConfig &config, std::vector<double> &all) const;
+    const TuneExpression *clause_against(const ImplementationSection &section, const TuneConfig &config,
+                                         std::vector<double> &all) const;
     template<class Visit>
     void each_candidate(const ImplementationSection &section, Visit visit) const;
+    template<class Visit>
+    void each_allowed(const ImplementationSection &section, std::span<const double> values,
+                      const ImplementationSection *other, Visit visit) const;
 
     const Implementation &implementation_;
     TuneVariables variables_;

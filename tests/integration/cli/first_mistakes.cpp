@@ -92,8 +92,11 @@ TEST_CASE("first mistakes: a kernel that is wrong is found with the case and the
     says(checked(planted, "planted.ignores_strides"), {"'output': relative error", "needs_contiguous"});
     says(checked(planted, "planted.throws"), {"it returned FAILED: no kernel for this"});
     says(checked(planted, "planted.write_past_end"), {"it writes right behind the end of output 'output'"});
-    says(checked(planted, "planted.noisy"), {"it declares itself deterministic, and the same call", "different bits"});
-    says(checked(planted, "planted.wrong_for_one"), {"'output': relative error", "the worst: "});
+    says(checked(planted, "planted.noisy"),
+         {"it declares itself deterministic, and the same call", "different bits",
+          "Compute in the same order each time, or do not declare it deterministic"});
+    says(checked(planted, "planted.wrong_for_one"),
+         {"'output': relative error", "the worst: ", "Mend the kernel for such a call, or decline it in a `supports`"});
     says(checked(planted, "planted.takes_only_empty"), {"no elements, please", "Decline it in a `supports` function"});
 #if defined(__x86_64__)
     says(checked(planted, "planted.needs_alignment"), {"by Segmentation fault", "Declare the `alignment`"});
@@ -110,6 +113,31 @@ TEST_CASE("first mistakes: a tune file is told of with its line and column") {
     says(message("ops: {planted.broken_knob: {product: {blok: [1, 2]}}}\n"),
          {"planted.tune.yaml:2:", "'blok'", "did you mean 'block'?"});
     says(message("ops: {planted.broken_knob: {product: {block: [1, 2}}}\n"), {"planted.tune.yaml:2:"}); // no YAML
+}
+
+TEST_CASE("first mistakes: what plugin-ls is asked for is named, with what to do") {
+    const std::string good = fixture("good");
+    const TemporaryDirectory folder;
+    const std::string absent = (folder.path() / "libabsent.so").string();
+    const auto asked = [&](const std::vector<std::string> &arguments, int code) {
+        const Finished finished = PluginLs({good}).run(arguments);
+        CHECK(finished.code == code);
+        return finished.out + finished.err;
+    };
+    says(asked({"--op", "fixture.ad"}, 1), {"no plugin declares the op 'fixture.ad'", "did you mean 'fixture.add'?"});
+    says(asked({"--why", "nothing_like_it"}, 1),
+         {"no plugin declares the op 'nothing_like_it'", "'plugin-ls' lists those that there are"});
+    says(asked({"--rejectd"}, 2), {"unknown option '--rejectd'; did you mean '--rejected'?", "Try 'plugin-ls --help'"});
+    says(asked({good}, 2), {"unexpected argument '" + good + "'", "options start with '--'"});
+    says(asked({"--check", folder.path().string()}, 1),
+         {"OPDOCK-E003", "is not a regular file", "Name a shared object"});
+    says(asked({"--modules", folder.path().string()}, 1),
+         {folder.path().string(), "the directory holds no plugin (*.so,"});
+    says(asked({"--check", absent}, 1), {"OPDOCK-E001", "'libabsent.so' cannot be opened", "path and its permissions"});
+    says(asked({"--modules", absent}, 1),
+         {"--modules " + absent + ": there is no such file", "correct the path, or build what it names"});
+    says(listed({absent}),
+         {"'" + absent + "': No such file or directory (OPDOCK-E001)", "correct the path, or build what it names"});
 }
 
 TEST_CASE("first mistakes: a setting is an error where it is, with what was meant") {

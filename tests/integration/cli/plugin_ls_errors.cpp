@@ -209,7 +209,8 @@ TEST_CASE("a module of the command line that is not there is an error") {
     const Finished finished = PluginLs({fixture("good")}).run({"--modules", "/nonexistent/libacme.so"});
     CHECK(finished.code == 1);
     CHECK(finished.out.empty());
-    CHECK(finished.err == "plugin-ls: --modules /nonexistent/libacme.so: there is no such file or directory\n");
+    CHECK(finished.err == "plugin-ls: --modules /nonexistent/libacme.so: there is no such file or directory; correct "
+                          "the path, or build what it names\n");
 }
 
 TEST_CASE("a module of the command line that cannot be looked at is told in words, with a code") {

@@ -18,6 +18,21 @@ run(output ${configure})
 run(output ${CMAKE_COMMAND} --build ${build})
 run(output ${CMAKE_COMMAND} --install ${build})
 
+# No host looks there: the vendor is told at installation how hosts find it, and hears nothing where they do.
+set(told "Hosts do not look in ${vendor_prefix}/lib/opdock/plugins by themselves. To use plugin '${NAME}', set "
+         "PLUGIN_MODULES=${vendor_prefix}/lib/opdock/plugins, or install it for this user: DESTINATION ")
+list(JOIN told "" told)
+string(FIND "${output}" "${told}" found)
+if(found EQUAL -1)
+    message(FATAL_ERROR "the installation does not say '${told}':\n${output}")
+endif()
+file(GLOB_RECURSE tell ${prefix}/tell-unsearched.cmake)
+run(searched ${CMAKE_COMMAND} -E env XDG_DATA_HOME=${SCRATCH}/data ${CMAKE_COMMAND} -Dname=${NAME}
+    -Dfolder=${SCRATCH}/data/opdock/plugins/ -P ${tell})
+if(searched)
+    message(FATAL_ERROR "of a folder that hosts look in it is said:\n${searched}")
+endif()
+
 set(library ${vendor_prefix}/lib/opdock/plugins/lib${NAME}.so)
 set(tune ${vendor_prefix}/lib/opdock/plugins/${NAME}.tune.yaml)
 if(NOT EXISTS ${library})

@@ -21,10 +21,10 @@ TEST_CASE("characters of C1, broken UTF-8 and the direction of writing are shown
 }
 
 TEST_CASE("a JSON document says the same with such characters escaped") {
-    const nlohmann::json document = {{"\u202ename", "a\u009b\x7f\x1b\n\u2066\u00e9"}};
+    const nlohmann::json document = {{"\u202ename", "a\u009b\x7f\x1b\n\u2066\u00e9\U000e0041\U0001f600"}};
     const std::string text = printable_json(document.dump(2));
     CHECK(nlohmann::json::parse(text) == document);
-    CHECK(text == "{\n  \"\\u202ename\": \"a\\u009b\\u007f\\u001b\\n\\u2066\u00e9\"\n}");
+    CHECK(text == "{\n  \"\\u202ename\": \"a\\u009b\\u007f\\u001b\\n\\u2066\u00e9\\udb40\\udc41\U0001f600\"\n}");
 }
 
 TEST_CASE("what is painted is made printable") {

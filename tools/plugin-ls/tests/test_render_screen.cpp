@@ -170,3 +170,12 @@ TEST_CASE("what a plugin calls itself cannot steer the terminal or break a row")
     CHECK(text.find("  acme  1\\x1b[2J 2  acme") == 0);
     CHECK(text.find('\x1b') == std::string::npos);
 }
+
+TEST_CASE("what a plugin says of a knob, and of why it is not available, stays on its line") {
+    json op = small_document()["ops"][1];
+    op["implementations"][0]["knobs"][0]["doc"] = "rows\n  vendor.evil\t\x1b[2J";
+    op["implementations"][1]["reason"] = "no avx9\n  vendor.evil";
+    const std::string text = render_op(op, true, plain);
+    CHECK(text.find("8 by default; rows   vendor.evil\\x09\\x1b[2J\n") != std::string::npos);
+    CHECK(text.find("not available: no avx9   vendor.evil\n") != std::string::npos);
+}

@@ -52,6 +52,7 @@ TEST_CASE("the decision for a call shows each config, where it came from and wha
          "origin": "acme.tune.yaml:7:9", "dtypes": "bf16,f32", "key": "n=4096", "bucketed": "n: log2", "candidates": 12,
          "tune_file": "/opt/acme.tune.yaml"},
         {"impl_id": "default.cpu", "config": {"grain": 1}, "source": "defaults", "origin": "", "dtypes": "bf16,f32",
+         "excluded": ["pinned, cpu.tune.yaml:5: grain=8 is excluded by where 'grain <= n'"],
          "key": "", "bucketed": "", "candidates": 0, "tune_file": ""},
         {"impl_id": "reference.cpp", "refused": "UNSUPPORTED: n is odd"}])");
     const std::string text = render_why(call, Page(false, 100));
@@ -63,6 +64,7 @@ CONFIGS of those that have knobs
       to tune: 12 configs of /opt/acme.tune.yaml
   default.cpu    grain=1
       from: defaults
+      pinned, cpu.tune.yaml:5: grain=8 is excluded by where 'grain <= n'
       key: the same for all shapes
       nothing to tune: there is no tune file
   reference.cpp  would not take the call

@@ -1,5 +1,7 @@
 #include "report.hpp"
 
+#include <sstream>
+
 #include <doctest/doctest.h>
 
 #include "documents.hpp"
@@ -15,6 +17,7 @@ TEST_CASE("the report has best against default, what was wrong, and where it is 
       4 configs in 3.1 s, 1 wrong, 1 refused
       block=1: UNSUPPORTED: too small
       block=7: wrong: in 'output', element 3
+      Mend the kernel, or exclude what is wrong by `where` in the tune file.
 
 norm input=f32[8,8]
   default.cpu
@@ -47,7 +50,7 @@ TEST_CASE("nothing faster, nothing kept and an interruption are said") {
     document["dry_run"] = true;
     document["shapes"][0]["best"] = document["shapes"][0]["before"];
     document["shapes"][0]["complete"] = false;
-    CHECK(render_report(document, opdock::cli::Page(false)).find("; not all were timed as often as planned\n") !=
+    CHECK(render_report(document, opdock::cli::Page(false, 100)).find("; not all were timed as often as planned\n") !=
           std::string::npos);
     document["shapes"][0]["tried"][2]["outcome"] = "left out";
     const std::string text = render_report(document, opdock::cli::Page(false));
@@ -57,6 +60,26 @@ TEST_CASE("nothing faster, nothing kept and an interruption are said") {
     CHECK(render_report(document, opdock::cli::Page(false)).find("nothing else was timed") != std::string::npos);
     CHECK(text.find("      4 configs in 3.1 s, 1 wrong, 1 not timed\n") != std::string::npos);
     CHECK(text.find("Nothing was kept (--dry-run).\nInterrupted: ") != std::string::npos);
+}
+
+TEST_CASE("a report is no wider than its page") {
+    nlohmann::json document = every_outcome();
+    nlohmann::json &shape = document["shapes"][0];
+    shape["inputs"].push_back({{"name", "weight"}, {"source", "bf16[16384]"}});
+    shape["inputs"].push_back({{"name", "residual"}, {"source", "bf16[16,1024,16384]"}});
+    shape["model"] = "A processor of many cores, at 3.70 GHz";
+    shape["bucketed"] = "n: log2, rows: log2, has_rsigma: exact";
+    shape["tried"][3]["reason"] = "in 'output', element 3 is 1.5, expected 2.5, which is a long way to say it";
+    const std::string text = render_report(document, opdock::cli::Page(false));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        CAPTURE(line);
+        CHECK(line.size() <= 80);
+    }
+    CHECK(text.find("norm input=f32[4,8] weight=bf16[16384] residual=bf16[16,1024,16384] eps=1e-6\n") == 0);
+    CHECK(
+        render_report(document, opdock::cli::Page(false, 200)).find("n=8 (n: log2, rows: log2, has_rsigma: exact)\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("an outcome fits a line") {
