@@ -27,7 +27,6 @@ KnownNames names_in(const Catalog &of) {
         known.vendors.insert(folded(vendor.name));
     }
     for (const PluginRecord &plugin : of.plugins) {
-        known.lacks_plugins |= plugin.status == PluginRecord::Status::rejected;
         if (!plugin.vendor.empty() && !known.vendors.contains(folded(plugin.vendor))) {
             known.other_vendors.insert(folded(plugin.vendor));
         }

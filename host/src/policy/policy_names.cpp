@@ -68,7 +68,7 @@ class Check {
         kinds.insert(kinds.end(), {"cuda", "rocm"}); // of opdock's own plugins, which may not be there
         add((source.empty() ? "" : source + ": ") + "the section for " + quote(name) +
                 ": no loaded plugin is for device kind " + quote(kind) + (hints() ? did_you_mean(kind, kinds) : ""),
-            true, !known_.lacks_plugins);
+            true);
     }
 
     std::vector<UnknownName> take() { return std::move(problems_); }

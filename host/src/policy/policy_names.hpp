@@ -17,7 +17,6 @@ struct KnownNames {
     // Of plugins that bring no such implementation: no token of an order names them.
     std::set<std::string, std::less<>> other_vendors;
     std::set<std::string, std::less<>> device_kinds = {}; // folded; DLPack's names need not be among them
-    bool lacks_plugins = false;                           // some were rejected, and nobody knows all their device kinds
 };
 
 struct UnknownName {
@@ -25,8 +24,8 @@ struct UnknownName {
     // Who is denied and not there does not serve, who is allowed and not there leaves it to others of the list, and a
     // device that is not there is not used.
     bool fulfilled = false;
-    // It cannot be right: a device kind that no plugin here is for, or an op that is not standard and does not bear a
-    // vendor's name. What bears one (acme.fancy) may come with a plugin that is loaded later.
+    // It cannot be right: an op that is not standard and does not bear a vendor's name. What bears one (acme.fancy),
+    // and a device kind, may come with a plugin that another process or another machine loads.
     bool misspelt = false;
 };
 
