@@ -20,6 +20,21 @@ const std::map<std::string, double> other_floats = {
     {"p", 0.25},   {"beta1", 0.5},  {"weight_decay", 0.05}, {"momentum", 0.9},        {"dampening", 0.1},
 };
 
+// Of the standard ops, within what their formulas have a meaning for; others get those of alpha.
+const std::map<std::string, std::vector<double>> far_floats = {
+    {"eps", {0, 0.5}},
+    {"alpha", {0, 0.5, -0.5, 1e11}},
+    {"scale", {0, 0.5, -0.5, 1e11}},
+    {"label_smoothing", {0, 0.5, 1}},
+    {"limit", {0, 0.5, 1e11}},
+    {"p", {0, 0.5, 1}},
+    {"beta1", {0, 0.5}},
+    {"beta2", {0, 0.5}},
+    {"weight_decay", {0, 0.5}},
+    {"momentum", {0, 0.5}},
+    {"dampening", {0, 0.5, 1}},
+};
+
 double other_float(const std::string &name, double by_default) {
     const auto known = other_floats.find(name);
     if (known != other_floats.end() && known->second != by_default) {
@@ -93,6 +108,20 @@ std::optional<AttributeArgument> other_value(const AttributeParameter &attribute
                                                      : (is_class ? int64_t{0} : by_default.get<int64_t>() + 1)};
     }
     return std::nullopt;
+}
+
+std::vector<AttributeArgument> far_values(const AttributeParameter &attribute) {
+    std::vector<AttributeArgument> values;
+    if (attribute.type != "float") {
+        return values;
+    }
+    const auto known = far_floats.find(attribute.name);
+    for (const double value : known != far_floats.end() ? known->second : far_floats.at("alpha")) {
+        if (attribute.by_default.is_null() || attribute.by_default.get<double>() != value) {
+            values.push_back({attribute.name, value});
+        }
+    }
+    return values;
 }
 
 std::vector<int64_t> boundaries_of(const Signature &signature, const Shapes &shapes) {

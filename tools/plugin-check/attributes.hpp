@@ -13,6 +13,10 @@ std::vector<op_call::AttributeArgument> required_attributes(const op_call::Signa
 // A value other than the default; nothing for strings, lists and dtypes, of which any other value may be wrong.
 std::optional<op_call::AttributeArgument> other_value(const op_call::AttributeParameter &attribute);
 
+// Of an attribute of type float: 0, a half, and where a formula has a meaning for them a negative and a very large
+// value, which comes last.
+std::vector<op_call::AttributeArgument> far_values(const op_call::AttributeParameter &attribute);
+
 // Of an attribute of whole numbers, in a call of these shapes: 0, 1, each size and one less. In ascending order.
 std::vector<int64_t> boundaries_of(const op_call::Signature &signature, const Shapes &shapes);
 

@@ -113,6 +113,7 @@ std::vector<std::vector<Answer>> Calls::beside(int rounds, int calls_before) {
     for (size_t slot = 0; slot < expected_.size(); ++slot) {
         most += static_cast<size_t>(rounds) * bytes_of(slot);
     }
+    count_ += static_cast<uint64_t>(rounds) * static_cast<uint64_t>(calls_before) * expected_.size();
     conversation_.send({{"do", "beside"}, {"rounds", rounds}, {"calls_before", calls_before}}, most);
     const Reply reply = conversation_.receive();
     std::vector<std::vector<Answer>> all(expected_.size());
@@ -140,6 +141,7 @@ Answer Calls::read_answer(const json &json, size_t slot, const Reply &reply, siz
     if (answer.status != OPDOCK_OK) {
         return answer;
     }
+    ++count_;
     if (reply.bytes - at < bytes_of(slot)) {
         conversation_.refuse("it has not all the outputs");
     }

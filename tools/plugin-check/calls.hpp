@@ -62,6 +62,9 @@ class Calls {
     // Whether it takes inputs like these, as far as it says before running.
     bool takes(const Case &one, const op_call::Operands &inputs);
 
+    // How many came back, those that were made again and those of threads included; not those of tune().
+    uint64_t count() const { return count_; }
+
     // For answers that cannot be. Throws Ended.
     [[noreturn]] void refuse(const std::string &what) { conversation_.refuse(what); }
 
@@ -79,6 +82,7 @@ class Calls {
     const op_call::Signature &signature_;
     double seconds_;
     size_t turns_ = 0;                          // that were asked for last
+    uint64_t count_ = 0;                        // of calls
     std::vector<std::vector<Output>> expected_; // by slot: what calls write, without elements
 };
 

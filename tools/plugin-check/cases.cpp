@@ -28,7 +28,12 @@ const char *text_of(Values values) {
         return ", all values alike";
     case Values::infinite:
         return ", some values infinite";
-    case Values::rows: // with the name of the input
+    case Values::denormal:
+        return ", denormal values";
+    case Values::not_a_number:
+        return ", some values NaN";
+    case Values::rows:
+        return ", rows of different magnitudes";
     case Values::normal:
         break;
     }
@@ -59,6 +64,8 @@ const char *text_of(Exercise exercise) {
     switch (exercise) {
     case Exercise::in_place:
         return ", in place";
+    case Exercise::same:
+        return ", inputs of one shape being one tensor";
     case Exercise::threads:
         return ", several threads at once";
     case Exercise::configs:
@@ -110,6 +117,8 @@ class Listing {
         plain_ = plain_shapes(signature, random_, takes);
         empty_ = empty_shapes(signature, random_, takes);
         zero_ = zero_shapes(signature, random_, takes);
+        ranks_ = rank_shapes(signature, random_, takes);
+        square_ = square_shapes(signature, takes);
         // Few rows and little beside them: what is tried here is not a matter of size.
         constexpr double work = 1 << 16;
         wide_ = shapes_of({{{2}, 8196}, {{2}, 16384}, {{1}, 16392}}, signature, random_, takes, work);
@@ -139,22 +148,22 @@ class Listing {
             add(shapes, [](Case &) {});
         }
         add_zero_dims();
+        add_ranks();
         add_rows();
         add_without_optionals();
         for (const Values values : {Values::tiny, Values::huge, Values::sparse, Values::constant, Values::infinite}) {
             add(at(0.5), [&](Case &one) { one.values = values; });
         }
+        add_unusual_numbers();
         for (const AttributeParameter &attribute : signature_.attributes) {
             if (!op_call::find_named(pinned_.attributes, attribute.name)) {
                 add_other_value(attribute);
+                add_far_values(attribute);
                 add_boundaries(attribute);
             }
         }
         add_all_other_values();
-        if (has_in_place(signature_)) {
-            add(at(0.3), [](Case &one) { one.exercise = Exercise::in_place; });
-            add(at(0.8), [](Case &one) { one.exercise = Exercise::in_place; });
-        }
+        add_shared();
         if (subject_.alignment <= 1) {
             add(at(0.4), [](Case &one) { one.layout = Layout::misaligned; });
             add(at(0.8), [](Case &one) { one.layout = Layout::misaligned; });
@@ -206,13 +215,73 @@ class Listing {
         }
     }
 
+    // Kernels that go by strides often know so many dims and no more, and take none for one.
+    void add_ranks() {
+        for (const Shapes &shapes : ranks_) {
+            add(shapes, [](Case &) {});
+            const bool is_end = &shapes == &ranks_.front() || &shapes == &ranks_.back();
+            if (is_end && has_in_place(signature_)) {
+                add(shapes, [](Case &one) { one.exercise = Exercise::in_place; });
+            }
+            if (is_end && !subject_.needs_contiguous) {
+                add(shapes, [](Case &one) { one.layout = Layout::transposed; });
+                add(shapes, [](Case &one) { one.layout = Layout::mixed; });
+            }
+        }
+    }
+
+    void add_unusual_numbers() {
+        for (const double size : {0.2, 0.5}) {
+            add(at(size), [](Case &one) { one.values = Values::denormal; });
+        }
+        for (const std::string &input : inputs_of_numbers(signature_, start_.dtypes)) {
+            for (const auto &[values, size] :
+                 {std::pair(Values::not_a_number, 0.2), std::pair(Values::not_a_number, 0.5),
+                  std::pair(Values::infinite, 0.4)}) {
+                add(at(size), [&, values = values](Case &one) {
+                    one.values = values;
+                    one.values_of = input;
+                });
+            }
+        }
+    }
+
+    // Tensors that a caller may give twice.
+    void add_shared() {
+        if (has_in_place(signature_)) {
+            for (const double size : {0.3, 0.8}) {
+                add(at(size), [](Case &one) { one.exercise = Exercise::in_place; });
+            }
+            std::vector<Layout> layouts;
+            if (subject_.alignment <= 1) {
+                layouts.push_back(Layout::misaligned);
+            }
+            if (!subject_.needs_contiguous) {
+                layouts.insert(layouts.end(), {Layout::transposed, Layout::mixed});
+            }
+            for (const Layout layout : layouts) {
+                add(at(0.5), [&](Case &one) {
+                    one.exercise = Exercise::in_place;
+                    one.layout = layout;
+                });
+            }
+        }
+        std::vector<Shapes> candidates = {at(0.4), at(0.7)};
+        candidates.insert(candidates.end(), square_.begin(), square_.end());
+        for (const Shapes &shapes : candidates) {
+            if (!twins_of(signature_, start_.dtypes, shapes).empty()) {
+                add(shapes, [](Case &one) { one.exercise = Exercise::same; });
+            }
+        }
+    }
+
     // Short rows, several of which are one block's work, and long ones.
     void add_rows() {
         for (const Shapes &shapes : mixed_) {
             for (const std::string &input : inputs_with_rows(signature_, start_.dtypes, shapes)) {
                 add(shapes, [&](Case &one) {
                     one.values = Values::rows;
-                    one.rows_of = input;
+                    one.values_of = input;
                 });
             }
         }
@@ -248,6 +317,25 @@ class Listing {
                 set_attribute(one.attributes, *other);
                 one.is_doubtful = one.is_doubtful || attribute.type == "int";
             });
+        }
+    }
+
+    // Shortcuts for 0, and limits of a kernel that computes in fewer digits. A number that is next to none may be a
+    // result that counts, times a large one.
+    void add_far_values(const AttributeParameter &attribute) {
+        for (const AttributeArgument &value : far_values(attribute)) {
+            const auto with_value = [&](Case &one) {
+                set_attribute(one.attributes, value);
+                one.is_doubtful = true;
+            };
+            add(at(0.4), with_value);
+            constexpr double large = 1e10;
+            if (std::get<double>(value.value) > large) {
+                add(at(0.4), [&](Case &one) {
+                    with_value(one);
+                    one.values = Values::denormal;
+                });
+            }
         }
     }
 
@@ -315,6 +403,8 @@ class Listing {
     std::vector<Shapes> plain_;
     std::vector<Shapes> empty_;
     std::vector<Shapes> zero_;    // in one name
+    std::vector<Shapes> ranks_;   // of few and many dims
+    std::vector<Shapes> square_;  // all dims alike
     std::vector<Shapes> wide_;    // rows of about 16,384
     std::vector<Shapes> mixed_;   // for rows of different magnitudes
     std::vector<Shapes> batches_; // of the largest
@@ -368,13 +458,35 @@ std::vector<Case> cases_for(const Subject &subject, const Signature &signature, 
     return cases;
 }
 
+Extent extent_of(const Case &one, const Signature &signature) {
+    std::vector<Shapes> all = one.beside;
+    all.push_back(one.shapes);
+    Extent extent;
+    for (const Shapes &shapes : all) {
+        for (const Shape &shape : shapes) {
+            for (const Parameter &input : signature.inputs) {
+                if (!one.has(input)) {
+                    continue;
+                }
+                const std::vector<int64_t> dims = dims_in(input.type, shape);
+                uint64_t elements = 1;
+                for (const int64_t dim : dims) {
+                    elements *= static_cast<uint64_t>(dim);
+                }
+                extent.elements = std::max(extent.elements, elements);
+                extent.dims = std::max<uint64_t>(extent.dims, dims.size());
+            }
+        }
+    }
+    return extent;
+}
+
 std::string label_of(const Case &one, const Signature &signature) {
     std::string text = inputs_text(one, one.shapes, signature);
     for (const std::string &name : one.without) {
         text += (name == one.without.front() ? ", without " : " and ") + name;
     }
-    text += one.attributes_text + text_of(one.values);
-    text += one.values == Values::rows ? ", rows of different magnitudes in " + one.rows_of : "";
+    text += one.attributes_text + text_of(one.values) + (one.values_of.empty() ? "" : " in " + one.values_of);
     text += std::string(text_of(one.layout)) + text_of(one.exercise);
     for (const Shapes &shapes : one.beside) {
         text += " and " + inputs_text(one, shapes, signature);

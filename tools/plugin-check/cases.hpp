@@ -12,12 +12,14 @@ namespace opdock::plugin_check {
 
 enum class Values {
     normal,
-    tiny,     // products of two are below the smallest normal f32
-    huge,     // exponentials of them overflow, sums of squares in f32 do not
-    sparse,   // half of them zeros, of both signs
-    constant, // all alike: rows without variance
-    infinite, // some are infinite, where that has a meaning
-    rows,     // each row of one input has another magnitude; the other inputs are normal
+    tiny,         // products of two are below the smallest normal f32
+    huge,         // exponentials of them overflow, sums of squares in f32 do not
+    sparse,       // half of them zeros, of both signs
+    constant,     // all alike: rows without variance
+    infinite,     // some are infinite, where that has a meaning
+    denormal,     // of the dtype: below its smallest normal number
+    not_a_number, // some of one input, in some rows; the other inputs are normal
+    rows,         // each row of one input has another magnitude; the other inputs are normal
 };
 
 enum class Layout {
@@ -33,6 +35,7 @@ enum class Layout {
 enum class Exercise {
     call,     // once from end to end
     in_place, // outputs that may be an input are it
+    same,     // inputs that may be one tensor are
     threads,  // several at once
     configs,  // with each config of the tune file
     batches,  // its rows in batches of 1 to all of them
@@ -51,14 +54,21 @@ struct Case {
     std::string attributes_text = {};                        // " eps=0.01"
     bool is_doubtful = false; // its attributes may make it no call of the op, which the reference says
     Values values = Values::normal;
-    std::string rows_of = {}; // the input that Values::rows is about
-    bool only_usual = false;  // of its rows, those of unusual magnitudes are ordinary for once
+    std::string values_of = {}; // the input that alone has the values; "": each that they have a meaning for
+    bool only_usual = false;    // of its rows, those of unusual magnitudes are ordinary for once
+    double nan_as = 0;          // what values that are NaN are multiples of for once; 0: they are NaN
     Layout layout = Layout::contiguous;
     Exercise exercise = Exercise::call;
     std::vector<std::string> without = {}; // optional tensors that are left out
     uint64_t seed = 0;
 
     bool has(const op_call::Parameter &parameter) const;
+};
+
+// Of the inputs of a case.
+struct Extent {
+    uint64_t elements = 0; // of the largest
+    uint64_t dims = 0;     // of the one with the most
 };
 
 // What is known of an implementation from outside.
@@ -89,6 +99,8 @@ bool is_standard(const std::string &op);
 // The cases follow from the seed and the signature. `takes`: whether the op takes f32 inputs of these shapes.
 std::vector<Case> cases_for(const Subject &subject, const op_call::Signature &signature, uint64_t seed,
                             const Takes &takes, const Pinned &pinned = {});
+
+Extent extent_of(const Case &one, const op_call::Signature &signature);
 
 // "bf16: input [3,17], weight [17], eps=0.01, huge values, padded"
 std::string label_of(const Case &one, const op_call::Signature &signature);

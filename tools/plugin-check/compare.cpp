@@ -155,7 +155,10 @@ class Comparison {
         for (size_t i = 0; i < expected_.size(); ++i) {
             const double expected = all[i];
             const double value = values_[i];
-            if (std::isnan(expected_[i]) || (std::isfinite(expected) && std::isfinite(value)) || expected == value ||
+            const bool is_nan = std::isnan(expected_[i]);
+            if ((part_.nan_for_infinite && std::isinf(expected_[i]) && std::isnan(value)) ||
+                (is_nan && (part_.keeps_nan.empty() || !part_.keeps_nan[i] || std::isnan(value))) ||
+                (std::isfinite(expected) && std::isfinite(value)) || expected == value ||
                 both_at_limit(value, expected_[i], format_.largest, tolerance_)) {
                 continue;
             }
@@ -264,6 +267,10 @@ double unit_in_last_place(uint32_t dtype, double value) {
 
 double largest_number(uint32_t dtype) {
     return format_of(dtype).largest;
+}
+
+double smallest_normal(uint32_t dtype) {
+    return std::ldexp(1.0, format_of(dtype).smallest_exponent);
 }
 
 bool is_integer(uint32_t dtype) {

@@ -30,11 +30,13 @@ using Noise = std::function<std::vector<double>()>;
 struct Part {
     std::vector<size_t> elements = {}; // none: all
     bool only_kind = false;            // whether they are finite, infinite or NaN, and no more
+    bool nan_for_infinite = false;     // where the reference is infinite, NaN is right as well
+    std::vector<bool> keeps_nan = {};  // of the elements: where the reference is NaN, so is the result; none: nowhere
 };
 
-// `expected` is the reference's, not yet rounded to the output's dtype; where it is NaN, anything is right. At most
-// `tolerance` as a relative norm, and 16 times that in any element relative to the larger of it and the root mean
-// square. Integers must be equal.
+// `expected` is the reference's, not yet rounded to the output's dtype; where it is NaN, anything is right unless the
+// part says otherwise. At most `tolerance` as a relative norm, and 16 times that in any element relative to the larger
+// of it and the root mean square. Integers must be equal.
 Agreement compare(const Output &found, const std::vector<double> &expected, double tolerance, const Noise &noise,
                   const Part &part = {});
 
@@ -49,6 +51,9 @@ double unit_in_last_place(uint32_t dtype, double value);
 
 // The largest finite number of this dtype.
 double largest_number(uint32_t dtype);
+
+// The smallest positive number that is not denormal.
+double smallest_normal(uint32_t dtype);
 
 bool is_integer(uint32_t dtype);
 

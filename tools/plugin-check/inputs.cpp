@@ -194,7 +194,10 @@ double draw_number(Values values, Random &random, uint32_t dtype, bool only_belo
             return only_below ? -infinity : std::copysign(infinity, normal);
         }
         return normal;
-    case Values::rows: // of another input
+    case Values::denormal:
+        return random.even(-1, 1) * smallest_normal(dtype);
+    case Values::not_a_number: // by row
+    case Values::rows:         // of another input
     case Values::normal:
         break;
     }
@@ -241,18 +244,23 @@ class Drawing {
           random_(derive(one.seed, input.name)),
           bound_(meaning_ == Meaning::class_of ? last_dim(one, signature, input) : smallest_dim(one, signature, input)),
           ignored_(ignored_class(one)) {
-        const bool is_hidden = one.values == Values::infinite && !takes_infinities(signature, input);
+        const bool is_hidden = one.values_of.empty()
+                                   ? one.values == Values::infinite && !takes_infinities(signature, input)
+                                   : one.values_of != input.name;
         values_ = is_hidden ? Values::normal : one.values;
+        row_size_ = static_cast<size_t>(row_size);
         only_below_ = input.name == "logits" || begins_with(signature.op, "scaled_");
-        if (input.name == one.rows_of) {
+        if (values_ == Values::rows) {
             magnitudes_ = magnitudes_of(one, signature);
-            row_size_ = static_cast<size_t>(row_size);
         }
     }
 
     double next() {
         switch (meaning_) {
         case Meaning::number:
+            if (values_ == Values::not_a_number) {
+                return next_or_nan();
+            }
             return magnitudes_.empty() ? draw_number(values_, random_, dtype_, only_below_) : next_of_rows();
         case Meaning::class_of:
             return static_cast<double>(bound_ == 0 || random_.chance(0.15)
@@ -277,6 +285,23 @@ class Drawing {
     }
 
   private:
+    // Half of the rows have none, so that results without it are left to compare; others one, or many.
+    double next_or_nan() {
+        const size_t place = drawn_++ % row_size_;
+        if (place == 0) {
+            const bool has_some = drawn_ == 1 || random_.chance(0.5);
+            const bool has_one = has_some && random_.chance(0.5);
+            chance_ = has_some && !has_one ? 0.2 : 0;
+            place_ = has_one ? random_.below(row_size_) : row_size_;
+        }
+        const double normal = random_.normal();
+        if (!random_.chance(place == place_ ? 1 : chance_)) {
+            return normal;
+        }
+        return one_.nan_as == 0 ? std::copysign(std::numeric_limits<double>::quiet_NaN(), normal)
+                                : one_.nan_as * (1 + std::fabs(normal));
+    }
+
     double next_of_rows() {
         const Magnitude magnitude = magnitudes_[drawn_++ / row_size_ % magnitudes_.size()];
         return draw_of(one_.only_usual && !is_usual(magnitude) ? Magnitude::ordinary : magnitude, random_, dtype_);
@@ -293,9 +318,66 @@ class Drawing {
     std::vector<Magnitude> magnitudes_; // by row
     size_t row_size_ = 1;
     size_t drawn_ = 0;
+    double chance_ = 0; // of NaN in this row
+    size_t place_ = 0;  // of the only one in this row
 };
 
+bool is_statistic(const Signature &signature, const Parameter &input) {
+    return saved_value(signature, input) != nullptr && begins_with(input.type, "f32");
+}
+
+void copy_elements(const HostTensor &from, HostTensor &to) {
+    std::copy_n(from.memory.get(), from.bytes, to.memory.get());
+}
+
 } // namespace
+
+std::vector<std::string> inputs_of_numbers(const Signature &signature, const Dtypes &dtypes) {
+    std::vector<std::string> names;
+    for (const Parameter &input : signature.inputs) {
+        if (meaning_of(signature, input, dtype_in(input.type, dtypes)) == Meaning::number &&
+            saved_value(signature, input) == nullptr) {
+            names.push_back(input.name);
+        }
+    }
+    return names;
+}
+
+std::vector<Twin> twins_of(const Signature &signature, const std::vector<Tensors> &inputs) {
+    std::vector<Twin> twins;
+    std::vector<std::pair<size_t, size_t>> firsts; // of each dtype and shape
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const Parameter &input = signature.inputs[i];
+        for (size_t j = 0; j < inputs[i].size(); ++j) {
+            const HostTensor &tensor = inputs[i][j];
+            if (input.mut || input.host || tensor.elements == 0 || is_statistic(signature, input) ||
+                meaning_of(signature, input, tensor.dtype) != Meaning::number) {
+                continue;
+            }
+            const auto first = std::find_if(firsts.begin(), firsts.end(), [&](const auto &place) {
+                const HostTensor &other = inputs[place.first][place.second];
+                return other.dtype == tensor.dtype && other.shape == tensor.shape;
+            });
+            if (first == firsts.end()) {
+                firsts.emplace_back(i, j);
+            } else {
+                twins.push_back({i, j, first->first, first->second});
+            }
+        }
+    }
+    return twins;
+}
+
+std::vector<Twin> twins_of(const Signature &signature, const Dtypes &dtypes, const Shapes &shapes) {
+    std::vector<Tensors> inputs(signature.inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const Parameter &input = signature.inputs[i];
+        for (size_t j = 0; j < (input.list ? shapes.size() : 1); ++j) {
+            inputs[i].emplace_back(dtype_in(input.type, dtypes), dims_in(input.type, shapes[j]));
+        }
+    }
+    return twins_of(signature, inputs);
+}
 
 std::vector<std::string> inputs_with_rows(const Signature &signature, const Dtypes &dtypes, const Shapes &shapes) {
     constexpr size_t enough = 5;
@@ -313,7 +395,7 @@ std::vector<std::string> inputs_with_rows(const Signature &signature, const Dtyp
 
 std::vector<Magnitude> magnitudes_of(const Case &one, const Signature &signature) {
     std::vector<Magnitude> magnitudes;
-    const Parameter *input = input_called(signature, one.rows_of);
+    const Parameter *input = input_called(signature, one.values_of);
     if (one.values != Values::rows || input == nullptr) {
         return magnitudes;
     }
@@ -339,8 +421,7 @@ double rounding_of(const Signature &signature, const Parameter &input, uint32_t 
     if (meaning_of(signature, input, dtype) != Meaning::number) {
         return 0;
     }
-    const bool is_statistic = saved_value(signature, input) != nullptr && begins_with(input.type, "f32");
-    return is_statistic ? std::min(moved_by, unit_in_last_place(dtype, 1) / 2) : moved_by;
+    return is_statistic(signature, input) ? std::min(moved_by, unit_in_last_place(dtype, 1) / 2) : moved_by;
 }
 
 HostTensor draw_input(const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype,
@@ -383,6 +464,13 @@ std::vector<Tensors> draw_inputs(const Case &one, const Signature &signature, co
             known[input.name] = &inputs[i].front();
         }
     }
+    // What is saved follows from the others, and where it is one tensor with another one, that follows from it.
+    const std::vector<Twin> twins = one.exercise == Exercise::same ? twins_of(signature, inputs) : std::vector<Twin>();
+    const auto is_saved = [&](size_t i) { return saved_value(signature, signature.inputs[i]) != nullptr; };
+    const auto of = [&](const Twin &twin) -> HostTensor & { return inputs[twin.of_parameter][twin.of_element]; };
+    for (const Twin &twin : twins) {
+        copy_elements(of(twin), inputs[twin.parameter][twin.element]);
+    }
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Saved *saved = saved_value(signature, signature.inputs[i]);
         if (saved == nullptr || inputs[i].empty()) {
@@ -395,6 +483,14 @@ std::vector<Tensors> draw_inputs(const Case &one, const Signature &signature, co
                                     op_call::load_elements(values->dtype, values->memory.get(),
                                                            std::min(input.elements, values->elements)));
         }
+    }
+    for (const Twin &twin : twins) {
+        if (is_saved(twin.parameter)) {
+            copy_elements(inputs[twin.parameter][twin.element], of(twin));
+        }
+    }
+    for (const Twin &twin : twins) {
+        copy_elements(of(twin), inputs[twin.parameter][twin.element]);
     }
     return inputs;
 }

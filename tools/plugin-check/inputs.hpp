@@ -32,11 +32,26 @@ inline bool is_usual(Magnitude magnitude) {
     return magnitude == Magnitude::ordinary || magnitude == Magnitude::thousand;
 }
 
+// Those that are no index, mask, factor or the like, and nothing that a forward op saved.
+std::vector<std::string> inputs_of_numbers(const op_call::Signature &signature, const Dtypes &dtypes);
+
+// An input that may be the same tensor as one before it: of numbers, and only read.
+struct Twin {
+    size_t parameter;
+    size_t element; // of a list
+    size_t of_parameter;
+    size_t of_element;
+};
+
+// Of a call with these inputs: all that have the dtype and shape of another one.
+std::vector<Twin> twins_of(const op_call::Signature &signature, const std::vector<op_call::Tensors> &inputs);
+std::vector<Twin> twins_of(const op_call::Signature &signature, const Dtypes &dtypes, const Shapes &shapes);
+
 // Inputs of numbers that have enough rows of these shapes for each magnitude.
 std::vector<std::string> inputs_with_rows(const op_call::Signature &signature, const Dtypes &dtypes,
                                           const Shapes &shapes);
 
-// Of each row of the input that the case's rows_of names, in an order that puts each beside others; none for other
+// Of each row of the input that the case's values_of names, in an order that puts each beside others; none for other
 // cases.
 std::vector<Magnitude> magnitudes_of(const Case &one, const op_call::Signature &signature);
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "inputs.hpp"
+
 namespace opdock::plugin_check {
 namespace {
 
@@ -45,6 +47,9 @@ PlacedRun::PlacedRun(const Where &where, const Op &op, const Signature &signatur
     }
     if (one.exercise == Exercise::in_place) {
         share_in_place(signature);
+    }
+    if (one.exercise == Exercise::same) {
+        share_inputs(signature);
     }
     const auto operands_in = [](const auto &placed) {
         Operands operands;
@@ -88,6 +93,12 @@ void PlacedRun::share_in_place(const Signature &signature) {
                 is_written_[j] = true;
             }
         }
+    }
+}
+
+void PlacedRun::share_inputs(const Signature &signature) {
+    for (const Twin &twin : twins_of(signature, values_)) {
+        inputs_[twin.parameter][twin.element] = inputs_[twin.of_parameter][twin.of_element];
     }
 }
 

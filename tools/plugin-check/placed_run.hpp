@@ -43,6 +43,7 @@ class PlacedRun {
                const Case &one, size_t alignment, bool at_end,
                std::vector<std::vector<std::shared_ptr<PlacedTensor>>> &to);
     void share_in_place(const op_call::Signature &signature);
+    void share_inputs(const op_call::Signature &signature);
 
     const op_call::Signature &signature_;
     const std::vector<op_call::Tensors> &values_;

@@ -44,7 +44,7 @@ void Record::begin(const Case &one, std::string label) {
     label_ = std::move(label);
 }
 
-void Record::end(const Outcome &outcome) {
+void Record::end(const Outcome &outcome, const Extent &extent) {
     if (now_->exercise == Exercise::configs && outcome.kind == Outcome::Kind::declined) { // nobody declined a call
         const std::string text = "its knobs were tried with their defaults alone: " + outcome.reason;
         if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) {
@@ -57,6 +57,8 @@ void Record::end(const Outcome &outcome) {
     switch (outcome.kind) {
     case Outcome::Kind::ran:
         ++counts_["ran"];
+        extent_.elements = std::max(extent_.elements, extent.elements);
+        extent_.dims = std::max(extent_.dims, extent.dims);
         ++(is_empty(now_->shapes) ? of_tuple.ran_empty : of_tuple.ran);
         break;
     case Outcome::Kind::declined:
@@ -138,6 +140,8 @@ json Record::result() const {
             {"ran", count("ran")},
             {"declined", count("declined")},
             {"skipped", count("skipped")},
+            {"most_elements", extent_.elements},
+            {"most_dims", extent_.dims},
             {"compared", count("compared")},
             {"configs", count("configs")},
             {"configs_left_out", count("configs_left_out")},

@@ -17,7 +17,7 @@ class Record {
     explicit Record(const Subject &subject);
 
     void begin(const Case &one, std::string label);
-    void end(const Outcome &outcome);
+    void end(const Outcome &outcome, const Extent &extent);
     // What the case that is running, or all of it, did wrong.
     void add(const std::string &check, const std::string &message);
     // Of a case that ended the process.
@@ -43,6 +43,7 @@ class Record {
     const Case *now_ = nullptr;
     std::string label_; // of it
     std::map<std::string, uint64_t> counts_;
+    Extent extent_; // of what ran
     std::map<std::string, OfTuple> ran_of_;
     std::map<std::string, std::map<std::string, double>> worst_;
     std::map<std::string, uint64_t> declines_; // reason, how often

@@ -35,7 +35,7 @@ std::string paragraph(const std::string &text, size_t indent, const Page &page) 
 }
 
 std::string counts_of(const json &one) {
-    std::string text = std::to_string(one.at("ran").get<uint64_t>()) + " calls";
+    std::string text = std::to_string(one.at("ran").get<uint64_t>()) + " cases";
     for (const char *what : {"declined", "skipped"}) {
         if (const auto count = one.at(what).get<uint64_t>(); count != 0) {
             text += ", " + std::to_string(count) + " " + what;
@@ -116,6 +116,21 @@ size_t count_findings(const json &document) {
     return count;
 }
 
+std::string tried_of(const json &document) {
+    uint64_t cases = 0;
+    uint64_t calls = 0;
+    uint64_t elements = 0;
+    uint64_t dims = 0;
+    for (const json &one : document.at("ops")) {
+        cases += one.at("ran").get<uint64_t>();
+        calls += one.at("calls").get<uint64_t>();
+        elements = std::max(elements, one.at("most_elements").get<uint64_t>());
+        dims = std::max(dims, one.at("most_dims").get<uint64_t>());
+    }
+    return std::to_string(cases) + " cases of " + std::to_string(calls) + " calls were tried, with inputs of at most " +
+           std::to_string(elements) + " elements and " + std::to_string(dims) + " dims";
+}
+
 std::string verdict_of(const json &document) {
     const size_t findings = count_findings(document);
     const std::string found =
@@ -124,6 +139,7 @@ std::string verdict_of(const json &document) {
     const auto uncompared =
         std::count_if(ops.begin(), ops.end(), [](const json &one) { return !one.at("has_reference").get<bool>(); });
     return (document.at("interrupted").get<bool>() ? "interrupted; until then " : "") + found +
+           (ops.empty() ? "" : "; " + tried_of(document)) +
            (uncompared == 0 ? "" : "; the values of " + std::to_string(uncompared) + " were not compared");
 }
 

@@ -213,6 +213,42 @@ std::vector<Shapes> empty_shapes(const Signature &signature, Random &random, con
     return shapes_of({{{0}, 8}, {{2, 0}, 3}, {{3}, 0}}, signature, random, takes, most_work);
 }
 
+std::vector<Shapes> rank_shapes(const Signature &signature, Random &random, const Takes &takes) {
+    static const std::vector<int64_t> leading = {2, 3, 1, 2, 1, 3, 2, 2};
+    const Names names = names_of(signature);
+    std::vector<Shapes> all;
+    for (size_t count = 0; names.has_leading && count <= leading.size(); ++count) {
+        if (count > 0 && count < 4) { // the plain shapes have so many
+            continue;
+        }
+        const auto with_leading = [&](Shapes shapes) {
+            for (Shape &shape : shapes) {
+                shape.leading.assign(leading.begin(), leading.begin() + static_cast<std::ptrdiff_t>(count));
+            }
+            return shapes;
+        };
+        constexpr double work = 1 << 12;
+        if (const std::optional<Shapes> shapes = fitting(
+                signature, names, {{1}, 5}, random, [&](const Shapes &one) { return takes(with_leading(one)); },
+                work)) {
+            all.push_back(with_leading(*shapes));
+        }
+    }
+    return all;
+}
+
+std::vector<Shapes> square_shapes(const Signature &signature, const Takes &takes) {
+    constexpr int64_t size = 17;
+    const Names names = names_of(signature);
+    Shape shape;
+    shape.leading = {size};
+    for (const std::string &name : names.all) {
+        shape.names[name] = size;
+    }
+    const Shapes shapes(has_lists(signature) ? 2 : 1, shape);
+    return std::vector<Shapes>(takes(shapes) ? 1 : 0, shapes);
+}
+
 std::vector<Shapes> zero_shapes(const Signature &signature, Random &random, const Takes &takes) {
     const Names names = names_of(signature);
     std::vector<Shapes> all;

@@ -51,6 +51,13 @@ std::vector<Shapes> shapes_of(const std::vector<Size> &sizes, const op_call::Sig
 // No rows, and rows of no elements.
 std::vector<Shapes> empty_shapes(const op_call::Signature &signature, Random &random, const Takes &takes);
 
+// No dims at all, and 4 to as many as a tensor may have, where the signature has "...".
+std::vector<Shapes> rank_shapes(const op_call::Signature &signature, Random &random, const Takes &takes);
+
+// All dims alike, so that inputs of different types have one shape; lists have two elements. None where the op takes no
+// such call.
+std::vector<Shapes> square_shapes(const op_call::Signature &signature, const Takes &takes);
+
 // Of each name but a row's length once none, beside ordinary rows.
 std::vector<Shapes> zero_shapes(const op_call::Signature &signature, Random &random, const Takes &takes);
 

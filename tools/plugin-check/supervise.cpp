@@ -35,6 +35,7 @@ class Supervision {
     bool has_reference() const { return reference_->exists(); }
     bool has_rows() const { return !row_dim(signature_).empty(); }
     size_t total() const { return total_; }
+    uint64_t calls() const { return calls_.count(); }
 
     // Whether none was left out.
     bool run() {
@@ -87,7 +88,7 @@ class Supervision {
         try {
             const Outcome outcome = trial_->run(one);
             add_copies();
-            record_.end(outcome);
+            record_.end(outcome, extent_of(one, signature_));
             return true;
         } catch (const NotTried &problem) {
             record_.forget_case();
@@ -151,6 +152,7 @@ json check_implementation(const std::string &program, OwnReferences &own, const 
     const auto begin = Clock::now();
     Record record(plan.subject);
     size_t total = 0;
+    uint64_t calls = 0;
     bool has_reference = true;
     try {
         own.declare(plan.subject.signature);
@@ -158,6 +160,7 @@ json check_implementation(const std::string &program, OwnReferences &own, const 
         has_reference = supervision.has_reference();
         const bool is_whole = supervision.run();
         total = supervision.total();
+        calls = supervision.calls();
         if (!has_reference && is_standard(plan.subject.op)) {
             record.add("not-compared", "there is no reference implementation here to compare its values with" +
                                            (own.missing.empty() ? std::string() : ": " + own.missing));
@@ -178,6 +181,7 @@ json check_implementation(const std::string &program, OwnReferences &own, const 
     }
     json result = record.result();
     result["cases"] = total;
+    result["calls"] = calls;
     result["has_reference"] = has_reference;
     result["seconds"] = std::chrono::duration<double>(Clock::now() - begin).count();
     return result;

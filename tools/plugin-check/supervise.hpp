@@ -32,10 +32,11 @@ struct Plan {
 using Progressed = std::function<bool(size_t done, size_t total, double seconds)>;
 
 // Throws cli::UsageError for pins that the op does not have. One implementation of one op: {"op", "impl_id", "device",
-// "dtypes": [...], "deterministic", "batch_invariant", "has_reference", "cases", "ran", "declined", "skipped",
-// "compared", "configs", "configs_left_out", "seconds", "declines": {reason: how often}, "worst": {"bf16": {"output":
-// relative error}}, "findings": [{"check", "message", "case", "label", "dtypes", "also": in how many more cases,
-// "also_dtypes": with which others}], "notes": [text]}. Each check has one finding, of its smallest case.
+// "dtypes": [...], "deterministic", "batch_invariant", "has_reference", "cases", "calls", "ran", "declined", "skipped",
+// "most_elements", "most_dims", "compared", "configs", "configs_left_out", "seconds", "declines": {reason: how often},
+// "worst": {"bf16": {"output": relative error}}, "findings": [{"check", "message", "case", "label", "dtypes", "also":
+// in how many more cases, "also_dtypes": with which others}], "notes": [text]}. Each check has one finding, of its
+// smallest case.
 nlohmann::json check_implementation(const std::string &program, OwnReferences &own, const Plan &plan,
                                     const Limits &limits, const Progressed &progressed);
 

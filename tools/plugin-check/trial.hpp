@@ -53,6 +53,8 @@ class Trial {
     Outcome judge_calls(const Case &one, const std::vector<op_call::Tensors> &inputs, const Results *expected) const;
     // A call that its kernel declined though the host could have known before.
     void find_late_decline(const Case &one, Outcome &outcome) const;
+    // Which elements of each result depend on a number that is NaN in this case; nothing for other cases.
+    std::vector<std::vector<bool>> depending_on_nan(const Case &one) const;
     // Compares what a call wrote with what it had to.
     void judge(const Case &one, const std::vector<op_call::Tensors> &inputs, const std::vector<Output> &found,
                const Results &expected, Outcome &outcome) const;

@@ -106,7 +106,7 @@ void Trial::find_neighbours(const Case &one, const std::vector<Output> &found, c
                                                 [&] { return std::vector<double>(before.size()); }, row);
             if (!agreement.problem.empty()) {
                 outcome.findings.push_back(
-                    {"neighbours", "'" + found[o].name + "' changes where other rows of '" + one.rows_of +
+                    {"neighbours", "'" + found[o].name + "' changes where other rows of '" + one.values_of +
                                        "' do, though it does not depend on them: " + agreement.problem});
                 return;
             }

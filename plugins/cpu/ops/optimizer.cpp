@@ -20,7 +20,7 @@ struct Adam {
     DLDataType t, u;
     float beta1, rest1;      // 1 - beta1
     float beta2, root_rest2; // the root of 1 - beta2
-    float coupled_decay;     // of the parameters, added to their gradient
+    float coupled_decay;     // of the parameters, added to their gradient; 0: they are not, whatever they are
     float shrink;            // what is left of the parameters before the step
     float rate;              // lr / (1 - beta1^step)
     float root_scale;        // 1 / sqrt(1 - beta2^step)
@@ -61,9 +61,11 @@ void adam(const Adam &a, const Lists &lists) {
     const VF beta2 = constant(a.beta2), root_rest2 = constant(a.root_rest2);
     const VF decay = constant(a.coupled_decay), shrink = constant(a.shrink), rate = constant(a.rate);
     const VF root_scale = constant(a.root_scale), eps = constant(a.eps);
+    const bool is_coupled = a.coupled_decay != 0; // 0 times NaN or an infinity would be in the averages for good
     along(lists.count, [=](size_t i, auto extent) HWY_ATTR {
         const VF p = load(params + i, extent);
-        const VF g = hn::MulAdd(p, decay, load(grads + i, extent));
+        const VF own = load(grads + i, extent);
+        const VF g = is_coupled ? hn::MulAdd(p, decay, own) : own;
         const VF m = hn::MulAdd(load(exp_avg + i, extent), beta1, hn::Mul(g, rest1));
         // Squared last, so that it overflows only where the average does.
         const VF part = hn::Mul(g, root_rest2);

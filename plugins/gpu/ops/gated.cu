@@ -35,8 +35,9 @@ struct ClampedGate {
                                              float &of_second) const {
         const float a = below(first), b = within(second);
         const float s = sigmoid(alpha * a);
-        of_first = first > limit ? 0.0f : grad * (b + 1.0f) * s * (1.0f + alpha * a * (1.0f - s));
-        of_second = second > limit || second < -limit ? 0.0f : grad * a * s;
+        // By the definition's comparisons, which a NaN does not meet.
+        of_first = first <= limit ? grad * (b + 1.0f) * s * (1.0f + alpha * a * (1.0f - s)) : 0.0f;
+        of_second = -limit <= second && second <= limit ? grad * a * s : 0.0f;
     }
 };
 

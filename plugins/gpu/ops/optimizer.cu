@@ -41,7 +41,7 @@ struct Adam {
 
     float beta1, rest1;      // 1 - beta1
     float beta2, root_rest2; // the root of 1 - beta2
-    float coupled_decay;     // of the parameters, added to their gradient
+    float coupled_decay;     // of the parameters, added to their gradient; 0: they are not, whatever they are
     float eps;
     const AdamFactors *factors;
 
@@ -62,7 +62,9 @@ struct Adam {
 #pragma unroll
         for (int k = 0; k < n; ++k) {
             const float p = to_f32(held.param.elements[k]);
-            const float g = fmaf(p, coupled_decay, to_f32(held.grad.elements[k]));
+            const float own = to_f32(held.grad.elements[k]);
+            // 0 times NaN or an infinity would be in the averages for good.
+            const float g = coupled_decay == 0.0f ? own : fmaf(p, coupled_decay, own);
             const float m = fmaf(held.average.elements[k], beta1, g * rest1);
             // Squared last, so that it overflows only where the average does.
             const float part = g * root_rest2;

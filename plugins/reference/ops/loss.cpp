@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <cmath>
 
 #include "float64.hpp"
 #include "ops/ops.hpp"
@@ -33,8 +33,8 @@ double log_sum_exp(const std::vector<double> &logits) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     double largest = -infinity;
     for (double logit : logits)
-        largest = std::max(largest, logit);
-    if (largest == -infinity) // no class is possible, or there is none
+        largest = logit > largest || std::isnan(logit) ? logit : largest; // from a NaN on it is one
+    if (largest == -infinity)                                             // no class is possible, or there is none
         return -infinity;
     double sum = 0;
     for (double logit : logits)

@@ -63,6 +63,43 @@ TEST_CASE("sound implementations have no findings") {
          {"planted.sound_softmax", "planted.sound_norm", "planted.sound_turn", "planted.sound_begin"}) {
         CHECK(findings_of(op, fixture("planted_rows")).empty());
     }
+    for (const char *const op : {"planted.sound_scale", "planted.sound_square"}) {
+        CHECK(findings_of(op, fixture("planted_corners")).empty());
+    }
+}
+
+TEST_CASE("what is wrong at ranks that few programs use is found") {
+    check_found({{"wrong_without_dims", "wrong"}, {"wrong_in_six_dims", "wrong"}, {"wrong_in_eight_dims", "wrong"}},
+                fixture("planted_corners"));
+}
+
+TEST_CASE("what is wrong for NaN, infinities or denormal numbers is found") {
+    check_found({{"zero_for_nan", "wrong"}, {"zero_for_infinite", "wrong"}, {"flushes_denormals", "wrong"}},
+                fixture("planted_corners"));
+}
+
+TEST_CASE("what is wrong for values of an attribute far from its default is found") {
+    check_found({{"wrong_at_zero", "wrong"}, {"wrong_at_half", "wrong"}, {"wrong_when_enormous", "wrong"}},
+                fixture("planted_corners"));
+}
+
+TEST_CASE("what is wrong where tensors of a call are one is found") {
+    check_found({{"wrong_in_place_by_strides", "wrong"}, {"wrong_when_same", "wrong"}}, fixture("planted_corners"));
+}
+
+TEST_CASE("the last line says how much was tried") {
+    const std::vector<std::string> arguments = {
+        fixture("planted_corners"), "--op", "planted.sound_scale", "--impl", "vendor.planted", "--seed", "4"};
+    std::vector<std::string> with_json = arguments;
+    with_json.emplace_back("--json");
+    const json op = json::parse(PluginCheck().run(with_json).out).at("ops").at(0);
+    CHECK(op.at("calls") > op.at("cases"));
+    CHECK(op.at("most_elements") >= 1 << 20);
+    CHECK(op.at("most_dims") == 8);
+    const auto number = [&](const char *key) { return std::to_string(op.at(key).get<uint64_t>()); };
+    CHECK(contains(PluginCheck().run(arguments).out, number("ran") + " cases of " + number("calls") +
+                                                         " calls were tried, with inputs of at most " +
+                                                         number("most_elements") + " elements and 8 dims\n"));
 }
 
 TEST_CASE("each implementation of an op is tried") {

@@ -1,10 +1,12 @@
 #include "cases.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <doctest/doctest.h>
 
+#include "compare.hpp"
 #include "inputs.hpp"
 #include "op-call/element.hpp"
 #include "opdock/plugin.h"
@@ -82,13 +84,14 @@ TEST_CASE("cases cover sizes, values, layouts, attributes and threads for each t
         values.insert(one.values);
     }
     CHECK(tuples == std::set<std::string>{"f32,f32", "bf16,f32"});
-    CHECK(attributes == std::set<std::string>{"", ", eps=0.01"});
+    CHECK(attributes == std::set<std::string>{"", ", eps=0.01", ", eps=0", ", eps=0.5"});
     CHECK(std::any_of(cases.begin(), cases.end(),
                       [&](const Case &one) { return dims_in("T[..., n]", one.shapes.front()).size() > 3; }));
-    CHECK(count(cases, Layout::mixed) == 4);
-    CHECK(values.size() == 7);
+    CHECK(count(cases, Layout::mixed) == 10);
+    CHECK(values.size() == 9);
     CHECK(count(cases, Exercise::threads) == 8);
-    CHECK(count(cases, Exercise::in_place) == 4);
+    CHECK(count(cases, Exercise::in_place) == 14);
+    CHECK(count(cases, Exercise::same) == 0); // its inputs differ in shape
     CHECK(count(cases, Exercise::configs) == 0);
     CHECK(count(cases, Layout::distant) == 2);
     CHECK(std::any_of(cases.begin(), cases.end(), [](const Case &one) { return !one.without.empty(); }));
@@ -139,6 +142,116 @@ TEST_CASE("each dim but a row's length is left without a size, also in place") {
     }
 }
 
+TEST_CASE("tensors have no dims, and as many as they may have, where the signature leaves that open") {
+    Signature signature;
+    signature.op = "acme.scale";
+    signature.text = "acme.scale(input: T[...]) -> (output ~ input: T[...])";
+    signature.inputs = {{"input", "T[...]"}};
+    signature.outputs = {{"output", "T[...]"}};
+    signature.dtype_variables = {"T"};
+    Subject scale = subject();
+    scale.tuples = {"f32"};
+    std::set<std::pair<uint64_t, Exercise>> tried;
+    for (const Case &one : cases_for(scale, signature, 1, everything)) {
+        tried.insert({extent_of(one, signature).dims, one.exercise});
+    }
+    for (uint64_t dims = 0; dims <= 8; ++dims) {
+        CAPTURE(dims);
+        CHECK(tried.contains({dims, Exercise::call}));
+    }
+    CHECK(tried.contains({0, Exercise::in_place}));
+    CHECK(tried.contains({8, Exercise::in_place}));
+}
+
+TEST_CASE("each input of numbers is NaN in some rows while the others are not, and no mask is") {
+    Signature signature;
+    signature.op = "acme.choose";
+    signature.text = "acme.choose(a: T[..., n], b: T[..., n], mask: u8[..., n]) -> (output: T[..., n])";
+    signature.inputs = {{"a", "T[..., n]"}, {"b", "T[..., n]"}, {"mask", "u8[..., n]"}};
+    signature.outputs = {{"output", "T[..., n]"}};
+    signature.dtype_variables = {"T"};
+    CHECK(inputs_of_numbers(signature, {{"T", OPDOCK_F16}}) == std::vector<std::string>{"a", "b"});
+    Case one;
+    one.dtypes = {{"T", OPDOCK_F16}};
+    one.shapes = {{{{"n", 40}}, {50}}};
+    one.values = Values::not_a_number;
+    one.values_of = "b";
+    one.seed = 3;
+    const std::vector<Tensors> inputs = draw_inputs(one, signature, {});
+    const auto rows_with_nan = [&](const HostTensor &tensor) {
+        const std::vector<double> values =
+            opdock::op_call::load_elements(tensor.dtype, tensor.memory.get(), tensor.elements);
+        std::vector<int> counts(50);
+        for (size_t i = 0; i < values.size(); ++i) {
+            counts[i / 40] += std::isnan(values[i]) ? 1 : 0;
+        }
+        return counts;
+    };
+    const std::vector<int> of_a = rows_with_nan(inputs[0].front());
+    const std::vector<int> of_b = rows_with_nan(inputs[1].front());
+    CHECK(std::count(of_a.begin(), of_a.end(), 0) == 50);
+    CHECK(of_b.front() > 0);
+    for (const int count : {0, 1}) {
+        CHECK(std::count(of_b.begin(), of_b.end(), count) > 5);
+    }
+    CHECK(*std::max_element(of_b.begin(), of_b.end()) > 3);
+
+    // The same with numbers in their place.
+    one.nan_as = 2;
+    const std::vector<Tensors> numbers = draw_inputs(one, signature, {});
+    const auto value_at = [](const HostTensor &tensor, size_t i) {
+        return opdock::op_call::load_element(tensor.dtype, tensor.memory.get(), i);
+    };
+    for (size_t i = 0; i < inputs[1].front().elements; ++i) {
+        const double value = value_at(inputs[1].front(), i);
+        const double number = value_at(numbers[1].front(), i);
+        CHECK((std::isnan(value) ? number >= 2 : number == value));
+    }
+}
+
+TEST_CASE("denormal values are below the smallest normal number of their dtype") {
+    Case one;
+    one.shapes = {{{{"n", 100}}, {}}};
+    one.values = Values::denormal;
+    for (const uint32_t dtype : {OPDOCK_F32, OPDOCK_F16, OPDOCK_BF16, OPDOCK_E4M3, OPDOCK_E5M2}) {
+        CAPTURE(dtype);
+        const HostTensor tensor = draw_input(one, norm(), {"input", "T[..., n]"}, dtype, {100});
+        size_t numbers = 0;
+        for (const double value : opdock::op_call::load_elements(dtype, tensor.memory.get(), tensor.elements)) {
+            CHECK(std::fabs(value) <= smallest_normal(dtype));
+            numbers += value == 0 ? 0 : 1;
+        }
+        CHECK(numbers > 50);
+    }
+}
+
+TEST_CASE("inputs of one shape are one tensor for once, but for those that are written, or choose") {
+    Signature signature;
+    signature.op = "acme.product";
+    signature.text = "acme.product(a: T[m, k], b: T[k, n], mut sum: T[m, n], mask: u8[m, n]) -> ()";
+    signature.inputs = {
+        {"a", "T[m, k]"}, {"b", "T[k, n]"}, {"sum", "T[m, n]", false, false, true}, {"mask", "u8[m, n]"}};
+    signature.attributes = {};
+    signature.dtype_variables = {"T"};
+    Subject product = subject();
+    product.tuples = {"f32"};
+    size_t squares = 0;
+    for (const Case &one : cases_for(product, signature, 1, everything)) {
+        if (one.exercise != Exercise::same) {
+            continue;
+        }
+        ++squares;
+        const std::vector<Tensors> inputs = draw_inputs(one, signature, {});
+        const std::vector<Twin> twins = twins_of(signature, inputs);
+        REQUIRE(twins.size() == 1);
+        CHECK(twins.front().parameter == 1);
+        CHECK(twins.front().of_parameter == 0);
+        const HostTensor &a = inputs[0].front();
+        CHECK(std::equal(a.memory.get(), a.memory.get() + a.bytes, inputs[1].front().memory.get()));
+    }
+    CHECK(squares > 0);
+}
+
 TEST_CASE("rows of each magnitude stand beside rows of every other") {
     Signature signature;
     signature.op = "acme.softmax";
@@ -150,7 +263,7 @@ TEST_CASE("rows of each magnitude stand beside rows of every other") {
     one.dtypes = {{"T", OPDOCK_F32}};
     one.shapes = {{{{"n", 64}}, {33}}};
     one.values = Values::rows;
-    one.rows_of = "scores";
+    one.values_of = "scores";
     one.seed = 3;
     const std::vector<Magnitude> magnitudes = magnitudes_of(one, signature);
     REQUIRE(magnitudes.size() == 33);

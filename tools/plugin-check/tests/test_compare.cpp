@@ -58,6 +58,30 @@ TEST_CASE("NaN and infinity where the reference has none are wrong, and the othe
     CHECK(agreement(OPDOCK_F32, {1, 2}, {1, not_a_number}).problem.empty());
 }
 
+TEST_CASE("NaN may stand for an infinity where the order of terms decides it, and a number may not") {
+    const auto problem = [](const std::vector<double> &found) {
+        return compare(output(OPDOCK_F32, found), {1, infinity}, 1e-5, [] { return std::vector<double>(2); },
+                       {{}, false, true, {}})
+            .problem;
+    };
+    CHECK(problem({1, infinity}).empty());
+    CHECK(problem({1, not_a_number}).empty());
+    CHECK(problem({1, 0}) == "[1] is 0, expected inf");
+    CHECK(problem({not_a_number, infinity}) == "[0] is nan, expected 1");
+}
+
+TEST_CASE("where a result depends on what is NaN no number is right") {
+    const auto problem = [](const std::vector<double> &found, bool depends = true) {
+        return compare(output(OPDOCK_F32, found), {1, not_a_number}, 1e-5, [] { return std::vector<double>(2); },
+                       {{}, false, false, {false, depends}})
+            .problem;
+    };
+    CHECK(problem({1, not_a_number}).empty());
+    CHECK(problem({1, 0}) == "[1] is 0, expected nan");
+    CHECK(problem({1, 0}, false).empty());
+    CHECK(problem({not_a_number, not_a_number}) == "[0] is nan, expected 1");
+}
+
 TEST_CASE("where a result is past the range of its dtype, infinity is right, and so is the largest number next to it") {
     CHECK(agreement(OPDOCK_F16, {1, infinity}, {1, 1e6}).problem.empty());
     CHECK(agreement(OPDOCK_F16, {1, 65504}, {1, 65530}).problem.empty());

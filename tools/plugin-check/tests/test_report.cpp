@@ -22,13 +22,13 @@ json document() {
                    "abi": [0, 1], "build_id": "ab", "needs": {"GLIBC": "2.34"}, "libraries": [], "warnings": [],
                    "findings": [{"check": "exports", "message": "it exports more"}]}],
         "ops": [{"op": "gelu", "impl_id": "vendor.acme", "device": "cpu", "dtypes": ["f32"], "deterministic": true,
-                 "has_reference": true, "cases": 40, "ran": 39, "declined": 1, "skipped": 0, "compared": 39,
+                 "has_reference": true, "cases": 40, "calls": 120, "most_elements": 1024, "most_dims": 3, "ran": 39, "declined": 1, "skipped": 0, "compared": 39,
                  "configs": 0, "configs_left_out": 0, "seconds": 1.0, "declines": {}, "worst": {"f32": {"output": 1e-7}},
                  "findings": [{"check": "wrong", "message": "'output': <far> off", "case": 3, "label": "input f32[3,5]",
                                "dtypes": "f32", "also": 2, "also_dtypes": ["bf16"],
                                "command": "plugin-check /x/libacme.so --op gelu --case 3"}], "notes": []},
                 {"op": "relu", "impl_id": "vendor.acme", "device": "cpu", "dtypes": ["f32"], "deterministic": true,
-                 "has_reference": true, "cases": 40, "ran": 40, "declined": 0, "skipped": 0, "compared": 40,
+                 "has_reference": true, "cases": 40, "calls": 130, "most_elements": 65536, "most_dims": 2, "ran": 40, "declined": 0, "skipped": 0, "compared": 40,
                  "configs": 4, "configs_left_out": 0, "seconds": 0.5, "declines": {}, "worst": {}, "findings": [],
                  "notes": ["a note"]}]})");
 }
@@ -52,14 +52,14 @@ TEST_CASE("the text has a row for each op, and with each finding the command tha
   FAIL
         exports: it exports more
 
-  FAIL  gelu  vendor.acme  39 calls, 1 declined; relative error: f32 1e-07
+  FAIL  gelu  vendor.acme  39 cases, 1 declined; relative error: f32 1e-07
         wrong (f32): 'output': <far> off
           input f32[3,5]; and 2 more, also with bf16
           plugin-check /x/libacme.so --op gelu --case 3
-  ok    relu  vendor.acme  40 calls, 4 configs
+  ok    relu  vendor.acme  40 cases, 4 configs
         note: a note
 
-2 implementations checked in 1.2 s with seed 7: 2 findings
+2 implementations checked in 1.2 s with seed 7: 2 findings; 79 cases of 250 calls were tried, with inputs of at most 65536 elements and 3 dims
 )");
 }
 
@@ -68,7 +68,8 @@ TEST_CASE("a run that was ended early is not reported as a sound plugin") {
     interrupted["files"][0]["findings"] = json::array();
     interrupted["ops"].erase(0);
     interrupted["interrupted"] = true;
-    CHECK(contains(render_text(interrupted, Page(false)), ": interrupted; until then nothing found\n"));
+    CHECK(contains(render_text(interrupted, Page(false)),
+                   ": interrupted; until then nothing found; 40 cases of 130 calls were tried"));
     CHECK(contains(render_junit(interrupted), R"(tests="3" failures="0" errors="1")"));
     CHECK(contains(render_html(interrupted), R"(<span class="fail">interrupted; until then nothing found)"));
 }
@@ -76,7 +77,7 @@ TEST_CASE("a run that was ended early is not reported as a sound plugin") {
 TEST_CASE("it is said at the end when values were not compared") {
     json uncompared = document();
     uncompared["ops"][1]["has_reference"] = false;
-    CHECK(contains(render_text(uncompared, Page(false)), ": 2 findings; the values of 1 were not compared\n"));
+    CHECK(contains(render_text(uncompared, Page(false)), " and 3 dims; the values of 1 were not compared\n"));
 }
 
 TEST_CASE("files for build servers and people escape what plugins say") {

@@ -28,8 +28,8 @@ class TemporaryPlace {
             setenv("TMPDIR", before_.c_str(), 1); // NOLINT(concurrency-mt-unsafe)
         }
     }
-    TemporaryPlace(const Place &) = delete;
-    TemporaryPlace &operator=(const Place &) = delete;
+    TemporaryPlace(const TemporaryPlace &) = delete;
+    TemporaryPlace &operator=(const TemporaryPlace &) = delete;
 
     std::string path() const { return directory_.path().string(); }
     fs::path operator/(const std::string &name) const { return directory_.path() / name; }
