@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::uint64_t max_npy_header = 64 * 1024; // the dict of a plain array is about 100 bytes
-constexpr std::size_t max_rank = 64;            // NumPy's own limit
+constexpr std::size_t max_rank = 64;                // NumPy's own limit
 
 struct Descr {
     std::string_view text; // without the byte order

@@ -376,8 +376,9 @@ uint8_t SignatureParser::new_dim() {
         return one.type == OPDOCK_VALUE_INT && token_.is_word(one.name);
     });
     if (part_ == Part::clauses && attribute == attributes.end()) {
-        lexer_.fail(token_.offset, fmt::format("no input or output has a dim '{0}', and no int attribute is named '{0}'",
-                                               token_.text));
+        lexer_.fail(
+            token_.offset,
+            fmt::format("no input or output has a dim '{0}', and no int attribute is named '{0}'", token_.text));
     }
     if (names.size() == max_dims) {
         lexer_.fail(token_.offset, fmt::format("a signature has at most {} different dims", max_dims));
@@ -414,15 +415,15 @@ void SignatureParser::check_counted_dims() {
         output->counts = index;
         const uint32_t given = sure_.dims & ~signature_.counted_dims & ~signature_.element_dims;
         const auto bounds = [&index = index, given](const Constraint &clause) {
-            return clause.kind == Constraint::Kind::less_equal &&
-                   clause.left == Expression{{Term::Kind::dim, index}} &&
+            return clause.kind == Constraint::Kind::less_equal && clause.left == Expression{{Term::Kind::dim, index}} &&
                    (dims_of(clause.right.front()) & ~given) == 0;
         };
         if (std::none_of(signature_.constraints.begin(), signature_.constraints.end(), bounds)) {
-            lexer_.fail(token.offset, fmt::format("the output '{0}' counts the dim '{0}', which needs a clause '{0} <= ...' of dims "
-                                                  "that required inputs and attributes tell: how many there may be at "
-                                                  "most",
-                                                  token.text));
+            lexer_.fail(token.offset,
+                        fmt::format("the output '{0}' counts the dim '{0}', which needs a clause '{0} <= ...' of dims "
+                                    "that required inputs and attributes tell: how many there may be at "
+                                    "most",
+                                    token.text));
         }
     }
 }

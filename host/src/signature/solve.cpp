@@ -136,7 +136,8 @@ void Solver::match_attribute(size_t attribute, const opdock_value &value) {
     const Source source{true, {static_cast<uint32_t>(attribute), 0}};
     if (spec.dim >= 0) {
         if (value.as.i < 0) {
-            fail(signature_, fmt::format("attribute '{}' is {}; it is a dim, expected 0 or more", spec.name, value.as.i));
+            fail(signature_,
+                 fmt::format("attribute '{}' is {}; it is a dim, expected 0 or more", spec.name, value.as.i));
         }
         bind_dim(static_cast<size_t>(spec.dim), value.as.i, source);
     }

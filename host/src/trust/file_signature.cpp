@@ -30,8 +30,8 @@ FileSignature parse_signature(KeyedLines &lines) {
 } // namespace
 
 std::string FileSignature::signed_text() const {
-    return std::string(signature_schema) + "\nlibrary " + hex(library) + "\nmanifest " + (manifest ? hex(*manifest) : "-") +
-           "\nkey " + key_id + "\n";
+    return std::string(signature_schema) + "\nlibrary " + hex(library) + "\nmanifest " +
+           (manifest ? hex(*manifest) : "-") + "\nkey " + key_id + "\n";
 }
 
 bool FileSignature::is_made_with(const PublicKey &key) const {

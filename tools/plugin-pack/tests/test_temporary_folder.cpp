@@ -20,7 +20,9 @@ namespace {
 // A folder for temporary files that is the test's own.
 class TemporaryPlace {
   public:
-    TemporaryPlace() { setenv("TMPDIR", path().c_str(), 1); } // NOLINT(concurrency-mt-unsafe): the tests have one thread
+    TemporaryPlace() {
+        setenv("TMPDIR", path().c_str(), 1);
+    } // NOLINT(concurrency-mt-unsafe): the tests have one thread
     ~TemporaryPlace() {
         if (before_.empty()) {
             unsetenv("TMPDIR"); // NOLINT(concurrency-mt-unsafe)
