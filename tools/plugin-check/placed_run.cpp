@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "counted.hpp"
 #include "inputs.hpp"
 
 namespace opdock::plugin_check {
@@ -198,6 +199,7 @@ std::vector<Output> PlacedRun::written() const {
             add(signature_.outputs[i].name, *tensor);
         }
     }
+    clear_uncounted(signature_, all);
     for (size_t i = 0; i < inputs_.size(); ++i) {
         for (size_t j = 0; signature_.inputs[i].mut && j < inputs_[i].size(); ++j) {
             add(signature_.inputs[i].name, *inputs_[i][j]);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "attributes.hpp"
+#include "counted.hpp"
 #include "op-call/element.hpp"
 #include "op-call/requested.hpp"
 #include "tensor_files.hpp"
@@ -66,6 +67,16 @@ HostTensor converted(const HostTensor &from, uint32_t dtype, const Moved &moved,
 
 Result result_of(const std::string &name, const HostTensor &tensor) {
     return {name, tensor.shape, op_call::load_elements(tensor.dtype, tensor.memory.get(), tensor.elements)};
+}
+
+Results results_of(const std::vector<Output> &outputs) {
+    Results results;
+    for (const Output &output : outputs) {
+        const size_t count = output.elements.size() / files::element_size(output.dtype);
+        results.push_back(
+            {output.name, output.shape, op_call::load_elements(output.dtype, output.elements.data(), count)});
+    }
+    return results;
 }
 
 // The outputs of a call in the host's memory.
@@ -193,12 +204,17 @@ Results Reference::run_here(const Case &one, std::vector<Tensors> &inputs) const
     const op_call::Call call(signature_, in, out, one.attributes);
     const Prepared prepared = op.prepare(call.args(), op_call::nothing_but(host_, signature_.op, impl_id_));
     plugin_check::run(prepared, op_call::pointers_of(signature_, in, out));
-    Results results;
+    std::vector<Output> written;
     for (size_t i = 0; i < outputs.size(); ++i) {
         for (const HostTensor &tensor : outputs[i]) {
-            results.push_back(result_of(signature_.outputs[i].name, tensor));
+            written.push_back({signature_.outputs[i].name,
+                               tensor.dtype,
+                               tensor.shape,
+                               {tensor.memory.get(), tensor.memory.get() + tensor.bytes}});
         }
     }
+    clear_uncounted(signature_, written);
+    Results results = results_of(written);
     for (size_t i = 0; i < inputs.size(); ++i) {
         for (size_t j = 0; signature_.inputs[i].mut && j < inputs[i].size(); ++j) {
             results.push_back(result_of(signature_.inputs[i].name, inputs[i][j]));
@@ -225,13 +241,7 @@ Results Reference::run_there(const Case &one, const std::vector<Tensors> &inputs
     if (answer.status != OPDOCK_OK) {
         throw Error(answer.status, answer.message);
     }
-    Results results;
-    for (const Output &output : answer.outputs) {
-        const size_t count = output.elements.size() / files::element_size(output.dtype);
-        results.push_back(
-            {output.name, output.shape, op_call::load_elements(output.dtype, output.elements.data(), count)});
-    }
-    return results;
+    return results_of(answer.outputs);
 }
 
 std::optional<HostTensor> Reference::forward(const Forward &forward, const Case &one,

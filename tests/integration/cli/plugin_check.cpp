@@ -87,6 +87,14 @@ TEST_CASE("what is wrong where tensors of a call are one is found") {
     check_found({{"wrong_in_place_by_strides", "wrong"}, {"wrong_when_same", "wrong"}}, fixture("planted_corners"));
 }
 
+TEST_CASE("outputs as large as an attribute says, or as the data do, are compared up to there") {
+    for (const char *const op : {"planted.sound_head", "planted.sound_positive"}) {
+        CHECK(findings_of(op, fixture("planted_sizes")).empty());
+    }
+    check_found({{"wrong_head", "wrong"}, {"wrong_count", "wrong"}, {"forgets_last", "wrong"}},
+                fixture("planted_sizes"));
+}
+
 TEST_CASE("the last line says how much was tried") {
     const std::vector<std::string> arguments = {
         fixture("planted_corners"), "--op", "planted.sound_scale", "--impl", "vendor.planted", "--seed", "4"};
