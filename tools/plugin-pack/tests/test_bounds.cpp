@@ -28,7 +28,7 @@ Trust trust_in_anybody() {
     return trust;
 }
 
-Package sample() {
+Package small_package() {
     Package package;
     package.device_type = "Acme_A1";
     package.tasks = {"train"};
@@ -36,7 +36,7 @@ Package sample() {
 }
 
 json sample_manifest() {
-    return json::parse(parse_package(print(sample(), nullptr), "p.opdock").manifest);
+    return json::parse(parse_package(print(small_package(), nullptr), "p.opdock").manifest);
 }
 
 std::string package_of(const std::string &manifest) {
@@ -163,7 +163,7 @@ TEST_CASE("a manifest that is deep, large or has a key twice is refused with the
     const std::string head = "opdock.package/1\nkey -\nsignature -\nmanifest ";
     CHECK(refusal(head + "6000000\n" + begin + ",\"x\":" + repeated("[", 6'000'000)) ==
           "p.opdock: its manifest has 5.7 MiB, and may have 1.0 MiB");
-    Package package = sample();
+    Package package = small_package();
     package.message.assign(size_t{1} << 20, 'x'); // nobody could read what it would make
     CHECK_THROWS_WITH_AS(print(package, nullptr), doctest::Contains("and a manifest may have 1.0 MiB"), cli::Failure);
 }
@@ -197,7 +197,7 @@ TEST_CASE("a package that unpacks to much is verified, inspected and installed i
     const std::string file = (folder.path() / "p.opdock").string(), plugins = (folder.path() / "plugins").string();
     constexpr size_t bytes = 3 * little;
     {
-        Package package = sample();
+        Package package = small_package();
         package.attachments = {{"license", "LICENSE", std::string(bytes, '\0')}, {"license", "empty", ""}};
         Backend backend{"fw", "", "sha1", {}};
         backend.changes.commit = backend.changes.tree = std::string(40, 'a');
