@@ -1,5 +1,5 @@
-/* The golden layout of opdock.h: every struct, every field, every number, as programs out there were compiled, and what
- * they hand over of the plugins' ABI. */
+/* The golden layout of opdock.h: every struct, every field, every number, as programs out there were compiled.
+ * tests/sdk/abi_layout.c has what they hand over of the plugins' ABI. */
 #include "opdock/opdock.h"
 
 #include "../sdk/layout_table.h"
@@ -55,36 +55,6 @@ static const layout_row layout[] = {
     FIELD(opdock_tune_options, budget, 24, 8),
     FIELD(opdock_tune_options, progress, 32, 8),
     FIELD(opdock_tune_options, user_data, 40, 8),
-
-    STRUCT(opdock_attribute, 24),
-    FIELD(opdock_attribute, name, 0, 8),
-    FIELD(opdock_attribute, value, 8, 16),
-
-    STRUCT(opdock_args, 88),
-    FIELD(opdock_args, struct_size, 0, 4),
-    FIELD(opdock_args, flags, 4, 4),
-    FIELD(opdock_args, n_inputs, 8, 4),
-    FIELD(opdock_args, n_outputs, 12, 4),
-    FIELD(opdock_args, n_attributes, 16, 4),
-    FIELD(opdock_args, n_lists, 20, 4),
-    FIELD(opdock_args, inputs, 24, 8),
-    FIELD(opdock_args, outputs, 32, 8),
-    FIELD(opdock_args, attributes, 40, 8),
-    FIELD(opdock_args, stream, 48, 8),
-    FIELD(opdock_args, list_sizes, 56, 8),
-    FIELD(opdock_args, device, 64, 8),
-    FIELD(opdock_args, workspace, 72, 8),
-    FIELD(opdock_args, workspace_size, 80, 8),
-
-    STRUCT(opdock_call, 48),
-    FIELD(opdock_call, struct_size, 0, 4),
-    FIELD(opdock_call, flags, 4, 4),
-    FIELD(opdock_call, n_data, 8, 4),
-    FIELD(opdock_call, reserved, 12, 4),
-    FIELD(opdock_call, data, 16, 8),
-    FIELD(opdock_call, stream, 24, 8),
-    FIELD(opdock_call, workspace, 32, 8),
-    FIELD(opdock_call, workspace_size, 40, 8),
 };
 
 static const constant_row constants[] = {

@@ -115,14 +115,6 @@ TEST_CASE("a section for a device kind that nothing loaded and not DLPack knows 
     }
 }
 
-TEST_CASE("a section of a file for an unknown device kind is reported where its key is") {
-    Policy policy;
-    policy.devices["npuu"].source = "/p.yaml:2:3";
-    policy.devices["npuu"].strict = Item<bool>{true, "/p.yaml:3:5"};
-    CHECK(problems_of(policy) == Problems{"/p.yaml:2:3: the section for 'npuu': no loaded plugin is for device kind "
-                                          "'npuu'; did you mean 'npu'?"});
-}
-
 TEST_CASE("a name is misspelt where nothing that is loaded later can answer to it") {
     const auto is_misspelt = [](const Policy &policy, const KnownNames &known) {
         const std::vector<UnknownName> unknown = unknown_names(policy, known);

@@ -117,7 +117,8 @@ opdock_status Attempt::choose_config(const TuneConfig *given) {
     return OPDOCK_OK;
 }
 
-// What the implementation's function says; the defaults when it has none, no opinion, or one that `where` excludes.
+// Chooses what the implementation's function says, or the defaults: it may have no function, no opinion, or one that
+// `where` excludes.
 opdock_status Attempt::ask_heuristic(const DeploymentTuning *tuning) {
     for (const Knob &knob : implementation.knobs) {
         chosen.config.push_back(knob.default_value);

@@ -34,7 +34,7 @@ KnownNames names_in(const Catalog &of) {
     return known;
 }
 
-// What is misspelt there would not be enforced.
+// A rule about a misspelt name would be enforced on nothing.
 void refuse_misspelt(const Policy &enforced, const KnownNames &known) {
     std::string errors;
     for (const UnknownName &name : unknown_names(enforced, known)) {

@@ -1,4 +1,4 @@
-// What plugins know of a host: the opdock_host_api they are given, which the ABI promises for as long as the process.
+// The opdock_host_api that plugins are given, all that they know of a host; it lives as long as the process.
 #pragma once
 
 #include <atomic>

@@ -25,7 +25,7 @@ struct Candidate {
     std::uint32_t flags = 0;                        // what it promises: OPDOCK_IMPL_
     std::string device;                             // kind
     std::vector<std::vector<std::uint32_t>> dtypes; // allowed tuples of packed dtypes; empty: `allowed_dtypes`
-    // What its own plugin's declaration of the op allows, for each dtype variable: another plugin's may allow more.
+    // For each dtype variable, the dtypes that its own plugin's declaration allows: another plugin's may allow more.
     // Empty beside `dtypes`, and where everything is allowed.
     std::vector<std::vector<std::uint32_t>> allowed_dtypes;
     std::vector<std::string> architectures; // "sm_90a" exact, "sm_80+" this or newer; empty: all

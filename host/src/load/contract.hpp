@@ -1,4 +1,4 @@
-// What an implementation may promise of its results, and a policy may ask for.
+// Contracts: promises of an implementation about its results, which a policy may ask for.
 #pragma once
 
 #include <cstdint>

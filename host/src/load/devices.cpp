@@ -193,7 +193,7 @@ void CurrentDevice::enter(int32_t index) {
     }
 }
 
-// What fails here fails again for whoever uses that device next, and is reported there.
+// A failure is not reported here: the device fails again for whoever uses it next, and is reported there.
 void CurrentDevice::put_back() noexcept {
     const Uncancellable host_work; // a destructor cannot be left
     ThreadState &thread = thread_state();

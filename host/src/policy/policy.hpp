@@ -50,8 +50,6 @@ struct PolicySection {
     // What an implementation has to promise: for every op, and for single ones beside that.
     std::optional<Item<Contracts>> require;
     std::map<std::string, Item<Contracts>, std::less<>> require_per_op;
-    // Of a section of a file for devices: where its key is. Empty elsewhere.
-    std::string source = {};
 
     bool operator==(const PolicySection &) const = default;
 };

@@ -63,7 +63,7 @@ class Check {
         if (known_.device_kinds.contains(kind) || is_dlpack_kind(kind)) {
             return;
         }
-        const std::string source = section.source.empty() ? source_of(section, everywhere) : section.source;
+        const std::string source = source_of(section, everywhere);
         std::vector<std::string_view> kinds = views(known_.device_kinds);
         kinds.insert(kinds.end(), {"cuda", "rocm"}); // of opdock's own plugins, which may not be there
         add((source.empty() ? "" : source + ": ") + "the section for " + quote(name) +

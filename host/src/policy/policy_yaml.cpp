@@ -28,9 +28,7 @@ class Reader {
         of_process(map, policy);
         if (const YamlNode *devices = find(map, "devices")) {
             for (const auto &[key, value] : entries(*devices, "a map of sections such as 'cuda' or 'cuda:0'")) {
-                PolicySection &device = policy.devices[device_name(key, policy)];
-                device.source = source_at(key);
-                section(value, device, {});
+                section(value, policy.devices[device_name(key, policy)], {});
             }
         }
     }
