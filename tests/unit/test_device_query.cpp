@@ -73,11 +73,12 @@ TEST_CASE("a command may do no more than a plugin that is tried: it reaches no o
     const std::string script = (folder.path() / "script").string();
     folder.write("script", "kill -0 " + std::to_string(getpid()) + "\n");
     CHECK(contains(run_device_query("sh " + script, probe, false), "with exit code 1"));
-    // A child that is left holds the pipe open for as long as it lives.
+    // A child that is left holds the pipe open for as long as it lives. The shell opens it: the child may be gone
+    // before it does anything, and a pipe that nobody ever wrote to tells no end.
     const std::string fifo = (folder.path() / "fifo").string();
     REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
     const int end = open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
-    folder.write("script", "sleep 1000 > " + fifo + " &\nexit 0\n");
+    folder.write("script", "exec 3> " + fifo + "\nsleep 1000 &\nexit 0\n");
     CHECK(run_device_query("sh " + script, probe, false) == "");
     pollfd all_gone = {end, POLLIN, 0};
     CHECK(poll(&all_gone, 1, 60'000) == 1);
