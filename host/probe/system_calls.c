@@ -263,6 +263,10 @@ void forbid_system_calls(int is_alone, int may_use_devices) {
     refuse(SYS_msgctl);
     refuse(SYS_mq_open);
     refuse(SYS_mq_unlink);
+    refuse(SYS_mq_timedsend); /* what lies where their file system is mounted can be opened for reading, and emptied */
+    refuse(SYS_mq_timedreceive);
+    refuse(SYS_mq_notify);
+    refuse(SYS_mq_getsetattr);
     refuse_ioctls(may_use_devices);
     refuse_with(SYS_fcntl, 1, F_SETLEASE); /* whoever opens the file waits */
     refuse_old_ioctls('K');                /* keyboards, sounds and modes of consoles */

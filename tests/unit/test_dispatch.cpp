@@ -424,6 +424,18 @@ TEST_CASE("a kernel that throws has failed") {
     CHECK(t.rows.added(t.host.op()) == 3);
 }
 
+TEST_CASE("a kernel whose exception throws when it is destroyed has failed like another") {
+    struct Again {
+        ~Again() noexcept(false) { throw Again(); } // NOLINT(bugprone-exception-escape)
+    };
+    ThreeKinds t;
+    t.standard.work = [](const auto &, const auto &) -> opdock_status { throw Again(); };
+    for (int i = 0; i < 4; ++i) {
+        CHECK(t.rows.added(t.host.op()) == 2);
+    }
+    CHECK(t.standard.calls == 3);
+}
+
 TEST_CASE("a workspace larger than any memory is not had, and the kernel is not called") {
     for (const uint64_t bytes : {UINT64_MAX, UINT64_MAX - 254, uint64_t{1} << 63}) {
         CAPTURE(bytes);

@@ -778,7 +778,7 @@ TEST_CASE("a plugin cannot reach another process of its user from its probe") {
     }
 }
 
-TEST_CASE("a plugin cannot use or change System V's objects of other processes from its probe") {
+TEST_CASE("a plugin cannot use or change objects of System V or queues of POSIX of other processes from its probe") {
     const int segment = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
     const int semaphores = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
     const int queue = msgget(IPC_PRIVATE, IPC_CREAT | 0600);

@@ -193,13 +193,7 @@ template<class Matching>
     }
     Attempt &head = *memo.head;
     memo.call.stream = args.stream;
-    opdock_status status;
-    try {
-        status = head.kernel(&head.problem, &memo.call);
-    } catch (...) {
-        opdock::detail::let_cancellation_pass();
-        status = status_of_exception();
-    }
+    const opdock_status status = status_of([&] { return head.kernel(&head.problem, &memo.call); });
     if (status == OPDOCK_OK && serves_steadily(memo, head)) [[likely]] {
         count_served(head);
         *result = OPDOCK_OK;

@@ -2,6 +2,7 @@
 // cancelled thread passes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <exception>
@@ -73,15 +74,44 @@ inline opdock_status known_status(opdock_status returned, DLDevice device, std::
     return OPDOCK_FAILED;
 }
 
+// Keeps the exception that is being handled for good. The end of a catch block destroys what was caught, which may
+// throw, and so may what that threw: a catch block around that one ends it with this.
+inline void keep_current_exception() noexcept {
+    struct Kept {
+        std::exception_ptr exception;
+        Kept *next;
+    };
+    static std::atomic<Kept *> all{nullptr};
+    if (auto *kept = new (std::nothrow) Kept{std::current_exception(), all.load()}) {
+        while (!all.compare_exchange_weak(kept->next, kept)) {
+        }
+    }
+}
+
+// What `function` returns, which runs a plugin's code, or what an exception that escaped from it counts as.
 template<typename Function>
-opdock_status call_plugin(Function function) {
+[[gnu::always_inline]] inline opdock_status status_of(Function function) {
+    opdock_status status = OPDOCK_FAILED;
     try {
-        thread_state().forget_message(); // may have to make the state
-        return function();
+        try {
+            return function();
+        } catch (...) {
+            opdock::detail::let_cancellation_pass();
+            status = status_of_exception();
+        }
     } catch (...) {
         opdock::detail::let_cancellation_pass();
-        return status_of_exception();
+        keep_current_exception();
     }
+    return status;
+}
+
+template<typename Function>
+opdock_status call_plugin(Function function) {
+    return status_of([&] {
+        thread_state().forget_message(); // may have to make the state
+        return function();
+    });
 }
 
 } // namespace opdock::core
