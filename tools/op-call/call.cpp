@@ -115,18 +115,18 @@ void put_on(Operands &operands, const std::vector<Parameter> &parameters, DLDevi
 }
 
 Call::Call(const Signature &signature, const Operands &inputs, const Operands &outputs,
-           const std::vector<AttributeArgument> &attributes)
+           const std::vector<AttributeArgument> &attributes, DLDevice device)
     : attributes_(borrow(attributes)), args_({}, {}) {
     tensors_.reserve(count(inputs) + count(outputs)); // arguments point to them
     add_side(signature.inputs, inputs, tensors_, inputs_, list_sizes_);
     add_side(signature.outputs, outputs, tensors_, outputs_, list_sizes_);
     args_ = Args(inputs_, outputs_, attributes_);
-    args_.lists(list_sizes_);
+    args_.lists(list_sizes_).on(device);
 }
 
 Operands infer_outputs(const Op &op, const Signature &signature, const Operands &inputs,
                        const std::vector<AttributeArgument> &attributes, const std::function<bool(size_t)> &is_wanted) {
-    const Call call(signature, inputs, {}, attributes);
+    const Call call(signature, inputs, {}, attributes, cpu); // shapes are the same on each
     Operands outputs(signature.outputs.size());
     for (const TensorSpec &spec : op.infer_outputs(call.args())) {
         if (!signature.outputs[spec.parameter].optional || (is_wanted && is_wanted(spec.parameter))) {

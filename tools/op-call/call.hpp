@@ -43,9 +43,9 @@ void put_on(Operands &operands, const std::vector<Parameter> &parameters, DLDevi
 
 class Call {
   public:
-    // Borrows the attributes.
+    // Borrows the attributes. `device` is for an op without tensors: where there are some they tell it.
     Call(const Signature &signature, const Operands &inputs, const Operands &outputs,
-         const std::vector<AttributeArgument> &attributes);
+         const std::vector<AttributeArgument> &attributes, DLDevice device);
     Call(const Call &) = delete;
     Call &operator=(const Call &) = delete;
 

@@ -28,7 +28,7 @@ PlacedCall::PlacedCall(const Host &host, const Op &op, const Signature &signatur
     if (!buffers_.empty()) {
         detail::check(opdock_device_synchronize(host.c(), device, nullptr));
     }
-    call_ = std::make_unique<Call>(signature, placed_inputs_, placed_outputs_, arguments.attributes);
+    call_ = std::make_unique<Call>(signature, placed_inputs_, placed_outputs_, arguments.attributes, device);
 }
 
 void PlacedCall::place(const Host &host, Operands &operands, const std::vector<Parameter> &parameters, DLDevice device,

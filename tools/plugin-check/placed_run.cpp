@@ -64,7 +64,7 @@ PlacedRun::PlacedRun(const Where &where, const Op &op, const Signature &signatur
     };
     in_ = operands_in(inputs_);
     out_ = operands_in(outputs_);
-    call_ = std::make_unique<op_call::Call>(signature, in_, out_, one.attributes);
+    call_ = std::make_unique<op_call::Call>(signature, in_, out_, one.attributes, where.device);
 }
 
 void PlacedRun::place(const Where &where, const std::vector<Parameter> &parameters, const Operands &operands,

@@ -164,7 +164,7 @@ bool Reference::takes(const Shapes &shapes) const {
             return calls_->takes(one, inputs);
         }
         if (exists()) {
-            const op_call::Call call(signature_, inputs, outputs, attributes);
+            const op_call::Call call(signature_, inputs, outputs, attributes, cpu);
             static_cast<void>(op.prepare(call.args(), op_call::nothing_but(host_, signature_.op, impl_id_)));
         }
         return true;
@@ -201,7 +201,7 @@ Results Reference::run_here(const Case &one, std::vector<Tensors> &inputs) const
     Operands out = op_call::infer_outputs(op, signature_, in, one.attributes,
                                           [&](size_t o) { return one.has(signature_.outputs[o]); });
     const std::vector<Tensors> outputs = allocate(out);
-    const op_call::Call call(signature_, in, out, one.attributes);
+    const op_call::Call call(signature_, in, out, one.attributes, cpu);
     const Prepared prepared = op.prepare(call.args(), op_call::nothing_but(host_, signature_.op, impl_id_));
     plugin_check::run(prepared, op_call::pointers_of(signature_, in, out));
     std::vector<Output> written;

@@ -208,7 +208,7 @@ bool WorkerCalls::takes(const json &call) const {
     const Operands inputs = operands_in(call, where_.device);
     try {
         const Operands outputs = op_call::infer_outputs(op_, signature_, inputs, one.attributes);
-        const op_call::Call like(signature_, inputs, outputs, one.attributes);
+        const op_call::Call like(signature_, inputs, outputs, one.attributes, where_.device);
         static_cast<void>(op_.prepare(like.args(), policy_));
         return true;
     } catch (const Error &) {

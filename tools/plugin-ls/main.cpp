@@ -69,9 +69,8 @@ json explain_call(const Host &host, const Request &request, const std::string &d
     op_call::put_on(inputs, signature.inputs, device);
     op_call::Operands outputs = op_call::infer_outputs(op, signature, inputs, arguments.attributes);
     op_call::put_on(outputs, signature.outputs, device);
-    const op_call::Call call(signature, inputs, outputs, arguments.attributes);
-    Args args = call.args();
-    return json::parse(op.explain(args.on(device))); // for an op without tensors
+    const op_call::Call call(signature, inputs, outputs, arguments.attributes, device);
+    return json::parse(op.explain(call.args()));
 }
 
 int show_why(const Host &host, const Request &request, const Page &page) {

@@ -179,9 +179,7 @@ Outcome call(const Host &host, const Request &request, DLDevice device, const Si
         scope.emplace(host, *forced);
     }
     Placement placement(host, device, signature, tensors);
-    const op_call::Call call(signature, placement.inputs, placement.outputs, arguments.attributes);
-    Args args = call.args();
-    args.on(device); // for an op without tensors
+    const op_call::Call call(signature, placement.inputs, placement.outputs, arguments.attributes, device);
 
     std::optional<Originals> originals;
     if (request.repeat != 0) {
@@ -190,11 +188,11 @@ Outcome call(const Host &host, const Request &request, DLDevice device, const Si
     const Op op = host.op(request.op);
     Outcome outcome;
     try {
-        outcome.first_microseconds = microseconds_of(op, args, placement);
+        outcome.first_microseconds = microseconds_of(op, call.args(), placement);
         for (uint32_t i = 0; i < request.repeat; ++i) {
             originals->put_back();
             placement.fill();
-            outcome.microseconds.push_back(microseconds_of(op, args, placement));
+            outcome.microseconds.push_back(microseconds_of(op, call.args(), placement));
         }
         placement.fetch();
     } catch (const Error &error) {

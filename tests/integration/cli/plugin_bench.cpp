@@ -266,6 +266,15 @@ TEST_CASE("a call that the op does not take ends plugin-bench before anything is
     CHECK(document["error"]["status"] == "INVALID_ARGUMENT");
 }
 
+TEST_CASE("a call without tensors is timed on the device that was named, and not on the CPU") {
+    Tool bench(PLUGIN_BENCH, {fixture("registers_everything"), fixture("without_tensors")});
+    bench.with("PLUGIN_DENY_VENDORS", "acme"); // no kernel of it may run
+    const Finished finished = bench.run({"acme.wait", "--attr", "n=3", "--device", "npu:1"});
+    CHECK(finished.code == 1);
+    CHECK(contains(finished.out, "op 'acme.wait' has no implementation left for npu:1:"));
+    CHECK(contains(finished.out, "is denied by PLUGIN_DENY_VENDORS"));
+}
+
 TEST_CASE("wrong usage of plugin-bench exits with 2, what is absent with 1") {
     const PluginBench bench;
     check_error(bench.run({}), 2, "what is to be timed?");
