@@ -24,6 +24,7 @@ struct FakeKind {
     uint64_t cache = 0; // bytes; 0: it does not say
 
     double clock = 0;               // microseconds
+    double slowness = 1;            // how many of them pass for one of the clock
     int32_t current = -1;           // none yet
     const void *captured = nullptr; // the stream that is being captured
     opdock_status get_current_status = OPDOCK_OK;
@@ -154,7 +155,7 @@ inline opdock_device_provider FakeKind::table() {
                             void *stream) -> opdock_status {
         const FakeKind &fake = *static_cast<FakeKind *>(user_data);
         const std::chrono::duration<double, std::micro> now = std::chrono::steady_clock::now().time_since_epoch();
-        *static_cast<double *>(event) = stream == &fake.clock ? fake.clock : now.count();
+        *static_cast<double *>(event) = stream == &fake.clock ? fake.clock * fake.slowness : now.count();
         return OPDOCK_OK;
     };
     table.event_elapsed = [](const opdock_host_api *, void *, int32_t, void *begin, void *end,

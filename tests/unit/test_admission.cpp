@@ -436,8 +436,8 @@ TEST_CASE("a contradicting signature is rejected where the op is nobody's, and o
     CHECK(contains(machine.warning("acme-other"), "as plugin 'adder' is of opdock itself"));
 }
 
-// What a catalog has after plugins declared one op in these ways, each under a name of its own: a, b, c. One that is
-// refused is left out.
+// What a catalog has after plugins declared one op in these ways, each under a name of its own: a, b, c, and with an
+// implementation of it. One that is refused is left out.
 struct Declared {
     Declared(std::initializer_list<std::string> signatures) {
         for (const std::string &signature : signatures) {
@@ -447,7 +447,13 @@ struct Declared {
     void add(const std::string &signature) {
         const std::string id(1, static_cast<char>('a' + count++));
         core::Registrar registrar({id, id, id, true, {"cpu"}, core::Standing::found}, nullptr, known);
-        registrar.run([&](opdock_registry *registry) { return declare(registry, signature.c_str()); });
+        Made made("vendor." + id, OPDOCK_KIND_VENDOR);
+        made.op = "other.op";
+        registrar.run([&](opdock_registry *registry) {
+            declare(registry, signature.c_str());
+            register_made(registry, made);
+            return OPDOCK_OK;
+        });
         REQUIRE(registrar.errors().empty());
         const core::Admission admission =
             core::judge_admission(catalog, registrar.registration(), registrar.identity(), "");
@@ -497,6 +503,8 @@ TEST_CASE("what the form of an op is made of stays as it is until a plugin chang
     CHECK(declared.op().signature->text == "other.op(x: T[n], *, eps: float = 1.0) -> (y: T[n])");
     declared.catalog.remove("other.op", "b");
     CHECK(declared.op().signature->text == usual);
+    REQUIRE(declared.op().implementations.size() == 1);
+    CHECK(declared.op().implementations[0]->impl_id == "vendor.c");
 }
 
 TEST_CASE("each two declarations of an op have to go together, in whatever order the plugins come") {

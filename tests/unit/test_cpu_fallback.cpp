@@ -97,9 +97,12 @@ TEST_CASE("the CPU also serves what all of the device's implementations decline,
 TEST_CASE("gaps between the elements of an output stay as they are") {
     Machine machine;
     const std::vector<float> in = {1, 2, 3, 4, 5, 6};
-    for (const auto &[strides, size] : {std::pair{std::array<int64_t, 2>{4, 1}, 8},
-                                        {std::array<int64_t, 2>{3, 2}, 8},
-                                        {std::array<int64_t, 2>{1, 2}, 6}}) {
+    struct Layout {
+        std::array<int64_t, 2> strides;
+        int64_t size;
+        int64_t first = 0;
+    };
+    for (const auto &[strides, size, first] : {Layout{{4, 1}, 8}, {{3, 2}, 8}, {{1, 2}, 6}, {{-3, 1}, 6, 3}}) {
         CAPTURE(strides[0]);
         std::vector<float> out(static_cast<size_t>(size), -1);
         machine.on_cpu->work = [&](const opdock_problem &problem, const opdock_call &call) -> opdock_status {
@@ -110,13 +113,14 @@ TEST_CASE("gaps between the elements of an output stay as they are") {
             // The gaps of the copy are the host's to throw away.
             return OPDOCK_OK;
         };
-        CHECK(machine.host.op().try_call({Tensor::read_only(in.data(), f32, {2, 3}, fake_device(0))},
-                                         {Tensor(out.data(), f32, {2, 3}, fake_device(0), {strides[0], strides[1]})}) ==
-              OPDOCK_OK);
+        CHECK(machine.host.op().try_call(
+                  {Tensor::read_only(in.data(), f32, {2, 3}, fake_device(0))},
+                  {Tensor(out.data() + first, f32, {2, 3}, fake_device(0), {strides[0], strides[1]})}) == OPDOCK_OK);
         std::vector<float> expected(static_cast<size_t>(size), -1);
         for (int64_t r = 0; r < 2; ++r) {
             for (int64_t c = 0; c < 3; ++c) {
-                expected[static_cast<size_t>(r * strides[0] + c * strides[1])] = in[static_cast<size_t>(r * 3 + c)];
+                expected[static_cast<size_t>(first + r * strides[0] + c * strides[1])] =
+                    in[static_cast<size_t>(r * 3 + c)];
             }
         }
         CHECK(out == expected);

@@ -122,6 +122,14 @@ TEST_CASE("resetting health and refreshing availability change nothing where not
     CHECK(rows.added(host.op()) == 1);
 }
 
+TEST_CASE("a host that cannot be opened leaves nothing behind") {
+    core::RawEnvironment environment = quiet;
+    environment["PLUGIN_STRICT"] = "1";
+    environment["PLUGIN_MODULES"] = "/nonexistent/libacme.so";
+    const int64_t grown = growth(200, [&](int) { CHECK_THROWS_AS(MadeHost{environment}, core::Error); });
+    CHECK(grown < 64 * 1024);
+}
+
 TEST_CASE("scopes with policies that a program makes up leave nothing behind") {
     MadeHost host(quiet);
     host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
@@ -174,6 +182,8 @@ TEST_CASE("a scope that stays is served under its policy, however many others co
     host->push_scope(host.policy("prefer", "vendor"));
     CHECK(rows.added(host.op()) == 2);
     const Prepared prepared = host.op().prepare({rows.x}, {rows.y});
+    const auto target = [&] { return host->target_under(host->op("test.add"), host->effective_policy()).target->id; };
+    const uint64_t before = target();
     ManyPolicies policies;
     for (int i = 0; i < 300; ++i) {
         host->push_scope(host.policy("per_op", policies.next()));
@@ -183,6 +193,7 @@ TEST_CASE("a scope that stays is served under its policy, however many others co
     }
     CHECK(prepared.run({rows.in.data(), rows.out.data()}) == OPDOCK_OK);
     CHECK(rows.out[0] - rows.in[0] == 2);
+    CHECK(target() == before);
     host->pop_scope();
     CHECK(rows.added(host.op()) == 1);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <thread>
 
@@ -582,13 +584,17 @@ TEST_CASE("explain gives every implementation with the rule that kept or dropped
     CHECK_THROWS_AS(host->explain("fixture.add", nullptr, "f99", nullptr), core::Error);
 }
 
-TEST_CASE("a description of the host's own device has the memory and the processors of the machine") {
+TEST_CASE("a description of the host's own device has the model, the memory and the processors of the machine") {
     MadeHost host;
     const nlohmann::json devices = host->describe_devices();
     REQUIRE(devices.size() == 1);
     CHECK(devices[0]["device"] == "cpu:0");
     CHECK(devices[0]["memory"] == static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE));
     CHECK(devices[0]["compute_units"] == std::thread::hardware_concurrency());
+    std::ifstream file("/proc/cpuinfo");
+    const std::string known{std::istreambuf_iterator<char>(file), {}};
+    const std::string model = devices[0]["name"];
+    CHECK(contains(known, "model name") ? contains(known, ": " + model) : model == "cpu");
 }
 
 TEST_CASE("a description says of each implementation what it registered") {
@@ -602,7 +608,9 @@ TEST_CASE("a description says of each implementation what it registered") {
         OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_INT, "block", 1, 64, 8, "of a block", nullptr};
     static constexpr opdock_knob wide = {
         OPDOCK_STRUCT_SIZE(opdock_knob, doc), OPDOCK_KNOB_BOOL, "wide", 0, 1, 1, nullptr, nullptr};
-    static constexpr const opdock_knob *knobs[] = {&block, &wide};
+    static constexpr opdock_knob pipeline = {
+        OPDOCK_STRUCT_SIZE(opdock_knob, choices), OPDOCK_KNOB_CHOICE, "pipeline", 0, 1, 1, nullptr, "none,tma"};
+    static constexpr const opdock_knob *knobs[] = {&block, &wide, &pipeline};
     add("vendor.batches", [](opdock_impl &impl) { impl.flags = OPDOCK_IMPL_BATCH_INVARIANT; });
     add("vendor.capture", [](opdock_impl &impl) { impl.flags = OPDOCK_IMPL_CAPTURE_SAFE; });
     add("vendor.contiguous", [](opdock_impl &impl) { impl.required_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS; });
@@ -612,7 +620,7 @@ TEST_CASE("a description says of each implementation what it registered") {
         impl.priority = -3;
         impl.alignment = 64;
         impl.dtypes = "f32|f16";
-        impl.n_knobs = 2;
+        impl.n_knobs = 3;
         impl.knobs = knobs;
         impl.available = [](const opdock_host_api *api, void *, DLDevice) {
             return api->fail(api, OPDOCK_UNSUPPORTED, "not on this machine");
@@ -669,7 +677,12 @@ TEST_CASE("a description says of each implementation what it registered") {
                 {"minimum", 1},
                 {"maximum", 64},
                 {"default", 8}},
-               {{"name", "wide"}, {"doc", ""}, {"type", "bool"}, {"minimum", 0}, {"maximum", 1}, {"default", 1}}}));
+               {{"name", "wide"}, {"doc", ""}, {"type", "bool"}, {"minimum", 0}, {"maximum", 1}, {"default", 1}},
+               {{"name", "pipeline"},
+                {"doc", ""},
+                {"type", "choice"},
+                {"choices", {"none", "tma"}},
+                {"default", "tma"}}}));
 }
 
 TEST_CASE("dtypes to explain are one for each variable, or one for all") {

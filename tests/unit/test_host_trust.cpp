@@ -438,6 +438,10 @@ TEST_CASE("PLUGIN_TRUST=warn uses an unsigned plugin and says so, in strict mode
         CHECK(host.logged("'libacme.so' is not signed") == 1);
         CHECK(contains(plugin(host)["warnings"][0], "Trust is decided by PLUGIN_TRUST."));
     }
+    machine.install("libreturns_error.so");
+    MadeHost host = machine.host({{"PLUGIN_TRUST", "warn"}});
+    CHECK(plugin(host)["status"] == "rejected");
+    CHECK(plugin(host)["warnings"].empty()); // they are about plugins that are used
 }
 
 TEST_CASE("a plugin signed with a trusted key of the system or of the user is taken") {

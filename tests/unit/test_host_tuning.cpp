@@ -165,11 +165,21 @@ ops:
     MadeHost host = installed.host();
     CHECK(knobs(host, 1, 1, f16)[0] == 16);
     CHECK(knobs(host, 1, 1, f32)[0] == 32);
+    const Installed other(R"(schema: opdock.tune/1
+ops:
+  fixture.work:
+    - {heuristics: {speed: 1}}
+    - {configs: [{speed: 1}]}
+    - {configs: [{speed: 2}, {speed: 3}]}
+)");
+    MadeHost with_configs = other.host();
+    CHECK(Work().why(with_configs).at("candidates") == 1);
 }
 
 TEST_CASE("tuning finds the fastest that is right, keeps it, and is quick the second time") {
     const Installed installed(work_configs);
     FakeKind fake;
+    fake.slowness = 20;
     {
         HostWithFakeKind host(installed, fake);
         Work work(fake);
@@ -201,6 +211,7 @@ TEST_CASE("tuning finds the fastest that is right, keeps it, and is quick the se
     HostWithFakeKind again(installed, fake);
     Work work(fake, 3000); // of the same bucket
     CHECK(work.why(again)["source"] == "database");
+    CHECK(work.why(again)["origin"] == "40 us when it was tuned, 1280 us before");
     CHECK(work.why(again)["config"]["speed"] == 5);
     CHECK(work.tune(again)["outcome"] == "known");
     Work other(fake, 5000);
@@ -858,6 +869,7 @@ ops:
     CHECK(host->import_tuning(yaml, "there.yaml") == 0);
     CHECK(host.logged("not imported: for device 'Abacus 9'; here: '") == 1);
     CHECK(host.logged("or architecture ('abc_9'; here: '") == 1);
+    CHECK(host.logged("(ops '") == 0); // the place tells the op
 }
 
 // --- online

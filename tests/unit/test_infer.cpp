@@ -82,6 +82,9 @@ TEST_CASE("an output with a counted dim is inferred as large as it can be") {
     negative.in(OPDOCK_F32, {4});
     CHECK(infer_error("f(x: T[n]) -> (y: T[m], m: i64[]) where m <= n-5", negative) ==
           "op 'f': output 'y' would have the negative dim m = -1");
+    CallArguments shifted; // only a clause of the dim alone says how many there may be
+    shifted.in(OPDOCK_F32, {4});
+    CHECK(inferred("f(x: T[n]) -> (y: T[m], m: i64[]) where m <= n, m-3 <= 1", shifted) == "y f32[4]; m i64[]");
 }
 
 TEST_CASE("the tensors of each element of a list have to fit together") {

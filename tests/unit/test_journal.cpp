@@ -376,6 +376,23 @@ TEST_CASE("what ended in a first call is listed until health is reset, all is tr
     CHECK_FALSE(contains(warnings(reset), "ended in"));
 }
 
+TEST_CASE("two implementations of one op whose first calls ended processes are told apart") {
+    const TemporaryDirectory directory;
+    for (const char *impl_id : {"vendor.badco", "vendor.other"}) {
+        auto host = host_in(directory, "libaborts_in_kernel.so"); // which comes to know the plugin
+        in_child(SIGKILL, [&] {
+            Journal journal((directory.path() / "opdock" / "journal").string());
+            const auto entry = journal.write(
+                {JournalEntry::Doing::calling, (fixtures / "libaborts_in_kernel.so").string(), "badco.next", impl_id});
+            raise(SIGKILL);
+        });
+    }
+    auto host = host_in(directory, "libaborts_in_kernel.so");
+    const std::string warnings = host->describe()["plugins"][0]["warnings"].dump();
+    CHECK(contains(warnings, "A process ended in the first call of 'vendor.badco' for op 'badco.next'."));
+    CHECK(contains(warnings, "A process ended in the first call of 'vendor.other' for op 'badco.next'."));
+}
+
 TEST_CASE("what ended in a first call of a plugin that no host uses is not remembered") {
     const TemporaryDirectory directory;
     const std::string unknown = (fixtures / "libnowhere.so").string();

@@ -109,6 +109,25 @@ TEST_CASE("the umask and the working directory are put back also by a process wi
     CHECK(WEXITSTATUS(status) == 0);
 }
 
+TEST_CASE("the umask is put back also by a process without a standard input") {
+    const mode_t mask = umask(0);
+    umask(mask);
+    const pid_t child = fork();
+    if (child == 0) {
+        close(STDIN_FILENO);
+        {
+            const Log silent;
+            const std::string plugin = "acme";
+            const KeptProcess kept(silent, plugin);
+            umask(mask == 0 ? 077 : 0);
+        }
+        _exit(umask(0) == mask ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+}
+
 TEST_CASE("a plugin that changes nothing of the process is opened without a word") {
     MadeHost host({}, "/nonexistent", {(fixtures / "libprints.so").string()}, {}, "");
     CHECK(host.logged("when it was opened") == 0);

@@ -1,6 +1,8 @@
 #include "files/path_rules.hpp"
 
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -49,6 +51,22 @@ TEST_CASE("where a user namespace has no number for this user, nothing is known 
         const bool is_right = is_inside ? own_user() == static_cast<uid_t>(-1) && own_group() == static_cast<gid_t>(-1)
                                         : own_user() == ::geteuid();
         _exit(is_right ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+}
+
+TEST_CASE("where every user has a number, nobody's is a user's as any other") {
+    uint64_t inside = 1, outside = 1, count = 0;
+    std::ifstream("/proc/self/uid_map") >> inside >> outside >> count;
+    if (::geteuid() != 0 || count != 0xffffffff) {
+        return; // only root can be somebody else
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool is_nobody = setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0;
+        _exit(is_nobody && own_user() == 65534 && own_group() == 65534 ? 0 : 1);
     }
     int status = 0;
     REQUIRE(waitpid(child, &status, 0) == child);

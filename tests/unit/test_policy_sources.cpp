@@ -81,6 +81,19 @@ TEST_CASE("a file that others may write to grants no trust, and takes none away"
     CHECK(contains(message_of([&] { machine.load(strict); }), "Strict mode takes no trust from such a file."));
 }
 
+TEST_CASE("each key that grants trust is ignored alone, too, in a file that others may write to") {
+    Machine machine;
+    for (const std::string &key : {std::string("trust: off"), "trusted_sha256: [" + std::string(64, 'a') + "]",
+                                   std::string("default_plugins: [acme]")}) {
+        CAPTURE(key);
+        const std::string config = machine.config(key + "\n");
+        REQUIRE(::chmod(config.c_str(), 0666) == 0);
+        const LoadedPolicy loaded = machine.load({{"PLUGIN_CONFIG", config}});
+        REQUIRE(loaded.warnings.size() == 1);
+        CHECK(contains(loaded.warnings[0], "Ignored: " + key.substr(0, key.find(':')) + " (" + config + ":1:1)."));
+    }
+}
+
 TEST_CASE("what a file that others may write to requires stays required") {
     Machine machine;
     const std::string file = machine.system("enforce: {trust: require}\n");

@@ -306,6 +306,7 @@ TEST_CASE("the effective policy as one value decides everything as the stack did
     Policy file;
     set(file.everywhere, strict, true, "file");
     set(file.everywhere, per_op, true, "file");
+    set(file.everywhere, retry, true, "file");
     set(file.devices["cuda"], prefer, true, "file:cuda");
     set(file.devices["cuda:1"], strict, false, "file:cuda:1");
     set(file.devices["hip"], per_op, false, "file:hip");

@@ -64,4 +64,5 @@ TEST_CASE("a name of a key cannot lead out of a folder or spoil a terminal") {
     CHECK(is_key_name(std::string(64, 'a')));
     CHECK_FALSE(is_key_name(std::string(65, 'a')));
     CHECK(is_key_name("release+2026@acme.example_-."));
+    CHECK(is_key_name("09AZaz"));
 }

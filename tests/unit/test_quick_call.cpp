@@ -180,6 +180,28 @@ TEST_CASE("each output that overlaps is refused also when the call looks like th
     }
 }
 
+TEST_CASE("an output that shares one byte is refused also when the call looks like the one before") {
+    OneOp op("test.copy(input: u8[n]) -> (output: u8[n])");
+    op.add("default.one", OPDOCK_KIND_DEFAULT);
+    CallArguments call;
+    opdock_args &args = call.in(OPDOCK_U8, {3}, {1}).out(OPDOCK_U8, {3}, {1}).args();
+    for (int round = 0; round < 3; ++round) {
+        CHECK(op.call(args) == OPDOCK_OK);
+    }
+    uint8_t bytes[8] = {};
+    DLTensor input = *args.inputs[0];
+    DLTensor output = *args.outputs[0];
+    const DLTensor *inputs[] = {&input}, *outputs[] = {&output};
+    args.inputs = inputs;
+    args.outputs = outputs;
+    input.data = bytes + 3;
+    for (const auto &[first, status] :
+         {std::pair{0, OPDOCK_OK}, {1, OPDOCK_INVALID_ARGUMENT}, {5, OPDOCK_INVALID_ARGUMENT}}) {
+        output.data = bytes + first;
+        CHECK(op.call(args) == status);
+    }
+}
+
 namespace {
 
 // Whether a call that was just made twice is remembered so that the next one goes straight to the kernel.

@@ -38,10 +38,10 @@ std::string repeat(size_t times, std::string_view text) {
 }
 
 // x0: f32[1], x1: f32[1], ...
-std::string parameters(size_t count) {
+std::string parameters(size_t count, const std::string &type = "f32[1]") {
     std::string all;
     for (size_t i = 0; i < count; ++i) {
-        all += (i == 0 ? "x" : ", x") + std::to_string(i) + ": f32[1]";
+        all += (i == 0 ? "x" : ", x") + std::to_string(i) + ": " + type;
     }
     return all;
 }
@@ -215,6 +215,7 @@ TEST_CASE("an error stays short, and fit for a terminal, whatever stands where i
 
 TEST_CASE("op names are lower case, digits, underscores and single dots") {
     CHECK(parse_signature("acme.gelu_2() -> ()").name == "acme.gelu_2");
+    CHECK(parse_signature("\n\t gelu() -> ()").name == "gelu");
     for (const std::string name : {"Gelu", "_gelu", "2gelu", ".gelu", "acme.", "acme..gelu"}) {
         CAPTURE(name);
         CHECK(first_line(name + "() -> ()") ==
@@ -243,6 +244,8 @@ TEST_CASE("limits on size are errors, not truncation") {
           "this signature has 4097 bytes; signatures have at most 4096");
     CHECK(parse_error("f(" + parameters(64) + ") -> ()") == "no error");
     CHECK(first_line("f(" + parameters(65) + ") -> ()").ends_with("an op has at most 64 inputs and outputs"));
+    CHECK(parse_error("f(*, " + parameters(64, "int") + ") -> ()") == "no error");
+    CHECK(first_line("f(*, " + parameters(65, "int") + ") -> ()").ends_with("an op has at most 64 attributes"));
     CHECK(first_line("f(x: T[1, 2, 3, 4, 5, 6, 7, 8, 9]) -> ()").ends_with("a tensor has at most 8 dims"));
     CHECK(first_line("f(a: A[1], b: B[1], c: C[1], d: D[1], e: E[1], f: F[1], g: G[1], h: H[1], i: I[1]) -> ()")
               .ends_with("a signature has at most 8 dtype variables"));

@@ -30,7 +30,7 @@ std::span<const std::string_view> setting_names() {
     return names;
 }
 
-bool set_item(PolicySection &section, std::string_view name, std::string_view value, const Place &place,
+void set_item(PolicySection &section, std::string_view name, std::string_view value, const Place &place,
               const std::string &source) {
     if (name == "prefer") {
         section.prefer = Item<Kind>{parse_kind(value, place), source};
@@ -54,12 +54,9 @@ bool set_item(PolicySection &section, std::string_view name, std::string_view va
         section.retry_failed = Item<double>{parse_pause(value, place), source};
     } else if (name == "fallback_to_cpu") {
         section.fallback_to_cpu = Item<bool>{parse_switch(value, place), source};
-    } else if (name == "require") {
+    } else { // require
         set_require(section, parse_require(value, place), source);
-    } else {
-        return false;
     }
-    return true;
 }
 
 Policy policy_from_settings(std::span<const Setting> settings) {

@@ -87,9 +87,9 @@ Policy policy_from_environment(const Environment &environment);
 // The names of the settings, for messages and files.
 std::span<const std::string_view> setting_names();
 
-// Writes one setting, spelled as in the environment, into `section`. False when there is no setting of this name.
-// PREFER_VENDOR yields to a PREFER already there, and must therefore come after it.
-bool set_item(PolicySection &section, std::string_view name, std::string_view value, const Place &place,
+// Writes one of the settings of setting_names(), spelled as in the environment, into `section`. PREFER_VENDOR yields to
+// a PREFER already there, and must therefore come after it.
+void set_item(PolicySection &section, std::string_view name, std::string_view value, const Place &place,
               const std::string &source);
 
 } // namespace opdock::core

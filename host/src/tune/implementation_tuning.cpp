@@ -372,7 +372,6 @@ void ImplementationTuning::add_where(const TuneSection &from, ImplementationSect
             add_problem(problems_, {{clause.place.line, clause.place.column + fault->at}, fault->message});
             to.configs.clear(); // some may be what the clause was to keep out
             to.product.clear();
-            to.where.clear();
             to.has_faulty_where = true;
             return;
         }
