@@ -823,7 +823,7 @@ TEST_CASE("describing asks a provider nothing, and lists what may run on a devic
     t.add("default.old", 1, [](opdock_impl &impl) { impl.architectures = "fk_10"; });
     t.add("default.new", 2, [](opdock_impl &impl) { impl.architectures = "fk_20"; });
     const auto chain = [&] { return t.host->describe()["ops"][0]["chains"][0]["chain"]; };
-    CHECK(chain() == nlohmann::json::parse(R"(["default.new", "default.old"])"));
+    CHECK(chain() == nlohmann::json::parse(R"(["default.old", "default.new"])"));
     CHECK(t.fake.events.empty());
     FakeRows rows(0);
     rows.call(t.host.op());

@@ -42,15 +42,15 @@ TEST_CASE("nothing that does not promise what is required is called, prepared or
         return host.add(std::move(made));
     };
     Rows rows;
-    const Made &silent = add("vendor.a_silent", OPDOCK_IMPL_CAPTURE_SAFE, 1);
+    const Made &silent = add("vendor.d_silent", OPDOCK_IMPL_CAPTURE_SAFE, 1);
     CHECK(rows.call(host.op()) == OPDOCK_ALL_DROPPED);
     CHECK(contains(opdock_last_error(),
-                   "vendor.a_silent: it does not promise deterministic, which PLUGIN_REQUIRE asks for (contract)"));
+                   "vendor.d_silent: it does not promise deterministic, which PLUGIN_REQUIRE asks for (contract)"));
     CHECK_THROWS_WITH_AS(host.op().prepare({rows.x}, {rows.y}), doctest::Contains("does not promise"), Error);
-    add("vendor.b_promises", OPDOCK_IMPL_DETERMINISTIC, 2);
-    add("vendor.c_promises_both", OPDOCK_IMPL_DETERMINISTIC | OPDOCK_IMPL_BATCH_INVARIANT, 3);
+    add("vendor.c_promises", OPDOCK_IMPL_DETERMINISTIC, 2);
+    add("vendor.b_promises_both", OPDOCK_IMPL_DETERMINISTIC | OPDOCK_IMPL_BATCH_INVARIANT, 3);
     CHECK(rows.added(host.op()) == 2);
-    CHECK(host.op().prepare({rows.x}, {rows.y}).impl() == "vendor.b_promises");
+    CHECK(host.op().prepare({rows.x}, {rows.y}).impl() == "vendor.c_promises");
     host->push_scope(host.policy("require", "test.add=batch_invariant"));
     CHECK(rows.added(host.op()) == 3);
     CHECK(host->explain("test.add", "cpu", nullptr, nullptr)["dropped"][1]["rule"] == "contract");

@@ -123,6 +123,9 @@ TEST_CASE("a slip in the prefix is pointed out, and what belongs to somebody els
         CHECK(warnings(prefix, name)[0] ==
               std::string("\'") + name + "' is set but means nothing to opdock; did you mean '" + meant + "'?");
     }
+    CHECK(warnings("TE_FL", "TE_FL_STRICT") ==
+          std::vector<std::string>{"'TE_FL_STRICT' is set but means nothing under the prefix 'TE_FL'; did you mean the "
+                                   "prefix 'TE_FL_'?"});
     for (const auto &[prefix, name] : {std::array{"PLUGIN_", "TE_FL_STRICT"},
                                        {"PLUGIN_", "MY_CONFIG"},
                                        {"PLUGIN_", "STRICT"},

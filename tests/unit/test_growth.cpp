@@ -89,7 +89,7 @@ TEST_CASE("resetting health and refreshing availability change nothing where not
     Made &one = host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
     host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
     static std::atomic<bool> is_there{true};
-    auto picky = std::make_unique<Made>("default.aaa", OPDOCK_KIND_DEFAULT, "", 7.0f);
+    auto picky = std::make_unique<Made>("default.zzz", OPDOCK_KIND_DEFAULT, "", 7.0f);
     picky->adjust = [](opdock_impl &impl) {
         impl.available = [](const opdock_host_api *table, void *, DLDevice) {
             return is_there ? OPDOCK_OK : table->fail(table, OPDOCK_UNSUPPORTED, "it went away");

@@ -406,7 +406,7 @@ TEST_CASE("priorities are compared over their whole range") {
     add("default.a", 0, 4);
     add("default.highest", INT32_MAX, 5);
     CHECK(host->explain("test.add", "cpu", nullptr, nullptr)["chain"] ==
-          nlohmann::json::parse(R"(["default.highest", "default.a", "default.b", "default.below", "default.lowest"])"));
+          nlohmann::json::parse(R"(["default.highest", "default.b", "default.a", "default.below", "default.lowest"])"));
     Rows rows;
     CHECK(rows.added(host.op()) == 5);
 }

@@ -42,6 +42,11 @@ TEST_CASE("an op nobody declares suggests the nearest and lists the plugins that
           "Install a plugin that declares it, or name one as a module; plugin-ls lists what is there.");
 }
 
+TEST_CASE("an op by a name that others call it says what opdock calls it, and no more") {
+    CHECK(std::string(unknown_op_error("rms_norm", {}, {}).what()) ==
+          "no plugin declares op 'rms_norm'; opdock calls that 'rmsnorm_fwd'.");
+}
+
 TEST_CASE("a standard op that nobody brings is no misspelling of one that somebody does") {
     constexpr std::array<std::string_view, 2> known = {"gelu", "rmsnorm_fwd"};
     const Error error = unknown_op_error("qgelu", known, {});

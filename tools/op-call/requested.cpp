@@ -37,21 +37,25 @@ void check_modules(const Host &host, const std::vector<std::string> &modules) {
     }
 }
 
-std::vector<std::string> implementations_of(const Host &host, const std::string &op) {
-    std::vector<std::string> ids;
+std::vector<Implementation> implementations_of(const Host &host, const std::string &op) {
+    std::vector<Implementation> found;
     const json document = json::parse(host.describe());
     for (const json &one : document.at("ops")) {
         if (one.at("op") == op) {
             for (const json &implementation : one.at("implementations")) {
-                ids.push_back(implementation.at("impl_id").get<std::string>());
+                found.push_back({implementation.at("impl_id").get<std::string>(),
+                                 implementation.at("device").get<std::string>()});
             }
         }
     }
-    return ids;
+    return found;
 }
 
 Policy only(const Host &host, const std::string &op, const std::string &impl) {
-    const std::vector<std::string> ids = implementations_of(host, op);
+    std::vector<std::string> ids;
+    for (Implementation &one : implementations_of(host, op)) {
+        ids.push_back(std::move(one.id));
+    }
     if (std::none_of(ids.begin(), ids.end(), [&](const std::string &id) { return cli::same_name(id, impl); })) {
         throw cli::Failure("--impl " + impl + ": op '" + op + "' has no such implementation" +
                            cli::did_you_mean(impl, ids) + "\n'plugin-ls --op " + op + "' lists those there are.");

@@ -11,8 +11,13 @@ namespace opdock::op_call {
 // Throws cli::Failure, with the reason, for a file of --modules that was not taken: whoever names one wants that one.
 void check_modules(const Host &host, const std::vector<std::string> &modules);
 
-// Their ids, in the order of opdock_describe.
-std::vector<std::string> implementations_of(const Host &host, const std::string &op);
+struct Implementation {
+    std::string id;
+    std::string device; // its kind
+};
+
+// In the order of opdock_describe.
+std::vector<Implementation> implementations_of(const Host &host, const std::string &op);
 
 // A policy by which nothing but `impl` may serve the op. Throws cli::Failure, with near misses, when it has none of
 // that name.

@@ -161,7 +161,8 @@ std::string render_text(const Request &request, const Signature &signature, cons
                         const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results,
                         const cli::Page &page) {
     cli::Table facts;
-    facts.row({{"served by"}, {served_text(outcome)}});
+    facts.row({{"served by"},
+               {served_text(outcome) + (outcome.fell_back ? ", on the CPU, on copies (fallback_to_cpu)" : "")}});
     facts.row({{"time"}, {times_text(outcome)}});
     if (anything_random(arguments)) {
         facts.row({{"seed"}, {std::to_string(request.seed)}});
@@ -212,6 +213,7 @@ json render_json(const Request &request, const Signature &signature, const Argum
     const std::vector<double> &times = outcome.microseconds;
     const json min = times.empty() ? json(nullptr) : json(*std::min_element(times.begin(), times.end()));
     return {{"schema", "opdock.plugin-run/1"},
+            {"fallback_to_cpu", outcome.fell_back},
             {"op", signature.op},
             {"device", request.device},
             {"served", std::move(served)},

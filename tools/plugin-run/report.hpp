@@ -35,7 +35,7 @@ std::string render_text(const Request &request, const Signature &signature, cons
                         const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results,
                         const cli::Page &page);
 
-// {"schema": "opdock.plugin-run/1", "op", "device", "served": [{"impl_id", "calls"}], "seed": number or null when
+// {"schema": "opdock.plugin-run/1", "op", "device", "served": [{"impl_id", "calls"}], "fallback_to_cpu", "seed": number or null when
 // nothing was random, "microseconds": {"first", "repeat", "min", "median"}, "inputs": [{"name", "source", "dtype",
 // "shape"}], "outputs": [{"name", "dtype", "shape", "min", "max", "mean", "not_finite", "first": [...], "file"}]}; what
 // does not apply is null.

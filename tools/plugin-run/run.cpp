@@ -201,9 +201,10 @@ Outcome call(const Host &host, const Request &request, DLDevice device, const Si
         }
         throw Error(error.status(), in_words_of_impl(error.what(), request.impl));
     }
-    for (const std::string &impl : op_call::implementations_of(host, request.op)) {
-        if (const uint64_t calls = host.served(request.op, impl); calls != 0) {
-            outcome.served.emplace_back(impl, calls);
+    for (const op_call::Implementation &impl : op_call::implementations_of(host, request.op)) {
+        if (const uint64_t calls = host.served(request.op, impl.id); calls != 0) {
+            outcome.served.emplace_back(impl.id, calls);
+            outcome.fell_back |= device.device_type != kDLCPU && impl.device == "cpu";
         }
     }
     return outcome;

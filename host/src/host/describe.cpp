@@ -229,6 +229,9 @@ json Host::describe_devices() const {
         const DeviceCount count = device_count(*provider);
         if (!count.reason.empty()) {
             devices.push_back({{"kind", provider->kind}, {"problem", count.reason}});
+        } else if (count.count == 0) {
+            devices.push_back(
+                {{"kind", provider->kind}, {"problem", fmt::format("plugin '{}' counts 0 devices", provider->plugin)}});
         }
         for (int32_t i = 0; i < count.count; ++i) {
             const DLDevice device{static_cast<DLDeviceType>(provider->table.dl_device_type), i};

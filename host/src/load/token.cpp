@@ -93,18 +93,19 @@ Order preferred_order(Kind first) {
 }
 
 Kind parse_kind(std::string_view value, const Place &place) {
+    static constexpr std::array<std::string_view, 4> prefer_words = {"default", "vendor", "reference", alias_of_default};
     const std::string_view word = trimmed(value);
     if (const Kind *kind = find_kind(word)) {
         return *kind;
     }
     const auto offset = static_cast<std::size_t>(word.data() - value.data());
     reject(place, word.empty() ? 0 : offset,
-           "expected " + one_of(kind_words) + ", found " + quote(word) + did_you_mean(word, kind_words));
+           "expected " + one_of(prefer_words) + ", found " + quote(word) + did_you_mean(word, prefer_words));
 }
 
 Token parse_token(std::string_view text, const Place &place, std::size_t offset) {
-    static constexpr std::array<std::string_view, 5> words = {"default", "vendor", "reference", "vendor:NAME",
-                                                              "impl:ID"};
+    static constexpr std::array<std::string_view, 6> words = {"default",        "vendor",      "reference",
+                                                              alias_of_default, "vendor:NAME", "impl:ID"};
     if (const Kind *kind = find_kind(text)) {
         const bool is_alias = same_name(text, alias_of_default);
         return {Token::Type::kind, *kind, is_alias ? std::string(alias_of_default) : ""};

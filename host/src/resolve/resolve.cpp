@@ -229,12 +229,11 @@ Decision resolve(std::span<const Contender> contenders, const Key &key, OpPolicy
                           Kept{id, candidate.impl_id, candidate.kind, candidate.vendor, policy.order[rules.token],
                                named_by[rules.token], contender.availability.answer}});
     }
-    // Wider than 32 bits, so that the lowest priority can be negated.
-    const auto rank = [](const Ranked &place) {
-        return std::tuple(place.token, -static_cast<std::int64_t>(place.priority), std::string_view(place.kept.impl_id),
-                          place.kept.id);
-    };
-    std::sort(places.begin(), places.end(), [&](const Ranked &a, const Ranked &b) { return rank(a) < rank(b); });
+    // Of one token the highest priority is first, and of one priority the last id, as in TE-FL and its relatives.
+    std::sort(places.begin(), places.end(), [](const Ranked &a, const Ranked &b) {
+        return std::tie(a.token, b.priority, b.kept.impl_id, a.kept.id) <
+               std::tie(b.token, a.priority, a.kept.impl_id, b.kept.id);
+    });
     for (Ranked &place : places) {
         decision.chain.push_back(std::move(place.kept));
     }

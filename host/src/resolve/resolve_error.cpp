@@ -40,11 +40,14 @@ std::string dropped_text(const Decision &decision) {
 Error unknown_op_error(std::string_view op, std::span<const std::string_view> known_ops,
                        std::span<const std::string> rejected) {
     const bool standard = !standard_signature(op).empty();
+    const std::string advice = !other_name_hint(op).empty() // which says what to call
+                                   ? ""
+                                   : fmt::format("\nInstall a plugin that {} it, or name one as a module; plugin-ls lists "
+                                                 "what is there.",
+                                                 standard ? "implements" : "declares");
     return {OPDOCK_UNKNOWN_OP, (standard ? quote(op) + " is a standard op that no loaded plugin implements"
                                          : "no plugin declares op " + quote(op) + hint_at_op(op, known_ops)) +
-                                   rejected_text(rejected) + "\nInstall a plugin that " +
-                                   (standard ? "implements" : "declares") +
-                                   " it, or name one as a module; plugin-ls lists what is there."};
+                                   rejected_text(rejected) + advice};
 }
 
 Error no_implementation_error(std::string_view op, std::span<const std::string> plugins,

@@ -193,7 +193,14 @@ void warn_of_misspelt(const std::string &prefix, const RawEnvironment &raw, std:
         if (std::find(names.begin(), names.end(), name) != names.end()) {
             continue;
         }
-        if (const std::string meant = meant_by(name); !meant.empty()) {
+        const bool wants_longer_prefix =
+            !prefix.ends_with('_') && std::any_of(stems.begin(), stems.end(), [&](std::string_view stem) {
+                return name == prefix + "_" + std::string(stem);
+            });
+        if (wants_longer_prefix) {
+            warnings.push_back(quote(name) + " is set but means nothing under the prefix " + quote(prefix) +
+                               "; did you mean the prefix " + quote(prefix + "_") + "?");
+        } else if (const std::string meant = meant_by(name); !meant.empty()) {
             warnings.push_back(quote(name) + " is set but means nothing to opdock; did you mean '" + meant + "'?");
         }
     }
