@@ -293,6 +293,28 @@ TEST_CASE("a plugin that kills its host twice, though its probe lives, is not op
     CHECK(again->describe()["plugins"][0]["code"] == "OPDOCK-E055");
 }
 
+TEST_CASE("a host that was open while others died opening a plugin does not open it a third time") {
+    const TemporaryDirectory directory;
+    auto host = host_in(directory, "libaborts_in_host.so");
+    SUBCASE("others that it forked") {
+        for (int death = 0; death < 2; ++death) {
+            in_child(SIGABRT, [&] { call_next(host); });
+        }
+    }
+    SUBCASE("others that the next host counted") {
+        for (int death = 0; death < 2; ++death) {
+            in_child(SIGABRT, [&] {
+                auto other = host_in(directory, "libaborts_in_host.so");
+                call_next(other);
+            });
+        }
+        auto next = host_in(directory, "libaborts_in_host.so");
+        CHECK(next->describe()["plugins"][0]["code"] == "OPDOCK-E055");
+    }
+    CHECK(call_next(host) == OPDOCK_ALL_DROPPED);
+    CHECK(contains(opdock_last_error(), "2 times in a row processes ended while they opened"));
+}
+
 TEST_CASE("processes that end for other reasons while they open a plugin do not take it away") {
     const TemporaryDirectory directory;
     const auto die_opening = [&] {

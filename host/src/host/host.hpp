@@ -250,6 +250,9 @@ class Host {
     std::string journal_folder() const { return cache_folder_.empty() ? "" : cache_folder_ + "/journal"; }
     // Learns from what killed earlier processes.
     void read_journals(ScanCache &cache) const;
+    void count_deaths(const std::vector<Death> &deaths, ScanCache &cache) const;
+    // Throws Rejected where processes ended while they opened the plugin, also after this host was opened.
+    void refuse_quarantined(const DeferredPlugin &plugin) const;
     // It was opened: who died while they did so died of something else.
     void forget_deaths(const DeferredPlugin &plugin) const noexcept;
     // As reset_health has them. What was listed stays listed as long as this host is open.

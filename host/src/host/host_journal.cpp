@@ -118,13 +118,34 @@ void Host::forget_call_deaths(const char *op, const char *impl_id) const {
 
 void Host::read_journals(ScanCache &cache) const {
     warn_of_journal(log_, cache_folder_, journal_folder());
+    count_deaths(Journal::collect(journal_folder()), cache);
+}
+
+void Host::refuse_quarantined(const DeferredPlugin &plugin) const {
+    const std::string &path = plugin.identity().path;
+    const Log silent([](void *, int32_t, const char *) {},
+                     nullptr); // faults of the cache were told when the host was opened
+    std::optional<ScanCache> cache;
+    if (const std::vector<Death> deaths = Journal::collect(journal_folder()); !deaths.empty()) {
+        cache.emplace(cache_folder_, silent);
+        count_deaths(deaths, *cache);
+    } else {
+        cache.emplace(cache_folder_, silent, path);
+    }
+    const std::optional<Scan> scan = cache->find(path, plugin.place().identity);
+    if (scan && scan->rejection && scan->rejection->code == RejectCode::host_died) {
+        throw Rejected(scan->rejection->code, scan->rejection->message);
+    }
+}
+
+void Host::count_deaths(const std::vector<Death> &deaths, ScanCache &cache) const {
     std::set<std::string, std::less<>> counted; // the processes of one job end for one reason
     const auto is_new = [&](const JournalEntry &entry) {
         return counted
             .insert(fmt::format("{}\n{}\n{}\n{}", static_cast<int>(entry.doing), entry.path, entry.op, entry.impl_id))
             .second;
     };
-    for (const Death &death : Journal::collect(journal_folder())) {
+    for (const Death &death : deaths) {
         const JournalEntry &entry = death.entry;
         if (entry.doing == JournalEntry::Doing::calling) {
             log_.warning(fmt::format("Process {} ended in its first call of '{}' for op '{}' (plugin '{}'). "

@@ -70,6 +70,7 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
     }
     auto outcome = std::make_unique<DeferredPlugin::Outcome>();
     try {
+        refuse_quarantined(plugin);
         outcome->registration = open_and_register(book, plugin, outcome->warning);
     } catch (const Rejected &rejected) {
         outcome->rejection = Rejection{rejected.code(), plugin.identity().path, rejected.what()};

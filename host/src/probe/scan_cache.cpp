@@ -186,9 +186,9 @@ bool may_keep(const Scan &scan) {
     }
 }
 
-ScanCache::ScanCache(std::string folder, const Log &log)
+ScanCache::ScanCache(std::string folder, const Log &log, const std::string &only_path)
     : file_(folder.empty() ? std::string() : std::move(folder) + "/scans.sqlite"), log_(log) {
-    read();
+    read(only_path);
 }
 
 void ScanCache::warn(const std::string &what) {
@@ -197,7 +197,7 @@ void ScanCache::warn(const std::string &what) {
     }
 }
 
-void ScanCache::read() {
+void ScanCache::read(const std::string &only_path) {
     std::error_code unreachable; // is said when there is something to keep
     if (file_.empty() || !std::filesystem::exists(file_, unreachable)) {
         return; // made when there is something to keep
@@ -205,8 +205,11 @@ void ScanCache::read() {
     const Notice notice = [this](const std::string &what) { warn(what); };
     try {
         const auto database = open_database(file_, format, notice);
-        SQLite::Statement query(*database, "SELECT path, scan, check_sum FROM scans WHERE host = ?");
+        SQLite::Statement query(*database,
+                                "SELECT path, scan, check_sum FROM scans WHERE host = ? AND (? = '' OR path = ?)");
         query.bind(1, this_host());
+        query.bind(2, only_path);
+        query.bind(3, only_path);
         std::size_t bytes = 0;
         while (query.executeStep()) {
             const auto scan = blob_of(query.getColumn(1));

@@ -26,8 +26,9 @@ bool may_keep(const Scan &scan);
 
 class ScanCache {
   public:
-    // Reads the file in this folder; an empty one is no cache. `log` must live as long.
-    ScanCache(std::string folder, const Log &log);
+    // Reads the file in this folder, or of it only what it has of one path; an empty one is no cache. `log` must live
+    // as long.
+    ScanCache(std::string folder, const Log &log, const std::string &only_path = {});
 
     // What was kept of the file, unless it was changed since.
     std::optional<Scan> find(const std::string &path, const FileIdentity &identity) const;
@@ -40,7 +41,7 @@ class ScanCache {
     void save();
 
   private:
-    void read();
+    void read(const std::string &only_path);
     void warn(const std::string &what);
 
     std::string file_;
