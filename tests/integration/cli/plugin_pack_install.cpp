@@ -300,7 +300,15 @@ TEST_CASE("what was made of another package, or of a newer one, is not replaced"
     CHECK(user.patch("both.opdock", {"--task", "inference"}).code == 0);
     CHECK(user.unpatch("two.opdock").code == 0);
     check_error(user.unpatch("one.opdock"), 5, "there is what was made of serial 2");
-    check_error(user.unpatch("both.opdock"), 1, "there is what was made of Acme_A1-train-fw, and this package is ");
+    check_error(user.unpatch("both.opdock"), 1,
+                "there is what was made of Acme_A1-train-fw, and this package is Acme_A1-inference+train-fw; --out " +
+                    user.path_of("Acme_A1-inference+train") + " keeps both; or remove the folder");
+    CHECK(user.run({"patch", "--backend", "vllm=" + user.path_of("framework") + "@HEAD", "--unsigned", "--task",
+                    "train", "--device-type", "Acme_A1", "--out", user.path_of("vllm.opdock")})
+              .code == 0);
+    check_error(user.run({"unpatch", user.path_of("vllm.opdock"), "--backend", "vllm=" + user.path_of("clone"), "--out",
+                          user.path_of("out"), "--allow-unsigned"}),
+                1, "; --out " + user.path_of("Acme_A1-train-vllm") + " keeps both");
     CHECK(user.unpatch("one.opdock", {"--allow-older"}).code == 0);
 }
 
