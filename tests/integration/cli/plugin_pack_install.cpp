@@ -155,6 +155,27 @@ TEST_CASE("plugins that go with an older package are named") {
     CHECK(!contains(user.install("two.opdock").out, "no longer"));
 }
 
+TEST_CASE("a tune file that a package does not take along, or no longer has, is named") {
+    const User user;
+    const std::string tune = user.path_of("acme.tune.yaml");
+    CHECK(user.patch_with_plugin("none.opdock").err.empty());
+    user.write("acme.tune.yaml", "schema: opdock.tune/1\nops: {}\n");
+    user.write("other.yaml", "schema: opdock.tune/1\nops: {}\n");
+    CHECK(user.patch_with_plugin("one.opdock", {"--tune", tune}).err.empty());
+    CHECK(user.patch_with_plugin("other.opdock", {"--tune", user.path_of("other.yaml")}).err.empty());
+    const Finished patched = user.patch_with_plugin("two.opdock", {"--serial", "2"});
+    CHECK(patched.code == 0);
+    CHECK(patched.err == "plugin-pack: note: acme.tune.yaml lies beside libacme.so and does not go in; --tune " + tune +
+                             " takes it\n");
+    CHECK(!contains(user.install("one.opdock").out, "no longer"));
+    CHECK(!contains(user.install("one.opdock").out, "no longer"));
+    const Finished dry = user.install("two.opdock", {"--dry-run", "--json"});
+    CHECK(json::parse(dry.out).at("removed_tune_files") == json{"libacme/acme.tune.yaml"});
+    CHECK(json::parse(dry.out).at("removed_plugins") == json::array());
+    CHECK(contains(user.install("two.opdock").out,
+                   "plugin libacme/libacme.so\n  no longer: tune file libacme/acme.tune.yaml\n"));
+}
+
 TEST_CASE("a folder for plugins that is not there is told, and made by install alone") {
     const User user;
     for (const char *command : {"list", "history"}) {
