@@ -160,7 +160,8 @@ Secret passphrase_from_terminal(const std::string &what_for, Times times) {
     const Descriptor terminal(::open("/dev/tty", O_RDWR | O_CLOEXEC));
     if (terminal.number() < 0) {
         throw cli::Failure("there is no terminal to ask for the passphrase of " + what_for +
-                           "; use --passphrase-file FILE");
+                           "; use --passphrase-file FILE" +
+                           (times == Times::twice ? ", or --no-passphrase for a key without one" : ""));
     }
     const CatchSignals signals;
     const WithoutEcho silent(terminal.number());

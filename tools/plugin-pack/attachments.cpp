@@ -11,6 +11,7 @@
 #include "inspect/inspect.hpp"
 #include "keys/plugin_signature.hpp"
 #include "policy/policy_yaml.hpp"
+#include "tune/plugin_tuning.hpp"
 #include "tune/tune_file.hpp"
 
 namespace opdock::plugin_pack {
@@ -107,8 +108,8 @@ void require_good_names(const std::vector<Attachment> &list) {
 
 Attachments read_attachments(const std::vector<std::pair<std::string, std::string>> &files) {
     Attachments attachments;
-    std::vector<std::string> libraries;
-    std::vector<nlohmann::json> manifests; // of each
+    std::vector<std::string> libraries, tune_places; // of each plugin; where a host looks for its tune file
+    std::vector<nlohmann::json> manifests;           // of each
     for (const auto &[kind, path] : files) {
         const std::string name = fs::path(path).filename().string();
         if (!is_name(name)) {
@@ -116,6 +117,7 @@ Attachments read_attachments(const std::vector<std::pair<std::string, std::strin
         }
         if (kind == "plugin") {
             libraries.push_back(name);
+            tune_places.push_back(core::tune_file_beside(path));
             manifests.push_back({{"library", name}});
         }
     }
@@ -142,6 +144,10 @@ Attachments read_attachments(const std::vector<std::pair<std::string, std::strin
     for (size_t i = 0; i < libraries.size(); ++i) {
         attachments.list.push_back(
             {"manifest", folder_of(libraries[i]) + "/" + manifest_file, manifests[i].dump() + "\n"});
+        std::error_code error; // one that cannot be reached is none
+        if (!manifests[i].contains("tune") && fs::is_regular_file(tune_places[i], error)) {
+            attachments.left_tune_files.emplace_back(tune_places[i], libraries[i]);
+        }
     }
     require_good_names(attachments.list);
     return attachments;

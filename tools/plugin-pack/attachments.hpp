@@ -19,6 +19,8 @@ namespace opdock::plugin_pack {
 struct Attachments {
     std::vector<Attachment> list;
     std::optional<Abi> abi;
+    // Of plugins that get no tune file though a host finds one beside them: that file, and the library's name.
+    std::vector<std::pair<std::string, std::string>> left_tune_files;
 };
 
 // Of files: their kinds and paths. Throws cli::Failure for what cannot be read, is no plugin, or belongs to none.

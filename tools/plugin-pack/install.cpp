@@ -148,21 +148,42 @@ void keep_others(const Installed &there, const std::string &name, const fs::path
     }
 }
 
-// Libraries that are installed and that the package does not have: hosts will miss them.
-std::vector<std::string> removed_plugins(const std::optional<Installed> &there, const fs::path &staging) {
-    std::vector<std::string> removed;
+// The file that an installed plugin.json names as the plugin's tune file; "" for none.
+std::string tune_file_of(const fs::path &manifest) {
+    try {
+        return core::read_manifest(manifest.string()).tune;
+    } catch (const core::Error &) {
+        return {}; // no host reads it either
+    }
+}
+
+struct Removed {
+    std::vector<std::string> plugins, tune_files;
+};
+
+// Libraries and their tune files that are installed and that the package does not have: hosts will miss them.
+Removed removed_files(const std::optional<Installed> &there, const fs::path &staging) {
+    Removed removed;
     std::error_code error;
     if (!there) {
         return removed;
     }
+    const auto is_gone = [&](const fs::path &name) { return !fs::exists(staging / name); };
     for (fs::recursive_directory_iterator entry(there->folder, error), end; !error && entry != end;
          entry.increment(error)) {
         const fs::path name = entry->path().lexically_relative(there->folder);
-        if (name.extension() == ".so" && !fs::exists(staging / name)) {
-            removed.push_back(name.string());
+        if (name.extension() == ".so" && is_gone(name)) {
+            removed.plugins.push_back(name.string());
+        }
+        if (name.filename() == manifest_file) {
+            const fs::path tune = tune_file_of(entry->path());
+            if (!tune.empty() && is_gone(tune.lexically_relative(there->folder))) {
+                removed.tune_files.push_back(tune.lexically_relative(there->folder).string());
+            }
         }
     }
-    std::sort(removed.begin(), removed.end());
+    std::sort(removed.plugins.begin(), removed.plugins.end());
+    std::sort(removed.tune_files.begin(), removed.tune_files.end());
     return removed;
 }
 
@@ -220,7 +241,8 @@ int install(const Request &request) {
         keep_others(*there, file, staging);
     }
     write_attachments(read, trust, decrypting, staging);
-    const std::vector<std::string> list = plugins_of(package), removed = removed_plugins(there, staging);
+    const std::vector<std::string> list = plugins_of(package);
+    const Removed removed = removed_files(there, staging);
     if (!request.dry_run) {
         target.replace();
     }
@@ -231,7 +253,8 @@ int install(const Request &request) {
                              {"serial", package.serial},
                              {"replaced", there ? json(there->serial) : json()},
                              {"plugins", list},
-                             {"removed_plugins", removed}});
+                             {"removed_plugins", removed.plugins},
+                             {"removed_tune_files", removed.tune_files}});
         return cli::exit_fine;
     }
     std::string out = folder + ": serial " + std::to_string(package.serial);
@@ -242,8 +265,11 @@ int install(const Request &request) {
     for (const std::string &plugin : list) {
         out += "  plugin " + plugin + "\n";
     }
-    for (const std::string &plugin : removed) {
+    for (const std::string &plugin : removed.plugins) {
         out += "  no longer: plugin " + core::visible_line(plugin) + "\n";
+    }
+    for (const std::string &file : removed.tune_files) {
+        out += "  no longer: tune file " + core::visible_line(file) + "\n";
     }
     for (const Attachment &one : package.attachments) {
         if (one.kind == "policy") {

@@ -1,7 +1,9 @@
 #include "installed.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <functional>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -100,6 +102,21 @@ std::vector<Installed> installed_in(const std::string &plugins) {
 
 std::optional<Installed> find_installed(const std::string &plugins, const std::string &name) {
     return is_installed(plugins + "/" + name) ? std::optional(read_installed(plugins, name)) : std::nullopt;
+}
+
+std::vector<uint64_t> kept_serials(const Installed &installed) {
+    std::vector<uint64_t> serials;
+    for (const std::string &name : names_in(installed.folder)) {
+        uint64_t serial = 0;
+        std::from_chars(name.data(), name.data() + name.size(), serial);
+        std::error_code error;
+        if (serial != 0 && serial != installed.serial && name == package_file_name(serial) &&
+            fs::is_regular_file(fs::symlink_status(fs::path(installed.folder) / name, error))) {
+            serials.push_back(serial);
+        }
+    }
+    std::sort(serials.begin(), serials.end(), std::greater());
+    return serials;
 }
 
 std::string print_mark(uint64_t serial) {

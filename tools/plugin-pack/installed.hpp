@@ -36,6 +36,9 @@ struct Installed {
 std::vector<Installed> installed_in(const std::string &plugins);
 std::optional<Installed> find_installed(const std::string &plugins, const std::string &name);
 
+// The serials, highest first, of packages that are kept beside the one in force.
+std::vector<uint64_t> kept_serials(const Installed &installed);
+
 // What it writes to `installed_mark`.
 std::string print_mark(uint64_t serial);
 

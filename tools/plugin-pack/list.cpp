@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "adapted.hpp"
 #include "cli/exit.hpp"
+#include "cli/fill.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "cli/table.hpp"
@@ -50,11 +52,16 @@ std::vector<std::string> backends_of(const Package &package) {
 }
 
 json entry_json(const Entry &entry) {
+    json kept = json::array();
+    for (const uint64_t serial : kept_serials(entry.installed)) {
+        kept.push_back({{"serial", serial}, {"path", entry.installed.folder + "/" + package_file_name(serial)}});
+    }
     json document = {{"name", entry.installed.name},
                      {"folder", entry.installed.folder},
                      {"serial", entry.installed.serial},
                      {"fault", entry.installed.fault.empty() ? json() : json(entry.installed.fault)},
-                     {"package", json()}};
+                     {"package", json()},
+                     {"kept", std::move(kept)}};
     if (entry.opened) {
         const Package &package = entry.opened->package;
         json backends = json::array();
@@ -70,6 +77,40 @@ json entry_json(const Entry &entry) {
                                {"backends", std::move(backends)}};
     }
     return document;
+}
+
+std::string table_of(const std::vector<Entry> &entries, const cli::Page &page) {
+    constexpr size_t note_indent = 6;
+    const bool has_backends = std::any_of(entries.begin(), entries.end(), [](const Entry &entry) {
+        return entry.opened && !entry.opened->package.backends.empty();
+    });
+    cli::Table table;
+    std::vector<cli::Cell> head = {{"package"}, {"serial"}, {"signed by"}};
+    if (has_backends) {
+        head.push_back({"backends"});
+    }
+    table.row(head);
+    for (const Entry &entry : entries) {
+        const Installed &installed = entry.installed;
+        std::vector<cli::Cell> cells = {
+            {installed.name}, {std::to_string(installed.serial)}, {entry.opened ? signer_of(*entry.opened) : "?"}};
+        if (has_backends && entry.opened) {
+            const std::vector<std::string> backends = backends_of(entry.opened->package);
+            cells.push_back({backends.empty() ? "none" : joined(backends)});
+        }
+        table.row(cells);
+        table.note(cli::fill(cli::words_of(cli::printable(installed.fault)), 0, 0, page.width() - note_indent));
+        table.note(installed.folder);
+        for (const uint64_t serial : kept_serials(installed)) {
+            std::string age = installed.serial == 0 ? "kept" : "later"; // 0: which one is in force cannot be told
+            if (serial < installed.serial) {
+                age = "earlier";
+            }
+            table.note(age + ": " + std::to_string(serial) + " (" + installed.folder + "/" + package_file_name(serial) +
+                       ")");
+        }
+    }
+    return table.text(page);
 }
 
 // device, task, backends, commits: by serial, the newest last.
@@ -141,17 +182,7 @@ int list(const Request &request) {
         std::cout << cli::printable("no package is installed in " + joined(plugin_folders(request))) << '\n';
         return cli::exit_fine;
     }
-    cli::Table table;
-    table.row({{"package"}, {"serial"}, {"signed by"}, {"backends"}});
-    for (const Entry &entry : entries) {
-        table.row({{entry.installed.name},
-                   {std::to_string(entry.installed.serial)},
-                   {entry.opened ? signer_of(*entry.opened) : "?"},
-                   {entry.opened ? joined(backends_of(entry.opened->package)) : ""}});
-        table.note(entry.installed.fault);
-        table.note(entry.installed.folder);
-    }
-    std::cout << table.text(cli::page_of_stdout());
+    std::cout << table_of(entries, cli::page_of_stdout());
     return cli::exit_fine;
 }
 
@@ -160,11 +191,17 @@ int history(const Request &request) {
     const Trust trust = requested_trust(request);
     std::vector<FoundPackage> packages = find_packages(plugin_folders(request), trust);
     bool is_whole = true;
+    std::set<std::string> without_backends; // names
     for (const FoundPackage &one : packages) {
         if (!one.fault.empty()) {
             std::cerr << cli::printable("plugin-pack: left out: " + one.fault) << '\n';
             is_whole = false;
+        } else if (one.opened.package.backends.empty()) {
+            without_backends.insert(one.opened.package.name());
         }
+    }
+    for (const std::string &name : without_backends) {
+        std::cerr << cli::printable("plugin-pack: note: " + name + " has no backends, and so no commits to list\n");
     }
     const History all = history_of(std::move(packages));
     if (request.json) {

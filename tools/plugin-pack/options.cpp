@@ -12,17 +12,20 @@ constexpr const char *introduction =
                    --task T... --out PACKAGE (--key NAME.key | --unsigned)
        plugin-pack unpatch (PACKAGE | --device-type D --task T [--commit C])
                    --backend [NAME=]DIR... [--out DIR | --in-place]
+                   [--pub NAME.pub]
        plugin-pack unpatch --3way PACKAGE --backend [NAME=]DIR@COMMIT...
-       plugin-pack revert PACKAGE --backend [NAME=]DIR...
+                   [--pub NAME.pub]
+       plugin-pack revert PACKAGE --backend [NAME=]DIR... [--pub NAME.pub]
        plugin-pack rebase PACKAGE --backend [NAME=]DIR@COMMIT... --out PACKAGE
-                   (--key NAME.key | --unsigned)
-       plugin-pack verify PACKAGE
-       plugin-pack inspect PACKAGE
-       plugin-pack install PACKAGE [--system | --folder DIR]
+                   (--key NAME.key | --unsigned) [--pub NAME.pub]
+       plugin-pack verify PACKAGE [--pub NAME.pub]
+       plugin-pack inspect PACKAGE [--pub NAME.pub]
+       plugin-pack install PACKAGE [--system | --folder DIR] [--pub NAME.pub]
        plugin-pack uninstall NAME [--system | --folder DIR]
-       plugin-pack list [--system | --folder DIR]
-       plugin-pack history [--system | --folder DIR] [--out FILE]
-       plugin-pack keygen NAME
+       plugin-pack list [--system | --folder DIR] [--pub NAME.pub]
+       plugin-pack history [--system | --folder DIR] [--pub NAME.pub]
+                   [--out FILE]
+       plugin-pack keygen NAME [--passphrase-file FILE | --no-passphrase]
        plugin-pack import-flagscale HARDWARE --backend NAME=DIR[@COMMIT]...
                    --out DIR (--key NAME.key | --unsigned)
 
@@ -33,9 +36,9 @@ files and policies, in one signed file.
            staged, in the worktree, or untracked. The repository is only read.
   unpatch  puts the adapted files together from a repository that has COMMIT, in
            a folder of their own: build/D/NAME. An earlier one is replaced as a
-           whole, or left as it is. --3way merges the changes with another commit.
-           --in-place changes the files of the checkout DIR instead. Without
-           PACKAGE the newest that is installed and fits is taken.
+           whole, or left as it is. --3way merges the changes with another
+           commit. --in-place changes the files of the checkout DIR instead.
+           Without PACKAGE the newest that is installed and fits is taken.
   revert   takes back what unpatch --in-place did.
   rebase   makes a package of the same changes to another commit.
   verify   says who signed a package, and that nothing in it was changed.
@@ -44,9 +47,9 @@ files and policies, in one signed file.
            user's folder for plugins. An earlier one is replaced as a whole.
   uninstall
            takes them away again.
-  list     shows which packages are installed.
-  history  prints patch_history.yaml: device, task, backends and the commits that
-           there are packages for, the newest last.
+  list     shows which packages are installed, and the files of earlier ones.
+  history  prints patch_history.yaml: device, task, backends and the commits
+           that there are packages for, the newest last.
   keygen   makes NAME.key and NAME.pub, as plugin-sign does.
   import-flagscale
            makes packages of what stands in the folder hardware of FlagScale, or
@@ -59,7 +62,7 @@ Examples:
   plugin-pack keygen vendor --passphrase-file passphrase.txt
   plugin-pack patch --backend megatron=./Megatron-LM@core_r0.9 \
               --device-type Acme_A1 --task train --message "fused attention" \
-              --plugin libacme.so --key vendor.key \
+              --plugin libacme.so --tune acme.tune.yaml --key vendor.key \
               --passphrase-file passphrase.txt --out acme-a1.opdock
   plugin-pack inspect acme-a1.opdock --pub vendor.pub
   plugin-pack unpatch acme-a1.opdock --backend megatron=./Megatron-LM \

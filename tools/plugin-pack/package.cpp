@@ -190,10 +190,9 @@ bool is_name(const std::string &text) {
 
 bool is_attachment_name(const std::string &text) {
     const size_t slash = text.find('/');
-    if (slash == std::string::npos) {
-        return is_name(text) && text != installed_mark && text != manifest_file && !text.ends_with(package_ending);
-    }
-    return is_name(text.substr(0, slash)) && is_name(text.substr(slash + 1));
+    const std::string first = text.substr(0, slash); // a file or a folder where install puts files of its own
+    return is_name(first) && first != installed_mark && first != manifest_file && !first.ends_with(package_ending) &&
+           (slash == std::string::npos || is_name(text.substr(slash + 1)));
 }
 
 std::string Package::name() const {

@@ -68,8 +68,12 @@ inline constexpr const char *expected_id = "a full id of git";
 inline constexpr const char *expected_format = "'sha1' or 'sha256'";
 inline constexpr const char *expected_name = "a name of letters, digits and ._-, and none of .- in front";
 
-// Of an attachment: one or two names with a '/' between them, and none of those that an installed package has itself.
+// Of an attachment: one or two names with a '/' between them, the first none of those that an installed package has
+// itself.
 bool is_attachment_name(const std::string &text);
+inline constexpr const char *expected_attachment_name =
+    "a file's name, with at most one folder, whose first part is none of install's own names (opdock-installed.json, "
+    "plugin.json, *.opdock)";
 inline constexpr const char *installed_mark = "opdock-installed.json";
 inline constexpr const char *package_ending = ".opdock";
 inline constexpr const char *manifest_file = "plugin.json"; // of an attachment of that kind, and of no other

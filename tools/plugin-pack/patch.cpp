@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -72,6 +73,14 @@ void note_other_history(const BackendPlace &place, const Backend &backend) {
     }
 }
 
+void note_left_tune_files(const Attachments &attachments) {
+    for (const auto &[file, library] : attachments.left_tune_files) {
+        const std::string name = std::filesystem::path(file).filename().string();
+        std::cerr << cli::printable("plugin-pack: note: " + name + " lies beside " + library +
+                                    " and does not go in; --tune " + core::visible_line(file) + " takes it\n");
+    }
+}
+
 // What lies in a checkout by mistake.
 void check_added(const BackendPlace &place, const Changes &changes) {
     for (const Change &change : changes.list) {
@@ -110,6 +119,7 @@ Package package_of(const Request &request, cli::StatusLine &status) {
     Attachments attachments = read_attachments(request.attachments);
     package.attachments = std::move(attachments.list);
     package.abi = attachments.abi;
+    note_left_tune_files(attachments);
     for (const BackendPlace &place : request.backends) {
         status.show("looking for changes in " + place.folder);
         package.backends.push_back(backend_of(place, request));

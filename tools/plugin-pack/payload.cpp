@@ -278,7 +278,7 @@ class ContentsReader {
         attachment.kind =
             one.at("kind").text(is_attachment_kind, "'plugin', 'manifest', 'signature', 'tune', 'policy' or 'license'");
         const JsonValue name = one.at("name");
-        attachment.name = name.text(is_attachment_name, "a file's name, with at most one folder, that is not taken");
+        attachment.name = name.text(is_attachment_name, expected_attachment_name);
         const bool is_manifest = attachment.name.ends_with(std::string("/") + manifest_file);
         if (is_manifest != (attachment.kind == "manifest")) {
             name.refuse(is_manifest ? "another name than a manifest's" : "FOLDER/plugin.json, as of any manifest");

@@ -89,6 +89,16 @@ json provenance_of(const OpenedPackage &opened, const std::vector<Adapted> &all)
             {"backends", std::move(backends)}};
 }
 
+// A folder beside `out` for this package, where `out` has one called `there`: named by the tasks where these differ.
+std::string folder_beside(const std::string &out, const std::string &there, const std::string &name) {
+    const auto before_backends = [](const std::string &text) {
+        return text.substr(0, text.find('-', text.find('-') + 1)); // a device type has no '-'
+    };
+    const std::string tasks = before_backends(name);
+    const fs::path parent = (fs::path(out) / "..").lexically_normal(); // `out` may end in '/'
+    return (parent / (tasks == before_backends(there) ? name : tasks)).string();
+}
+
 // Throws cli::Failure when what is there is of another kind, or newer.
 void require_replaceable(const std::string &out, const Package &package, const Request &request) {
     std::error_code error;
@@ -115,7 +125,7 @@ void require_replaceable(const std::string &out, const Package &package, const R
     }
     if (name != package.name()) {
         throw cli::Failure(out + ": there is what was made of " + name + ", and this package is " + package.name() +
-                           "; remove the folder, or name another one with --out");
+                           "; --out " + folder_beside(out, name, package.name()) + " keeps both; or remove the folder");
     }
     if (!other.empty()) {
         throw cli::Failure(out + ": the folder is replaced as a whole, and there is " + core::visible_line(other) +

@@ -1,5 +1,6 @@
 // plugin-pack where packages are installed, looked for, and applied in place.
 #include <filesystem>
+#include <sstream>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -155,6 +156,72 @@ TEST_CASE("plugins that go with an older package are named") {
     CHECK(!contains(user.install("two.opdock").out, "no longer"));
 }
 
+TEST_CASE("a tune file that a package does not take along, or no longer has, is named") {
+    const User user;
+    const std::string tune = user.path_of("acme.tune.yaml");
+    CHECK(user.patch_with_plugin("none.opdock").err.empty());
+    user.write("acme.tune.yaml", "schema: opdock.tune/1\nops: {}\n");
+    user.write("other.yaml", "schema: opdock.tune/1\nops: {}\n");
+    CHECK(user.patch_with_plugin("one.opdock", {"--tune", tune}).err.empty());
+    CHECK(user.patch_with_plugin("other.opdock", {"--tune", user.path_of("other.yaml")}).err.empty());
+    const Finished patched = user.patch_with_plugin("two.opdock", {"--serial", "2"});
+    CHECK(patched.code == 0);
+    CHECK(patched.err == "plugin-pack: note: acme.tune.yaml lies beside libacme.so and does not go in; --tune " + tune +
+                             " takes it\n");
+    CHECK(!contains(user.install("one.opdock").out, "no longer"));
+    CHECK(!contains(user.install("one.opdock").out, "no longer"));
+    const Finished dry = user.install("two.opdock", {"--dry-run", "--json"});
+    CHECK(json::parse(dry.out).at("removed_tune_files") == json{"libacme/acme.tune.yaml"});
+    CHECK(json::parse(dry.out).at("removed_plugins") == json::array());
+    CHECK(contains(user.install("two.opdock").out,
+                   "plugin libacme/libacme.so\n  no longer: tune file libacme/acme.tune.yaml\n"));
+}
+
+TEST_CASE("list shows the packages that are kept beside the one in force, and history names what it cannot show") {
+    const User user;
+    const auto make = [&](const std::string &serial) {
+        CHECK(
+            user.run({"patch", "--device-type", "Acme_A1", "--task", "train", "--plugin", user.path_of("libacme.so"),
+                      "--key", user.path_of("acme.key"), "--serial", serial, "--out", user.path_of(serial + ".opdock")})
+                .code == 0);
+        CHECK(user.install(serial + ".opdock").code == 0);
+    };
+    for (const char *serial : {"2", "9", "10"}) {
+        make(serial);
+    }
+    const std::string folder = user.path_of("plugins/Acme_A1-train");
+    user.write("plugins/Acme_A1-train/007.opdock", "no serial");
+    CHECK(user.run(user.with_trust({"list"})).out == "  package        serial  signed by\n"
+                                                     "  Acme_A1-train  10      acme\n"
+                                                     "      " +
+                                                         folder + "\n      earlier: 9 (" + folder +
+                                                         "/9.opdock)\n      earlier: 2 (" + folder + "/2.opdock)\n");
+    CHECK(user.run(user.with_trust({"install", folder + "/9.opdock", "--allow-older"})).code == 0);
+    CHECK(contains(user.run(user.with_trust({"list"})).out,
+                   "      later: 10 (" + folder + "/10.opdock)\n      earlier: 2 (" + folder + "/2.opdock)\n"));
+    const json document = json::parse(user.run(user.with_trust({"list", "--json"})).out);
+    CHECK(document.at("packages").at(0).at("kept") ==
+          json{{{"serial", 10}, {"path", folder + "/10.opdock"}}, {{"serial", 2}, {"path", folder + "/2.opdock"}}});
+    fs::remove(folder + "/007.opdock");
+    const Finished history = user.run(user.with_trust({"history"}));
+    CHECK(history.code == 0);
+    CHECK(history.out == "{}\n");
+    CHECK(history.err == "plugin-pack: note: Acme_A1-train has no backends, and so no commits to list\n");
+
+    CHECK(user.patch_with_plugin("a.opdock").code == 0);
+    CHECK(user.install("a.opdock").code == 0);
+    const std::string both = user.run(user.with_trust({"list"})).out;
+    CHECK(contains(both, "signed by  backends\n"));
+    CHECK(contains(both, "  Acme_A1-train     9       acme       none\n"));
+    std::istringstream untrusted(user.run(user.with_folder({"list", "--pub", user.path_of("other.pub")})).out);
+    for (std::string line; std::getline(untrusted, line);) {
+        CAPTURE(line);
+        const bool is_kept = contains(line, "earlier: ") || contains(line, "later: ");
+        const bool is_broken = line.size() <= 80 || line.find(' ', 6) == std::string::npos; // but for a long path
+        CHECK((is_broken || is_kept));
+    }
+}
+
 TEST_CASE("a folder for plugins that is not there is told, and made by install alone") {
     const User user;
     for (const char *command : {"list", "history"}) {
@@ -300,7 +367,15 @@ TEST_CASE("what was made of another package, or of a newer one, is not replaced"
     CHECK(user.patch("both.opdock", {"--task", "inference"}).code == 0);
     CHECK(user.unpatch("two.opdock").code == 0);
     check_error(user.unpatch("one.opdock"), 5, "there is what was made of serial 2");
-    check_error(user.unpatch("both.opdock"), 1, "there is what was made of Acme_A1-train-fw, and this package is ");
+    check_error(user.unpatch("both.opdock"), 1,
+                "there is what was made of Acme_A1-train-fw, and this package is Acme_A1-inference+train-fw; --out " +
+                    user.path_of("Acme_A1-inference+train") + " keeps both; or remove the folder");
+    CHECK(user.run({"patch", "--backend", "vllm=" + user.path_of("framework") + "@HEAD", "--unsigned", "--task",
+                    "train", "--device-type", "Acme_A1", "--out", user.path_of("vllm.opdock")})
+              .code == 0);
+    check_error(user.run({"unpatch", user.path_of("vllm.opdock"), "--backend", "vllm=" + user.path_of("clone"), "--out",
+                          user.path_of("out"), "--allow-unsigned"}),
+                1, "; --out " + user.path_of("Acme_A1-train-vllm") + " keeps both");
     CHECK(user.unpatch("one.opdock", {"--allow-older"}).code == 0);
 }
 
@@ -424,12 +499,12 @@ TEST_CASE("rubbish among installed packages is passed by") {
     CHECK(user.installed_serial() == 1);
     CHECK(user.install("a.opdock").code == 0);
     user.write("plugins/" + std::string(name) + "/opdock-installed.json", "{\"serial\": -1}");
-    CHECK(contains(user.run(user.with_trust({"list"})).out, "plugin-pack did not write this"));
+    CHECK(contains(user.run(user.with_trust({"list", "--json"})).out, "plugin-pack did not write this"));
     check_error(user.install("a.opdock"), 5, "which package is installed cannot be told");
     CHECK(user.install("a.opdock", {"--allow-older"}).code == 0);
     fs::remove(folder + "/" + name + "/1.opdock");
     REQUIRE(mkfifo((folder + "/" + name + "/1.opdock").c_str(), 0600) == 0);
-    CHECK(contains(user.run(user.with_trust({"list"})).out, "it cannot be read"));
+    CHECK(contains(user.run(user.with_trust({"list", "--json"})).out, "it cannot be read"));
     check_error(user.install("a.opdock"), 5, "another package of the same serial");
 }
 

@@ -206,6 +206,12 @@ TEST_CASE("keygen refuses a passphrase that is empty, can be read by others or c
     CHECK(contains(keygen({"--passphrase-file", readable}), "others may read or change this passphrase (mode 0644)"));
     CHECK(contains(keygen({"--passphrase-file", vendor.passphrase(std::string(5000, 'x'))}), "less than 1024"));
     CHECK(contains(keygen({"--passphrase-file", vendor.path("absent")}), "No such file"));
+    // Of a session without a terminal.
+    const Finished unasked =
+        Command("/usr/bin/env").run({"setsid", "--wait", PLUGIN_SIGN, "keygen", vendor.path("acme")});
+    CHECK(unasked.code == 1);
+    CHECK(contains(unasked.err, "there is no terminal to ask for the passphrase of the new key 'acme'; use "
+                                "--passphrase-file FILE, or --no-passphrase for a key without one"));
     const Finished wrong_name = vendor.tool.run({"keygen", vendor.path("a b"), "--no-passphrase"});
     CHECK(wrong_name.code == 2);
 }

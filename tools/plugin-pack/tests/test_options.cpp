@@ -1,0 +1,31 @@
+// The help of plugin-pack.
+#include "options.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include <doctest/doctest.h>
+
+using namespace opdock::plugin_pack;
+
+TEST_CASE("the help fits a terminal of 80 columns") {
+    std::istringstream text(help_text());
+    for (std::string line; std::getline(text, line);) {
+        CAPTURE(line);
+        CHECK(line.size() <= 80);
+    }
+}
+
+TEST_CASE("the usage of each command that trusts keys says how to name one") {
+    const std::string text = help_text();
+    const std::string usage = text.substr(0, text.find("\n\n"));
+    for (const Command &command : commands()) {
+        CAPTURE(command.name);
+        const bool trusts = std::any_of(command.options.begin(), command.options.end(),
+                                        [](const std::string &option) { return option == "pub"; });
+        const size_t begin = usage.find(std::string("plugin-pack ") + command.name + " ");
+        REQUIRE(begin != std::string::npos);
+        const std::string own = usage.substr(begin, usage.find("\n       plugin-pack", begin) - begin);
+        CHECK((own.find("[--pub NAME.pub]") != std::string::npos) == trusts);
+    }
+}
