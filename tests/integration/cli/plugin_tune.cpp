@@ -329,7 +329,7 @@ TEST_CASE("what the database has is listed, and forgotten by what is asked for")
     CHECK(entry["key"] == "n=128");
     CHECK(entry["imported"] == true);
     CHECK(entry["microseconds"].is_null());
-    const std::vector<std::string> of_build = {"--build", entry["version"].get<std::string>(), "--device",
+    const std::vector<std::string> of_build = {"--build", entry["version"].get<std::string>(), "--model",
                                                entry["model"].get<std::string>()};
     std::vector<std::string> list = {"list", "--json"};
     list.insert(list.end(), of_build.begin(), of_build.end());
