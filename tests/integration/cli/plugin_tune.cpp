@@ -305,6 +305,39 @@ TEST_CASE("what the database has is listed, and forgotten by what is asked for")
     const Tuned tune(two_configs);
     const Finished empty = tune.run({"list"});
     CHECK(empty.code == 0);
+TEST_CASE("an import leaves out what the plugin's tune file has no configs for, and takes the rest") {
+    const Tuned tune(two_configs);
+    const std::string file = tune.file("results.yaml", R"(schema: opdock.tune/1
+ops:
+  gelu:
+    - dtypes: f32
+      key: {rows: log2}
+      pinned: [{key: {rows: 128}, config: {grain_kib: 512}}]
+  rmsnorm_fwd:
+    - dtypes: ['f32,f32']
+      key: {n: log2}
+      pinned: [{key: {n: 128}, config: {grain_kib: 512}}]
+)")
+                                 .string();
+    const Finished partly = tune.run({"import", file});
+    CHECK(partly.code == 0);
+    CHECK(partly.out == file + ": 1 config\n");
+    CHECK(contains(partly.err, file +
+                                   ":4:7: not imported: the tune file of the plugin of 'default.cpu' has no configs "
+                                   "for the dtypes 'f32', so that these entries would never be found; add some to '" +
+                                   tune.path("cpu.tune.yaml") + "'"));
+    CHECK(contains(tune.run({"list"}).out, "  f32,f32  n=128  imported  -       grain_kib=512 stream=0\n"));
+
+    std::filesystem::remove(tune.path("cpu.tune.yaml"));
+    const Finished none = tune.run({"import", file});
+    CHECK(none.code == 1);
+    CHECK(none.out == file + ": 0 configs\n");
+    CHECK(contains(none.err, file +
+                                 ":4:7: not imported: the plugin of 'default.cpu' has no tune file, so that these "
+                                 "entries would never be found; put one beside it: '" +
+                                 tune.path("cpu.tune.yaml") + "' (ops 'gelu', 'rmsnorm_fwd')"));
+}
+
     CHECK(empty.out == tune.database().string() + " has no entries\n");
     CHECK_FALSE(std::filesystem::exists(tune.database()));
     const auto pins = tune.file("pins.yaml", "schema: opdock.tune/1\nops:\n  rmsnorm_fwd:\n    key: {n: log2}\n"
