@@ -17,7 +17,13 @@ std::string shown(const Cell &cell) {
 // The last cell of a row, which begins in `column`. Without room for a word or two it goes on near the margin instead.
 std::string broken(const std::string &cell, size_t column, size_t width) {
     constexpr size_t least_room = 16;
-    return fill(words_of(cell), column, column + least_room > width ? 6 : column, width);
+    const size_t hanging = column + least_room > width ? 6 : column;
+    const std::vector<std::string> words = words_of(cell);
+    const std::string_view first = words.empty() ? "" : std::string_view(words.front());
+    if (hanging < column && column + columns(first.substr(0, first.find_last_not_of(' ') + 1)) > width) {
+        return "\n" + std::string(hanging, ' ') + fill(words, hanging, hanging, width);
+    }
+    return fill(words, column, hanging, width);
 }
 
 } // namespace
@@ -49,8 +55,9 @@ std::string Table::text(const Page &page) const {
             const std::string text = shown(row.cells[i]);
             if (!text.empty()) {
                 const bool last = i + 1 == row.cells.size();
-                line.append(blanks, ' ');
-                line += page.paint(row.cells[i].tint, last ? broken(text, column, page.width()) : text);
+                const std::string lines = last ? broken(text, column, page.width()) : text;
+                line.append(lines.front() == '\n' ? 0 : blanks, ' ');
+                line += page.paint(row.cells[i].tint, lines);
                 blanks = 0;
             }
             blanks += widths[i] - columns(text) + 2;

@@ -183,20 +183,31 @@ std::string calls_text(const json &calls, const cli::Page &page) {
                      2, page);
 }
 
-// "default.cpu: 12.5 us to 10 us, 1.25x faster, spread 2 %"
+// "default.cpu: 12.5 us to 10 us, 1.25x faster, spread 2 %", a paragraph.
 std::string change_text(const json &row, const cli::Page &page) {
     const std::string verdict = text_of(row, "verdict");
     const std::string who = cli::printable_line(text_of(row, "impl_id")) + ": ";
+    constexpr size_t indent = 6;
     if (row.at("ratio").is_null()) {
-        return who + verdict;
+        return paragraph(who + verdict, indent, page);
     }
+    const std::string times =
+        who + time_text(row.at("before").get<double>()) + " to " + time_text(row.at("now").get<double>()) + ", ";
+    const std::string speed = cli::speed_text(1 / row.at("ratio").get<double>());
+    const std::string rest = ", spread " + percent_text(row.at("spread").get<double>()) +
+                             (verdict == "same"     ? ": no change beyond it"
+                              : verdict == "unsure" ? ": too few rounds to tell"
+                                                    : "");
+    // The speed is one piece, so that it can be painted after the text is broken into lines.
+    std::vector<std::string> pieces = cli::words_of(times);
+    const size_t comma = rest.find(' ') + 1;
+    pieces.push_back(speed + rest.substr(0, comma));
+    for (std::string &word : cli::words_of(std::string_view(rest).substr(comma))) {
+        pieces.push_back(std::move(word));
+    }
+    std::string text = std::string(indent, ' ') + cli::fill(pieces, indent, indent, page.width()) + "\n";
     const Tint tint = verdict == "slower" ? Tint::bad : verdict == "faster" ? Tint::good : Tint::plain;
-    return who + time_text(row.at("before").get<double>()) + " to " + time_text(row.at("now").get<double>()) + ", " +
-           page.paint(tint, cli::speed_text(1 / row.at("ratio").get<double>())) + ", spread " +
-           percent_text(row.at("spread").get<double>()) +
-           (verdict == "same"     ? ": no change beyond it"
-            : verdict == "unsure" ? ": too few rounds to tell"
-                                  : "");
+    return text.replace(text.rfind(speed + ","), speed.size(), page.paint(tint, speed));
 }
 
 } // namespace
@@ -234,8 +245,9 @@ std::string render_comparison(const json &comparison, const json &document, cons
     std::string text = "\n" + page.paint(Tint::heading, cli::printable_line("SINCE " + path)) + "\n";
     for (const char *key : {"device", "model"}) {
         if (comparison.at(key) != document.at(key)) {
-            text += "  It was measured on another " + std::string(key) + ": " +
-                    cli::printable_line(text_of(comparison, key)) + "\n";
+            text += paragraph("It was measured on another " + std::string(key) + ": " +
+                                  cli::printable_line(text_of(comparison, key)),
+                              2, page);
         }
     }
     if (comparison.at("cold") != document.at("cold")) {
@@ -246,9 +258,9 @@ std::string render_comparison(const json &comparison, const json &document, cons
     for (const json &row : comparison.at("rows")) {
         if (text_of(row, "label") != label) {
             label = text_of(row, "label");
-            text += "  " + cli::printable_line(label) + "\n";
+            text += "  " + cli::fill(cli::words_of(cli::printable_line(label)), 2, 4, page.width()) + "\n";
         }
-        text += "      " + change_text(row, page) + "\n";
+        text += change_text(row, page);
     }
     return text;
 }

@@ -66,10 +66,7 @@ std::string file_text(const json &file, const Page &page) {
     if (!file.at("id").get<std::string>().empty()) {
         std::string facts = file.at("id").get<std::string>() + " " + file.at("version").get<std::string>() + " of " +
                             file.at("vendor").get<std::string>();
-        for (const auto &[kind, version] : file.at("needs").items()) {
-            facts += ", needs " + kind + " " + version.get<std::string>();
-        }
-        text += paragraph(facts, 2, page);
+        text += paragraph(facts + needs_text(file), 2, page);
     }
     for (const json &finding : file.at("findings")) {
         text += "  " + page.paint(Tint::bad, "FAIL") + "\n" + finding_text(finding, page);
@@ -81,6 +78,14 @@ std::string file_text(const json &file, const Page &page) {
 }
 
 } // namespace
+
+std::string needs_text(const json &file) {
+    std::string text;
+    for (const auto &[kind, version] : file.at("needs").items()) {
+        text += (text.empty() ? ", needs " : ", ") + kind + " " + version.get<std::string>();
+    }
+    return text.empty() ? "" : text + " or newer";
+}
 
 std::string more_text(const json &finding) {
     const auto also = finding.at("also").get<uint64_t>();
@@ -190,7 +195,11 @@ std::string render_text(const json &document, const Page &page) {
         << std::setprecision(1) << document.at("seconds").get<double>() << " s with seed "
         << document.at("seed").get<uint64_t>() << ": ";
     const bool is_good = findings == 0 && !document.at("interrupted").get<bool>();
-    return text + end.str() + page.paint(is_good ? Tint::good : Tint::bad, verdict_of(document)) + "\n";
+    const size_t column = end.str().size() - 1; // it begins with a line of its own
+    return text + end.str() +
+           page.paint(is_good ? Tint::good : Tint::bad,
+                      cli::fill(cli::words_of(verdict_of(document)), column, 0, page.width())) +
+           "\n";
 }
 
 } // namespace opdock::plugin_check

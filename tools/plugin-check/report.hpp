@@ -18,6 +18,9 @@ std::string render_junit(const nlohmann::json &document);
 // One page that needs nothing else.
 std::string render_html(const nlohmann::json &document);
 
+// Of a file: ", needs GCC 3.0, GLIBC 2.34 or newer", or "".
+std::string needs_text(const nlohmann::json &file);
+
 // Of a finding: "; and 4 more, also with f16", or "".
 std::string more_text(const nlohmann::json &finding);
 

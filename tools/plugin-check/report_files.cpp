@@ -160,11 +160,8 @@ std::string render_html(const json &document) {
     for (const json &file : document.at("files")) {
         html << "<h2>" << escaped(file.at("id")) << " " << escaped(file.at("version"))
              << "</h2>\n<p class=\"facts\"><code>" << escaped(file.at("path")) << "</code><br>vendor "
-             << escaped(file.at("vendor")) << ", build " << escaped(file.at("build_id"));
-        for (const auto &[kind, version] : file.at("needs").items()) {
-            html << ", needs " << escaped(kind) << " " << escaped(version);
-        }
-        html << "</p>\n";
+             << escaped(file.at("vendor")) << ", build " << escaped(file.at("build_id")) << escaped(needs_text(file))
+             << "</p>\n";
         add_findings(html, file);
     }
     // Those with findings first, else by name.

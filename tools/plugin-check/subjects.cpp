@@ -71,13 +71,16 @@ Subject subject_of(const json &op, const json &implementation, const std::string
 }
 
 // Throws cli::Failure for a wanted name that is none of those there are.
-void check_names(const char *option, const std::vector<std::string> &wanted, const std::set<std::string> &there) {
+void check_names(const char *option, const std::vector<std::string> &wanted, const std::set<std::string> &there,
+                 const Request &request) {
     const std::vector<std::string> known(there.begin(), there.end());
     for (const std::string &name : wanted) {
         if (std::none_of(known.begin(), known.end(),
                          [&](const std::string &one) { return cli::same_name(one, name); })) {
             throw cli::Failure(std::string("--") + option + " " + name + ": there is none of that name to check" +
-                               cli::did_you_mean(name, known));
+                               cli::did_you_mean(name, known) + "\n'plugin-ls" +
+                               (request.files.size() == 1 ? " --modules " + request.files.front() : "") +
+                               "' lists those there are.");
         }
     }
 }
@@ -107,8 +110,8 @@ std::vector<Subject> subjects_of(const json &document, const Request &request) {
             }
         }
     }
-    check_names("op", request.ops, ops);
-    check_names("impl", request.impls, impls);
+    check_names("op", request.ops, ops, request);
+    check_names("impl", request.impls, impls, request);
     return subjects;
 }
 

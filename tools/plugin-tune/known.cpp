@@ -106,7 +106,8 @@ std::string nothing_fits(const core::TuneDatabase &database, const Request &requ
     return message;
 }
 
-// A heading for each implementation and device, and a row for each entry below it.
+// A heading for each implementation and device, and a row for each entry below it. The config is the last cell, the
+// only one that may be broken into lines.
 std::string render(const std::string &path, const std::vector<TuneRow> &rows, const cli::Page &page) {
     std::string text;
     std::string heading;
@@ -128,16 +129,16 @@ std::string render(const std::string &path, const std::vector<TuneRow> &rows, co
             heading = page.paint(Tint::heading, cli::printable_line(name)) + "\n  " + cli::printable_line(where);
             table.row({{"dtypes", Tint::quiet},
                        {"calls", Tint::quiet},
-                       {"config", Tint::quiet},
                        {"time", Tint::quiet},
-                       {"before", Tint::quiet}});
+                       {"before", Tint::quiet},
+                       {"config", Tint::quiet}});
         }
         const double time = row.entry.microseconds;
         table.row({{row.entry.dtypes.empty() ? "-" : row.entry.dtypes},
                    {row.entry.key.empty() ? "all" : row.entry.key},
-                   {row.entry.config},
                    {time > 0 ? cli::time_text(time) : "imported"},
-                   {time > 0 ? cli::time_text(row.entry.default_microseconds) : ""}});
+                   {time > 0 ? cli::time_text(row.entry.default_microseconds) : "-"},
+                   {row.entry.config}});
     }
     flush();
     return text + counted(rows.size()) + " in " + cli::printable(path) + "\n";

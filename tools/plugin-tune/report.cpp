@@ -29,8 +29,8 @@ std::string time_of(const json &run) {
     if (!run.contains("microseconds")) {
         return "";
     }
-    return cli::time_text(run.at("microseconds").get<double>()) + ", spread " +
-           cli::percent_text(run.value("spread", 0.0));
+    return cli::time_text(run.at("microseconds").get<double>()) + ", " +
+           (run.value("samples", 0) == 1 ? "once" : "spread " + cli::percent_text(run.value("spread", 0.0)));
 }
 
 std::string counted(size_t count, const std::string &what) {

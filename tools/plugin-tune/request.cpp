@@ -41,7 +41,7 @@ that is not clearly faster. 'plugin-tune OP' alone shows what the op expects.
   list     what the database has, also of plugins and devices that are gone
   forget   removes that of one op or of what a FILTER says, or --all
 
-A FILTER is --impl, --device, --dtype or --build; all that are given must fit.
+A FILTER is --impl, --model, --dtype or --build; all that are given must fit.
 
 A SOURCE is DTYPE[DIMS], such as bf16[64,1024], for random numbers: standard
 normal ones, and integers that are an index into any other input. Or it is what
@@ -101,8 +101,8 @@ const std::vector<Command> commands = {
     {"import", Action::import_results, {"modules", "prefix"}},
     {"merge", Action::merge, {"out", "force"}},
     {"convert", Action::convert, {"rename", "out", "force"}},
-    {"list", Action::list, {"impl", "device", "dtype", "build", "json", "prefix"}},
-    {"forget", Action::forget, {"impl", "device", "dtype", "build", "all", "dry-run", "json", "prefix"}},
+    {"list", Action::list, {"impl", "model", "dtype", "build", "json", "prefix"}},
+    {"forget", Action::forget, {"impl", "model", "dtype", "build", "all", "dry-run", "json", "prefix"}},
 };
 
 po::options_description describe_options() {
@@ -111,18 +111,19 @@ po::options_description describe_options() {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
     const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    options.add_options()                                                                                       //
-        ("shape", texts("NAME=SOURCE"), "an input; once for each tensor of a list")                             //
-        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                           //
-        ("output", texts("NAME"), "an optional output that is wanted as well; may be repeated")                 //
-        ("impl", text("IMPL_ID"), "this implementation; without it, the one that would serve the call")         //
-        ("shapes", text("FILE"), "the shapes of this file")                                                     //
-        ("all", "every implementation, with shapes that follow from the signatures; forget: every entry")       //
-        ("device", text("D"), "where to run: \"cpu\" (the default) or \"cuda:1\"; list, forget: of this model") //
-        ("dtype", text("T"), "list, forget: of these dtypes, such as \"bf16,f32\"")                             //
-        ("build", text("V"), "list, forget: of this build or tune_version, as list shows it")                   //
-        ("budget", text("TIME"), "for each shape, such as 60s, 500ms or 2m; 10s by default")                    //
-        ("total-budget", text("TIME"), "for all: shapes share what is left evenly, none gets over --budget")    //
+    options.add_options()                                                                                    //
+        ("shape", texts("NAME=SOURCE"), "an input; once for each tensor of a list")                          //
+        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                        //
+        ("output", texts("NAME"), "an optional output that is wanted as well; may be repeated")              //
+        ("impl", text("IMPL_ID"), "this implementation; without it, the one that would serve the call")      //
+        ("shapes", text("FILE"), "the shapes of this file")                                                  //
+        ("all", "every implementation, with shapes that follow from the signatures; forget: every entry")    //
+        ("device", text("D"), "where to run: \"cpu\" (the default) or \"cuda:1\"")                           //
+        ("model", text("M"), "list, forget: of this model of device, as list shows it")                      //
+        ("dtype", text("T"), "list, forget: of these dtypes, such as \"bf16,f32\"")                          //
+        ("build", text("V"), "list, forget: of this build or tune_version, as list shows it")                //
+        ("budget", text("TIME"), "for each shape, such as 60s, 500ms or 2m; 10s by default")                 //
+        ("total-budget", text("TIME"), "for all: shapes share what is left evenly, none gets over --budget") //
         ("strategy", text("S"),
          "halving (the default): the slower half of the configs leaves after each "
          "round; exhaustive: all are timed equally often")                                      //
@@ -156,9 +157,13 @@ void refuse_options_of_others(const Command &command, const po::variables_map &v
         for (const char *option : other.options) {
             const auto is_it = [&](const char *own) { return std::string_view(own) == option; };
             if (values.count(option) != 0 && std::none_of(command.options.begin(), command.options.end(), is_it)) {
+                const bool is_filter = command.action == Action::list || command.action == Action::forget;
                 throw cli::UsageError(std::string("--") + option + " has no meaning " +
                                       (command.action == Action::tune ? std::string("when tuning")
-                                                                      : std::string("with ") + command.name));
+                                                                      : std::string("with ") + command.name) +
+                                      (is_filter && std::string_view(option) == "device"
+                                           ? "; --model says which model of device the entries are about"
+                                           : ""));
             }
         }
     }
@@ -207,10 +212,10 @@ void check_what_to_forget(const Request &request) {
     const bool is_narrow = !request.subject.op.empty() || !request.subject.impl.empty() || !request.model.empty() ||
                            !request.dtypes.empty() || !request.version.empty();
     if (request.all && is_narrow) {
-        throw cli::UsageError("--all forgets every entry; give no op, --impl, --device, --dtype or --build beside it");
+        throw cli::UsageError("--all forgets every entry; give no op, --impl, --model, --dtype or --build beside it");
     }
     if (!request.all && !is_narrow) {
-        throw cli::UsageError("what is to be forgotten? Give an op, --impl, --device, --dtype or --build, or --all for "
+        throw cli::UsageError("what is to be forgotten? Give an op, --impl, --model, --dtype or --build, or --all for "
                               "every entry; 'plugin-tune list' shows them");
     }
 }
@@ -284,12 +289,12 @@ Request parse_request(const std::vector<std::string> &arguments) {
         check_what_to_tune(request);
     }
     if (request.action == Action::list || request.action == Action::forget) {
-        for (const char *filter : {"impl", "device", "dtype", "build"}) {
+        for (const char *filter : {"impl", "model", "dtype", "build"}) {
             if (values.count(filter) != 0 && cli::text_of(values, filter).empty()) {
                 throw cli::UsageError(std::string("--") + filter + " is empty; leave it out, or say which entries");
             }
         }
-        request.model = cli::text_of(values, "device");
+        request.model = cli::text_of(values, "model");
         request.dtypes = cli::text_of(values, "dtype");
         request.version = cli::text_of(values, "build");
     }

@@ -25,7 +25,7 @@ struct Request {
     double total_budget = 0; // seconds; 0: no limit
     uint32_t strategy = 0;   // OPDOCK_TUNE_
     uint32_t flags = 0;      // OPDOCK_TUNE_
-    std::string model;       // of list and forget, as the two below: what --device names
+    std::string model;       // of list and forget, as the two below
     std::string dtypes;
     std::string version;            // "build ab12..."
     std::vector<std::string> files; // of import, merge and convert

@@ -5,6 +5,8 @@
 #include <iostream>
 #include <sstream>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/exit.hpp"
 #include "cli/open_host.hpp"
 #include "cli/printable.hpp"
@@ -13,12 +15,13 @@
 #include "cli/written_file.hpp"
 #include "op-call/requested.hpp"
 #include "opdock/opdock.hpp"
+#include "signature/other_names.hpp"
 
 namespace opdock::plugin_tune {
 namespace {
 
-// As one tune file; what had to be left out is said on stderr, and *is_whole becomes false.
-std::string merged(const std::vector<std::string> &paths, bool *is_whole) {
+// As one tune file; what had to be left out is said on stderr, and counted.
+std::string merged(const std::vector<std::string> &paths, size_t *left_out) {
     std::vector<std::string> texts;
     for (const std::string &path : paths) {
         texts.push_back(cli::read_text(path));
@@ -38,7 +41,7 @@ std::string merged(const std::vector<std::string> &paths, bool *is_whole) {
         std::istringstream lines(detail::take(warnings));
         for (std::string line; std::getline(lines, line);) {
             std::cerr << cli::printable(line) << " (left out)\n";
-            *is_whole = false;
+            ++*left_out;
         }
     }
     return text;
@@ -56,18 +59,66 @@ bool is_op_name(const std::string &text) {
 
 constexpr const char *op_name_rule = "an op's name begins with a lower-case letter, and is of a-z, 0-9, '_' and '.'";
 
+// Of a line of a tune file as opdock prints it: the op that begins there, or "". It is a line "  NAME:"; what belongs
+// to the op is indented deeper.
+std::string op_of(const std::string &line) {
+    return line.size() > 3 && line.starts_with("  ") && line[2] != ' ' && line.back() == ':'
+               ? line.substr(2, line.size() - 3)
+               : std::string();
+}
+
+std::string number_of(size_t count, const std::string &one) {
+    return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
+
+// On stderr, what a file that was written has: standard output tells itself.
+void tell_written(const std::string &path, const std::string &yaml, size_t left_out) {
+    if (!path.empty()) {
+        std::cerr << cli::printable(path) << ": " << contents_of(yaml)
+                  << (left_out == 0 ? "" : "; " + std::to_string(left_out) + " left out") << '\n';
+    }
+}
+
+// On stderr, what opdock calls an op that has the name of another library.
+void tell_other_name(const std::string &path, const std::string &op) {
+    const auto names = core::other_names();
+    const auto row =
+        std::find_if(names.begin(), names.end(), [&](const core::OtherName &one) { return one.name == op; });
+    if (row == names.end()) {
+        return;
+    }
+    const std::string hint = core::other_name_hint(op); // "; opdock calls that 'matmul'."
+    const bool is_one = row->ops.find(' ') == std::string_view::npos;
+    std::cerr << cli::printable(path) << ": " << op << ": " << hint.substr(2, hint.size() - 3) << "; --rename " << op
+              << '=' << (is_one ? row->ops : "NAME") << " takes it\n";
+}
+
 } // namespace
 
+std::string contents_of(const std::string &yaml) {
+    size_t ops = 0;
+    size_t configs = 0; // also pinned ones
+    size_t products = 0;
+    std::string field; // of a section, which begins with a dash: "    - configs:"
+    std::istringstream lines(yaml);
+    for (std::string line; std::getline(lines, line);) {
+        if (!op_of(line).empty()) {
+            ++ops;
+        } else if (line.size() > 6 && line.starts_with("    ") && line[5] == ' ' && line[6] != ' ') {
+            field = line.substr(6);
+            products += field == "product:" ? 1 : 0;
+        } else if (line.starts_with("        - ") && (field == "configs:" || field == "pinned:")) {
+            ++configs;
+        }
+    }
+    return number_of(ops, "op") + ", " + number_of(configs, "config") +
+           (products == 0 ? "" : ", " + number_of(products, "product"));
+}
+
 std::string rename_ops(const std::string &yaml, const std::vector<Named> &renames, std::vector<std::string> *nameless) {
-    // An op is a line "  NAME:"; what belongs to it is indented deeper.
     std::vector<std::string> lines;
     std::vector<std::string> ops;
     std::istringstream stream(yaml);
-    const auto op_of = [](const std::string &line) {
-        return line.size() > 3 && line.starts_with("  ") && line[2] != ' ' && line.back() == ':'
-                   ? line.substr(2, line.size() - 3)
-                   : std::string();
-    };
     for (std::string line; std::getline(stream, line);) {
         lines.push_back(line);
         if (const std::string op = op_of(line); !op.empty()) {
@@ -110,6 +161,25 @@ std::string rename_ops(const std::string &yaml, const std::vector<Named> &rename
     return result;
 }
 
+namespace {
+
+// Throws cli::Failure with near misses when no op has an implementation of that name; "" is any.
+void refuse_unknown_implementation(const Host &host, const std::string &impl) {
+    std::vector<std::string> known;
+    const auto document = nlohmann::json::parse(host.describe());
+    for (const auto &op : document.at("ops")) {
+        for (const auto &implementation : op.at("implementations")) {
+            known.push_back(implementation.at("impl_id").get<std::string>());
+        }
+    }
+    if (!impl.empty() && (known.empty() || !cli::is_wanted(known, impl))) {
+        throw cli::Failure("there is nothing to export: none is of '" + impl + "'" + cli::did_you_mean(impl, known) +
+                           "\n'plugin-ls' lists the implementations that are there.");
+    }
+}
+
+} // namespace
+
 int export_results(const Request &request) {
     cli::check_output(request.out, request.force);
     const Host host = cli::open_host(request.modules, false);
@@ -122,10 +192,13 @@ int export_results(const Request &request) {
     }
     const std::string yaml = host.export_tuning(request.subject.op, request.subject.impl);
     if (yaml.ends_with("\nops:\n")) {
+        refuse_unknown_implementation(host, request.subject.impl);
         throw cli::Failure("there is nothing to export: no config is known of the plugins and devices that are there" +
-                           std::string(request.subject.op.empty() ? "" : ", for this op"));
+                           std::string(request.subject.op.empty() ? "" : ", for this op") +
+                           (request.subject.impl.empty() ? "" : ", of '" + request.subject.impl + "'"));
     }
     cli::write_output(request.out, request.force, yaml);
+    tell_written(request.out, yaml, 0);
     return cli::exit_fine;
 }
 
@@ -147,22 +220,35 @@ int import_results(const Request &request) {
 
 int merge(const Request &request) {
     cli::check_output(request.out, request.force);
-    bool is_whole = true;
-    cli::write_output(request.out, request.force, merged(request.files, &is_whole));
-    return is_whole ? cli::exit_fine : cli::exit_absent;
+    size_t left_out = 0;
+    const std::string yaml = merged(request.files, &left_out);
+    cli::write_output(request.out, request.force, yaml);
+    tell_written(request.out, yaml, left_out);
+    return left_out == 0 ? cli::exit_fine : cli::exit_absent;
 }
 
 int convert(const Request &request) {
     cli::check_output(request.out, request.force);
-    bool is_whole = true;
+    size_t left_out = 0;
     std::vector<std::string> nameless;
-    const std::string yaml = rename_ops(merged(request.files, &is_whole), request.renames, &nameless);
+    const std::string yaml = rename_ops(merged(request.files, &left_out), request.renames, &nameless);
     for (const std::string &op : nameless) {
         std::cerr << cli::printable(request.files.front()) << ": no op may be called '" << cli::printable(op)
                   << "': " << op_name_rule << "; --rename " << cli::printable(op) << "=NAME gives it one (left out)\n";
     }
+    std::istringstream lines(yaml);
+    for (std::string line; std::getline(lines, line);) {
+        const std::string op = op_of(line);
+        const bool is_renamed = std::any_of(request.renames.begin(), request.renames.end(),
+                                            [&](const Named &rename) { return rename.text == op; });
+        if (!op.empty() && !is_renamed) {
+            tell_other_name(request.files.front(), op);
+        }
+    }
+    left_out += nameless.size();
     cli::write_output(request.out, request.force, yaml);
-    return is_whole && nameless.empty() ? cli::exit_fine : cli::exit_absent;
+    tell_written(request.out, yaml, left_out);
+    return left_out == 0 ? cli::exit_fine : cli::exit_absent;
 }
 
 } // namespace opdock::plugin_tune

@@ -340,8 +340,9 @@ OPDOCK_API opdock_status opdock_tune_check(opdock_host *host);
 OPDOCK_API opdock_status opdock_tune_export(opdock_host *host, const char *op, const char *impl_id, char **yaml);
 
 /* The other way round: puts what `yaml`, a tune file called `name` in messages, pins into the database, as far as it is
- * about implementations and devices that are there. Sets *count to how many configs. OPDOCK_INVALID_TUNE_FILE with
- * every problem, and nothing is kept, when an entry is wrong. */
+ * about implementations and devices that are there, whose plugin's tune file has configs for the same dtypes; a warning
+ * says what is left out. Sets *count to how many configs. OPDOCK_INVALID_TUNE_FILE with every problem, and nothing is
+ * kept, when an entry is wrong. */
 OPDOCK_API opdock_status opdock_tune_import(opdock_host *host, const char *yaml, const char *name, uint64_t *count);
 
 /* Tune files as one: what is for the same implementations, devices and dtypes is joined, and the pinned entries of

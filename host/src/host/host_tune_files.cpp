@@ -147,6 +147,22 @@ std::string why_not_imported(const CatalogOp *op, const std::string &name, const
                        section.dtypes.empty() ? "all" : quoted(section.dtypes), of);
 }
 
+// Why entries of these dtypes would never be found, and what to do.
+std::string why_without_configs(const PluginTuning &plugin, const std::string &impl_id,
+                                const std::set<std::string> &dtypes) {
+    if (!plugin.has_file()) {
+        const std::string where = plugin.path().empty() ? "" : ": " + quote(plugin.path());
+        return fmt::format(
+            "not imported: the plugin of {} has no tune file, so that these entries would never be found; "
+            "put one beside it{}",
+            quote(impl_id), where);
+    }
+    const bool has_dtypes = !dtypes.contains(""); // else the signature has no dtype variables
+    return fmt::format("not imported: the tune file of the plugin of {} has no configs for {}, so that these entries "
+                       "would never be found; add some to {}",
+                       quote(impl_id), has_dtypes ? "the dtypes " + quoted(dtypes) : "this op", quote(plugin.path()));
+}
+
 } // namespace
 
 uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
@@ -157,11 +173,15 @@ uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
     }
     std::vector<std::pair<DeploymentTuning *, std::vector<TuneEntry>>> found;
     std::map<std::string, std::pair<TunePlace, std::set<std::string>>> left_out; // by reason: the first place, ops
+    const auto leave_out = [&](const TuneSection &section, const std::string &why) {
+        left_out.try_emplace(why, section.place, std::set<std::string>{}).first->second.second.insert(section.op.text);
+    };
     uint64_t count = 0;
     size_t values_left = most_values;
     for (const TuneSection &section : file.sections) {
         const TuneFile alone{file.name, {section}, {}};
         uint64_t adopted = 0;
+        bool is_told = false; // why some of it is left out
         each_tuning(nullptr, nullptr, [&](DeploymentTuning &tuning) {
             const ImplementationTuning given(tuning.implementation().implementation(), &alone, values_left);
             for (const TuneProblem &problem : given.problems()) {
@@ -170,22 +190,27 @@ uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
             if (given.no_room()) {
                 problems.push_back(text_of(file, *given.no_room()));
             }
-            std::vector<TuneEntry> entries = tuning.adopt(given, problems);
+            std::set<std::string> without_configs;
+            std::vector<TuneEntry> entries = tuning.adopt(given, problems, without_configs);
+            if (!without_configs.empty()) {
+                const Implementation &implementation = tuning.implementation().implementation();
+                leave_out(section, why_without_configs(plugin_tuning(implementation.plugin), implementation.impl_id,
+                                                       without_configs));
+                is_told = true;
+            }
             adopted += entries.size();
             if (!entries.empty()) {
                 found.emplace_back(&tuning, std::move(entries));
             }
         });
         count += adopted;
-        if (adopted == 0 && problems.empty() && !section.pinned.empty()) {
+        if (adopted == 0 && !is_told && problems.empty() && !section.pinned.empty()) {
             DevicesHere here;
             each_tuning(section.op.text.c_str(), nullptr, [&](const DeploymentTuning &tuning) {
                 here.models.insert(tuning.identity().device);
                 here.architectures.insert(tuning.identity().architecture);
             });
-            const std::string why = why_not_imported(catalog().find(section.op.text), section.op.text, section, here);
-            left_out.try_emplace(why, section.place, std::set<std::string>{})
-                .first->second.second.insert(section.op.text);
+            leave_out(section, why_not_imported(catalog().find(section.op.text), section.op.text, section, here));
         }
     }
     if (!problems.empty()) {

@@ -219,8 +219,8 @@ bool DeploymentTuning::is_first_try(const TuneTask &task) {
     return tried_.insert(name_of(*task.section, task.dtypes, task.key)).second;
 }
 
-std::vector<TuneEntry> DeploymentTuning::adopt(const ImplementationTuning &given,
-                                               std::vector<std::string> &problems) const {
+std::vector<TuneEntry> DeploymentTuning::adopt(const ImplementationTuning &given, std::vector<std::string> &problems,
+                                               std::set<std::string> &without_configs) const {
     std::vector<TuneEntry> entries;
     const Signature &form = *tuning_.implementation().form;
     for (const ImplementationSection &section : given.sections()) {
@@ -233,12 +233,15 @@ std::vector<TuneEntry> DeploymentTuning::adopt(const ImplementationTuning &given
                 continue;
             }
             const ImplementationSection *space = plan_for(tuple).space;
-            if (space == nullptr || space->key.text(tuning_.variables()) != section.key.text(given.variables())) {
-                problems.push_back(fmt::format(
-                    "op '{}', '{}': the tune file of the plugin has {}, so that these entries would never be found",
-                    identity_.op, identity_.impl_id,
-                    space == nullptr ? "no configs for these dtypes"
-                                     : "another key (" + space->key.text(tuning_.variables()) + ")"));
+            if (space == nullptr) {
+                without_configs.insert(tuple_text(tuple));
+                continue;
+            }
+            const std::string key_text = space->key.text(tuning_.variables());
+            if (key_text != section.key.text(given.variables())) {
+                problems.push_back(fmt::format("op '{}', '{}': the tune file of the plugin has another key ({}), so "
+                                               "that these entries would never be found",
+                                               identity_.op, identity_.impl_id, key_text));
                 continue;
             }
             for (const auto &[key, pinned] : section.pinned) {

@@ -70,8 +70,10 @@ class DeploymentTuning {
     const ImplementationTuning &implementation() const { return tuning_; }
     const opdock_device_properties &device() const { return device_; }
     // What another tune file pins, as entries of the database. A problem for each section whose key is not the one that
-    // the plugin's tune file has for the same dtypes.
-    std::vector<TuneEntry> adopt(const ImplementationTuning &given, std::vector<std::string> &problems) const;
+    // the plugin's tune file has for the same dtypes. Dtypes that the plugin's tune file has no configs for are left
+    // out and come into `without_configs`.
+    std::vector<TuneEntry> adopt(const ImplementationTuning &given, std::vector<std::string> &problems,
+                                 std::set<std::string> &without_configs) const;
     // What is in force, of the database and of this process.
     std::vector<TuneEntry> entries() const;
 

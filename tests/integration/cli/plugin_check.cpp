@@ -105,9 +105,10 @@ TEST_CASE("the last line says how much was tried") {
     CHECK(op.at("most_elements") >= 1 << 20);
     CHECK(op.at("most_dims") == 8);
     const auto number = [&](const char *key) { return std::to_string(op.at(key).get<uint64_t>()); };
-    CHECK(contains(PluginCheck().run(arguments).out, number("ran") + " cases of " + number("calls") +
-                                                         " calls were tried, with inputs of at most " +
-                                                         number("most_elements") + " elements and 8 dims\n"));
+    std::string text = PluginCheck().run(arguments).out;
+    std::replace(text.begin(), text.end(), '\n', ' '); // it is as wide as the page
+    CHECK(contains(text, number("ran") + " cases of " + number("calls") + " calls were tried, with inputs of at most " +
+                             number("most_elements") + " elements and 8 dims "));
 }
 
 TEST_CASE("each implementation of an op is tried") {
@@ -351,6 +352,10 @@ TEST_CASE("what cannot be checked is said") {
     const Finished misspelt = PluginCheck().run({fixture("planted"), "--op", "planted.sounds"});
     CHECK(misspelt.code == 1);
     CHECK(contains(misspelt.err, "did you mean 'planted.sound'"));
+    const Finished no_impl = PluginCheck().run({fixture("planted"), "--impl", "nope"});
+    CHECK(no_impl.code == 1);
+    CHECK(contains(no_impl.err, "--impl nope: there is none of that name to check\n'plugin-ls --modules " +
+                                    fixture("planted") + "' lists those there are.\n"));
     const Finished rejected = PluginCheck().run({fixture("no_note")});
     CHECK(rejected.code == 1);
     CHECK(contains(rejected.out, "rejected: OPDOCK-E"));

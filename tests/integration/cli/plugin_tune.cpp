@@ -268,8 +268,12 @@ TEST_CASE("what was found travels as a tune file") {
     check_error(tune.run({"export"}), 1, "there is nothing to export: no config is known of the plugins");
     tune.document(rmsnorm_and({"--json"}));
     check_error(tune.run({"export", "gelu"}), 1, "there is nothing to export: ");
+    check_error(tune.run({"export", "--impl", "default.cup"}), 1,
+                "there is nothing to export: none is of 'default.cup'; did you mean 'default.cpu'?");
     const std::string file = tune.path("results.yaml");
-    REQUIRE(tune.run({"export", "--out", file}).code == 0);
+    const Finished exported = tune.run({"export", "--out", file});
+    REQUIRE(exported.code == 0);
+    CHECK(exported.err == file + ": 1 op, 1 config\n");
     CHECK(contains(content(file), "schema: opdock.tune/1\nops:\n  rmsnorm_fwd:\n"));
     CHECK(tune.run({"export", "rmsnorm_fwd", "--impl", "default.cpu"}).out == content(file));
     check_error(tune.run({"export", "--out", file}), 1, file + ": there is such a file; --force overwrites it");
@@ -301,6 +305,39 @@ TEST_CASE("what was found travels as a tune file") {
     CHECK(contains(content(merged), "pinned:"));
 }
 
+TEST_CASE("an import leaves out what the plugin's tune file has no configs for, and takes the rest") {
+    const Tuned tune(two_configs);
+    const std::string file = tune.file("results.yaml", R"(schema: opdock.tune/1
+ops:
+  gelu:
+    - dtypes: f32
+      key: {rows: log2}
+      pinned: [{key: {rows: 128}, config: {grain_kib: 512}}]
+  rmsnorm_fwd:
+    - dtypes: ['f32,f32']
+      key: {n: log2}
+      pinned: [{key: {n: 128}, config: {grain_kib: 512}}]
+)")
+                                 .string();
+    const Finished partly = tune.run({"import", file});
+    CHECK(partly.code == 0);
+    CHECK(partly.out == file + ": 1 config\n");
+    CHECK(contains(partly.err, file +
+                                   ":4:7: not imported: the tune file of the plugin of 'default.cpu' has no configs "
+                                   "for the dtypes 'f32', so that these entries would never be found; add some to '" +
+                                   tune.path("cpu.tune.yaml") + "'"));
+    CHECK(contains(tune.run({"list"}).out, "  f32,f32  n=128  imported  -       grain_kib=512 stream=0\n"));
+
+    std::filesystem::remove(tune.path("cpu.tune.yaml"));
+    const Finished none = tune.run({"import", file});
+    CHECK(none.code == 1);
+    CHECK(none.out == file + ": 0 configs\n");
+    CHECK(contains(none.err, file +
+                                 ":4:7: not imported: the plugin of 'default.cpu' has no tune file, so that these "
+                                 "entries would never be found; put one beside it: '" +
+                                 tune.path("cpu.tune.yaml") + "' (ops 'gelu', 'rmsnorm_fwd')"));
+}
+
 TEST_CASE("what the database has is listed, and forgotten by what is asked for") {
     const Tuned tune(two_configs);
     const Finished empty = tune.run({"list"});
@@ -329,7 +366,7 @@ TEST_CASE("what the database has is listed, and forgotten by what is asked for")
     CHECK(entry["key"] == "n=128");
     CHECK(entry["imported"] == true);
     CHECK(entry["microseconds"].is_null());
-    const std::vector<std::string> of_build = {"--build", entry["version"].get<std::string>(), "--device",
+    const std::vector<std::string> of_build = {"--build", entry["version"].get<std::string>(), "--model",
                                                entry["model"].get<std::string>()};
     std::vector<std::string> list = {"list", "--json"};
     list.insert(list.end(), of_build.begin(), of_build.end());
@@ -357,6 +394,18 @@ TEST_CASE("a FlagGems file is converted, and its ops renamed") {
     CHECK(contains(finished.out, "schema: opdock.tune/1\nops:\n  acme.silu:\n"));
     CHECK(contains(finished.out, "BLOCK: 64"));
     check_error(tune.run({"convert", file.string(), "--rename", "sliu=x"}), 1, "did you mean 'silu'");
+    CHECK(finished.err.empty());
+    const std::string theirs =
+        tune.file("theirs.yaml", "mm:\n- META: {B: 64}\n- META: {B: 8}\nrms_norm:\n- META: {B: 8}\n"
+                                 "silu:\n- META: {B: 8}\n_x:\n- META: {B: 8}\n")
+            .string();
+    const std::string out = tune.path("converted.yaml");
+    const Finished named = tune.run({"convert", theirs, "--out", out, "--rename", "rms_norm=rmsnorm_fwd"});
+    CHECK(named.code == 1);
+    CHECK(contains(named.err, theirs + ": mm: opdock calls that 'matmul'; --rename mm=matmul takes it\n"));
+    CHECK_FALSE(contains(named.err, ": rms_norm: "));
+    CHECK(contains(named.err, out + ": 3 ops, 4 configs; 1 left out\n"));
+    CHECK(contains(content(out), "\n  mm:\n"));
     const auto private_ops = tune.file("private.yaml", "_softmax:\n- META: {B: 64}\nsilu:\n- META: {B: 8}\n");
     const Finished partly = tune.run({"convert", private_ops.string()});
     CHECK(partly.code == 1);

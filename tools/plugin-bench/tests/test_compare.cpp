@@ -86,6 +86,34 @@ SINCE before.json
 )");
 }
 
+TEST_CASE("a comparison is no wider than its page, and a speed is painted whole") {
+    json before = every_outcome();
+    before["shapes"][0]["implementations"][0]["impl_id"] = "vendor.acme.of.a.long.name";
+    before["shapes"][0]["implementations"][0]["samples"] = 1;
+    before["shapes"][0]["inputs"].push_back({{"name", "residual"}, {"source", "random:bf16[16,1024,16384]:0..100"}});
+    json now = before;
+    now["shapes"][0]["implementations"][0]["microseconds"] = 1.0;
+    const json rows = compare(before, now);
+    CHECK(render_comparison(rows, now, "before.json", opdock::cli::Page(false, 60)) == R"(
+SINCE before.json
+  The copy rate is 1.00 times what it was.
+  norm input=f32[4,8]
+    residual=random:bf16[16,1024,16384]:0..100 eps=1e-6
+      vendor.acme.of.a.long.name: 500 ns to 1 us,
+      2.00x slower, spread 4 %: too few rounds to tell
+      default.cpu: 50 ns to 50 ns, as fast, spread 2 %: no
+      change beyond it
+  linear_fwd input=f32[64,64] weight=f32[64,64]
+      default.cpu: 10 us to 10 us, as fast, spread 2 %: no
+      change beyond it
+)");
+    json slower = every_outcome();
+    slower["shapes"][0]["implementations"][0]["microseconds"] = 1.0;
+    CHECK(render_comparison(compare(every_outcome(), slower), slower, "before.json", opdock::cli::Page(true, 50))
+              .find("reference.cpp: 500 ns to 1 us, \x1b[31m2.00x slower\x1b[0m,\n      spread 4 %\n") !=
+          std::string::npos);
+}
+
 TEST_CASE("a file that is no such document is refused") {
     CHECK_THROWS_AS(read_document("/nonexistent.json"), opdock::cli::Failure);
     CHECK_THROWS_WITH_AS(read_document("/dev/null"), doctest::Contains("expected what 'plugin-bench --json' printed"),

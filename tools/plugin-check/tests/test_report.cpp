@@ -19,7 +19,7 @@ json document() {
     return json::parse(R"({"schema": "opdock.plugin-check/1", "version": "0.1.0", "seed": 7, "seconds": 1.25,
         "interrupted": false,
         "files": [{"path": "/x/libacme.so", "status": "ok", "id": "acme", "version": "1.0", "vendor": "Acme & Co",
-                   "abi": [0, 1], "build_id": "ab", "needs": {"GLIBC": "2.34"}, "libraries": [], "warnings": [],
+                   "abi": [0, 1], "build_id": "ab", "needs": {"GCC": "3.0", "GLIBC": "2.34"}, "libraries": [], "warnings": [],
                    "findings": [{"check": "exports", "message": "it exports more"}]}],
         "ops": [{"op": "gelu", "impl_id": "vendor.acme", "device": "cpu", "dtypes": ["f32"], "deterministic": true,
                  "has_reference": true, "cases": 40, "calls": 120, "most_elements": 1024, "most_dims": 3, "ran": 39, "declined": 1, "skipped": 0, "compared": 39,
@@ -48,7 +48,7 @@ json sound() {
 
 TEST_CASE("the text has a row for each op, and with each finding the command that shows it again") {
     CHECK(render_text(document(), Page(false)) == R"(/x/libacme.so
-  acme 1.0 of Acme & Co, needs GLIBC 2.34
+  acme 1.0 of Acme & Co, needs GCC 3.0, GLIBC 2.34 or newer
   FAIL
         exports: it exports more
 
@@ -59,7 +59,8 @@ TEST_CASE("the text has a row for each op, and with each finding the command tha
   ok    relu  vendor.acme  40 cases, 4 configs
         note: a note
 
-2 implementations checked in 1.2 s with seed 7: 2 findings; 79 cases of 250 calls were tried, with inputs of at most 65536 elements and 3 dims
+2 implementations checked in 1.2 s with seed 7: 2 findings; 79 cases of 250
+calls were tried, with inputs of at most 65536 elements and 3 dims
 )");
 }
 
@@ -68,7 +69,7 @@ TEST_CASE("a run that was ended early is not reported as a sound plugin") {
     interrupted["files"][0]["findings"] = json::array();
     interrupted["ops"].erase(0);
     interrupted["interrupted"] = true;
-    CHECK(contains(render_text(interrupted, Page(false)),
+    CHECK(contains(render_text(interrupted, Page(false, 200)),
                    ": interrupted; until then nothing found; 40 cases of 130 calls were tried"));
     CHECK(contains(render_junit(interrupted), R"(tests="3" failures="0" errors="1")"));
     CHECK(contains(render_html(interrupted), R"(<span class="fail">interrupted; until then nothing found)"));
@@ -77,7 +78,7 @@ TEST_CASE("a run that was ended early is not reported as a sound plugin") {
 TEST_CASE("it is said at the end when values were not compared") {
     json uncompared = document();
     uncompared["ops"][1]["has_reference"] = false;
-    CHECK(contains(render_text(uncompared, Page(false)), " and 3 dims; the values of 1 were not compared\n"));
+    CHECK(contains(render_text(uncompared, Page(false, 200)), " and 3 dims; the values of 1 were not compared\n"));
 }
 
 TEST_CASE("files for build servers and people escape what plugins say") {
@@ -88,6 +89,7 @@ TEST_CASE("files for build servers and people escape what plugins say") {
     const std::string html = render_html(document());
     CHECK(contains(html, "&lt;far&gt;"));
     CHECK(contains(html, "Acme &amp; Co"));
+    CHECK(contains(html, ", build ab, needs GCC 3.0, GLIBC 2.34 or newer</p>"));
     CHECK_FALSE(contains(html, "http"));
     json hostile = document();
     hostile["ops"][0]["findings"][0]["message"] = "a\x1b[1mb\u202ec\u009b";

@@ -42,6 +42,14 @@ Kept in /c/tune.sqlite
 )");
 }
 
+TEST_CASE("what was timed once has no spread") {
+    nlohmann::json document = every_outcome();
+    document["shapes"][0]["before"]["samples"] = 1;
+    document["shapes"][0]["before"]["spread"] = 0;
+    const std::string text = render_report(document, opdock::cli::Page(false));
+    CHECK(text.find("  before  block=64   12.5 us, once      defaults\n") != std::string::npos);
+}
+
 TEST_CASE("nothing faster, nothing kept and an interruption are said") {
     nlohmann::json document = every_outcome();
     document["shapes"] = {document["shapes"][0]};

@@ -66,16 +66,16 @@ TEST_CASE("help fits a terminal of 80 columns and names every option") {
         CHECK(line.size() <= 80);
     }
     CHECK(parse_request({"--help", "--force"}).action == Action::help);
-    for (const char *option :
-         {"--shape", "--attr", "--impl", "--shapes", "--all", "--device", "--budget", "--total-budget", "--strategy",
-          "--cold", "--again", "--dry-run", "--plot", "--out", "--rename", "--force", "--modules", "--json"}) {
+    for (const char *option : {"--shape", "--attr", "--impl", "--shapes", "--all", "--device", "--model", "--budget",
+                               "--total-budget", "--strategy", "--cold", "--again", "--dry-run", "--plot", "--out",
+                               "--rename", "--force", "--modules", "--json"}) {
         INFO(option);
         CHECK(text.find(option) != std::string::npos);
     }
 }
 
 TEST_CASE("list and forget take filters, and forget nothing without one") {
-    const Request list = parse_request({"list", "gelu", "--impl", "default.cpu", "--device", "Acme 1", "--dtype",
+    const Request list = parse_request({"list", "gelu", "--impl", "default.cpu", "--model", "Acme 1", "--dtype",
                                         "bf16,f32", "--build", "build ab12", "--json"});
     CHECK(list.action == Action::list);
     CHECK(list.subject.op == "gelu");
@@ -85,11 +85,14 @@ TEST_CASE("list and forget take filters, and forget nothing without one") {
     CHECK(list.version == "build ab12");
     CHECK(parse_request({"list"}).model.empty());
     CHECK(parse_request({"forget", "--all", "--dry-run"}).all);
-    CHECK(parse_request({"forget", "--device", "Acme 1"}).model == "Acme 1");
+    CHECK(parse_request({"forget", "--model", "Acme 1"}).model == "Acme 1");
     CHECK_THROWS_AS(parse_request({"forget"}), UsageError);
     CHECK_THROWS_AS(parse_request({"forget", "--dry-run"}), UsageError);
     CHECK_THROWS_AS(parse_request({"forget", "gelu", "--impl", ""}), UsageError); // a script's variable that is unset
     CHECK_THROWS_AS(parse_request({"forget", "gelu", "--all"}), UsageError);
+    CHECK_THROWS_WITH_AS(
+        parse_request({"forget", "--device", "Acme 1"}),
+        "--device has no meaning with forget; --model says which model of device the entries are about", UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"list", "--all"}), "--all has no meaning with list", UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"gelu", "--dtype", "f32"}), "--dtype has no meaning when tuning", UsageError);
 }

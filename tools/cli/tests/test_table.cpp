@@ -1,0 +1,24 @@
+#include "cli/table.hpp"
+
+#include <doctest/doctest.h>
+
+using opdock::cli::Page;
+using opdock::cli::Table;
+
+namespace {
+
+std::string last_cell(const std::string &cell, size_t width) {
+    Table table;
+    table.row({{"f32,f32"}, {"n=4096 rows=2048 has_rsigma=0"}, {cell}});
+    return table.text(Page(false, width));
+}
+
+} // namespace
+
+TEST_CASE("a last cell goes on below itself, and near the margin where its column has no room for a word") {
+    CHECK(last_cell("block=64 stages=3", 80) == "  f32,f32  n=4096 rows=2048 has_rsigma=0  block=64 stages=3\n");
+    CHECK(last_cell("block=64 stages=3", 58) ==
+          "  f32,f32  n=4096 rows=2048 has_rsigma=0  block=64\n                                          stages=3\n");
+    CHECK(last_cell("block=64 stages=3", 54) == "  f32,f32  n=4096 rows=2048 has_rsigma=0  block=64\n      stages=3\n");
+    CHECK(last_cell("block=64 stages=3", 48) == "  f32,f32  n=4096 rows=2048 has_rsigma=0\n      block=64 stages=3\n");
+}
