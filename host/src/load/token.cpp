@@ -93,7 +93,8 @@ Order preferred_order(Kind first) {
 }
 
 Kind parse_kind(std::string_view value, const Place &place) {
-    static constexpr std::array<std::string_view, 4> prefer_words = {"default", "vendor", "reference", alias_of_default};
+    static constexpr std::array<std::string_view, 4> prefer_words = {"default", "vendor", "reference",
+                                                                     alias_of_default};
     const std::string_view word = trimmed(value);
     if (const Kind *kind = find_kind(word)) {
         return *kind;

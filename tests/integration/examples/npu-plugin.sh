@@ -11,5 +11,5 @@ expect 0 "vendor.nova" -- plugin-run relu --device npu:1 --in "input=random:f32[
 expect 1 "npu" -- plugin-run gelu --device npu --in "input=random:f32[2,3]"
 ctest --test-dir "$build" --output-on-failure
 # ... unless the policy lets the CPU do it, on copies.
-PLUGIN_FALLBACK_TO_CPU=1 expect 0 "default.cpu" "is run on the CPU" -- plugin-run gelu --device npu --in "input=random:f32[2,3]"
+PLUGIN_FALLBACK_TO_CPU=1 expect 0 "default.cpu, on the CPU, on copies" "is run on the CPU" -- plugin-run gelu --device npu --in "input=random:f32[2,3]"
 expect 1 "PLUGIN_FALLBACK_TO_CPU=1" -- plugin-ls --why gelu --device npu
