@@ -19,9 +19,9 @@ struct CallTensors {
 
 struct Outcome {
     std::vector<std::pair<std::string, uint64_t>> served; // implementations and their calls
-    bool fell_back = false; // the CPU served a call for a device, on copies (fallback_to_cpu)
     double first_microseconds = 0;                        // resolving and preparing included
     std::vector<double> microseconds;                     // of the repeated calls
+    bool fell_back = false;                               // the CPU served a device's call, on copies (fallback_to_cpu)
 };
 
 } // namespace opdock::plugin_run
