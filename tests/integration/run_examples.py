@@ -197,6 +197,8 @@ def main():
         (tuned / "cpu.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
         environment = make_environment(folder, tools, [tuned / "libcpu.so", reference, folder / "libacme.so"])
         prepare(folder, environment, acme)
+        if subject.name == "plugin-pack":  # which does not look into it
+            (folder / "acme.tune.yaml").write_text(TUNE_FILE, encoding="utf-8")
         if is_document:
             prepare_walk(folder / "walk", environment, acme)
             examples, run, place = list(of_document(subject.read_text(encoding="utf-8"))), on_terminal, folder / "walk"

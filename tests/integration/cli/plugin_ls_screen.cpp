@@ -84,7 +84,7 @@ TEST_CASE("modules of the command line are searched before those of the environm
     CHECK(first < second);
     CHECK(second != std::string::npos);
     CHECK(contains(paths.out, "PLUGIN_MODULES\n"));
-    CHECK(contains(tool.run({"--modules", fixture("second_vendor")}).out, "vendor.acme > vendor.globex"));
+    CHECK(contains(tool.run({"--modules", fixture("second_vendor")}).out, "vendor.globex > vendor.acme"));
 }
 
 TEST_CASE("what does not promise what the policy requires leaves the chain, and says so") {
