@@ -194,9 +194,8 @@ void warn_of_misspelt(const std::string &prefix, const RawEnvironment &raw, std:
             continue;
         }
         const bool wants_longer_prefix =
-            !prefix.ends_with('_') && std::any_of(stems.begin(), stems.end(), [&](std::string_view stem) {
-                return name == prefix + "_" + std::string(stem);
-            });
+            !prefix.ends_with('_') && name.starts_with(prefix + "_") &&
+            std::find(stems.begin(), stems.end(), std::string_view(name).substr(prefix.size() + 1)) != stems.end();
         if (wants_longer_prefix) {
             warnings.push_back(quote(name) + " is set but means nothing under the prefix " + quote(prefix) +
                                "; did you mean the prefix " + quote(prefix + "_") + "?");
