@@ -345,6 +345,15 @@ TEST_CASE("processes that end for other reasons while they open a plugin do not 
             CHECK(call_next(host) == OPDOCK_OK);
         }
     }
+    SUBCASE("while hosts were open that opened it afterwards") {
+        for (int death = 0; death < 3; ++death) {
+            auto host = host_in(directory, "libkeeps_registry.so");
+            die_opening();
+            CHECK(call_next(host) == OPDOCK_OK);
+        }
+        auto host = host_in(directory, "libkeeps_registry.so");
+        CHECK(code(host) == "");
+    }
     SUBCASE("but twice in a row is not by chance") {
         die_opening();
         { auto host = host_in(directory, "libkeeps_registry.so"); }

@@ -18,7 +18,7 @@ std::string render_junit(const nlohmann::json &document);
 // One page that needs nothing else.
 std::string render_html(const nlohmann::json &document);
 
-// Of a file: ", needs GCC 3.0, GLIBC 2.34 or newer", or "".
+// What a file needs: ", needs GCC 3.0, GLIBC 2.34 or newer", or "" for nothing.
 std::string needs_text(const nlohmann::json &file);
 
 // Of a finding: "; and 4 more, also with f16", or "".

@@ -19,7 +19,7 @@ namespace opdock::plugin_pack {
 struct Attachments {
     std::vector<Attachment> list;
     std::optional<Abi> abi;
-    // Of plugins that get no tune file though a host finds one beside them: that file, and the library's name.
+    // Tune files that a host finds beside a plugin and that do not go in, each with the library's name.
     std::vector<std::pair<std::string, std::string>> left_tune_files;
 };
 

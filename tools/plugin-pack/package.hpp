@@ -68,7 +68,7 @@ inline constexpr const char *expected_id = "a full id of git";
 inline constexpr const char *expected_format = "'sha1' or 'sha256'";
 inline constexpr const char *expected_name = "a name of letters, digits and ._-, and none of .- in front";
 
-// Of an attachment: one or two names with a '/' between them, the first none of those that an installed package has
+// An attachment has one or two names with a '/' between them. The first is none of those that an installed package has
 // itself.
 bool is_attachment_name(const std::string &text);
 inline constexpr const char *expected_attachment_name =

@@ -59,8 +59,8 @@ bool is_op_name(const std::string &text) {
 
 constexpr const char *op_name_rule = "an op's name begins with a lower-case letter, and is of a-z, 0-9, '_' and '.'";
 
-// Of a line of a tune file as opdock prints it: the op that begins there, or "". It is a line "  NAME:"; what belongs
-// to the op is indented deeper.
+// The op that begins in a line of a tune file as opdock prints it, or "". Such a line is "  NAME:"; what belongs to the
+// op is indented deeper.
 std::string op_of(const std::string &line) {
     return line.size() > 3 && line.starts_with("  ") && line[2] != ' ' && line.back() == ':'
                ? line.substr(2, line.size() - 3)

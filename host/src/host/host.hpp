@@ -251,8 +251,9 @@ class Host {
     // Learns from what killed earlier processes.
     void read_journals(ScanCache &cache) const;
     void count_deaths(const std::vector<Death> &deaths, ScanCache &cache) const;
-    // Throws Rejected where processes ended while they opened the plugin, also after this host was opened.
-    void refuse_quarantined(const DeferredPlugin &plugin) const;
+    // How many processes ended while they opened the plugin, also after this host was opened, with none since that did
+    // so and lived. Throws Rejected where they are too many.
+    std::uint32_t deaths_of(const DeferredPlugin &plugin) const;
     // It was opened: who died while they did so died of something else.
     void forget_deaths(const DeferredPlugin &plugin) const noexcept;
     // As reset_health has them. What was listed stays listed as long as this host is open.

@@ -121,10 +121,10 @@ void Host::read_journals(ScanCache &cache) const {
     count_deaths(Journal::collect(journal_folder()), cache);
 }
 
-void Host::refuse_quarantined(const DeferredPlugin &plugin) const {
+std::uint32_t Host::deaths_of(const DeferredPlugin &plugin) const {
     const std::string &path = plugin.identity().path;
-    const Log silent([](void *, int32_t, const char *) {},
-                     nullptr); // faults of the cache were told when the host was opened
+    // Faults of the cache were told when the host was opened.
+    const Log silent([](void *, int32_t, const char *) {}, nullptr);
     std::optional<ScanCache> cache;
     if (const std::vector<Death> deaths = Journal::collect(journal_folder()); !deaths.empty()) {
         cache.emplace(cache_folder_, silent);
@@ -136,6 +136,7 @@ void Host::refuse_quarantined(const DeferredPlugin &plugin) const {
     if (scan && scan->rejection && scan->rejection->code == RejectCode::host_died) {
         throw Rejected(scan->rejection->code, scan->rejection->message);
     }
+    return scan ? scan->deaths : 0;
 }
 
 void Host::count_deaths(const std::vector<Death> &deaths, ScanCache &cache) const {

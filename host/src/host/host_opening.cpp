@@ -69,8 +69,9 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
         return rejection_in(*known);
     }
     auto outcome = std::make_unique<DeferredPlugin::Outcome>();
+    std::uint32_t deaths = 0;
     try {
-        refuse_quarantined(plugin);
+        deaths = deaths_of(plugin);
         outcome->registration = open_and_register(book, plugin, outcome->warning);
     } catch (const Rejected &rejected) {
         outcome->rejection = Rejection{rejected.code(), plugin.identity().path, rejected.what()};
@@ -80,7 +81,7 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
     if (!plugin.outcome()->warning.empty()) {
         log_.warning("Plugin " + plugin.outcome()->warning);
     }
-    if (rejection == nullptr && plugin.place().deaths != 0) {
+    if (rejection == nullptr && deaths != 0) {
         forget_deaths(plugin);
     }
     return rejection;

@@ -160,7 +160,6 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
         const Scan scan = this->scan(place, into, cache, record);
         place.identity = scan.identity;
         record.file = scan.identity;
-        place.deaths = scan.deaths;
         place.has_call_deaths = !scan.call_deaths.empty();
         const PluginIdentity identity = {record.id,
                                          record.vendor,

@@ -32,7 +32,6 @@ class DeferredPlugin {
         HeldDirectoryPtr directory;
         std::string name;
         FileIdentity identity;        // of the file that was judged
-        std::uint32_t deaths = 0;     // of processes that opened it, with none since that did so and lived
         bool has_call_deaths = false; // processes ended in first calls of it
     };
 

@@ -88,7 +88,7 @@ inline void keep_current_exception() noexcept {
     }
 }
 
-// What `function` returns, which runs a plugin's code, or what an exception that escaped from it counts as.
+// `function` runs a plugin's code. Returns its status, or what an exception that escaped from it counts as.
 template<typename Function>
 [[gnu::always_inline]] inline opdock_status status_of(Function function) {
     opdock_status status = OPDOCK_FAILED;

@@ -205,11 +205,12 @@ void ScanCache::read(const std::string &only_path) {
     const Notice notice = [this](const std::string &what) { warn(what); };
     try {
         const auto database = open_database(file_, format, notice);
-        SQLite::Statement query(*database,
-                                "SELECT path, scan, check_sum FROM scans WHERE host = ? AND (? = '' OR path = ?)");
+        SQLite::Statement query(*database, fmt::format("SELECT path, scan, check_sum FROM scans WHERE host = ?{}",
+                                                       only_path.empty() ? "" : " AND path = ?"));
         query.bind(1, this_host());
-        query.bind(2, only_path);
-        query.bind(3, only_path);
+        if (!only_path.empty()) {
+            query.bind(2, only_path);
+        }
         std::size_t bytes = 0;
         while (query.executeStep()) {
             const auto scan = blob_of(query.getColumn(1));

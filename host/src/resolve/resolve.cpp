@@ -229,7 +229,7 @@ Decision resolve(std::span<const Contender> contenders, const Key &key, OpPolicy
                           Kept{id, candidate.impl_id, candidate.kind, candidate.vendor, policy.order[rules.token],
                                named_by[rules.token], contender.availability.answer}});
     }
-    // Of one token the highest priority is first, and of one priority the last id, as in TE-FL and its relatives.
+    // A token's implementations stand by priority, the highest first, then by id, the last first, as in TE-FL.
     std::sort(places.begin(), places.end(), [](const Ranked &a, const Ranked &b) {
         return std::tie(a.token, b.priority, b.kept.impl_id, a.kept.id) <
                std::tie(b.token, a.priority, a.kept.impl_id, b.kept.id);

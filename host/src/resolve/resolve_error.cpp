@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "signature/other_names.hpp"
 #include "signature/standard_ops.hpp"
 #include "text/spelling.hpp"
@@ -35,19 +37,21 @@ std::string dropped_text(const Decision &decision) {
     return text + rest_text(decision.dropped.size());
 }
 
+std::string advice_to(std::string_view what) {
+    return fmt::format("\nInstall a plugin that {} it, or name one as a module; plugin-ls lists what is there.", what);
+}
+
 } // namespace
 
 Error unknown_op_error(std::string_view op, std::span<const std::string_view> known_ops,
                        std::span<const std::string> rejected) {
-    const bool standard = !standard_signature(op).empty();
-    const std::string advice = !other_name_hint(op).empty() // which says what to call
-                                   ? ""
-                                   : fmt::format("\nInstall a plugin that {} it, or name one as a module; plugin-ls lists "
-                                                 "what is there.",
-                                                 standard ? "implements" : "declares");
-    return {OPDOCK_UNKNOWN_OP, (standard ? quote(op) + " is a standard op that no loaded plugin implements"
-                                         : "no plugin declares op " + quote(op) + hint_at_op(op, known_ops)) +
-                                   rejected_text(rejected) + advice};
+    if (!standard_signature(op).empty()) {
+        return {OPDOCK_UNKNOWN_OP, quote(op) + " is a standard op that no loaded plugin implements" +
+                                       rejected_text(rejected) + advice_to("implements")};
+    }
+    const bool is_called_otherwise = !other_name_hint(op).empty(); // then the hint is the advice
+    return {OPDOCK_UNKNOWN_OP, "no plugin declares op " + quote(op) + hint_at_op(op, known_ops) +
+                                   rejected_text(rejected) + (is_called_otherwise ? "" : advice_to("declares"))};
 }
 
 Error no_implementation_error(std::string_view op, std::span<const std::string> plugins,
