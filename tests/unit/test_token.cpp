@@ -167,7 +167,8 @@ TEST_CASE("every malformed entry of an order per op is an error with variable, c
 
 TEST_CASE("an unknown token lists what a token can be") {
     CHECK(message_of([] { parse_token("fastest", place); }) ==
-          "PLUGIN_PER_OP, column 1: expected a token ('default', 'vendor', 'reference', 'flagos', 'vendor:NAME' or 'impl:ID'), "
+          "PLUGIN_PER_OP, column 1: expected a token ('default', 'vendor', 'reference', 'flagos', 'vendor:NAME' or "
+          "'impl:ID'), "
           "found "
           "'fastest'");
 }
@@ -179,9 +180,9 @@ TEST_CASE("only kinds can be preferred") {
     CHECK(parse_kind("reference", prefer) == Kind::reference);
     CHECK(message_of([&] { parse_kind("vendor:acme", prefer); }) ==
           "PLUGIN_PREFER, column 1: expected 'default', 'vendor', 'reference' or 'flagos', found 'vendor:acme'");
-    CHECK(
-        message_of([&] { parse_kind("  vender", prefer); }) ==
-        "PLUGIN_PREFER, column 3: expected 'default', 'vendor', 'reference' or 'flagos', found 'vender'; did you mean 'vendor'?");
+    CHECK(message_of([&] { parse_kind("  vender", prefer); }) ==
+          "PLUGIN_PREFER, column 3: expected 'default', 'vendor', 'reference' or 'flagos', found 'vender'; did you "
+          "mean 'vendor'?");
     CHECK(message_of([&] { parse_kind("", prefer); }) ==
           "PLUGIN_PREFER, column 1: expected 'default', 'vendor', 'reference' or 'flagos', found ''");
     CHECK_THROWS_AS(parse_kind("default,vendor", prefer), Error);

@@ -43,8 +43,8 @@ std::vector<Implementation> implementations_of(const Host &host, const std::stri
     for (const json &one : document.at("ops")) {
         if (one.at("op") == op) {
             for (const json &implementation : one.at("implementations")) {
-                found.push_back({implementation.at("impl_id").get<std::string>(),
-                                 implementation.at("device").get<std::string>()});
+                found.push_back(
+                    {implementation.at("impl_id").get<std::string>(), implementation.at("device").get<std::string>()});
             }
         }
     }

@@ -35,10 +35,10 @@ std::string render_text(const Request &request, const Signature &signature, cons
                         const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results,
                         const cli::Page &page);
 
-// {"schema": "opdock.plugin-run/1", "op", "device", "served": [{"impl_id", "calls"}], "fallback_to_cpu", "seed": number or null when
-// nothing was random, "microseconds": {"first", "repeat", "min", "median"}, "inputs": [{"name", "source", "dtype",
-// "shape"}], "outputs": [{"name", "dtype", "shape", "min", "max", "mean", "not_finite", "first": [...], "file"}]}; what
-// does not apply is null.
+// {"schema": "opdock.plugin-run/1", "op", "device", "served": [{"impl_id", "calls"}], "fallback_to_cpu", "seed": number
+// or null when nothing was random, "microseconds": {"first", "repeat", "min", "median"}, "inputs": [{"name", "source",
+// "dtype", "shape"}], "outputs": [{"name", "dtype", "shape", "min", "max", "mean", "not_finite", "first": [...],
+// "file"}]}; what does not apply is null.
 nlohmann::json render_json(const Request &request, const Signature &signature, const Arguments &arguments,
                            const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results);
 
