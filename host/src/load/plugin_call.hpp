@@ -77,12 +77,12 @@ inline opdock_status known_status(opdock_status returned, DLDevice device, std::
 // Keeps the exception that is being handled for good. The end of a catch block destroys what was caught, which may
 // throw, and so may what that threw: a catch block around that one ends it with this.
 inline void keep_current_exception() noexcept {
-    struct Kept {
+    struct KeptException {
         std::exception_ptr exception;
-        Kept *next;
+        KeptException *next;
     };
-    static std::atomic<Kept *> all{nullptr};
-    if (auto *kept = new (std::nothrow) Kept{std::current_exception(), all.load()}) {
+    static std::atomic<KeptException *> all{nullptr};
+    if (auto *kept = new (std::nothrow) KeptException{std::current_exception(), all.load()}) {
         while (!all.compare_exchange_weak(kept->next, kept)) {
         }
     }
