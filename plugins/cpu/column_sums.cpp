@@ -40,13 +40,12 @@ HWY_EXPORT(sum_rows);
 void sum_columns(const DLTensor &tensor, const Rows &rows, const Rows &out, float *workspace, const Knobs &knobs) {
     const RowBlocks blocks(row_count(tensor));
     const int64_t n = row_size(tensor);
-    in_chunks(blocks.count, blocks.rows_per_block * n * element_bytes(tensor), knobs.grain_kib,
-              [&](int64_t begin, int64_t end) {
-                  for (int64_t b = begin; b < end; ++b)
-                      HWY_DYNAMIC_DISPATCH(sum_rows)
-                  (tensor.dtype, rows, blocks.begin(b), blocks.end(b), static_cast<size_t>(n), workspace + b * n);
-              });
-    add_blocks(workspace, blocks, n, tensor.dtype, out, knobs.grain_kib);
+    in_chunks(blocks.count, blocks.rows_per_block * n * element_bytes(tensor), knobs, [&](int64_t begin, int64_t end) {
+        for (int64_t b = begin; b < end; ++b)
+            HWY_DYNAMIC_DISPATCH(sum_rows)
+        (tensor.dtype, rows, blocks.begin(b), blocks.end(b), static_cast<size_t>(n), workspace + b * n);
+    });
+    add_blocks(workspace, blocks, n, tensor.dtype, out, knobs);
 }
 
 } // namespace cpu

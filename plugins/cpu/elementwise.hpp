@@ -59,12 +59,12 @@ opdock::Status elementwise(const opdock::Call &call, uint32_t inputs, const Loop
     if (dense) {
         // Chunks begin on cache lines where the tensors do.
         constexpr int64_t unit = 1024;
-        in_chunks((elements + unit - 1) / unit, unit * bytes, knobs.grain_kib, [&](int64_t begin, int64_t end) {
+        in_chunks((elements + unit - 1) / unit, unit * bytes, knobs, [&](int64_t begin, int64_t end) {
             at(0, begin * unit, std::min(end * unit, elements) - begin * unit);
         });
         return {};
     }
-    in_chunks(row_count(shape), n * bytes, knobs.grain_kib, [&](int64_t begin, int64_t end) {
+    in_chunks(row_count(shape), n * bytes, knobs, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row)
             at(row, 0, n);
     });

@@ -61,8 +61,8 @@ opdock::Status check_lists(const opdock::Problem &problem, std::initializer_list
 
 // work(index, chunk) for all chunks; `bytes` is that of one element in all lists.
 template<class Work>
-void for_each_chunk(const Chunks &chunks, int64_t bytes, int64_t grain_kib, const Work &work) {
-    in_chunks(chunks.count(), chunks.average() * bytes, grain_kib, [&](int64_t begin, int64_t end) {
+void for_each_chunk(const Chunks &chunks, int64_t bytes, const Knobs &knobs, const Work &work) {
+    in_chunks(chunks.count(), chunks.average() * bytes, knobs, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
             work(i, chunks[i]);
     });

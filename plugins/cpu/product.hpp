@@ -63,7 +63,7 @@ void multiply_all(const Product &like, int64_t count, const Knobs &knobs, const 
         // A piece of a row of the second factor, where the sums go down, is worth going to when it has several lines.
         const int64_t unit = like.w.down ? 128 : 4;
         const int64_t units = (like.columns + unit - 1) / unit;
-        in_chunks(count * units, unit * like.depth * like.t.bits / 8, knobs.grain_kib, [&](int64_t begin, int64_t end) {
+        in_chunks(count * units, unit * like.depth * like.t.bits / 8, knobs, [&](int64_t begin, int64_t end) {
             while (begin < end) {
                 const int64_t product = begin / units;
                 const int64_t last = std::min(end, (product + 1) * units);
@@ -80,7 +80,7 @@ void multiply_all(const Product &like, int64_t count, const Knobs &knobs, const 
     const int64_t per_byte = in_tiles(like) ? 64 : 8;
     const int64_t worth =
         std::min(cut.rows_per_block, like.rows) * std::min(cut.columns_per_block, like.columns) * like.depth / per_byte;
-    in_chunks(count * blocks, worth, knobs.grain_kib, [&](int64_t begin, int64_t end) {
+    in_chunks(count * blocks, worth, knobs, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             const Product a = product_of(i / blocks);
             multiply_block(a, cut.block(a, i % blocks));

@@ -26,11 +26,11 @@ void add_columns(const float *sums, int64_t blocks, int64_t n, T *out, int64_t b
 } // namespace
 
 void add_blocks(const float *sums, const RowBlocks &blocks, int64_t n, DLDataType dtype, const Rows &out,
-                int64_t grain_kib) {
+                const Knobs &knobs) {
     opdock::visit_floating(dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const int64_t bytes_per_column = blocks.count * static_cast<int64_t>(sizeof(float));
-        in_chunks(n, bytes_per_column, grain_kib,
+        in_chunks(n, bytes_per_column, knobs,
                   [&](int64_t begin, int64_t end) { add_columns(sums, blocks.count, n, out.row<T>(0), begin, end); });
     });
 }

@@ -9,6 +9,7 @@
 
 #include "opdock/plugin.hpp"
 #include "rows.hpp"
+#include "schedule.hpp"
 
 namespace cpu {
 
@@ -36,6 +37,6 @@ inline uint64_t block_sums_bytes(const DLTensor &tensor) {
 
 // out[j] = the sum over blocks b of sums[b * n + j]. `dtype` is that of `out`; zeros when there are no blocks.
 void add_blocks(const float *sums, const RowBlocks &blocks, int64_t n, DLDataType dtype, const Rows &out,
-                int64_t grain_kib);
+                const Knobs &knobs);
 
 } // namespace cpu

@@ -1,4 +1,5 @@
-// How a call is spread over threads: knobs, and loops that obey them.
+// How a call is spread over threads: knobs, and loops that obey them. The threads are those of the program's thread
+// pool where it lends one, else oneTBB's.
 //
 // Chunks are independent of each other and each row is computed in one place, so results do not depend on the number of
 // threads or on who takes which chunk.
@@ -14,28 +15,31 @@ namespace cpu {
 struct Knobs {
     int64_t grain_kib; // KiB of tensor data that make a task; a call with no more runs on the calling thread
     bool stream;       // write outputs past the caches
+    const opdock_host_api *host;
 
-    static Knobs of(const opdock::Problem &problem) { return {problem.knob(0), problem.knob(1) != 0}; }
+    static Knobs of(const opdock::Problem &problem) {
+        return {problem.knob(0), problem.knob(1) != 0, problem.c().host};
+    }
 };
 
 namespace detail {
 
-void run_chunks(int64_t items, int64_t grain, void (*body)(const void *context, int64_t begin, int64_t end),
-                const void *context);
+void run_chunks(const opdock_host_api &host, int64_t items, int64_t grain,
+                void (*body)(const void *context, int64_t begin, int64_t end), const void *context);
 
 } // namespace detail
 
 // body(begin, end) for chunks that cover 0 .. items.
 template<class Body>
-void in_chunks(int64_t items, int64_t bytes_per_item, int64_t grain_kib, const Body &body) {
-    const int64_t grain = bytes_per_item > 0 ? grain_kib * 1024 / bytes_per_item : items;
+void in_chunks(int64_t items, int64_t bytes_per_item, const Knobs &knobs, const Body &body) {
+    const int64_t grain = bytes_per_item > 0 ? knobs.grain_kib * 1024 / bytes_per_item : items;
     if (items <= grain || items <= 1) {
         if (items > 0)
             body(0, items);
         return;
     }
     detail::run_chunks(
-        items, grain > 1 ? grain : 1,
+        *knobs.host, items, grain > 1 ? grain : 1,
         [](const void *context, int64_t begin, int64_t end) { (*static_cast<const Body *>(context))(begin, end); },
         &body);
 }

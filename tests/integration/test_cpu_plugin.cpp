@@ -2,7 +2,9 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <sys/wait.h>
@@ -82,6 +84,39 @@ TEST_CASE("a forked child's calls are served, also when another thread was calli
 }
 
 // AddressSanitizer of GCC 12 can leave a child with a locked allocator when other threads allocate, as they do here.
+TEST_CASE("the plugin computes on the threads that the program lends, and the same") {
+    // One that runs its chunks last first, on the calling thread: nobody may count on an order.
+    struct Lent {
+        std::vector<std::pair<int64_t, int64_t>> chunks;
+        opdock_thread_pool pool = {.struct_size = OPDOCK_STRUCT_SIZE(opdock_thread_pool, parallel_for),
+                                   .reserved = 0,
+                                   .user_data = this,
+                                   .concurrency = [](void *) { return 1; },
+                                   .parallel_for = run};
+
+        static void run(void *self, int64_t items, int64_t grain, void (*body)(void *, int64_t, int64_t),
+                        void *context) {
+            for (int64_t end = items; end > 0;) {
+                const int64_t begin = (end - 1) / grain * grain;
+                static_cast<Lent *>(self)->chunks.emplace_back(begin, end);
+                body(context, begin, end);
+                end = begin;
+            }
+        }
+    } lent;
+    opdock::Options options = with_cpu_plugin();
+    options.extension_user_data = &lent.pool;
+    options.get_extension = [](void *pool, const char *name) -> const void * {
+        return std::string_view(name) == OPDOCK_THREAD_POOL ? pool : nullptr;
+    };
+    const opdock::Host host(options);
+    Call call(host);
+    CHECK(call.works());
+    REQUIRE(lent.chunks.size() > 1);
+    CHECK(lent.chunks.front().second == Call::rows);
+    CHECK(lent.chunks.back().first == 0);
+}
+
 #ifndef __SANITIZE_ADDRESS__
 // OpenBLAS takes a lock in each call. Small products, so that a call is about little else.
 TEST_CASE("a forked child can multiply matrices, also when other threads were at it during the fork") {

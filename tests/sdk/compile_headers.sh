@@ -2,7 +2,8 @@
 # compile_headers.sh INCLUDE_DIR [-idirafter DIR]
 #
 # Compiles every public header alone, in every language version that the SDK promises, with every compiler that is
-# here: C headers as C99, C11, C++17 and C++20, C++ headers as C++17 and C++20. Prints what fails and exits 1.
+# here: C headers as C99, C11, C23, C++17, C++20 and C++23, C++ headers as C++17, C++20 and C++23. Prints what fails and
+# exits 1.
 set -u
 include=$1
 shift
@@ -17,10 +18,12 @@ for header in $(cd "$include" && find opdock -name '*.h' -o -name '*.hpp' | sort
         *.h)
             echo "$compiler c c99 $header"
             echo "$compiler c c11 $header"
+            echo "$compiler c c2x $header"
             ;;
         esac
         echo "$compiler c++ c++17 $header"
         echo "$compiler c++ c++20 $header"
+        echo "$compiler c++ c++2b $header"
     done
 done >"$work/list"
 

@@ -70,6 +70,20 @@ inline opdock_value value(const std::vector<int64_t> &ints) {
     made.as.ints = ints.data();
     return made;
 }
+inline opdock_value value(const std::vector<double> &floats) {
+    opdock_value made{};
+    made.type = OPDOCK_VALUE_FLOATS;
+    made.count = static_cast<uint32_t>(floats.size());
+    made.as.floats = floats.data();
+    return made;
+}
+inline opdock_value value(const std::vector<opdock_text> &strings) {
+    opdock_value made{};
+    made.type = OPDOCK_VALUE_STRINGS;
+    made.count = static_cast<uint32_t>(strings.size());
+    made.as.strings = strings.data();
+    return made;
+}
 inline opdock_value dtype_value(uint32_t dtype) {
     return value(int64_t{dtype}, OPDOCK_VALUE_DTYPE);
 }

@@ -6,7 +6,7 @@
 
 /* clang-format off */
 static const layout_row layout[] = {
-    STRUCT(opdock_options, 72),
+    STRUCT(opdock_options, 88),
     FIELD(opdock_options, struct_size, 0, 4),
     FIELD(opdock_options, flags, 4, 4),
     FIELD(opdock_options, n_modules, 8, 4),
@@ -18,6 +18,8 @@ static const layout_row layout[] = {
     FIELD(opdock_options, allocate_workspace, 48, 8),
     FIELD(opdock_options, free_workspace, 56, 8),
     FIELD(opdock_options, workspace_user_data, 64, 8),
+    FIELD(opdock_options, get_extension, 72, 8),
+    FIELD(opdock_options, extension_user_data, 80, 8),
 
     STRUCT(opdock_target, 8),
     FIELD(opdock_target, call, 0, 8),

@@ -544,9 +544,43 @@ TEST_CASE("an attribute's content is checked") {
     list.as.ints = nullptr;
     CHECK(error("l", list) == "op 'f': attribute 'l' is null, expected 2 numbers");
     CHECK(error("d", dtype_value(OPDOCK_F32 + (1u << 16))) ==
-          "op 'f': attribute 'd' is 0x22002, expected a dtype of one lane (OPDOCK_DTYPE)");
+          "op 'f': attribute 'd' is 0x22002, expected a dtype as OPDOCK_DTYPE or OPDOCK_DTYPE_4X2 packs it");
     CHECK(error("d", value(int64_t{-1}, OPDOCK_VALUE_DTYPE)) ==
-          "op 'f': attribute 'd' is 0xffffffffffffffff, expected a dtype of one lane (OPDOCK_DTYPE)");
+          "op 'f': attribute 'd' is 0xffffffffffffffff, expected a dtype as OPDOCK_DTYPE or OPDOCK_DTYPE_4X2 packs it");
+}
+
+TEST_CASE("lists of floats and strings are given or their default, optional attributes given or absent") {
+    const Signature signature =
+        parse_signature("f(x: f32[n], *, f: float[] = [1.5], s: string[] = [], o: float?) -> ()");
+    CallArguments without = one_tensor();
+    Bound bound = bind(signature, without.args());
+    CHECK(bound.attributes[0].count == 1);
+    CHECK(bound.attributes[0].as.floats[0] == 1.5);
+    CHECK(bound.attributes[1].count == 0);
+    CHECK(bound.attributes[2].type == OPDOCK_VALUE_NONE);
+    CHECK(bound.used_attributes == 0);
+    const std::vector<double> floats = {2.5, 3.5};
+    const std::vector<opdock_text> strings = {{"ab", 2}, {"", 0}};
+    CallArguments with = one_tensor();
+    with.attribute(value(floats)).attribute(value(strings)).attribute(value(7)); // an int where a float is expected
+    bound = bind(signature, with.args());
+    CHECK(bound.attributes[0].as.floats[1] == 3.5);
+    CHECK(std::string(bound.attributes[1].as.strings[0].text) == "ab");
+    CHECK(bound.attributes[2].as.f == 7);
+    CHECK(bound.used_attributes == 3);
+    const auto error = [&](const char *name, const opdock_value &given) {
+        CallArguments wrong = one_tensor();
+        wrong.attribute(name, given);
+        return bind_error(signature.text, wrong);
+    };
+    CHECK(error("f", value(std::vector<int64_t>{1})) == "op 'f': attribute 'f' is of type int[], expected float[]");
+    CHECK(error("o", value("text")) == "op 'f': attribute 'o' is of type string, expected float");
+    CHECK(error("s", value(std::vector<opdock_text>{{"a", 1}, {"b", 2}})) ==
+          "op 'f': attribute 's' has in place 1 no string of 2 bytes, none of them NUL");
+    opdock_value null = value(std::vector<opdock_text>{});
+    null.count = 2;
+    null.as.strings = nullptr;
+    CHECK(error("s", null) == "op 'f': attribute 's' is null, expected 2 strings");
 }
 
 // --- devices

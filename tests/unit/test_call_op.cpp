@@ -1,6 +1,7 @@
 // Kernels that call other ops through the host.
 #include <doctest/doctest.h>
 
+#include "composite.hpp"
 #include "made_host.hpp"
 
 using namespace opdock;
@@ -201,4 +202,108 @@ TEST_CASE("an entry that calls an op gets an error") {
     CHECK(contains(heard, "a plugin's entry must not call ops"));
     Rows rows;
     CHECK(rows.added(host.op()) == 1);
+}
+
+TEST_CASE("a composite's part is prepared with its plan, and has its workspace from it") {
+    MadeHost host;
+    Made &composite = host.add(made_composite());
+    auto three = std::make_unique<Made>("reference.three", OPDOCK_KIND_REFERENCE, "", 3.0F);
+    three->adjust = [](opdock_impl &impl) {
+        impl.workspace_size = [](const opdock_problem *, uint64_t *bytes) -> opdock_status {
+            *bytes = 300;
+            return OPDOCK_OK;
+        };
+    };
+    std::vector<std::pair<void *, uint64_t>> workspaces;
+    three->work = [&](const opdock_problem &, const opdock_call &call) {
+        workspaces.emplace_back(call.workspace, call.workspace_size);
+        return OPDOCK_OK;
+    };
+    Made &part = host.add(std::move(three));
+    Rows rows;
+    CHECK(rows.call(host.op()) == OPDOCK_OK);
+    CHECK(composite.calls == 1);
+    CHECK(part.calls == 1);
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    CHECK(call.impl() == "default.composite");
+    CHECK(call.workspace_size() == 300);
+    alignas(256) std::array<std::byte, 512> memory;
+    std::array<void *, 2> data = {rows.in.data(), rows.out.data()};
+    opdock_call raw = {
+        OPDOCK_STRUCT_SIZE(opdock_call, workspace_size), 0, 2, 0, data.data(), nullptr, memory.data(), 300};
+    CHECK(opdock_prepared_run(call.c(), &raw) == OPDOCK_OK);
+    CHECK(workspaces.back() == std::pair<void *, uint64_t>(memory.data(), 300));
+}
+
+TEST_CASE("a part without a workspace has one of the host's, and one with other tensors is refused") {
+    MadeHost host;
+    std::unique_ptr<Made> composite = made_composite();
+    uint32_t n_data = 2;
+    composite->work = [&](const opdock_problem &problem, const opdock_call &call) {
+        opdock_call bare = call;
+        bare.n_data = n_data;
+        bare.workspace = nullptr;
+        bare.workspace_size = 0;
+        return opdock_composite_of(problem.host)->run(&problem, composite_plan(problem).part, &bare);
+    };
+    host.add(std::move(composite));
+    auto part = std::make_unique<Made>("reference.part", OPDOCK_KIND_REFERENCE);
+    part->adjust = [](opdock_impl &impl) {
+        impl.workspace_size = [](const opdock_problem *, uint64_t *bytes) -> opdock_status {
+            *bytes = 300;
+            return OPDOCK_OK;
+        };
+    };
+    uint64_t found = 0;
+    part->work = [&](const opdock_problem &, const opdock_call &call) {
+        found = call.workspace != nullptr ? call.workspace_size : 0;
+        return OPDOCK_OK;
+    };
+    host.add(std::move(part));
+    Rows rows;
+    CHECK(rows.call(host.op()) == OPDOCK_OK);
+    CHECK(found == 300);
+    n_data = 1;
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(contains(last_error(), "the call was prepared with 2 tensors, and 1 pointer is given"));
+}
+
+TEST_CASE("a composite is no part of itself, and parts that call it are served by others") {
+    MadeHost host;
+    Made &composite = host.add(made_composite());
+    Made &caller = host.add("vendor.caller", OPDOCK_KIND_VENDOR, "caller");
+    host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
+    caller.work = [](const opdock_problem &problem, const opdock_call &call) {
+        return call_on(problem, call, "test.add");
+    };
+    Rows rows;
+    CHECK(rows.added(host.op()) == 3);
+    CHECK(rows.added(host.op()) == 3);
+    CHECK(composite.calls == 2);
+    CHECK(caller.calls == 2);
+}
+
+TEST_CASE("a composite whose part nobody can be prepared for is passed over, with the reason") {
+    MadeHost host;
+    host.add(made_composite());
+    Rows rows;
+    CHECK(rows.call(host.op()) == OPDOCK_ALL_FAILED);
+    CHECK(
+        contains(last_error(), "plan_create: op 'test.add': no implementation can be prepared for this call on cpu:0"));
+    CHECK(contains(last_error(), "'default.composite' is running on this thread and must not call itself"));
+    host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
+    CHECK(rows.added(host.op()) == 3);
+}
+
+TEST_CASE("the failure of a part is the composite's, with its sentence") {
+    MadeHost host;
+    host.add(made_composite());
+    Made &part = host.add("reference.part", OPDOCK_KIND_REFERENCE);
+    part.work = [](const opdock_problem &problem, const opdock_call &) {
+        return problem.host->fail(problem.host, OPDOCK_OUT_OF_MEMORY, "no room for the part");
+    };
+    Rows rows;
+    CHECK(rows.call(host.op()) == OPDOCK_OUT_OF_MEMORY);
+    CHECK(contains(last_error(), "no room for the part"));
 }

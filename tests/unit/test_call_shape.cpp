@@ -92,14 +92,23 @@ TEST_CASE("the shape of a call has strides as numbers, and tells whether they we
 }
 
 TEST_CASE("the shape of a call owns its strings and lists") {
-    const Signature signature = parse_signature("f(x: f32[n], y: f32[n]?, *, s: string = \"\", l: int[] = []) -> ()");
+    const Signature signature = parse_signature("f(x: f32[n], y: f32[n]?, *, s: string = \"\", l: int[] = [], "
+                                                "f: float[], t: string[]) -> ()");
     std::string text = "text";
     std::vector<int64_t> numbers = {7, 8};
+    std::vector<double> floats = {0.5};
+    std::vector<opdock_text> texts = {{text.c_str(), 2}};
     CallArguments call;
     call.in(OPDOCK_F32, {3}).in_absent().attribute(value(text.c_str())).attribute(value(numbers));
+    call.attribute(value(floats)).attribute(value(texts));
     const CallShape shape(signature, bind(signature, call.args()));
     text = "else";
     numbers = {1, 2};
+    floats = {1};
+    texts = {{"", 0}};
+    CHECK(shape.attributes[2].as.floats[0] == 0.5);
+    CHECK(std::string(shape.attributes[3].as.strings[0].text) == "te");
+    CHECK(shape.attributes[3].as.strings[0].size == 2);
     CHECK(std::string(shape.attributes[0].as.s) == "text");
     CHECK(shape.attributes[1].as.ints[0] == 7);
     CHECK(shape.attributes[1].as.ints[1] == 8);

@@ -54,13 +54,19 @@ struct Opened {
     std::vector<std::string> log;
     opdock_host *runtime = nullptr;
 
-    explicit Opened(std::vector<const char *> modules = {}) {
-        opdock_options options = options_with(log);
-        options.modules = modules.data();
-        options.n_modules = static_cast<uint32_t>(modules.size());
-        REQUIRE(opdock_open(&options, &runtime) == OPDOCK_OK);
+    opdock_options options = options_with(log);
+
+    explicit Opened(std::vector<const char *> modules = {})
+        : Opened([&](opdock_options &given) {
+              given.modules = modules.data();
+              given.n_modules = static_cast<uint32_t>(modules.size());
+          }) {}
+    explicit Opened(const std::function<void(opdock_options &)> &adjust) {
+        adjust(options);
+        REQUIRE_MESSAGE(opdock_open(&options, &runtime) == OPDOCK_OK, last_error());
     }
-    ~Opened() { opdock_close(runtime); }
+    ~Opened() { close(); }
+    void close() { opdock_close(std::exchange(runtime, nullptr)); }
     Opened(const Opened &) = delete;
     Opened &operator=(const Opened &) = delete;
 
@@ -152,6 +158,54 @@ TEST_CASE("options end where the header of an older program ended, and what lies
     newer.known.struct_size = sizeof newer;
     REQUIRE_MESSAGE(opdock_open(&newer.known, &host) == OPDOCK_OK, last_error());
     opdock_close(host);
+}
+
+TEST_CASE("a kernel finds the extensions that the program offers, until the host is closed") {
+    Opened opened([](opdock_options &options) {
+        options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, extension_user_data);
+        options.get_extension = [](void *user_data, const char *name) -> const void * {
+            return std::string_view(name) == "acme.counters" ? user_data : nullptr;
+        };
+        static uint32_t counters = sizeof counters;
+        options.extension_user_data = &counters;
+    });
+    const opdock_host_api *api = nullptr;
+    std::vector<const void *> found;
+    Made made("vendor.acme", OPDOCK_KIND_VENDOR, "acme");
+    made.work = [&](const opdock_problem &problem, const opdock_call &) {
+        api = problem.host;
+        found = {api->get_extension(api, "acme.counters"), api->get_extension(api, "acme.other"),
+                 opdock_thread_pool_of(api)};
+        return OPDOCK_OK;
+    };
+    opened.add(made);
+    AddCall add;
+    REQUIRE_MESSAGE(opdock_call_op(opened.op(), &add.args()) == OPDOCK_OK, last_error());
+    CHECK(found == std::vector<const void *>{opened.options.extension_user_data, nullptr, nullptr});
+    opened.close();
+    CHECK(api->get_extension(api, "acme.counters") == nullptr);
+}
+
+TEST_CASE("a thread pool of an older header that lacks what a kernel needs is none") {
+    static opdock_thread_pool pool = {};
+    Opened opened([](opdock_options &options) {
+        options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, extension_user_data);
+        options.get_extension = [](void *, const char *) -> const void * { return &pool; };
+    });
+    std::vector<const void *> found;
+    Made made("vendor.acme", OPDOCK_KIND_VENDOR, "acme");
+    made.work = [&](const opdock_problem &problem, const opdock_call &) {
+        found.push_back(opdock_thread_pool_of(problem.host));
+        return OPDOCK_OK;
+    };
+    opened.add(made);
+    for (const uint32_t size :
+         {OPDOCK_STRUCT_SIZE(opdock_thread_pool, concurrency), OPDOCK_STRUCT_SIZE(opdock_thread_pool, parallel_for)}) {
+        pool.struct_size = size;
+        AddCall add;
+        REQUIRE_MESSAGE(opdock_call_op(opened.op(), &add.args()) == OPDOCK_OK, last_error());
+    }
+    CHECK(found == std::vector<const void *>{nullptr, &pool});
 }
 
 TEST_CASE("the library says which ABI it has") {

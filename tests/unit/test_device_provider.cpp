@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "composite.hpp"
 #include "fake_device.hpp"
 #include "load/plugin_call.hpp"
 #include "thrown_error.hpp"
@@ -559,6 +560,37 @@ TEST_CASE("the program's own allocator may serve a captured stream: it knows wha
     t.fake.captured = &a_stream;
     CHECK(rows.added(t.host.op(), &a_stream) == 1);
     CHECK(memory.allocated.size() == 2);
+}
+
+TEST_CASE("a composite runs its parts while its stream is being captured, on its own workspace") {
+    HostWithFake t;
+    t.add("default.composite", 0, plan_as_composite).work = run_as_composite;
+    t.add("reference.part", 2, ask_for_1000_bytes, OPDOCK_KIND_REFERENCE);
+    FakeRows rows;
+    const Prepared prepared = t.host.op().prepare({rows.x}, {rows.y});
+    CHECK(prepared.workspace_size() == 1000);
+    t.fake.captured = &a_stream;
+    t.fake.events.clear();
+    alignas(256) static std::array<char, 1024> memory;
+    CHECK(prepared.run({rows.in.data(), rows.out.data()}, &a_stream, memory.data()) == OPDOCK_OK);
+    CHECK(rows.out[0] == rows.in[0] + 2);
+    CHECK(t.fake.events.empty());
+}
+
+TEST_CASE("the parts of a composite are on its device") {
+    HostWithFake t;
+    t.add("default.composite", 0, [](opdock_impl &impl) {
+        plan_as_composite(impl);
+        impl.plan_create = [](const opdock_problem *problem, void **plan) -> opdock_status {
+            opdock_problem elsewhere = *problem;
+            elsewhere.device = {kDLCPU, 0};
+            return create_composite_plan(&elsewhere, plan);
+        };
+    });
+    t.add("reference.part", 2, nullptr, OPDOCK_KIND_REFERENCE);
+    FakeRows rows;
+    CHECK(rows.call(t.host.op()) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(contains(last_error(), "its tensors are on fake:0, and those of the op that it is a part of on cpu:0"));
 }
 
 // --- a lost device

@@ -720,6 +720,50 @@ TEST_CASE("the kernel sees this call's attributes, by position and by name, give
     CHECK(names[14] == "bc");
 }
 
+TEST_CASE("a call with other floats, strings or an optional attribute is another call") {
+    MadeHost host;
+    static constexpr const char *signature =
+        "test.lists(a: T[n], *, floats: float[], strings: string[], scale: float?) -> (b: T[n])";
+    std::vector<std::string> seen;
+    auto made = std::make_unique<Made>("default.lists", OPDOCK_KIND_DEFAULT);
+    made->op = "test.lists";
+    made->work = [&](const opdock_problem &given, const opdock_call &) {
+        const Problem problem(given);
+        std::string text;
+        for (const double number : problem.get_floats(0)) {
+            text += std::to_string(static_cast<int>(number)) + " ";
+        }
+        for (const opdock_text &one : problem.get_strings(1)) {
+            text += std::string(one.text, one.size) + " ";
+        }
+        seen.push_back(text +
+                       (problem.has_attribute(2) ? std::to_string(static_cast<int>(problem.get_float(2))) : "-"));
+        return OPDOCK_OK;
+    };
+    host.module("lists", [&](opdock_registry *registry) {
+        declare(registry, signature);
+        register_made(registry, *made);
+        return OPDOCK_OK;
+    });
+    std::vector<float> in(3), out(3);
+    const Tensor a(in.data(), f32, {3}), b(out.data(), f32, {3});
+    const Op op = host.op("test.lists");
+    const std::vector<double> one = {1, 2}, other = {1, 3};
+    const std::vector<opdock_text> ab = {{"a", 1}, {"b", 1}}, ac = {{"a", 1}, {"cc", 2}};
+    const auto texts = [](const std::vector<opdock_text> &list) { return std::span<const opdock_text>(list); };
+    for (int round = 0; round < 2; ++round) {
+        op({a}, {b}, {one, texts(ab)});
+        op({a}, {b}, {other, texts(ab)});
+        op({a}, {b}, {one, texts(ac)});
+        op({a}, {b}, {one, texts(ab), 7.0});
+        op({a}, {b}, {one, texts(ab), 8.0});
+    }
+    const std::vector<std::string> once = {"1 2 a b -", "1 3 a b -", "1 2 a cc -", "1 2 a b 7", "1 2 a b 8"};
+    std::vector<std::string> twice = once;
+    twice.insert(twice.end(), once.begin(), once.end());
+    CHECK(seen == twice);
+}
+
 TEST_CASE("a kernel's strings and lists are the host's, whatever became of the caller's") {
     MadeHost host;
     static constexpr const char *signature = "test.words(a: T[n], *, word: string, sizes: int[]) -> (b: T[n])";

@@ -113,7 +113,7 @@ TEST_CASE("what does not fit the implementation is told with its place and left 
     CHECK(faulty.tuning.sections()[0].space.empty()); // what the clause was to keep out is not known
     CHECK(Tuned("{heuristics: {block: min(1024 nn)}}").problems().size() == 1);
     CHECK(Tuned("{heuristics: {block: vectr}}").problems().size() == 1);
-    CHECK(Tuned("{dtypes: f64, configs: [{block: 8}]}").problems().size() == 1);
+    CHECK(Tuned("{dtypes: f65, configs: [{block: 8}]}").problems().size() == 1);
     CHECK(Tuned("{dtypes: 'f32,f32,f32', configs: [{block: 8}]}").problems() ==
           Texts{"acme.tune.yaml:4:14: dtypes 'f32,f32,f32': the op has 2 dtype variables"});
     CHECK(Tuned("{architectures: [+sm], configs: [{block: 8}]}").problems().size() == 1);

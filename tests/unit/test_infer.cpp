@@ -26,7 +26,7 @@ std::string inferred(std::string_view signature, CallArguments &call) {
     std::string text;
     for (const InferredOutput &spec : infer_outputs(parsed, call.args())) {
         CHECK(spec.name == parsed.outputs.at(spec.parameter).name);
-        text += (text.empty() ? "" : "; ") + std::string(spec.name) + " " + dtype_name(spec.dtype) + "[";
+        text += (text.empty() ? "" : "; ") + std::string(spec.name) + " " + core::dtype_name(spec.dtype) + "[";
         for (int32_t i = 0; i < spec.ndim; ++i) {
             text += (i == 0 ? "" : ", ") + std::to_string(spec.shape.at(static_cast<size_t>(i)));
         }

@@ -41,7 +41,8 @@ doctest::String error_for_header(const std::string &header) {
 
 TEST_CASE("npy: a tensor of every dtype that .npy can name comes back as it was written") {
     const TemporaryFolder folder;
-    for (std::uint32_t dtype : {OPDOCK_F32, OPDOCK_F16, f64, OPDOCK_I64, OPDOCK_I32, OPDOCK_U8, OPDOCK_BOOL}) {
+    for (std::uint32_t dtype : {OPDOCK_F64, OPDOCK_F32, OPDOCK_F16, OPDOCK_I64, OPDOCK_I32, OPDOCK_I16, OPDOCK_I8,
+                                OPDOCK_U64, OPDOCK_U32, OPDOCK_U16, OPDOCK_U8, OPDOCK_BOOL}) {
         CAPTURE(dtype_name(dtype));
         std::vector<std::uint8_t> bytes(6 * element_size(dtype));
         for (std::size_t i = 0; i < bytes.size(); ++i)

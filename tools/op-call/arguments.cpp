@@ -6,7 +6,7 @@
 
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
-#include "opdock/abi/dtype.h"
+#include "op-call/element.hpp"
 
 namespace opdock::op_call {
 namespace {
@@ -36,14 +36,20 @@ bool parse_switch(const std::string &text, const AttributeParameter &parameter) 
     throw cli::UsageError("--attr " + parameter.name + ": '" + text + "' is neither true nor false");
 }
 
-std::vector<int64_t> parse_integers(std::string_view text, const AttributeParameter &parameter) {
-    std::vector<int64_t> list;
+std::string whole_text(std::string_view text, const AttributeParameter & /*of*/) {
+    return std::string(text);
+}
+
+// "1,2", in brackets or not; "" and "[]" are empty.
+template<class Parse>
+auto parse_list(std::string_view text, const AttributeParameter &parameter, Parse parse) {
+    std::vector<decltype(parse(text, parameter))> list;
     if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
         text = text.substr(1, text.size() - 2);
     }
     while (!text.empty()) {
         const size_t comma = text.find(',');
-        list.push_back(whole_text_as<int64_t>(text.substr(0, comma), parameter));
+        list.push_back(parse(text.substr(0, comma), parameter));
         text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
     }
     return list;
@@ -87,7 +93,7 @@ std::vector<std::string> missing_names(const Signature &signature, const Argumen
         }
     }
     for (const AttributeParameter &attribute : signature.attributes) {
-        if (attribute.by_default.is_null() && !find_named(arguments.attributes, attribute.name)) {
+        if (attribute.is_required() && !find_named(arguments.attributes, attribute.name)) {
             missing.push_back(attribute.name);
         }
     }
@@ -118,8 +124,6 @@ int64_t smallest_dim(const Source &source) {
     return smallest;
 }
 
-constexpr int64_t values_of_u8 = 256;
-
 } // namespace
 
 AttributeArgument parse_attribute(const AttributeParameter &parameter, const std::string &text) {
@@ -136,7 +140,13 @@ AttributeArgument parse_attribute(const AttributeParameter &parameter, const std
         return {parameter.name, opdock_dtype_unpack(parse_dtype(text))};
     }
     if (parameter.type == "int[]") {
-        return {parameter.name, parse_integers(text, parameter)};
+        return {parameter.name, parse_list(text, parameter, whole_text_as<int64_t>)};
+    }
+    if (parameter.type == "float[]") {
+        return {parameter.name, parse_list(text, parameter, whole_text_as<double>)};
+    }
+    if (parameter.type == "string[]") {
+        return {parameter.name, parse_list(text, parameter, whole_text)};
     }
     return {parameter.name, text};
 }
@@ -189,7 +199,7 @@ void guess_ranges(Arguments &arguments) {
                 }
             }
             past = past == std::numeric_limits<int64_t>::max() ? 1 : past;
-            past = made_up->dtype == OPDOCK_U8 ? std::min(past, values_of_u8) : past;
+            past = std::min(past, static_cast<int64_t>(integers_of(made_up->dtype).second));
             made_up->range = {0.0, static_cast<double>(std::max<int64_t>(past, 1))};
         }
     }

@@ -17,7 +17,9 @@ namespace opdock::op_call {
 
 struct AttributeArgument {
     std::string name;
-    std::variant<int64_t, double, bool, std::string, DLDataType, std::vector<int64_t>> value;
+    std::variant<int64_t, double, bool, std::string, DLDataType, std::vector<int64_t>, std::vector<double>,
+                 std::vector<std::string>>
+        value;
 };
 
 struct Arguments {

@@ -105,7 +105,7 @@ std::optional<BuiltinCall> builtin_call(const Signature &signature, const std::s
         call.inputs.insert(call.inputs.end(), input.list ? 2 : 1, Named{input.name, *source});
     }
     for (const AttributeParameter &attribute : signature.attributes) {
-        if (!attribute.by_default.is_null()) {
+        if (!attribute.is_required()) {
             continue;
         }
         const std::optional<std::string> value = value_of(attribute.type);

@@ -44,10 +44,25 @@ void add_side(const std::vector<Parameter> &parameters, const Operands &operands
     }
 }
 
-std::vector<Attribute> borrow(const std::vector<AttributeArgument> &arguments) {
+std::vector<Attribute> borrow(const std::vector<AttributeArgument> &arguments,
+                              std::deque<std::vector<opdock_text>> &texts) {
     std::vector<Attribute> attributes;
     for (const AttributeArgument &argument : arguments) {
-        std::visit([&](const auto &value) { attributes.emplace_back(argument.name.c_str(), value); }, argument.value);
+        if (const auto *strings = std::get_if<std::vector<std::string>>(&argument.value)) {
+            std::vector<opdock_text> &list = texts.emplace_back();
+            for (const std::string &one : *strings) {
+                list.push_back({one.c_str(), one.size()});
+            }
+            attributes.emplace_back(argument.name.c_str(), std::span<const opdock_text>(list));
+            continue;
+        }
+        std::visit(
+            [&](const auto &value) {
+                if constexpr (!std::is_same_v<std::decay_t<decltype(value)>, std::vector<std::string>>) {
+                    attributes.emplace_back(argument.name.c_str(), value);
+                }
+            },
+            argument.value);
     }
     return attributes;
 }
@@ -116,7 +131,7 @@ void put_on(Operands &operands, const std::vector<Parameter> &parameters, DLDevi
 
 Call::Call(const Signature &signature, const Operands &inputs, const Operands &outputs,
            const std::vector<AttributeArgument> &attributes, DLDevice device)
-    : attributes_(borrow(attributes)), args_({}, {}) {
+    : attributes_(borrow(attributes, texts_)), args_({}, {}) {
     tensors_.reserve(count(inputs) + count(outputs)); // arguments point to them
     add_side(signature.inputs, inputs, tensors_, inputs_, list_sizes_);
     add_side(signature.outputs, outputs, tensors_, outputs_, list_sizes_);

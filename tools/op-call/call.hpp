@@ -1,6 +1,7 @@
 // A call put together: everything that opdock_args points to, and the outputs that the signature infers.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <vector>
 
@@ -56,6 +57,7 @@ class Call {
     std::vector<TensorArg> inputs_;
     std::vector<TensorArg> outputs_;
     std::vector<uint32_t> list_sizes_;
+    std::deque<std::vector<opdock_text>> texts_; // before what points to them
     std::vector<Attribute> attributes_;
     Args args_;
 };

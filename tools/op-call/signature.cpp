@@ -101,8 +101,8 @@ Signature read_signature(const json &json) {
     signature.inputs = read_parameters(json.at("inputs"), before);
     signature.outputs = read_parameters(json.at("outputs"), after);
     for (const auto &one : json.at("attributes")) {
-        signature.attributes.push_back(
-            {one.at("name").get<std::string>(), one.at("type").get<std::string>(), one.at("default")});
+        signature.attributes.push_back({one.at("name").get<std::string>(), one.at("type").get<std::string>(),
+                                        one.at("default"), one.value("optional", false)});
     }
     signature.dtype_variables = json.at("dtype_variables").get<std::vector<std::string>>();
     return signature;
@@ -123,7 +123,9 @@ std::string expected_arguments(const Signature &signature, const std::vector<std
     }
     for (const AttributeParameter &attribute : signature.attributes) {
         lines.push_back({"--attr " + attribute.name + "=" + upper(attribute.type),
-                         attribute.by_default.is_null() ? "required" : "default " + attribute.by_default.dump(),
+                         attribute.is_required() ? "required"
+                         : attribute.optional    ? "optional"
+                                                 : "default " + attribute.by_default.dump(),
                          is_missing(attribute.name)});
     }
     for (const Parameter &output : signature.outputs) {

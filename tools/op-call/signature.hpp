@@ -24,8 +24,11 @@ struct Parameter {
 
 struct AttributeParameter {
     std::string name;
-    std::string type;          // int, float, bool, string, dtype or int[]
-    nlohmann::json by_default; // null: required
+    std::string type;          // int, float, bool, string, dtype, or a list: int[], float[], string[]
+    nlohmann::json by_default; // null: required or optional
+    bool optional = false;
+
+    bool is_required() const { return by_default.is_null() && !optional; }
 };
 
 struct Signature {

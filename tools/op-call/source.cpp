@@ -1,41 +1,21 @@
 #include "op-call/source.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 
 #include "cli/exit.hpp"
+#include "op-call/element.hpp"
+#include "opdock/cpp/dtype.hpp"
 #include "tensor_files.hpp"
 
 namespace opdock::op_call {
 namespace {
 
-constexpr std::array<uint32_t, 9> dtypes = {OPDOCK_F32, OPDOCK_F16, OPDOCK_BF16, OPDOCK_E4M3, OPDOCK_E5M2,
-                                            OPDOCK_I64, OPDOCK_I32, OPDOCK_U8,   OPDOCK_BOOL};
-
 [[noreturn]] void malformed(std::string_view text, const std::string &expected) {
     throw cli::UsageError("'" + std::string(text) + "': expected " + expected);
-}
-
-bool is_float(uint32_t dtype) {
-    const uint8_t code = opdock_dtype_unpack(dtype).code;
-    return code != kDLInt && code != kDLUInt && code != OPDOCK_DL_BOOL;
-}
-
-// The first integer of a dtype and the one past its last, as far as a double is exact.
-std::pair<double, double> integers_of(uint32_t dtype) {
-    switch (dtype) {
-    case OPDOCK_BOOL:
-        return {0, 2};
-    case OPDOCK_U8:
-        return {0, 0x1p8};
-    case OPDOCK_I32:
-        return {-0x1p31, 0x1p31};
-    default:
-        return {-0x1p53, 0x1p53};
-    }
 }
 
 template<class Number>
@@ -67,7 +47,7 @@ std::pair<double, double> parse_range(std::string_view text, uint32_t dtype, std
         !parse_number(text.substr(dots + 2), high)) {
         malformed(whole, "a range such as 0..100 after the dims");
     }
-    if (is_float(dtype)) {
+    if (!is_integer(dtype)) {
         if (!std::isfinite(low) || !std::isfinite(high) || low > high) {
             malformed(whole, "a range of finite numbers whose end is not below its beginning");
         }
@@ -117,8 +97,8 @@ MadeUp parse_made_up(MadeUp::Kind kind, std::string_view rest, std::string_view 
 
 // Whether it begins as "bf16[" does. No path of a file that is read here does, but one without a folder.
 bool begins_as_shape(std::string_view text) {
-    return std::any_of(dtypes.begin(), dtypes.end(), [&](uint32_t dtype) {
-        const std::string_view name = files::dtype_name(dtype);
+    return std::any_of(std::begin(named_dtypes), std::end(named_dtypes), [&](const NamedDtype &dtype) {
+        const std::string_view name = dtype.name;
         return text.starts_with(name) && text.substr(name.size()).starts_with('[');
     });
 }
@@ -130,9 +110,9 @@ bool ends_with(std::string_view text, std::string_view end) {
 } // namespace
 
 uint32_t parse_dtype(std::string_view name) {
-    for (const uint32_t dtype : dtypes) {
-        if (files::dtype_name(dtype) == name) {
-            return dtype;
+    for (const NamedDtype &known : named_dtypes) {
+        if (known.name == name) {
+            return known.packed;
         }
     }
     throw cli::UsageError("'" + std::string(name) + "' is no dtype; expected " OPDOCK_DTYPE_NAMES);
@@ -191,7 +171,7 @@ Source parse_shape(std::string_view text) {
 }
 
 bool wants_guess(const MadeUp &made_up) {
-    return made_up.kind == MadeUp::Kind::random && !made_up.range && !is_float(made_up.dtype) &&
+    return made_up.kind == MadeUp::Kind::random && !made_up.range && is_integer(made_up.dtype) &&
            made_up.dtype != OPDOCK_BOOL;
 }
 

@@ -33,10 +33,6 @@ class Random {
     std::mt19937_64 engine_;
 };
 
-bool is_integer(uint32_t dtype) {
-    return dtype == OPDOCK_I64 || dtype == OPDOCK_I32 || dtype == OPDOCK_U8 || dtype == OPDOCK_BOOL;
-}
-
 double random_value(Random &random, const MadeUp &made_up) {
     if (!made_up.range) {
         return made_up.dtype == OPDOCK_BOOL ? std::floor(2.0 * random.even()) : random.normal();
@@ -69,7 +65,8 @@ std::byte *allocate(size_t bytes, const std::string &type) {
 } // namespace
 
 HostTensor::HostTensor(uint32_t type, std::vector<int64_t> dims)
-    : dtype(type), shape(std::move(dims)), bytes(bytes_of(dtype, shape)), elements(bytes / files::element_size(dtype)),
+    : dtype(type), shape(std::move(dims)), bytes(bytes_of(dtype, shape)),
+      values(bytes / files::element_size(dtype) * values_in_element(dtype)),
       memory(allocate(bytes, type_text(dtype, shape))) {
     std::memset(memory.get(), 0, bytes);
 }
@@ -82,12 +79,12 @@ HostTensor make_up(const MadeUp &made_up, uint64_t seed) {
         return tensor;
     }
     Random random(seed);
-    const size_t drawn = std::min(tensor.elements, most_drawn);
+    const size_t drawn = std::min(tensor.values, most_drawn);
     for (size_t i = 0; i < drawn; ++i) {
         store_element(tensor.dtype, tensor.memory.get(), i,
                       made_up.kind == MadeUp::Kind::ones ? 1.0 : random_value(random, made_up));
     }
-    const size_t period = drawn * files::element_size(tensor.dtype);
+    const size_t period = drawn / values_in_element(tensor.dtype) * files::element_size(tensor.dtype);
     for (size_t done = period; done < tensor.bytes; done += period) {
         std::memcpy(tensor.memory.get() + done, tensor.memory.get(), std::min(period, tensor.bytes - done));
     }

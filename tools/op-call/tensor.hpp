@@ -32,7 +32,7 @@ struct HostTensor {
     uint32_t dtype;
     std::vector<int64_t> shape;
     size_t bytes;
-    size_t elements;
+    size_t values; // its elements, or twice as many where they are pairs
     std::unique_ptr<std::byte, Free> memory;
 };
 

@@ -55,10 +55,11 @@ struct Text {
         text << value;
         return text.str();
     }
-    std::string operator()(const std::vector<int64_t> &list) const {
+    template<class T>
+    std::string operator()(const std::vector<T> &list) const {
         std::string text;
-        for (const int64_t value : list) {
-            text += (text.empty() ? "" : ",") + std::to_string(value);
+        for (const T &value : list) {
+            text += (text.empty() ? "" : ",") + (*this)(value);
         }
         return text;
     }
@@ -72,7 +73,7 @@ std::vector<AttributeArgument> required_attributes(const Signature &signature, c
         const auto variable = dtypes.find(variable_of(signature, attribute));
         if (variable != dtypes.end()) {
             arguments.push_back({attribute.name, opdock_dtype_unpack(variable->second)});
-        } else if (!attribute.by_default.is_null()) {
+        } else if (!attribute.is_required()) {
             continue;
         } else if (attribute.type == "float") {
             arguments.push_back({attribute.name, other_float(attribute.name, 0)});
@@ -84,8 +85,12 @@ std::vector<AttributeArgument> required_attributes(const Signature &signature, c
             arguments.push_back({attribute.name, std::string()});
         } else if (attribute.type == "dtype") {
             arguments.push_back({attribute.name, opdock_dtype_unpack(OPDOCK_F32)});
-        } else {
+        } else if (attribute.type == "int[]") {
             arguments.push_back({attribute.name, std::vector<int64_t>()});
+        } else if (attribute.type == "float[]") {
+            arguments.push_back({attribute.name, std::vector<double>()});
+        } else {
+            arguments.push_back({attribute.name, std::vector<std::string>()});
         }
     }
     return arguments;

@@ -28,13 +28,19 @@ Format format_of(uint32_t dtype) {
         return {4, -6, 448};
     case OPDOCK_E5M2:
         return {3, -14, 57344};
+    case OPDOCK_E8M0:
+        return {1, -127, 0x1p127};
+    case OPDOCK_E2M1X2:
+        return {2, 0, 6};
+    case OPDOCK_F64:
+        return {53, -1022, std::numeric_limits<double>::max()};
     default:
         return {24, -126, std::numeric_limits<float>::max()};
     }
 }
 
 std::vector<double> rounded(uint32_t dtype, const std::vector<double> &values) {
-    std::vector<std::byte> elements(values.size() * files::element_size(dtype));
+    std::vector<std::byte> elements(values.size() / op_call::values_in_element(dtype) * files::element_size(dtype));
     op_call::store_elements(dtype, elements.data(), values);
     return op_call::load_elements(dtype, elements.data(), values.size());
 }
@@ -67,7 +73,7 @@ class Comparison {
           tolerance_(tolerance), format_(format_of(found.dtype)) {}
 
     Agreement run(const Noise &noise) {
-        if (is_integer(found_.dtype)) {
+        if (op_call::is_integer(found_.dtype)) {
             return equal();
         }
         std::string problem = differs_in_kind();
@@ -120,8 +126,10 @@ class Comparison {
     }
 
     std::string at(size_t i) const {
-        return place_text(part_.elements.empty() ? i : part_.elements[i], found_.shape) + " is " + number(values_[i]) +
-               ", expected " + number(rounded(found_.dtype, expected_)[i]);
+        const size_t index =
+            (part_.elements.empty() ? i : part_.elements[i]) / op_call::values_in_element(found_.dtype);
+        return place_text(index, found_.shape) + " is " + number(values_[i]) + ", expected " +
+               number(rounded(found_.dtype, expected_)[i]);
     }
 
     double count_of_finite() const { return static_cast<double>(std::max<size_t>(sums_.count, 1)); }
@@ -230,6 +238,10 @@ class Comparison {
 
 } // namespace
 
+size_t values_in(const Output &output) {
+    return output.elements.size() / files::element_size(output.dtype) * op_call::values_in_element(output.dtype);
+}
+
 Agreement compare(const Output &found, const std::vector<double> &expected, double tolerance, const Noise &noise,
                   const Part &part) {
     return Comparison(found, expected, tolerance, part).run(noise);
@@ -243,6 +255,8 @@ double tolerance_for(uint32_t dtype, size_t terms) {
         return 1.6e-2;
     case OPDOCK_E4M3: // one step of a few elements, where the factors differ in their last digit
     case OPDOCK_E5M2:
+    case OPDOCK_E8M0:
+    case OPDOCK_E2M1X2:
         return 1e-2;
     default:
         return terms > (1u << 16) ? 1e-4 : 1e-5;
@@ -271,10 +285,6 @@ double largest_number(uint32_t dtype) {
 
 double smallest_normal(uint32_t dtype) {
     return std::ldexp(1.0, format_of(dtype).smallest_exponent);
-}
-
-bool is_integer(uint32_t dtype) {
-    return dtype == OPDOCK_I64 || dtype == OPDOCK_I32 || dtype == OPDOCK_U8 || dtype == OPDOCK_BOOL;
 }
 
 } // namespace opdock::plugin_check

@@ -16,6 +16,9 @@ struct Output {
     std::vector<std::byte> elements; // row-major
 };
 
+// How many numbers op_call::load_elements has of it.
+size_t values_in(const Output &output);
+
 struct Agreement {
     double error = 0;     // ||found - expected|| / ||expected||, over what is finite; 0 where that says nothing
     double worst_ulp = 0; // of the element that is furthest off, in units of its last place
@@ -54,7 +57,5 @@ double largest_number(uint32_t dtype);
 
 // The smallest positive number that is not denormal.
 double smallest_normal(uint32_t dtype);
-
-bool is_integer(uint32_t dtype);
 
 } // namespace opdock::plugin_check

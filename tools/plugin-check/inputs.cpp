@@ -20,8 +20,7 @@ bool begins_with(const std::string &text, std::string_view beginning) {
 }
 
 bool is_float(uint32_t dtype) {
-    return dtype == OPDOCK_F32 || dtype == OPDOCK_F16 || dtype == OPDOCK_BF16 || dtype == OPDOCK_E4M3 ||
-           dtype == OPDOCK_E5M2;
+    return !op_call::is_integer(dtype);
 }
 
 // --- what the inputs of the standard ops mean ------------------------------------------------------------------------
@@ -67,6 +66,9 @@ Meaning meaning_of(const Signature &signature, const Parameter &input, uint32_t 
         if (begins_with(signature.op, rule.op) && input.name == rule.input) {
             return rule.meaning;
         }
+    }
+    if (dtype == OPDOCK_E8M0) { // has nothing else
+        return Meaning::positive;
     }
     if (is_float(dtype)) {
         return Meaning::number;
@@ -242,7 +244,9 @@ class Drawing {
     Drawing(const Case &one, const Signature &signature, const Parameter &input, uint32_t dtype, int64_t row_size)
         : one_(one), dtype_(dtype), meaning_(meaning_of(signature, input, dtype)),
           random_(derive(one.seed, input.name)),
-          bound_(meaning_ == Meaning::class_of ? last_dim(one, signature, input) : smallest_dim(one, signature, input)),
+          bound_(meaning_ == Meaning::class_of ? last_dim(one, signature, input)
+                                               : std::min(smallest_dim(one, signature, input),
+                                                          static_cast<int64_t>(op_call::integers_of(dtype).second))),
           ignored_(ignored_class(one)) {
         const bool is_hidden = one.values_of.empty()
                                    ? one.values == Values::infinite && !takes_infinities(signature, input)
@@ -350,7 +354,7 @@ std::vector<Twin> twins_of(const Signature &signature, const std::vector<Tensors
         const Parameter &input = signature.inputs[i];
         for (size_t j = 0; j < inputs[i].size(); ++j) {
             const HostTensor &tensor = inputs[i][j];
-            if (input.mut || input.host || tensor.elements == 0 || is_statistic(signature, input) ||
+            if (input.mut || input.host || tensor.values == 0 || is_statistic(signature, input) ||
                 meaning_of(signature, input, tensor.dtype) != Meaning::number) {
                 continue;
             }
@@ -428,7 +432,7 @@ HostTensor draw_input(const Case &one, const Signature &signature, const Paramet
                       const std::vector<int64_t> &dims) {
     HostTensor tensor(dtype, dims);
     Drawing drawing(one, signature, input, dtype, dims.empty() ? 1 : dims.back());
-    std::vector<double> values(tensor.elements);
+    std::vector<double> values(tensor.values);
     std::generate(values.begin(), values.end(), [&] { return drawing.next(); });
     op_call::store_elements(dtype, tensor.memory.get(), values);
     return tensor;
@@ -479,9 +483,9 @@ std::vector<Tensors> draw_inputs(const Case &one, const Signature &signature, co
         const std::optional<HostTensor> values = run_forward(saved->forward, one, known);
         HostTensor &input = inputs[i].front();
         if (values) {
-            op_call::store_elements(input.dtype, input.memory.get(),
-                                    op_call::load_elements(values->dtype, values->memory.get(),
-                                                           std::min(input.elements, values->elements)));
+            op_call::store_elements(
+                input.dtype, input.memory.get(),
+                op_call::load_elements(values->dtype, values->memory.get(), std::min(input.values, values->values)));
         }
     }
     for (const Twin &twin : twins) {

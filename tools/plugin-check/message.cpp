@@ -13,6 +13,9 @@ using op_call::Tensors;
 
 struct ValueAsJson {
     json operator()(DLDataType value) const { return {{"dtype", opdock_dtype_pack(value)}}; }
+    json operator()(const std::vector<int64_t> &list) const { return {{"ints", list}}; }
+    json operator()(const std::vector<double> &list) const { return {{"floats", list}}; }
+    json operator()(const std::vector<std::string> &list) const { return {{"strings", list}}; }
     template<class T>
     json operator()(const T &value) const {
         return value;
@@ -28,8 +31,12 @@ void read_value(const json &from, AttributeArgument &to) {
         to.value = from.get<double>();
     } else if (from.is_string()) {
         to.value = from.get<std::string>();
-    } else if (from.is_array()) {
-        to.value = from.get<std::vector<int64_t>>();
+    } else if (from.contains("ints")) {
+        to.value = from.at("ints").get<std::vector<int64_t>>();
+    } else if (from.contains("floats")) {
+        to.value = from.at("floats").get<std::vector<double>>();
+    } else if (from.contains("strings")) {
+        to.value = from.at("strings").get<std::vector<std::string>>();
     } else {
         to.value = opdock_dtype_unpack(from.at("dtype").get<uint32_t>());
     }

@@ -52,7 +52,7 @@ HostTensor converted(const HostTensor &from, uint32_t dtype, const Moved &moved,
         std::copy_n(from.memory.get(), from.bytes, to.memory.get());
         return to;
     }
-    std::vector<double> values = op_call::load_elements(from.dtype, from.memory.get(), from.elements);
+    std::vector<double> values = op_call::load_elements(from.dtype, from.memory.get(), from.values);
     if (moved.by != 0) {
         Random random(seed);
         const bool all_up = random.chance(0.5);
@@ -66,15 +66,14 @@ HostTensor converted(const HostTensor &from, uint32_t dtype, const Moved &moved,
 }
 
 Result result_of(const std::string &name, const HostTensor &tensor) {
-    return {name, tensor.shape, op_call::load_elements(tensor.dtype, tensor.memory.get(), tensor.elements)};
+    return {name, tensor.shape, op_call::load_elements(tensor.dtype, tensor.memory.get(), tensor.values)};
 }
 
 Results results_of(const std::vector<Output> &outputs) {
     Results results;
     for (const Output &output : outputs) {
-        const size_t count = output.elements.size() / files::element_size(output.dtype);
-        results.push_back(
-            {output.name, output.shape, op_call::load_elements(output.dtype, output.elements.data(), count)});
+        results.push_back({output.name, output.shape,
+                           op_call::load_elements(output.dtype, output.elements.data(), values_in(output))});
     }
     return results;
 }
@@ -86,7 +85,7 @@ std::vector<Tensors> allocate(Operands &outputs) {
         Tensors &of_parameter = tensors.emplace_back();
         for (op_call::Operand &operand : list) {
             of_parameter.emplace_back(operand.dtype, operand.shape);
-            operand.data = of_parameter.back().elements == 0 ? nullptr : of_parameter.back().memory.get();
+            operand.data = of_parameter.back().values == 0 ? nullptr : of_parameter.back().memory.get();
         }
     }
     return tensors;

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <set>
 
+#include "op-call/element.hpp"
 #include "parts.hpp"
 #include "placed_run.hpp"
 
 namespace opdock::plugin_check {
 namespace {
 
+using op_call::is_integer;
 using op_call::Signature;
 using op_call::Tensors;
 
@@ -31,7 +33,7 @@ size_t most_elements(const std::vector<Tensors> &inputs) {
     size_t most = 0;
     for (const Tensors &list : inputs) {
         for (const op_call::HostTensor &tensor : list) {
-            most = std::max(most, tensor.elements);
+            most = std::max(most, tensor.values);
         }
     }
     return most;

@@ -9,31 +9,27 @@
 namespace opdock::plugin_check {
 namespace {
 
+using op_call::is_integer;
 using op_call::Tensors;
 
 // Where the definition leaves a result open, it still does not depend on where in memory the tensors are.
-void find_other_kind(const Output &aligned, const Output &elsewhere, size_t count, Outcome &outcome) {
+void find_other_kind(const Output &aligned, const Output &elsewhere, Outcome &outcome) {
     if (is_integer(aligned.dtype)) {
         return;
     }
+    const size_t count = values_in(aligned);
     const std::vector<double> a = op_call::load_elements(aligned.dtype, aligned.elements.data(), count);
     const std::vector<double> b = op_call::load_elements(elsewhere.dtype, elsewhere.elements.data(), count);
     for (size_t i = 0; i < count; ++i) {
         if (std::isnan(a[i]) != std::isnan(b[i])) {
-            outcome.findings.push_back({"wrong", "'" + aligned.name + "': " + place_text(i, aligned.shape) + " is " +
-                                                     std::to_string(a[i]) + " where data is aligned to pages, and " +
-                                                     std::to_string(b[i]) + " where it is aligned to its dtype only"});
+            outcome.findings.push_back(
+                {"wrong", "'" + aligned.name +
+                              "': " + place_text(i / op_call::values_in_element(aligned.dtype), aligned.shape) +
+                              " is " + std::to_string(a[i]) + " where data is aligned to pages, and " +
+                              std::to_string(b[i]) + " where it is aligned to its dtype only"});
             return;
         }
     }
-}
-
-size_t count_of(const Output &output) {
-    size_t count = 1;
-    for (const int64_t dim : output.shape) {
-        count *= static_cast<size_t>(dim);
-    }
-    return count;
 }
 
 } // namespace
@@ -69,7 +65,7 @@ void Trial::judge_rows(const Case &one, const std::vector<Tensors> &inputs, cons
                 judge(one, inputs, *other, *expected, outcome);
             }
             for (size_t o = 0; o < found->size() && outcome.findings.empty(); ++o) {
-                find_other_kind((*found)[o], (*other)[o], count_of((*found)[o]), outcome);
+                find_other_kind((*found)[o], (*other)[o], outcome);
             }
         }
     }

@@ -11,7 +11,7 @@ namespace opdock::plugin_run {
 Summary summarize(const HostTensor &tensor) {
     Summary summary;
     double sum = 0;
-    for (size_t i = 0; i < tensor.elements; ++i) {
+    for (size_t i = 0; i < tensor.values; ++i) {
         const double value = op_call::load_element(tensor.dtype, tensor.memory.get(), i);
         if (i < Summary::n_first) {
             summary.first.push_back(value);
@@ -25,7 +25,7 @@ Summary summarize(const HostTensor &tensor) {
         summary.max = std::max(summary.max.value_or(value), value);
     }
     if (summary.min) {
-        summary.mean = sum / static_cast<double>(tensor.elements - summary.not_finite);
+        summary.mean = sum / static_cast<double>(tensor.values - summary.not_finite);
     }
     return summary;
 }

@@ -22,13 +22,18 @@ struct Descr {
     std::string_view text; // without the byte order
     std::uint32_t dtype;
 };
-constexpr std::array<Descr, 7> descrs = {{{"f4", OPDOCK_F32},
-                                          {"f2", OPDOCK_F16},
-                                          {"f8", f64},
-                                          {"i8", OPDOCK_I64},
-                                          {"i4", OPDOCK_I32},
-                                          {"u1", OPDOCK_U8},
-                                          {"b1", OPDOCK_BOOL}}};
+constexpr std::array<Descr, 12> descrs = {{{"f8", OPDOCK_F64},
+                                           {"f4", OPDOCK_F32},
+                                           {"f2", OPDOCK_F16},
+                                           {"i8", OPDOCK_I64},
+                                           {"i4", OPDOCK_I32},
+                                           {"i2", OPDOCK_I16},
+                                           {"i1", OPDOCK_I8},
+                                           {"u8", OPDOCK_U64},
+                                           {"u4", OPDOCK_U32},
+                                           {"u2", OPDOCK_U16},
+                                           {"u1", OPDOCK_U8},
+                                           {"b1", OPDOCK_BOOL}}};
 
 struct Header {
     std::optional<std::string> descr;

@@ -24,14 +24,20 @@ struct TypeName {
     std::string_view text;
     std::uint32_t dtype;
 };
-constexpr std::array<TypeName, 10> type_names = {{{"F32", OPDOCK_F32},
+constexpr std::array<TypeName, 16> type_names = {{{"F64", OPDOCK_F64},
+                                                  {"F32", OPDOCK_F32},
                                                   {"F16", OPDOCK_F16},
                                                   {"BF16", OPDOCK_BF16},
-                                                  {"F64", f64},
                                                   {"F8_E4M3", OPDOCK_E4M3},
                                                   {"F8_E5M2", OPDOCK_E5M2},
+                                                  {"F8_E8M0", OPDOCK_E8M0},
                                                   {"I64", OPDOCK_I64},
                                                   {"I32", OPDOCK_I32},
+                                                  {"I16", OPDOCK_I16},
+                                                  {"I8", OPDOCK_I8},
+                                                  {"U64", OPDOCK_U64},
+                                                  {"U32", OPDOCK_U32},
+                                                  {"U16", OPDOCK_U16},
                                                   {"U8", OPDOCK_U8},
                                                   {"BOOL", OPDOCK_BOOL}}};
 
@@ -88,11 +94,14 @@ Entry parse_entry(const std::filesystem::path &path, const std::string &name, co
 }
 
 std::uint32_t dtype_of(const std::filesystem::path &path, const Entry &entry) {
-    for (const TypeName &known : type_names)
+    std::string expected;
+    for (const TypeName &known : type_names) {
         if (known.text == entry.dtype)
             return known.dtype;
-    fail(path, "tensor '" + entry.name + "' has dtype " + entry.dtype +
-                   ", which no op takes; expected F32, F16, BF16, F64, F8_E4M3, F8_E5M2, I64, I32, U8 or BOOL");
+        expected += (expected.empty() ? "" : ", ") + std::string(known.text);
+    }
+    fail(path,
+         "tensor '" + entry.name + "' has dtype " + entry.dtype + ", which no op takes; expected one of " + expected);
 }
 
 Index read_index(const std::filesystem::path &path, ByteReader &file) {
@@ -186,6 +195,8 @@ void write_safetensors(const std::filesystem::path &path, std::span<const Tensor
     for (const TensorData *tensor : order) {
         const auto *type = std::find_if(type_names.begin(), type_names.end(),
                                         [&](const TypeName &known) { return known.dtype == tensor->dtype; });
+        if (type == type_names.end())
+            fail(path, ".safetensors cannot hold " + std::string(dtype_name(tensor->dtype)));
         header[tensor->name] = {
             {"dtype", type->text}, {"shape", tensor->shape}, {"data_offsets", {offset, offset + tensor->bytes.size()}}};
         offset += tensor->bytes.size();

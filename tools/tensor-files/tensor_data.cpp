@@ -1,50 +1,36 @@
 #include "tensor_files.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <new>
 
 #include "byte_stream.hpp"
+#include "opdock/cpp/dtype.hpp"
 
 namespace opdock::files {
 
 namespace {
 
-struct DtypeRow {
-    std::uint32_t dtype;
-    std::size_t size;
-    std::string_view name;
-};
-
-constexpr std::array<DtypeRow, 10> dtypes = {{{OPDOCK_F32, 4, "f32"},
-                                              {OPDOCK_F16, 2, "f16"},
-                                              {OPDOCK_BF16, 2, "bf16"},
-                                              {f64, 8, "f64"},
-                                              {OPDOCK_E4M3, 1, "e4m3"},
-                                              {OPDOCK_E5M2, 1, "e5m2"},
-                                              {OPDOCK_I64, 8, "i64"},
-                                              {OPDOCK_I32, 4, "i32"},
-                                              {OPDOCK_U8, 1, "u8"},
-                                              {OPDOCK_BOOL, 1, "bool"}}};
-
-const DtypeRow *find_dtype(std::uint32_t dtype) {
-    const auto *row = std::find_if(dtypes.begin(), dtypes.end(), [&](const DtypeRow &r) { return r.dtype == dtype; });
-    return row == dtypes.end() ? nullptr : row;
+const NamedDtype *find_dtype(std::uint32_t dtype) {
+    const auto *const row = std::find_if(std::begin(named_dtypes), std::end(named_dtypes),
+                                         [&](const NamedDtype &known) { return known.packed == dtype; });
+    return row == std::end(named_dtypes) ? nullptr : row;
 }
 
 } // namespace
 
 std::size_t element_size(std::uint32_t dtype) {
-    const DtypeRow *row = find_dtype(dtype);
-    return row ? row->size : 0;
+    return find_dtype(dtype) != nullptr
+               ? std::size_t{opdock_dtype_unpack(dtype).bits} * opdock_dtype_unpack(dtype).lanes / 8
+               : 0;
 }
 
 std::string_view dtype_name(std::uint32_t dtype) {
-    const DtypeRow *row = find_dtype(dtype);
-    return row ? row->name : "unknown";
+    const NamedDtype *const row = find_dtype(dtype);
+    return row != nullptr ? row->name : "unknown";
 }
 
 std::uint64_t byte_size(std::uint32_t dtype, std::span<const std::int64_t> shape) {

@@ -22,9 +22,6 @@ class Error : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// No op takes f64; expected values in tests are kept in it.
-inline constexpr std::uint32_t f64 = OPDOCK_DTYPE(kDLFloat, 64);
-
 // A tensor that owns its elements: row-major without gaps, little-endian.
 struct TensorData {
     std::string name; // "" when it came from a .npy file
@@ -33,14 +30,14 @@ struct TensorData {
     std::vector<std::byte> bytes;
 };
 
-// f32 f16 bf16 f64 e4m3 e5m2 i64 i32 u8 bool: what both directions know. 0 for any other.
+// Bytes of one of the dtypes that signatures can name; 0 for any other.
 std::size_t element_size(std::uint32_t dtype);
 std::string_view dtype_name(std::uint32_t dtype); // "unknown" for any other
 
 // Bytes of a tensor; throws when a dim is negative, the dtype unknown or the product does not fit.
 std::uint64_t byte_size(std::uint32_t dtype, std::span<const std::int64_t> shape);
 
-// Fortran order is turned into row-major. Big-endian, structured and object arrays are errors, as are bf16 and fp8,
+// Fortran order is turned into row-major. Big-endian, structured and object arrays are errors, as are bf16, fp8 and e8m0,
 // which .npy cannot name: keep those in .safetensors.
 TensorData read_npy(const std::filesystem::path &path);
 void write_npy(const std::filesystem::path &path, const TensorData &tensor);

@@ -161,6 +161,13 @@ class Attribute {
         attribute_.value.as.ints = list.data();
     }
     Attribute(const std::vector<int64_t> &list) noexcept : Attribute(std::span<const int64_t>(list)) {}
+    Attribute(std::span<const double> list) noexcept : Attribute(OPDOCK_VALUE_FLOATS, list.size()) {
+        attribute_.value.as.floats = list.data();
+    }
+    Attribute(const std::vector<double> &list) noexcept : Attribute(std::span<const double>(list)) {}
+    Attribute(std::span<const opdock_text> list) noexcept : Attribute(OPDOCK_VALUE_STRINGS, list.size()) {
+        attribute_.value.as.strings = list.data();
+    }
 
     const opdock_attribute &c() const noexcept { return attribute_; }
 

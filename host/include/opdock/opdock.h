@@ -81,6 +81,11 @@ typedef struct opdock_options {
     void *(*allocate_workspace)(void *user_data, DLDevice device, void *stream, uint64_t bytes);
     void (*free_workspace)(void *user_data, DLDevice device, void *stream, void *memory);
     void *workspace_user_data;
+    /* What the program offers to plugins beside the host: the table of the extension called `name`, or null. See
+     * opdock_host_api.get_extension; opdock/abi/thread_pool.h is one. Called on any thread, often; tables are constant
+     * and valid until the host is closed. May be null. */
+    const void *(*get_extension)(void *user_data, const char *name);
+    void *extension_user_data;
 } opdock_options;
 
 /* Reads the policy, finds and loads plugins. `options` may be null. On failure nothing stays open. */
@@ -102,7 +107,7 @@ OPDOCK_API opdock_status opdock_register_module(opdock_host *host, const char *i
 
 typedef struct opdock_op opdock_op;
 
-/* What an op points to at any moment: an immutable decision. Swapped whole. */
+/* An immutable decision. An op points to one at any moment; a new one takes its place as a whole. */
 typedef struct opdock_target {
     opdock_status (*call)(const struct opdock_target *target, opdock_op *op, const opdock_args *args);
 } opdock_target;
@@ -143,14 +148,14 @@ typedef struct opdock_tensor_spec {
     uint32_t parameter;
 } opdock_tensor_spec;
 
-/* What the outputs of a call with these inputs and attributes look like; `args->outputs` is not read. Writes at most
- * `capacity` specs, each of `spec_size` bytes, which is sizeof(opdock_tensor_spec), and sets *count to how many there
- * are. */
+/* Tells what the outputs of a call with these inputs and attributes look like; `args->outputs` is not read. An output
+ * whose size depends on the data has the largest size that its signature allows. Writes at most `capacity` specs, each
+ * of `spec_size` bytes, which is sizeof(opdock_tensor_spec), and sets *count to how many there are. */
 OPDOCK_API opdock_status opdock_infer_outputs(opdock_op *op, const opdock_args *args, opdock_tensor_spec *specs,
                                               uint32_t spec_size, uint32_t capacity, uint32_t *count);
 
 /* The parsed signature as JSON: {"op", "signature", "inputs": [{"name", "optional", "list", "mut", "host"}],
- * "outputs": [...], "attributes": [{"name", "type", "default"}], "dtype_variables": [...]}. */
+ * "outputs": [...], "attributes": [{"name", "type", "optional", "default"}], "dtype_variables": [...]}. */
 OPDOCK_API opdock_status opdock_signature_json(opdock_op *op, char **json);
 
 /* --- policy ----------------------------------------------------------------------------------------------------- */
@@ -187,8 +192,8 @@ OPDOCK_API opdock_status opdock_policy_reload(opdock_host *host);
  * layout is frozen. */
 typedef struct opdock_prepared {
     uint32_t struct_size;
-    /* How many pointers a run takes: those of the tensors that prepare was given, in that order, args->inputs and then
-     * args->outputs, and null for those that were null. A longer form of the op's signature, declared before or after,
+    /* The number of pointers that a run takes: those of the tensors that prepare was given, in that order, args->inputs
+     * and then args->outputs, and null for those that were null. A longer form of the op's signature, declared before or after,
      * changes nothing of it. */
     uint32_t n_data;
     opdock_kernel kernel;
@@ -266,8 +271,8 @@ OPDOCK_API opdock_status opdock_check_file(const char *path, const char *prefix,
 OPDOCK_API opdock_status opdock_find_device(opdock_host *host, const char *text, DLDevice *device);
 
 /* Every device there is, as JSON: [{"device": "cuda:0", "kind", "name", "architecture", "driver", "uuid", "memory",
- * "compute_units", "warp_size", "shared_memory", "cache"}]; for a kind whose provider fails, {"kind", "problem"}. Opens
- * the plugins that provide devices. */
+ * "compute_units", "warp_size", "shared_memory", "cache"}]; for a kind whose provider fails or counts none,
+ * {"kind", "problem"}. Opens the plugins that provide devices. */
 OPDOCK_API opdock_status opdock_devices(opdock_host *host, char **json);
 
 /* Memory aligned to 256 bytes, in stream order: see opdock_device_provider.allocate and free. */

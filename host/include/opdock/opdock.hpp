@@ -194,6 +194,9 @@ struct Options {
     void *(*allocate_workspace)(void *user_data, DLDevice device, void *stream, uint64_t bytes) = nullptr;
     void (*free_workspace)(void *user_data, DLDevice device, void *stream, void *memory) = nullptr;
     void *workspace_user_data = nullptr;
+    // Extensions for plugins, as opdock_options has it. `extension_user_data` must outlive the host.
+    const void *(*get_extension)(void *user_data, const char *name) = nullptr;
+    void *extension_user_data = nullptr;
 };
 
 class Host {
@@ -204,7 +207,7 @@ class Host {
             modules.push_back(module.c_str());
         }
         opdock_options c = {};
-        c.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, workspace_user_data);
+        c.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, extension_user_data);
         c.flags = options.rescan ? OPDOCK_OPEN_RESCAN : 0;
         c.n_modules = static_cast<uint32_t>(modules.size());
         c.prefix = options.prefix.c_str();
@@ -212,6 +215,8 @@ class Host {
         c.allocate_workspace = options.allocate_workspace;
         c.free_workspace = options.free_workspace;
         c.workspace_user_data = options.workspace_user_data;
+        c.get_extension = options.get_extension;
+        c.extension_user_data = options.extension_user_data;
         if (*log_) {
             c.log_user_data = log_.get();
             c.log = [](void *user_data, int32_t level, const char *line) {

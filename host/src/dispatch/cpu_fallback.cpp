@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "signature/dtype.hpp"
+
 namespace opdock::core {
 namespace {
 
 constexpr DLDevice cpu{kDLCPU, 0};
-
-uint64_t bytes_of_element(const DLTensor &tensor) {
-    return (uint64_t{tensor.dtype.bits} * tensor.dtype.lanes + 7) / 8;
-}
 
 uint64_t count_elements(const DLTensor &tensor) {
     uint64_t count = 1;
@@ -41,7 +39,7 @@ CpuCopies::CpuCopies(const Host &host, const Signature &signature, const Bound &
             const bool is_input = p < n_inputs;
             auto *memory = static_cast<std::byte *>(memory_.emplace_back(cpu_, bytes).get());
             Copy &copy =
-                copies_.emplace_back(Copy{*theirs, theirs, bytes == count_elements(*theirs) * bytes_of_element(*theirs),
+                copies_.emplace_back(Copy{*theirs, theirs, bytes == count_elements(*theirs) * bytes_of(theirs->dtype),
                                           !is_input || parameter.mut});
             copy.tensor.device = cpu;
             copy.tensor.byte_offset = 0;
@@ -76,7 +74,7 @@ void CpuCopies::copy_back() const {
             continue;
         }
         const DLTensor &tensor = copy.tensor;
-        const auto bytes = static_cast<int64_t>(bytes_of_element(tensor));
+        const auto bytes = static_cast<int64_t>(bytes_of(tensor.dtype));
         auto *to = static_cast<std::byte *>(first_element(copy.theirs));
         const auto *from = static_cast<const std::byte *>(tensor.data);
         // The last dims, as many as are packed, are copied at once.

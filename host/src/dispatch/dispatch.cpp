@@ -20,8 +20,6 @@
 namespace opdock::core {
 namespace {
 
-[[gnu::noinline]] opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given);
-
 // What nothing on a device serves, as `why` says, the CPU does where the policy has it so; else throws `why`.
 opdock_status call_on_cpu(Host &host, OpEntry &op, const OpPolicy &policy, const Bound &bound, const opdock_args &args,
                           const Error &why) {
@@ -247,6 +245,8 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
     return memo;
 }
 
+} // namespace
+
 opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) {
     const Uncancellable host_work;
     try {
@@ -274,7 +274,7 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
             std::transform(bound.tensors.begin(), bound.tensors.end(), data.begin(), first_element);
             attributes = bound.attributes;
             for (size_t i = 0; i < attributes.size(); ++i) {
-                if (attributes[i].type == OPDOCK_VALUE_STRING || attributes[i].type == OPDOCK_VALUE_INTS) {
+                if (points_elsewhere(attributes[i])) {
                     attributes[i] = memo.shape.attributes[i]; // the same, and there for as long as the problem
                 }
             }
@@ -292,58 +292,6 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
     } catch (...) {
         opdock::detail::let_cancellation_pass();
         return leave_current_exception();
-    }
-}
-
-// Marks the implementation that calls another op as active on this thread.
-class ActiveFrame {
-  public:
-    ActiveFrame(ThreadState &thread, Attempt &attempt)
-        : thread_(thread), attempt_(attempt), frame_{&attempt.implementation, thread.active} {
-        thread_.active = &frame_;
-        thread_.flags |= ThreadState::nested;
-        attempt_.pins.fetch_add(1, std::memory_order_relaxed);
-    }
-    ActiveFrame(const ActiveFrame &) = delete;
-    ActiveFrame &operator=(const ActiveFrame &) = delete;
-    ~ActiveFrame() {
-        attempt_.pins.fetch_sub(1, std::memory_order_relaxed);
-        thread_.active = frame_.previous;
-        if (thread_.active == nullptr) {
-            thread_.flags &= ~ThreadState::nested;
-        }
-    }
-
-  private:
-    ThreadState &thread_;
-    Attempt &attempt_;
-    Frame frame_;
-};
-
-} // namespace
-
-opdock_status call_from_kernel(const opdock_problem *from, const char *op, const opdock_args *args) {
-    opdock_status status = OPDOCK_OK;
-    try {
-        auto &attempt = *static_cast<Attempt *>(from->host_data);
-        const ActiveFrame frame(thread_state(), attempt);
-        status = call_slowly(nullptr, attempt.host.op(op), *args);
-    } catch (...) {
-        opdock::detail::let_cancellation_pass();
-        status = leave_current_exception();
-    }
-    if (status != OPDOCK_OK) {
-        leave_message(opdock_last_error()); // so that the kernel may return the status as it is
-    }
-    switch (status) { // the host's own statuses mean nothing to the caller of the kernel
-    case OPDOCK_UNKNOWN_OP:
-    case OPDOCK_NO_IMPLEMENTATION:
-    case OPDOCK_ALL_DROPPED:
-        return OPDOCK_UNSUPPORTED;
-    case OPDOCK_ALL_FAILED:
-        return OPDOCK_FAILED;
-    default:
-        return status >= OPDOCK_UNKNOWN_OP ? OPDOCK_FAILED_CLEAN : status;
     }
 }
 

@@ -16,8 +16,8 @@ QuickWay quick_way(const Memo &memo);
 // What takes none.
 QuickWay no_quick_way();
 
-// A call from inside a kernel; `from` is the problem that kernel was given.
-opdock_status call_from_kernel(const opdock_problem *from, const char *op, const opdock_args *args);
+// A call on the long way, from validation on. `target` may be null: the op's on this thread.
+[[gnu::noinline]] opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given);
 
 // Sets opdock_last_error and returns `status`.
 opdock_status leave_error(opdock_status status, std::string message);

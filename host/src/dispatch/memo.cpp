@@ -23,8 +23,7 @@ uint32_t position_of(const Signature &signature, const opdock_args &args, uint32
 
 // Whether validation looks at more of a value than its type. Of a bool too: it is 0 or 1.
 bool is_checked(uint32_t type) {
-    return type == OPDOCK_VALUE_STRING || type == OPDOCK_VALUE_INTS || type == OPDOCK_VALUE_DTYPE ||
-           type == OPDOCK_VALUE_BOOL || type == OPDOCK_VALUE_NONE;
+    return type != OPDOCK_VALUE_INT && type != OPDOCK_VALUE_FLOAT;
 }
 
 // Tensors in host memory say nothing of the device.
@@ -48,10 +47,21 @@ bool same_attribute_value(const opdock_value &expected, const opdock_value &give
     case OPDOCK_VALUE_STRING:
         return given.count == expected.count && given.as.s != nullptr &&
                std::strncmp(given.as.s, expected.as.s, size_t{given.count} + 1) == 0; // with the NUL at its end
-    case OPDOCK_VALUE_INTS:
+    case OPDOCK_VALUE_INTS: // their bits, as for doubles: a NaN is itself
+    case OPDOCK_VALUE_FLOATS:
+        static_assert(sizeof(double) == sizeof(int64_t));
         return given.count == expected.count &&
-               (given.count == 0 ||
-                (given.as.ints != nullptr && std::equal(given.as.ints, given.as.ints + given.count, expected.as.ints)));
+               (given.count == 0 || (given.as.ints != nullptr &&
+                                     std::memcmp(given.as.ints, expected.as.ints, given.count * sizeof(int64_t)) == 0));
+    case OPDOCK_VALUE_STRINGS:
+        return given.count == expected.count &&
+               (given.count == 0 || (given.as.strings != nullptr &&
+                                     std::equal(given.as.strings, given.as.strings + given.count, expected.as.strings,
+                                                [](const opdock_text &one, const opdock_text &other) {
+                                                    return one.size == other.size && one.text != nullptr &&
+                                                           std::strncmp(one.text, other.text, one.size + 1) ==
+                                                               0; // with the NUL at its end
+                                                })));
     case OPDOCK_VALUE_FLOAT:
         return std::bit_cast<uint64_t>(given.as.f) == std::bit_cast<uint64_t>(expected.as.f); // a NaN is itself
     default: // an int may have been taken for a float

@@ -96,6 +96,11 @@ struct Pointers {
     bool aliased = false;     // an output is its `~` input
 };
 
+// A string or a list, which is the caller's.
+inline bool points_elsewhere(const opdock_value &value) {
+    return value.type == OPDOCK_VALUE_STRING || value.type >= OPDOCK_VALUE_INTS;
+}
+
 bool same_attribute_value(const opdock_value &expected, const opdock_value &given);
 
 // Takes a value that may have a name, or change its type, or be one that the memo (with these `values`) holds for only

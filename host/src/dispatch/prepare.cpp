@@ -120,6 +120,11 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     const bool strict = chain.decision.policy.strict;
     std::string tried;
     for (const Link &link : chain.links) {
+        if (is_active(thread_state(), *link.implementation)) {
+            tried += fmt::format("\n  '{}' is running on this thread and must not call itself",
+                                 link.implementation->impl_id);
+            continue;
+        }
         auto attempt = std::make_unique<Attempt>(host, *link.deployment);
         attempt->fits = fits_form(*link.implementation->form, *declared.signature, bound);
         opdock_status status = known_status(attempt->prepare(*shape, true), bound.device, attempt->reason);

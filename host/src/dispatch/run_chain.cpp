@@ -16,15 +16,6 @@
 namespace opdock::core {
 namespace {
 
-bool is_active(const ThreadState &thread, const Implementation &implementation) {
-    for (const Frame *frame = thread.active; frame != nullptr; frame = frame->previous) {
-        if (frame->implementation == &implementation) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void remember_launch(ThreadState &thread, const Attempt &attempt) {
     thread.launches.at(thread.n_launches % thread.launches.size()) = {attempt.host.id(), &attempt.implementation,
                                                                       attempt.deployment.device()};

@@ -1,5 +1,7 @@
 #include "dispatch/workspace.hpp"
 
+#include <utility>
+
 #include <spdlog/fmt/fmt.h>
 
 #include "host/host.hpp"
@@ -25,10 +27,14 @@ Workspace::~Workspace() {
         allocator.free(allocator.user_data, device, args_.stream, memory_);
         return;
     }
+    std::string said = std::move(thread_state().message); // by the kernel
     call_plugin([&] {
         const opdock_device_provider &table = provider_->table;
         return table.free(&host_.api(), table.user_data, device.device_id, args_.stream, memory_);
     });
+    if (!said.empty()) {
+        thread_state().leave_message(std::move(said));
+    }
 }
 
 opdock_status Workspace::provide(std::string *reason) {

@@ -111,6 +111,7 @@ opdock::core::HostOptions options_of(const opdock_options *given) {
     options.rescan = (known.flags & OPDOCK_OPEN_RESCAN) != 0;
     options.log = opdock::core::Log(known.log, known.log_user_data);
     options.workspace = {known.allocate_workspace, known.free_workspace, known.workspace_user_data};
+    options.extensions = {known.get_extension, known.extension_user_data};
     return options;
 }
 

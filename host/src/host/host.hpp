@@ -40,12 +40,21 @@ struct WorkspaceAllocator {
     void *user_data = nullptr;
 };
 
+// What the program offers to plugins.
+struct Extensions {
+    decltype(opdock_options::get_extension) get = nullptr;
+    void *user_data = nullptr;
+
+    const void *find(const char *name) const { return get != nullptr ? get(user_data, name) : nullptr; }
+};
+
 struct HostOptions {
     std::string prefix = "PLUGIN_";
     std::vector<std::string> modules;
     bool rescan = false; // try every plugin again, whatever the scan cache says
     Log log;
     WorkspaceAllocator workspace;
+    Extensions extensions;
     // What tests replace.
     std::optional<Environment> environment; // none: the process's own
     std::string system_policy_file = core::system_policy_file;
@@ -108,6 +117,7 @@ class Host {
     const opdock_host_api &api() const { return table_->api; }
     const Catalog &catalog() const { return *catalog_.load(std::memory_order_acquire); }
     const WorkspaceAllocator &workspace() const { return workspace_; }
+    const void *extension(const char *name) const { return extensions_.find(name); }
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
     const std::atomic<uint64_t> &generation_counter() const { return generation_; }
     // How often this process was forked since the host was opened.
@@ -266,6 +276,7 @@ class Host {
     std::string system_policy_file_;
     const std::string system_trust_folder_;
     WorkspaceAllocator workspace_;
+    Extensions extensions_;
     const std::string probe_;
     Deployment::Clock::time_point (*const now_)();
     const std::string cache_folder_;

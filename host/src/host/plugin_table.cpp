@@ -2,9 +2,11 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
-#include "dispatch/dispatch.hpp"
+#include "dispatch/composite.hpp"
 #include "host/host.hpp"
 #include "load/cancellation.hpp"
 #include "load/plugin_call.hpp"
@@ -50,23 +52,32 @@ int64_t host_dim(const opdock_problem *problem, const char *name) {
     }
 }
 
-const opdock_device_properties *host_device_properties(const opdock_host_api *api, DLDevice device) {
+// What `look` finds in the host, which is not closed meanwhile; null where it is closed, or there is no memory to look.
+template<class Look>
+auto in_open_host(const opdock_host_api *api, Look look) -> decltype(look(std::declval<const Host &>())) {
     PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
-    const opdock_device_properties *properties = nullptr;
+    decltype(look(std::declval<const Host &>())) found = nullptr;
     const Uncancellable host_work;
     table.users.fetch_add(1);
     try {
         if (const Host *host = table.host.load()) {
-            properties = host->device_properties(device);
+            found = look(*host);
         }
-    } catch (...) { // no memory to remember them
+    } catch (...) {
     }
     table.users.fetch_sub(1);
-    return properties;
+    return found;
 }
 
-const void *host_get_extension(const opdock_host_api * /*api*/, const char * /*name*/) {
-    return nullptr;
+const opdock_device_properties *host_device_properties(const opdock_host_api *api, DLDevice device) {
+    return in_open_host(api, [&](const Host &host) { return host.device_properties(device); });
+}
+
+const void *host_get_extension(const opdock_host_api *api, const char *name) {
+    if (std::string_view(name) == OPDOCK_COMPOSITE) {
+        return &composite_extension;
+    }
+    return in_open_host(api, [&](const Host &host) { return host.extension(name); });
 }
 
 } // namespace

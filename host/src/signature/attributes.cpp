@@ -14,23 +14,12 @@ namespace opdock::core {
 
 namespace {
 
-std::string_view type_name(uint32_t type) {
-    switch (type) {
-    case OPDOCK_VALUE_INT:
-        return "int";
-    case OPDOCK_VALUE_FLOAT:
-        return "float";
-    case OPDOCK_VALUE_BOOL:
-        return "bool";
-    case OPDOCK_VALUE_STRING:
-        return "string";
-    case OPDOCK_VALUE_DTYPE:
-        return "dtype";
-    case OPDOCK_VALUE_INTS:
-        return "int[]";
-    default:
-        return "";
+bool is_packed_dtype(int64_t value) {
+    if (value < 0 || value > UINT32_MAX) {
+        return false;
     }
+    const DLDataType type = opdock_dtype_unpack(static_cast<uint32_t>(value));
+    return type.lanes == 1 || (type.lanes == 2 && type.bits == 4);
 }
 
 [[noreturn]] void fail_attribute(const Signature &signature, const AttributeSpec &spec, const std::string &message) {
@@ -46,7 +35,7 @@ std::string_view type_name(uint32_t type) {
 }
 
 [[noreturn]] void fail_type(const Signature &signature, const AttributeSpec &spec, const opdock_value &value) {
-    const std::string_view found = type_name(value.type);
+    const std::string_view found = value_type_name(value.type);
     fail_attribute(signature, spec,
                    fmt::format("is of type {}, expected {}", found.empty() ? fmt::format("{}", value.type) : found,
                                spec.type_name()));
@@ -73,15 +62,25 @@ opdock_value check(const Signature &signature, const AttributeSpec &spec, opdock
         }
         break;
     case OPDOCK_VALUE_INTS:
+    case OPDOCK_VALUE_FLOATS:
+    case OPDOCK_VALUE_STRINGS:
         if (value.as.ints == nullptr && value.count != 0) {
-            fail_attribute(signature, spec, fmt::format("is null, expected {} numbers", value.count));
+            fail_attribute(signature, spec,
+                           fmt::format("is null, expected {} {}", value.count,
+                                       value.type == OPDOCK_VALUE_STRINGS ? "strings" : "numbers"));
+        }
+        for (uint32_t i = 0; value.type == OPDOCK_VALUE_STRINGS && i < value.count; ++i) {
+            const opdock_text &one = value.as.strings[i];
+            if (one.text == nullptr || strnlen(one.text, one.size) != one.size) {
+                fail_attribute(signature, spec,
+                               fmt::format("has in place {} no string of {} bytes, none of them NUL", i, one.size));
+            }
         }
         break;
     case OPDOCK_VALUE_DTYPE:
-        if (value.as.i < 0 || value.as.i > UINT32_MAX ||
-            opdock_dtype_unpack(static_cast<uint32_t>(value.as.i)).lanes != 1) {
+        if (!is_packed_dtype(value.as.i)) {
             fail_attribute(signature, spec,
-                           fmt::format("is {:#x}, expected a dtype of one lane (OPDOCK_DTYPE)",
+                           fmt::format("is {:#x}, expected a dtype as OPDOCK_DTYPE or OPDOCK_DTYPE_4X2 packs it",
                                        static_cast<uint64_t>(value.as.i)));
         }
         break;
@@ -92,7 +91,7 @@ opdock_value check(const Signature &signature, const AttributeSpec &spec, opdock
 }
 
 bool is_default(const AttributeSpec &spec, const opdock_value &value) {
-    if (spec.required) {
+    if (spec.required || spec.optional) {
         return false;
     }
     switch (spec.type) {
@@ -102,6 +101,10 @@ bool is_default(const AttributeSpec &spec, const opdock_value &value) {
         return std::string_view(value.as.s, value.count) == spec.text;
     case OPDOCK_VALUE_INTS:
         return std::equal(spec.integers.begin(), spec.integers.end(), value.as.ints, value.as.ints + value.count);
+    case OPDOCK_VALUE_FLOATS:
+        return std::equal(spec.numbers.begin(), spec.numbers.end(), value.as.floats, value.as.floats + value.count);
+    case OPDOCK_VALUE_STRINGS:
+        return value.count == 0;
     default:
         return value.as.i == spec.integer;
     }

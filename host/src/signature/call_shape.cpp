@@ -1,5 +1,7 @@
 #include "signature/call_shape.hpp"
 
+#include "signature/dtype.hpp"
+
 namespace opdock::core {
 namespace {
 
@@ -11,7 +13,7 @@ void copy_tensor(TensorShape &copy, const DLTensor &given) {
     copy.tensor.strides = copy.strides.data();
     const int64_t *strides = given.strides;
     copy.given_strides = strides != nullptr;
-    const uint64_t item = (uint64_t{given.dtype.bits} + 7) / 8;
+    const uint64_t item = bytes_of(given.dtype);
     copy.alignment_mask = item - 1;
     bool empty = false;
     copy.contiguous = true;
@@ -57,6 +59,14 @@ CallShape::CallShape(const Signature &of, const Bound &bound)
             value.as.s = strings_.emplace_back(value.as.s, value.count).c_str();
         } else if (value.type == OPDOCK_VALUE_INTS) {
             value.as.ints = integers_.emplace_back(value.as.ints, value.as.ints + value.count).data();
+        } else if (value.type == OPDOCK_VALUE_FLOATS) {
+            value.as.floats = numbers_.emplace_back(value.as.floats, value.as.floats + value.count).data();
+        } else if (value.type == OPDOCK_VALUE_STRINGS) {
+            std::vector<opdock_text> &texts = texts_.emplace_back(value.as.strings, value.as.strings + value.count);
+            for (opdock_text &text : texts) {
+                text.text = strings_.emplace_back(text.text, text.size).c_str();
+            }
+            value.as.strings = texts.data();
         }
     }
 }

@@ -46,6 +46,8 @@ struct CallShape {
   private:
     std::deque<std::string> strings_;
     std::deque<std::vector<int64_t>> integers_;
+    std::deque<std::vector<double>> numbers_;
+    std::deque<std::vector<opdock_text>> texts_;
 };
 
 } // namespace opdock::core

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "signature/dtype.hpp"
 #include "signature/self_overlap.hpp"
 
 namespace opdock::core {
@@ -14,10 +15,6 @@ namespace {
 
 uint64_t magnitude(int64_t value) {
     return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-}
-
-uint64_t item_bytes(const DLTensor &tensor) {
-    return (static_cast<uint64_t>(tensor.dtype.bits) + 7) / 8;
 }
 
 Axes axes_of(const DLTensor &tensor) {
@@ -49,7 +46,7 @@ void check_self_overlap(const Signature &signature, ArgumentPlace place, const D
 // The bytes that the strides reach below and above the first element. False when they do not fit into 64 bits.
 bool reach(const DLTensor &tensor, int64_t *below, int64_t *above) {
     *below = *above = 0;
-    const auto item = static_cast<int64_t>(item_bytes(tensor));
+    const auto item = static_cast<int64_t>(bytes_of(tensor.dtype));
     bool overflow = false;
     int64_t elements = 1;
     for (int32_t axis = tensor.ndim - 1; axis >= 0; --axis) {
@@ -74,7 +71,7 @@ uint64_t contiguous_bytes(const DLTensor &tensor) {
         usual &= tensor.strides == nullptr || size == 1 || tensor.strides[axis] == elements;
         usual &= !__builtin_mul_overflow(elements, size, &elements);
     }
-    usual &= !__builtin_mul_overflow(elements, static_cast<int64_t>(item_bytes(tensor)), &elements);
+    usual &= !__builtin_mul_overflow(elements, static_cast<int64_t>(bytes_of(tensor.dtype)), &elements);
     return usual ? static_cast<uint64_t>(elements) : 0;
 }
 
@@ -102,7 +99,7 @@ uint64_t contiguous_bytes(const DLTensor &tensor) {
         check_self_overlap(signature, extent.place, tensor);
     }
     *below = magnitude(lowest);
-    *bytes = static_cast<uint64_t>(highest) + *below + item_bytes(tensor);
+    *bytes = static_cast<uint64_t>(highest) + *below + bytes_of(tensor.dtype);
 }
 
 bool same_device(const Extent &a, const Extent &b) {
@@ -113,7 +110,7 @@ bool same_device(const Extent &a, const Extent &b) {
 // circle.
 bool apart(const Extent &a, const Extent &b, uint64_t period) {
     const auto width = [period](const Extent &extent) {
-        const uint64_t item = item_bytes(*extent.tensor);
+        const uint64_t item = bytes_of(extent.tensor->dtype);
         uint64_t bytes = item;
         for (const Axis &axis : axes_of(*extent.tensor)) {
             bytes += axis.stride * item % period == 0 ? 0 : (axis.size - 1) * axis.stride * item;
@@ -129,7 +126,7 @@ bool apart(const Extent &a, const Extent &b, uint64_t period) {
 bool interleave(const Extent &a, const Extent &b) {
     for (const Extent *extent : {&a, &b}) {
         for (const Axis &axis : axes_of(*extent->tensor)) {
-            if (axis.stride != 0 && apart(a, b, axis.stride * item_bytes(*extent->tensor))) {
+            if (axis.stride != 0 && apart(a, b, axis.stride * bytes_of(extent->tensor->dtype))) {
                 return true;
             }
         }

@@ -52,6 +52,13 @@ std::string print_default(const AttributeSpec &attribute) {
         return print_string(attribute.text);
     case OPDOCK_VALUE_DTYPE:
         return dtype_name(static_cast<uint32_t>(attribute.integer));
+    case OPDOCK_VALUE_FLOATS: {
+        std::string text;
+        for (const double number : attribute.numbers) {
+            text += (text.empty() ? "" : ", ") + print_real(number);
+        }
+        return "[" + text + "]";
+    }
     default:
         return fmt::format("[{}]", fmt::join(attribute.integers, ", "));
     }
@@ -81,6 +88,9 @@ std::string_view operator_text(Constraint::Kind kind) {
 
 opdock_value AttributeSpec::default_value() const {
     opdock_value value{};
+    if (optional) {
+        return value; // NONE
+    }
     value.type = type;
     switch (type) {
     case OPDOCK_VALUE_FLOAT:
@@ -94,6 +104,12 @@ opdock_value AttributeSpec::default_value() const {
         value.as.ints = integers.data();
         value.count = static_cast<uint32_t>(integers.size());
         break;
+    case OPDOCK_VALUE_FLOATS:
+        value.as.floats = numbers.data();
+        value.count = static_cast<uint32_t>(numbers.size());
+        break;
+    case OPDOCK_VALUE_STRINGS:
+        break;
     default:
         value.as.i = integer;
         break;
@@ -101,7 +117,7 @@ opdock_value AttributeSpec::default_value() const {
     return value;
 }
 
-std::string_view AttributeSpec::type_name() const {
+std::string_view value_type_name(uint32_t type) {
     switch (type) {
     case OPDOCK_VALUE_INT:
         return "int";
@@ -113,8 +129,14 @@ std::string_view AttributeSpec::type_name() const {
         return "string";
     case OPDOCK_VALUE_DTYPE:
         return "dtype";
-    default:
+    case OPDOCK_VALUE_INTS:
         return "int[]";
+    case OPDOCK_VALUE_FLOATS:
+        return "float[]";
+    case OPDOCK_VALUE_STRINGS:
+        return "string[]";
+    default:
+        return "";
     }
 }
 
@@ -123,7 +145,9 @@ std::string print_attribute(const Signature &signature, const AttributeSpec &att
                                    attribute.dtype_variable < 0
                                        ? attribute.type_name()
                                        : signature.dtype_variables[static_cast<size_t>(attribute.dtype_variable)]);
-    if (!attribute.required) {
+    if (attribute.optional) {
+        text += "?";
+    } else if (!attribute.required) {
         text += " = " + print_default(attribute);
     }
     return text;

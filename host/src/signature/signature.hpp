@@ -61,10 +61,14 @@ struct Parameter {
     bool operator==(const Parameter &) const = default;
 };
 
+// "int", "float[]", ... as signatures spell a type of attributes; "" for a number that is none.
+std::string_view value_type_name(uint32_t type);
+
 struct AttributeSpec {
     std::string name;
     uint32_t type = OPDOCK_VALUE_NONE; // OPDOCK_VALUE_INT and so on, never NONE
     bool required = true;
+    bool optional = false;   // not required and without a default: absent, where nobody gives it
     int dtype_variable = -1; // a dtype attribute may bind a variable
     int dim = -1;            // an int attribute whose name stands as a dim binds that
     // The default: the one that `type` says.
@@ -72,11 +76,12 @@ struct AttributeSpec {
     double number = 0;
     std::string text;
     std::vector<int64_t> integers;
+    std::vector<double> numbers; // a list of strings has no default but the empty one
 
     // The default as a value that borrows from this object.
     opdock_value default_value() const;
-    // "int", "int[]", ... as signatures spell it; "dtype" whether or not it binds a variable.
-    std::string_view type_name() const;
+    // "int", "float[]", ... as signatures spell it; "dtype" whether or not it binds a variable.
+    std::string_view type_name() const { return value_type_name(type); }
     bool operator==(const AttributeSpec &) const = default;
 };
 

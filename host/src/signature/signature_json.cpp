@@ -22,7 +22,7 @@ json parameters_json(const std::vector<Parameter> &parameters) {
 }
 
 json default_json(const AttributeSpec &attribute) {
-    if (attribute.required) {
+    if (attribute.required || attribute.optional) {
         return nullptr;
     }
     switch (attribute.type) {
@@ -36,6 +36,10 @@ json default_json(const AttributeSpec &attribute) {
         return dtype_name(static_cast<uint32_t>(attribute.integer));
     case OPDOCK_VALUE_INTS:
         return attribute.integers;
+    case OPDOCK_VALUE_FLOATS:
+        return attribute.numbers;
+    case OPDOCK_VALUE_STRINGS:
+        return json::array();
     default:
         return attribute.integer;
     }
@@ -46,8 +50,10 @@ json default_json(const AttributeSpec &attribute) {
 json signature_json(const Signature &signature) {
     json attributes = json::array();
     for (const AttributeSpec &attribute : signature.attributes) {
-        attributes.push_back(
-            {{"name", attribute.name}, {"type", attribute.type_name()}, {"default", default_json(attribute)}});
+        attributes.push_back({{"name", attribute.name},
+                              {"type", attribute.type_name()},
+                              {"optional", attribute.optional},
+                              {"default", default_json(attribute)}});
     }
     return {{"op", signature.name},
             {"signature", signature.text},

@@ -389,6 +389,9 @@ uint8_t SignatureParser::new_dim() {
         return index;
     }
     if (attribute != attributes.end()) {
+        if (attribute->optional) {
+            lexer_.fail(token_.offset, fmt::format("'{0}' is optional, and a dim is never absent", attribute->name));
+        }
         attribute->dim = index;
     } else {
         counted_.emplace_back(index, token_);

@@ -59,7 +59,7 @@ class SignatureParser {
     int64_t parse_integer();
     double parse_real();
     std::string parse_string();
-    std::vector<int64_t> parse_integers();
+    void parse_numbers(AttributeSpec *attribute);
     uint32_t parse_dtype_name();
 
     int dtype_variable(); // of the current token

@@ -31,7 +31,15 @@ AttributeSpec SignatureParser::parse_attribute() {
     }
     expect(":", fmt::format("after '{}'", attribute.name));
     parse_attribute_type(&attribute);
-    if (accept("=")) {
+    if (accept("?")) {
+        if (attribute.dtype_variable >= 0) {
+            lexer_.fail(start.offset,
+                        fmt::format("'{}' binds a dtype variable, so it cannot be optional; give it a default",
+                                    attribute.name));
+        }
+        attribute.required = false;
+        attribute.optional = true;
+    } else if (accept("=")) {
         attribute.required = false;
         parse_default(&attribute);
     }
@@ -58,12 +66,16 @@ void SignatureParser::parse_attribute_type(AttributeSpec *attribute) {
         }
     }
     if (attribute->type == OPDOCK_VALUE_NONE) {
-        fail_expected("int, float, bool, string, dtype, int[] or a dtype variable");
+        fail_expected("int, float, bool, string, dtype, int[], float[], string[] or a dtype variable");
     }
     advance();
-    if (attribute->type == OPDOCK_VALUE_INT && accept("[")) {
-        expect("]", "to end the type int[]");
-        attribute->type = OPDOCK_VALUE_INTS;
+    const uint32_t list = attribute->type == OPDOCK_VALUE_INT      ? OPDOCK_VALUE_INTS
+                          : attribute->type == OPDOCK_VALUE_FLOAT  ? OPDOCK_VALUE_FLOATS
+                          : attribute->type == OPDOCK_VALUE_STRING ? OPDOCK_VALUE_STRINGS
+                                                                   : OPDOCK_VALUE_NONE;
+    if (list != OPDOCK_VALUE_NONE && accept("[")) {
+        expect("]", fmt::format("to end the type {}", value_type_name(list)));
+        attribute->type = list;
     }
 }
 
@@ -88,8 +100,12 @@ void SignatureParser::parse_default(AttributeSpec *attribute) {
     case OPDOCK_VALUE_DTYPE:
         attribute->integer = parse_dtype_name();
         break;
+    case OPDOCK_VALUE_STRINGS:
+        expect("[", "to begin the empty list, the only default of a list of strings");
+        expect("]", "to end the empty list, the only default of a list of strings");
+        break;
     default:
-        attribute->integers = parse_integers();
+        parse_numbers(attribute);
         break;
     }
 }
@@ -140,17 +156,21 @@ std::string SignatureParser::parse_string() {
     return text;
 }
 
-std::vector<int64_t> SignatureParser::parse_integers() {
-    std::vector<int64_t> integers;
-    expect("[", "to begin a list of whole numbers");
+void SignatureParser::parse_numbers(AttributeSpec *attribute) {
+    const bool is_whole = attribute->type == OPDOCK_VALUE_INTS;
+    const std::string_view numbers = is_whole ? "whole numbers" : "numbers";
+    expect("[", fmt::format("to begin a list of {}", numbers));
     if (accept("]")) {
-        return integers;
+        return;
     }
     do {
-        integers.push_back(parse_integer());
+        if (is_whole) {
+            attribute->integers.push_back(parse_integer());
+        } else {
+            attribute->numbers.push_back(parse_real());
+        }
     } while (accept(","));
-    expect("]", "or ',' in a list of whole numbers");
-    return integers;
+    expect("]", fmt::format("or ',' in a list of {}", numbers));
 }
 
 uint32_t SignatureParser::parse_dtype_name() {

@@ -9,6 +9,7 @@
 #include "dispatch/workspace.hpp"
 #include "host/host.hpp"
 #include "load/plugin_call.hpp"
+#include "signature/dtype.hpp"
 #include "text/error.hpp"
 #include "tune/agreement.hpp"
 
@@ -134,7 +135,7 @@ void RepeatedCall::find_gaps(const std::vector<std::vector<std::byte>> &one,
                              const std::vector<std::vector<std::byte>> &other) {
     gaps_.assign(written_.size(), {});
     for (size_t i = 0; i < written_.size(); ++i) {
-        const size_t element = std::max<size_t>(1, opdock_dtype_unpack(written_[i].dtype).bits / 8);
+        const size_t element = bytes_of(opdock_dtype_unpack(written_[i].dtype));
         const auto holds = [&](const std::vector<std::byte> &found, size_t at, std::byte garbage) {
             return std::all_of(found.begin() + static_cast<std::ptrdiff_t>(at),
                                found.begin() + static_cast<std::ptrdiff_t>(std::min(at + element, found.size())),

@@ -12,8 +12,8 @@ constexpr std::array device_names = {"device_memory", "device_compute_units", "d
                                      "device_shared_memory", "device_cache"};
 
 bool is_number(const AttributeSpec &attribute) {
-    return attribute.type == OPDOCK_VALUE_INT || attribute.type == OPDOCK_VALUE_FLOAT ||
-           attribute.type == OPDOCK_VALUE_BOOL;
+    return !attribute.optional && (attribute.type == OPDOCK_VALUE_INT || attribute.type == OPDOCK_VALUE_FLOAT ||
+                                   attribute.type == OPDOCK_VALUE_BOOL);
 }
 
 // Which axis of a tensor with `rank` dims the parameter's i-th dim is.
@@ -170,8 +170,7 @@ std::vector<double> TuneVariables::values(const opdock_problem &problem, std::sp
         values.push_back(value.type == OPDOCK_VALUE_FLOAT ? value.as.f : static_cast<double>(value.as.i));
     }
     for (size_t i = 0; i < form_.dtype_variables.size(); ++i) {
-        const int bytes = i < dtypes.size() ? (opdock_dtype_unpack(dtypes[i]).bits + 7) / 8 : 0;
-        values.push_back(bytes);
+        values.push_back(i < dtypes.size() ? static_cast<double>(bytes_of(opdock_dtype_unpack(dtypes[i]))) : 0);
     }
     for (const uint64_t property : {device.memory, uint64_t{device.compute_units}, uint64_t{device.warp_size},
                                     device.shared_memory, device.cache}) {

@@ -16,6 +16,7 @@
 /* IWYU pragma: begin_exports */
 #include "opdock/abi/args.h"
 #include "opdock/abi/call.h"
+#include "opdock/abi/composite.h"
 #include "opdock/abi/device.h"
 #include "opdock/abi/dtype.h"
 #include "opdock/abi/entry.h"
@@ -27,6 +28,7 @@
 #include "opdock/abi/problem.h"
 #include "opdock/abi/registry.h"
 #include "opdock/abi/status.h"
+#include "opdock/abi/thread_pool.h"
 #include "opdock/abi/value.h"
 #include "opdock/abi/vendor.h"
 #include "opdock/abi/version.h"

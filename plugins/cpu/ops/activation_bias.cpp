@@ -106,12 +106,12 @@ opdock::Status run(const opdock::Call &call) {
         .n = n,
         .stream = knobs.stream,
     };
-    in_chunks(blocks.count, blocks.rows_per_block * 3 * n * element_bytes(grad), knobs.grain_kib,
+    in_chunks(blocks.count, blocks.rows_per_block * 3 * n * element_bytes(grad), knobs,
               [&](int64_t begin, int64_t end) {
                   HWY_DYNAMIC_DISPATCH(bias_gradient_blocks)
                   (a, begin, end);
               });
-    add_blocks(a.sums, blocks, n, a.t, Rows::of_output(call, 0), knobs.grain_kib);
+    add_blocks(a.sums, blocks, n, a.t, Rows::of_output(call, 0), knobs);
     return {};
 }
 

@@ -190,7 +190,7 @@ opdock::Status forward(const opdock::Call &call) {
     const int64_t rows = row_count(logits);
     if (opdock::Status status = check_targets(a, rows); !status.ok())
         return status;
-    in_chunks(rows, a.classes * element_bytes(logits), knobs.grain_kib, [&](int64_t begin, int64_t end) {
+    in_chunks(rows, a.classes * element_bytes(logits), knobs, [&](int64_t begin, int64_t end) {
         HWY_DYNAMIC_DISPATCH(cross_entropy_fwd_rows)(a, begin, end);
     });
     return {};
@@ -220,7 +220,7 @@ opdock::Status backward(const opdock::Call &call) {
     const int64_t rows = row_count(logits);
     if (opdock::Status status = check_targets(a, rows); !status.ok())
         return status;
-    in_chunks(rows, 2 * a.classes * element_bytes(logits), knobs.grain_kib, [&](int64_t begin, int64_t end) {
+    in_chunks(rows, 2 * a.classes * element_bytes(logits), knobs, [&](int64_t begin, int64_t end) {
         HWY_DYNAMIC_DISPATCH(cross_entropy_bwd_rows)(a, begin, end);
     });
     return {};
@@ -247,7 +247,7 @@ opdock::Status fused(const opdock::Call &call) {
     const int64_t rows = row_count(logits);
     if (opdock::Status status = check_targets(a, rows); !status.ok())
         return status;
-    in_chunks(rows, 2 * a.classes * element_bytes(logits), knobs.grain_kib, [&](int64_t begin, int64_t end) {
+    in_chunks(rows, 2 * a.classes * element_bytes(logits), knobs, [&](int64_t begin, int64_t end) {
         HWY_DYNAMIC_DISPATCH(cross_entropy_fused_rows)(a, begin, end);
     });
     return {};

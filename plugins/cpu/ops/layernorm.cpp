@@ -190,7 +190,7 @@ opdock::Status forward(const opdock::Call &call) {
         .centre = call.get_bool(1) ? 1.0f : 0.0f,
         .stream = knobs.stream,
     };
-    in_chunks(row_count(input), 2 * a.n * element_bytes(input), knobs.grain_kib, [&](int64_t begin, int64_t end) {
+    in_chunks(row_count(input), 2 * a.n * element_bytes(input), knobs, [&](int64_t begin, int64_t end) {
         HWY_DYNAMIC_DISPATCH(layernorm_fwd_rows)(a, begin, end);
     });
     return {};
@@ -234,15 +234,15 @@ opdock::Status backward(const opdock::Call &call) {
         .centre = call.get_bool(0) ? 1.0f : 0.0f,
         .stream = knobs.stream,
     };
-    in_chunks(blocks.count, blocks.rows_per_block * 3 * n * element_bytes(input), knobs.grain_kib,
+    in_chunks(blocks.count, blocks.rows_per_block * 3 * n * element_bytes(input), knobs,
               [&](int64_t begin, int64_t end) {
                   HWY_DYNAMIC_DISPATCH(layernorm_bwd_blocks)
                   (a, begin, end);
               });
     if (grad_weight)
-        add_blocks(a.weight_sums, blocks, n, a.u, grad_weight, knobs.grain_kib);
+        add_blocks(a.weight_sums, blocks, n, a.u, grad_weight, knobs);
     if (grad_bias)
-        add_blocks(a.bias_sums, blocks, n, a.u, grad_bias, knobs.grain_kib);
+        add_blocks(a.bias_sums, blocks, n, a.u, grad_bias, knobs);
     return {};
 }
 

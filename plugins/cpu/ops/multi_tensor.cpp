@@ -86,7 +86,7 @@ void for_one_list(const opdock::Call &call, const Chunks &chunks, int64_t access
         return;
     const DLDataType t = call.inputs_of(0)[0]->dtype;
     const int64_t bytes = t.bits / 8;
-    for_each_chunk(chunks, accesses * bytes, Knobs::of(call).grain_kib, [&](int64_t i, const Chunk &chunk) {
+    for_each_chunk(chunks, accesses * bytes, Knobs::of(call), [&](int64_t i, const Chunk &chunk) {
         std::byte *first = elements<std::byte>(call, 0, {chunk.tensor, 0, 0}) + chunk.begin * bytes;
         work(i, t, first, static_cast<size_t>(chunk.end - chunk.begin));
     });

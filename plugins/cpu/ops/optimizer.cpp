@@ -145,7 +145,7 @@ void for_lists(const opdock::Call &call, uint32_t states, const Work &work) {
         return;
     const int64_t grad_bytes = element_bytes(*call.input(0)), param_bytes = element_bytes(*call.input(1));
     const int64_t bytes = grad_bytes + 2 * param_bytes + states * 2 * static_cast<int64_t>(sizeof(float));
-    for_each_chunk(chunks, bytes, Knobs::of(call).grain_kib, [&](int64_t, const Chunk &chunk) {
+    for_each_chunk(chunks, bytes, Knobs::of(call), [&](int64_t, const Chunk &chunk) {
         const auto at = [&](uint32_t list, int64_t size) {
             return elements<std::byte>(call, list, {chunk.tensor, 0, 0}) + chunk.begin * size;
         };

@@ -191,7 +191,7 @@ opdock::Status run(const opdock::Call &call, bool transposed) {
         .transposed = transposed,
         .stream = knobs.stream,
     };
-    in_chunks(row_count(shape), 2 * a.dims * element_bytes(shape), knobs.grain_kib, [&](int64_t begin, int64_t end) {
+    in_chunks(row_count(shape), 2 * a.dims * element_bytes(shape), knobs, [&](int64_t begin, int64_t end) {
         HWY_DYNAMIC_DISPATCH(rope_rows)(a, begin, end);
     });
     return {};

@@ -80,7 +80,7 @@ TEST_CASE("first mistakes: a file that is no plugin, or lacks something, says wh
 TEST_CASE("first mistakes: a wrong registration names the op, the implementation and what is expected") {
     says(checked(fixture("bad_signature")), {"fixture.unparsable(a: T[...)", "expected"});
     says(checked(fixture("bad_dtypes")),
-         {"'vendor.faulty'", "fixture.faulty", "'f31' is no dtype; expected f32", "'f30' is no dtype"});
+         {"'vendor.faulty'", "fixture.faulty", "'f31' is no dtype; expected f64, f32", "'f30' is no dtype"});
     says(checked(fixture("bad_alignment")),
          {"'vendor.faulty'", "alignment 24 is no power of two; give the next one, or 0 for that of the dtype"});
     says(checked(fixture("duplicate")), {"'vendor.sound'", "is registered twice by this plugin; rename or remove one"});

@@ -25,7 +25,7 @@ TEST_CASE("random integers stay in their range and reach both ends") {
     const HostTensor tensor = made("random:i64[1000]:-2..3");
     bool low = false;
     bool high = false;
-    for (size_t i = 0; i < tensor.elements; ++i) {
+    for (size_t i = 0; i < tensor.values; ++i) {
         const double value = load_element(tensor.dtype, tensor.memory.get(), i);
         CHECK(value >= -2);
         CHECK(value <= 2);
@@ -40,7 +40,7 @@ TEST_CASE("random numbers without a range are standard normal") {
     const HostTensor tensor = made("random:f32[20000]");
     double sum = 0;
     double squares = 0;
-    for (size_t i = 0; i < tensor.elements; ++i) {
+    for (size_t i = 0; i < tensor.values; ++i) {
         const double value = load_element(tensor.dtype, tensor.memory.get(), i);
         sum += value;
         squares += value * value;
@@ -63,8 +63,8 @@ TEST_CASE("tensors are aligned, also without elements") {
         INFO(text);
         CHECK(reinterpret_cast<uintptr_t>(made(text).memory.get()) % 256 == 0);
     }
-    CHECK(made("zeros:f32[]").elements == 1);
-    CHECK(made("zeros:f32[4,0]").elements == 0);
+    CHECK(made("zeros:f32[]").values == 1);
+    CHECK(made("zeros:f32[4,0]").values == 0);
 }
 
 TEST_CASE("a tensor larger than the memory there is says how large") {

@@ -180,7 +180,7 @@ TEST_CASE("each input of numbers is NaN in some rows while the others are not, a
     const std::vector<Tensors> inputs = draw_inputs(one, signature, {});
     const auto rows_with_nan = [&](const HostTensor &tensor) {
         const std::vector<double> values =
-            opdock::op_call::load_elements(tensor.dtype, tensor.memory.get(), tensor.elements);
+            opdock::op_call::load_elements(tensor.dtype, tensor.memory.get(), tensor.values);
         std::vector<int> counts(50);
         for (size_t i = 0; i < values.size(); ++i) {
             counts[i / 40] += std::isnan(values[i]) ? 1 : 0;
@@ -202,7 +202,7 @@ TEST_CASE("each input of numbers is NaN in some rows while the others are not, a
     const auto value_at = [](const HostTensor &tensor, size_t i) {
         return opdock::op_call::load_element(tensor.dtype, tensor.memory.get(), i);
     };
-    for (size_t i = 0; i < inputs[1].front().elements; ++i) {
+    for (size_t i = 0; i < inputs[1].front().values; ++i) {
         const double value = value_at(inputs[1].front(), i);
         const double number = value_at(numbers[1].front(), i);
         CHECK((std::isnan(value) ? number >= 2 : number == value));
@@ -217,7 +217,7 @@ TEST_CASE("denormal values are below the smallest normal number of their dtype")
         CAPTURE(dtype);
         const HostTensor tensor = draw_input(one, norm(), {"input", "T[..., n]"}, dtype, {100});
         size_t numbers = 0;
-        for (const double value : opdock::op_call::load_elements(dtype, tensor.memory.get(), tensor.elements)) {
+        for (const double value : opdock::op_call::load_elements(dtype, tensor.memory.get(), tensor.values)) {
             CHECK(std::fabs(value) <= smallest_normal(dtype));
             numbers += value == 0 ? 0 : 1;
         }
@@ -497,7 +497,7 @@ TEST_CASE("rows are picked wherever their dim stands") {
     const std::vector<opdock::op_call::Tensors> picked = pick_rows(inputs, shapes, signature, {3, 0});
     CHECK(picked[0][0].shape == std::vector<int64_t>{2, 2, 3});
     std::vector<int> values;
-    for (size_t i = 0; i < picked[0][0].elements; ++i) {
+    for (size_t i = 0; i < picked[0][0].values; ++i) {
         values.push_back(static_cast<int>(picked[0][0].memory.get()[i]));
     }
     CHECK(values == std::vector<int>{9, 10, 11, 0, 1, 2, 21, 22, 23, 12, 13, 14});

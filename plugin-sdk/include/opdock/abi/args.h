@@ -26,8 +26,8 @@ typedef struct opdock_args {
      * Their device has to be there; memory of the CPU has device_id 0, as DLPack says. */
     const DLTensor *const *inputs;
     const DLTensor *const *outputs;
-    /* By name or, where the name is null, by position. Those with a default may be left out or be OPDOCK_VALUE_NONE. An
-     * int is taken where a float is expected. */
+    /* By name or, where the name is null, by position. Those with a default and optional ones may be left out or be
+     * OPDOCK_VALUE_NONE. An int is taken where a float is expected. */
     const opdock_attribute *attributes;
     void *stream;
 

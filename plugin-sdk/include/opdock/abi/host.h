@@ -35,7 +35,11 @@ typedef struct opdock_host_api {
      * copied; null leaves none. The last call before returning counts. */
     opdock_status (*fail)(const struct opdock_host_api *host, opdock_status status, const char *message);
 
-    /* [any thread] A table named by `name`, or null when this host does not have it. No extension is defined yet. */
+    /* [any thread] The table of an extension, or null when neither this host nor its program has it, and after the host
+     * was closed. A table starts with `uint32_t struct_size` and grows as other structs do; it is constant and valid
+     * until the host is closed. Ask in a kernel or callback, each time: in an entry a host that only looks at the
+     * plugin says null. Names that begin with "opdock." are opdock's (thread_pool.h); others begin with their vendor's
+     * name, as "acme.counters" does. */
     const void *(*get_extension)(const struct opdock_host_api *host, const char *name);
 
     /* [any thread, inside a kernel] Calls another op by name on behalf of `from`, the problem the kernel was given,

@@ -39,7 +39,7 @@ typedef struct opdock_problem {
     /* n_inputs + n_outputs + 1 numbers: the tensors of parameter p are tensor_offsets[p] .. tensor_offsets[p + 1] - 1.
      * Identity for an op without lists. */
     const uint32_t *tensor_offsets;
-    /* In signature order, defaults filled in, never OPDOCK_VALUE_NONE. */
+    /* In signature order, defaults filled in; OPDOCK_VALUE_NONE for an optional one that is absent. */
     const opdock_value *attributes;
     /* The chosen config: one value for each knob, in the order the implementation declared them. */
     const int64_t *knobs;

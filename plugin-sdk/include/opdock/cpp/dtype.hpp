@@ -23,31 +23,29 @@ struct TypeTag {
     using type = T;
 };
 
-// As signatures spell it: "bf16".
+// An element type that signatures can name.
+struct NamedDtype {
+    const char *name;     // "bf16"
+    std::uint32_t packed; // as OPDOCK_DTYPE packs it
+};
+
+// All of them, in the order in which messages list them.
+inline constexpr NamedDtype named_dtypes[] = {
+    {"f64", OPDOCK_F64},   {"f32", OPDOCK_F32},   {"f16", OPDOCK_F16},   {"bf16", OPDOCK_BF16},
+    {"e4m3", OPDOCK_E4M3}, {"e5m2", OPDOCK_E5M2}, {"e8m0", OPDOCK_E8M0}, {"e2m1x2", OPDOCK_E2M1X2},
+    {"i64", OPDOCK_I64},   {"i32", OPDOCK_I32},   {"i16", OPDOCK_I16},   {"i8", OPDOCK_I8},
+    {"i4x2", OPDOCK_I4X2}, {"u64", OPDOCK_U64},   {"u32", OPDOCK_U32},   {"u16", OPDOCK_U16},
+    {"u8", OPDOCK_U8},     {"u4x2", OPDOCK_U4X2}, {"bool", OPDOCK_BOOL},
+};
+
+// As signatures spell it, or what it is made of.
 inline std::string dtype_name(DLDataType dtype) {
-    switch (opdock_dtype_pack(dtype)) {
-    case OPDOCK_F32:
-        return "f32";
-    case OPDOCK_F16:
-        return "f16";
-    case OPDOCK_BF16:
-        return "bf16";
-    case OPDOCK_E4M3:
-        return "e4m3";
-    case OPDOCK_E5M2:
-        return "e5m2";
-    case OPDOCK_I64:
-        return "i64";
-    case OPDOCK_I32:
-        return "i32";
-    case OPDOCK_U8:
-        return "u8";
-    case OPDOCK_BOOL:
-        return "bool";
-    default:
-        return "dtype(code " + std::to_string(dtype.code) + ", " + std::to_string(dtype.bits) + " bits, " +
-               std::to_string(dtype.lanes) + " lanes)";
+    for (const NamedDtype &known : named_dtypes) {
+        if (known.packed == opdock_dtype_pack(dtype))
+            return known.name;
     }
+    return "dtype(code " + std::to_string(dtype.code) + ", " + std::to_string(dtype.bits) + " bits, " +
+           std::to_string(dtype.lanes) + " lanes)";
 }
 
 namespace detail {
@@ -61,14 +59,20 @@ inline constexpr std::uint32_t packed_dtype<half_t> = OPDOCK_F16;
 template<>
 inline constexpr std::uint32_t packed_dtype<bfloat16_t> = OPDOCK_BF16;
 template<>
+inline constexpr std::uint32_t packed_dtype<double> = OPDOCK_F64;
+template<>
 inline constexpr std::uint32_t packed_dtype<std::int64_t> = OPDOCK_I64;
 template<>
 inline constexpr std::uint32_t packed_dtype<std::int32_t> = OPDOCK_I32;
+template<>
+inline constexpr std::uint32_t packed_dtype<std::int16_t> = OPDOCK_I16;
+template<>
+inline constexpr std::uint32_t packed_dtype<std::int8_t> = OPDOCK_I8;
 
 } // namespace detail
 
-// Whether elements of `dtype` may be read as T. std::uint8_t and types that are not opdock's fit every dtype of their
-// size.
+// Whether elements of `dtype` may be read as T. Unsigned integers and types that are not opdock's fit every dtype of
+// their size.
 template<class T>
 bool holds(DLDataType dtype) noexcept {
     constexpr std::uint32_t packed = detail::packed_dtype<std::remove_const_t<T>>;

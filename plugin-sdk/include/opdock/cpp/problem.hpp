@@ -44,7 +44,8 @@ namespace detail {
 }
 
 inline const char *value_type_name(std::uint32_t type) noexcept {
-    constexpr const char *names[] = {"none", "int", "float", "bool", "string", "dtype", "list of int"};
+    constexpr const char *names[] = {"absent", "int",         "float",         "bool",          "string",
+                                     "dtype",  "list of int", "list of float", "list of string"};
     return type < sizeof names / sizeof *names ? names[type] : "of an unknown type";
 }
 
@@ -122,6 +123,20 @@ class Problem {
     Range<std::int64_t> get_ints(std::uint32_t i) const {
         const opdock_value &value = attribute(i, OPDOCK_VALUE_INTS);
         return {value.as.ints, value.count};
+    }
+    Range<double> get_floats(std::uint32_t i) const {
+        const opdock_value &value = attribute(i, OPDOCK_VALUE_FLOATS);
+        return {value.as.floats, value.count};
+    }
+    Range<opdock_text> get_strings(std::uint32_t i) const {
+        const opdock_value &value = attribute(i, OPDOCK_VALUE_STRINGS);
+        return {value.as.strings, value.count};
+    }
+    // False for an optional attribute that is absent.
+    bool has_attribute(std::uint32_t i) const {
+        if (i >= problem_->n_attributes)
+            detail::no_such("attribute", i, problem_->n_attributes);
+        return problem_->attributes[i].type != OPDOCK_VALUE_NONE;
     }
 
     std::int64_t knob(std::uint32_t i) const {

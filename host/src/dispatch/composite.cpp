@@ -1,0 +1,122 @@
+#include "dispatch/composite.hpp"
+
+#include <atomic>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "dispatch/dispatch.hpp"
+#include "dispatch/prepare.hpp"
+#include "host/host.hpp"
+#include "load/plugin_call.hpp"
+#include "load/thread_state.hpp"
+#include "signature/layout.hpp"
+#include "text/error.hpp"
+
+namespace opdock::core {
+namespace {
+
+// Marks the implementation that calls another op as active on this thread.
+class ActiveFrame {
+  public:
+    ActiveFrame(ThreadState &thread, Attempt &attempt)
+        : thread_(thread), attempt_(attempt), frame_{&attempt.implementation, thread.active} {
+        thread_.active = &frame_;
+        thread_.flags |= ThreadState::nested;
+        attempt_.pins.fetch_add(1, std::memory_order_relaxed);
+    }
+    ActiveFrame(const ActiveFrame &) = delete;
+    ActiveFrame &operator=(const ActiveFrame &) = delete;
+    ~ActiveFrame() {
+        attempt_.pins.fetch_sub(1, std::memory_order_relaxed);
+        thread_.active = frame_.previous;
+        if (thread_.active == nullptr) {
+            thread_.flags &= ~ThreadState::nested;
+        }
+    }
+
+  private:
+    ThreadState &thread_;
+    Attempt &attempt_;
+    Frame frame_;
+};
+
+// The host's own statuses mean nothing to the caller of a kernel.
+opdock_status plugin_status(opdock_status status) {
+    switch (status) {
+    case OPDOCK_UNKNOWN_OP:
+    case OPDOCK_NO_IMPLEMENTATION:
+    case OPDOCK_ALL_DROPPED:
+        return OPDOCK_UNSUPPORTED;
+    case OPDOCK_ALL_FAILED:
+        return OPDOCK_FAILED;
+    default:
+        return status >= OPDOCK_UNKNOWN_OP ? OPDOCK_FAILED_CLEAN : status;
+    }
+}
+
+// A status of the host, and its message left as a plugin's, so that a kernel may return it as it is.
+opdock_status passed_on(opdock_status status) {
+    if (status != OPDOCK_OK) {
+        leave_message(opdock_last_error());
+    }
+    return plugin_status(status);
+}
+
+// What `work` does for the kernel that was given `from`.
+template<class Work>
+opdock_status inside_kernel(const opdock_problem *from, Work work) {
+    try {
+        auto &attempt = *static_cast<Attempt *>(from->host_data);
+        const ActiveFrame frame(thread_state(), attempt);
+        return work(attempt.host);
+    } catch (...) {
+        opdock::detail::let_cancellation_pass();
+        return passed_on(leave_current_exception());
+    }
+}
+
+opdock_status prepare_part(const opdock_problem *from, const char *op, const opdock_args *args, opdock_part **part,
+                           uint64_t *workspace_size) {
+    *part = nullptr;
+    *workspace_size = 0;
+    return inside_kernel(from, [&](Host &host) {
+        std::unique_ptr<Prepared> prepared = prepare(host.op(op), full_args(*args), nullptr);
+        if (!same_device(prepared->problem->device, from->device)) {
+            throw Error(OPDOCK_INVALID_ARGUMENT,
+                        fmt::format("op '{}': its tensors are on {}, and those of the op that it is a part of on {}",
+                                    op, device_text(host.catalog().providers, prepared->problem->device),
+                                    device_text(host.catalog().providers, from->device)));
+        }
+        *workspace_size = prepared->workspace_size;
+        *part = reinterpret_cast<opdock_part *>(prepared.release());
+        return OPDOCK_OK;
+    });
+}
+
+opdock_status run_part(const opdock_problem *from, const opdock_part *part, const opdock_call *call) {
+    const auto &prepared = *reinterpret_cast<const Prepared *>(part);
+    const bool is_complete = call->n_data == prepared.n_data && call->workspace_size >= prepared.workspace_size;
+    return inside_kernel(from, [&](Host & /*host*/) {
+        return is_complete ? opdock_prepared_run(&prepared, call) : run_incomplete(prepared, *call);
+    });
+}
+
+void release_part(const opdock_host_api * /*host*/, opdock_part *part) {
+    delete reinterpret_cast<Prepared *>(part);
+}
+
+} // namespace
+
+opdock_status call_from_kernel(const opdock_problem *from, const char *op, const opdock_args *args) {
+    return inside_kernel(from, [&](Host &host) { return passed_on(call_slowly(nullptr, host.op(op), *args)); });
+}
+
+const opdock_composite composite_extension = {
+    .struct_size = OPDOCK_STRUCT_SIZE(opdock_composite, release),
+    .reserved = 0,
+    .prepare = prepare_part,
+    .run = run_part,
+    .release = release_part,
+};
+
+} // namespace opdock::core
