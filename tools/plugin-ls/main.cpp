@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -8,6 +9,7 @@
 #include "cli/open_host.hpp"
 #include "cli/print_document.hpp"
 #include "cli/suggest.hpp"
+#include "cli/text_file.hpp"
 #include "document.hpp"
 #include "machine.hpp"
 #include "op-call/call.hpp"
@@ -111,6 +113,18 @@ void show_devices(const Host &host, const Request &request, const Page &page) {
     }
 }
 
+void show_frozen(const Host &host, const std::string &file) {
+    const json manifest = json::parse(host.freeze(cli::read_text(file)));
+    std::set<std::string> ops;
+    size_t choices = 0;
+    for (const json &one : manifest.at("choices")) {
+        ops.insert(one.at("op").get<std::string>());
+        choices += one.at("dtypes").size();
+    }
+    std::cout << "the same: " << choices << " choices of " << ops.size() << " ops, "
+              << manifest.at("digest").get<std::string>() << '\n';
+}
+
 int show_exists(const Request &request, const json &document) {
     const std::vector<std::string> ids = impl_ids(document);
     if (std::none_of(ids.begin(), ids.end(),
@@ -200,6 +214,10 @@ int show_of_host(const Request &request, const Page &page) {
         code = show_exists(request, document);
     } else if (request.show == Show::devices) {
         show_devices(host, request, page);
+    } else if (request.show == Show::freeze) {
+        cli::print_document(json::parse(host.freeze()));
+    } else if (request.show == Show::frozen) {
+        show_frozen(host, request.subject);
     } else if (request.show == Show::why) {
         find_op(document, request.subject);
         code = show_why(host, request, page);

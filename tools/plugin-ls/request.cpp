@@ -32,6 +32,8 @@ Examples:
   plugin-ls --devices                          what there is to run on
   plugin-ls --rescan                           try again what failed before
   plugin-ls --exists vendor.acme && echo yes   for scripts
+  plugin-ls --freeze >job.json                 what serves here, to compare
+  plugin-ls --frozen job.json                  with what serves elsewhere
   PLUGIN_PREFER=vendor plugin-ls --policy      settings, where they came from
 
 Exit codes: 0 fine; 1 what was asked for is absent or was not taken, or the
@@ -43,7 +45,7 @@ const std::vector<std::pair<const char *, Show>> actions = {
     {"op", Show::op},           {"why", Show::why},         {"rejected", Show::rejected},
     {"paths", Show::paths},     {"policy", Show::policy},   {"check", Show::check},
     {"exists", Show::exists},   {"version", Show::version}, {"bug-report", Show::bug_report},
-    {"devices", Show::devices},
+    {"devices", Show::devices}, {"freeze", Show::freeze},   {"frozen", Show::frozen},
 };
 
 po::options_description describe_options() {
@@ -61,15 +63,17 @@ po::options_description describe_options() {
         ("vendor", text("NAME"), "only what plugins of this vendor bring")                             //
         ("dtype", text("T"), "with --why: \"bf16\" for all dtype variables, or \"bf16,f32\" for each") //
         ("shape", texts("NAME=DTYPE[DIMS]"),
-         "with --why: of a call with this input; also shows configs")                //
-        ("attr", texts("NAME=VALUE"), "with --shape: with this attribute")           //
-        ("rejected", "the plugins that were not taken, and why")                     //
-        ("paths", "where plugins are searched, in order, and what named each place") //
-        ("policy", "each setting in force and where it came from")                   //
-        ("devices", "every device there is; of a kind without one, why")             //
-        ("check", text("FILE"), "judge one plugin file without running its code")    //
-        ("exists", text("IMPL_ID"), "print nothing; exit 0 if there is one, else 1") //
-        ("bug-report", "everything somebody needs who cannot see this machine")      //
+         "with --why: of a call with this input; also shows configs")                               //
+        ("attr", texts("NAME=VALUE"), "with --shape: with this attribute")                          //
+        ("rejected", "the plugins that were not taken, and why")                                    //
+        ("paths", "where plugins are searched, in order, and what named each place")                //
+        ("policy", "each setting in force and where it came from")                                  //
+        ("devices", "every device there is; of a kind without one, why")                            //
+        ("check", text("FILE"), "judge one plugin file without running its code")                   //
+        ("exists", text("IMPL_ID"), "print nothing; exit 0 if there is one, else 1")                //
+        ("freeze", "who serves what and how it is configured, as the JSON of a manifest")           //
+        ("frozen", text("FILE"), "whether that is here as this manifest has it, else what differs") //
+        ("bug-report", "everything somebody needs who cannot see this machine")                     //
         ("modules", texts("PATH"),
          "search this plugin file or directory first; may be repeated")                       //
         ("prefix", text("P"), cli::prefix_help)                                               //
@@ -171,14 +175,14 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.rescan = values.count("rescan") != 0;
     request.device = text_of(values, "device");
     request.dtype = text_of(values, "dtype");
-    for (const char *name : {"op", "why", "check", "exists"}) {
+    for (const char *name : {"op", "why", "check", "exists", "frozen"}) {
         request.subject += text_of(values, name); // one of them at most
     }
     if (!request.device.empty() && !is_device(request.device)) {
         throw cli::UsageError("--device '" + request.device +
                               "': expected KIND or KIND:INDEX, such as \"cpu\" or \"cuda:1\"");
     }
-    if (request.show == Show::check) {
+    if (request.show == Show::check || request.show == Show::frozen) {
         request.subject = cli::absolute_path(request.subject);
     }
     for (const std::string &path : texts_of(values, "modules")) {
@@ -189,9 +193,9 @@ Request parse_request(const std::vector<std::string> &arguments) {
     if (request.rescan && (request.show == Show::check || request.show == Show::version)) {
         throw cli::UsageError("--rescan has no meaning with --check and --version, which open no host");
     }
-    if (request.json &&
-        (request.show == Show::exists || request.show == Show::bug_report || request.show == Show::version)) {
-        throw cli::UsageError("--json has no meaning with --exists, --bug-report and --version");
+    if (request.json && (request.show == Show::exists || request.show == Show::frozen ||
+                         request.show == Show::bug_report || request.show == Show::version)) {
+        throw cli::UsageError("--json has no meaning with --exists, --frozen, --bug-report and --version");
     }
     return request;
 }

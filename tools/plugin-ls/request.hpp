@@ -9,11 +9,26 @@
 
 namespace opdock::plugin_ls {
 
-enum class Show { everything, op, why, rejected, paths, policy, devices, check, exists, bug_report, version, help };
+enum class Show {
+    everything,
+    op,
+    why,
+    rejected,
+    paths,
+    policy,
+    devices,
+    check,
+    exists,
+    freeze,
+    frozen,
+    bug_report,
+    version,
+    help
+};
 
 struct Request {
     Show show = Show::everything;
-    std::string subject; // what --op, --why, --check and --exists were given
+    std::string subject; // what --op, --why, --check, --exists and --frozen were given
     std::string device;  // --why; "" is cpu
     Filter filter;       // of the list of plugins and ops, --op and --rejected
     std::string dtype;   // --why; "" is any

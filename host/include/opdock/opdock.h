@@ -38,6 +38,7 @@ extern "C" {
 #define OPDOCK_LOAD_FAILED 106       /* a plugin that was asked for by name did not load */
 #define OPDOCK_INTERNAL_ERROR 107    /* a fault of opdock's own */
 #define OPDOCK_INVALID_TUNE_FILE 108 /* a tune file is wrong */
+#define OPDOCK_FROZEN 109            /* the host was frozen, and this would change what serves calls */
 
 /* The message of this thread's last status other than OPDOCK_OK; "" when there was none. Valid until the thread's next
  * call into opdock. */
@@ -193,8 +194,8 @@ OPDOCK_API opdock_status opdock_policy_reload(opdock_host *host);
 typedef struct opdock_prepared {
     uint32_t struct_size;
     /* The number of pointers that a run takes: those of the tensors that prepare was given, in that order, args->inputs
-     * and then args->outputs, and null for those that were null. A longer form of the op's signature, declared before or after,
-     * changes nothing of it. */
+     * and then args->outputs, and null for those that were null. A longer form of the op's signature, declared before
+     * or after, changes nothing of it. */
     uint32_t n_data;
     opdock_kernel kernel;
     const opdock_problem *problem;
@@ -232,6 +233,22 @@ static inline opdock_status opdock_prepared_run(const opdock_prepared *prepared,
  * thread, also by others when the kernel says nothing. Known to remain: a sentence that a kernel left before it
  * returned OPDOCK_OK passes for that of the next failure that gives no reason. Returns `status`. */
 OPDOCK_API opdock_status opdock_prepared_failed(const opdock_prepared *prepared, opdock_status status);
+
+/* --- freezing --------------------------------------------------------------------------------------------------- */
+
+/* Fixes who serves each op on each device there is, for each combination of dtypes, and with which configs. Opens the
+ * plugins of all that is chosen. From then on nothing falls back, nobody leaves a chain for failures, scoped policies
+ * mean nothing, and what would change a choice returns OPDOCK_FROZEN: policies, plugins and modules, tuning, resetting
+ * health, asking for availability again, and preparing under a policy. Freezing again gives the manifest again. No
+ * other thread may be changing any of that meanwhile.
+ *
+ * *manifest is JSON of schema opdock.frozen/1: {"schema", "digest", "choices": [{"op", "device": its kind, "model",
+ * "dtypes": ["bf16,f32"], "impl_id", "plugin", "build_id", "configs": a digest of the tune file and of what the
+ * database has, "" without configs}]}. Two digests are the same exactly when the choices are, whatever the machine.
+ *
+ * With `expected`, the manifest of another host, OPDOCK_INVALID_POLICY with the differences where what is chosen here
+ * is not what it has, and the host is not frozen. May be null. */
+OPDOCK_API opdock_status opdock_freeze(opdock_host *host, const char *expected, char **manifest);
 
 /* --- looking --------------------------------------------------------------------------------------------------------
  */

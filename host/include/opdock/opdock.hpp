@@ -272,6 +272,13 @@ class Host {
         return Policy(policy);
     }
 
+    // Fixes who serves what, and gives the manifest; see opdock_freeze. `expected`: the manifest of another host, or
+    // "".
+    std::string freeze(const std::string &expected = {}) const {
+        char *manifest = nullptr;
+        detail::check(opdock_freeze(host_.get(), expected.empty() ? nullptr : expected.c_str(), &manifest));
+        return detail::take(manifest);
+    }
     // JSON of schema opdock.plugin-ls/1; see opdock_describe.
     std::string describe() const {
         char *json = nullptr;

@@ -99,6 +99,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     const uint64_t generation = host.generation(); // before anything is read: what changes from here on makes it stale
     PolicyStack stack = host.effective_policy();
     if (policy != nullptr) {
+        host.refuse_when_frozen("be prepared under another policy");
         stack.scopes.push_back(policy);
     }
     const auto target_of_thread = [&]() -> HeldTarget {

@@ -94,7 +94,7 @@ bool may_fall_back(Run &run, Attempt &attempt, opdock_status status, bool ran, c
                    opdock_status *result) {
     // A lost device is nobody's failure: it is noticed late, by whoever comes next.
     const bool counts = status == OPDOCK_FAILED || status == OPDOCK_FAILED_CLEAN;
-    if (counts && attempt.deployment.count_failure(reason)) {
+    if (counts && !run.host.is_frozen() && attempt.deployment.count_failure(reason)) {
         run.host.drop_failed(run.memo.chain, attempt.deployment);
     }
     if (status == OPDOCK_INVALID_ARGUMENT || status == OPDOCK_OUT_OF_MEMORY) {

@@ -159,6 +159,8 @@ const char *opdock_status_name(opdock_status status) {
         return "INTERNAL_ERROR";
     case OPDOCK_INVALID_TUNE_FILE:
         return "INVALID_TUNE_FILE";
+    case OPDOCK_FROZEN:
+        return "FROZEN";
     default:
         return "UNKNOWN";
     }
@@ -311,6 +313,11 @@ opdock_status opdock_prepared_run_incomplete(const opdock_prepared *prepared, co
         return failed;
     }
     return status;
+}
+
+opdock_status opdock_freeze(opdock_host *host, const char *expected, char **manifest) {
+    *manifest = nullptr;
+    return guarded([&] { *manifest = copy_text(host->freeze(expected)); });
 }
 
 opdock_status opdock_describe(opdock_host *host, char **json) {

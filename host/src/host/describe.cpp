@@ -41,30 +41,6 @@ const char *answer_text(Availability::Answer answer) {
     }
 }
 
-std::string tuple_text(const std::vector<uint32_t> &dtypes) {
-    std::string text;
-    for (const uint32_t dtype : dtypes) {
-        text += (text.empty() ? "" : ",") + dtype_name(dtype);
-    }
-    return text;
-}
-
-// Every tuple of dtypes that the signature allows, in the order in which it lists them.
-std::vector<std::vector<uint32_t>> all_tuples(const Signature &signature) {
-    std::vector<std::vector<uint32_t>> tuples = {{}};
-    for (const std::vector<uint32_t> &allowed : signature.allowed_dtypes) {
-        std::vector<std::vector<uint32_t>> longer;
-        for (const std::vector<uint32_t> &tuple : tuples) {
-            for (const uint32_t dtype : allowed) {
-                longer.push_back(tuple);
-                longer.back().push_back(dtype);
-            }
-        }
-        tuples = std::move(longer);
-    }
-    return tuples;
-}
-
 json dtypes_json(const Implementation &implementation, const Signature &signature) {
     json list = json::array();
     for (const auto &tuple : implementation.dtypes.empty() ? all_tuples(signature) : implementation.dtypes) {

@@ -97,6 +97,11 @@ class Host {
     uint64_t served_count(const char *op, const char *impl_id) const;
     void reset_health(const char *op, const char *impl_id);
     void refresh_availability();
+    // See opdock_freeze. `expected` may be null.
+    nlohmann::json freeze(const char *expected);
+    // Throws Error(OPDOCK_FROZEN): "the host is frozen, so that nothing can {what}".
+    void refuse_when_frozen(const char *what) const;
+    bool is_frozen() const { return frozen_.load(std::memory_order_acquire); }
     nlohmann::json describe() const;
     nlohmann::json describe_devices() const;
     nlohmann::json explain(std::string_view op, const char *device, const char *dtypes, const PolicyPtr &policy) const;
@@ -250,6 +255,9 @@ class Host {
     template<class Visit>
     void each_tuning(const char *op, const char *impl_id, Visit visit) const;
 
+    void publish_frozen(bool frozen);
+    Deployment *chosen_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes);
+
     std::string architecture(DLDevice device) const;
     // Asked once, as availability is.
     DeviceCount device_count(const DeviceProvider &provider) const;
@@ -299,6 +307,7 @@ class Host {
     std::atomic<uint64_t> policy_generation_{1}; // of the process's policy and the epoch: scopes look at it
     std::atomic<uint64_t> epoch_{1};
     std::atomic<uint64_t> forks_{0};
+    std::atomic<bool> frozen_{false};
 };
 
 // Throws when this thread is inside a plugin's entry.

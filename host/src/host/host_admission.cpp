@@ -123,6 +123,7 @@ void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &int
 
 void Host::register_module(const std::string &id, const std::string &vendor, opdock_entry entry, void *user_data) {
     refuse_while_registering("register a module");
+    refuse_when_frozen("be registered");
     for (const auto &[what, name] : {std::pair("id", &id), std::pair("vendor", &vendor)}) {
         if (find_no_name_character(*name) != std::string::npos || name->size() > max_name_bytes) {
             throw Error(OPDOCK_INVALID_ARGUMENT,

@@ -328,6 +328,7 @@ uint64_t Host::served_count(const char *op, const char *impl_id) const {
 
 void Host::reset_health(const char *op, const char *impl_id) {
     expect_implementation(*this, op, impl_id);
+    refuse_when_frozen("change who serves");
     forget_call_deaths(op, impl_id);
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
@@ -345,6 +346,7 @@ void Host::reset_health(const char *op, const char *impl_id) {
 }
 
 void Host::refresh_availability() {
+    refuse_when_frozen("change who serves");
     Ledger &book = ledger();
     std::vector<std::pair<Deployment *, Availability>> answers;
     std::map<const DeviceProvider *, DeviceCount> counts;

@@ -328,6 +328,7 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
 
 void Host::load(const std::string &path) {
     refuse_while_registering("load a plugin");
+    refuse_when_frozen("be loaded");
     if (!path.starts_with('/')) {
         throw Error(OPDOCK_INVALID_ARGUMENT,
                     fmt::format("expected the absolute path of a plugin, found '{}'; the working directory is never "

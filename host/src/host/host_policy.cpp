@@ -81,6 +81,7 @@ Policy Host::make_policy(std::span<const Setting> settings) const {
 }
 
 void Host::set_program_policy(PolicyPtr policy) {
+    refuse_when_frozen("change its policy");
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
     auto next = std::make_unique<PolicyStack>(process_policy());
@@ -92,6 +93,7 @@ void Host::set_program_policy(PolicyPtr policy) {
 }
 
 void Host::reload_policy() {
+    refuse_when_frozen("change its policy");
     const Environment environment = environment_given_ ? environment_ : capture_environment(environment_.prefix);
     LoadedPolicy loaded = load_policy(environment, system_policy_file_);
     for (const std::string &warning : loaded.warnings) {
@@ -106,6 +108,7 @@ void Host::reload_policy() {
 }
 
 void Host::push_scope(PolicyPtr policy) {
+    refuse_when_frozen("change its policy");
     ThreadState &thread = thread_state();
     thread.scopes.push_back({this, id_, std::move(policy), nullptr, 0});
     thread.flags |= ThreadState::scoped;
@@ -127,7 +130,7 @@ void Host::pop_scope() {
 PolicyStack Host::effective_policy() const {
     PolicyStack stack = process_policy();
     for (const Scope &scope : thread_state().scopes) {
-        if (scope.host_id == id_) {
+        if (scope.host_id == id_ && !is_frozen()) {
             stack.scopes.push_back(scope.policy);
         }
     }

@@ -166,6 +166,7 @@ std::string why_without_configs(const PluginTuning &plugin, const std::string &i
 } // namespace
 
 uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
+    refuse_when_frozen("change its configs");
     const TuneFile file = parse_tune_file(yaml, name);
     std::vector<std::string> problems;
     for (const TuneProblem &problem : file.problems) {

@@ -254,6 +254,9 @@ void Host::check_tune_database() const {
 
 json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &impl_id, const TuneOptions &options,
                      bool again, bool dry_run) {
+    if (!dry_run) {
+        refuse_when_frozen("change its configs");
+    }
     const CatalogOp &declared = *catalog().find(op.name);
     const Bound bound = bind(*declared.signature, args);
     check_device(bound.device);
@@ -349,7 +352,8 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
 
 void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
     DeploymentTuning *tuning = deployment.tuning();
-    if (tuning == nullptr || TuningTurn::is_taken(ledger()) || is_capturing(call.shape.device, call.stream)) {
+    if (is_frozen() || tuning == nullptr || TuningTurn::is_taken(ledger()) ||
+        is_capturing(call.shape.device, call.stream)) {
         return;
     }
     const std::unique_lock turn(ledger().tuning, std::try_to_lock);

@@ -23,6 +23,9 @@ std::vector<Layer> layers_of(const PolicyStack &stack) {
             ended = policy->complete;
         }
     };
+    if (stack.frozen) {
+        layers.push_back({stack.frozen.get(), "frozen"});
+    }
     if (stack.enforce) {
         layers.push_back({stack.enforce.get(), "enforce"});
     }

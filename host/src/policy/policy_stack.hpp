@@ -51,6 +51,7 @@ struct TrustPolicy {
 
 // A value: copy it, replace a layer, publish the copy. A null layer has no items.
 struct PolicyStack {
+    PolicyPtr frozen;              // of a host that was frozen
     PolicyPtr enforce;             // `enforce:` of /etc/opdock/policy.yaml
     std::vector<PolicyPtr> scopes; // of the calling thread, innermost last
     PolicyPtr program;

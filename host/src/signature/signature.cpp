@@ -117,6 +117,22 @@ opdock_value AttributeSpec::default_value() const {
     return value;
 }
 
+std::vector<std::vector<uint32_t>> all_tuples(const Signature &signature) {
+    constexpr size_t most = 4096;
+    std::vector<std::vector<uint32_t>> tuples = {{}};
+    for (const std::vector<uint32_t> &allowed : signature.allowed_dtypes) {
+        std::vector<std::vector<uint32_t>> longer;
+        for (const std::vector<uint32_t> &tuple : tuples) {
+            for (size_t i = 0; i < allowed.size() && longer.size() < most; ++i) {
+                longer.push_back(tuple);
+                longer.back().push_back(allowed[i]);
+            }
+        }
+        tuples = std::move(longer);
+    }
+    return tuples;
+}
+
 std::string_view value_type_name(uint32_t type) {
     switch (type) {
     case OPDOCK_VALUE_INT:

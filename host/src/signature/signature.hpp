@@ -128,6 +128,9 @@ Signature parse_signature(std::string_view text);
 // The signature in one canonical spelling, which parses to the same signature.
 std::string print_signature(const Signature &signature);
 std::string print_parameter(const Signature &signature, const Parameter &parameter);
+// Combinations of dtypes that the signature allows, in the order in which it lists them: all, or the first 4,096.
+std::vector<std::vector<uint32_t>> all_tuples(const Signature &signature);
+
 std::string print_attribute(const Signature &signature, const AttributeSpec &attribute);
 std::string print_shape(const Signature &signature, const Parameter &parameter); // "[..., n]"
 std::string print_dim(const Signature &signature, const Dim &dim);

@@ -1,0 +1,226 @@
+// Fixing every choice of a host, and what was chosen as a manifest that hosts on other machines can be compared with.
+#include <array>
+#include <map>
+#include <set>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
+
+#include "files/bounded_file.hpp"
+#include "files/digest.hpp"
+#include "host/host.hpp"
+#include "load/plugin_call.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view manifest_schema = "opdock.frozen/1";
+
+// What calls of an op with these dtypes are served by on devices of one model.
+struct CallsKey {
+    std::string op, device, model, dtypes;
+
+    auto operator<=>(const CallsKey &) const = default;
+};
+struct Chosen {
+    std::string impl_id, plugin, build_id, configs;
+
+    auto operator<=>(const Chosen &) const = default;
+};
+using Choices = std::map<CallsKey, Chosen>;
+
+// {"op", "device", "model", "impl_id", "plugin", "build_id", "configs", "dtypes": ["bf16,f32"]}
+json manifest_of(const Choices &choices) {
+    std::map<std::pair<std::array<std::string, 3>, Chosen>, std::vector<std::string>> tuples;
+    for (const auto &[calls, chosen] : choices) {
+        tuples[{{calls.op, calls.device, calls.model}, chosen}].push_back(calls.dtypes);
+    }
+    json list = json::array();
+    for (const auto &[one, dtypes] : tuples) {
+        const auto &[calls, chosen] = one;
+        list.push_back({{"op", calls[0]},
+                        {"device", calls[1]},
+                        {"model", calls[2]},
+                        {"dtypes", dtypes},
+                        {"impl_id", chosen.impl_id},
+                        {"plugin", chosen.plugin},
+                        {"build_id", chosen.build_id},
+                        {"configs", chosen.configs}});
+    }
+    const std::string digest = "sha256:" + hex(sha256_of(list.dump()));
+    return {{"schema", manifest_schema}, {"digest", digest}, {"choices", std::move(list)}};
+}
+
+Choices choices_in(std::string_view manifest) {
+    const auto refuse = [](const std::string &why) -> Error {
+        return {OPDOCK_INVALID_ARGUMENT,
+                fmt::format("this is no manifest of a frozen host: {}.\nExpected JSON of schema {}, as opdock_freeze "
+                            "and `plugin-ls --freeze` write it.",
+                            why, manifest_schema)};
+    };
+    const json document = json::parse(manifest, nullptr, false);
+    if (!document.is_object() || document.value("schema", json()) != manifest_schema) {
+        throw refuse(document.is_discarded() ? "it is not JSON" : "its schema is another one");
+    }
+    Choices choices;
+    try {
+        for (const json &one : document.at("choices")) {
+            const auto text = [&](const char *name) { return one.at(name).get<std::string>(); };
+            const Chosen chosen{text("impl_id"), text("plugin"), text("build_id"), text("configs")};
+            for (const json &dtypes : one.at("dtypes")) {
+                choices[{text("op"), text("device"), text("model"), dtypes.get<std::string>()}] = chosen;
+            }
+        }
+    } catch (const json::exception &error) {
+        throw refuse(visible_line(error.what()));
+    }
+    if (manifest_of(choices).at("digest") != document.value("digest", json())) {
+        throw refuse("its digest is not that of its choices, so that somebody changed it");
+    }
+    return choices;
+}
+
+std::string text_of(const Chosen &chosen) {
+    return fmt::format("'{}' of plugin '{}' ({}, {})", visible_line(chosen.impl_id), visible_line(chosen.plugin),
+                       chosen.build_id.empty() ? "without a build id" : "build " + visible_line(chosen.build_id),
+                       chosen.configs.empty() ? "no configs" : "configs " + visible_line(chosen.configs).substr(0, 12));
+}
+
+// Calls that differ alike as one line: "op 'gelu' on cpu (Xeon), f32 and 2 more: expected ..., found ...".
+std::string differences(const Choices &expected, const Choices &found) {
+    std::map<std::pair<std::array<std::string, 3>, std::string>, std::vector<std::string>> lines;
+    const auto differ = [&](const CallsKey &calls, const std::string &how) {
+        lines[{{calls.op, calls.device, calls.model}, how}].push_back(calls.dtypes);
+    };
+    for (const auto &[calls, chosen] : expected) {
+        const auto here = found.find(calls);
+        if (here == found.end()) {
+            differ(calls, fmt::format("expected {}, found nothing that serves them", text_of(chosen)));
+        } else if (here->second != chosen) {
+            differ(calls, fmt::format("expected {}, found {}", text_of(chosen), text_of(here->second)));
+        }
+    }
+    for (const auto &[calls, chosen] : found) {
+        if (!expected.contains(calls)) {
+            differ(calls, fmt::format("found {}, which the manifest lacks", text_of(chosen)));
+        }
+    }
+    constexpr size_t most_lines = 8;
+    std::string text;
+    size_t told = 0;
+    for (const auto &[line, dtypes] : lines) {
+        if (told++ == most_lines) {
+            text += fmt::format("\n  and {} more", lines.size() - most_lines);
+            break;
+        }
+        const auto &[calls, how] = line;
+        text += fmt::format("\n  op '{}' on {} ({}), {}{}: {}", visible_line(calls[0]), visible_line(calls[1]),
+                            visible_line(calls[2]), dtypes.front().empty() ? "no dtypes" : visible_line(dtypes.front()),
+                            dtypes.size() == 1 ? "" : fmt::format(" and {} more", dtypes.size() - 1), how);
+    }
+    return text;
+}
+
+// What the configs of an implementation on one device follow from: its plugin's tune file, and what the database has.
+std::string digest_of_configs(const PluginTuning &plugin, const DeploymentTuning &tuning) {
+    std::string text = plugin.has_file() ? read_bounded_file(plugin.path(), OPDOCK_INVALID_TUNE_FILE) : "";
+    std::set<std::string> entries;
+    for (const TuneEntry &entry : tuning.entries()) {
+        entries.insert(fmt::format("{}\n{}\n{}\n{}\n", entry.space, entry.dtypes, entry.key, entry.config));
+    }
+    for (const std::string &entry : entries) {
+        text += '\0' + entry;
+    }
+    return text.empty() ? "" : hex(sha256_of(text));
+}
+
+} // namespace
+
+void Host::refuse_when_frozen(const char *what) const {
+    if (is_frozen()) {
+        throw Error(OPDOCK_FROZEN, fmt::format("the host is frozen, so that nothing can {}.\nDo it before "
+                                               "opdock_freeze, or open another host.",
+                                               what));
+    }
+}
+
+// The process's policy under one that is strict everywhere.
+void Host::publish_frozen(bool frozen) {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    auto next = std::make_unique<PolicyStack>(process_policy());
+    next->frozen = nullptr;
+    if (frozen) {
+        Policy strict;
+        strict.everywhere.strict = {true, "the host is frozen"};
+        strict.everywhere.fallback_to_cpu = {false, "the host is frozen"};
+        next->frozen = std::make_shared<const Policy>(std::move(strict));
+    }
+    frozen_.store(frozen, std::memory_order_release);
+    publish(book, book.policies.emplace_back(std::move(next)).get());
+}
+
+// Null where nothing can serve such calls.
+Deployment *Host::chosen_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes) {
+    try {
+        return chain_for(target, device, dtypes)->links.front().deployment;
+    } catch (const Error &error) {
+        if (error.status() == OPDOCK_ALL_DROPPED || error.status() == OPDOCK_NO_IMPLEMENTATION) {
+            return nullptr;
+        }
+        throw;
+    }
+}
+
+json Host::freeze(const char *expected) {
+    refuse_while_registering("freeze a host");
+    const std::optional<Choices> demanded = expected != nullptr ? std::optional(choices_in(expected)) : std::nullopt;
+    const bool was_frozen = is_frozen();
+    publish_frozen(true);
+    try {
+        Choices choices;
+        const Catalog &now = catalog();
+        for (const auto &provider : now.providers) {
+            for (int32_t index = 0; index < device_count(*provider).count; ++index) {
+                const DLDevice device{static_cast<DLDeviceType>(provider->table.dl_device_type), index};
+                const opdock_device_properties *properties = device_properties(device);
+                const std::string model = properties != nullptr ? properties->name : "";
+                for (const auto &[name, op] : now.ops) {
+                    const Target &target = target_of(*find_op(name), thread_state());
+                    const std::shared_ptr<const View> kept = target.view->shared_from_this();
+                    for (const std::vector<uint32_t> &dtypes : all_tuples(*op->signature)) {
+                        Deployment *const chosen = chosen_for(target, device, dtypes);
+                        if (chosen == nullptr) {
+                            continue;
+                        }
+                        const Implementation &implementation = chosen->implementation();
+                        const PluginRecord *record = now.find_plugin(implementation.plugin);
+                        const DeploymentTuning *tuning = chosen->tuning();
+                        choices[{name, provider->kind, model, tuple_text(dtypes)}] = {
+                            implementation.impl_id, implementation.plugin, record != nullptr ? record->build_id : "",
+                            tuning != nullptr ? digest_of_configs(plugin_tuning(implementation.plugin), *tuning) : ""};
+                    }
+                }
+            }
+        }
+        if (demanded) {
+            if (const std::string text = differences(*demanded, choices); !text.empty()) {
+                throw Error(OPDOCK_INVALID_POLICY,
+                            "what serves calls here is not what the manifest has, so that the host was not frozen:" +
+                                text);
+            }
+        }
+        return manifest_of(choices);
+    } catch (...) {
+        if (!was_frozen) {
+            publish_frozen(false);
+        }
+        throw;
+    }
+}
+
+} // namespace opdock::core

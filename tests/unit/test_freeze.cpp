@@ -1,0 +1,148 @@
+// A host whose choices are fixed, and the manifest of them.
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "made_host.hpp"
+#include "thrown_error.hpp"
+
+using namespace opdock;
+using namespace opdock::test;
+using nlohmann::json;
+
+namespace {
+
+json frozen(MadeHost &host, const char *expected = nullptr) {
+    return host->freeze(expected);
+}
+
+// Who serves test.add for these dtypes on the CPU; "" for nobody.
+std::string choice(const json &manifest, const char *dtypes) {
+    for (const json &one : manifest.at("choices")) {
+        for (const json &tuple : one.at("dtypes")) {
+            if (one.at("op") == "test.add" && one.at("device") == "cpu" && tuple == dtypes) {
+                return one.at("impl_id").get<std::string>();
+            }
+        }
+    }
+    return "";
+}
+
+void add_two(MadeHost &host) {
+    auto narrow = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT, "", 1.0F);
+    narrow->dtypes = "f32";
+    host.add(std::move(narrow));
+    host.add("reference.two", OPDOCK_KIND_REFERENCE, {}, 2);
+}
+
+} // namespace
+
+TEST_CASE("a manifest has who serves each op for each combination of dtypes, and a digest of just that") {
+    MadeHost host;
+    add_two(host);
+    const json manifest = frozen(host);
+    CHECK(manifest.at("schema") == "opdock.frozen/1");
+    CHECK(choice(manifest, "f32") == "default.one");
+    CHECK(choice(manifest, "bf16") == "reference.two");
+    CHECK(choice(manifest, "e4m3") == "");
+    CHECK(frozen(host) == manifest);
+    MadeHost same;
+    add_two(same);
+    CHECK(frozen(same) == manifest);
+    MadeHost other;
+    other.add("reference.two", OPDOCK_KIND_REFERENCE, {}, 2);
+    CHECK(frozen(other).at("digest") != manifest.at("digest"));
+}
+
+TEST_CASE("nothing that would change a choice of a frozen host is done") {
+    MadeHost host;
+    add_two(host);
+    const core::PolicyPtr policy =
+        std::make_shared<const core::Policy>(host->make_policy(std::array{core::Setting{"prefer", "reference"}}));
+    frozen(host);
+    const auto refused = [&](auto function) {
+        const core::Error error = thrown_by(function);
+        CHECK(error.status() == OPDOCK_FROZEN);
+        CHECK(contains(error.what(), "the host is frozen"));
+    };
+    refused([&] { host->set_program_policy(policy); });
+    refused([&] { host->push_scope(policy); });
+    refused([&] { host->reload_policy(); });
+    refused([&] { host->load("/opt/acme/libacme.so"); });
+    refused([&] { host->reset_health(nullptr, nullptr); });
+    refused([&] { host->refresh_availability(); });
+    refused([&] { host->import_tuning("", "a.yaml"); });
+    refused([&] { host->register_module("late", "", [](opdock_registry *) { return OPDOCK_OK; }); });
+    Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+}
+
+TEST_CASE("a scope of before the host was frozen means nothing afterwards") {
+    MadeHost host;
+    add_two(host);
+    const core::PolicyPtr policy =
+        std::make_shared<const core::Policy>(host->make_policy(std::array{core::Setting{"prefer", "reference"}}));
+    host->push_scope(policy);
+    Rows rows;
+    CHECK(rows.added(host.op()) == 2);
+    CHECK(choice(frozen(host), "f32") == "default.one");
+    CHECK(rows.added(host.op()) == 1);
+    host->pop_scope();
+    CHECK(rows.added(host.op()) == 1);
+}
+
+TEST_CASE("what is chosen stays chosen on a frozen host, however often it fails, and nothing falls back") {
+    MadeHost host;
+    Made &one = host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    Made &two = host.add("reference.two", OPDOCK_KIND_REFERENCE, {}, 2);
+    frozen(host);
+    one.status = OPDOCK_FAILED;
+    Rows rows;
+    for (int i = 0; i < 5; ++i) {
+        CHECK(rows.call(host.op()) == OPDOCK_FAILED);
+        CHECK(contains(last_error(), "Nothing else is tried because strict is set (the host is frozen)"));
+    }
+    one.status = OPDOCK_OK;
+    CHECK(rows.added(host.op()) == 1);
+    CHECK(two.calls == 0);
+}
+
+TEST_CASE("a host is frozen as a manifest has it, or not at all, with what differs") {
+    MadeHost first;
+    add_two(first);
+    const std::string manifest = frozen(first).dump();
+    MadeHost same;
+    add_two(same);
+    CHECK(frozen(same, manifest.c_str()).dump() == manifest);
+    MadeHost other;
+    other.add("reference.two", OPDOCK_KIND_REFERENCE, {}, 2);
+    const core::Error error = thrown_by([&] { frozen(other, manifest.c_str()); });
+    CHECK(error.status() == OPDOCK_INVALID_POLICY);
+    CHECK(contains(error.what(), "the host was not frozen"));
+    CHECK(contains(error.what(), "op 'test.add' on cpu ("));
+    CHECK(contains(error.what(), ", f32: expected 'default.one' of plugin 'module-1' (without a build id, no "
+                                 "configs), found 'reference.two' of plugin 'module-1'"));
+    Rows rows;
+    other.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1); // not frozen
+    CHECK(rows.added(other.op()) == 1);
+}
+
+TEST_CASE("what is no manifest, or was changed, is refused") {
+    MadeHost host;
+    add_two(host);
+    const auto refusal = [&](const std::string &text) {
+        const core::Error error = thrown_by([&] { frozen(host, text.c_str()); });
+        CHECK(error.status() == OPDOCK_INVALID_ARGUMENT);
+        return std::string(error.what());
+    };
+    CHECK(contains(refusal("{"), "it is not JSON"));
+    CHECK(contains(refusal("[]"), "its schema is another one"));
+    CHECK(contains(refusal(R"({"schema": "opdock.frozen/2"})"), "its schema is another one"));
+    CHECK(contains(refusal(R"({"schema": "opdock.frozen/1"})"), "choices"));
+    CHECK(contains(refusal(R"({"schema": "opdock.frozen/1", "choices": [{"op": 3}]})"), "this is no manifest"));
+    MadeHost other;
+    add_two(other);
+    json changed = frozen(other);
+    changed["choices"][0]["impl_id"] = "vendor.acme";
+    CHECK(contains(refusal(changed.dump()), "its digest is not that of its choices"));
+    CHECK_FALSE(host->is_frozen());
+}
