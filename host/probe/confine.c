@@ -196,7 +196,7 @@ static void limit(int resource, rlim_t most) {
     }
 }
 
-void confine_process(uint64_t most_memory, int is_alone) {
+void confine_process(uint64_t most_memory, int may_use_devices, int is_alone) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* with its keeper */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     limit(RLIMIT_CORE, 0);
@@ -212,7 +212,7 @@ void confine_process(uint64_t most_memory, int is_alone) {
 #else
     (void)most_memory;
 #endif
-    forbid_changes_outside(most_memory == 0);
+    forbid_changes_outside(may_use_devices);
     give_up_rights();
-    forbid_system_calls(is_alone, most_memory == 0);
+    forbid_system_calls(is_alone, may_use_devices);
 }

@@ -6,12 +6,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,7 +45,7 @@ const char *__tsan_default_options(void) {
 #endif
 
 static const char *const usage = "usage: plugin-probe FILE [MEMORY]\n"
-                                 "       plugin-probe " OPDOCK_PROBE_QUERY " COMMAND [WORD]...\n"
+                                 "       plugin-probe " OPDOCK_PROBE_QUERY " MEMORY COMMAND [WORD]...\n"
                                  "\n"
                                  "Started by opdock's hosts, not by people: it tries a plugin in a process of its own, "
                                  "or asks the command of\n"
@@ -190,11 +192,41 @@ static void let_signals_come(void) {
     }
 }
 
-/* Becomes the command, which may do what plugins for devices may do while they are tried. */
-static int ask_for_device(char **command) {
+/* As programs do: with the handlers that the plugin registered for it. What ends the child would end theirs. */
+static void fork_once(void) {
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(0);
+    }
+    if (child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status)) {
+        (void)raise(WTERMSIG(status));
+    }
+}
+
+static void *end_process_after(void *thread) {
+    (void)pthread_join(*(const pthread_t *)thread, NULL);
+    exit(0);
+}
+
+/* Ends as the thread of a host that opened the plugin does, with the destructors of what it has for itself, and then
+ * as the process will, with those of the plugin. */
+static void end_thread_and_process(void) {
+    static pthread_t self;
+    pthread_t other;
+    self = pthread_self();
+    if (pthread_create(&other, NULL, end_process_after, &self) == 0) {
+        pthread_exit(NULL);
+    }
+    exit(0);
+}
+
+/* Becomes the command, which may do what plugins for devices may do while they are tried, within the memory of those
+ * without. */
+static int ask_for_device(uint64_t most_memory, char **command) {
     (void)fcntl(OPDOCK_PROBE_CHANNEL, F_SETFD, FD_CLOEXEC);
     (void)fcntl(OPDOCK_PROBE_DIRECTORY, F_SETFD, FD_CLOEXEC);
-    confine_process(0, continue_in_kept_process(0));
+    confine_process(most_memory, 1, continue_in_kept_process(most_memory));
     (void)execvp(command[0], command);
     return errno == ENOENT ? OPDOCK_PROBE_NOT_FOUND : OPDOCK_PROBE_CANNOT_RUN;
 }
@@ -203,8 +235,8 @@ int main(int argc, char **argv) {
     uint64_t most_memory;
     int threads;
     const int has_ends = fcntl(OPDOCK_PROBE_CHANNEL, F_GETFD) >= 0 && fcntl(OPDOCK_PROBE_DIRECTORY, F_GETFD) >= 0;
-    if (has_ends && argc > 2 && strcmp(argv[1], OPDOCK_PROBE_QUERY) == 0) {
-        return ask_for_device(argv + 2);
+    if (has_ends && argc > 3 && strcmp(argv[1], OPDOCK_PROBE_QUERY) == 0) {
+        return ask_for_device(strtoull(argv[2], NULL, 10), argv + 3);
     }
     if (!has_ends || argc < 2 || argc > 3 || strchr(argv[1], '/') != NULL) {
         fputs(usage, stderr);
@@ -213,7 +245,7 @@ int main(int argc, char **argv) {
     (void)fcntl(OPDOCK_PROBE_CHANNEL, F_SETFD, FD_CLOEXEC);
     send_hello();
     most_memory = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
-    confine_process(most_memory, continue_in_kept_process(most_memory));
+    confine_process(most_memory, most_memory == 0, continue_in_kept_process(most_memory));
     remember_process();
     threads = count_threads();
     if (!try_plugin(argv[1])) {
@@ -223,8 +255,9 @@ int main(int argc, char **argv) {
     }
     wait_for_threads(threads);
     let_signals_come();
+    fork_once();
     run_shutdowns(); /* a host does, and plugins end their threads there */
     send_empty(OPDOCK_RECORD_END);
     flush_channel();
-    exit(0); /* as the host's process will: with the plugin's destructors */
+    end_thread_and_process();
 }

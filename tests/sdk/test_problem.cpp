@@ -95,8 +95,7 @@ TEST_CASE("reading what is not there, or as what it is not, throws a sentence th
     CHECK_THROWS_WITH((void)call.get_int(1), "the implementation reads attribute 1, and the call has 1");
     CHECK_THROWS_WITH((void)call.knob(1), "the implementation reads knob 1, and the call has 1");
     CHECK_THROWS_WITH((void)call.input<const float>(0), "the implementation reads input 0 as f32, and it is bf16");
-    CHECK_THROWS_WITH((void)call.input<const double>(0),
-                      "the implementation reads input 0 as f64, and it is bf16");
+    CHECK_THROWS_WITH((void)call.input<const double>(0), "the implementation reads input 0 as f64, and it is bf16");
     CHECK_THROWS_WITH((void)call.input<const opdock::bfloat16_t>(0, 1),
                       "the implementation reads tensor of the list 1, and the call has 1");
 }

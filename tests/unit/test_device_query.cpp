@@ -85,6 +85,15 @@ TEST_CASE("a command may do no more than a plugin that is tried: it reaches no o
     close(end);
 }
 
+#ifndef __SANITIZE_ADDRESS__ // which the probe's limits would end
+TEST_CASE("a command has the memory, and makes files of the size, that a plugin of the CPU may when it is tried") {
+    const TemporaryDirectory folder;
+    const std::string script = (folder.path() / "script").string();
+    folder.write("script", "test \"$(ulimit -f)\" != unlimited && test \"$(ulimit -d)\" != unlimited\n");
+    CHECK(run_device_query("sh " + script, probe, false) == "");
+}
+#endif
+
 TEST_CASE("nothing is run of a vendor that the policy denies") {
     const TemporaryDirectory folder;
     MadeHost host(core::RawEnvironment{{"PLUGIN_DENY_VENDORS", "acme"}});

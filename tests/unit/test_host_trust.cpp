@@ -333,6 +333,24 @@ TEST_CASE("a plugin that has the name of a library which another plugin needs is
     }
 }
 
+TEST_CASE("a library of one plugin that goes by the name of another plugin's library is said, whichever comes first") {
+    for (const bool is_first : {true, false}) {
+        const Machine machine;
+        const fs::path dependency = fs::path(OPDOCK_FIXTURES) / "libraries/libdependency.so";
+        machine.install("libneeds_other_library.so", is_first ? "liba.so" : "libz.so");
+        machine.install("libneeds_library_beside.so", "libn.so");
+        fs::copy_file(dependency.parent_path() / "libneeds_another.so", machine.folder() / "libneeds_another.so");
+        fs::copy_file(dependency, machine.folder() / "libdependency.so");
+        fs::copy_file(dependency, machine.folder() / "libother.so");
+        MadeHost host = machine.host();
+        CHECK(host.logged("by that name: where both are opened, each gets the one that was opened first") == 1);
+        fs::remove(machine.folder() / "libother.so");
+        fs::create_hard_link(machine.folder() / "libdependency.so", machine.folder() / "libother.so");
+        MadeHost same = machine.host();
+        CHECK(same.logged("by that name: where both are opened") == 0);
+    }
+}
+
 TEST_CASE("a plugin that has the name of the host's own library is said") {
     const Machine machine;
     machine.install("libnamed_as_host.so");

@@ -886,6 +886,16 @@ TEST_CASE("a plugin that crashes or hangs when the process ends is rejected") {
     CHECK_MESSAGE(contains(hang.message, "after it had registered"), hang.message);
 }
 
+TEST_CASE(
+    "a plugin that crashes when the thread that opened it ends, or in a child that the program forks, is rejected") {
+    for (const char *file : {"libcrashes_when_thread_ends.so", "libcrashes_at_fork.so"}) {
+        CAPTURE(file);
+        const Rejection crash = rejection_of(try_plugin(file));
+        CHECK(crash.code == RejectCode::probe_died);
+        CHECK_MESSAGE(contains(crash.message, "by signal 6 (Aborted), after it had registered"), crash.message);
+    }
+}
+
 TEST_CASE("a plugin may leave a thread that stays, and end one when the host closes") {
     CHECK(std::holds_alternative<Transcript>(try_plugin("libthread_stays.so")));
     CHECK(std::holds_alternative<Transcript>(try_plugin("libends_its_thread.so")));

@@ -26,7 +26,8 @@ json as_json(const std::vector<Turn> &turns) {
         list.push_back({{"again", turn.again},
                         {"at_end", turn.at_end},
                         {"layout", static_cast<int>(turn.layout)},
-                        {"poison", turn.poison}});
+                        {"poison", turn.poison},
+                        {"after_zeros", turn.after_zeros}});
     }
     return list;
 }

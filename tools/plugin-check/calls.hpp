@@ -17,7 +17,8 @@ struct Turn {
     bool again = false; // the call before, with the tensors where they are
     bool at_end = false;
     Layout layout = Layout::contiguous;
-    size_t poison = 0; // one of PlacedRun's
+    size_t poison = 0;        // one of PlacedRun's
+    bool after_zeros = false; // the same memory has held other numbers, and was computed on
 };
 
 // What came of a call.

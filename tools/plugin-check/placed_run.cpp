@@ -6,6 +6,7 @@
 
 #include "counted.hpp"
 #include "inputs.hpp"
+#include "op-call/element.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -138,6 +139,18 @@ void PlacedRun::reset(std::byte poison) {
 
 opdock_status PlacedRun::run(std::byte poison, std::string &message) {
     reset(poison);
+    return run_on(message);
+}
+
+opdock_status PlacedRun::run_on_zeros(std::string &message) {
+    reset(poisons[0]);
+    for (const auto &list : inputs_) {
+        for (const auto &tensor : list) {
+            if (!op_call::is_integer(tensor->dtype())) {
+                tensor->fill(std::byte{0});
+            }
+        }
+    }
     return run_on(message);
 }
 

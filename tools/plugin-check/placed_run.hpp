@@ -11,8 +11,8 @@ namespace opdock::plugin_check {
 
 class PlacedRun {
   public:
-    // What outputs hold before a run: no kernel leaves both by chance.
-    static constexpr std::byte poisons[2] = {std::byte{0xff}, std::byte{0x7b}};
+    // What outputs hold before a run: no kernel leaves the first and another one by chance. New memory has zeros.
+    static constexpr std::byte poisons[3] = {std::byte{0xff}, std::byte{0x7b}, std::byte{0}};
 
     // Places the inputs' values. `at_end`: see Placing. Throws opdock::Error when the op does not take such a call.
     PlacedRun(const Where &where, const Op &op, const op_call::Signature &signature, const Case &one,
@@ -26,6 +26,8 @@ class PlacedRun {
 
     // With everything reset. Leaves `message` as it is when it succeeds.
     opdock_status run(std::byte poison, std::string &message);
+    // With zeros for each number that is no whole one.
+    opdock_status run_on_zeros(std::string &message);
     // On what the run before left.
     opdock_status run_on(std::string &message);
 

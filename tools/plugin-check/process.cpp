@@ -1,6 +1,7 @@
 #include "process.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <fstream>
@@ -8,6 +9,7 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -85,6 +87,30 @@ void Descriptor::close() {
 void keep_to_itself() {
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+void give_up_reach() {
+    constexpr std::array<unsigned, 7> rights = {CAP_SYS_PTRACE,
+                                                CAP_SYS_ADMIN,
+                                                CAP_SYS_MODULE,
+                                                CAP_SYS_RAWIO,
+                                                38 /* PERFMON */,
+                                                39 /* BPF */,
+                                                40 /* CHECKPOINT_RESTORE */};
+    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> held{};
+    if (syscall(SYS_capget, &header, held.data()) != 0) {
+        return;
+    }
+    for (const unsigned right : rights) {
+        prctl(PR_CAPBSET_DROP, right, 0, 0, 0);
+        __user_cap_data_struct &part = held.at(right / 32);
+        const uint32_t others = ~(1u << right % 32);
+        part.permitted &= others;
+        part.effective &= others;
+        part.inheritable &= others;
+    }
+    (void)syscall(SYS_capset, &header, held.data());
 }
 
 Process::Process(const std::string &program, const std::string &job)

@@ -32,6 +32,10 @@ class Descriptor {
 // parent of whatever they leave behind.
 void keep_to_itself();
 
+// A process of root's can no longer reach into those that keep to themselves, or into the kernel; nor can what it
+// executes.
+void give_up_reach();
+
 class Process {
   public:
     // Starts `program --worker job` in a session of its own. Throws cli::Failure.

@@ -141,6 +141,7 @@ int run_worker(const std::string &job) {
     prctl(PR_SET_PDEATHSIG, SIGKILL); // it is in a process group of its own, where no Ctrl-C comes
     fcntl(message_descriptor, F_SETFD, FD_CLOEXEC);
     fcntl(exchange_descriptor, F_SETFD, FD_CLOEXEC);
+    give_up_reach();
     watch_faults();
     uint64_t number = 0; // of the request
     try {

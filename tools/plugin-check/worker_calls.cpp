@@ -98,6 +98,10 @@ json WorkerCalls::call_once(Slot &slot, const json &turn, size_t &bytes) {
     std::string message;
     const ProcessState before;
     const opdock_status prepared = placed.prepare(op_, policy_, message);
+    if (prepared == OPDOCK_OK && turn.at("after_zeros").get<bool>()) {
+        std::string of_others;
+        (void)placed.run_on_zeros(of_others);
+    }
     const opdock_status status =
         prepared == OPDOCK_OK ? placed.run(PlacedRun::poisons[turn.at("poison").get<size_t>()], message) : prepared;
     after_call_();

@@ -1,6 +1,7 @@
 #include "payload.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <functional>
 #include <map>
@@ -70,8 +71,18 @@ bool is_attachment_kind(const std::string &text) {
            text == "license";
 }
 
-bool is_letter(const std::string &text) {
-    return text.size() == 1;
+bool is_status(const std::string &text) {
+    return text.size() == 1 && text.find_first_of("ADMRT") == 0;
+}
+
+// Of a file in a tree of git, and 0 for none.
+uint32_t mode_of(const JsonValue &value) {
+    const auto mode = static_cast<uint32_t>(value.number(0, submodule_mode));
+    constexpr std::array<uint32_t, 6> modes = {0, 0100644, 0100664, 0100755, 0120000, submodule_mode};
+    if (std::find(modes.begin(), modes.end(), mode) == modes.end()) {
+        value.refuse("the mode of a file, link or submodule of git", std::to_string(mode));
+    }
+    return mode;
 }
 
 std::string member_name(const std::string &kind, size_t index) {
@@ -229,14 +240,13 @@ class ContentsReader {
     }
 
     void read_change(const JsonValue &one, Change &change) {
-        constexpr uint32_t most_mode = 0177777;
-        change.status = one.at("status").text(is_letter, "one letter").front();
+        change.status = one.at("status").text(is_status, "one of A, D, M, R and T").front();
         change.path = path_of(one.at("path"));
         change.old_path = one.has("old_path") ? path_of(one.at("old_path")) : change.path;
-        change.old_mode = static_cast<uint32_t>(one.at("old_mode").number(0, most_mode));
-        change.mode = static_cast<uint32_t>(one.at("mode").number(0, most_mode));
-        change.old_blob = one.at("old_blob").text();
-        change.blob = one.at("blob").text();
+        change.old_mode = mode_of(one.at("old_mode"));
+        change.mode = mode_of(one.at("mode"));
+        change.old_blob = one.at("old_blob").text(is_id, expected_id);
+        change.blob = one.at("blob").text(is_id, expected_id);
         keep(one.at("patch"), change.patch);
     }
 

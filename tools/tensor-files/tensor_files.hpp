@@ -37,8 +37,8 @@ std::string_view dtype_name(std::uint32_t dtype); // "unknown" for any other
 // Bytes of a tensor; throws when a dim is negative, the dtype unknown or the product does not fit.
 std::uint64_t byte_size(std::uint32_t dtype, std::span<const std::int64_t> shape);
 
-// Fortran order is turned into row-major. Big-endian, structured and object arrays are errors, as are bf16, fp8 and e8m0,
-// which .npy cannot name: keep those in .safetensors.
+// Fortran order is turned into row-major. Big-endian, structured and object arrays are errors, as are bf16, fp8 and
+// e8m0, which .npy cannot name: keep those in .safetensors.
 TensorData read_npy(const std::filesystem::path &path);
 void write_npy(const std::filesystem::path &path, const TensorData &tensor);
 

@@ -47,6 +47,8 @@ struct TrustMemory {
     // Names by which plugins may be asked for as libraries, and that plugins ask for; each with a plugin's path.
     std::unordered_map<std::string, std::string> sonames;
     std::unordered_map<std::string, std::string> needed;
+    // The file that goes by a name, and the plugin that needs it.
+    std::unordered_map<std::string, std::pair<std::string, std::string>> taken;
     std::set<std::string, std::less<>> blamed; // places that a warning was written of
     std::optional<TrustedKeys> keys;           // read when they are first needed
 };

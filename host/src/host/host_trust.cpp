@@ -1,4 +1,6 @@
 // Which plugins a host trusts: judged before anything of their files is believed, and before any of their code runs.
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <spdlog/fmt/fmt.h>
@@ -91,6 +93,29 @@ void Host::judge_libraries(const Scan &scan, const DeferredPlugin::Place &place,
     }
     if (!soname.empty()) {
         memory.sonames.try_emplace(soname, record.path);
+    }
+    for (const TakenLibrary &library : memory.libraries.taken()) {
+        const std::string file_name = std::filesystem::path(library.file).filename();
+        if (library.name.starts_with("libopdock.so") && !file_name.empty() && !file_name.starts_with("libopdock.so")) {
+            record.warnings.push_back(fmt::format("'{}' needs the library '{}', which says that its name is '{}' "
+                                                  "(DT_SONAME), that of the host's own.\nGive it another name.",
+                                                  record.path, visible_line(library.file), visible_line(library.name)));
+        }
+        const auto [known, is_new] = memory.taken.try_emplace(library.name, library.file, record.path);
+        const auto &[file, plugin] = known->second;
+        std::error_code none;
+        if (is_new || file == library.file || plugin == record.path ||
+            (!file.empty() && !library.file.empty() && std::filesystem::equivalent(file, library.file, none))) {
+            continue;
+        }
+        const auto text = [](const std::string &path) {
+            return path.empty() ? std::string("the system's") : fmt::format("'{}'", visible_line(path));
+        };
+        record.warnings.push_back(fmt::format(
+            "'{}' needs the library '{}', {}, and '{}' needs {} by that name: where both are opened, each gets "
+            "the one that was opened first.\nGive one of them another name (DT_SONAME), or have both plugins "
+            "take the same file.",
+            record.path, visible_line(library.name), text(library.file), plugin, text(file)));
     }
 }
 

@@ -93,8 +93,12 @@ struct LibraryRules::Needing {
 std::optional<LibraryFault> LibraryRules::judge(const LibraryNeeds &needs, const std::string &folder,
                                                 const std::string &library_path, const std::string &program_rpath,
                                                 PathRules &rules) {
+    taken_.clear();
     if (!needs.rpath && !needs.runpath && library_path.empty() && program_rpath.empty() &&
         std::none_of(needs.names.begin(), needs.names.end(), is_path)) {
+        for (const std::string &name : needs.names) {
+            taken_.push_back({name, ""});
+        }
         return std::nullopt; // as nearly all are
     }
     library_path_ = library_path;
@@ -178,9 +182,16 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
                     return fault;
                 }
             }
-            if (auto fault = judge_library(fmt::format("{}/{}", searched[i], name), needing, rules, is_taken)) {
+            const std::string file = fmt::format("{}/{}", searched[i], name);
+            if (auto fault = judge_library(file, needing, rules, is_taken)) {
                 return fault;
             }
+            if (is_taken) {
+                taken_.push_back({name, file});
+            }
+        }
+        if (!is_taken) {
+            taken_.push_back({name, ""});
         }
     }
     return std::nullopt;
@@ -225,6 +236,9 @@ std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file,
             fmt::format("it needs more than {} libraries, counting theirs.\nLink it with fewer.", most_libraries)};
     }
     judging_.push_back(file);
+    if (!needs->soname.empty() && !file.ends_with("/" + needs->soname)) {
+        taken_.push_back({needs->soname, file});
+    }
     Folders inherited = needing.needs.runpath ? Folders() : needing.own;
     inherited.insert(inherited.end(), needing.inherited.begin(), needing.inherited.end());
     return judge_names({*needs, file, folder, {}, std::move(inherited)}, rules);

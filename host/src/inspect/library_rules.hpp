@@ -24,6 +24,12 @@ struct LibraryFault {
     std::string what;  // a sentence without its beginning, with what to do
 };
 
+// A library that a plugin needs, or a library of it.
+struct TakenLibrary {
+    std::string name; // that it was asked for by, or its DT_SONAME, by which others get it once it is there
+    std::string file; // "": the system's
+};
+
 // Remembers what it read of libraries. Not for several threads at once.
 class LibraryRules {
   public:
@@ -32,6 +38,9 @@ class LibraryRules {
     std::optional<LibraryFault> judge(const LibraryNeeds &needs, const std::string &folder,
                                       const std::string &library_path, const std::string &program_rpath,
                                       PathRules &rules);
+
+    // Those of the plugin that was judged last, as far as no fault was found.
+    const std::vector<TakenLibrary> &taken() const { return taken_; }
 
   private:
     using Folders = std::vector<std::string>;
@@ -49,6 +58,7 @@ class LibraryRules {
     std::map<std::string, std::optional<LibraryNeeds>> library_; // by path; none for what the loader would pass over
     std::size_t places_ = 0;                                     // that were looked at for one plugin
     std::vector<std::string> judging_;                           // libraries: one may need the one that needs it
+    std::vector<TakenLibrary> taken_;
 };
 
 } // namespace opdock::core

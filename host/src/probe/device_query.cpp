@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "probe/child_process.hpp"
+#include "probe/probe.hpp"
 #include "probe/transcript_format.h"
 
 namespace opdock::core {
@@ -44,7 +45,8 @@ std::string run_device_query(const std::string &command, const std::string &prob
     }
     std::string program = probe;
     std::string mode = OPDOCK_PROBE_QUERY;
-    std::vector<char *> arguments = {program.data(), mode.data()};
+    std::string memory = std::to_string(limits_for({"cpu"}).memory);
+    std::vector<char *> arguments = {program.data(), mode.data(), memory.data()};
     for (std::string &word : words) {
         arguments.push_back(word.data());
     }

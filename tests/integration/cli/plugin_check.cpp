@@ -139,6 +139,8 @@ TEST_CASE("wrong results are found") {
                  {"wrong_in_place", "wrong"},
                  {"ignores_attribute", "wrong"},
                  {"wrong_in_four_dims", "wrong"},
+                 {"remembers_by_address", "wrong"},
+                 {"adds_to_zeros", "wrong"},
                  {"narrow_sum", "wrong"}});
 }
 

@@ -200,8 +200,9 @@ TEST_CASE("a package that unpacks to much is verified, inspected and installed i
         Package package = small_package();
         package.attachments = {{"license", "LICENSE", std::string(bytes, '\0')}, {"license", "empty", ""}};
         Backend backend{"fw", "", "sha1", {}};
-        backend.changes.commit = backend.changes.tree = std::string(40, 'a');
-        backend.changes.list.push_back({'M', "a", "a", 0100644, 0100644, "", "", std::string(bytes, '\0')});
+        const std::string id(40, 'a');
+        backend.changes.commit = backend.changes.tree = id;
+        backend.changes.list.push_back({'M', "a", "a", 0100644, 0100644, id, id, std::string(bytes, '\0')});
         backend.changes.converted = {{"b", std::string(bytes, '\0')}};
         package.backends = {backend};
         folder.write("p.opdock", print(package, nullptr));
