@@ -104,6 +104,18 @@ OPDOCK_API opdock_status opdock_load(opdock_host *host, const char *path);
 OPDOCK_API opdock_status opdock_register_module(opdock_host *host, const char *id, const char *vendor,
                                                 opdock_entry entry, void *user_data);
 
+/* The same for implementations that the program takes away again while the host is open, such as a JIT compiler makes:
+ * ops and implementations alone, neither devices nor shutdown functions. A call of one costs two atomic additions more.
+ */
+OPDOCK_API opdock_status opdock_register_temporary_module(opdock_host *host, const char *id, const char *vendor,
+                                                          opdock_entry entry, void *user_data);
+
+/* Takes such a module away. Waits until nothing of it runs, and destroys its plans and device states: when this
+ * returns, its code and what its `user_data` points to may go. Later calls are served by others; prepared ones return
+ * OPDOCK_UNSUPPORTED. Work that it queued on a device is the program's to wait for. Not from inside one of its
+ * functions, which would wait for itself. OPDOCK_INVALID_ARGUMENT where `id` is no such module's. */
+OPDOCK_API opdock_status opdock_unregister_module(opdock_host *host, const char *id);
+
 /* --- calling ---------------------------------------------------------------------------------------------------- */
 
 typedef struct opdock_op opdock_op;

@@ -250,6 +250,12 @@ class Host {
                          void *user_data = nullptr) {
         detail::check(opdock_register_module(host_.get(), id.c_str(), vendor.c_str(), entry, user_data));
     }
+    // One that can be taken away again; see opdock_register_temporary_module.
+    void register_temporary_module(const std::string &id, const std::string &vendor, opdock_entry entry,
+                                   void *user_data = nullptr) {
+        detail::check(opdock_register_temporary_module(host_.get(), id.c_str(), vendor.c_str(), entry, user_data));
+    }
+    void unregister_module(const std::string &id) { detail::check(opdock_unregister_module(host_.get(), id.c_str())); }
 
     Policy policy(std::initializer_list<std::pair<std::string, std::string>> settings) const {
         std::vector<opdock_setting> c;

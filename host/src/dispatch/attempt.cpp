@@ -7,20 +7,45 @@
 #include "host/host.hpp"
 #include "load/cancellation.hpp"
 #include "load/plugin_call.hpp"
+#include "load/tenancy.hpp"
 
 namespace opdock::core {
 
+namespace {
+
+// The kernel of an implementation whose code may go.
+opdock_status run_while_there(const opdock_problem *problem, const opdock_call *call) {
+    const Implementation &implementation = static_cast<const Attempt *>(problem->host_data)->implementation;
+    const Tenancy::Visit visit(implementation.tenancy.get());
+    return visit.is_refused() ? problem->host->fail(problem->host, OPDOCK_UNSUPPORTED, Tenancy::gone)
+                              : implementation.callbacks().kernel(problem, call);
+}
+
+} // namespace
+
 Attempt::~Attempt() {
-    if (problem.plan != nullptr) {
-        const Uncancellable host_work; // a destructor cannot be left
-        const Callbacks &callbacks = implementation.callbacks();
-        // Where that fails, what the plan holds of the host is still given back.
-        const CurrentDevice current = host.enter(deployment.device());
-        call_plugin([&] {
-            callbacks.plan_destroy(&host.api(), callbacks.user_data, deployment.device(), problem.plan);
-            return OPDOCK_OK;
-        });
+    if (problem.plan == nullptr) {
+        return;
     }
+    if (Tenancy *tenancy = implementation.tenancy.get()) {
+        const std::lock_guard lock(tenancy->mutex);
+        if (tenancy->planned.erase(this) != 0) { // else it went with the code
+            destroy_plan();
+        }
+        return;
+    }
+    destroy_plan();
+}
+
+void Attempt::destroy_plan() noexcept {
+    const Uncancellable host_work; // a destructor cannot be left
+    const Callbacks &callbacks = implementation.callbacks();
+    // Where that fails, what the plan holds of the host is still given back.
+    const CurrentDevice current = host.enter(deployment.device());
+    call_plugin([&] {
+        callbacks.plan_destroy(&host.api(), callbacks.user_data, deployment.device(), problem.plan);
+        return OPDOCK_OK;
+    });
 }
 
 opdock_status Attempt::declined(const std::string &why) {
@@ -169,6 +194,10 @@ opdock_status Attempt::choose(const CallShape &shape, bool ask_supports, const T
     if (is_declined) {
         return OPDOCK_UNSUPPORTED; // `reason` has its answer
     }
+    const Tenancy::Visit visit(implementation.tenancy.get());
+    if (visit.is_refused()) {
+        return declined(Tenancy::gone);
+    }
     const Availability availability = deployment.ask_availability();
     if (availability.answer != Availability::yes) {
         return declined("not available: " + availability.reason);
@@ -201,6 +230,7 @@ opdock_status Attempt::choose(const CallShape &shape, bool ask_supports, const T
 }
 
 opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const TuneConfig *given) {
+    const Tenancy::Visit visit(implementation.tenancy.get());
     opdock_status status = choose(shape, ask_supports, given);
     if (status != OPDOCK_OK) {
         return status;
@@ -220,6 +250,10 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const 
             return status;
         }
         problem.plan = plan;
+        if (Tenancy *tenancy = implementation.tenancy.get()) {
+            const std::lock_guard lock(tenancy->mutex);
+            tenancy->planned.insert(this);
+        }
     }
     if (callbacks.workspace_size != nullptr) {
         status = call_plugin([&] { return callbacks.workspace_size(&problem, &workspace_size); });
@@ -228,7 +262,7 @@ opdock_status Attempt::prepare(const CallShape &shape, bool ask_supports, const 
             return status;
         }
     }
-    kernel = callbacks.kernel;
+    kernel = implementation.tenancy ? run_while_there : callbacks.kernel;
     alignment_mask = implementation.alignment > 1 ? implementation.alignment - 1 : 0;
     plain = provider == nullptr && workspace_size == 0 && map.empty();
     ready = true;

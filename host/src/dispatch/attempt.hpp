@@ -28,6 +28,9 @@ struct Attempt {
     // The first part of that: the problem and its config, without plan and workspace size. To know what would be used.
     opdock_status choose(const CallShape &shape, bool ask_supports, const TuneConfig *given = nullptr);
 
+    // By the implementation's function, which is there.
+    void destroy_plan() noexcept;
+
     // Why it cannot take the tensors at these addresses; empty when it can.
     std::string misalignment(const CallShape &shape, void *const *data) const;
 

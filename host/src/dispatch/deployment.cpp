@@ -8,6 +8,7 @@
 #include "host/host.hpp"
 #include "load/deferred_plugin.hpp"
 #include "load/plugin_call.hpp"
+#include "load/tenancy.hpp"
 
 namespace opdock::core {
 
@@ -63,6 +64,10 @@ Availability Deployment::ask_availability() {
         if (const Rejection *rejection = host_.open_plugin(*plugin)) {
             return {Availability::no, plugin->unavailable(*rejection)};
         }
+    }
+    const Tenancy::Visit visit(implementation_.tenancy.get());
+    if (visit.is_refused()) {
+        return {Availability::no, Tenancy::gone};
     }
     const Callbacks &callbacks = implementation_.callbacks();
     if (!implementation_.has_conditions()) {

@@ -43,7 +43,7 @@ opdock_status call_on_cpu(Host &host, OpEntry &op, const OpPolicy &policy, const
                       " asks for contracts that nothing asks for on the CPU; require them there too");
     }
     host.note_cpu_fallback(op.name, bound.device, policy.fallback_source, why.what());
-    const CatalogOp &declared = *host.catalog().find(op.name);
+    const CatalogOp &declared = host.catalog().declared(op.name);
     const CpuCopies copies(host, *declared.signature, bound, args);
     const opdock_status status = call_slowly(nullptr, op, copies.args());
     if (status == OPDOCK_OK) {
@@ -257,7 +257,7 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
             target = &host.target_of(op, thread);
         }
         const std::shared_ptr<const View> kept = target->view->shared_from_this(); // whatever the plugins' code does
-        const CatalogOp &declared = *target->view->catalog.find(op.name);
+        const CatalogOp &declared = target->view->catalog.declared(op.name);
         const Bound bound = bind(*declared.signature, args);
         host.check_device(bound.device);
         if (target->find(bound.device, bound.dtypes) == nullptr && host.is_capturing(bound.device, args.stream)) {

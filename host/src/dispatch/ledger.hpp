@@ -68,6 +68,7 @@ struct Ledger {
 
     std::mutex reading_tune_files;                                             // guards the next
     std::map<std::string, std::unique_ptr<const PluginTuning>> plugin_tunings; // by plugin id
+    std::vector<std::unique_ptr<const PluginTuning>> former_tunings;           // of modules that are gone
 
     std::mutex telling_database_problems;         // guards the next
     std::set<std::string> told_database_problems; // each is about all implementations

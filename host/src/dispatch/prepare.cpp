@@ -108,7 +108,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     };
     const HeldTarget held = policy != nullptr ? host.target_under(op, std::move(stack)) : target_of_thread();
     const Target &target = *held.target;
-    const CatalogOp &declared = *target.view->catalog.find(op.name);
+    const CatalogOp &declared = target.view->catalog.declared(op.name);
     const Bound bound = bind(*declared.signature, args, Pointing::optional);
     host.check_device(bound.device);
     const std::shared_ptr<const Chain> kept = host.chain_for(target, bound.device, bound.dtypes);

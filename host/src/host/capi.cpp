@@ -64,7 +64,7 @@ OpEntry &entry_of(opdock_op *op) {
 
 const opdock::core::Signature &signature_of(opdock_op *op) {
     const OpEntry &entry = entry_of(op);
-    return *entry.host->catalog().find(entry.name)->signature;
+    return *entry.host->catalog().declared(entry.name).signature;
 }
 
 opdock_tensor_spec spec_of(const opdock::core::InferredOutput &inferred, const int64_t *shape) {
@@ -194,6 +194,15 @@ opdock_status opdock_load(opdock_host *host, const char *path) {
 opdock_status opdock_register_module(opdock_host *host, const char *id, const char *vendor, opdock_entry entry,
                                      void *user_data) {
     return guarded([&] { host->register_module(id, vendor != nullptr ? vendor : "", entry, user_data); });
+}
+
+opdock_status opdock_register_temporary_module(opdock_host *host, const char *id, const char *vendor,
+                                               opdock_entry entry, void *user_data) {
+    return guarded([&] { host->register_module(id, vendor != nullptr ? vendor : "", entry, user_data, true); });
+}
+
+opdock_status opdock_unregister_module(opdock_host *host, const char *id) {
+    return guarded([&] { host->unregister_module(id); });
 }
 
 opdock_status opdock_find_op(opdock_host *host, const char *name, opdock_op **op) {

@@ -363,7 +363,7 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
                    const PolicyPtr &given) const {
     const Catalog &now = catalog();
     (void)op(op_name); // an unknown one throws
-    const CatalogOp &declared = *now.find(op_name);
+    const CatalogOp &declared = now.declared(op_name);
     const DLDevice device = parse_device(now.providers, device_name != nullptr ? device_name : "cpu:0");
     PolicyStack policy = effective_policy();
     if (given != nullptr) {

@@ -9,6 +9,7 @@
 #include <spdlog/fmt/ranges.h>
 
 #include "load/plugin_call.hpp"
+#include "load/tenancy.hpp"
 #include "probe/probe.hpp"
 #include "resolve/resolve_error.hpp"
 #include "text/error.hpp"
@@ -256,6 +257,11 @@ void Host::start_over_in_child() {
     ledger().journal.leave_to_parent();
     auto *fresh = new Ledger(journal_folder());
     ledger_.store(fresh, std::memory_order_release);
+    for (const PluginRecord &plugin : catalog().plugins) {
+        if (plugin.tenancy) {
+            plugin.tenancy->start_over_in_child();
+        }
+    }
     publish(*fresh);
 }
 

@@ -74,8 +74,10 @@ class Host {
     ~Host();
 
     void load(const std::string &path);
+    // `may_go`: it can be unregistered.
     void register_module(const std::string &id, const std::string &vendor, opdock_entry entry,
-                         void *user_data = nullptr);
+                         void *user_data = nullptr, bool may_go = false);
+    void unregister_module(const std::string &id);
 
     // Opens the plugin unless that was done; null, or why it cannot be used.
     const Rejection *open_plugin(DeferredPlugin &plugin) const;

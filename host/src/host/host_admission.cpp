@@ -10,6 +10,7 @@
 
 #include "host/host.hpp"
 #include "load/deferred_plugin.hpp"
+#include "load/tenancy.hpp"
 #include "probe/scan.hpp"
 #include "resolve/admission.hpp"
 #include "text/error.hpp"
@@ -117,11 +118,18 @@ void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &int
         judge_tune_file(*record, registrar.registration());
     }
     const Registration registration = registrar.take();
+    if (identity.tenancy && (!registration.devices.empty() || !registration.shutdowns.empty())) {
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    fmt::format("module '{}' registers {}, and one that may be unregistered brings ops and "
+                                "implementations alone.\nRegister it with opdock_register_module.",
+                                identity.id, registration.devices.empty() ? "a shutdown function" : "a device"));
+    }
     admit(identity, registration, into, record);
     book.shutdowns.insert(book.shutdowns.end(), registration.shutdowns.begin(), registration.shutdowns.end());
 }
 
-void Host::register_module(const std::string &id, const std::string &vendor, opdock_entry entry, void *user_data) {
+void Host::register_module(const std::string &id, const std::string &vendor, opdock_entry entry, void *user_data,
+                           bool may_go) {
     refuse_while_registering("register a module");
     refuse_when_frozen("be registered");
     for (const auto &[what, name] : {std::pair("id", &id), std::pair("vendor", &vendor)}) {
@@ -139,8 +147,12 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
     if (const PluginRecord *other = next.find_plugin(id)) {
         throw Error(OPDOCK_LOAD_FAILED, fmt::format("module '{}': the id is already taken by '{}'", id, other->path));
     }
+    PluginIdentity identity{id, vendor, id};
+    if (may_go) {
+        identity.tenancy = std::make_shared<Tenancy>();
+    }
     try {
-        take({id, vendor, id}, entry, next, nullptr, user_data);
+        take(identity, entry, next, nullptr, user_data);
     } catch (const Rejected &rejected) {
         throw Error(OPDOCK_LOAD_FAILED,
                     fmt::format("module '{}': {}: {}", id, code_text(rejected.code()), rejected.what()));
@@ -150,9 +162,57 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
     record.vendor = vendor;
     record.origin = "program";
     record.standing = Standing::program;
+    record.tenancy = identity.tenancy;
     next.add(std::move(record));
     publish_catalog(std::move(next));
     log_impl_ids(catalog());
+}
+
+void Host::unregister_module(const std::string &id) {
+    refuse_while_registering("unregister a module");
+    refuse_when_frozen("be unregistered");
+    Ledger &book = ledger();
+    const std::lock_guard loading(book.loading);
+    Catalog next = catalog();
+    next.in_use = true;
+    const auto found = next.loaded.find(id);
+    Tenancy *const tenancy = found == next.loaded.end() ? nullptr : next.plugins[found->second].tenancy.get();
+    if (tenancy == nullptr) {
+        throw Error(
+            OPDOCK_INVALID_ARGUMENT,
+            fmt::format("module '{}' cannot be unregistered: {}.\nExpected the id that "
+                        "opdock_register_temporary_module was given.",
+                        id, found == next.loaded.end() ? "there is none of this id" : "it was registered for good"));
+    }
+    const std::shared_ptr<Tenancy> kept = next.plugins[found->second].tenancy;
+    next.forget_plugin(id);
+    publish_catalog(std::move(next)); // nobody finds it from here on
+    tenancy->end();
+    {
+        const std::lock_guard lock(tenancy->mutex);
+        while (!tenancy->planned.empty()) {
+            Attempt &attempt = **tenancy->planned.begin();
+            tenancy->planned.erase(tenancy->planned.begin());
+            attempt.destroy_plan();
+        }
+    }
+    std::vector<Deployment *> deployments;
+    {
+        const std::lock_guard lock(book.mutex);
+        for (const auto &[key, deployment] : book.deployments) {
+            if (deployment->implementation().tenancy.get() == tenancy) {
+                deployments.push_back(deployment.get());
+            }
+        }
+    }
+    for (Deployment *deployment : deployments) {
+        deployment->finish();
+    }
+    const std::lock_guard reading(book.reading_tune_files);
+    if (const auto tuning = book.plugin_tunings.find(id); tuning != book.plugin_tunings.end()) {
+        book.former_tunings.push_back(std::move(tuning->second));
+        book.plugin_tunings.erase(tuning);
+    }
 }
 
 } // namespace opdock::core

@@ -164,7 +164,7 @@ Deployment &Host::deployment_of(const Implementation &implementation, DLDevice d
 }
 
 json Host::explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &policy) {
-    const CatalogOp &declared = *catalog().find(op.name);
+    const CatalogOp &declared = catalog().declared(op.name);
     const Bound bound = bind(*declared.signature, args, Pointing::optional);
     check_device(bound.device);
     const std::string device = device_text(catalog().providers, bound.device);
@@ -257,7 +257,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     if (!dry_run) {
         refuse_when_frozen("change its configs");
     }
-    const CatalogOp &declared = *catalog().find(op.name);
+    const CatalogOp &declared = catalog().declared(op.name);
     const Bound bound = bind(*declared.signature, args);
     check_device(bound.device);
     const std::shared_ptr<const Chain> chain =

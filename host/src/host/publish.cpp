@@ -251,7 +251,7 @@ std::shared_ptr<const Chain> Host::chain_for(const Target &target, DLDevice devi
         return chain->shared_from_this();
     }
     const Catalog &catalog = target.view->catalog;
-    const CatalogOp &op = *catalog.find(target.op->name);
+    const CatalogOp &op = catalog.declared(target.op->name);
     // Walks from the head: only what may be chosen is asked whether it is available.
     const Key key = key_for(catalog, device, &dtypes);
     Decision decision;

@@ -343,6 +343,7 @@ void Registrar::add_impl(const opdock_impl &given) {
     subject_ = "an implementation";
     const opdock_impl impl = known_fields("opdock_impl", given, OPDOCK_STRUCT_SIZE(opdock_impl, kernel));
     auto copy = std::make_shared<Implementation>();
+    copy->tenancy = identity_.tenancy;
     copy->op = copy_name("op", impl.op);
     subject_ = fmt::format("an implementation of op '{}'", copy->op);
     copy->impl_id = copy_identifier("impl_id", impl.impl_id);

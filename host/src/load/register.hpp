@@ -36,8 +36,9 @@ struct PluginIdentity {
     bool one_vendor = false;
     std::vector<std::string> devices = {}; // of the note; empty when there is none
     Standing standing = Standing::program;
-    bool named_default = false; // by the policy: its kinds default and reference count as opdock's own
-    AbiVersion abi = host_abi;  // that it was built for
+    bool named_default = false;                 // by the policy: its kinds default and reference count as opdock's own
+    AbiVersion abi = host_abi;                  // that it was built for
+    std::shared_ptr<Tenancy> tenancy = nullptr; // of a module that may be taken away
 };
 
 struct RegistrationError {

@@ -14,6 +14,7 @@
 namespace opdock::core {
 
 class DeferredPlugin;
+class Tenancy;
 
 struct Knob {
     std::string name;
@@ -52,6 +53,9 @@ struct Implementation : Candidate {
 
     // The command that says whether its vendor's device is there; empty where none has to be asked.
     std::string device_query;
+
+    // Where its code may go while the host is open; null for all others.
+    std::shared_ptr<Tenancy> tenancy;
 
     // What the plugin registered: stand-ins where its registration was replayed.
     Callbacks registered;

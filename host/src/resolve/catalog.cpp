@@ -4,6 +4,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "text/error.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::core {
@@ -130,6 +131,14 @@ void Catalog::add(const Registration &registration, Standing of_plugin) {
     vendors.insert(vendors.end(), registration.vendors.begin(), registration.vendors.end());
 }
 
+const CatalogOp &Catalog::declared(std::string_view op) const {
+    const CatalogOp *found = find(op);
+    if (found == nullptr) {
+        throw Error(OPDOCK_UNKNOWN_OP, fmt::format("op '{}': nobody declares it any more", op));
+    }
+    return *found;
+}
+
 void Catalog::remove(const Implementation &implementation) {
     std::erase_if(own(ops.at(implementation.op)).implementations,
                   [&](const auto &other) { return other.get() == &implementation; });
@@ -175,6 +184,15 @@ void Catalog::remove_plugin(const std::string &id) {
     }
     std::erase_if(providers, [&](const auto &provider) { return provider->plugin == id; });
     loaded.erase(id);
+}
+
+void Catalog::forget_plugin(const std::string &id) {
+    const size_t place = loaded.at(id);
+    remove_plugin(id);
+    plugins.erase(plugins.begin() + static_cast<std::ptrdiff_t>(place));
+    for (auto &[other, index] : loaded) {
+        index -= index > place ? 1 : 0;
+    }
 }
 
 } // namespace opdock::core

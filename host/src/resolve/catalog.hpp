@@ -31,10 +31,11 @@ struct PluginRecord {
     // A sentence for each thing that it registered and this host does without.
     std::vector<std::string> left_out;
     Standing standing = Standing::found;
-    std::string build_id;    // empty when the file has none
-    FileIdentity file;       // the one that was judged; empty for a module of the program
-    std::string tune;        // its tune file, whether or not there is one; empty for a module of the program
-    bool names_tune = false; // the manifest names it
+    std::shared_ptr<Tenancy> tenancy; // of a module that may be unregistered
+    std::string build_id;             // empty when the file has none
+    FileIdentity file;                // the one that was judged; empty for a module of the program
+    std::string tune;                 // its tune file, whether or not there is one; empty for a module of the program
+    bool names_tune = false;          // the manifest names it
     // Not opened yet, or opened since; null for a module of the program.
     std::shared_ptr<DeferredPlugin> deferred;
 };
@@ -71,6 +72,8 @@ struct Catalog {
         const auto found = ops.find(op);
         return found == ops.end() ? nullptr : found->second.get();
     }
+    // Throws Error(OPDOCK_UNKNOWN_OP): an op stays found by programs when who declared it is gone.
+    const CatalogOp &declared(std::string_view op) const;
     void add(PluginRecord plugin);
     void add(const Registration &registration, Standing standing);
     void remove(const Implementation &implementation);
@@ -79,6 +82,8 @@ struct Catalog {
     void remove(const std::string &op, const std::string &plugin);
     // All that it brought. Its record stays, and is no loaded plugin's any more.
     void remove_plugin(const std::string &id);
+    // The same, and its record goes too.
+    void forget_plugin(const std::string &id);
     // The loaded plugin with this id, or null.
     const PluginRecord *find_plugin(const std::string &id) const;
     // Of the plugin that has this id: the host's own for "".

@@ -1,0 +1,69 @@
+// Code that may go while the host is open: implementations that a program registered for a while.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <set>
+
+namespace opdock::core {
+
+struct Attempt;
+
+// Of all implementations of one module. Functions of theirs are called inside a Visit alone.
+class Tenancy {
+  public:
+    static constexpr const char *gone = "its module was unregistered";
+
+    class Visit {
+      public:
+        // `tenancy` may be null: of code that stays.
+        explicit Visit(Tenancy *tenancy) noexcept : tenancy_(tenancy) {
+            if (tenancy_ != nullptr) {
+                tenancy_->inside_.fetch_add(1);
+                if (tenancy_->over_.load()) {
+                    leave();
+                    is_refused_ = true;
+                }
+            }
+        }
+        Visit(const Visit &) = delete;
+        Visit &operator=(const Visit &) = delete;
+        ~Visit() { leave(); }
+
+        // Its code is gone, or about to go.
+        bool is_refused() const { return is_refused_; }
+
+      private:
+        void leave() noexcept {
+            if (tenancy_ != nullptr && tenancy_->inside_.fetch_sub(1) == 1) {
+                tenancy_->inside_.notify_all();
+            }
+            tenancy_ = nullptr;
+        }
+
+        Tenancy *tenancy_;
+        bool is_refused_ = false;
+    };
+
+    // From here on no visit begins; returns when none is left.
+    void end() noexcept {
+        over_.store(true);
+        for (uint32_t inside = inside_.load(); inside != 0; inside = inside_.load()) {
+            inside_.wait(inside);
+        }
+    }
+
+    // In a forked child, where the threads of those inside are not.
+    void start_over_in_child() noexcept { inside_.store(0); }
+
+    // Those that hold a plan.
+    std::recursive_mutex mutex; // a plan may have a part of the same module
+    std::set<Attempt *> planned;
+
+  private:
+    std::atomic<uint32_t> inside_{0};
+    std::atomic<bool> over_{false};
+};
+
+} // namespace opdock::core
