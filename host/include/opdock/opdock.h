@@ -113,7 +113,8 @@ OPDOCK_API opdock_status opdock_register_temporary_module(opdock_host *host, con
 /* Takes such a module away. Waits until nothing of it runs, and destroys its plans and device states: when this
  * returns, its code and what its `user_data` points to may go. Later calls are served by others; prepared ones return
  * OPDOCK_UNSUPPORTED. Work that it queued on a device is the program's to wait for. Not from inside one of its
- * functions, which would wait for itself. OPDOCK_INVALID_ARGUMENT where `id` is no such module's. */
+ * functions, which would wait for itself. Of each module the host keeps some 80 KiB until it is closed, as threads may
+ * still look at what was. OPDOCK_INVALID_ARGUMENT where `id` is no such module's. */
 OPDOCK_API opdock_status opdock_unregister_module(opdock_host *host, const char *id);
 
 /* --- calling ---------------------------------------------------------------------------------------------------- */
