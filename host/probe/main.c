@@ -204,23 +204,6 @@ static void fork_once(void) {
     }
 }
 
-static void *end_process_after(void *thread) {
-    (void)pthread_join(*(const pthread_t *)thread, NULL);
-    exit(0);
-}
-
-/* Ends as the thread of a host that opened the plugin does, with the destructors of what it has for itself, and then
- * as the process will, with those of the plugin. */
-static void end_thread_and_process(void) {
-    static pthread_t self;
-    pthread_t other;
-    self = pthread_self();
-    if (pthread_create(&other, NULL, end_process_after, &self) == 0) {
-        pthread_exit(NULL);
-    }
-    exit(0);
-}
-
 /* Becomes the command, which may do what plugins for devices may do while they are tried, within the memory of those
  * without. */
 static int ask_for_device(uint64_t most_memory, char **command) {
@@ -231,9 +214,28 @@ static int ask_for_device(uint64_t most_memory, char **command) {
     return errno == ENOENT ? OPDOCK_PROBE_NOT_FOUND : OPDOCK_PROBE_CANNOT_RUN;
 }
 
+/* All that is done with one file; it ends the process where the plugin cannot be opened. */
+static void *try_file(void *name) {
+    int threads;
+    remember_process();
+    threads = count_threads();
+    if (!try_plugin(name)) {
+        send_empty(OPDOCK_RECORD_END);
+        flush_channel();
+        _exit(0);
+    }
+    wait_for_threads(threads);
+    let_signals_come();
+    fork_once();
+    run_shutdowns(); /* a host does, and plugins end their threads there */
+    send_empty(OPDOCK_RECORD_END);
+    flush_channel();
+    return NULL;
+}
+
 int main(int argc, char **argv) {
     uint64_t most_memory;
-    int threads;
+    pthread_t thread;
     const int has_ends = fcntl(OPDOCK_PROBE_CHANNEL, F_GETFD) >= 0 && fcntl(OPDOCK_PROBE_DIRECTORY, F_GETFD) >= 0;
     if (has_ends && argc > 3 && strcmp(argv[1], OPDOCK_PROBE_QUERY) == 0) {
         return ask_for_device(strtoull(argv[2], NULL, 10), argv + 3);
@@ -246,18 +248,11 @@ int main(int argc, char **argv) {
     send_hello();
     most_memory = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
     confine_process(most_memory, most_memory == 0, continue_in_kept_process(most_memory));
-    remember_process();
-    threads = count_threads();
-    if (!try_plugin(argv[1])) {
-        send_empty(OPDOCK_RECORD_END);
-        flush_channel();
-        _exit(0);
+    /* On a thread that ends before the process does, as threads of hosts may: with the destructors of its data. */
+    if (pthread_create(&thread, NULL, try_file, argv[1]) == 0) {
+        (void)pthread_join(thread, NULL);
+    } else {
+        (void)try_file(argv[1]);
     }
-    wait_for_threads(threads);
-    let_signals_come();
-    fork_once();
-    run_shutdowns(); /* a host does, and plugins end their threads there */
-    send_empty(OPDOCK_RECORD_END);
-    flush_channel();
-    end_thread_and_process();
+    exit(0); /* as the host's process will: with the plugin's destructors */
 }
