@@ -7,7 +7,7 @@ namespace opdock::core {
 std::string dtype_name(uint32_t packed) {
     for (const NamedDtype &known : named_dtypes) {
         if (known.packed == packed) {
-            return std::string(known.name);
+            return known.name;
         }
     }
     const DLDataType type = opdock_dtype_unpack(packed);
