@@ -18,6 +18,7 @@
 #include "message.hpp"
 #include "op-call/device.hpp"
 #include "op-call/requested.hpp"
+#include "process.hpp"
 #include "worker_calls.hpp"
 
 namespace opdock::plugin_check {
