@@ -268,8 +268,8 @@ int install(const Request &request) {
     for (const std::string &plugin : removed.plugins) {
         out += "  no longer: plugin " + core::visible_line(plugin) + "\n";
     }
-    for (const std::string &file : removed.tune_files) {
-        out += "  no longer: tune file " + core::visible_line(file) + "\n";
+    for (const std::string &tune_file : removed.tune_files) {
+        out += "  no longer: tune file " + core::visible_line(tune_file) + "\n";
     }
     for (const Attachment &one : package.attachments) {
         if (one.kind == "policy") {
