@@ -38,7 +38,7 @@ CapturedCall::CapturedCall(const opdock::Host &host, const opdock::Op &op, const
     check_cuda("waiting for the device",
                cudaDeviceSynchronize()); // what was allocated on one stream is used on another
     pointers_ = opdock::op_call::pointers_of(signature, inputs_, outputs_);
-    call_ = std::make_unique<opdock::op_call::Call>(signature, inputs_, outputs_, one.attributes);
+    call_ = std::make_unique<opdock::op_call::Call>(signature, inputs_, outputs_, one.attributes, device);
 }
 
 void *CapturedCall::place(const opdock::Host &host, DLDevice device, Placed placed) {
