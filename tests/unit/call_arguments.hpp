@@ -63,25 +63,25 @@ inline opdock_value value(const char *s) {
     made.as.s = s;
     return made;
 }
-inline opdock_value value(const std::vector<int64_t> &ints) {
+inline opdock_value list_value(uint32_t type, size_t count) {
     opdock_value made{};
-    made.type = OPDOCK_VALUE_INTS;
-    made.count = static_cast<uint32_t>(ints.size());
-    made.as.ints = ints.data();
+    made.type = type;
+    made.count = static_cast<uint32_t>(count);
     return made;
 }
-inline opdock_value value(const std::vector<double> &floats) {
-    opdock_value made{};
-    made.type = OPDOCK_VALUE_FLOATS;
-    made.count = static_cast<uint32_t>(floats.size());
-    made.as.floats = floats.data();
+inline opdock_value value(const std::vector<int64_t> &list) {
+    opdock_value made = list_value(OPDOCK_VALUE_INTS, list.size());
+    made.as.ints = list.data();
     return made;
 }
-inline opdock_value value(const std::vector<opdock_text> &strings) {
-    opdock_value made{};
-    made.type = OPDOCK_VALUE_STRINGS;
-    made.count = static_cast<uint32_t>(strings.size());
-    made.as.strings = strings.data();
+inline opdock_value value(const std::vector<double> &list) {
+    opdock_value made = list_value(OPDOCK_VALUE_FLOATS, list.size());
+    made.as.floats = list.data();
+    return made;
+}
+inline opdock_value value(const std::vector<opdock_text> &list) {
+    opdock_value made = list_value(OPDOCK_VALUE_STRINGS, list.size());
+    made.as.strings = list.data();
     return made;
 }
 inline opdock_value dtype_value(uint32_t dtype) {

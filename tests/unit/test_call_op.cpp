@@ -307,3 +307,15 @@ TEST_CASE("the failure of a part is the composite's, with its sentence") {
     CHECK(rows.call(host.op()) == OPDOCK_OUT_OF_MEMORY);
     CHECK(contains(last_error(), "no room for the part"));
 }
+
+TEST_CASE("a part that throws has failed, and may have written") {
+    MadeHost host;
+    host.add(made_composite());
+    Made &part = host.add("reference.part", OPDOCK_KIND_REFERENCE);
+    part.work = [](const opdock_problem &, const opdock_call &) -> opdock_status {
+        throw std::runtime_error("half way");
+    };
+    Rows rows;
+    CHECK(rows.call(host.op()) == OPDOCK_ALL_FAILED);
+    CHECK(contains(last_error(), "default.composite: FAILED: it threw: half way"));
+}

@@ -328,8 +328,7 @@ TEST_CASE("a plugin that has the name of a library which another plugin needs is
         machine.install("libneeds_library_after_colon.so", "libn.so");
         fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries/libdependency.so", machine.folder() / "libdependency.so");
         MadeHost host = machine.host();
-        CHECK(host.logged("says that its name as a library is 'libdependency.so' (DT_SONAME), and '" +
-                          (machine.folder() / "libn.so").string() + "' needs a library of that name") == 1);
+        CHECK(host.logged("The library that goes by the name 'libdependency.so' (DT_SONAME) is ") == 1);
     }
 }
 
@@ -343,11 +342,11 @@ TEST_CASE("a library of one plugin that goes by the name of another plugin's lib
         fs::copy_file(dependency, machine.folder() / "libdependency.so");
         fs::copy_file(dependency, machine.folder() / "libother.so");
         MadeHost host = machine.host();
-        CHECK(host.logged("by that name: where both are opened, each gets the one that was opened first") == 1);
+        CHECK(host.logged("where both are opened, each gets the one that was opened first") == 1);
         fs::remove(machine.folder() / "libother.so");
         fs::create_hard_link(machine.folder() / "libdependency.so", machine.folder() / "libother.so");
         MadeHost same = machine.host();
-        CHECK(same.logged("by that name: where both are opened") == 0);
+        CHECK(same.logged("where both are opened") == 0);
     }
 }
 

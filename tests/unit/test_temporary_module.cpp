@@ -1,7 +1,9 @@
 // Modules that the program takes away while the host is open.
+#include <atomic>
 #include <thread>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "fake_device.hpp"
 #include "made_host.hpp"
@@ -120,6 +122,33 @@ TEST_CASE("taking a module away waits for its kernels, and calls go on meanwhile
     stop = true;
     threads.clear();
     CHECK(failures == 0);
+}
+
+TEST_CASE("a kernel that is waited for may have the host load what it calls") {
+    MadeHost host;
+    host.add("reference.two", OPDOCK_KIND_REFERENCE, {}, 2);
+    Made made("default.jit", OPDOCK_KIND_DEFAULT, "", 5.0F);
+    std::atomic<bool> runs{false};
+    made.work = [&](const opdock_problem &, const opdock_call &) {
+        runs = true;
+        while (host->explain("test.add", nullptr, nullptr, {}).at("chain")[0] == "default.jit") {
+            std::this_thread::yield(); // until nobody finds it any more, so that it is waited for
+        }
+        host->register_module("other", "", [](opdock_registry *) -> opdock_status { return OPDOCK_OK; });
+        return OPDOCK_OK;
+    };
+    add_temporary(host, made);
+    opdock_status status = OPDOCK_FAILED;
+    std::jthread caller([&] {
+        Rows rows;
+        status = rows.call(host.op());
+    });
+    while (!runs) {
+        std::this_thread::yield();
+    }
+    host->unregister_module("jit");
+    caller.join();
+    CHECK(status == OPDOCK_OK);
 }
 
 TEST_CASE("only a module that was registered to go can be taken away") {

@@ -114,7 +114,7 @@ void show_devices(const Host &host, const Request &request, const Page &page) {
 }
 
 void show_frozen(const Host &host, const std::string &file) {
-    const json manifest = json::parse(host.freeze(cli::read_text(file)));
+    const json manifest = json::parse(host.freeze(cli::read_text(file).c_str()));
     std::set<std::string> ops;
     size_t choices = 0;
     for (const json &one : manifest.at("choices")) {

@@ -82,7 +82,7 @@ typedef struct opdock_options {
     void *(*allocate_workspace)(void *user_data, DLDevice device, void *stream, uint64_t bytes);
     void (*free_workspace)(void *user_data, DLDevice device, void *stream, void *memory);
     void *workspace_user_data;
-    /* What the program offers to plugins beside the host: the table of the extension called `name`, or null. See
+    /* Gives what the program offers to plugins beside the host: the table of the extension `name`, or null. See
      * opdock_host_api.get_extension; opdock/abi/thread_pool.h is one. Called on any thread, often; tables are constant
      * and valid until the host is closed. May be null. */
     const void *(*get_extension)(void *user_data, const char *name);

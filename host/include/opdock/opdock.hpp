@@ -279,10 +279,10 @@ class Host {
     }
 
     // Fixes who serves what, and gives the manifest; see opdock_freeze. `expected`: the manifest of another host, or
-    // "".
-    std::string freeze(const std::string &expected = {}) const {
+    // null.
+    std::string freeze(const char *expected = nullptr) const {
         char *manifest = nullptr;
-        detail::check(opdock_freeze(host_.get(), expected.empty() ? nullptr : expected.c_str(), &manifest));
+        detail::check(opdock_freeze(host_.get(), expected, &manifest));
         return detail::take(manifest);
     }
     // JSON of schema opdock.plugin-ls/1; see opdock_describe.

@@ -1,6 +1,6 @@
 #include "dispatch/composite.hpp"
 
-#include <atomic>
+#include <memory>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -62,7 +62,7 @@ opdock_status passed_on(opdock_status status) {
     return plugin_status(status);
 }
 
-// What `work` does for the kernel that was given `from`.
+// Does `work` for the kernel that was given `from`, whose implementation is active meanwhile.
 template<class Work>
 opdock_status inside_kernel(const opdock_problem *from, Work work) {
     try {
@@ -97,7 +97,8 @@ opdock_status run_part(const opdock_problem *from, const opdock_part *part, cons
     const auto &prepared = *reinterpret_cast<const Prepared *>(part);
     const bool is_complete = call->n_data == prepared.n_data && call->workspace_size >= prepared.workspace_size;
     return inside_kernel(from, [&](Host & /*host*/) {
-        return is_complete ? opdock_prepared_run(&prepared, call) : run_incomplete(prepared, *call);
+        return is_complete ? status_of([&] { return opdock_prepared_run(&prepared, call); })
+                           : run_incomplete(prepared, *call);
     });
 }
 

@@ -44,10 +44,7 @@ struct TrustMemory {
     PathRules rules;
     LibraryRules libraries;
     std::unordered_map<std::string, FileIdentity> library_files; // by path; empty identity: not there
-    // Names by which plugins may be asked for as libraries, and that plugins ask for; each with a plugin's path.
-    std::unordered_map<std::string, std::string> sonames;
-    std::unordered_map<std::string, std::string> needed;
-    // The file that goes by a name, and the plugin that needs it.
+    // The file that goes by a library's name ("": the system's), and the path of the plugin that needs it or is it.
     std::unordered_map<std::string, std::pair<std::string, std::string>> taken;
     std::set<std::string, std::less<>> blamed; // places that a warning was written of
     std::optional<TrustedKeys> keys;           // read when they are first needed

@@ -197,7 +197,7 @@ opdock_status run_incomplete(const Prepared &prepared, const opdock_call &call) 
     opdock_call complete = call;
     complete.workspace = workspace.memory();
     complete.workspace_size = prepared.workspace_size;
-    return __atomic_load_n(&prepared.kernel, __ATOMIC_RELAXED)(prepared.problem, &complete);
+    return status_of([&] { return __atomic_load_n(&prepared.kernel, __ATOMIC_RELAXED)(prepared.problem, &complete); });
 }
 
 } // namespace opdock::core

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr std::string_view manifest_schema = "opdock.frozen/1";
 
-// What calls of an op with these dtypes are served by on devices of one model.
+// Calls of an op with these dtypes on devices of one model.
 struct CallsKey {
     std::string op, device, model, dtypes;
 
@@ -125,7 +125,7 @@ std::string differences(const Choices &expected, const Choices &found) {
     return text;
 }
 
-// What the configs of an implementation on one device follow from: its plugin's tune file, and what the database has.
+// Covers all that the configs of an implementation on one device follow from: its plugin's tune file and the database.
 std::string digest_of_configs(const PluginTuning &plugin, const DeploymentTuning &tuning) {
     std::string text = plugin.has_file() ? read_bounded_file(plugin.path(), OPDOCK_INVALID_TUNE_FILE) : "";
     std::set<std::string> entries;
@@ -183,6 +183,7 @@ json Host::freeze(const char *expected) {
     publish_frozen(true);
     try {
         Choices choices;
+        std::map<const Deployment *, std::string> configs; // their digests
         const Catalog &now = catalog();
         for (const auto &provider : now.providers) {
             for (int32_t index = 0; index < device_count(*provider).count; ++index) {
@@ -199,19 +200,20 @@ json Host::freeze(const char *expected) {
                         }
                         const Implementation &implementation = chosen->implementation();
                         const PluginRecord *record = now.find_plugin(implementation.plugin);
-                        const DeploymentTuning *tuning = chosen->tuning();
+                        const auto [digest, is_new] = configs.try_emplace(chosen);
+                        if (const DeploymentTuning *tuning = is_new ? chosen->tuning() : nullptr) {
+                            digest->second = digest_of_configs(plugin_tuning(implementation.plugin), *tuning);
+                        }
                         choices[{name, provider->kind, model, tuple_text(dtypes)}] = {
                             implementation.impl_id, implementation.plugin, record != nullptr ? record->build_id : "",
-                            tuning != nullptr ? digest_of_configs(plugin_tuning(implementation.plugin), *tuning) : ""};
+                            digest->second};
                     }
                 }
             }
         }
         if (demanded) {
             if (const std::string text = differences(*demanded, choices); !text.empty()) {
-                throw Error(OPDOCK_INVALID_POLICY,
-                            "what serves calls here is not what the manifest has, so that the host was not frozen:" +
-                                text);
+                throw Error(OPDOCK_INVALID_POLICY, "what serves calls here is not what the manifest has:" + text);
             }
         }
         return manifest_of(choices);

@@ -40,7 +40,7 @@ struct WorkspaceAllocator {
     void *user_data = nullptr;
 };
 
-// What the program offers to plugins.
+// The tables that the program offers to plugins.
 struct Extensions {
     decltype(opdock_options::get_extension) get = nullptr;
     void *user_data = nullptr;
@@ -206,6 +206,7 @@ class Host {
     void judge_place(const std::string &path, const struct stat *status, bool refuse, PluginRecord &record);
     // The same of the libraries that it needs.
     void judge_libraries(const Scan &scan, const DeferredPlugin::Place &place, PluginRecord &record);
+    void judge_library_names(const Scan &scan, PluginRecord &record);
     const TrustedKeys &trusted_keys();
     // A line of the log for each that a plugin printed.
     void log_printed(std::string_view printed, const std::string &name, std::int32_t level) const;
@@ -213,6 +214,8 @@ class Host {
     bool is_named_default(const std::string &id, const std::string &vendor) const;
     // True when the earlier of two plugins with one id gives way: to opdock's own, unless the policy names it.
     bool yields(const PluginRecord &earlier, const PluginRecord &later, const Catalog &in) const;
+    // From here on nobody finds anything of the module, which may go.
+    std::shared_ptr<Tenancy> withdraw_module(const std::string &id);
     // Throws Rejected when there were errors; logs the rest.
     void refuse_errors(const Registrar &registrar, PluginRecord *record) const;
     // Logs what of a plugin the host does without, and keeps it in the record if there is one.

@@ -168,15 +168,12 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
     log_impl_ids(catalog());
 }
 
-void Host::unregister_module(const std::string &id) {
-    refuse_while_registering("unregister a module");
-    refuse_when_frozen("be unregistered");
-    Ledger &book = ledger();
-    const std::lock_guard loading(book.loading);
+std::shared_ptr<Tenancy> Host::withdraw_module(const std::string &id) {
+    const std::lock_guard loading(ledger().loading);
     Catalog next = catalog();
     next.in_use = true;
     const auto found = next.loaded.find(id);
-    Tenancy *const tenancy = found == next.loaded.end() ? nullptr : next.plugins[found->second].tenancy.get();
+    std::shared_ptr<Tenancy> tenancy = found == next.loaded.end() ? nullptr : next.plugins[found->second].tenancy;
     if (tenancy == nullptr) {
         throw Error(
             OPDOCK_INVALID_ARGUMENT,
@@ -184,9 +181,16 @@ void Host::unregister_module(const std::string &id) {
                         "opdock_register_temporary_module was given.",
                         id, found == next.loaded.end() ? "there is none of this id" : "it was registered for good"));
     }
-    const std::shared_ptr<Tenancy> kept = next.plugins[found->second].tenancy;
     next.forget_plugin(id);
-    publish_catalog(std::move(next)); // nobody finds it from here on
+    publish_catalog(std::move(next));
+    return tenancy;
+}
+
+void Host::unregister_module(const std::string &id) {
+    refuse_while_registering("unregister a module");
+    refuse_when_frozen("be unregistered");
+    const std::shared_ptr<Tenancy> tenancy = withdraw_module(id);
+    // Without the lock of loading: a kernel that is waited for may call what has to be loaded first.
     tenancy->end();
     {
         const std::lock_guard lock(tenancy->mutex);
@@ -196,11 +200,12 @@ void Host::unregister_module(const std::string &id) {
             attempt.destroy_plan();
         }
     }
+    Ledger &book = ledger();
     std::vector<Deployment *> deployments;
     {
         const std::lock_guard lock(book.mutex);
         for (const auto &[key, deployment] : book.deployments) {
-            if (deployment->implementation().tenancy.get() == tenancy) {
+            if (deployment->implementation().tenancy == tenancy) {
                 deployments.push_back(deployment.get());
             }
         }

@@ -1,7 +1,9 @@
 // Which plugins a host trusts: judged before anything of their files is believed, and before any of their code runs.
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -71,32 +73,29 @@ void Host::judge_libraries(const Scan &scan, const DeferredPlugin::Place &place,
             log_.warning(fmt::format("Plugins such as '{}' are used, though {}", record.path, fault->what));
         }
     }
-    // The loader gives a library that it has to whoever needs one of that name.
-    const auto warn = [&](const std::string &provider, const std::string &soname, const std::string &other) {
-        record.warnings.push_back(
-            fmt::format("'{}' says that its name as a library is '{}' (DT_SONAME), and '{}' needs a library of that "
-                        "name: where both are opened, it may get the plugin in its place.\nLink the plugin without "
-                        "-soname, or under another name.",
-                        provider, visible_line(soname), other));
-    };
-    const std::string &soname = scan.libraries.soname;
-    if (!soname.empty()) {
-        if (const auto other = memory.needed.find(soname); other != memory.needed.end()) {
-            warn(record.path, soname, other->second);
-        }
-    }
+    judge_library_names(scan, record);
+}
+
+// The loader gives a library that it has to whoever needs one of that name.
+void Host::judge_library_names(const Scan &scan, PluginRecord &record) {
+    TrustMemory &memory = ledger().trust;
+    std::vector<TakenLibrary> libraries = memory.libraries.taken();
     for (const std::string &name : scan.libraries.names) {
-        if (const auto other = memory.sonames.find(name); other != memory.sonames.end()) {
-            warn(other->second, name, record.path);
+        if (std::none_of(libraries.begin(), libraries.end(), [&](const auto &known) { return known.name == name; })) {
+            libraries.push_back({name, ""});
         }
-        memory.needed.try_emplace(name, record.path);
     }
-    if (!soname.empty()) {
-        memory.sonames.try_emplace(soname, record.path);
+    if (!scan.libraries.soname.empty()) {
+        libraries.push_back({scan.libraries.soname, record.path});
     }
-    for (const TakenLibrary &library : memory.libraries.taken()) {
+    const auto text = [](const std::string &path) {
+        return path.empty() ? std::string("the system's") : fmt::format("'{}'", visible_line(path));
+    };
+    for (const TakenLibrary &library : libraries) {
         const std::string file_name = std::filesystem::path(library.file).filename();
-        if (library.name.starts_with("libopdock.so") && !file_name.empty() && !file_name.starts_with("libopdock.so")) {
+        // Of the plugin itself the note's remarks have it.
+        if (library.name.starts_with("libopdock.so") && library.file != record.path && !file_name.empty() &&
+            !file_name.starts_with("libopdock.so")) {
             record.warnings.push_back(fmt::format("'{}' needs the library '{}', which says that its name is '{}' "
                                                   "(DT_SONAME), that of the host's own.\nGive it another name.",
                                                   record.path, visible_line(library.file), visible_line(library.name)));
@@ -108,14 +107,13 @@ void Host::judge_libraries(const Scan &scan, const DeferredPlugin::Place &place,
             (!file.empty() && !library.file.empty() && std::filesystem::equivalent(file, library.file, none))) {
             continue;
         }
-        const auto text = [](const std::string &path) {
-            return path.empty() ? std::string("the system's") : fmt::format("'{}'", visible_line(path));
-        };
-        record.warnings.push_back(fmt::format(
-            "'{}' needs the library '{}', {}, and '{}' needs {} by that name: where both are opened, each gets "
-            "the one that was opened first.\nGive one of them another name (DT_SONAME), or have both plugins "
-            "take the same file.",
-            record.path, visible_line(library.name), text(library.file), plugin, text(file)));
+        record.warnings.push_back(fmt::format("The library that goes by the name '{}' (DT_SONAME) is {} for '{}', and "
+                                              "{} for '{}': where both are opened, "
+                                              "each gets the one that was opened first.\nGive one of them another name "
+                                              "(link a plugin without -soname), or "
+                                              "have both plugins take the same file.",
+                                              visible_line(library.name), text(library.file), record.path, text(file),
+                                              plugin));
     }
 }
 

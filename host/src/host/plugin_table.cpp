@@ -52,7 +52,8 @@ int64_t host_dim(const opdock_problem *problem, const char *name) {
     }
 }
 
-// What `look` finds in the host, which is not closed meanwhile; null where it is closed, or there is no memory to look.
+// Looks something up in the host, which is not closed meanwhile; null where it is closed, or there is no memory to
+// look.
 template<class Look>
 auto in_open_host(const opdock_host_api *api, Look look) -> decltype(look(std::declval<const Host &>())) {
     PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));

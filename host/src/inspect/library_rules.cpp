@@ -96,9 +96,6 @@ std::optional<LibraryFault> LibraryRules::judge(const LibraryNeeds &needs, const
     taken_.clear();
     if (!needs.rpath && !needs.runpath && library_path.empty() && program_rpath.empty() &&
         std::none_of(needs.names.begin(), needs.names.end(), is_path)) {
-        for (const std::string &name : needs.names) {
-            taken_.push_back({name, ""});
-        }
         return std::nullopt; // as nearly all are
     }
     library_path_ = library_path;

@@ -10,7 +10,7 @@ namespace opdock::core {
 
 struct Attempt;
 
-// Of all implementations of one module. Functions of theirs are called inside a Visit alone.
+// One of each module: functions of its implementations are called inside a Visit alone.
 class Tenancy {
   public:
     static constexpr const char *gone = "its module was unregistered";
@@ -20,6 +20,7 @@ class Tenancy {
         // `tenancy` may be null: of code that stays.
         explicit Visit(Tenancy *tenancy) noexcept : tenancy_(tenancy) {
             if (tenancy_ != nullptr) {
+                forks_ = tenancy_->forks_.load(std::memory_order_relaxed);
                 tenancy_->inside_.fetch_add(1);
                 if (tenancy_->over_.load()) {
                     leave();
@@ -36,13 +37,16 @@ class Tenancy {
 
       private:
         void leave() noexcept {
-            if (tenancy_ != nullptr && tenancy_->inside_.fetch_sub(1) == 1) {
+            // One that the process was forked in is not counted in the child.
+            if (tenancy_ != nullptr && forks_ == tenancy_->forks_.load(std::memory_order_relaxed) &&
+                tenancy_->inside_.fetch_sub(1) == 1) {
                 tenancy_->inside_.notify_all();
             }
             tenancy_ = nullptr;
         }
 
         Tenancy *tenancy_;
+        uint32_t forks_ = 0;
         bool is_refused_ = false;
     };
 
@@ -55,7 +59,10 @@ class Tenancy {
     }
 
     // In a forked child, where the threads of those inside are not.
-    void start_over_in_child() noexcept { inside_.store(0); }
+    void start_over_in_child() noexcept {
+        forks_.fetch_add(1, std::memory_order_relaxed);
+        inside_.store(0);
+    }
 
     // Those that hold a plan.
     std::recursive_mutex mutex; // a plan may have a part of the same module
@@ -63,6 +70,7 @@ class Tenancy {
 
   private:
     std::atomic<uint32_t> inside_{0};
+    std::atomic<uint32_t> forks_{0};
     std::atomic<bool> over_{false};
 };
 

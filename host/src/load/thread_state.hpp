@@ -110,7 +110,7 @@ class LoadingCode {
 // The state of the calling thread, made on first use.
 ThreadState &thread_state();
 
-// Whether a kernel or plan_create of it is running on the thread, and called for another op.
+// True where a kernel or plan_create of it is running on the thread, and called for another op.
 inline bool is_active(const ThreadState &thread, const Implementation &implementation) {
     for (const Frame *frame = thread.active; frame != nullptr; frame = frame->previous) {
         if (frame->implementation == &implementation) {
