@@ -108,7 +108,7 @@ opdock_device_provider provider() {
     device.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_provider, event_elapsed);
     // DLPack's type for devices that it has no name for. A framework's tensors have it too.
     device.dl_device_type = kDLExtDev;
-    device.device = kind;
+    device.device = type;
     device.stream_type = "nova::Stream *";
     device.count = count;
     device.properties = properties;

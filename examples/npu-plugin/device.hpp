@@ -4,7 +4,7 @@
 
 namespace npu {
 
-inline constexpr const char *kind = "npu";
+inline constexpr const char *type = "npu";
 
 // What hosts and tools need of the device: its memory, streams and events.
 opdock_device_provider provider();

@@ -1,4 +1,4 @@
-// Who I am and what I register: a device kind, and what runs on it.
+// Who I am and what I register: a device type, and what runs on it.
 #include "opdock/plugin.hpp"
 #include "opdock/standard_ops.h"
 
@@ -16,7 +16,7 @@ void register_all(opdock::Registry &registry) {
     registry.vendor({"nova", "npu", "PrivateUse1", ""});
     registry.implement(opdock::ops::relu, opdock::Impl("vendor.nova")
                                               .kind(OPDOCK_KIND_VENDOR)
-                                              .device(npu::kind)
+                                              .device(npu::type)
                                               .dtypes("f32")
                                               .deterministic()
                                               .kernel(opdock::kernel<&npu::relu>));

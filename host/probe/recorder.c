@@ -95,6 +95,7 @@ static opdock_status register_device_provider(opdock_registry *registry, const o
         MARK(__typeof__(sent.event_destroy), sent.event_destroy);
         MARK(__typeof__(sent.event_record), sent.event_record);
         MARK(__typeof__(sent.event_elapsed), sent.event_elapsed);
+        MARK(__typeof__(sent.stream_callback), sent.stream_callback);
         add_bytes(&sent, sizeof sent);
         add_text(device.device);
         add_text(device.stream_type);
@@ -171,6 +172,7 @@ static opdock_status register_impl(opdock_registry *registry, const opdock_impl 
         MARK(__typeof__(sent.plan_create), sent.plan_create);
         MARK(__typeof__(sent.plan_destroy), sent.plan_destroy);
         MARK(__typeof__(sent.workspace_size), sent.workspace_size);
+        MARK(__typeof__(sent.get_extension), sent.get_extension);
         add_bytes(&sent, sizeof sent);
         add_text(impl.op);
         add_text(impl.impl_id);

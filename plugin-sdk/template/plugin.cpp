@@ -5,7 +5,7 @@
 #include "heuristics.hpp"
 #include "ops/ops.hpp"
 
-// Plugin id, version, vendor, device kinds, CPU features that the code needs ("avx2,fma") or "". Hosts read this from
+// Plugin id, version, vendor, device types, CPU features that the code needs ("avx2,fma") or "". Hosts read this from
 // the file before they run any of its code.
 OPDOCK_NOTE("example", EXAMPLE_VERSION, "example", "cpu", "")
 

@@ -43,16 +43,16 @@ void register_all(opdock::Registry &registry) {
     serve(ops::relu, cpu::relu, cpu::any_float);
     serve(ops::silu, cpu::silu, cpu::any_float);
     serve(ops::srelu, cpu::srelu, cpu::any_float);
-    serve(ops::dgelu, cpu::dgelu, cpu::any_float);
-    serve(ops::dqgelu, cpu::dqgelu, cpu::any_float);
-    serve(ops::drelu, cpu::drelu, cpu::any_float);
-    serve(ops::dsilu, cpu::dsilu, cpu::any_float);
-    serve(ops::dsrelu, cpu::dsrelu, cpu::any_float);
-    serve(ops::dbias_dgelu, cpu::dbias_dgelu, cpu::any_float);
-    serve(ops::dbias_dqgelu, cpu::dbias_dqgelu, cpu::any_float);
-    serve(ops::dbias_drelu, cpu::dbias_drelu, cpu::any_float);
-    serve(ops::dbias_dsilu, cpu::dbias_dsilu, cpu::any_float);
-    serve(ops::dbias_dsrelu, cpu::dbias_dsrelu, cpu::any_float);
+    serve(ops::gelu_bwd, cpu::gelu_bwd, cpu::any_float);
+    serve(ops::qgelu_bwd, cpu::qgelu_bwd, cpu::any_float);
+    serve(ops::relu_bwd, cpu::relu_bwd, cpu::any_float);
+    serve(ops::silu_bwd, cpu::silu_bwd, cpu::any_float);
+    serve(ops::srelu_bwd, cpu::srelu_bwd, cpu::any_float);
+    serve(ops::gelu_bwd_bias, cpu::gelu_bwd_bias, cpu::any_float);
+    serve(ops::qgelu_bwd_bias, cpu::qgelu_bwd_bias, cpu::any_float);
+    serve(ops::relu_bwd_bias, cpu::relu_bwd_bias, cpu::any_float);
+    serve(ops::silu_bwd_bias, cpu::silu_bwd_bias, cpu::any_float);
+    serve(ops::srelu_bwd_bias, cpu::srelu_bwd_bias, cpu::any_float);
 
     serve(ops::geglu, cpu::geglu, cpu::any_float);
     serve(ops::qgeglu, cpu::qgeglu, cpu::any_float);
@@ -60,32 +60,28 @@ void register_all(opdock::Registry &registry) {
     serve(ops::sreglu, cpu::sreglu, cpu::any_float);
     serve(ops::swiglu, cpu::swiglu, cpu::any_float);
     serve(ops::clamped_swiglu, cpu::clamped_swiglu, cpu::any_float);
-    serve(ops::dgeglu, cpu::dgeglu, cpu::any_float);
-    serve(ops::dqgeglu, cpu::dqgeglu, cpu::any_float);
-    serve(ops::dreglu, cpu::dreglu, cpu::any_float);
-    serve(ops::dsreglu, cpu::dsreglu, cpu::any_float);
-    serve(ops::dswiglu, cpu::dswiglu, cpu::any_float);
-    serve(ops::clamped_dswiglu, cpu::clamped_dswiglu, cpu::any_float);
+    serve(ops::geglu_bwd, cpu::geglu_bwd, cpu::any_float);
+    serve(ops::qgeglu_bwd, cpu::qgeglu_bwd, cpu::any_float);
+    serve(ops::reglu_bwd, cpu::reglu_bwd, cpu::any_float);
+    serve(ops::sreglu_bwd, cpu::sreglu_bwd, cpu::any_float);
+    serve(ops::swiglu_bwd, cpu::swiglu_bwd, cpu::any_float);
+    serve(ops::clamped_swiglu_bwd, cpu::clamped_swiglu_bwd, cpu::any_float);
     serve(ops::gelu_and_mul, cpu::gelu_and_mul, cpu::any_float);
     serve(ops::silu_and_mul, cpu::silu_and_mul, cpu::any_float);
     serve(ops::gelu_and_mul_bwd, cpu::gelu_and_mul_bwd, cpu::any_float);
     serve(ops::silu_and_mul_bwd, cpu::silu_and_mul_bwd, cpu::any_float);
 
-    serve(ops::scaled_softmax_forward, cpu::scaled_softmax_forward, cpu::any_float);
-    serve(ops::scaled_softmax_backward, cpu::scaled_softmax_backward, cpu::any_float);
-    serve(ops::scaled_masked_softmax_forward, cpu::scaled_masked_softmax_forward, cpu::any_float);
-    serve(ops::scaled_masked_softmax_backward, cpu::scaled_masked_softmax_backward, cpu::any_float);
-    serve(ops::scaled_upper_triang_masked_softmax_forward, cpu::scaled_upper_triang_masked_softmax_forward,
-          cpu::any_float);
-    serve(ops::scaled_upper_triang_masked_softmax_backward, cpu::scaled_upper_triang_masked_softmax_backward,
-          cpu::any_float);
-    serve(ops::scaled_aligned_causal_masked_softmax_forward, cpu::scaled_aligned_causal_masked_softmax_forward,
-          cpu::any_float);
-    serve(ops::scaled_aligned_causal_masked_softmax_backward, cpu::scaled_aligned_causal_masked_softmax_backward,
-          cpu::any_float);
+    serve(ops::scaled_softmax_fwd, cpu::scaled_softmax_fwd, cpu::any_float);
+    serve(ops::scaled_softmax_bwd, cpu::scaled_softmax_bwd, cpu::any_float);
+    serve(ops::scaled_masked_softmax_fwd, cpu::scaled_masked_softmax_fwd, cpu::any_float);
+    serve(ops::scaled_masked_softmax_bwd, cpu::scaled_masked_softmax_bwd, cpu::any_float);
+    serve(ops::scaled_upper_triang_masked_softmax_fwd, cpu::scaled_upper_triang_masked_softmax_fwd, cpu::any_float);
+    serve(ops::scaled_upper_triang_masked_softmax_bwd, cpu::scaled_upper_triang_masked_softmax_bwd, cpu::any_float);
+    serve(ops::scaled_aligned_causal_masked_softmax_fwd, cpu::scaled_aligned_causal_masked_softmax_fwd, cpu::any_float);
+    serve(ops::scaled_aligned_causal_masked_softmax_bwd, cpu::scaled_aligned_causal_masked_softmax_bwd, cpu::any_float);
 
-    serve(ops::fused_rope_forward, cpu::fused_rope_forward, cpu::any_float);
-    serve(ops::fused_rope_backward, cpu::fused_rope_backward, cpu::any_float);
+    serve(ops::fused_rope_fwd, cpu::fused_rope_fwd, cpu::any_float);
+    serve(ops::fused_rope_bwd, cpu::fused_rope_bwd, cpu::any_float);
 
     serve(ops::add, cpu::add, cpu::any_float);
     serve(ops::mul, cpu::mul, cpu::any_float);

@@ -41,11 +41,11 @@ __device__ __forceinline__ void wait_for_cluster() {
 // Writes to where `shared` is in the block of that rank.
 __device__ __forceinline__ void store_in_cluster(float *shared, int rank, float value) {
 #ifdef GPU_CLUSTERS
-    asm volatile("{\n\t.reg .u32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
-                 "st.shared::cluster.f32 [there], %2;\n\t}" ::"r"(
-                     static_cast<unsigned>(__cvta_generic_to_shared(shared))),
-                 "r"(rank), "f"(value)
-                 : "memory");
+    asm volatile(
+        "{\n\t.reg .u32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
+        "st.shared::cluster.f32 [there], %2;\n\t}" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+        "r"(rank), "f"(value)
+        : "memory");
 #else
     static_cast<void>(shared), static_cast<void>(rank), static_cast<void>(value);
 #endif

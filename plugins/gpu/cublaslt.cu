@@ -342,8 +342,8 @@ opdock::Status ProductPlan::run_part(const opdock::Call &call, const CublasLt &l
     const auto layout = [](const cublasLtMatrixLayoutOpaque_t &of) {
         return const_cast<cublasLtMatrixLayoutOpaque_t *>(&of);
     };
-    // A thread that was not on the device before has no context, which runtime calls make at their first need and cuBLASLt
-    // does not: "the function failed to launch on the GPU".
+    // A thread that was not on the device before has no context, which runtime calls make at their first need and
+    // cuBLASLt does not: "the function failed to launch on the GPU".
     if (opdock::Status status = gpu::checked("making a device current", cudaSetDevice(call.device().device_id));
         !status.ok()) {
         return status;

@@ -228,11 +228,17 @@ opdock_status event_elapsed(const opdock_host_api *host, void * /*user_data*/, i
     });
 }
 
+opdock_status stream_callback(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream,
+                              void (*function)(void *), void *argument) {
+    return on(host, index, "asking to be told when a stream has run",
+              [&] { return GPU(LaunchHostFunc)(stream_of(stream), function, argument); });
+}
+
 opdock_device_provider make_table() {
     opdock_device_provider table = {};
-    table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_provider, event_elapsed);
+    table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_provider, stream_callback);
     table.dl_device_type = device_type;
-    table.device = device_kind;
+    table.device = device_name;
 #ifdef __HIP__
     table.stream_type = "hipStream_t";
 #else
@@ -254,6 +260,7 @@ opdock_device_provider make_table() {
     table.event_destroy = event_destroy;
     table.event_record = event_record;
     table.event_elapsed = event_elapsed;
+    table.stream_callback = stream_callback;
     return table;
 }
 

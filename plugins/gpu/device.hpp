@@ -1,4 +1,4 @@
-// The device kind that this plugin brings.
+// The device type that this plugin brings.
 #pragma once
 
 #include "opdock/plugin.hpp"

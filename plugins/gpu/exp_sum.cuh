@@ -96,7 +96,7 @@ struct ExpSum {
             best = fmaxf(best, (hidden >> k & 1) != 0 ? -INFINITY : x[k]);
         }
         if (best > largest) {
-            sum = relative_to<is_in_range ? Relative::to_offset : Relative::to_element>(best, factor);
+            sum = relative_to < is_in_range ? Relative::to_offset : Relative::to_element > (best, factor);
             largest = best;
         }
         float powers[N];

@@ -1,4 +1,4 @@
-// vendor.cuda and vendor.hip: kernels for GPUs, and the device kind they run on.
+// vendor.cuda and vendor.hip: kernels for GPUs, and the device type they run on.
 #include "device.hpp"
 #include "heuristics.hpp"
 #include "opdock/plugin.hpp"
@@ -64,7 +64,7 @@ void add_knobs(opdock::Impl &impl, gpu::Knobs knobs) {
 void gpu::Plugin::add(const opdock::OpDeclaration &op, const char *dtypes, const Implementation &functions) {
     opdock::Impl impl(impl_id);
     impl.kind(OPDOCK_KIND_VENDOR)
-        .device(device_kind)
+        .device(device_name)
         .dtypes(dtypes)
         .needs_contiguous()
         .deterministic()

@@ -21,10 +21,10 @@ namespace gpu {
 using Stream = GPU(Stream_t);
 
 #ifdef __HIP__
-inline constexpr const char *device_kind = "rocm";
+inline constexpr const char *device_name = "rocm";
 inline constexpr DLDeviceType device_type = kDLROCM;
 #else
-inline constexpr const char *device_kind = "cuda";
+inline constexpr const char *device_name = "cuda";
 inline constexpr DLDeviceType device_type = kDLCUDA;
 #endif
 

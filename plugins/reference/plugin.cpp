@@ -6,7 +6,7 @@
 #include "heuristics.hpp"
 #include "ops/ops.hpp"
 
-OPDOCK_NOTE("reference", "0.1.0", "opdock", "cpu", "")
+OPDOCK_NOTE("reference", "1.0.0", "opdock", "cpu", "")
 
 namespace {
 
@@ -36,16 +36,16 @@ void register_all(opdock::Registry &registry) {
     serve(ops::relu, kernel<&reference::relu>, one_dtype);
     serve(ops::silu, kernel<&reference::silu>, one_dtype);
     serve(ops::srelu, kernel<&reference::srelu>, one_dtype);
-    serve(ops::dgelu, kernel<&reference::dgelu>, one_dtype);
-    serve(ops::dqgelu, kernel<&reference::dqgelu>, one_dtype);
-    serve(ops::drelu, kernel<&reference::drelu>, one_dtype);
-    serve(ops::dsilu, kernel<&reference::dsilu>, one_dtype);
-    serve(ops::dsrelu, kernel<&reference::dsrelu>, one_dtype);
-    serve(ops::dbias_dgelu, kernel<&reference::dbias_dgelu>, one_dtype);
-    serve(ops::dbias_dqgelu, kernel<&reference::dbias_dqgelu>, one_dtype);
-    serve(ops::dbias_drelu, kernel<&reference::dbias_drelu>, one_dtype);
-    serve(ops::dbias_dsilu, kernel<&reference::dbias_dsilu>, one_dtype);
-    serve(ops::dbias_dsrelu, kernel<&reference::dbias_dsrelu>, one_dtype);
+    serve(ops::gelu_bwd, kernel<&reference::gelu_bwd>, one_dtype);
+    serve(ops::qgelu_bwd, kernel<&reference::qgelu_bwd>, one_dtype);
+    serve(ops::relu_bwd, kernel<&reference::relu_bwd>, one_dtype);
+    serve(ops::silu_bwd, kernel<&reference::silu_bwd>, one_dtype);
+    serve(ops::srelu_bwd, kernel<&reference::srelu_bwd>, one_dtype);
+    serve(ops::gelu_bwd_bias, kernel<&reference::gelu_bwd_bias>, one_dtype);
+    serve(ops::qgelu_bwd_bias, kernel<&reference::qgelu_bwd_bias>, one_dtype);
+    serve(ops::relu_bwd_bias, kernel<&reference::relu_bwd_bias>, one_dtype);
+    serve(ops::silu_bwd_bias, kernel<&reference::silu_bwd_bias>, one_dtype);
+    serve(ops::srelu_bwd_bias, kernel<&reference::srelu_bwd_bias>, one_dtype);
 
     serve(ops::geglu, kernel<&reference::geglu>, one_dtype);
     serve(ops::qgeglu, kernel<&reference::qgeglu>, one_dtype);
@@ -53,33 +53,33 @@ void register_all(opdock::Registry &registry) {
     serve(ops::sreglu, kernel<&reference::sreglu>, one_dtype);
     serve(ops::swiglu, kernel<&reference::swiglu>, one_dtype);
     serve(ops::clamped_swiglu, kernel<&reference::clamped_swiglu>, one_dtype);
-    serve(ops::dgeglu, kernel<&reference::dgeglu>, one_dtype);
-    serve(ops::dqgeglu, kernel<&reference::dqgeglu>, one_dtype);
-    serve(ops::dreglu, kernel<&reference::dreglu>, one_dtype);
-    serve(ops::dsreglu, kernel<&reference::dsreglu>, one_dtype);
-    serve(ops::dswiglu, kernel<&reference::dswiglu>, one_dtype);
-    serve(ops::clamped_dswiglu, kernel<&reference::clamped_dswiglu>, one_dtype);
+    serve(ops::geglu_bwd, kernel<&reference::geglu_bwd>, one_dtype);
+    serve(ops::qgeglu_bwd, kernel<&reference::qgeglu_bwd>, one_dtype);
+    serve(ops::reglu_bwd, kernel<&reference::reglu_bwd>, one_dtype);
+    serve(ops::sreglu_bwd, kernel<&reference::sreglu_bwd>, one_dtype);
+    serve(ops::swiglu_bwd, kernel<&reference::swiglu_bwd>, one_dtype);
+    serve(ops::clamped_swiglu_bwd, kernel<&reference::clamped_swiglu_bwd>, one_dtype);
     serve(ops::gelu_and_mul, kernel<&reference::gelu_and_mul>, one_dtype);
     serve(ops::silu_and_mul, kernel<&reference::silu_and_mul>, one_dtype);
     serve(ops::gelu_and_mul_bwd, kernel<&reference::gelu_and_mul_bwd>, one_dtype);
     serve(ops::silu_and_mul_bwd, kernel<&reference::silu_and_mul_bwd>, one_dtype);
 
-    serve(ops::scaled_softmax_forward, kernel<&reference::scaled_softmax_forward>, one_dtype);
-    serve(ops::scaled_softmax_backward, kernel<&reference::scaled_softmax_backward>, one_dtype);
-    serve(ops::scaled_masked_softmax_forward, kernel<&reference::scaled_masked_softmax_forward>, one_dtype);
-    serve(ops::scaled_masked_softmax_backward, kernel<&reference::scaled_masked_softmax_backward>, one_dtype);
-    serve(ops::scaled_upper_triang_masked_softmax_forward,
-          kernel<&reference::scaled_upper_triang_masked_softmax_forward>, one_dtype);
-    serve(ops::scaled_upper_triang_masked_softmax_backward,
-          kernel<&reference::scaled_upper_triang_masked_softmax_backward>, one_dtype);
-    serve(ops::scaled_aligned_causal_masked_softmax_forward,
-          kernel<&reference::scaled_aligned_causal_masked_softmax_forward>, one_dtype);
-    serve(ops::scaled_aligned_causal_masked_softmax_backward,
-          kernel<&reference::scaled_aligned_causal_masked_softmax_backward>, one_dtype);
+    serve(ops::scaled_softmax_fwd, kernel<&reference::scaled_softmax_fwd>, one_dtype);
+    serve(ops::scaled_softmax_bwd, kernel<&reference::scaled_softmax_bwd>, one_dtype);
+    serve(ops::scaled_masked_softmax_fwd, kernel<&reference::scaled_masked_softmax_fwd>, one_dtype);
+    serve(ops::scaled_masked_softmax_bwd, kernel<&reference::scaled_masked_softmax_bwd>, one_dtype);
+    serve(ops::scaled_upper_triang_masked_softmax_fwd, kernel<&reference::scaled_upper_triang_masked_softmax_fwd>,
+          one_dtype);
+    serve(ops::scaled_upper_triang_masked_softmax_bwd, kernel<&reference::scaled_upper_triang_masked_softmax_bwd>,
+          one_dtype);
+    serve(ops::scaled_aligned_causal_masked_softmax_fwd, kernel<&reference::scaled_aligned_causal_masked_softmax_fwd>,
+          one_dtype);
+    serve(ops::scaled_aligned_causal_masked_softmax_bwd, kernel<&reference::scaled_aligned_causal_masked_softmax_bwd>,
+          one_dtype);
 
     const Impl rope = Impl(one_dtype).supports(opdock::supports<&reference::supports_rope>);
-    serve(ops::fused_rope_forward, kernel<&reference::fused_rope_forward>, rope);
-    serve(ops::fused_rope_backward, kernel<&reference::fused_rope_backward>, rope);
+    serve(ops::fused_rope_fwd, kernel<&reference::fused_rope_fwd>, rope);
+    serve(ops::fused_rope_bwd, kernel<&reference::fused_rope_bwd>, rope);
 
     serve(ops::matmul, kernel<&reference::matmul>, one_dtype);
     serve(ops::linear_dgrad, kernel<&reference::linear_dgrad>, one_dtype);

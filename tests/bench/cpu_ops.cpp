@@ -76,8 +76,8 @@ std::vector<Case> activations(const Operand &matrix, const Operand &row) {
     std::vector<Case> cases;
     for (const std::string name : {"gelu", "qgelu", "relu", "silu", "srelu"}) {
         cases.push_back({name, {matrix}, {matrix}});
-        cases.push_back({"d" + name, {matrix, matrix}, {matrix}});
-        cases.push_back({"dbias_d" + name, {matrix, matrix}, {row, matrix}});
+        cases.push_back({name + "_bwd", {matrix, matrix}, {matrix}});
+        cases.push_back({name + "_bwd_bias", {matrix, matrix}, {row, matrix}});
     }
     return cases;
 }
@@ -86,10 +86,10 @@ std::vector<Case> gates(const Operand &matrix, const Operand &twice) {
     std::vector<Case> cases;
     for (const std::string name : {"geglu", "qgeglu", "reglu", "sreglu", "swiglu"}) {
         cases.push_back({name, {twice}, {matrix}});
-        cases.push_back({"d" + name, {matrix, twice}, {twice}});
+        cases.push_back({name + "_bwd", {matrix, twice}, {twice}});
     }
     cases.push_back({"clamped_swiglu", {twice}, {matrix}});
-    cases.push_back({"clamped_dswiglu", {matrix, twice}, {twice}});
+    cases.push_back({"clamped_swiglu_bwd", {matrix, twice}, {twice}});
     for (const std::string name : {"silu_and_mul", "gelu_and_mul"}) {
         cases.push_back({name, {matrix, matrix}, {matrix}});
         cases.push_back({name + "_bwd", {matrix, matrix, matrix}, {matrix, matrix}});
@@ -100,14 +100,14 @@ std::vector<Case> gates(const Operand &matrix, const Operand &twice) {
 std::vector<Case> softmaxes(const Operand &matrix, int64_t rows, int64_t n) {
     const Operand attention{{1, 1, rows, n}}, mask{{1, 1, rows, n}, opdock::u8}, square{{1, rows, rows}};
     return {
-        {"scaled_softmax_forward", {matrix}, {matrix}},
-        {"scaled_softmax_backward", {matrix, matrix}, {matrix}},
-        {"scaled_masked_softmax_forward", {attention, mask}, {attention}},
-        {"scaled_masked_softmax_backward", {attention, attention}, {attention}},
-        {"scaled_upper_triang_masked_softmax_forward", {square}, {square}},
-        {"scaled_upper_triang_masked_softmax_backward", {square, square}, {square}},
-        {"scaled_aligned_causal_masked_softmax_forward", {attention}, {attention}},
-        {"scaled_aligned_causal_masked_softmax_backward", {attention, attention}, {attention}},
+        {"scaled_softmax_fwd", {matrix}, {matrix}},
+        {"scaled_softmax_bwd", {matrix, matrix}, {matrix}},
+        {"scaled_masked_softmax_fwd", {attention, mask}, {attention}},
+        {"scaled_masked_softmax_bwd", {attention, attention}, {attention}},
+        {"scaled_upper_triang_masked_softmax_fwd", {square}, {square}},
+        {"scaled_upper_triang_masked_softmax_bwd", {square, square}, {square}},
+        {"scaled_aligned_causal_masked_softmax_fwd", {attention}, {attention}},
+        {"scaled_aligned_causal_masked_softmax_bwd", {attention, attention}, {attention}},
     };
 }
 
@@ -141,8 +141,8 @@ std::vector<Case> cases(int64_t rows, int64_t n, DLDataType dtype) {
         {"fused_add_rmsnorm_fwd", {matrix, matrix, row}, {matrix, matrix, column}},
         {"layernorm_fwd", {matrix, row, row}, {matrix, column, column}},
         {"layernorm_bwd", {matrix, matrix, column, column, row}, {matrix, row, row}},
-        {"fused_rope_forward", {sequence, angles}, {sequence}},
-        {"fused_rope_backward", {sequence, angles}, {sequence}},
+        {"fused_rope_fwd", {sequence, angles}, {sequence}},
+        {"fused_rope_bwd", {sequence, angles}, {sequence}},
         {"add", {matrix, matrix}, {matrix}},
         {"mul", {matrix, matrix}, {matrix}},
         {"dropout_fwd", {matrix, state}, {matrix, flags}, {{"p", 0.1}}},

@@ -152,7 +152,7 @@ class Knobs {
 void call_impl(const ScriptItem &script, opdock_registry *registry) {
     const Item item(script);
     opdock_impl impl = {};
-    impl.struct_size = item.number("struct_size", OPDOCK_STRUCT_SIZE(opdock_impl, workspace_size));
+    impl.struct_size = item.number("struct_size", OPDOCK_STRUCT_SIZE(opdock_impl, get_extension));
     impl.flags = item.number<std::uint32_t>("flags");
     impl.required_flags = item.number<std::uint32_t>("required_flags");
     impl.kind = item.number("kind", OPDOCK_KIND_VENDOR);
@@ -177,6 +177,7 @@ void call_impl(const ScriptItem &script, opdock_registry *registry) {
     item.set(impl.plan_create, "plan_create");
     item.set(impl.plan_destroy, "plan_destroy");
     item.set(impl.workspace_size, "workspace_size");
+    item.set(impl.get_extension, "get_extension");
     registry->register_impl(registry, item.is_null() ? nullptr : Given(impl).get<opdock_impl>());
 }
 

@@ -152,7 +152,7 @@ def scaled_softmax(x):
     return torch.softmax(x * 0.5, -1)
 
 
-def scaled_softmax_backward(g, out):
+def scaled_softmax_bwd(g, out):
     return aten._softmax_backward_data(g, out, -1, out.dtype) * 0.5
 
 
@@ -334,7 +334,7 @@ def row_cases(m, n):
     def softmax_bwd():
         g, out = x(), torch.softmax(x(), -1)
         needs = leaf(x())
-        peers = of(scaled_softmax_backward, g, out)
+        peers = of(scaled_softmax_bwd, g, out)
         peers["liger", "without a scale"] = lambda: backward(
             liger("softmax", "LigerSoftmaxFunction")(needs), (needs,), g
         )
@@ -357,7 +357,7 @@ def row_cases(m, n):
             *("grad_weight", "grad_bias"),
         ),
         case("gelu", 2 * r, gelu_fwd),
-        case("dgelu", 3 * r, gelu_bwd),
+        case("gelu_bwd", 3 * r, gelu_bwd),
         case("silu_and_mul", 3 * r, gated_fwd(silu_and_mul, *silu, "silu_and_mul")),
         case("silu_and_mul_bwd", 5 * r, gated_bwd(silu_and_mul_backward, *silu)),
         case("gelu_and_mul", 3 * r, gated_fwd(gelu_and_mul, *tanh, "gelu_and_mul")),
@@ -365,8 +365,8 @@ def row_cases(m, n):
         case("add", 3 * r, add),
         case("dropout_fwd", 2 * r + m * n + 16, dropout_fwd),
         case("dropout_bwd", 2 * r + m * n, dropout_bwd),
-        case("scaled_softmax_forward", 2 * r, softmax_fwd),
-        case("scaled_softmax_backward", 3 * r, softmax_bwd),
+        case("scaled_softmax_fwd", 2 * r, softmax_fwd),
+        case("scaled_softmax_bwd", 3 * r, softmax_bwd),
     ]
 
 
@@ -375,7 +375,7 @@ def rope_cases():
     cases = []
     for heads in (32, 8):
         dims = (s, b, heads, d)
-        for op, formula in (("fused_rope_forward", rope), ("fused_rope_backward", rope_backward)):
+        for op, formula in (("fused_rope_fwd", rope), ("fused_rope_bwd", rope_backward)):
 
             def make(op=op, dims=dims, formula=formula):
                 freqs = numbers(s, 1, 1, d, dtype=torch.float32, low=0.0, high=6.0)
@@ -397,9 +397,9 @@ def rope_cases():
             "liger": lambda: (lambda f: lambda: f(q, k, cos, sin))(liger("rope", "LigerRopeFunction")),
             "flag_gems": gems("apply_rotary_pos_emb", q_rows, k_rows, cos[0, :, :half], sin[0, :, :half]),
         }
-        return Case("fused_rope_forward", dims, 2 * 2 * s * b * 40 * d + 4 * 2 * s * d, peers)
+        return Case("fused_rope_fwd", dims, 2 * 2 * s * b * 40 * d + 4 * 2 * s * d, peers)
 
-    cases.append(("fused_rope_forward", dims, both))
+    cases.append(("fused_rope_fwd", dims, both))
     return cases
 
 

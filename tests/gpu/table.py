@@ -35,12 +35,12 @@ def read_ours(document, impl_id="vendor.cuda"):
 
 def add_pairs(ours):
     """Queries and keys together, which opdock rotates in two calls, for peers that do it in one."""
-    parts = [ours.get(("fused_rope_forward", "4096x4x%dx128" % heads)) for heads in (32, 8)]
+    parts = [ours.get(("fused_rope_fwd", "4096x4x%dx128" % heads)) for heads in (32, 8)]
     if all(parts):
         microseconds = sum(part[1] for part in parts)
         rate = parts[0][0] * parts[0][1] / parts[0][2]  # the same for both: what a fraction of 1 takes for each byte
         total = sum(part[2] for part in parts)
-        ours["fused_rope_forward", "4096x4x32+8x128"] = (rate * total / microseconds, microseconds, total)
+        ours["fused_rope_fwd", "4096x4x32+8x128"] = (rate * total / microseconds, microseconds, total)
 
 
 def main():

@@ -1,5 +1,5 @@
-"""Checks that docs/ops.md lists every standard op of the SDK, and who implements it, and that docs/migrating.md has the
-names that the host knows from other libraries.
+"""Checks that docs/ops.md lists every standard op of the SDK, who implements it and its other name, and that
+docs/migrating.md has the names that the host knows from other libraries.
 
     check_ops.py ROOT PLUGIN_LS CPU_PLUGIN REFERENCE_PLUGIN
 
@@ -48,6 +48,11 @@ def main():
     found = (root / "docs/ops.md").read_text(encoding="utf-8").splitlines()
     if [line for line in found if line.startswith("| ") and ".h |" in line] != expected:
         print("docs/ops.md should have these rows:\n" + "\n".join(expected), file=sys.stderr)
+        return 1
+    source = (root / "host" / "src" / "signature" / "standard_ops.cpp").read_text(encoding="utf-8")
+    aliases = [f"| `{op}` | `{name}` |" for name, op in re.findall(r'Alias\{"([^"]+)", "([^"]+)"\}', source)]
+    if not aliases or "\n".join(aliases) not in "\n".join(found):
+        print("docs/ops.md should have these rows:\n" + "\n".join(aliases), file=sys.stderr)
         return 1
     source = (root / "host" / "src" / "signature" / "other_names.cpp").read_text(encoding="utf-8")
     names = [f"| `{name}` | {library} | {', '.join(f'`{op}`' for op in ops.split())} |"

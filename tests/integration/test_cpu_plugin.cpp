@@ -91,7 +91,6 @@ TEST_CASE("the plugin computes on the threads that the program lends, and the sa
         opdock_thread_pool pool = {.struct_size = OPDOCK_STRUCT_SIZE(opdock_thread_pool, parallel_for),
                                    .reserved = 0,
                                    .user_data = this,
-                                   .concurrency = [](void *) { return 1; },
                                    .parallel_for = run};
 
         static void run(void *self, int64_t items, int64_t grain, void (*body)(void *, int64_t, int64_t),

@@ -65,10 +65,10 @@ class Gradients(unittest.TestCase):
         x, g = 2 * self.draw(8, 8), self.draw(8, 8)
         for name in ("gelu", "qgelu", "silu", "relu", "srelu"):
             with self.subTest(name):
-                forward, backward = getattr(formulas, name), getattr(formulas, "d" + name)
+                forward, backward = getattr(formulas, name), getattr(formulas, name + "_bwd")
                 loss = lambda v: (g * value(forward(v)["output"])).sum()
                 self.check(backward(g, x)["grad_input"], loss, x)
-                with_bias = getattr(formulas, "dbias_d" + name)(g, x)
+                with_bias = getattr(formulas, name + "_bwd_bias")(g, x)
                 self.check(with_bias["grad_input"], loss, x)
                 shifted = lambda bias: loss(x + bias)
                 self.check(with_bias["grad_bias"], shifted, np.zeros(8))
@@ -76,12 +76,12 @@ class Gradients(unittest.TestCase):
     def test_gated(self):
         x, g = 2 * self.draw(3, 8), self.draw(3, 4)
         for forward, backward in (
-            ("geglu", "dgeglu"),
-            ("qgeglu", "dqgeglu"),
-            ("reglu", "dreglu"),
-            ("sreglu", "dsreglu"),
-            ("swiglu", "dswiglu"),
-            ("clamped_swiglu", "clamped_dswiglu"),
+            ("geglu", "geglu_bwd"),
+            ("qgeglu", "qgeglu_bwd"),
+            ("reglu", "reglu_bwd"),
+            ("sreglu", "sreglu_bwd"),
+            ("swiglu", "swiglu_bwd"),
+            ("clamped_swiglu", "clamped_swiglu_bwd"),
         ):
             for attributes in ({}, {"limit": 1.5, "alpha": 0.7}) if "clamped" in forward else ({},):
                 with self.subTest(forward, **attributes):
@@ -100,9 +100,9 @@ class Gradients(unittest.TestCase):
     def test_softmax(self):
         x, g = self.draw(3, 7), self.draw(3, 7)
         for scale in (1.0, -0.7):
-            y = formulas.scaled_softmax_forward(x, scale=scale)["output"]
-            loss = lambda v: (g * formulas.scaled_softmax_forward(v, scale=scale)["output"]).sum()
-            self.check(formulas.scaled_softmax_backward(g, y, scale=scale)["grad_input"], loss, x)
+            y = formulas.scaled_softmax_fwd(x, scale=scale)["output"]
+            loss = lambda v: (g * formulas.scaled_softmax_fwd(v, scale=scale)["output"]).sum()
+            self.check(formulas.scaled_softmax_bwd(g, y, scale=scale)["grad_input"], loss, x)
 
     def test_masked_softmax(self):
         x, g = self.draw(2, 2, 3, 4), self.draw(2, 2, 3, 4)
@@ -110,16 +110,16 @@ class Gradients(unittest.TestCase):
         mask[0, 0, 1] = True
         for name, inputs in (("masked", (mask,)), ("aligned_causal_masked", ())):
             with self.subTest(name):
-                forward = lambda v: getattr(formulas, f"scaled_{name}_softmax_forward")(v, *inputs, scale=0.7)["output"]
-                backward = getattr(formulas, f"scaled_{name}_softmax_backward")(g, forward(x), scale=0.7)
+                forward = lambda v: getattr(formulas, f"scaled_{name}_softmax_fwd")(v, *inputs, scale=0.7)["output"]
+                backward = getattr(formulas, f"scaled_{name}_softmax_bwd")(g, forward(x), scale=0.7)
                 self.check(backward["grad_input"], lambda v: (g * forward(v)).sum(), x)
 
     def test_rope(self):
         # The halves of freqs differ here, unlike in models: the formula must be the true transpose.
         x, g, freqs = self.draw(3, 2, 2, 8), self.draw(3, 2, 2, 8), self.draw(4, 1, 1, 6)
         for interleaved in (False, True):
-            loss = lambda v: (g * formulas.fused_rope_forward(v, freqs, interleaved=interleaved)["output"].value).sum()
-            self.check(formulas.fused_rope_backward(g, freqs, interleaved=interleaved)["grad_input"], loss, x)
+            loss = lambda v: (g * formulas.fused_rope_fwd(v, freqs, interleaved=interleaved)["output"].value).sum()
+            self.check(formulas.fused_rope_bwd(g, freqs, interleaved=interleaved)["grad_input"], loss, x)
 
     def test_linear(self):
         x, w, b, g = self.draw(2, 3, 4), self.draw(5, 4), self.draw(5), self.draw(2, 3, 5)
@@ -225,29 +225,29 @@ class Facts(unittest.TestCase):
         np.testing.assert_allclose(far, [-2 / (1 + np.exp(-2))])  # 2 sigmoid(2) (1 - 2)
 
     def test_softmax_sums_to_1(self):
-        y = formulas.scaled_softmax_forward(100 * self.rng.standard_normal((5, 9)), scale=3.0)["output"]
+        y = formulas.scaled_softmax_fwd(100 * self.rng.standard_normal((5, 9)), scale=3.0)["output"]
         np.testing.assert_allclose(y.sum(-1), 1, rtol=1e-12)
 
     def test_a_row_sees_the_keys_that_are_not_hidden(self):
         x = np.log(np.array([[1.0, 2.0, 5.0], [1.0, 2.0, 5.0]])).reshape(1, 1, 2, 3)
         mask = np.array([[0, 0, 1], [1, 1, 1]]).reshape(1, 1, 2, 3)
-        masked = formulas.scaled_masked_softmax_forward(x, mask)["output"][0, 0]
+        masked = formulas.scaled_masked_softmax_fwd(x, mask)["output"][0, 0]
         np.testing.assert_allclose(masked, [[1 / 3, 2 / 3, 0], [0, 0, 0]], rtol=1e-12)
-        causal = formulas.scaled_aligned_causal_masked_softmax_forward(x)["output"][0, 0]
+        causal = formulas.scaled_aligned_causal_masked_softmax_fwd(x)["output"][0, 0]
         np.testing.assert_allclose(causal, [[1 / 3, 2 / 3, 0], [1 / 8, 2 / 8, 5 / 8]], rtol=1e-12)
-        triangle = formulas.scaled_upper_triang_masked_softmax_forward(x[0, :, :, :2])["output"][0]
+        triangle = formulas.scaled_upper_triang_masked_softmax_fwd(x[0, :, :, :2])["output"][0]
         np.testing.assert_allclose(triangle, [[1, 0], [1 / 3, 2 / 3]], rtol=1e-12)
-        longer = formulas.scaled_aligned_causal_masked_softmax_forward(np.ones((1, 1, 3, 2)))["output"][0, 0]
+        longer = formulas.scaled_aligned_causal_masked_softmax_fwd(np.ones((1, 1, 3, 2)))["output"][0, 0]
         np.testing.assert_allclose(longer, [[0, 0], [1, 0], [1 / 2, 1 / 2]], rtol=1e-12)
 
     def test_rope_is_a_complex_rotation(self):
         x, angles = self.rng.standard_normal((1, 1, 1, 6)), self.rng.standard_normal(3)
         turned = (x[0, 0, 0, :3] + 1j * x[0, 0, 0, 3:]) * np.exp(1j * angles)
-        y = formulas.fused_rope_forward(x, np.tile(angles, 2).reshape(1, 1, 1, 6))["output"].value[0, 0, 0]
+        y = formulas.fused_rope_fwd(x, np.tile(angles, 2).reshape(1, 1, 1, 6))["output"].value[0, 0, 0]
         np.testing.assert_allclose(y[:3] + 1j * y[3:], turned, rtol=1e-12)
         turned = (x[0, 0, 0, ::2] + 1j * x[0, 0, 0, 1::2]) * np.exp(1j * angles)
         freqs = np.repeat(angles, 2).reshape(1, 1, 1, 6)
-        y = formulas.fused_rope_forward(x, freqs, interleaved=True)["output"].value[0, 0, 0]
+        y = formulas.fused_rope_fwd(x, freqs, interleaved=True)["output"].value[0, 0, 0]
         np.testing.assert_allclose(y[::2] + 1j * y[1::2], turned, rtol=1e-12)
 
     def test_matmul_multiplies_the_last_two_dims(self):
@@ -285,7 +285,7 @@ class Facts(unittest.TestCase):
 
     def test_cross_entropy_is_minus_the_log_of_the_smoothed_probability(self):
         x, target = self.rng.standard_normal((3, 5)), np.array([4, 0, 2])
-        log_p = np.log(formulas.scaled_softmax_forward(x)["output"])
+        log_p = np.log(formulas.scaled_softmax_fwd(x)["output"])
         smoothed = 0.9 * np.eye(5)[target] + 0.1 / 5
         loss = formulas.cross_entropy_fwd(x, target, label_smoothing=0.1)["loss"].value
         np.testing.assert_allclose(loss, -(smoothed * log_p).sum(-1), rtol=1e-12)

@@ -65,12 +65,35 @@ static const layout_row layout[] = {
     FIELD(opdock_args, workspace, 72, 8),
     FIELD(opdock_args, workspace_size, 80, 8),
 
-    STRUCT(opdock_thread_pool, 32),
+    STRUCT(opdock_allocator, 24),
+    FIELD(opdock_allocator, struct_size, 0, 4),
+    FIELD(opdock_allocator, reserved, 4, 4),
+    FIELD(opdock_allocator, allocate, 8, 8),
+    FIELD(opdock_allocator, free, 16, 8),
+
+    STRUCT(opdock_communicator, 24),
+    FIELD(opdock_communicator, struct_size, 0, 4),
+    FIELD(opdock_communicator, rank, 4, 4),
+    FIELD(opdock_communicator, size, 8, 4),
+    FIELD(opdock_communicator, reserved, 12, 4),
+    FIELD(opdock_communicator, handle, 16, 8),
+
+    STRUCT(opdock_communicators, 24),
+    FIELD(opdock_communicators, struct_size, 0, 4),
+    FIELD(opdock_communicators, reserved, 4, 4),
+    FIELD(opdock_communicators, user_data, 8, 8),
+    FIELD(opdock_communicators, find, 16, 8),
+
+    STRUCT(opdock_completion, 16),
+    FIELD(opdock_completion, struct_size, 0, 4),
+    FIELD(opdock_completion, reserved, 4, 4),
+    FIELD(opdock_completion, notify, 8, 8),
+
+    STRUCT(opdock_thread_pool, 24),
     FIELD(opdock_thread_pool, struct_size, 0, 4),
     FIELD(opdock_thread_pool, reserved, 4, 4),
     FIELD(opdock_thread_pool, user_data, 8, 8),
-    FIELD(opdock_thread_pool, concurrency, 16, 8),
-    FIELD(opdock_thread_pool, parallel_for, 24, 8),
+    FIELD(opdock_thread_pool, parallel_for, 16, 8),
 
     STRUCT(opdock_composite, 32),
     FIELD(opdock_composite, struct_size, 0, 4),
@@ -131,7 +154,7 @@ static const layout_row layout[] = {
     FIELD(opdock_device_properties, shared_memory, 264, 8),
     FIELD(opdock_device_properties, cache, 272, 8),
 
-    STRUCT(opdock_device_provider, 160),
+    STRUCT(opdock_device_provider, 168),
     FIELD(opdock_device_provider, struct_size, 0, 4),
     FIELD(opdock_device_provider, flags, 4, 4),
     FIELD(opdock_device_provider, required_flags, 8, 4),
@@ -154,8 +177,9 @@ static const layout_row layout[] = {
     FIELD(opdock_device_provider, event_destroy, 136, 8),
     FIELD(opdock_device_provider, event_record, 144, 8),
     FIELD(opdock_device_provider, event_elapsed, 152, 8),
+    FIELD(opdock_device_provider, stream_callback, 160, 8),
 
-    STRUCT(opdock_impl, 168),
+    STRUCT(opdock_impl, 176),
     FIELD(opdock_impl, struct_size, 0, 4),
     FIELD(opdock_impl, flags, 4, 4),
     FIELD(opdock_impl, required_flags, 8, 4),
@@ -181,6 +205,7 @@ static const layout_row layout[] = {
     FIELD(opdock_impl, plan_create, 144, 8),
     FIELD(opdock_impl, plan_destroy, 152, 8),
     FIELD(opdock_impl, workspace_size, 160, 8),
+    FIELD(opdock_impl, get_extension, 168, 8),
 
     STRUCT(opdock_registry, 88),
     FIELD(opdock_registry, struct_size, 0, 4),

@@ -39,4 +39,14 @@ if ! printf '#include "%s"\nextern int opdock_not_empty;\n' "$header" |
 fi
 END
 xargs -P 2 -L 1 sh -c 'sh "$0" "$2" "$3" "$4" "$5" $1' "$work/compile" "-I$include $*" <"$work/list" || exit 1
+# What is written for a version that these headers have compiles, and for another one does not.
+for target in 0x0100 0x0101 0x0200 1; do
+    outcome=0
+    printf '#include "opdock/plugin.h"\nextern int opdock_not_empty;\n' |
+        gcc -x c -DOPDOCK_TARGET_ABI=$target -fsyntax-only "-I$include" "$@" - 2>/dev/null || outcome=1
+    if [ $outcome -ne $([ $target = 0x0100 ]; echo $?) ]; then
+        echo "OPDOCK_TARGET_ABI=$target: it compiles, or does not, where the contrary was expected"
+        exit 1
+    fi
+done
 echo "$(wc -l <"$work/list") compilations of $(cut -d' ' -f4 "$work/list" | sort -u | wc -l) headers"

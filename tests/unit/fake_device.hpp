@@ -1,4 +1,4 @@
-// A device kind for tests. Its memory is the host's, so that kernels can run; its provider writes down what it is
+// A device type for tests. Its memory is the host's, so that kernels can run; its provider writes down what it is
 // asked. Events on the stream &clock tell the time by that clock, which kernels advance; on others by the machine's.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace opdock::test {
 
 struct FakeKind {
-    std::string kind = "fake";
+    std::string device = "fake";
     std::string stream_type = "FakeStream";
     int32_t type = kDLExtDev;
     uint32_t flags = 0;
@@ -35,17 +35,18 @@ struct FakeKind {
     std::optional<int32_t> counted;        // in place of how many there are
     std::vector<std::string> events;       // "make_current 1", in order
     std::vector<int32_t> indices;          // of every function that has one
-    std::vector<const void *> streams;     // of allocate and free
+    std::vector<const void *> streams;     // of allocate, free and stream_callback
     std::vector<uint32_t> property_sizes;  // struct_size as properties found it
     std::vector<const void *> outstanding; // allocated and not yet freed
     std::vector<uint64_t> allocated;       // bytes of each
     std::vector<uint64_t> copied;          // bytes of each copy within the device
+    std::function<void()> done;            // what is to be called when work has run
 
     int64_t count(const std::string &event) const { return std::count(events.begin(), events.end(), event); }
     opdock_device_provider table();
     opdock_status provide(opdock_registry *registry) {
-        const opdock_device_provider device = table();
-        return registry->register_device_provider(registry, &device);
+        const opdock_device_provider made = table();
+        return registry->register_device_provider(registry, &made);
     }
 };
 
@@ -63,10 +64,10 @@ inline opdock_status fake_stream(const opdock_host_api *, void *user_data, int32
 
 inline opdock_device_provider FakeKind::table() {
     opdock_device_provider table = {};
-    table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_provider, event_elapsed);
+    table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_provider, stream_callback);
     table.flags = flags;
     table.dl_device_type = type;
-    table.device = kind.c_str();
+    table.device = device.c_str();
     table.stream_type = stream_type.c_str();
     table.user_data = this;
     table.count = [](const opdock_host_api *host, void *user_data, int32_t *count) {
@@ -164,6 +165,13 @@ inline opdock_device_provider FakeKind::table() {
         *milliseconds = static_cast<float>(passed / 1000);
         return OPDOCK_OK;
     };
+    table.stream_callback = [](const opdock_host_api *, void *user_data, int32_t index, void *stream,
+                               void (*function)(void *), void *argument) -> opdock_status {
+        FakeKind &fake = fake_of(user_data, index, "stream_callback");
+        fake.streams.push_back(stream);
+        fake.done = [=] { function(argument); };
+        return OPDOCK_OK;
+    };
     return table;
 }
 
@@ -171,7 +179,7 @@ inline DLDevice fake_device(int32_t index) {
     return {kDLExtDev, index};
 }
 
-// Two rows of three f32 on a device of the fake kind, and the call that adds to them.
+// Two rows of three f32 on a device of the fake type, and the call that adds to them.
 struct FakeRows {
     explicit FakeRows(int32_t index = 0)
         : x(in.data(), f32, {2, 3}, fake_device(index)), y(out.data(), f32, {2, 3}, fake_device(index)) {}
@@ -192,7 +200,7 @@ struct FakeRows {
     }
 };
 
-// A host with the fake kind's provider.
+// A host with the fake type's provider.
 struct HostWithFake {
     explicit HostWithFake(const core::RawEnvironment &environment = {}, core::WorkspaceAllocator workspace = {})
         : host(environment, "/nonexistent", {}, workspace) {
@@ -204,11 +212,11 @@ struct HostWithFake {
     void provide() {
         host.module("fake-devices", [this](opdock_registry *registry) { return fake.provide(registry); });
     }
-    // An implementation of test.add on the fake kind.
+    // An implementation of test.add on the fake type.
     Made &add(std::string impl_id, float bias, std::function<void(opdock_impl &)> adjust = nullptr,
               uint32_t kind = OPDOCK_KIND_DEFAULT) {
         auto made = std::make_unique<Made>(std::move(impl_id), kind, kind == OPDOCK_KIND_VENDOR ? "acme" : "", bias);
-        made->device = fake.kind;
+        made->device = fake.device;
         made->adjust = std::move(adjust);
         return host.add(std::move(made));
     }

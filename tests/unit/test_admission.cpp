@@ -534,7 +534,7 @@ TEST_CASE("a provider that contradicts an earlier plugin's is left out, and the 
     CHECK(machine.host->describe()["ops"][0]["implementations"].size() == 1);
 }
 
-TEST_CASE("opdock's own folder provides a device kind before plugins that were found earlier") {
+TEST_CASE("opdock's own folder provides a device type before plugins that were found earlier") {
     Plugins own{};
     own.add("registers_everything", "libown_npu.so"); // a name that no other test looks for in this process
     Machine machine(fixture("takes_npu"), own.path());

@@ -260,8 +260,8 @@ TEST_CASE("2*n is solved from an input and checked on an output") {
 TEST_CASE("a bound 2*n is checked, with the value it was computed from") {
     CallArguments call;
     call.in(OPDOCK_F32, {4, 5}).in(OPDOCK_F32, {4, 11}).out(OPDOCK_F32, {4, 10});
-    CHECK(bind_error(OPDOCK_OP_DSWIGLU, call) ==
-          "op 'dswiglu': input 'input' of shape [4, 11]: dim 1 is 11, expected 2*n = 10, with n = 5 (input 'grad')");
+    CHECK(bind_error(OPDOCK_OP_SWIGLU_BWD, call) ==
+          "op 'swiglu_bwd': input 'input' of shape [4, 11]: dim 1 is 11, expected 2*n = 10, with n = 5 (input 'grad')");
 }
 
 TEST_CASE("a computed dim rounds down and is checked") {
@@ -277,26 +277,26 @@ TEST_CASE("a computed dim rounds down and is checked") {
 TEST_CASE("a number as a dim is exact") {
     CallArguments call;
     call.in(OPDOCK_F32, {64, 2, 4, 16}).in(OPDOCK_F32, {64, 1, 2, 16}).out(OPDOCK_F32, {64, 2, 4, 16});
-    CHECK(bind_error(OPDOCK_OP_FUSED_ROPE_FORWARD, call) ==
-          "op 'fused_rope_forward': input 'freqs' of shape [64, 1, 2, 16]: dim 2 is 2, expected 1");
+    CHECK(bind_error(OPDOCK_OP_FUSED_ROPE_FWD, call) ==
+          "op 'fused_rope_fwd': input 'freqs' of shape [64, 1, 2, 16]: dim 2 is 2, expected 1");
 }
 
 TEST_CASE("where clauses are checked and show the values") {
     CallArguments rope;
     rope.in(OPDOCK_F32, {64, 2, 4, 16}).in(OPDOCK_F32, {32, 1, 1, 16}).out(OPDOCK_F32, {64, 2, 4, 16});
-    CHECK(bind_error(OPDOCK_OP_FUSED_ROPE_FORWARD, rope) ==
-          "op 'fused_rope_forward': 'where m >= s' does not hold: s = 64 (input 'input'), m = 32 (input 'freqs')");
+    CHECK(bind_error(OPDOCK_OP_FUSED_ROPE_FWD, rope) ==
+          "op 'fused_rope_fwd': 'where m >= s' does not hold: s = 64 (input 'input'), m = 32 (input 'freqs')");
     rope.input(1).shape = {64, 1, 1, 17};
-    CHECK(bind_error(OPDOCK_OP_FUSED_ROPE_FORWARD, rope) ==
-          "op 'fused_rope_forward': 'where r <= d' does not hold: d = 16 (input 'input'), r = 17 (input 'freqs')");
+    CHECK(bind_error(OPDOCK_OP_FUSED_ROPE_FWD, rope) ==
+          "op 'fused_rope_fwd': 'where r <= d' does not hold: d = 16 (input 'input'), r = 17 (input 'freqs')");
     CallArguments softmax;
     softmax.in(OPDOCK_F32, {4, 2, 8, 8}).in(OPDOCK_U8, {1, 1, 8, 8}).out(OPDOCK_F32, {4, 2, 8, 8});
-    CHECK(bind_error(OPDOCK_OP_SCALED_MASKED_SOFTMAX_FORWARD, softmax) == "no error");
+    CHECK(bind_error(OPDOCK_OP_SCALED_MASKED_SOFTMAX_FWD, softmax) == "no error");
     softmax.input(1).shape[0] = 4;
-    CHECK(bind_error(OPDOCK_OP_SCALED_MASKED_SOFTMAX_FORWARD, softmax) == "no error");
+    CHECK(bind_error(OPDOCK_OP_SCALED_MASKED_SOFTMAX_FWD, softmax) == "no error");
     softmax.input(1).shape[0] = 2;
-    CHECK(bind_error(OPDOCK_OP_SCALED_MASKED_SOFTMAX_FORWARD, softmax) ==
-          "op 'scaled_masked_softmax_forward': 'where m in 1|b' does not hold: b = 4 (input 'input'), m = 2 (input "
+    CHECK(bind_error(OPDOCK_OP_SCALED_MASKED_SOFTMAX_FWD, softmax) ==
+          "op 'scaled_masked_softmax_fwd': 'where m in 1|b' does not hold: b = 4 (input 'input'), m = 2 (input "
           "'mask')");
 }
 

@@ -200,7 +200,7 @@ TEST_CASE("a thread pool of an older header that lacks what a kernel needs is no
     };
     opened.add(made);
     for (const uint32_t size :
-         {OPDOCK_STRUCT_SIZE(opdock_thread_pool, concurrency), OPDOCK_STRUCT_SIZE(opdock_thread_pool, parallel_for)}) {
+         {OPDOCK_STRUCT_SIZE(opdock_thread_pool, user_data), OPDOCK_STRUCT_SIZE(opdock_thread_pool, parallel_for)}) {
         pool.struct_size = size;
         AddCall add;
         REQUIRE_MESSAGE(opdock_call_op(opened.op(), &add.args()) == OPDOCK_OK, last_error());
@@ -426,7 +426,7 @@ TEST_CASE("a program in C has a device's memory, copies there and back, and time
     const json devices = taken(text);
     std::vector<std::string> architectures;
     for (const json &one : devices) {
-        if (one["kind"] == "fake") {
+        if (one["type"] == "fake") {
             architectures.push_back(one["device"].get<std::string>() + " " + one["architecture"].get<std::string>());
         }
     }

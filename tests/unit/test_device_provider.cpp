@@ -831,7 +831,7 @@ TEST_CASE("what a provider says of its device is one line that steers no termina
     t.add("default.one", 1);
     std::string name;
     for (const nlohmann::json &device : t.host->describe_devices()) {
-        name = device.value("kind", "") == "fake" ? device.value("name", "") : name;
+        name = device.value("type", "") == "fake" ? device.value("name", "") : name;
     }
     CHECK(name == "Nova\\x0aplugin-ls: fine\\x1b[2J");
 }
@@ -972,7 +972,7 @@ TEST_CASE("memory that the provider does not have ends the call with its reason 
 // --- registering a provider
 // ---------------------------------------------------------------------------------------------
 
-TEST_CASE("of two providers for one device kind the first found serves") {
+TEST_CASE("of two providers for one device type the first found serves") {
     HostWithFake t;
     FakeKind second;
     t.host.module("other-devices", [&](opdock_registry *registry) { return second.provide(registry); });
@@ -986,13 +986,13 @@ TEST_CASE("of two providers for one device kind the first found serves") {
 TEST_CASE("a provider that contradicts another module's is rejected, and both are named") {
     HostWithFake t;
     FakeKind second;
-    SUBCASE("the same device type under another kind") {
-        second.kind = "real";
+    SUBCASE("the same DLDeviceType under another name") {
+        second.device = "real";
     }
-    SUBCASE("the same kind with another device type") {
+    SUBCASE("the same name with another DLDeviceType") {
         second.type = kDLVPI;
     }
-    SUBCASE("the same kind with another type of stream") {
+    SUBCASE("the same name with another type of stream") {
         second.stream_type = "OtherStream";
     }
     const std::string why = message_of(
@@ -1005,14 +1005,14 @@ TEST_CASE("a provider that contradicts another module's is rejected, and both ar
     CHECK(rows.added(t.host.op()) == 1);
 }
 
-TEST_CASE("a plugin that provides one device kind or type twice is rejected") {
+TEST_CASE("a plugin that provides one device type or type twice is rejected") {
     FakeKind one, two;
     SUBCASE("the same") {}
-    SUBCASE("the same kind with another device type") {
+    SUBCASE("the same name with another DLDeviceType") {
         two.type = kDLVPI;
     }
-    SUBCASE("the same device type under another kind") {
-        two.kind = "other";
+    SUBCASE("the same DLDeviceType under another name") {
+        two.device = "other";
     }
     MadeHost host;
     const std::string why = message_of([&] {
@@ -1102,7 +1102,7 @@ TEST_CASE("flags of a provider that this host does not know are ignored") {
     host.close();
 }
 
-TEST_CASE("a device kind is the same in any case") {
+TEST_CASE("a device type is the same in any case") {
     HostWithFake t;
     Made &one = t.add("default.one", 1, [](opdock_impl &impl) {
         impl.device = "FAKE";

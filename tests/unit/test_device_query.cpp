@@ -122,7 +122,7 @@ TEST_CASE("the command decides whether a vendor's implementations are available 
     CHECK(dropped["rule"] == "availability");
     CHECK(contains(dropped["reason"], "'false'"));
     CHECK(absent->describe()["ops"][0]["implementations"][0]["available"] == "no");
-    CHECK(absent->describe_devices().back()["kind"] == "rocm");
+    CHECK(absent->describe_devices().back()["type"] == "rocm");
     CHECK(contains(absent->describe_devices().back()["problem"], "'false'"));
 }
 

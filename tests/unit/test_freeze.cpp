@@ -53,6 +53,21 @@ TEST_CASE("a manifest has who serves each op for each combination of dtypes, and
     CHECK(frozen(other).at("digest") != manifest.at("digest"));
 }
 
+TEST_CASE("a manifest has calls that leave out an optional tensor and with it a dtype") {
+    MadeHost host;
+    auto pairs = std::make_unique<Made>("default.pairs", OPDOCK_KIND_DEFAULT);
+    pairs->op = "test.pair";
+    pairs->dtypes = "f32,f32|f32,bf16";
+    host.add(std::move(pairs));
+    const json manifest = frozen(host);
+    std::vector<std::string> tuples;
+    for (const json &one : manifest.at("choices")) {
+        CHECK(one.at("op") == "test.pair");
+        tuples.insert(tuples.end(), one.at("dtypes").begin(), one.at("dtypes").end());
+    }
+    CHECK(tuples == std::vector<std::string>{"f32,-", "f32,bf16", "f32,f32"});
+}
+
 TEST_CASE("nothing that would change a choice of a frozen host is done") {
     MadeHost host;
     add_two(host);

@@ -220,7 +220,7 @@ TEST_CASE("the CPU is one device: made-up indices are the caller's mistake and a
     CHECK(rows.added(host.op()) == 1);
 }
 
-TEST_CASE("devices of a kind that nobody counts have indices that machines have") {
+TEST_CASE("devices of a type that nobody counts have indices that machines have") {
     MadeHost host(quiet);
     auto made = std::make_unique<Made>("default.vulkan", OPDOCK_KIND_DEFAULT, "", 1.0f);
     made->device = "vulkan";
@@ -236,7 +236,7 @@ TEST_CASE("devices of a kind that nobody counts have indices that machines have"
     for (const int32_t index : {1024, 1 << 30, -1}) {
         CAPTURE(index);
         CHECK(call(index) == OPDOCK_INVALID_ARGUMENT);
-        CHECK(contains(last_error(), "no plugin counts devices of this kind"));
+        CHECK(contains(last_error(), "no plugin counts devices of this type"));
     }
 }
 

@@ -357,7 +357,7 @@ TEST_CASE("a plugin that has the name of the host's own library is said") {
         MadeHost host = machine.host();
         CHECK(verdict(host) == "loaded");
         CHECK(
-            host.logged("says that its name as a library is 'libopdock.so.0' (DT_SONAME), which is that of the host's "
+            host.logged("says that its name as a library is 'libopdock.so.1' (DT_SONAME), which is that of the host's "
                         "own") == 1);
     }
 }

@@ -105,9 +105,9 @@ TEST_CASE("standard ops infer what their documentation says") {
     CallArguments swiglu;
     swiglu.in(OPDOCK_F32, {0, 10});
     CHECK(inferred(OPDOCK_OP_SWIGLU, swiglu) == "output f32[0, 5]");
-    CallArguments dswiglu;
-    dswiglu.in(OPDOCK_F32, {3, 5}).in(OPDOCK_F32, {3, 10});
-    CHECK(inferred(OPDOCK_OP_DSWIGLU, dswiglu) == "grad_input f32[3, 10]");
+    CallArguments swiglu_bwd;
+    swiglu_bwd.in(OPDOCK_F32, {3, 5}).in(OPDOCK_F32, {3, 10});
+    CHECK(inferred(OPDOCK_OP_SWIGLU_BWD, swiglu_bwd) == "grad_input f32[3, 10]");
     CallArguments matmul;
     matmul.in(OPDOCK_F16, {7, 2, 3}).in(OPDOCK_F16, {7, 3, 4});
     CHECK(inferred(OPDOCK_OP_MATMUL, matmul) == "output f16[7, 2, 4]");
@@ -213,6 +213,6 @@ TEST_CASE("inference refuses the inputs and attributes that a call would refuse"
           "op 'rmsnorm_fwd': attribute 'eps' is of type string, expected float");
     CallArguments clause;
     clause.in(OPDOCK_F32, {64, 2, 4, 16}).in(OPDOCK_F32, {32, 1, 1, 16});
-    CHECK(infer_error(OPDOCK_OP_FUSED_ROPE_FORWARD, clause) ==
-          "op 'fused_rope_forward': 'where m >= s' does not hold: s = 64 (input 'input'), m = 32 (input 'freqs')");
+    CHECK(infer_error(OPDOCK_OP_FUSED_ROPE_FWD, clause) ==
+          "op 'fused_rope_fwd': 'where m >= s' does not hold: s = 64 (input 'input'), m = 32 (input 'freqs')");
 }

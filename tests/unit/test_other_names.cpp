@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "made_host.hpp"
 #include "signature/standard_ops.hpp"
@@ -35,8 +36,48 @@ TEST_CASE("an op under the name that another library has for it is named as opdo
           "; opdock has 'linear_fwd', 'linear_dgrad', 'linear_wgrad' or 'matmul' for that.");
     CHECK(core::other_name_hint("rmsnorm") == "");
     MadeHost host(core::RawEnvironment{{"PLUGIN_PER_OP", "rope_fwd=default"}});
-    CHECK(host.logged("no plugin declares op 'rope_fwd'; opdock calls that 'fused_rope_forward'.") == 1);
-    CHECK_THROWS_WITH(
-        host->op("softmax"),
-        doctest::Contains("no plugin declares op 'softmax'; opdock calls that 'scaled_softmax_forward'."));
+    CHECK(host.logged("no plugin declares op 'rope_fwd'; opdock calls that 'fused_rope_fwd'.") == 1);
+    CHECK_THROWS_WITH(host->op("softmax"),
+                      doctest::Contains("no plugin declares op 'softmax'; opdock calls that 'scaled_softmax_fwd'."));
+}
+
+namespace {
+
+// A plugin that names the op as Transformer Engine does.
+void add_dgelu(MadeHost &host) {
+    host.module("te", [](opdock_registry *registry) {
+        declare(registry, "dgelu(grad: T[...], input: T[...]) -> (grad_input ~ grad: T[...])");
+        static Made made("vendor.te", OPDOCK_KIND_VENDOR, "testvendor", 1);
+        made.op = "dgelu";
+        register_made(registry, made);
+        return OPDOCK_OK;
+    });
+}
+
+} // namespace
+
+TEST_CASE("a name of Transformer Engine's is another name of the op, for plugins and for programs") {
+    CHECK(core::standard_name("dgelu") == "gelu_bwd");
+    CHECK(core::standard_name("scaled_softmax_forward") == "scaled_softmax_fwd");
+    CHECK(core::standard_name("fused_rope_backward") == "fused_rope_bwd");
+    CHECK(core::standard_name("gelu_bwd") == "gelu_bwd");
+    CHECK(core::standard_name("acme.dgelu") == "acme.dgelu");
+    MadeHost host;
+    add_dgelu(host);
+    CHECK(host->find_op("dgelu") == &host->op("gelu_bwd"));
+    float grad[] = {1, 2}, input[] = {3, 4}, output[] = {0, 0};
+    host.op("dgelu")({Tensor(grad, f32, {2}), Tensor(input, f32, {2})}, {Tensor(output, f32, {2})});
+    CHECK(output[1] == 3);
+    CHECK(host->served_count("dgelu", "vendor.te") == 1);
+    CHECK(host->explain("dgelu", nullptr, nullptr, nullptr)["op"] == "gelu_bwd");
+    CHECK_NOTHROW(host->reset_health("dgelu", nullptr));
+}
+
+TEST_CASE("policies may call an op by either name, and not by both") {
+    MadeHost host(core::RawEnvironment{{"PLUGIN_PER_OP", "dgelu=vendor"}, {"PLUGIN_REQUIRE", "dgelu=deterministic"}});
+    add_dgelu(host);
+    CHECK(host->explain("gelu_bwd", nullptr, nullptr, nullptr)["order"] == "vendor");
+    CHECK(host->explain("gelu_bwd", nullptr, nullptr, nullptr)["dropped"][0]["rule"] == "contract");
+    CHECK_THROWS_WITH(MadeHost(core::RawEnvironment{{"PLUGIN_PER_OP", "dgelu=vendor;gelu_bwd=default"}}),
+                      doctest::Contains("op 'gelu_bwd' is given twice"));
 }

@@ -101,15 +101,15 @@ TEST_CASE("a name is reported with the variable or the line that has it, and onc
                                           "/p.yaml:3:5: no plugin is of vendor 'gamma'"});
 }
 
-TEST_CASE("a section for a device kind that nothing loaded and not DLPack knows is reported, and no error") {
+TEST_CASE("a section for a device type that nothing loaded and not DLPack knows is reported, and no error") {
     Policy policy;
     for (const char *device : {"npu", "npu:1", "cpu", "cuda", "rocm", "hip:0", "npuu:0", "oddity"}) {
         policy.devices[device].strict = Item<bool>{true, "/p.yaml:3:5"};
     }
     CHECK(problems_of(policy) ==
-          Problems{"/p.yaml:3:5: the section for 'npuu:0': no loaded plugin is for device kind 'npuu'; did you mean "
+          Problems{"/p.yaml:3:5: the section for 'npuu:0': no loaded plugin is for device type 'npuu'; did you mean "
                    "'npu'?",
-                   "/p.yaml:3:5: the section for 'oddity': no loaded plugin is for device kind 'oddity'"});
+                   "/p.yaml:3:5: the section for 'oddity': no loaded plugin is for device type 'oddity'"});
     for (const UnknownName &name : unknown_names(policy, machine())) {
         CHECK(name.fulfilled);
     }
@@ -136,7 +136,7 @@ TEST_CASE("a name is misspelt where nothing that is loaded later can answer to i
     CHECK_FALSE(is_misspelt(device, machine()));
 }
 
-TEST_CASE("a section for an unknown device kind is reported at its first setting of its own") {
+TEST_CASE("a section for an unknown device type is reported at its first setting of its own") {
     const auto order = [](const char *text) {
         return policy_from_settings(std::vector<Setting>{{"per_op", text}}).everywhere.per_op;
     };
@@ -144,7 +144,7 @@ TEST_CASE("a section for an unknown device kind is reported at its first setting
     policy.everywhere.strict = Item<bool>{true, "/p.yaml:1:1"};
     policy.everywhere.per_op = order("gelu=default");
     PolicySection &odd = policy.devices["oddity"] = policy.everywhere;
-    const std::string sentence = "the section for 'oddity': no loaded plugin is for device kind 'oddity'";
+    const std::string sentence = "the section for 'oddity': no loaded plugin is for device type 'oddity'";
     CHECK(problems_of(policy) == Problems{sentence});
     odd.per_op = order("gelu=reference;rmsnorm_fwd=default");
     odd.per_op.at("gelu").source = "/p.yaml:7:3";

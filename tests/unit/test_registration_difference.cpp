@@ -112,7 +112,7 @@ TEST_CASE("whatever differs between two registrations is told as it was and as i
     things.with_heuristic = true;
     told(things, "functions heuristic");
     const std::pair<void (*)(FakeKind &), const char *> providers[] = {
-        {[](FakeKind &fake) { fake.kind = "other"; }, "device 'other'"},
+        {[](FakeKind &fake) { fake.device = "other"; }, "device 'other'"},
         {[](FakeKind &fake) { fake.type = kDLVulkan; }, "type 7"},
         {[](FakeKind &fake) { fake.stream_type = "OtherStream"; }, "stream 'OtherStream'"},
         {[](FakeKind &fake) { fake.flags = OPDOCK_DEVICE_ORDERED_ARCHITECTURES; }, "flags 0x1"},

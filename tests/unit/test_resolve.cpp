@@ -36,7 +36,7 @@ std::vector<Candidate> everything() {
 
 Key on_cpu() {
     Key key;
-    key.device_kind = "cpu";
+    key.device_type = "cpu";
     return key;
 }
 
@@ -292,12 +292,12 @@ TEST_CASE("an allow list of nobody and one of others give different reasons") {
           "vendor 'beta' is not allowed by /etc/opdock/policy.yaml:3:1, which allows only 'acme' or 'gamma'");
 }
 
-TEST_CASE("an implementation for another device kind is dropped, whatever the index") {
+TEST_CASE("an implementation for another device type is dropped, whatever the index") {
     Candidate gpu = candidate("default.cuda", Kind::default_);
     gpu.device = "cuda";
     CHECK(why({&gpu}, on_cpu()) == "device: it runs on cuda, not on cpu");
     Key key;
-    key.device_kind = "CUDA";
+    key.device_type = "CUDA";
     key.device_index = 3;
     CHECK(chain(decide({gpu}, with_order("default"), key)) == Names{"default.cuda"});
 }
@@ -351,7 +351,7 @@ TEST_CASE("an implementation for other architectures is dropped with what it nee
     listed.device = "cuda";
     listed.architectures = {"sm_90a", "sm_100+"};
     Key key;
-    key.device_kind = "cuda";
+    key.device_type = "cuda";
     key.ordered_architectures = true;
     key.architecture = "sm_90";
     CHECK(why({&listed}, key) == "architecture: it runs on sm_90a or sm_100+, not on sm_90");

@@ -11,7 +11,7 @@ namespace {
 
 Key on_cpu() {
     Key key;
-    key.device_kind = "cpu";
+    key.device_type = "cpu";
     return key;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
 #include "cli/variables.hpp"
+#include "signature/standard_ops.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::cli {
@@ -151,6 +152,10 @@ std::string path_of(const po::variables_map &values, const char *option) {
 }
 
 // boost::lexical_cast takes "-1" for an unsigned number.
+std::string op_called(const std::string &name) {
+    return std::string(core::standard_name(name));
+}
+
 uint64_t number_of(const po::variables_map &values, const char *option, uint64_t minimum, uint64_t maximum) {
     const auto &text = values[option].as<std::string>();
     uint64_t value = 0;

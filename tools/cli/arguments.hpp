@@ -48,6 +48,9 @@ std::string text_of(const boost::program_options::variables_map &values, const c
 // The same, of a file or folder, as absolute_path() has it.
 std::string path_of(const boost::program_options::variables_map &values, const char *option);
 
+// What opdock calls an op: "gelu_bwd" for "dgelu", which is Transformer Engine's name for it.
+std::string op_called(const std::string &name);
+
 // A whole number that an option was given. Throws UsageError, also for one out of this range.
 uint64_t number_of(const boost::program_options::variables_map &values, const char *option, uint64_t minimum,
                    uint64_t maximum);

@@ -7,14 +7,14 @@ namespace opdock::op_call {
 using nlohmann::json;
 
 FoundDevice find_device(const Host &host, const std::string &text) {
-    const std::string kind = text.substr(0, text.find(':'));
-    const std::string device = kind + ":" + std::to_string(host.device(text).device_id);
+    const std::string type = text.substr(0, text.find(':'));
+    const std::string device = type + ":" + std::to_string(host.device(text).device_id);
     std::string there;
     for (json &one : json::parse(host.devices())) {
-        if (one.at("kind") != kind) {
+        if (one.at("type") != type) {
             continue;
         }
-        const bool is_it = one.value("device", device) == device; // of a kind that cannot be used there is none
+        const bool is_it = one.value("device", device) == device; // of a type that cannot be used there is none
         if (const auto problem = one.find("problem"); is_it && problem != one.end()) {
             return {nullptr, problem->get<std::string>()};
         }
@@ -26,7 +26,7 @@ FoundDevice find_device(const Host &host, const std::string &text) {
         }
         there += (there.empty() ? "" : ", ") + one.at("device").get<std::string>();
     }
-    return {nullptr, there.empty() ? "no plugin provides devices of this kind" : "there is none; there are: " + there};
+    return {nullptr, there.empty() ? "no plugin provides devices of this type" : "there is none; there are: " + there};
 }
 
 json device_record(const Host &host, const std::string &text) {

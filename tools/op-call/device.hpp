@@ -14,7 +14,7 @@ struct FoundDevice {
     std::string problem;   // why there is none
 };
 
-// `text` is "cuda:1", or "cuda" for the first of its kind. Opens the plugins that provide devices.
+// `text` is "cuda:1", or "cuda" for the first of its type. Opens the plugins that provide devices.
 FoundDevice find_device(const Host &host, const std::string &text);
 
 // The record. Throws cli::Failure when there is none: before anything is made that such a device would need.

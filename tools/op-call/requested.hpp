@@ -13,7 +13,7 @@ void check_modules(const Host &host, const std::vector<std::string> &modules);
 
 struct Implementation {
     std::string id;
-    std::string device; // its kind
+    std::string device; // its type
 };
 
 // In the order of opdock_describe.

@@ -1,5 +1,6 @@
 #include "op-call/shapes_file.hpp"
 
+#include "cli/arguments.hpp"
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
 #include "cli/text_file.hpp"
@@ -23,7 +24,7 @@ class Reader {
         bool has_inputs = false;
         for (const auto &[key, value] : node.entries) {
             if (key.text == "op") {
-                subject.op = text(value, "the name of an op");
+                subject.op = cli::op_called(text(value, "the name of an op"));
             } else if (key.text == "impl") {
                 subject.impl = text(value, "the id of an implementation");
             } else if (key.text == "inputs") {

@@ -71,15 +71,15 @@ class Planner {
         return contenders;
     }
 
-    // Kinds of devices for which there is what is asked for: "cuda, rocm".
+    // Device types for which there is what is asked for: "cuda, rocm".
     std::string devices_of(const Job &job) const {
-        std::set<std::string> kinds;
+        std::set<std::string> types;
         for (const json &one : implementations_of(job)) {
-            kinds.insert(one.at("device").get<std::string>());
+            types.insert(one.at("device").get<std::string>());
         }
         std::string text;
-        for (const std::string &kind : kinds) {
-            text += (text.empty() ? "" : ", ") + kind;
+        for (const std::string &type : types) {
+            text += (text.empty() ? "" : ", ") + type;
         }
         return text;
     }

@@ -1,5 +1,6 @@
 #include "request.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 
@@ -146,6 +147,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     }
     request.action = Action::measure;
     request.ops = cli::texts_of(values, "ops");
+    std::transform(request.ops.begin(), request.ops.end(), request.ops.begin(), cli::op_called);
     request.inputs = op_call::parse_named(cli::texts_of(values, "shape"), "--shape",
                                           std::string("NAME=SOURCE\n  ") + op_call::shape_or_source_forms);
     request.attributes = op_call::parse_named(cli::texts_of(values, "attr"), "--attr", "NAME=VALUE");

@@ -88,12 +88,10 @@ const std::vector<Saved> saved_values = {
     {"layernorm_bwd", "mu", {"layernorm_fwd", "mu"}},
     {"layernorm_bwd", "rsigma", {"layernorm_fwd", "rsigma"}},
     {"cross_entropy_bwd", "lse", {"cross_entropy_fwd", "lse"}},
-    {"scaled_softmax_backward", "output", {"scaled_softmax_forward", "output"}},
-    {"scaled_masked_softmax_backward", "output", {"scaled_masked_softmax_forward", "output"}},
-    {"scaled_upper_triang_masked_softmax_backward", "output", {"scaled_upper_triang_masked_softmax_forward", "output"}},
-    {"scaled_aligned_causal_masked_softmax_backward",
-     "output",
-     {"scaled_aligned_causal_masked_softmax_forward", "output"}},
+    {"scaled_softmax_bwd", "output", {"scaled_softmax_fwd", "output"}},
+    {"scaled_masked_softmax_bwd", "output", {"scaled_masked_softmax_fwd", "output"}},
+    {"scaled_upper_triang_masked_softmax_bwd", "output", {"scaled_upper_triang_masked_softmax_fwd", "output"}},
+    {"scaled_aligned_causal_masked_softmax_bwd", "output", {"scaled_aligned_causal_masked_softmax_fwd", "output"}},
 };
 
 const Saved *saved_value(const Signature &signature, const Parameter &input) {

@@ -52,7 +52,7 @@ po::options_description describe_options() {
     options.add_options()                                                                                  //
         ("op", texts("OP"), "this op; all without it")                                                     //
         ("impl", texts("IMPL_ID"), "this implementation; all of the files without it")                     //
-        ("device", text("D"), "where to run: \"cpu\" or \"cuda:1\"; the first one of its kind without it") //
+        ("device", text("D"), "where to run: \"cpu\" or \"cuda:1\"; the first one of its type without it") //
         ("shape", texts("NAME=DTYPE[DIMS]"),
          "these shapes alone, with one --op: of an input, or of each tensor of a list")                  //
         ("attr", texts("NAME=VALUE"), "with one --op: this attribute has this value in all cases")       //
@@ -113,6 +113,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.files = absolute(cli::texts_of(values, "files"));
     request.modules = absolute(cli::texts_of(values, "modules"));
     request.ops = cli::texts_of(values, "op");
+    std::transform(request.ops.begin(), request.ops.end(), request.ops.begin(), cli::op_called);
     request.impls = cli::texts_of(values, "impl");
     request.device = cli::text_of(values, "device");
     request.newest_glibc = cli::text_of(values, "glibc");

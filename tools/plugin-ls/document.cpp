@@ -133,7 +133,7 @@ json filtered(json document, const Filter &filter) {
     }
     expect_known("has the id", filter.plugin, plugins);
     expect_known("is of vendor", filter.vendor, vendors);
-    expect_known("is for the device kind", filter.device, devices);
+    expect_known("is for the device type", filter.device, devices);
     std::set<std::string> of_vendor; // plugins, by their notes
     for (const json &plugin : document.at("plugins")) {
         if (is_or_empty(filter.vendor, plugin.at("vendor"))) {
@@ -142,7 +142,7 @@ json filtered(json document, const Filter &filter) {
     }
     std::set<std::string> brought; // by plugins that remain
     for (json &op : document.at("ops")) {
-        std::set<std::string> ids, kinds; // of what remains, and of its devices
+        std::set<std::string> ids, types; // of what remains, and of its devices
         keep_if(op.at("implementations"), [&](const json &impl) {
             const bool is_vendors =
                 is_or_empty(filter.vendor, impl.at("vendor")) || of_vendor.contains(words(impl.at("plugin")));
@@ -151,12 +151,12 @@ json filtered(json document, const Filter &filter) {
         });
         for (const json &impl : op.at("implementations")) {
             ids.insert(impl.at("impl_id").get<std::string>());
-            kinds.insert(words(impl.at("device")));
+            types.insert(words(impl.at("device")));
             brought.insert(words(impl.at("plugin")));
         }
         keep_if(op.at("chains"), [&](const json &chain) {
             const std::string device = words(chain.at("device"));
-            return is_or_empty(filter.device, chain.at("device")) && kinds.contains(device.substr(0, device.find(':')));
+            return is_or_empty(filter.device, chain.at("device")) && types.contains(device.substr(0, device.find(':')));
         });
         // Those that it is in; where the policy leaves it out of all, what serves in its place.
         json chains = op.at("chains");

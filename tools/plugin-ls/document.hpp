@@ -30,7 +30,7 @@ std::vector<std::string> impl_ids(const nlohmann::json &document);
 struct Filter {
     std::string plugin; // id
     std::string vendor;
-    std::string device; // kind
+    std::string device; // its type
 };
 
 // Implementations, chains, ops, plugins and vendors that pass. Throws cli::Failure, with near misses, for a name that

@@ -27,12 +27,12 @@ std::string render_devices(const json &devices, const Page &page) {
     Table table;
     for (const json &device : devices) {
         if (device.contains("problem")) {
-            table.row({{words(device.value("device", device.at("kind"))), Tint::bad}});
+            table.row({{words(device.value("device", device.at("type"))), Tint::bad}});
             table.note(words(device.at("problem")));
             continue;
         }
         if (device.contains("device_query_command")) {
-            table.row({{words(device.at("kind"))}, {"'" + words(device.at("device_query_command")) + "' finds it"}});
+            table.row({{words(device.at("type"))}, {"'" + words(device.at("device_query_command")) + "' finds it"}});
             continue;
         }
         const auto driver = device.at("driver").get<std::string>();

@@ -58,7 +58,7 @@ po::options_description describe_options() {
         ("op", text("NAME"), "one op: its signature, its implementations, its chains")                   //
         ("why", text("NAME"), "one decision: each implementation, and the rule that kept or dropped it") //
         ("device", text("D"),
-         "only what is for this kind of device, \"cuda\"; with --why: on this device, \"cuda:1\"")     //
+         "only what is for this type of device, \"cuda\"; with --why: on this device, \"cuda:1\"")     //
         ("plugin", text("ID"), "only what this plugin brings")                                         //
         ("vendor", text("NAME"), "only what plugins of this vendor bring")                             //
         ("dtype", text("T"), "with --why: \"bf16\" for all dtype variables, or \"bf16,f32\" for each") //
@@ -68,7 +68,7 @@ po::options_description describe_options() {
         ("rejected", "the plugins that were not taken, and why")                                    //
         ("paths", "where plugins are searched, in order, and what named each place")                //
         ("policy", "each setting in force and where it came from")                                  //
-        ("devices", "every device there is; of a kind without one, why")                            //
+        ("devices", "every device there is; of a type without one, why")                            //
         ("check", text("FILE"), "judge one plugin file without running its code")                   //
         ("exists", text("IMPL_ID"), "print nothing; exit 0 if there is one, else 1")                //
         ("freeze", "who serves what and how it is configured, as the JSON of a manifest")           //
@@ -105,7 +105,7 @@ Show chosen_action(const po::variables_map &values) {
     return show;
 }
 
-// KIND or KIND:INDEX, whatever kinds there are.
+// TYPE or TYPE:INDEX, whatever types there are.
 bool is_device(const std::string &text) {
     const size_t colon = std::min(text.find(':'), text.size());
     const std::string_view index = std::string_view(text).substr(std::min(colon + 1, text.size()));
@@ -180,7 +180,10 @@ Request parse_request(const std::vector<std::string> &arguments) {
     }
     if (!request.device.empty() && !is_device(request.device)) {
         throw cli::UsageError("--device '" + request.device +
-                              "': expected KIND or KIND:INDEX, such as \"cpu\" or \"cuda:1\"");
+                              "': expected TYPE or TYPE:INDEX, such as \"cpu\" or \"cuda:1\"");
+    }
+    if (request.show == Show::op || request.show == Show::why) {
+        request.subject = cli::op_called(request.subject);
     }
     if (request.show == Show::check || request.show == Show::frozen) {
         request.subject = cli::absolute_path(request.subject);

@@ -111,7 +111,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     if (ops.size() != 1) {
         throw cli::UsageError("one op at a time; '" + ops[1] + "' is a second one");
     }
-    request.op = ops.front();
+    request.op = cli::op_called(ops.front());
     return request;
 }
 

@@ -227,7 +227,7 @@ void read_words(const Command &command, const std::vector<std::string> &words, R
         if (words.size() > skip + 1) {
             throw cli::UsageError("one op at a time; '" + words[skip + 1] + "' is a second one");
         }
-        request.subject.op = words.size() > skip ? words[skip] : "";
+        request.subject.op = words.size() > skip ? cli::op_called(words[skip]) : "";
         return;
     }
     request.files.assign(words.begin() + static_cast<std::ptrdiff_t>(skip), words.end());

@@ -76,9 +76,10 @@ typedef struct opdock_options {
      * the host is at work: it must not call it. */
     void (*log)(void *user_data, int32_t level, const char *line);
     void *log_user_data;
-    /* Memory for workspaces, aligned to 256; both null take the device provider's. `free_workspace` comes right after
-     * the kernel returned, with the same stream: the memory must stay usable for what is queued there. Asked also while
-     * the stream is being captured; the provider is not. */
+    /* Memory for workspaces, and for what plugins keep (opdock/abi/allocator.h), aligned to 256; both null take the
+     * device provider's. `free_workspace` of a workspace comes right after the kernel returned, with the same stream:
+     * the memory must stay usable for what is queued there. Asked for workspaces also while the stream is being
+     * captured; the provider is not. */
     void *(*allocate_workspace)(void *user_data, DLDevice device, void *stream, uint64_t bytes);
     void (*free_workspace)(void *user_data, DLDevice device, void *stream, void *memory);
     void *workspace_user_data;
@@ -202,8 +203,8 @@ OPDOCK_API opdock_status opdock_policy_reload(opdock_host *host);
 
 /* --- prepared calls --------------------------------------------------------------------------------------------- */
 
-/* A snapshot: implementation, config and plan for one problem. Later policy and health changes do not touch it. The
- * layout is frozen. */
+/* A snapshot: implementation, config and plan for one problem. Later policy and health changes do not touch it. It
+ * belongs to the library, and grows behind what is there. */
 typedef struct opdock_prepared {
     uint32_t struct_size;
     /* The number of pointers that a run takes: those of the tensors that prepare was given, in that order, args->inputs
@@ -255,7 +256,7 @@ OPDOCK_API opdock_status opdock_prepared_failed(const opdock_prepared *prepared,
  * health, asking for availability again, and preparing under a policy. Freezing again gives the manifest again. No
  * other thread may be changing any of that meanwhile.
  *
- * *manifest is JSON of schema opdock.frozen/1: {"schema", "digest", "choices": [{"op", "device": its kind, "model",
+ * *manifest is JSON of schema opdock.frozen/1: {"schema", "digest", "choices": [{"op", "device": its type, "model",
  * "dtypes": ["bf16,f32"], "impl_id", "plugin", "build_id", "configs": a digest of the tune file and of what the
  * database has, "" without configs}]}. Two digests are the same exactly when the choices are, whatever the machine.
  *
@@ -295,14 +296,14 @@ OPDOCK_API opdock_status opdock_check_file(const char *path, const char *prefix,
 
 /* --- devices ------------------------------------------------------------------------------------------------------
  * What a device's provider offers, for programs and tools that have no other way to its memory. A device that nobody
- * provides gives OPDOCK_UNSUPPORTED. Streams are the kind's native handles; null is its default stream. */
+ * provides gives OPDOCK_UNSUPPORTED. Streams are the type's native handles; null is its default stream. */
 
 /* "cuda:1", or "cuda" for its first. OPDOCK_INVALID_ARGUMENT for anything else. */
 OPDOCK_API opdock_status opdock_find_device(opdock_host *host, const char *text, DLDevice *device);
 
-/* Every device there is, as JSON: [{"device": "cuda:0", "kind", "name", "architecture", "driver", "uuid", "memory",
- * "compute_units", "warp_size", "shared_memory", "cache"}]; for a kind whose provider fails or counts none,
- * {"kind", "problem"}. Opens the plugins that provide devices. */
+/* Every device there is, as JSON: [{"device": "cuda:0", "type", "name", "architecture", "driver", "uuid", "memory",
+ * "compute_units", "warp_size", "shared_memory", "cache"}]; for a type whose provider fails or counts none,
+ * {"type", "problem"}. Opens the plugins that provide devices. */
 OPDOCK_API opdock_status opdock_devices(opdock_host *host, char **json);
 
 /* Memory aligned to 256 bytes, in stream order: see opdock_device_provider.allocate and free. */
@@ -396,6 +397,13 @@ OPDOCK_API opdock_status opdock_served_count(opdock_host *host, const char *op, 
  * (docs/policy.md, retry_failed). Null `op` or `impl_id` means all; OPDOCK_UNKNOWN_OP or OPDOCK_INVALID_ARGUMENT when
  * there is none of that name. */
 OPDOCK_API opdock_status opdock_reset_health(opdock_host *host, const char *op, const char *impl_id);
+
+/* The table of an extension that an implementation offers, such as its vendor's "acme.counters"; *table is null where
+ * it has none of this name. Opens its plugin, unless the policy in force denies its vendor (OPDOCK_UNSUPPORTED). A
+ * table is as opdock_host_api.get_extension says. OPDOCK_UNKNOWN_OP or OPDOCK_INVALID_ARGUMENT when there is no such op
+ * or implementation of it. */
+OPDOCK_API opdock_status opdock_find_extension(opdock_host *host, const char *op, const char *impl_id, const char *name,
+                                               const void **table);
 
 /* Asks again what plugins answered before: `available`, how many devices there are and what they are. */
 OPDOCK_API opdock_status opdock_refresh_availability(opdock_host *host);

@@ -341,6 +341,14 @@ class Host {
     }
     void refresh_availability() { detail::check(opdock_refresh_availability(host_.get())); }
 
+    // The table of an extension that an implementation offers; null where it has none of this name.
+    template<class Table>
+    const Table *find_extension(const std::string &op, const std::string &impl_id, const char *name) const {
+        const void *table = nullptr;
+        detail::check(opdock_find_extension(host_.get(), op.c_str(), impl_id.c_str(), name, &table));
+        return static_cast<const Table *>(table);
+    }
+
     opdock_host *c() const noexcept { return host_.get(); }
 
   private:

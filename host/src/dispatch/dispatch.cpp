@@ -285,7 +285,7 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
             const PolicyStack &policy = target->view->policy;
             return call_on_cpu(host, op,
                                policy.effective(op.name,
-                                                device_kind(host.catalog().providers, bound.device.device_type),
+                                                device_type(host.catalog().providers, bound.device.device_type),
                                                 bound.device.device_id),
                                bound, args, why);
         }

@@ -85,7 +85,7 @@ opdock_status Workspace::allocate(std::string *reason) {
         }
         why = take_message(returned);
     } else {
-        why = "no plugin provides memory of this kind of device";
+        why = "no plugin provides memory of this type of device";
     }
     if (memory_ == nullptr) {
         *reason = fmt::format("no memory for a workspace of {} bytes: {}", bytes, why);

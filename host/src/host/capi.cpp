@@ -439,12 +439,8 @@ opdock_status opdock_tune_check(opdock_host *host) {
 
 opdock_status opdock_tune_export(opdock_host *host, const char *op, const char *impl_id, char **yaml) {
     *yaml = nullptr;
-    return guarded([&] {
-        if (op != nullptr) {
-            (void)host->op(op); // an unknown one throws
-        }
-        *yaml = copy_text(host->export_tuning(op, impl_id));
-    });
+    return guarded(
+        [&] { *yaml = copy_text(host->export_tuning(op != nullptr ? host->op(op).name.c_str() : nullptr, impl_id)); });
 }
 
 opdock_status opdock_tune_import(opdock_host *host, const char *yaml, const char *name, uint64_t *count) {
@@ -484,6 +480,12 @@ opdock_status opdock_served_count(opdock_host *host, const char *op, const char 
 
 opdock_status opdock_reset_health(opdock_host *host, const char *op, const char *impl_id) {
     return guarded([&] { host->reset_health(op, impl_id); });
+}
+
+opdock_status opdock_find_extension(opdock_host *host, const char *op, const char *impl_id, const char *name,
+                                    const void **table) {
+    *table = nullptr;
+    return guarded([&] { *table = host->find_extension(op, impl_id, name); });
 }
 
 opdock_status opdock_refresh_availability(opdock_host *host) {

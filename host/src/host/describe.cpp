@@ -181,37 +181,20 @@ json Host::describe() const {
             {"ops", std::move(ops)}};
 }
 
-namespace {
-
-// Why its vendor may serve nothing, in whose place nothing of it is run; empty when it may.
-std::string refusal_of_vendor(const Implementation &implementation, const std::string &op, const PolicyStack &policy) {
-    Key key;
-    key.device_kind = implementation.device;
-    key.any_dtypes = true;
-    key.any_architecture = true;
-    const Contender contender{&implementation};
-    const Decision decision = resolve({&contender, 1}, key, policy.effective(op, implementation.device, 0));
-    const bool is_refused = !decision.dropped.empty() && (decision.dropped.front().rule == Rule::deny_vendors ||
-                                                          decision.dropped.front().rule == Rule::allow_vendors);
-    return is_refused ? decision.dropped.front().reason : "";
-}
-
-} // namespace
-
 json Host::describe_devices() const {
     json devices = json::array();
     const Catalog &now = catalog();
     for (const auto &provider : now.providers) {
         const DeviceCount count = device_count(*provider);
         if (!count.reason.empty()) {
-            devices.push_back({{"kind", provider->kind}, {"problem", count.reason}});
+            devices.push_back({{"type", provider->type}, {"problem", count.reason}});
         } else if (count.count == 0) {
             devices.push_back(
-                {{"kind", provider->kind}, {"problem", fmt::format("plugin '{}' counts 0 devices", provider->plugin)}});
+                {{"type", provider->type}, {"problem", fmt::format("plugin '{}' counts 0 devices", provider->plugin)}});
         }
         for (int32_t i = 0; i < count.count; ++i) {
             const DLDevice device{static_cast<DLDeviceType>(provider->table.dl_device_type), i};
-            json one = {{"device", device_text(now.providers, device)}, {"kind", provider->kind}};
+            json one = {{"device", device_text(now.providers, device)}, {"type", provider->type}};
             if (const opdock_device_properties *properties = device_properties(device)) {
                 one.update({{"name", properties->name},
                             {"architecture", properties->architecture},
@@ -229,7 +212,7 @@ json Host::describe_devices() const {
         }
     }
     const PolicyStack policy = effective_policy();
-    std::set<std::pair<std::string, std::string>> asked; // kinds and commands
+    std::set<std::pair<std::string, std::string>> asked; // device types and commands
     for (const auto &[name, op] : now.ops) {
         for (const auto &implementation : op->implementations) {
             const std::string &command = implementation->device_query;
@@ -237,8 +220,9 @@ json Host::describe_devices() const {
                 !asked.emplace(folded(implementation->device), command).second) {
                 continue;
             }
-            json one = {{"kind", implementation->device}, {"device_query_command", command}};
-            const std::string refusal = refusal_of_vendor(*implementation, op->name, policy);
+            json one = {{"type", implementation->device}, {"device_query_command", command}};
+            const std::string refusal =
+                refusal_of_vendor(*implementation, policy.effective(op->name, implementation->device, 0));
             if (const std::string reason = refusal.empty() ? query_device(command) : refusal; !reason.empty()) {
                 one["problem"] = reason;
             }
@@ -273,10 +257,10 @@ json knobs_json(const std::vector<Knob> &knobs) {
 
 json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const {
     std::vector<const Implementation *> sorted;
-    std::set<std::string> kinds; // folded
+    std::set<std::string> device_types; // folded
     for (const auto &implementation : op.implementations) {
         sorted.push_back(implementation.get());
-        kinds.insert(folded(implementation->device));
+        device_types.insert(folded(implementation->device));
     }
     std::sort(sorted.begin(), sorted.end(), [](const auto *a, const auto *b) { return a->impl_id < b->impl_id; });
     json implementations = json::array();
@@ -301,10 +285,10 @@ json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStac
              {"plugin", implementation->plugin}});
     }
     json chains = json::array();
-    for (const std::string &kind : kinds) {
-        const std::optional<DLDevice> first = find_device(now.providers, kind);
+    for (const std::string &type : device_types) {
+        const std::optional<DLDevice> first = find_device(now.providers, type);
         if (!first) {
-            continue; // of a kind that nobody provides there is no device, and so no chain
+            continue; // of a type that nobody provides there is no device, and so no chain
         }
         const DLDevice device = *first;
         // Tuples with the same chain share a row.
@@ -325,7 +309,7 @@ json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStac
             row->second.push_back(tuple_text(tuple));
         }
         for (auto &[chain, dtypes] : rows) {
-            chains.push_back({{"device", kind}, {"dtypes", std::move(dtypes)}, {"chain", chain}});
+            chains.push_back({{"device", type}, {"dtypes", std::move(dtypes)}, {"chain", chain}});
         }
     }
     return {{"op", op.name},
@@ -349,7 +333,7 @@ Availability Host::known_availability(const Catalog &now, const Implementation &
     Availability answer;
     for (const auto &[key, deployment] : book.deployments) {
         if (key.first == &implementation &&
-            same_name(device_kind(now.providers, key.second.first), implementation.device)) {
+            same_name(device_type(now.providers, key.second.first), implementation.device)) {
             const Availability here = deployment->known_availability();
             if (here.answer == Availability::yes || answer.answer == Availability::unknown) {
                 answer = here;
@@ -362,8 +346,7 @@ Availability Host::known_availability(const Catalog &now, const Implementation &
 json Host::explain(std::string_view op_name, const char *device_name, const char *dtypes,
                    const PolicyPtr &given) const {
     const Catalog &now = catalog();
-    (void)op(op_name); // an unknown one throws
-    const CatalogOp &declared = now.declared(op_name);
+    const CatalogOp &declared = now.declared(op(op_name).name); // an unknown one throws
     const DLDevice device = parse_device(now.providers, device_name != nullptr ? device_name : "cpu:0");
     PolicyStack policy = effective_policy();
     if (given != nullptr) {

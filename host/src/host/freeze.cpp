@@ -1,4 +1,5 @@
 // Fixing every choice of a host, and what was chosen as a manifest that hosts on other machines can be compared with.
+#include <algorithm>
 #include <array>
 #include <map>
 #include <set>
@@ -82,6 +83,20 @@ Choices choices_in(std::string_view manifest) {
         throw refuse("its digest is not that of its choices, so that somebody changed it");
     }
     return choices;
+}
+
+// The dtypes that calls have: none for a variable of parameters that are absent.
+std::vector<std::vector<uint32_t>> tuples_of_calls(Signature signature) {
+    for (size_t i = 0; i < signature.allowed_dtypes.size(); ++i) {
+        const auto is_bound_by = [&](const Parameter &one) {
+            return !one.optional && one.dtype_variable == static_cast<int>(i);
+        };
+        if (std::none_of(signature.inputs.begin(), signature.inputs.end(), is_bound_by) &&
+            std::none_of(signature.outputs.begin(), signature.outputs.end(), is_bound_by)) {
+            signature.allowed_dtypes[i].push_back(0);
+        }
+    }
+    return all_tuples(signature);
 }
 
 std::string text_of(const Chosen &chosen) {
@@ -193,7 +208,7 @@ json Host::freeze(const char *expected) {
                 for (const auto &[name, op] : now.ops) {
                     const Target &target = target_of(*find_op(name), thread_state());
                     const std::shared_ptr<const View> kept = target.view->shared_from_this();
-                    for (const std::vector<uint32_t> &dtypes : all_tuples(*op->signature)) {
+                    for (const std::vector<uint32_t> &dtypes : tuples_of_calls(*op->signature)) {
                         Deployment *const chosen = chosen_for(target, device, dtypes);
                         if (chosen == nullptr) {
                             continue;
@@ -204,7 +219,7 @@ json Host::freeze(const char *expected) {
                         if (const DeploymentTuning *tuning = is_new ? chosen->tuning() : nullptr) {
                             digest->second = digest_of_configs(plugin_tuning(implementation.plugin), *tuning);
                         }
-                        choices[{name, provider->kind, model, tuple_text(dtypes)}] = {
+                        choices[{name, provider->type, model, tuple_text(dtypes)}] = {
                             implementation.impl_id, implementation.plugin, record != nullptr ? record->build_id : "",
                             digest->second};
                     }

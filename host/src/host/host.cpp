@@ -12,6 +12,7 @@
 #include "load/tenancy.hpp"
 #include "probe/probe.hpp"
 #include "resolve/resolve_error.hpp"
+#include "signature/standard_ops.hpp"
 #include "text/error.hpp"
 
 namespace opdock::core {
@@ -236,7 +237,10 @@ void Host::publish_catalog(Catalog next) {
 
 OpEntry *Host::find_op(std::string_view name) const {
     const NameTable &names = *names_.load(std::memory_order_acquire);
-    const auto found = names.find(name);
+    if (const auto found = names.find(name); found != names.end()) {
+        return found->second;
+    }
+    const auto found = names.find(standard_name(name));
     return found == names.end() ? nullptr : found->second;
 }
 

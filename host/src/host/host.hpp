@@ -99,6 +99,8 @@ class Host {
     uint64_t served_count(const char *op, const char *impl_id) const;
     void reset_health(const char *op, const char *impl_id);
     void refresh_availability();
+    // See opdock_find_extension; null where it has none.
+    const void *find_extension(const char *op, const char *impl_id, const char *name) const;
     // See opdock_freeze. `expected` may be null.
     nlohmann::json freeze(const char *expected);
     // Throws Error(OPDOCK_FROZEN): "the host is frozen, so that nothing can {what}".
@@ -129,7 +131,7 @@ class Host {
     const std::atomic<uint64_t> &generation_counter() const { return generation_; }
     // How often this process was forked since the host was opened.
     uint64_t forks() const { return forks_.load(std::memory_order_relaxed); }
-    // The provider of a device that calls have to make current; null for the CPU and kinds nobody provides.
+    // The provider of a device that calls have to make current; null for the CPU and types nobody provides.
     const DeviceProvider *provider_to_enter(DLDevice device) const;
     // What its provider says of the device; null for one that is not there, and where the provider failed to say. Valid
     // as long as the host.
@@ -177,11 +179,11 @@ class Host {
     // Lets those of the chain's op that left it be tried again whose time has come: later calls find them.
     void retry_failed(const Chain &chain);
     void lose_device(DLDevice device, const std::string &message);
-    // "there is no device cuda:7: ..." for one that its provider does not have; empty for every other. Of a kind that
+    // "there is no device cuda:7: ..." for one that its provider does not have; empty for every other. Of a type that
     // nobody provides every index that machines have is taken to be there.
     std::string missing_device(DLDevice device) const;
     // Why the device of the implementation's vendor is not there, by the vendor's device_query_command; empty when it
-    // is, when there is no such command, and where a provider counts devices of the kind.
+    // is, when there is no such command, and where a provider counts devices of the type.
     std::string query_device(const Implementation &implementation, DLDevice device) const;
     // Throws Error: OPDOCK_INVALID_ARGUMENT for a missing device, OPDOCK_DEVICE_LOST for one that was lost.
     void check_device(DLDevice device) const;

@@ -8,6 +8,7 @@
 
 #include "host/host.hpp"
 #include "load/plugin_call.hpp"
+#include "load/tenancy.hpp"
 #include "probe/device_query.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"
@@ -15,7 +16,7 @@
 namespace opdock::core {
 namespace {
 
-// Devices of one kind. The bound is there for what is kept of each, also where nobody says how many there are.
+// Devices of one type. The bound is there for what is kept of each, also where nobody says how many there are.
 constexpr int32_t most_devices = 1024;
 
 // Calls of two shapes in turn, of which an implementation declines one, would write a line each.
@@ -237,11 +238,11 @@ std::string Host::missing_device(DLDevice device) const {
     }
     const std::string text = device_text(catalog().providers, device);
     if (provider == nullptr) {
-        return fmt::format("there is no device {}: no plugin counts devices of this kind, and an index is below {}",
+        return fmt::format("there is no device {}: no plugin counts devices of this type, and an index is below {}",
                            text, known.count);
     }
     if (provider->plugin.empty()) {
-        return fmt::format("there is no device {}: memory of the CPU is that of {}:0", text, provider->kind);
+        return fmt::format("there is no device {}: memory of the CPU is that of {}:0", text, provider->type);
     }
     return fmt::format("there is no device {}: plugin '{}' counts {} devices{}", text, provider->plugin, known.count,
                        known.reason.empty() ? "" : " (" + known.reason + ")");
@@ -279,11 +280,10 @@ void Host::check_device(DLDevice device) const {
 
 namespace {
 
-// Throws when no op of this name (any, when null) has an implementation of this id (any, when null).
-void expect_implementation(const Host &host, const char *op, const char *impl_id) {
-    if (op != nullptr) {
-        (void)host.op(op); // throws
-    }
+// The op's own name for one of its names, null for null. Throws when the op (any, when null) has no implementation of
+// this id (any, when null).
+const char *expect_implementation(const Host &host, const char *op, const char *impl_id) {
+    op = op != nullptr ? host.op(op).name.c_str() : nullptr; // throws
     std::set<std::string_view> ids;
     for (const auto &[name, declared] : host.catalog().ops) {
         for (const auto &implementation : declared->implementations) {
@@ -299,12 +299,13 @@ void expect_implementation(const Host &host, const char *op, const char *impl_id
                                 op != nullptr ? "op " + quote(op) + " has no" : "no op has an", quote(impl_id),
                                 did_you_mean(impl_id, std::vector<std::string_view>(ids.begin(), ids.end()))));
     }
+    return op;
 }
 
 } // namespace
 
 uint64_t Host::served_count(const char *op, const char *impl_id) const {
-    expect_implementation(*this, op, impl_id);
+    op = expect_implementation(*this, op, impl_id);
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
     uint64_t count = 0;
@@ -326,8 +327,40 @@ uint64_t Host::served_count(const char *op, const char *impl_id) const {
     return count;
 }
 
+const void *Host::find_extension(const char *op, const char *impl_id, const char *name) const {
+    const CatalogOp &declared = catalog().declared(expect_implementation(*this, op, impl_id));
+    const Implementation &implementation =
+        **std::find_if(declared.implementations.begin(), declared.implementations.end(),
+                       [&](const auto &one) { return same_name(one->impl_id, impl_id); });
+    const std::string what = fmt::format("an extension of '{}' for op '{}'", implementation.impl_id, declared.name);
+    const OpPolicy policy = effective_policy().effective(declared.name, implementation.device, 0);
+    if (const std::string refusal = refusal_of_vendor(implementation, policy); !refusal.empty()) {
+        throw Error(OPDOCK_UNSUPPORTED, fmt::format("{}: {}", what, refusal));
+    }
+    if (DeferredPlugin *plugin = implementation.deferred) {
+        if (const Rejection *rejection = open_plugin(*plugin)) {
+            throw Error(OPDOCK_LOAD_FAILED, fmt::format("{}: {}", what, plugin->unavailable(*rejection)));
+        }
+    }
+    const Tenancy::Visit visit(implementation.tenancy.get());
+    if (visit.is_refused()) {
+        throw Error(OPDOCK_UNSUPPORTED, fmt::format("{}: {}", what, Tenancy::gone));
+    }
+    const Callbacks &callbacks = implementation.callbacks();
+    const void *table = nullptr;
+    const opdock_status status = call_plugin([&] {
+        table =
+            callbacks.get_extension != nullptr ? callbacks.get_extension(&api(), callbacks.user_data, name) : nullptr;
+        return OPDOCK_OK;
+    });
+    if (status != OPDOCK_OK) {
+        throw Error(status, fmt::format("{}: get_extension: {}", what, take_message(status)));
+    }
+    return table;
+}
+
 void Host::reset_health(const char *op, const char *impl_id) {
-    expect_implementation(*this, op, impl_id);
+    op = expect_implementation(*this, op, impl_id);
     refuse_when_frozen("change who serves");
     forget_call_deaths(op, impl_id);
     Ledger &book = ledger();

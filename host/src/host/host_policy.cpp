@@ -17,11 +17,11 @@ KnownNames names_in(const Catalog &of) {
         for (const auto &implementation : op->implementations) {
             impl_ids.insert(implementation->impl_id);
             known.vendors.insert(folded(implementation->vendor));
-            known.device_kinds.insert(folded(implementation->device));
+            known.device_types.insert(folded(implementation->device));
         }
     }
     for (const auto &provider : of.providers) {
-        known.device_kinds.insert(folded(provider->kind));
+        known.device_types.insert(folded(provider->type));
     }
     for (const Vendor &vendor : of.vendors) {
         known.vendors.insert(folded(vendor.name));

@@ -2,13 +2,11 @@
 
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <thread>
-#include <utility>
 
 #include "dispatch/composite.hpp"
+#include "host/extensions.hpp"
 #include "host/host.hpp"
-#include "load/cancellation.hpp"
 #include "load/plugin_call.hpp"
 #include "load/thread_state.hpp"
 #include "text/spelling.hpp"
@@ -21,16 +19,10 @@ namespace {
 std::atomic<PluginTable *> newest{nullptr};
 
 void host_log(const opdock_host_api *api, int32_t level, const char *message) {
-    PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
-    const Uncancellable host_work;
-    table.users.fetch_add(1);
-    if (const Host *host = table.host.load()) {
-        try {
-            host->log().write(level, line_of(message), __builtin_FILE(), __builtin_LINE());
-        } catch (...) { // no memory to say it
-        }
-    }
-    table.users.fetch_sub(1);
+    in_open_host(api, false, [&](const Host &host) {
+        host.log().write(level, line_of(message), __builtin_FILE(), __builtin_LINE());
+        return true;
+    });
 }
 
 opdock_status host_fail(const opdock_host_api * /*api*/, opdock_status status, const char *message) {
@@ -52,33 +44,15 @@ int64_t host_dim(const opdock_problem *problem, const char *name) {
     }
 }
 
-// Looks something up in the host, which is not closed meanwhile; null where it is closed, or there is no memory to
-// look.
-template<class Look>
-auto in_open_host(const opdock_host_api *api, Look look) -> decltype(look(std::declval<const Host &>())) {
-    PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
-    decltype(look(std::declval<const Host &>())) found = nullptr;
-    const Uncancellable host_work;
-    table.users.fetch_add(1);
-    try {
-        if (const Host *host = table.host.load()) {
-            found = look(*host);
-        }
-    } catch (...) {
-    }
-    table.users.fetch_sub(1);
-    return found;
-}
-
 const opdock_device_properties *host_device_properties(const opdock_host_api *api, DLDevice device) {
-    return in_open_host(api, [&](const Host &host) { return host.device_properties(device); });
+    const opdock_device_properties *const none = nullptr;
+    return in_open_host(api, none, [&](const Host &host) { return host.device_properties(device); });
 }
 
 const void *host_get_extension(const opdock_host_api *api, const char *name) {
-    if (std::string_view(name) == OPDOCK_COMPOSITE) {
-        return &composite_extension;
-    }
-    return in_open_host(api, [&](const Host &host) { return host.extension(name); });
+    const void *const own = own_extension(name);
+    const void *const none = nullptr;
+    return own != nullptr ? own : in_open_host(api, none, [&](const Host &host) { return host.extension(name); });
 }
 
 } // namespace

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
+#include "load/cancellation.hpp"
 #include "opdock/opdock.h"
 
 namespace opdock::core {
@@ -32,5 +34,22 @@ struct PluginTable {
 using PluginTablePtr = std::unique_ptr<PluginTable, PluginTable::Release>;
 
 PluginTablePtr new_plugin_table();
+
+// What `look` returns for the host, which is not closed meanwhile; `otherwise` where it is closed, or there is no
+// memory to look.
+template<class Found, class Look>
+Found in_open_host(const opdock_host_api *api, Found otherwise, Look look) {
+    PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));
+    const Uncancellable host_work;
+    table.users.fetch_add(1);
+    try {
+        if (const Host *host = table.host.load()) {
+            otherwise = look(*host);
+        }
+    } catch (...) { // NOLINT(bugprone-empty-catch)
+    }
+    table.users.fetch_sub(1);
+    return otherwise;
+}
 
 } // namespace opdock::core

@@ -32,7 +32,7 @@ uint64_t next_target_id() {
 // All of a key but the architecture.
 Key key_of_device(const Catalog &catalog, DLDevice device) {
     Key key;
-    key.device_kind = device_kind(catalog.providers, device.device_type);
+    key.device_type = device_type(catalog.providers, device.device_type);
     key.device_index = device.device_id;
     const DeviceProvider *provider = find_provider(catalog.providers, device.device_type);
     key.ordered_architectures =
@@ -229,8 +229,8 @@ Decision Host::decide(const CatalogOp &op, const PolicyStack &policy, const Key 
     for (size_t i = 0; i < contenders.size(); ++i) {
         const Implementation &implementation = *op.implementations[i];
         contenders[i].candidate = &implementation;
-        // One that the device kind drops anyway is not on this device: there is nothing to know about it there.
-        if (same_name(implementation.device, key.device_kind)) {
+        // One that the device type drops anyway is not on this device: there is nothing to know about it there.
+        if (same_name(implementation.device, key.device_type)) {
             const auto here = book.deployments.find({&implementation, device_key(device)});
             if (!missing.empty()) {
                 contenders[i].availability = {Availability::no, missing};
@@ -242,7 +242,7 @@ Decision Host::decide(const CatalogOp &op, const PolicyStack &policy, const Key 
             }
         }
     }
-    return resolve(contenders, key, policy.effective(op.name, key.device_kind, key.device_index));
+    return resolve(contenders, key, policy.effective(op.name, key.device_type, key.device_index));
 }
 
 std::shared_ptr<const Chain> Host::chain_for(const Target &target, DLDevice device,

@@ -218,19 +218,11 @@ Note parse_note(std::string_view plugin, std::string_view text, AbiVersion host)
 
 std::optional<std::string> judge_abi(std::string_view plugin, AbiVersion built_for, AbiVersion oldest_host,
                                      AbiVersion host) {
-    // Before 1.0 a minor may change anything.
-    if (host.major == 0 || built_for.major == 0) {
-        if (built_for == host) {
-            return std::nullopt;
-        }
-        return fmt::format("plugin '{}' was built for ABI {}; this host supports exactly {}.\n"
-                           "Rebuild it with the SDK of ABI {}, or install the opdock that has ABI {}.",
-                           plugin, to_text(built_for), to_text(host), to_text(host), to_text(built_for));
-    }
     if (built_for.major != host.major) {
-        return fmt::format("plugin '{}' was built for ABI {}; this host supports {}.0 to {}.\n"
+        const std::string oldest = host.minor == 0 ? "" : fmt::format("{}.0 to ", host.major);
+        return fmt::format("plugin '{}' was built for ABI {}; this host supports {}{}.\n"
                            "Rebuild it with the opdock {}.x SDK, or install opdock {}.x.",
-                           plugin, to_text(built_for), host.major, to_text(host), host.major, built_for.major);
+                           plugin, to_text(built_for), oldest, to_text(host), host.major, built_for.major);
     }
     if (oldest_host > host) {
         return fmt::format("plugin '{}' needs a host of ABI {} or newer; this host has {}.\n"

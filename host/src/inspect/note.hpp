@@ -23,7 +23,7 @@ struct AbiVersion {
 
 inline constexpr AbiVersion host_abi{OPDOCK_ABI_MAJOR, OPDOCK_ABI_MINOR};
 
-std::string to_text(AbiVersion version); // "0.1"
+std::string to_text(AbiVersion version); // "1.0"
 
 struct Note {
     AbiVersion abi;

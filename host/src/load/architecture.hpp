@@ -1,4 +1,4 @@
-// Architectures as implementations name them: "sm_90a" is exact; "sm_80+" means this or newer, where the device kind's
+// Architectures as implementations name them: "sm_90a" is exact; "sm_80+" means this or newer, where the device type's
 // architectures end in a number that grows.
 #pragma once
 

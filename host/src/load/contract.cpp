@@ -68,8 +68,7 @@ Required parse_require(std::string_view value, const Place &place) {
             required.everywhere = parse_contracts(piece.text, place, piece.offset);
             continue;
         }
-        const std::string_view op = trimmed(piece.text.substr(0, equals));
-        check_op_name(op, place, piece.offset);
+        const std::string_view op = parse_op_name(trimmed(piece.text.substr(0, equals)), place, piece.offset);
         const Contracts contracts = parse_contracts(piece.text.substr(equals + 1), place, piece.offset + equals + 1);
         if (!required.per_op.emplace(op, contracts).second) {
             reject(place, piece.offset, "op " + quote(op) + " is given twice; keep one list");

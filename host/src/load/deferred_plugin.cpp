@@ -35,14 +35,14 @@ struct Forward<Member> {
 
 std::shared_ptr<const DeviceProvider> forwarded(const DeviceProvider &known, DeferredPlugin &plugin, size_t number) {
     auto device = std::make_shared<ForwardedDevice>();
-    device->kind = known.kind;
+    device->type = known.type;
     device->stream_type = known.stream_type;
     device->plugin = known.plugin;
     device->deferred = &plugin;
     device->number = number;
     opdock_device_provider &table = device->table;
     table = known.table;
-    table.device = device->kind.c_str();
+    table.device = device->type.c_str();
     table.stream_type = device->stream_type.c_str();
     table.user_data = device.get();
     table.count = Forward<&opdock_device_provider::count>::call;
@@ -60,6 +60,9 @@ std::shared_ptr<const DeviceProvider> forwarded(const DeviceProvider &known, Def
     table.event_destroy = Forward<&opdock_device_provider::event_destroy>::call;
     table.event_record = Forward<&opdock_device_provider::event_record>::call;
     table.event_elapsed = Forward<&opdock_device_provider::event_elapsed>::call;
+    if (known.table.stream_callback != nullptr) {
+        table.stream_callback = Forward<&opdock_device_provider::stream_callback>::call;
+    }
     return device;
 }
 

@@ -156,8 +156,14 @@ opdock_status cpu_event_elapsed(const opdock_host_api * /*host*/, void * /*user_
     return OPDOCK_OK;
 }
 
-// What frameworks call DLPack's device types, for tensors of a kind that no plugin provides.
-constexpr std::array<std::pair<int32_t, const char *>, 8> dlpack_kinds = {{{kDLCPU, "cpu"},
+opdock_status cpu_stream_callback(const opdock_host_api * /*host*/, void * /*user_data*/, int32_t /*index*/,
+                                  void * /*stream*/, void (*function)(void *), void *argument) {
+    function(argument);
+    return OPDOCK_OK;
+}
+
+// What frameworks call DLPack's device types, for tensors of one that no plugin provides.
+constexpr std::array<std::pair<int32_t, const char *>, 8> dlpack_types = {{{kDLCPU, "cpu"},
                                                                            {kDLCUDA, "cuda"},
                                                                            {kDLCUDAHost, "cuda-host"},
                                                                            {kDLOpenCL, "opencl"},
@@ -209,10 +215,10 @@ void CurrentDevice::put_back() noexcept {
 std::shared_ptr<const DeviceProvider> cpu_provider() {
     static const auto provider = [] {
         auto made = std::make_shared<DeviceProvider>();
-        made->kind = "cpu";
+        made->type = "cpu";
         made->stream_type = "none";
         opdock_device_provider &table = made->table;
-        table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_provider, event_elapsed);
+        table.struct_size = OPDOCK_STRUCT_SIZE(opdock_device_provider, stream_callback);
         table.dl_device_type = kDLCPU;
         table.device = "cpu";
         table.stream_type = "none";
@@ -231,6 +237,7 @@ std::shared_ptr<const DeviceProvider> cpu_provider() {
         table.event_destroy = cpu_event_destroy;
         table.event_record = cpu_event_record;
         table.event_elapsed = cpu_event_elapsed;
+        table.stream_callback = cpu_stream_callback;
         return std::shared_ptr<const DeviceProvider>(std::move(made));
     }();
     return provider;
@@ -245,42 +252,42 @@ const DeviceProvider *find_provider(const DeviceProviders &providers, int32_t dl
     return nullptr;
 }
 
-const DeviceProvider *find_provider(const DeviceProviders &providers, std::string_view kind) {
+const DeviceProvider *find_provider(const DeviceProviders &providers, std::string_view type) {
     for (const auto &provider : providers) {
-        if (same_name(provider->kind, kind)) {
+        if (same_name(provider->type, type)) {
             return provider.get();
         }
     }
     return nullptr;
 }
 
-std::string device_kind(const DeviceProviders &providers, int32_t dl_device_type) {
+std::string device_type(const DeviceProviders &providers, int32_t dl_device_type) {
     if (const DeviceProvider *provider = find_provider(providers, dl_device_type)) {
-        return provider->kind;
+        return provider->type;
     }
-    for (const auto &[type, kind] : dlpack_kinds) {
-        if (type == dl_device_type) {
-            return kind;
+    for (const auto &[number, name] : dlpack_types) {
+        if (number == dl_device_type) {
+            return name;
         }
     }
     return fmt::format("device-type-{}", dl_device_type);
 }
 
-bool is_dlpack_kind(std::string_view name) {
+bool is_dlpack_type(std::string_view name) {
     static constexpr std::array others = {"hip",          "hip-host", "vpi",    "ext-dev",
                                           "cuda-managed", "oneapi",   "webgpu", "hexagon"};
-    return std::any_of(dlpack_kinds.begin(), dlpack_kinds.end(),
+    return std::any_of(dlpack_types.begin(), dlpack_types.end(),
                        [&](const auto &known) { return same_name(name, known.second); }) ||
            std::any_of(others.begin(), others.end(), [&](const char *known) { return same_name(name, known); });
 }
 
 std::string device_text(const DeviceProviders &providers, DLDevice device) {
-    return fmt::format("{}:{}", device_kind(providers, device.device_type), device.device_id);
+    return fmt::format("{}:{}", device_type(providers, device.device_type), device.device_id);
 }
 
 std::optional<DLDevice> find_device(const DeviceProviders &providers, std::string_view text) {
     const size_t colon = text.find(':');
-    const std::string_view kind = text.substr(0, colon);
+    const std::string_view wanted = text.substr(0, colon);
     int32_t index = 0;
     bool good = true;
     if (colon != std::string_view::npos) {
@@ -291,11 +298,11 @@ std::optional<DLDevice> find_device(const DeviceProviders &providers, std::strin
     if (!good) {
         return std::nullopt;
     }
-    if (const DeviceProvider *provider = find_provider(providers, kind)) {
+    if (const DeviceProvider *provider = find_provider(providers, wanted)) {
         return DLDevice{static_cast<DLDeviceType>(provider->table.dl_device_type), index};
     }
-    for (const auto &[type, name] : dlpack_kinds) {
-        if (same_name(kind, name)) {
+    for (const auto &[type, name] : dlpack_types) {
+        if (same_name(wanted, name)) {
             return DLDevice{static_cast<DLDeviceType>(type), index};
         }
     }
@@ -306,14 +313,14 @@ DLDevice parse_device(const DeviceProviders &providers, std::string_view text) {
     if (const std::optional<DLDevice> found = find_device(providers, text)) {
         return *found;
     }
-    std::string kinds;
+    std::string types;
     for (const auto &provider : providers) {
-        kinds += (kinds.empty() ? "" : ", ") + provider->kind;
+        types += (types.empty() ? "" : ", ") + provider->type;
     }
     throw Error(OPDOCK_INVALID_ARGUMENT,
-                fmt::format("'{}' names no device: expected KIND or KIND:INDEX with a kind that "
+                fmt::format("'{}' names no device: expected TYPE or TYPE:INDEX with a type that "
                             "a plugin provides ({})",
-                            text, kinds));
+                            text, types));
 }
 
 } // namespace opdock::core

@@ -1,4 +1,4 @@
-// Device kinds: the host's own "cpu", the table of those that plugins provide, which device is current, and how devices
+// Device types: the host's own "cpu", the table of those that plugins provide, which device is current, and how devices
 // are spelled.
 #pragma once
 
@@ -56,14 +56,14 @@ class [[nodiscard]] CurrentDevice {
 // The first provider of the DLPack device type, or null.
 const DeviceProvider *find_provider(const DeviceProviders &providers, int32_t dl_device_type);
 
-// The provider of the kind, compared without case, or null.
-const DeviceProvider *find_provider(const DeviceProviders &providers, std::string_view kind);
+// The provider of the type, compared without case, or null.
+const DeviceProvider *find_provider(const DeviceProviders &providers, std::string_view type);
 
-// "cuda": the provider's name for the kind, else DLPack's ("cuda", "rocm", ...), else "device-type-99".
-std::string device_kind(const DeviceProviders &providers, int32_t dl_device_type);
+// "cuda": the provider's name for the type, else DLPack's ("cuda", "rocm", ...), else "device-type-99".
+std::string device_type(const DeviceProviders &providers, int32_t dl_device_type);
 
 // A name that DLPack has for a device type, whether or not anything here serves such devices.
-bool is_dlpack_kind(std::string_view name);
+bool is_dlpack_type(std::string_view name);
 
 // "cuda:1"
 std::string device_text(const DeviceProviders &providers, DLDevice device);

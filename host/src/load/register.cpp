@@ -256,18 +256,18 @@ void Registrar::add_device(const opdock_device_provider &given) {
     subject_ = "a device provider";
     const opdock_device_provider device =
         known_fields("opdock_device_provider", given, OPDOCK_STRUCT_SIZE(opdock_device_provider, event_elapsed));
-    const std::string kind = copy_identifier("device", device.device);
-    subject_ = fmt::format("device '{}'", kind);
+    const std::string type = copy_identifier("device", device.device);
+    subject_ = fmt::format("device '{}'", type);
     if ((device.required_flags & ~known_required_device_flags) != 0) {
         throw Rejected(RejectCode::unknown_required_flag,
                        fmt::format("required_flags {:#x} are not known to this host", device.required_flags));
     }
     auto provider = std::make_shared<DeviceProvider>();
-    provider->kind = kind;
+    provider->type = type;
     provider->stream_type = copy_line("stream_type", device.stream_type);
     provider->plugin = identity_.id;
     provider->table = device;
-    provider->table.device = provider->kind.c_str();
+    provider->table.device = provider->type.c_str();
     provider->table.stream_type = provider->stream_type.c_str();
     const bool complete = device.count != nullptr && device.properties != nullptr && device.get_current != nullptr &&
                           device.make_current != nullptr && device.allocate != nullptr && device.free != nullptr &&
@@ -277,20 +277,21 @@ void Registrar::add_device(const opdock_device_provider &given) {
                           device.event_destroy != nullptr && device.event_record != nullptr &&
                           device.event_elapsed != nullptr;
     if (!complete) {
-        throw Rejected(RejectCode::bad_field,
-                       fmt::format("device '{}': a function is null; all are required", provider->kind));
+        throw Rejected(
+            RejectCode::bad_field,
+            fmt::format("device '{}': a function is null; all but stream_callback are required", provider->type));
     }
     if (device.dl_device_type <= 0) {
         throw Rejected(RejectCode::bad_field, fmt::format("device '{}': dl_device_type is {}; expected a DLDeviceType",
-                                                          provider->kind, device.dl_device_type));
+                                                          provider->type, device.dl_device_type));
     }
     for (const auto &other : registration_.devices) {
-        if (same_name(other->kind, provider->kind) || other->table.dl_device_type == device.dl_device_type) {
+        if (same_name(other->type, provider->type) || other->table.dl_device_type == device.dl_device_type) {
             throw Rejected(
                 RejectCode::duplicate,
                 fmt::format(
                     "device '{}' (type {}) is provided twice by this plugin: '{}' has type {}; rename or remove one",
-                    provider->kind, device.dl_device_type, other->kind, other->table.dl_device_type));
+                    provider->type, device.dl_device_type, other->type, other->table.dl_device_type));
         }
     }
     registration_.devices.push_back(std::move(provider));
@@ -301,7 +302,7 @@ void Registrar::add_op(const opdock_op_declaration &given) {
     const opdock_op_declaration op =
         known_fields("opdock_op_declaration", given, OPDOCK_STRUCT_SIZE(opdock_op_declaration, signature));
     if (const std::string name = op_name_in(op.signature); !name.empty()) {
-        attempted_.insert(name);
+        attempted_.emplace(standard_name(name));
         subject_ = fmt::format("op '{}'", visible_line(name));
     }
     if ((op.required_flags & ~known_required_op_flags) != 0) {
@@ -344,7 +345,7 @@ void Registrar::add_impl(const opdock_impl &given) {
     const opdock_impl impl = known_fields("opdock_impl", given, OPDOCK_STRUCT_SIZE(opdock_impl, kernel));
     auto copy = std::make_shared<Implementation>();
     copy->tenancy = identity_.tenancy;
-    copy->op = copy_name("op", impl.op);
+    copy->op = standard_name(copy_name("op", impl.op));
     subject_ = fmt::format("an implementation of op '{}'", copy->op);
     copy->impl_id = copy_identifier("impl_id", impl.impl_id);
     const std::string what = fmt::format("'{}' for op '{}'", copy->impl_id, copy->op);
@@ -436,6 +437,7 @@ void Registrar::add_impl(const opdock_impl &given) {
     callbacks.plan_create = impl.plan_create;
     callbacks.plan_destroy = impl.plan_destroy;
     callbacks.workspace_size = impl.workspace_size;
+    callbacks.get_extension = impl.get_extension;
     implementations_.push_back(std::move(copy));
 }
 

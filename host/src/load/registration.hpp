@@ -38,6 +38,7 @@ struct Callbacks {
     decltype(opdock_impl::plan_create) plan_create = nullptr;
     decltype(opdock_impl::plan_destroy) plan_destroy = nullptr;
     decltype(opdock_impl::workspace_size) workspace_size = nullptr;
+    decltype(opdock_impl::get_extension) get_extension = nullptr;
 };
 
 struct Implementation : Candidate {
@@ -79,9 +80,9 @@ struct Vendor {
     std::string device_query_command;
 };
 
-// A device kind as a plugin (or the host, for "cpu") provides it.
+// A device type as a plugin (or the host, for "cpu") provides it.
 struct DeviceProvider {
-    std::string kind;
+    std::string type; // "cuda"
     std::string stream_type;
     std::string plugin; // id, empty for the host's own
     opdock_device_provider table = {};

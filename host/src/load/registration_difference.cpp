@@ -19,8 +19,9 @@ std::string text_of(const Vendor &vendor) {
 }
 
 std::string text_of(const DeviceProvider &provider) {
-    return fmt::format("device '{}', type {}, stream '{}', flags {:#x}", provider.kind, provider.table.dl_device_type,
-                       provider.stream_type, provider.table.flags);
+    return fmt::format("device '{}', type {}, stream '{}', flags {:#x}{}", provider.type, provider.table.dl_device_type,
+                       provider.stream_type, provider.table.flags,
+                       provider.table.stream_callback != nullptr ? ", stream_callback" : "");
 }
 
 std::string text_of(const OpDeclaration &declaration) {
@@ -36,6 +37,7 @@ std::string text_of(const Callbacks &callbacks) {
     add("device_init", callbacks.device_init != nullptr);
     add("plan_create", callbacks.plan_create != nullptr);
     add("workspace_size", callbacks.workspace_size != nullptr);
+    add("get_extension", callbacks.get_extension != nullptr);
     return text;
 }
 

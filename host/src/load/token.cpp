@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "signature/standard_ops.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::core {
@@ -174,8 +175,7 @@ std::map<std::string, Order, std::less<>> parse_per_op(std::string_view value, c
         if (equals == std::string_view::npos) {
             reject(place, piece.offset, "expected OP=TOKEN|TOKEN, found " + quote(piece.text));
         }
-        const std::string_view op = trimmed(piece.text.substr(0, equals));
-        check_op_name(op, place, piece.offset);
+        const std::string_view op = parse_op_name(trimmed(piece.text.substr(0, equals)), place, piece.offset);
         Order order = parse_order(piece.text.substr(equals + 1), place, piece.offset + equals + 1);
         if (!orders.emplace(op, std::move(order)).second) {
             reject(place, piece.offset, "op " + quote(op) + " is given twice; keep one order");
@@ -184,7 +184,7 @@ std::map<std::string, Order, std::less<>> parse_per_op(std::string_view value, c
     return orders;
 }
 
-void check_op_name(std::string_view name, const Place &place, std::size_t offset) {
+std::string_view parse_op_name(std::string_view name, const Place &place, std::size_t offset) {
     const auto allowed = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
     };
@@ -193,6 +193,7 @@ void check_op_name(std::string_view name, const Place &place, std::size_t offset
         reject(place, offset + static_cast<std::size_t>(bad - name.begin()),
                "expected the name of an op (letters, digits, '_' and '.'), found " + quote(name));
     }
+    return standard_name(name);
 }
 
 } // namespace opdock::core

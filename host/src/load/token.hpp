@@ -67,7 +67,7 @@ Order parse_order(std::string_view value, const Place &place, std::size_t offset
 // "rmsnorm_fwd=vendor:acme|default;gelu=reference". An op given twice is an error.
 std::map<std::string, Order, std::less<>> parse_per_op(std::string_view value, const Place &place);
 
-// Throws unless `name` can be the name of an op: letters, digits, '_' and '.'.
-void check_op_name(std::string_view name, const Place &place, std::size_t offset = 0);
+// `name` as standard_name has it. Throws unless it can be the name of an op: letters, digits, '_' and '.'.
+std::string_view parse_op_name(std::string_view name, const Place &place, std::size_t offset = 0);
 
 } // namespace opdock::core

@@ -59,15 +59,15 @@ class Check {
 
     // `everywhere` is what the section would say if nobody had written it.
     void device(const std::string &name, const PolicySection &section, const PolicySection &everywhere) {
-        const std::string kind = name.substr(0, name.find(':'));
-        if (known_.device_kinds.contains(kind) || is_dlpack_kind(kind)) {
+        const std::string type = name.substr(0, name.find(':'));
+        if (known_.device_types.contains(type) || is_dlpack_type(type)) {
             return;
         }
         const std::string source = source_of(section, everywhere);
-        std::vector<std::string_view> kinds = views(known_.device_kinds);
-        kinds.insert(kinds.end(), {"cuda", "rocm"}); // of opdock's own plugins, which may not be there
+        std::vector<std::string_view> types = views(known_.device_types);
+        types.insert(types.end(), {"cuda", "rocm"}); // of opdock's own plugins, which may not be there
         add((source.empty() ? "" : source + ": ") + "the section for " + quote(name) +
-                ": no loaded plugin is for device kind " + quote(kind) + (hints() ? did_you_mean(kind, kinds) : ""),
+                ": no loaded plugin is for device type " + quote(type) + (hints() ? did_you_mean(type, types) : ""),
             true);
     }
 

@@ -16,7 +16,7 @@ struct KnownNames {
     std::set<std::string, std::less<>> vendors; // of implementations of kind vendor, and registered ones
     // Of plugins that bring no such implementation: no token of an order names them.
     std::set<std::string, std::less<>> other_vendors;
-    std::set<std::string, std::less<>> device_kinds = {}; // folded; DLPack's names need not be among them
+    std::set<std::string, std::less<>> device_types = {}; // folded; DLPack's names need not be among them
 };
 
 struct UnknownName {
@@ -25,7 +25,7 @@ struct UnknownName {
     // device that is not there is not used.
     bool fulfilled = false;
     // It cannot be right: an op that is not standard and does not bear a vendor's name. What bears one (acme.fancy),
-    // and a device kind, may come with a plugin that another process or another machine loads.
+    // and a device type, may come with a plugin that another process or another machine loads.
     bool misspelt = false;
 };
 

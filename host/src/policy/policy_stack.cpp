@@ -43,14 +43,14 @@ std::vector<Layer> layers_of(const PolicyStack &stack) {
 // The sections that concern a device, most specific first; "" is `everywhere`.
 using SectionKeys = std::vector<std::string>;
 
-SectionKeys keys_of(std::string_view device_kind, std::int32_t index) {
+SectionKeys keys_of(std::string_view device_type, std::int32_t index) {
     SectionKeys keys;
-    const std::string kind = folded(device_kind);
-    if (!kind.empty() && index >= 0) {
-        keys.push_back(kind + ":" + std::to_string(index));
+    const std::string type = folded(device_type);
+    if (!type.empty() && index >= 0) {
+        keys.push_back(type + ":" + std::to_string(index));
     }
-    if (!kind.empty()) {
-        keys.push_back(kind);
+    if (!type.empty()) {
+        keys.push_back(type);
     }
     keys.emplace_back();
     return keys;
@@ -183,9 +183,9 @@ nlohmann::json section_json(const PolicySection &section) {
 
 } // namespace
 
-OpPolicy PolicyStack::effective(std::string_view op, std::string_view device_kind, std::int32_t index) const {
+OpPolicy PolicyStack::effective(std::string_view op, std::string_view device_type, std::int32_t index) const {
     const std::vector<Layer> layers = layers_of(*this);
-    const SectionKeys keys = keys_of(device_kind, index);
+    const SectionKeys keys = keys_of(device_type, index);
     OpPolicy result;
     if (auto order = find_item(layers, keys, op, &PolicySection::per_op)) {
         result.order = std::move(order->value);
@@ -296,14 +296,14 @@ Policy PolicyStack::flattened() const {
     policy.default_plugins = default_plugins();
     policy.everywhere = section_in_force(layers, keys_of(""), ops);
     // A section states everything that is in force there, so that a higher layer's items for all devices keep their
-    // place above a lower layer's section. One that says what its kind says already is left out; "cuda" comes before
+    // place above a lower layer's section. One that says what its type says already is left out; "cuda" comes before
     // "cuda:0" in the set.
     for (const std::string &device : devices) {
         PolicySection section = section_in_force(layers, keys_of(device), ops);
         const PolicySection *above = &policy.everywhere;
         if (const std::size_t colon = device.find(':'); colon != std::string::npos) {
-            if (const PolicySection *kind = section_of(policy, device.substr(0, colon))) {
-                above = kind;
+            if (const PolicySection *of_type = section_of(policy, device.substr(0, colon))) {
+                above = of_type;
             }
         }
         if (section != *above) {

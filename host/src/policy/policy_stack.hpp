@@ -1,7 +1,7 @@
 // All sources of policy in their precedence, and what they come to for one op on one device.
 //
 // Precedence is item by item: the highest layer that has an item decides it alone, items never merge. Inside a layer a
-// section for one device is above one for its kind, and that above the items for everything. The orders of two ops are
+// section for one device is above one for its type, and that above the items for everything. The orders of two ops are
 // two items, and an op's order, from whatever layer, replaces the preferred order.
 #pragma once
 
@@ -59,8 +59,8 @@ struct PolicyStack {
     PolicyPtr config; // PLUGIN_CONFIG
     PolicyPtr system; // /etc/opdock/policy.yaml
 
-    // `device_kind` may be empty, and `index` negative, for what holds without a device or for a whole kind.
-    OpPolicy effective(std::string_view op, std::string_view device_kind, std::int32_t index) const;
+    // `device_type` may be empty, and `index` negative, for what holds without a device or for a whole type.
+    OpPolicy effective(std::string_view op, std::string_view device_type, std::int32_t index) const;
 
     // Whether strict holds where no device is in question: opening the host, checking names.
     bool strict() const;

@@ -181,8 +181,10 @@ class Reader {
             return;
         }
         for (const auto &[op, order] : entries(node, "a map from ops to orders")) {
-            check_op_name(op.text, place(op));
-            section.per_op[op.text] = Item<Order>{this->order(order), source_at(op)};
+            const std::string_view name = parse_op_name(op.text, place(op));
+            if (!section.per_op.emplace(name, Item<Order>{this->order(order), source_at(op)}).second) {
+                reject(place(op), 0, "op " + quote(name) + " is given twice; keep one order");
+            }
         }
     }
 
@@ -205,9 +207,9 @@ class Reader {
 
     void require_per_op(const YamlNode &map, PolicySection &section) const {
         for (const auto &[op, value] : map.entries) {
-            check_op_name(op.text, place(op));
-            if (!section.require_per_op.emplace(op.text, Item<Contracts>{contracts(value), source_at(op)}).second) {
-                reject(place(op), 0, "op " + quote(op.text) + " is given twice; keep one list");
+            const std::string_view name = parse_op_name(op.text, place(op));
+            if (!section.require_per_op.emplace(name, Item<Contracts>{contracts(value), source_at(op)}).second) {
+                reject(place(op), 0, "op " + quote(name) + " is given twice; keep one list");
             }
         }
     }
@@ -255,13 +257,13 @@ class Reader {
     std::string device_name(const YamlNode &key, const Policy &policy) const {
         const std::string text = folded(key.text);
         const std::size_t colon = std::min(text.find(':'), text.size());
-        const std::string kind = text.substr(0, colon);
+        const std::string type = text.substr(0, colon);
         constexpr const char *expected =
-            "expected a device kind, or kind and index, such as 'cuda' or 'cuda:0', found ";
-        if (kind.empty() || kind.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.") != std::string::npos) {
+            "expected a device type, or type and index, such as 'cuda' or 'cuda:0', found ";
+        if (type.empty() || type.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-.") != std::string::npos) {
             reject(place(key), 0, expected + quote(key.text));
         }
-        std::string name = kind;
+        std::string name = type;
         if (colon < text.size()) {
             std::uint16_t index = 0;
             const char *end = text.data() + text.size();

@@ -27,6 +27,10 @@ template<class... Arguments>
 struct StandIn<void (*)(Arguments...)> {
     static void function(Arguments... /*unused*/) {}
 };
+template<class... Arguments>
+struct StandIn<const void *(*)(Arguments...)> {
+    static const void *function(Arguments... /*unused*/) { return nullptr; }
+};
 
 template<class Function>
 void put_stand_in(Function &function) {
@@ -146,6 +150,7 @@ void read_device(Payload &payload, opdock_registry *registry) {
         put_stand_in(device.event_destroy);
         put_stand_in(device.event_record);
         put_stand_in(device.event_elapsed);
+        put_stand_in(device.stream_callback);
     }
     if (registry != nullptr) {
         registry->register_device_provider(registry, given);
@@ -187,6 +192,7 @@ void read_impl(Payload &payload, opdock_registry *registry) {
         put_stand_in(impl.plan_create);
         put_stand_in(impl.plan_destroy);
         put_stand_in(impl.workspace_size);
+        put_stand_in(impl.get_extension);
     }
     if (registry != nullptr) {
         registry->register_impl(registry, given);

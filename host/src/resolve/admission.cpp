@@ -57,11 +57,11 @@ struct Claim {
     std::tuple<bool, bool, Standing> rank() const { return {standing == Standing::program, by_name, standing}; }
 };
 
-// Several plugins may provide one kind, but then all of them mean the same by it.
+// Several plugins may provide one type, but then all of them mean the same by it.
 bool contradict(const DeviceProvider &a, const DeviceProvider &b) {
-    const bool same_kind = same_name(a.kind, b.kind);
-    const bool same_type = a.table.dl_device_type == b.table.dl_device_type;
-    return (same_kind || same_type) && !(same_kind && same_type && a.stream_type == b.stream_type);
+    const bool same_word = same_name(a.type, b.type);
+    const bool same_number = a.table.dl_device_type == b.table.dl_device_type;
+    return (same_word || same_number) && !(same_word && same_number && a.stream_type == b.stream_type);
 }
 
 std::string owner_text(const std::string &plugin) {
@@ -69,7 +69,7 @@ std::string owner_text(const std::string &plugin) {
 }
 
 std::string summary(const DeviceProvider &provider) {
-    return fmt::format("'{}' of {} (type {}, stream '{}')", provider.kind, owner_text(provider.plugin),
+    return fmt::format("'{}' of {} (type {}, stream '{}')", provider.type, owner_text(provider.plugin),
                        provider.table.dl_device_type, provider.stream_type);
 }
 
@@ -180,7 +180,7 @@ class Judge {
                 continue;
             }
             const std::string contradiction =
-                fmt::format("a device kind has one DLPack device type and one type of stream: {} contradicts {}",
+                fmt::format("a device type has one DLDeviceType and one type of stream: {} contradicts {}",
                             summary(*provider), summary(*other));
             const Claim theirs = claim_of(other->plugin, false);
             if (own_claim(false).beats(theirs) && !catalog_.in_use) {
@@ -193,7 +193,7 @@ class Judge {
                 refuse(RejectCode::conflict, contradiction); // whoever wrote the program can mend it
                 return;
             } else {
-                lost_kinds_.push_back(provider->kind);
+                lost_types_.push_back(provider->type);
                 leave_out(fmt::format("{}\nIt does not provide the kind, and what it implements for it is left out.",
                                       contradiction));
                 return;
@@ -205,9 +205,9 @@ class Judge {
 
     void judge(const std::shared_ptr<const Implementation> &implementation) {
         const Implementation &one = *implementation;
-        const bool is_of_lost_kind = std::any_of(lost_kinds_.begin(), lost_kinds_.end(),
+        const bool is_of_lost_type = std::any_of(lost_types_.begin(), lost_types_.end(),
                                                  [&](const std::string &kind) { return same_name(kind, one.device); });
-        if (lost_ops_.contains(one.op) || is_of_lost_kind) {
+        if (lost_ops_.contains(one.op) || is_of_lost_type) {
             return; // said already
         }
         if (one.kind != Kind::vendor && plugin_.standing < Standing::own && !plugin_.named_default &&
@@ -262,7 +262,7 @@ class Judge {
     Admission result_;
     std::map<std::pair<std::string, Kind>, std::vector<std::string>> of_others_kind_; // ops, by impl_id and kind
     std::set<std::string, std::less<>> lost_ops_;                                     // of the newcomer
-    std::vector<std::string> lost_kinds_;                                             // of the newcomer
+    std::vector<std::string> lost_types_;                                             // of the newcomer
     std::set<std::pair<std::string, std::string>> lost_by_others_;                    // plugin and op
 };
 
@@ -282,7 +282,7 @@ void admit(Catalog &catalog, const Admission &admission, Standing standing) {
             for (const auto &[name, op] : catalog.ops) {
                 std::copy_if(op->implementations.begin(), op->implementations.end(), std::back_inserter(for_kind),
                              [&](const auto &one) {
-                                 return one->plugin == loss.plugin && same_name(one->device, loss.provider->kind);
+                                 return one->plugin == loss.plugin && same_name(one->device, loss.provider->type);
                              });
             }
             for (const auto &one : for_kind) {

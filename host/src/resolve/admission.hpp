@@ -1,6 +1,6 @@
 // What of a plugin's registration a host takes: a pure function.
 //
-// Two plugins may want the same thing: an impl_id, the meaning of an op, a device kind. One of them has it and the
+// Two plugins may want the same thing: an impl_id, the meaning of an op, a device type. One of them has it and the
 // other does without, and is served in everything else: nobody takes a whole plugin away by registering a name of it.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Admission {
         std::string sentence;
         std::string op; // all that the plugin declares and implements of it; "" for the next two
         std::shared_ptr<const Implementation> implementation;
-        std::shared_ptr<const DeviceProvider> provider; // and what the plugin implements for its device kind
+        std::shared_ptr<const DeviceProvider> provider; // and what the plugin implements for its device type
     };
     std::vector<Loss> losses;
 };

@@ -59,7 +59,7 @@ struct CatalogOp {
 struct Catalog {
     std::vector<PluginRecord> plugins; // added by add()
     std::map<std::string, std::shared_ptr<const CatalogOp>, std::less<>> ops;
-    DeviceProviders providers; // the first of a kind serves
+    DeviceProviders providers; // the first of a type serves
     // Calls may be running: a provider that serves stays in its place.
     bool in_use = false;
     std::vector<Vendor> vendors;

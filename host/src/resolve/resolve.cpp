@@ -51,8 +51,8 @@ class Rules {
     // True, with `rule` and `reason`, when one of the rules drops the contender; else `token` says what named it.
     bool drop(const Contender &contender) {
         const Candidate &candidate = *contender.candidate;
-        if (!same_name(candidate.device, key_.device_kind)) {
-            return because(Rule::device, "it runs on " + candidate.device + ", not on " + key_.device_kind);
+        if (!same_name(candidate.device, key_.device_type)) {
+            return because(Rule::device, "it runs on " + candidate.device + ", not on " + key_.device_type);
         }
         if (!takes_dtypes(candidate)) {
             return because(Rule::dtypes, taken_text(candidate) + ", not " + dtypes_text(key_.dtypes));
@@ -84,17 +84,6 @@ class Rules {
         return false;
     }
 
-    Rule rule = Rule::device;
-    std::string reason;
-    std::size_t token = 0;
-
-  private:
-    bool because(Rule dropped_by, std::string why) {
-        rule = dropped_by;
-        reason = std::move(why);
-        return true;
-    }
-
     // By whose plugin it is, and not by the kind that it gives itself.
     bool drop_by_vendor(const Candidate &candidate) {
         const std::string &vendor = candidate.plugin_vendor.empty() ? candidate.vendor : candidate.plugin_vendor;
@@ -110,6 +99,17 @@ class Rules {
                 (policy_.allow->empty() ? "nobody" : "only " + alternatives(*policy_.allow, [](const auto &name) {
                                                          return quote(name);
                                                      })));
+    }
+
+    Rule rule = Rule::device;
+    std::string reason;
+    std::size_t token = 0;
+
+  private:
+    bool because(Rule dropped_by, std::string why) {
+        rule = dropped_by;
+        reason = std::move(why);
+        return true;
     }
 
     bool drop_by_contract(const Candidate &candidate) {
@@ -205,6 +205,11 @@ std::string_view rule_name(Rule rule) {
     return "availability";
 }
 
+std::string refusal_of_vendor(const Candidate &candidate, const OpPolicy &policy) {
+    Rules rules({}, policy);
+    return rules.drop_by_vendor(candidate) ? rules.reason : "";
+}
+
 Decision resolve(std::span<const Contender> contenders, const Key &key, OpPolicy policy) {
     struct Ranked {
         std::size_t token;
@@ -244,7 +249,7 @@ Decision resolve(std::span<const Contender> contenders, const Key &key, OpPolicy
 }
 
 std::string key_text(const Key &key) {
-    std::string text = key.device_kind + ":" + std::to_string(key.device_index);
+    std::string text = key.device_type + ":" + std::to_string(key.device_index);
     if (!key.any_dtypes && !key.dtypes.empty()) {
         text += ", dtypes " + dtypes_text(key.dtypes);
     }

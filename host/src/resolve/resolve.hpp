@@ -1,6 +1,6 @@
 // Which implementations may serve an op, in which order, and why every other one does not: a pure function.
 //
-// An implementation passes, in this order: device kind, dtypes, architecture, allow and deny lists, what it has to
+// An implementation passes, in this order: device type, dtypes, architecture, allow and deny lists, what it has to
 // promise, health, the order's tokens, availability. The first rule that drops it is the one reported. What is left is
 // sorted by the first token that names it, then priority (high first), then impl_id.
 #pragma once
@@ -38,11 +38,11 @@ struct Contender {
 
 // What a call is resolved for.
 struct Key {
-    std::string device_kind;
+    std::string device_type;
     std::int32_t device_index = 0;
     std::vector<std::uint32_t> dtypes; // packed, of the signature's dtype variables in order
     bool any_dtypes = false;           // for listings: whatever dtypes an implementation takes
-    std::string architecture;          // of the device; empty when its kind has none or nobody knows
+    std::string architecture;          // of the device; empty when its type has none or nobody knows
     bool any_architecture = false;     // for listings: of a device that was not asked
     bool ordered_architectures = false;
 };
@@ -76,6 +76,9 @@ struct Decision {
 };
 
 Decision resolve(std::span<const Contender> contenders, const Key &key, OpPolicy policy);
+
+// Why its vendor may serve nothing, so that nothing of it is run; empty when it may.
+std::string refusal_of_vendor(const Candidate &candidate, const OpPolicy &policy);
 
 // "cuda:0, dtypes bf16,f32".
 std::string key_text(const Key &key);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "signature/dtype.hpp"
+#include "signature/standard_ops.hpp"
 #include "text/error.hpp"
 
 namespace opdock::core {
@@ -84,7 +85,7 @@ std::string SignatureParser::new_name(std::string_view what) {
 }
 
 Signature SignatureParser::parse() {
-    signature_.name = lexer_.op_name().text;
+    signature_.name = standard_name(lexer_.op_name().text);
     advance();
     expect("(", "after the op's name");
     parse_inputs();

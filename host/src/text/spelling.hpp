@@ -27,7 +27,7 @@ std::size_t character_bytes(std::string_view text);
 // Valid UTF-8 without control characters, also those that turn the direction of writing.
 bool is_printable(std::string_view text);
 
-// A name that policies spell (a vendor, an impl_id, a device kind, a knob) is printable ASCII without a space and
+// A name that policies spell (a vendor, an impl_id, a device type, a knob) is printable ASCII without a space and
 // these. ASCII, so that two names that look alike are one name: no letter of another alphabet, no character without
 // width.
 inline constexpr const char *name_separators = ",;:|='\"";

@@ -12,8 +12,8 @@ namespace {
 const opdock_device_provider &table_of(const Host &host, DLDevice device) {
     const DeviceProvider *provider = find_provider(host.catalog().providers, device.device_type);
     if (provider == nullptr) {
-        throw Error(OPDOCK_UNSUPPORTED, fmt::format("nobody provides {}, so that nothing can be timed there",
-                                                    device_text(host.catalog().providers, device)));
+        throw Error(OPDOCK_UNSUPPORTED,
+                    fmt::format("no plugin provides {}", device_text(host.catalog().providers, device)));
     }
     return provider->table;
 }
@@ -75,6 +75,16 @@ void DeviceAccess::copy(void *to, const void *from, uint64_t bytes) const {
 void DeviceAccess::synchronize() const {
     check("waiting",
           [&] { return table_.stream_synchronize(&host_.api(), table_.user_data, device_.device_id, stream_); });
+}
+
+void DeviceAccess::notify(void (*function)(void *argument), void *argument) const {
+    if (table_.stream_callback == nullptr) {
+        throw Error(OPDOCK_UNSUPPORTED, fmt::format("the provider of {} has no stream_callback",
+                                                    device_text(host_.catalog().providers, device_)));
+    }
+    check("asking to be told when work is done", [&] {
+        return table_.stream_callback(&host_.api(), table_.user_data, device_.device_id, stream_, function, argument);
+    });
 }
 
 DeviceInUse::DeviceInUse(const DeviceAccess &access) : current_(access.host_.enter(access.device_)) {

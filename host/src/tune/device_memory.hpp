@@ -25,6 +25,8 @@ class DeviceAccess {
     void copy_from_host(void *to, const void *from, uint64_t bytes) const;
     void copy(void *to, const void *from, uint64_t bytes) const;
     void synchronize() const;
+    // Has `function` called when what was queued has run; on the host that is now.
+    void notify(void (*function)(void *argument), void *argument) const;
     bool is_host() const { return device_.device_type == kDLCPU; }
 
   private:

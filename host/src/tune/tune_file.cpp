@@ -9,6 +9,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "files/bounded_file.hpp"
+#include "signature/standard_ops.hpp"
 #include "text/bounded_yaml.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"
@@ -67,6 +68,7 @@ class Reader : YamlReader {
         TuneSection section;
         section.place = place_of(node);
         section.op = text_of(op);
+        section.op.text = standard_name(section.op.text);
         for (const auto &[name, value] : node.entries) {
             if (name.text == "impl") {
                 section.implementations = texts(value, "impl");

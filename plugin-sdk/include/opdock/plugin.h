@@ -2,7 +2,7 @@
  *
  *   1. The host finds the file, reads its note (note.h) and decides whether it can take it. No code of it runs.
  *   2. The host opens it and calls opdock_register (entry.h, registry.h), which declares ops (op.h) and registers
- *      implementations (impl.h), perhaps a device kind (device.h) and a vendor (vendor.h).
+ *      implementations (impl.h), perhaps a device type (device.h) and a vendor (vendor.h).
  *   3. When an implementation is first considered on a device, the host asks `available`; before its first call there,
  *      `device_init`.
  *   4. For each call the host describes the problem (problem.h), asks for a config, a plan and a workspace where the
@@ -14,8 +14,11 @@
 #define OPDOCK_PLUGIN_H
 
 /* IWYU pragma: begin_exports */
+#include "opdock/abi/allocator.h"
 #include "opdock/abi/args.h"
 #include "opdock/abi/call.h"
+#include "opdock/abi/communicator.h"
+#include "opdock/abi/completion.h"
 #include "opdock/abi/composite.h"
 #include "opdock/abi/device.h"
 #include "opdock/abi/dtype.h"

@@ -73,11 +73,11 @@ const Implementation qgelu = value<Activation::qgelu>;
 const Implementation relu = value<Activation::relu>;
 const Implementation silu = value<Activation::silu>;
 const Implementation srelu = value<Activation::srelu>;
-const Implementation dgelu = derivative<Activation::gelu>;
-const Implementation dqgelu = derivative<Activation::qgelu>;
-const Implementation drelu = derivative<Activation::relu>;
-const Implementation dsilu = derivative<Activation::silu>;
-const Implementation dsrelu = derivative<Activation::srelu>;
+const Implementation gelu_bwd = derivative<Activation::gelu>;
+const Implementation qgelu_bwd = derivative<Activation::qgelu>;
+const Implementation relu_bwd = derivative<Activation::relu>;
+const Implementation silu_bwd = derivative<Activation::silu>;
+const Implementation srelu_bwd = derivative<Activation::srelu>;
 
 } // namespace cpu
 #endif

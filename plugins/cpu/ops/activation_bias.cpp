@@ -1,4 +1,4 @@
-// The derivatives of the activations that sum the gradient of a bias on the way: dbias_dgelu and the like.
+// The derivatives of the activations that sum the gradient of a bias on the way: gelu_bwd_bias and the like.
 #include <cstring>
 
 #include "activation.hpp"
@@ -121,11 +121,11 @@ constexpr Implementation derivative = {opdock::kernel<&run<which>>, opdock::supp
 
 } // namespace
 
-const Implementation dbias_dgelu = derivative<Activation::gelu>;
-const Implementation dbias_dqgelu = derivative<Activation::qgelu>;
-const Implementation dbias_drelu = derivative<Activation::relu>;
-const Implementation dbias_dsilu = derivative<Activation::silu>;
-const Implementation dbias_dsrelu = derivative<Activation::srelu>;
+const Implementation gelu_bwd_bias = derivative<Activation::gelu>;
+const Implementation qgelu_bwd_bias = derivative<Activation::qgelu>;
+const Implementation relu_bwd_bias = derivative<Activation::relu>;
+const Implementation silu_bwd_bias = derivative<Activation::silu>;
+const Implementation srelu_bwd_bias = derivative<Activation::srelu>;
 
 } // namespace cpu
 #endif

@@ -1,4 +1,4 @@
-// Gated activations of the halves of a row, and their derivatives: swiglu, dswiglu and the like.
+// Gated activations of the halves of a row, and their derivatives: swiglu, swiglu_bwd and the like.
 #include "gate.hpp"
 #include "ops/ops.hpp"
 #include "rows.hpp"
@@ -155,12 +155,12 @@ const Implementation reglu = output<&forward<Activation::relu>>;
 const Implementation sreglu = output<&forward<Activation::srelu>>;
 const Implementation swiglu = output<&forward<Activation::silu>>;
 const Implementation clamped_swiglu = output<&clamped_forward>;
-const Implementation dgeglu = gradient<&backward<Activation::gelu>>;
-const Implementation dqgeglu = gradient<&backward<Activation::qgelu>>;
-const Implementation dreglu = gradient<&backward<Activation::relu>>;
-const Implementation dsreglu = gradient<&backward<Activation::srelu>>;
-const Implementation dswiglu = gradient<&backward<Activation::silu>>;
-const Implementation clamped_dswiglu = gradient<&clamped_backward>;
+const Implementation geglu_bwd = gradient<&backward<Activation::gelu>>;
+const Implementation qgeglu_bwd = gradient<&backward<Activation::qgelu>>;
+const Implementation reglu_bwd = gradient<&backward<Activation::relu>>;
+const Implementation sreglu_bwd = gradient<&backward<Activation::srelu>>;
+const Implementation swiglu_bwd = gradient<&backward<Activation::silu>>;
+const Implementation clamped_swiglu_bwd = gradient<&clamped_backward>;
 
 } // namespace cpu
 #endif

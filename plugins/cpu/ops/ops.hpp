@@ -16,21 +16,21 @@ extern const Implementation rmsnorm_fwd, fused_add_rmsnorm_fwd, rmsnorm_bwd, rms
 extern const Implementation layernorm_fwd, layernorm_bwd;
 // activation.cpp
 extern const Implementation gelu, qgelu, relu, silu, srelu;
-extern const Implementation dgelu, dqgelu, drelu, dsilu, dsrelu;
+extern const Implementation gelu_bwd, qgelu_bwd, relu_bwd, silu_bwd, srelu_bwd;
 // activation_bias.cpp
-extern const Implementation dbias_dgelu, dbias_dqgelu, dbias_drelu, dbias_dsilu, dbias_dsrelu;
+extern const Implementation gelu_bwd_bias, qgelu_bwd_bias, relu_bwd_bias, silu_bwd_bias, srelu_bwd_bias;
 // gated.cpp
 extern const Implementation geglu, qgeglu, reglu, sreglu, swiglu, clamped_swiglu;
-extern const Implementation dgeglu, dqgeglu, dreglu, dsreglu, dswiglu, clamped_dswiglu;
+extern const Implementation geglu_bwd, qgeglu_bwd, reglu_bwd, sreglu_bwd, swiglu_bwd, clamped_swiglu_bwd;
 // gated_tensors.cpp
 extern const Implementation gelu_and_mul, silu_and_mul, gelu_and_mul_bwd, silu_and_mul_bwd;
 // softmax.cpp
-extern const Implementation scaled_softmax_forward, scaled_softmax_backward;
-extern const Implementation scaled_masked_softmax_forward, scaled_masked_softmax_backward;
-extern const Implementation scaled_upper_triang_masked_softmax_forward, scaled_upper_triang_masked_softmax_backward;
-extern const Implementation scaled_aligned_causal_masked_softmax_forward, scaled_aligned_causal_masked_softmax_backward;
+extern const Implementation scaled_softmax_fwd, scaled_softmax_bwd;
+extern const Implementation scaled_masked_softmax_fwd, scaled_masked_softmax_bwd;
+extern const Implementation scaled_upper_triang_masked_softmax_fwd, scaled_upper_triang_masked_softmax_bwd;
+extern const Implementation scaled_aligned_causal_masked_softmax_fwd, scaled_aligned_causal_masked_softmax_bwd;
 // rope.cpp
-extern const Implementation fused_rope_forward, fused_rope_backward;
+extern const Implementation fused_rope_fwd, fused_rope_bwd;
 // elementwise.cpp
 extern const Implementation add, mul;
 // dropout.cpp, quantize.cpp

@@ -1,4 +1,4 @@
-// fused_rope_forward and fused_rope_backward.
+// fused_rope_fwd and fused_rope_bwd.
 //
 // Both are one rotation of pairs of dims: out = x cosine + partner cross, where cross holds the sines with the signs
 // and, backward, the places of the transpose. The coefficients of a position are computed once for its batch and heads.
@@ -207,8 +207,8 @@ opdock::Status backward(const opdock::Call &call) {
 
 } // namespace
 
-const Implementation fused_rope_forward = {opdock::kernel<&forward>, opdock::supports<&supports<forward_operands>>};
-const Implementation fused_rope_backward = {opdock::kernel<&backward>, opdock::supports<&supports<backward_operands>>};
+const Implementation fused_rope_fwd = {opdock::kernel<&forward>, opdock::supports<&supports<forward_operands>>};
+const Implementation fused_rope_bwd = {opdock::kernel<&backward>, opdock::supports<&supports<backward_operands>>};
 
 } // namespace cpu
 #endif

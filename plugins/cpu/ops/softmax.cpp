@@ -232,14 +232,14 @@ constexpr Implementation backward_functions = {opdock::kernel<&backward<causal>>
 
 } // namespace
 
-const Implementation scaled_softmax_forward = forward_functions<false>;
-const Implementation scaled_softmax_backward = backward_functions<false>;
-const Implementation scaled_masked_softmax_forward = {opdock::kernel<&masked_forward>, opdock::supports<&check_masked>};
-const Implementation scaled_masked_softmax_backward = backward_functions<false>;
-const Implementation scaled_upper_triang_masked_softmax_forward = forward_functions<true>;
-const Implementation scaled_upper_triang_masked_softmax_backward = backward_functions<true>;
-const Implementation scaled_aligned_causal_masked_softmax_forward = forward_functions<true>;
-const Implementation scaled_aligned_causal_masked_softmax_backward = backward_functions<true>;
+const Implementation scaled_softmax_fwd = forward_functions<false>;
+const Implementation scaled_softmax_bwd = backward_functions<false>;
+const Implementation scaled_masked_softmax_fwd = {opdock::kernel<&masked_forward>, opdock::supports<&check_masked>};
+const Implementation scaled_masked_softmax_bwd = backward_functions<false>;
+const Implementation scaled_upper_triang_masked_softmax_fwd = forward_functions<true>;
+const Implementation scaled_upper_triang_masked_softmax_bwd = backward_functions<true>;
+const Implementation scaled_aligned_causal_masked_softmax_fwd = forward_functions<true>;
+const Implementation scaled_aligned_causal_masked_softmax_bwd = backward_functions<true>;
 
 } // namespace cpu
 #endif

@@ -41,11 +41,11 @@ void add_both(Plugin &plugin, const opdock::OpDeclaration &value, const opdock::
 
 void add_activations(Plugin &plugin) {
     namespace ops = opdock::ops;
-    add_both<Gelu>(plugin, ops::gelu, ops::dgelu);
-    add_both<Qgelu>(plugin, ops::qgelu, ops::dqgelu);
-    add_both<Relu>(plugin, ops::relu, ops::drelu);
-    add_both<Silu>(plugin, ops::silu, ops::dsilu);
-    add_both<Srelu>(plugin, ops::srelu, ops::dsrelu);
+    add_both<Gelu>(plugin, ops::gelu, ops::gelu_bwd);
+    add_both<Qgelu>(plugin, ops::qgelu, ops::qgelu_bwd);
+    add_both<Relu>(plugin, ops::relu, ops::relu_bwd);
+    add_both<Silu>(plugin, ops::silu, ops::silu_bwd);
+    add_both<Srelu>(plugin, ops::srelu, ops::srelu_bwd);
 }
 
 } // namespace gpu

@@ -1,4 +1,4 @@
-// dbias_dgelu and its kin: the gradient of an activation's input, and its sum over rows.
+// gelu_bwd_bias and its kin: the gradient of an activation's input, and its sum over rows.
 #include "activation.cuh"
 #include "columns.cuh"
 #include "implementation.hpp"
@@ -88,11 +88,11 @@ void add_one(Plugin &plugin, const opdock::OpDeclaration &op) {
 
 void add_activation_biases(Plugin &plugin) {
     namespace ops = opdock::ops;
-    add_one<Gelu>(plugin, ops::dbias_dgelu);
-    add_one<Qgelu>(plugin, ops::dbias_dqgelu);
-    add_one<Relu>(plugin, ops::dbias_drelu);
-    add_one<Silu>(plugin, ops::dbias_dsilu);
-    add_one<Srelu>(plugin, ops::dbias_dsrelu);
+    add_one<Gelu>(plugin, ops::gelu_bwd_bias);
+    add_one<Qgelu>(plugin, ops::qgelu_bwd_bias);
+    add_one<Relu>(plugin, ops::relu_bwd_bias);
+    add_one<Silu>(plugin, ops::silu_bwd_bias);
+    add_one<Srelu>(plugin, ops::srelu_bwd_bias);
 }
 
 } // namespace gpu

@@ -230,13 +230,13 @@ void add_tensors(Plugin &plugin, const opdock::OpDeclaration &value, const opdoc
 
 void add_gated(Plugin &plugin) {
     namespace ops = opdock::ops;
-    add_halves<Gelu>(plugin, ops::geglu, ops::dgeglu);
-    add_halves<Qgelu>(plugin, ops::qgeglu, ops::dqgeglu);
-    add_halves<Relu>(plugin, ops::reglu, ops::dreglu);
-    add_halves<Srelu>(plugin, ops::sreglu, ops::dsreglu);
-    add_halves<Silu>(plugin, ops::swiglu, ops::dswiglu);
+    add_halves<Gelu>(plugin, ops::geglu, ops::geglu_bwd);
+    add_halves<Qgelu>(plugin, ops::qgeglu, ops::qgeglu_bwd);
+    add_halves<Relu>(plugin, ops::reglu, ops::reglu_bwd);
+    add_halves<Srelu>(plugin, ops::sreglu, ops::sreglu_bwd);
+    add_halves<Silu>(plugin, ops::swiglu, ops::swiglu_bwd);
     plugin.add(ops::clamped_swiglu, any_float, {opdock::kernel<&clamped_forward>, Knobs::elementwise});
-    plugin.add(ops::clamped_dswiglu, any_float, {opdock::kernel<&clamped_backward>, Knobs::elementwise});
+    plugin.add(ops::clamped_swiglu_bwd, any_float, {opdock::kernel<&clamped_backward>, Knobs::elementwise});
     add_tensors<Silu>(plugin, ops::silu_and_mul, ops::silu_and_mul_bwd);
     add_tensors<Gelu>(plugin, ops::gelu_and_mul, ops::gelu_and_mul_bwd);
 }

@@ -1,4 +1,4 @@
-// fused_rope_forward and fused_rope_backward.
+// fused_rope_fwd and fused_rope_bwd.
 //
 // Both are one rotation of pairs of dims: out = x cosine + partner cross, where cross holds the sines with the signs
 // and, backward, the places of the transpose. A block computes the coefficients of its positions once, for the rows
@@ -284,9 +284,9 @@ opdock::Status rope(const opdock::Call &call) {
 
 void add_rope(Plugin &plugin) {
     namespace ops = opdock::ops;
-    plugin.add(ops::fused_rope_forward, any_float,
+    plugin.add(ops::fused_rope_fwd, any_float,
                {opdock::kernel<&rope<false>>, Knobs::rotations, opdock::supports<&supports>});
-    plugin.add(ops::fused_rope_backward, any_float,
+    plugin.add(ops::fused_rope_bwd, any_float,
                {opdock::kernel<&rope<true>>, Knobs::rotations, opdock::supports<&supports>});
 }
 

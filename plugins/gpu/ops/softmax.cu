@@ -319,14 +319,14 @@ constexpr Implementation backward_functions = {opdock::kernel<&backward<keys>>, 
 
 void add_softmax(Plugin &plugin) {
     namespace ops = opdock::ops;
-    plugin.add(ops::scaled_softmax_forward, any_float, forward_functions<Keys::all>);
-    plugin.add(ops::scaled_softmax_backward, any_float, backward_functions<Keys::all>);
-    plugin.add(ops::scaled_masked_softmax_forward, any_float, forward_functions<Keys::masked>);
-    plugin.add(ops::scaled_masked_softmax_backward, any_float, backward_functions<Keys::all>);
-    plugin.add(ops::scaled_upper_triang_masked_softmax_forward, any_float, forward_functions<Keys::causal>);
-    plugin.add(ops::scaled_upper_triang_masked_softmax_backward, any_float, backward_functions<Keys::causal>);
-    plugin.add(ops::scaled_aligned_causal_masked_softmax_forward, any_float, forward_functions<Keys::causal>);
-    plugin.add(ops::scaled_aligned_causal_masked_softmax_backward, any_float, backward_functions<Keys::causal>);
+    plugin.add(ops::scaled_softmax_fwd, any_float, forward_functions<Keys::all>);
+    plugin.add(ops::scaled_softmax_bwd, any_float, backward_functions<Keys::all>);
+    plugin.add(ops::scaled_masked_softmax_fwd, any_float, forward_functions<Keys::masked>);
+    plugin.add(ops::scaled_masked_softmax_bwd, any_float, backward_functions<Keys::all>);
+    plugin.add(ops::scaled_upper_triang_masked_softmax_fwd, any_float, forward_functions<Keys::causal>);
+    plugin.add(ops::scaled_upper_triang_masked_softmax_bwd, any_float, backward_functions<Keys::causal>);
+    plugin.add(ops::scaled_aligned_causal_masked_softmax_fwd, any_float, forward_functions<Keys::causal>);
+    plugin.add(ops::scaled_aligned_causal_masked_softmax_bwd, any_float, backward_functions<Keys::causal>);
 }
 
 } // namespace gpu

@@ -55,50 +55,50 @@ Status gradient_with_bias(const Call &call) {
 Status gelu(const Call &call) {
     return activation<gelu_of>(call);
 }
-Status dgelu(const Call &call) {
+Status gelu_bwd(const Call &call) {
     return gradient<gelu_slope>(call);
 }
-Status dbias_dgelu(const Call &call) {
+Status gelu_bwd_bias(const Call &call) {
     return gradient_with_bias<gelu_slope>(call);
 }
 
 Status qgelu(const Call &call) {
     return activation<qgelu_of>(call);
 }
-Status dqgelu(const Call &call) {
+Status qgelu_bwd(const Call &call) {
     return gradient<qgelu_slope>(call);
 }
-Status dbias_dqgelu(const Call &call) {
+Status qgelu_bwd_bias(const Call &call) {
     return gradient_with_bias<qgelu_slope>(call);
 }
 
 Status relu(const Call &call) {
     return activation<relu_of>(call);
 }
-Status drelu(const Call &call) {
+Status relu_bwd(const Call &call) {
     return gradient<relu_slope>(call);
 }
-Status dbias_drelu(const Call &call) {
+Status relu_bwd_bias(const Call &call) {
     return gradient_with_bias<relu_slope>(call);
 }
 
 Status silu(const Call &call) {
     return activation<silu_of>(call);
 }
-Status dsilu(const Call &call) {
+Status silu_bwd(const Call &call) {
     return gradient<silu_slope>(call);
 }
-Status dbias_dsilu(const Call &call) {
+Status silu_bwd_bias(const Call &call) {
     return gradient_with_bias<silu_slope>(call);
 }
 
 Status srelu(const Call &call) {
     return activation<srelu_of>(call);
 }
-Status dsrelu(const Call &call) {
+Status srelu_bwd(const Call &call) {
     return gradient<srelu_slope>(call);
 }
-Status dbias_dsrelu(const Call &call) {
+Status srelu_bwd_bias(const Call &call) {
     return gradient_with_bias<srelu_slope>(call);
 }
 

@@ -121,37 +121,37 @@ Status two_tensors_backward(const Call &call) {
 Status geglu(const Call &call) {
     return halves<Geglu>(call);
 }
-Status dgeglu(const Call &call) {
+Status geglu_bwd(const Call &call) {
     return halves_backward<Geglu>(call);
 }
 Status qgeglu(const Call &call) {
     return halves<Qgeglu>(call);
 }
-Status dqgeglu(const Call &call) {
+Status qgeglu_bwd(const Call &call) {
     return halves_backward<Qgeglu>(call);
 }
 Status reglu(const Call &call) {
     return halves<Reglu>(call);
 }
-Status dreglu(const Call &call) {
+Status reglu_bwd(const Call &call) {
     return halves_backward<Reglu>(call);
 }
 Status sreglu(const Call &call) {
     return halves<Sreglu>(call);
 }
-Status dsreglu(const Call &call) {
+Status sreglu_bwd(const Call &call) {
     return halves_backward<Sreglu>(call);
 }
 Status swiglu(const Call &call) {
     return halves<Swiglu>(call);
 }
-Status dswiglu(const Call &call) {
+Status swiglu_bwd(const Call &call) {
     return halves_backward<Swiglu>(call);
 }
 Status clamped_swiglu(const Call &call) {
     return halves<ClampedSwiglu>(call);
 }
-Status clamped_dswiglu(const Call &call) {
+Status clamped_swiglu_bwd(const Call &call) {
     return halves_backward<ClampedSwiglu>(call);
 }
 Status silu_and_mul(const Call &call) {

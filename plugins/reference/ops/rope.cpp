@@ -58,13 +58,13 @@ Status supports_rope(const Problem &problem) {
     return rotated % 2 == 0 ? Status() : opdock::invalid_argument(odd(rotated));
 }
 
-Status fused_rope_forward(const Call &call) {
+Status fused_rope_fwd(const Call &call) {
     return rotate(call, [](double x, double y, const double *cos, const double *sin, std::int64_t i, std::int64_t j) {
         return Pair{x * cos[i] - y * sin[i], y * cos[j] + x * sin[j]};
     });
 }
 
-Status fused_rope_backward(const Call &call) {
+Status fused_rope_bwd(const Call &call) {
     return rotate(call, [](double u, double v, const double *cos, const double *sin, std::int64_t i, std::int64_t j) {
         return Pair{u * cos[i] + v * sin[j], v * cos[j] - u * sin[i]};
     });

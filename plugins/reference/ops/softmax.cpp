@@ -64,14 +64,14 @@ Status softmax_gradient(const Call &call) {
 
 } // namespace
 
-Status scaled_softmax_forward(const Call &call) {
+Status scaled_softmax_fwd(const Call &call) {
     return softmax(call, [](std::int64_t, std::int64_t) { return false; });
 }
-Status scaled_softmax_backward(const Call &call) {
+Status scaled_softmax_bwd(const Call &call) {
     return softmax_gradient(call);
 }
 
-Status scaled_masked_softmax_forward(const Call &call) {
+Status scaled_masked_softmax_fwd(const Call &call) {
     const auto mask = call.input<const std::uint8_t>(1);
     const std::int64_t heads = call.input(0)->shape[1];
     const std::int64_t queries = call.input(0)->shape[2];
@@ -80,21 +80,21 @@ Status scaled_masked_softmax_forward(const Call &call) {
         return mask(batch, 0, r % queries, i) != 0;
     });
 }
-Status scaled_masked_softmax_backward(const Call &call) {
+Status scaled_masked_softmax_bwd(const Call &call) {
     return softmax_gradient(call);
 }
 
-Status scaled_upper_triang_masked_softmax_forward(const Call &call) {
+Status scaled_upper_triang_masked_softmax_fwd(const Call &call) {
     return softmax(call, later_keys(*call.input(0)));
 }
-Status scaled_upper_triang_masked_softmax_backward(const Call &call) {
+Status scaled_upper_triang_masked_softmax_bwd(const Call &call) {
     return softmax_gradient(call);
 }
 
-Status scaled_aligned_causal_masked_softmax_forward(const Call &call) {
+Status scaled_aligned_causal_masked_softmax_fwd(const Call &call) {
     return softmax(call, later_keys(*call.input(0)));
 }
-Status scaled_aligned_causal_masked_softmax_backward(const Call &call) {
+Status scaled_aligned_causal_masked_softmax_bwd(const Call &call) {
     return softmax_gradient(call);
 }
 

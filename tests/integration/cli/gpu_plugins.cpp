@@ -108,7 +108,7 @@ TEST_CASE("asked for a decision on a GPU that is not there, plugin-ls says why i
     }
 }
 
-TEST_CASE("plugin-bench says on which devices an implementation runs, and what a kind of devices lacks") {
+TEST_CASE("plugin-bench says on which devices an implementation runs, and what a type of devices lacks") {
     for (const GpuPlugin &plugin : plugins) {
         CAPTURE(plugin.id);
         const Tool bench(PLUGIN_BENCH, {CPU_PLUGIN, plugin.file});
@@ -146,7 +146,7 @@ TEST_CASE("devices are listed, and of a kind without one the reason") {
     const json document = json::parse(PluginLs({plugins.front().file}).run({"--devices", "--json"}).out);
     CHECK(document.at("schema") == "opdock.plugin-ls.devices/1");
     for (const json &device : document.at("devices")) {
-        CHECK(device.contains("kind"));
+        CHECK(device.contains("type"));
         CHECK(device.contains("problem") != device.contains("name"));
     }
     const Finished report = PluginLs({plugins.front().file}).run({"--bug-report"});

@@ -283,7 +283,7 @@ TEST_CASE("wrong usage of plugin-bench exits with 2, what is absent with 1") {
     check_error(bench.run(rmsnorm_and({"--impl", "default.cup"})), 1, "did you mean 'default.cpu'");
     check_error(bench.run(rmsnorm_and({"--modules", fixture("no_note")})), 1, ": rejected (OPDOCK-E010): ");
     check_error(bench.run(rmsnorm_and({"--device", "cuda"})), 1,
-                "there is no device cuda: no plugin provides devices of this kind");
+                "there is no device cuda: no plugin provides devices of this type");
     const Finished finished = bench.run({"rmsnorm_fdw", "--shape", "a=f32[1]", "--json"});
     CHECK(json::parse(finished.out)["schema"] == "opdock.plugin-bench.error/1");
     CHECK(json::parse(finished.out)["error"]["status"] == "UNKNOWN_OP");

@@ -240,7 +240,7 @@ TEST_CASE("details of the in-tree plugins' ops fit 80 columns, or the terminal")
         }
         return width;
     };
-    for (const char *op : {"rmsnorm_fwd", "fused_rope_forward", "cross_entropy_fwd", "linear_fwd", "gelu"}) {
+    for (const char *op : {"rmsnorm_fwd", "fused_rope_fwd", "cross_entropy_fwd", "linear_fwd", "gelu"}) {
         INFO(op);
         CHECK(widest(tool.run({"--op", op}).out) <= 80);
     }

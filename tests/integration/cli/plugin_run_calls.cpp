@@ -282,3 +282,14 @@ TEST_CASE("an op runs on every device that a plugin provides, with tensors that 
         CHECK(output["max"] == index + 2);
     }
 }
+
+TEST_CASE("tools take Transformer Engine's name of an op, and show opdock's") {
+    const Finished run = PluginRun({REFERENCE_PLUGIN})
+                             .run({"dgelu", "--in", "grad=ones:f32[4]", "--in", "input=zeros:f32[4]"});
+    CHECK_MESSAGE(run.code == 0, run.err);
+    CHECK(run.out.starts_with("gelu_bwd on cpu\n"));
+    const PluginLs ls({REFERENCE_PLUGIN});
+    CHECK(ls.run({"--op", "dswiglu"}).out.starts_with("swiglu_bwd\n"));
+    CHECK(ls.run({"--why", "scaled_softmax_forward"}).out.starts_with("scaled_softmax_fwd on cpu"));
+    CHECK(nlohmann::json::parse(ls.run({"--json", "--why", "fused_rope_backward"}).out)["op"] == "fused_rope_bwd");
+}

@@ -174,7 +174,7 @@ TEST_CASE("an output that cannot be written exits with 1") {
 
 TEST_CASE("a device that is not there is an error with what is there") {
     check_error(PluginRun({REFERENCE_PLUGIN}).run(rmsnorm_and({"--device", "cuda:0"})), 1,
-                "there is no device cuda:0: no plugin provides devices of this kind");
+                "there is no device cuda:0: no plugin provides devices of this type");
     check_error(
         PluginRun({fixture("registers_everything")}).run({"acme.next", "--in", "a=ones:f32[3]", "--device", "npu:7"}),
         1, "there is no device npu:7: there is none; there are: npu:0, npu:1");

@@ -21,7 +21,7 @@ def gelu(input):
     return {"output": total(0.5 * input, 0.5 * input * gelu_tanh(input))}
 
 
-def dgelu(grad, input):
+def gelu_bwd(grad, input):
     t = gelu_tanh(input)
     inner = GELU_SCALE * (1 + 3 * GELU_CUBIC * input**2)
     return {"grad_input": total(0.5 * grad, 0.5 * grad * t, 0.5 * grad * input * (1 - t**2) * inner)}
@@ -31,7 +31,7 @@ def silu(input):
     return {"output": input * sigmoid(input)}
 
 
-def dsilu(grad, input):
+def silu_bwd(grad, input):
     s = sigmoid(input)
     return {"grad_input": total(grad * s, grad * input * s * (1 - s))}
 
@@ -40,7 +40,7 @@ def qgelu(input):
     return {"output": input * sigmoid(1.702 * input)}
 
 
-def dqgelu(grad, input):
+def qgelu_bwd(grad, input):
     s = sigmoid(1.702 * input)
     return {"grad_input": total(grad * s, grad * 1.702 * input * s * (1 - s))}
 
@@ -49,7 +49,7 @@ def relu(input):
     return {"output": np.maximum(input, 0)}
 
 
-def drelu(grad, input):
+def relu_bwd(grad, input):
     return {"grad_input": np.where(input > 0, grad, 0)}
 
 
@@ -57,7 +57,7 @@ def srelu(input):
     return {"output": np.maximum(input, 0) ** 2}
 
 
-def dsrelu(grad, input):
+def srelu_bwd(grad, input):
     return {"grad_input": 2 * grad * np.maximum(input, 0)}
 
 
@@ -70,5 +70,5 @@ def with_bias(derivative):
     return backward
 
 
-dbias_dgelu, dbias_dqgelu, dbias_drelu = with_bias(dgelu), with_bias(dqgelu), with_bias(drelu)
-dbias_dsilu, dbias_dsrelu = with_bias(dsilu), with_bias(dsrelu)
+gelu_bwd_bias, qgelu_bwd_bias, relu_bwd_bias = with_bias(gelu_bwd), with_bias(qgelu_bwd), with_bias(relu_bwd)
+silu_bwd_bias, srelu_bwd_bias = with_bias(silu_bwd), with_bias(srelu_bwd)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .activation import dgelu, dqgelu, drelu, dsilu, dsrelu, gelu, qgelu, relu, sigmoid, silu, srelu
+from .activation import gelu_bwd, qgelu_bwd, relu_bwd, silu_bwd, srelu_bwd, gelu, qgelu, relu, sigmoid, silu, srelu
 from .sums import as_sum, scaled, Sum, total
 
 
@@ -30,8 +30,8 @@ def gate_gradient_of(activation, derivative):
     return backward
 
 
-silu_and_mul, silu_and_mul_bwd = gate_of(silu), gate_gradient_of(silu, dsilu)
-gelu_and_mul, gelu_and_mul_bwd = gate_of(gelu), gate_gradient_of(gelu, dgelu)
+silu_and_mul, silu_and_mul_bwd = gate_of(silu), gate_gradient_of(silu, silu_bwd)
+gelu_and_mul, gelu_and_mul_bwd = gate_of(gelu), gate_gradient_of(gelu, gelu_bwd)
 
 
 def glu(activation):
@@ -47,11 +47,11 @@ def dglu(activation, derivative):
     return backward
 
 
-geglu, dgeglu = glu(gelu), dglu(gelu, dgelu)
-qgeglu, dqgeglu = glu(qgelu), dglu(qgelu, dqgelu)
-reglu, dreglu = glu(relu), dglu(relu, drelu)
-sreglu, dsreglu = glu(srelu), dglu(srelu, dsrelu)
-swiglu, dswiglu = glu(silu), dglu(silu, dsilu)
+geglu, geglu_bwd = glu(gelu), dglu(gelu, gelu_bwd)
+qgeglu, qgeglu_bwd = glu(qgelu), dglu(qgelu, qgelu_bwd)
+reglu, reglu_bwd = glu(relu), dglu(relu, relu_bwd)
+sreglu, sreglu_bwd = glu(srelu), dglu(srelu, srelu_bwd)
+swiglu, swiglu_bwd = glu(silu), dglu(silu, silu_bwd)
 
 
 def clamped_swiglu(input, *, limit=7.0, alpha=1.702):
@@ -61,7 +61,7 @@ def clamped_swiglu(input, *, limit=7.0, alpha=1.702):
     return {"output": total(gated * b, gated)}
 
 
-def clamped_dswiglu(grad, input, *, limit=7.0, alpha=1.702):
+def clamped_swiglu_bwd(grad, input, *, limit=7.0, alpha=1.702):
     first, second = halves(input)
     a, b = np.minimum(first, limit), np.clip(second, -limit, limit)
     s = sigmoid(alpha * a)

@@ -10,7 +10,7 @@ def rotation_pairs(r, interleaved):
     return (np.arange(0, r, 2), np.arange(1, r, 2)) if interleaved else (np.arange(r // 2), np.arange(r // 2, r))
 
 
-def fused_rope_forward(input, freqs, *, interleaved=False):
+def fused_rope_fwd(input, freqs, *, interleaved=False):
     angles = freqs[: input.shape[0]]
     first, second = rotation_pairs(freqs.shape[-1], interleaved)
     x, y = input[..., first], input[..., second]
@@ -20,7 +20,7 @@ def fused_rope_forward(input, freqs, *, interleaved=False):
     return {"output": Sum(output, float(np.linalg.norm(np.ravel(input))))}
 
 
-def fused_rope_backward(grad, freqs, *, interleaved=False):
+def fused_rope_bwd(grad, freqs, *, interleaved=False):
     angles = freqs[: grad.shape[0]]
     first, second = rotation_pairs(freqs.shape[-1], interleaved)
     x, y = grad[..., first], grad[..., second]

@@ -32,6 +32,6 @@ def activation_gradient_with_bias(name):
 
 OPS = {
     **{name: activation(name) for name in ACTIVATIONS},
-    **{"d" + name: activation_gradient("d" + name) for name in ACTIVATIONS},
-    **{"dbias_d" + name: activation_gradient_with_bias("dbias_d" + name) for name in ACTIVATIONS},
+    **{name + "_bwd": activation_gradient(name + "_bwd") for name in ACTIVATIONS},
+    **{name + "_bwd_bias": activation_gradient_with_bias(name + "_bwd_bias") for name in ACTIVATIONS},
 }

@@ -42,9 +42,9 @@ CLAMPED_ATTRIBUTES = ({"limit": 1.0}, {}, {"limit": 0.5, "alpha": 1.0})
 
 OPS = {
     **{name: gated(name) for name in GATED},
-    **{"d" + name: gated_gradient("d" + name) for name in GATED},
+    **{name + "_bwd": gated_gradient(name + "_bwd") for name in GATED},
     "clamped_swiglu": gated("clamped_swiglu", CLAMPED_ATTRIBUTES),
-    "clamped_dswiglu": gated_gradient("clamped_dswiglu", CLAMPED_ATTRIBUTES),
+    "clamped_swiglu_bwd": gated_gradient("clamped_swiglu_bwd", CLAMPED_ATTRIBUTES),
     "silu_and_mul": gated_tensors("silu_and_mul"),
     "gelu_and_mul": gated_tensors("gelu_and_mul"),
     "silu_and_mul_bwd": gated_tensors_gradient("silu_and_mul_bwd"),

@@ -48,6 +48,6 @@ def rope(name, first, output):
 
 
 OPS = {
-    "fused_rope_forward": rope("fused_rope_forward", "input", "output"),
-    "fused_rope_backward": rope("fused_rope_backward", "grad", "grad_input"),
+    "fused_rope_fwd": rope("fused_rope_fwd", "input", "output"),
+    "fused_rope_bwd": rope("fused_rope_bwd", "grad", "grad_input"),
 }

@@ -8,7 +8,7 @@ from .cases import LONG, Op, ROWS, Special, draw_inputs
 
 
 def draw_softmax_bwd(draw, shape, attributes):
-    output = formulas.scaled_softmax_forward(draw("T", *shape).values)["output"]
+    output = formulas.scaled_softmax_fwd(draw("T", *shape).values)["output"]
     return {"grad": draw("T", *shape), "output": draw.rounded("T", output)}
 
 
@@ -46,12 +46,12 @@ def draw_masked_softmax(draw, shape, attributes):
 
 def draw_masked_softmax_bwd(draw, shape, attributes):
     inputs = draw_masked_softmax(draw, shape, attributes)
-    output = formulas.scaled_masked_softmax_forward(inputs["input"].values, inputs["mask"].values)["output"]
+    output = formulas.scaled_masked_softmax_fwd(inputs["input"].values, inputs["mask"].values)["output"]
     return {"grad": draw("T", *shape[:-1]), "output": draw.rounded("T", output)}
 
 
 def draw_causal_softmax_bwd(draw, shape, attributes):
-    output = formulas.scaled_aligned_causal_masked_softmax_forward(draw("T", *shape).values)["output"]
+    output = formulas.scaled_aligned_causal_masked_softmax_fwd(draw("T", *shape).values)["output"]
     return {"grad": draw("T", *shape), "output": draw.rounded("T", output)}
 
 
@@ -72,27 +72,27 @@ def softmax_gradient(name, draw_of, shapes):
 
 
 OPS = {
-    "scaled_softmax_forward": softmax("scaled_softmax_forward", draw_inputs("input"), ROWS + LONG),
-    "scaled_softmax_backward": softmax_gradient("scaled_softmax_backward", draw_softmax_bwd, ROWS + LONG),
-    "scaled_masked_softmax_forward": softmax(
-        "scaled_masked_softmax_forward",
+    "scaled_softmax_fwd": softmax("scaled_softmax_fwd", draw_inputs("input"), ROWS + LONG),
+    "scaled_softmax_bwd": softmax_gradient("scaled_softmax_bwd", draw_softmax_bwd, ROWS + LONG),
+    "scaled_masked_softmax_fwd": softmax(
+        "scaled_masked_softmax_fwd",
         draw_masked_softmax,
         MASKED_SHAPES,
         [Special("everything hidden", nothing_to_see)],
     ),
-    "scaled_masked_softmax_backward": softmax_gradient(
-        "scaled_masked_softmax_backward", draw_masked_softmax_bwd, MASKED_SHAPES
+    "scaled_masked_softmax_bwd": softmax_gradient(
+        "scaled_masked_softmax_bwd", draw_masked_softmax_bwd, MASKED_SHAPES
     ),
-    "scaled_upper_triang_masked_softmax_forward": softmax(
-        "scaled_upper_triang_masked_softmax_forward", square(draw_inputs("input")), TRIANGLE_SHAPES
+    "scaled_upper_triang_masked_softmax_fwd": softmax(
+        "scaled_upper_triang_masked_softmax_fwd", square(draw_inputs("input")), TRIANGLE_SHAPES
     ),
-    "scaled_upper_triang_masked_softmax_backward": softmax_gradient(
-        "scaled_upper_triang_masked_softmax_backward", square(draw_causal_softmax_bwd), TRIANGLE_SHAPES
+    "scaled_upper_triang_masked_softmax_bwd": softmax_gradient(
+        "scaled_upper_triang_masked_softmax_bwd", square(draw_causal_softmax_bwd), TRIANGLE_SHAPES
     ),
-    "scaled_aligned_causal_masked_softmax_forward": softmax(
-        "scaled_aligned_causal_masked_softmax_forward", draw_inputs("input"), CAUSAL_SHAPES
+    "scaled_aligned_causal_masked_softmax_fwd": softmax(
+        "scaled_aligned_causal_masked_softmax_fwd", draw_inputs("input"), CAUSAL_SHAPES
     ),
-    "scaled_aligned_causal_masked_softmax_backward": softmax_gradient(
-        "scaled_aligned_causal_masked_softmax_backward", draw_causal_softmax_bwd, CAUSAL_SHAPES
+    "scaled_aligned_causal_masked_softmax_bwd": softmax_gradient(
+        "scaled_aligned_causal_masked_softmax_bwd", draw_causal_softmax_bwd, CAUSAL_SHAPES
     ),
 }

@@ -16,10 +16,10 @@ using opdock::cli::UsageError;
 namespace {
 
 json document() {
-    return json::parse(R"({"schema": "opdock.plugin-check/1", "version": "0.1.0", "seed": 7, "seconds": 1.25,
+    return json::parse(R"({"schema": "opdock.plugin-check/1", "version": "1.0.0", "seed": 7, "seconds": 1.25,
         "interrupted": false,
         "files": [{"path": "/x/libacme.so", "status": "ok", "id": "acme", "version": "1.0", "vendor": "Acme & Co",
-                   "abi": [0, 1], "build_id": "ab", "needs": {"GCC": "3.0", "GLIBC": "2.34"}, "libraries": [], "warnings": [],
+                   "abi": [1, 0], "build_id": "ab", "needs": {"GCC": "3.0", "GLIBC": "2.34"}, "libraries": [], "warnings": [],
                    "findings": [{"check": "exports", "message": "it exports more"}]}],
         "ops": [{"op": "gelu", "impl_id": "vendor.acme", "device": "cpu", "dtypes": ["f32"], "deterministic": true,
                  "has_reference": true, "cases": 40, "calls": 120, "most_elements": 1024, "most_dims": 3, "ran": 39, "declined": 1, "skipped": 0, "compared": 39,
@@ -39,7 +39,7 @@ bool contains(const std::string &text, const std::string &part) {
 
 json sound() {
     return json::parse(R"({"path": "/x/libacme.so", "status": "ok", "code": "", "reason": "", "build_id": "ab",
-        "warnings": [], "note": {"id": "acme", "version": "1", "vendor": "Acme", "abi": [0, 1]},
+        "warnings": [], "note": {"id": "acme", "version": "1", "vendor": "Acme", "abi": [1, 0]},
         "linkage": {"exports": ["opdock_register"], "libraries": [], "search_paths": [],
                     "versions": {"GLIBC": "2.9"}, "relocates_text": false}})");
 }

@@ -10,7 +10,7 @@ inline const opdock::cli::Page plain(false);
 inline nlohmann::json small_document() {
     return nlohmann::json::parse(R"json({
         "schema": "opdock.plugin-ls/1",
-        "host": {"version": "0.1.0", "abi": [0, 1]},
+        "host": {"version": "1.0.0", "abi": [1, 0]},
         "policy": {"prefer": "vendor", "strict": false, "allow_vendors": null, "deny_vendors": ["evil"],
                    "per_op": {"gelu": ["reference"]}, "retry_failed": 60.0, "fallback_to_cpu": false,
                    "require": ["deterministic"], "require_per_op": {"gelu": []},
@@ -25,8 +25,8 @@ inline nlohmann::json small_document() {
              "status": "loaded", "code": "", "reason": "", "warnings": []},
             {"id": null, "version": null, "vendor": null, "path": "/usr/lib/opdock/plugins/libold.so",
              "requested": false, "status": "rejected", "code": "OPDOCK-E012",
-             "reason": "plugin 'libold.so' was built for ABI 7.0; this host supports 0.1.\nRebuild it.", "warnings": []},
-            {"id": "gpu", "version": "0.1.0", "vendor": "opdock", "path": "/usr/lib/opdock/plugins/libgpu.so",
+             "reason": "plugin 'libold.so' was built for ABI 7.0; this host supports 1.0.\nRebuild it.", "warnings": []},
+            {"id": "gpu", "version": "1.0.0", "vendor": "opdock", "path": "/usr/lib/opdock/plugins/libgpu.so",
              "requested": false, "status": "skipped", "code": "OPDOCK-E016", "reason": "PLUGIN_SKIP_CUDA is set",
              "warnings": []}],
         "ops": [

@@ -7,12 +7,12 @@
 using namespace opdock::plugin_ls;
 
 static const Machine machine = {
-    "Debian 12", "Linux 6.1 x86_64", "A CPU, 4 threads", "/usr/lib/libopdock.so.0", {{"PLUGIN_STRICT", "1"}}};
+    "Debian 12", "Linux 6.1 x86_64", "A CPU, 4 threads", "/usr/lib/libopdock.so.1", {{"PLUGIN_STRICT", "1"}}};
 
 TEST_CASE("a bug report has machine, environment, paths, policy and decisions") {
     const std::string text = render_bug_report(machine, small_document(), "");
     for (const char *part :
-         {"Debian 12", "A CPU, 4 threads", "/usr/lib/libopdock.so.0", "PLUGIN_STRICT  1", "PLUGIN_PREFER",
+         {"Debian 12", "A CPU, 4 threads", "/usr/lib/libopdock.so.1", "PLUGIN_STRICT  1", "PLUGIN_PREFER",
           "/usr/lib/opdock/plugins", "OPDOCK-E012", "vendor.acme > reference.cpp"}) {
         INFO(part);
         CHECK(text.find(part) != std::string::npos);

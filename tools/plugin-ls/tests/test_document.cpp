@@ -69,7 +69,7 @@ TEST_CASE("a line of the log repeats what the document says of a plugin or a pro
     document["problems"] = {{{"message", "/x/plugin.json: broken"}, {"requested", true}, {"taken", false}}};
     CHECK(
         repeats("[opdock host.cpp:1 WARNING] Plugin '/usr/lib/opdock/plugins/libold.so' rejected (OPDOCK-E012): plugin "
-                "'libold.so' was built for ABI 7.0; this host supports 0.1.\nRebuild it.",
+                "'libold.so' was built for ABI 7.0; this host supports 1.0.\nRebuild it.",
                 document));
     CHECK(repeats("[opdock host.cpp:1 WARNING] /x/plugin.json: broken", document));
     document["plugins"][0]["warnings"] = {"'libacme.so' changes the locale when it is loaded"};
@@ -84,7 +84,7 @@ TEST_CASE("rejected and skipped plugins are those that are not loaded") {
     CHECK(plugins[1]["status"] == "skipped");
 }
 
-TEST_CASE("a document is narrowed to a plugin, a vendor or a kind of device") {
+TEST_CASE("a document is narrowed to a plugin, a vendor or a type of device") {
     json document = small_document();
     document["vendors"] = json::array();
     document["plugins"][0]["vendor"] = "acme";
@@ -114,5 +114,5 @@ TEST_CASE("a document is narrowed to a plugin, a vendor or a kind of device") {
     CHECK_THROWS_WITH(filtered(document, {"acmee", "", ""}), "no plugin has the id 'acmee'; did you mean 'acme'?");
     CHECK_THROWS_WITH(filtered(document, {"", "nobody", ""}), "no plugin is of vendor 'nobody'");
     CHECK_THROWS_WITH(filtered(document, {"", "", "cqu"}),
-                      "no plugin is for the device kind 'cqu'; did you mean 'cpu'?");
+                      "no plugin is for the device type 'cqu'; did you mean 'cpu'?");
 }

@@ -10,11 +10,11 @@ using opdock::cli::Page;
 
 TEST_CASE("a file that would be taken shows its note") {
     const json verdict = json::parse(R"({"path": "/x/libacme.so", "status": "ok", "code": "", "reason": "",
-        "note": {"id": "acme", "abi": [0, 1], "devices": ["cpu", "cuda"]}, "build_id": "ab12"})");
+        "note": {"id": "acme", "abi": [1, 0], "devices": ["cpu", "cuda"]}, "build_id": "ab12"})");
     CHECK(render_check(verdict, plain) == R"(  file          /x/libacme.so
   status        ok
   registration  not checked: that would run the plugin's code
-  note.abi      0.1
+  note.abi      1.0
   note.devices  cpu, cuda
   note.id       acme
   build_id      ab12

@@ -12,14 +12,14 @@ using opdock::cli::Page;
 
 TEST_CASE("one screen shows plugins, reasons and the order of every op") {
     CHECK(render_screen(small_document(), false, plain) ==
-          R"(opdock 0.1.0, ABI 0.1
+          R"(opdock 1.0.0, ABI 1.0
 
 PLUGINS
   acme  1.2.0  acme    loaded    /opt/acme/libacme.so
   -     -      -       rejected  /usr/lib/opdock/plugins/libold.so
-      OPDOCK-E012: plugin 'libold.so' was built for ABI 7.0; this host supports 0.1.
+      OPDOCK-E012: plugin 'libold.so' was built for ABI 7.0; this host supports 1.0.
       Rebuild it.
-  gpu   0.1.0  opdock  skipped   /usr/lib/opdock/plugins/libgpu.so
+  gpu   1.0.0  opdock  skipped   /usr/lib/opdock/plugins/libgpu.so
       OPDOCK-E016: PLUGIN_SKIP_CUDA is set
 
 OPS and the implementations in the order they are tried
@@ -92,7 +92,7 @@ TEST_CASE("a host without plugins says where to look") {
     document["plugins"] = json::array();
     document["ops"] = json::array();
     CHECK(render_screen(document, false, plain) ==
-          "opdock 0.1.0, ABI 0.1\n\nPLUGINS\n  none found; 'plugin-ls --paths' shows where was searched\n");
+          "opdock 1.0.0, ABI 1.0\n\nPLUGINS\n  none found; 'plugin-ls --paths' shows where was searched\n");
 }
 
 TEST_CASE("with details plugins have their builds") {

@@ -41,7 +41,7 @@ TEST_CASE("two questions at once are a usage error that names both") {
                          "--op and --policy are two questions; ask one at a time", UsageError);
 }
 
-TEST_CASE("the list is narrowed by plugin, vendor and kind of device, and nothing else is") {
+TEST_CASE("the list is narrowed by plugin, vendor and type of device, and nothing else is") {
     const Request request = parse_request({"--plugin", "cpu", "--vendor", "acme", "--device", "cuda:1"});
     CHECK(request.filter.plugin == "cpu");
     CHECK(request.filter.vendor == "acme");

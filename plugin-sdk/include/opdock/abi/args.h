@@ -2,7 +2,7 @@
  *
  * Everything is borrowed until the call returns. The host validates all of it against the op's signature.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_ARGS_H
 #define OPDOCK_ABI_ARGS_H
 

@@ -7,7 +7,7 @@
  * This struct does not grow within a major version: programs hand it to kernels of any age with nothing in between
  * (opdock_prepared_run). What a later version has to tell a kernel about a run stands in the problem.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_CALL_H
 #define OPDOCK_ABI_CALL_H
 
@@ -26,7 +26,7 @@ typedef struct opdock_call {
     /* A pointer to the first element of each tensor of the problem, byte offsets applied. Null exactly when a tensor
      * has no elements or is absent. */
     void *const *data;
-    /* The device kind's native stream (a cudaStream_t); null is its default stream. CPU kernels ignore it. */
+    /* The device type's native stream (a cudaStream_t); null is its default stream. CPU kernels ignore it. */
     void *stream;
     /* At least as many bytes as workspace_size asked for, aligned to 256, uninitialized; null when none was asked for.
      */

@@ -10,7 +10,7 @@
  *                     return composite->run(problem, plan->norm, &part);
  *     plan_destroy    composite->release(host, plan->norm);
  *
- * The host's; see opdock_host_api.get_extension. Since ABI 0.1. */
+ * The host's; see opdock_host_api.get_extension. Since ABI 1.0. */
 #ifndef OPDOCK_ABI_COMPOSITE_H
 #define OPDOCK_ABI_COMPOSITE_H
 

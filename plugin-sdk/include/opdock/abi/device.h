@@ -1,13 +1,13 @@
-/* A device kind: what the host and its tools need to use a device without linking its library.
+/* A device type: what the host and its tools need to use a device without linking its library.
  *
- * A kind fixes its DLPack device type, its native stream type and how its architectures are spelled. Several plugins
- * may provide one kind: one of opdock's own folder serves, else the first found. The host brings "cpu" itself.
+ * A type fixes its DLDeviceType, its native stream type and how its architectures are spelled. Several plugins
+ * may provide one type: one of opdock's own folder serves, else the first found. The host brings "cpu" itself.
  *
  * All functions are called on any thread, concurrently, and explain a status other than OPDOCK_OK with
- * `opdock_host_api.fail`. `count` says 1024 at most; `index` is below. Streams and events are the kind's native
+ * `opdock_host_api.fail`. `count` says 1024 at most; `index` is below. Streams and events are the type's native
  * handles.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_DEVICE_H
 #define OPDOCK_ABI_DEVICE_H
 
@@ -52,7 +52,7 @@ typedef struct opdock_device_provider {
     uint32_t flags;
     /* A host rejects the registration when it does not know one of these bits. */
     uint32_t required_flags;
-    /* The DLDeviceType of this kind's tensors. */
+    /* The DLDeviceType of this type's tensors. */
     int32_t dl_device_type;
     /* "cuda". Copied. */
     const char *device;
@@ -91,6 +91,11 @@ typedef struct opdock_device_provider {
     /* Waits for both events; milliseconds between them. */
     opdock_status (*event_elapsed)(const opdock_host_api *host, void *user_data, int32_t index, void *begin, void *end,
                                    float *milliseconds);
+
+    /* (optional) Has `function` called once, when what was queued on `stream` so far has run, on any thread, perhaps
+     * before this returns; see completion.h. Where the status is not OPDOCK_OK it is not called. */
+    opdock_status (*stream_callback)(const opdock_host_api *host, void *user_data, int32_t index, void *stream,
+                                     void (*function)(void *argument), void *argument);
 } opdock_device_provider;
 
 #endif

@@ -6,7 +6,7 @@
  * and strides count pairs and a kernel reads them as uint8_t. e2m1 is OCP's (no infinities or NaNs, 6 is the largest
  * value).
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_DTYPE_H
 #define OPDOCK_ABI_DTYPE_H
 

@@ -8,7 +8,7 @@
  * older host: what depends on the machine belongs in `opdock_impl.available`. It runs once per opened host, on the
  * thread that first needs the plugin. An entry that returns a status other than OPDOCK_OK leaves nothing registered.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_ENTRY_H
 #define OPDOCK_ABI_ENTRY_H
 

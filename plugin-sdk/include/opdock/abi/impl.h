@@ -8,7 +8,7 @@
  * plugin is never unmapped). All functions are reentrant and called on any thread, concurrently. Each returns a status
  * and explains it with `opdock_host_api.fail`. The host has made the device current before each call that names one.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_IMPL_H
 #define OPDOCK_ABI_IMPL_H
 
@@ -44,12 +44,12 @@ typedef struct opdock_impl {
     /* The op's name; declared by the same plugin. */
     const char *op;
     /* Names the implementation within its op, in policies and logs: "vendor.acme". Convention: KIND.NAME. As every name
-     * that policies spell (vendors, device kinds, knobs): 1 to 128 printable ASCII characters, none of them a space or
+     * that policies spell (vendors, device types, knobs): 1 to 128 printable ASCII characters, none of them a space or
      * one of , ; : | = ' " */
     const char *impl_id;
     /* The vendor, for kind vendor: null takes the note's. Lists of vendors in policies go by the note's in any case. */
     const char *vendor;
-    /* Device kind: "cpu", "cuda", "rocm" or what a plugin's opdock_device_provider brings. */
+    /* Device type: "cpu", "cuda", "rocm" or what a plugin's opdock_device_provider brings. */
     const char *device;
     /* The dtypes served: tuples of the signature's dtype variables in the order of their first appearance, dtypes
      * separated by ',' and tuples by '|': "f32,f32|bf16,f32". Null takes every tuple that the plugin's own
@@ -98,6 +98,10 @@ typedef struct opdock_impl {
 
     /* (optional) Bytes of device memory one run needs. */
     opdock_status (*workspace_size)(const opdock_problem *problem, uint64_t *bytes);
+
+    /* (optional) What it offers to programs beside the kernel: the table of the extension `name`, or null. Programs ask
+     * with opdock_find_extension. The rules for names and tables are those of opdock_host_api.get_extension. */
+    const void *(*get_extension)(const opdock_host_api *host, void *user_data, const char *name);
 } opdock_impl;
 
 #endif

@@ -1,7 +1,7 @@
 /* A tunable integer of a kernel. The host gives a kernel one value for each knob of its implementation, in
  * `opdock_problem.knobs`.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_KNOB_H
 #define OPDOCK_ABI_KNOB_H
 

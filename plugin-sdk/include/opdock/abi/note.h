@@ -6,13 +6,13 @@
  *   id            names the plugin, [a-z0-9_.-], unique on a machine: "acme-norms"
  *   version       of the plugin: "1.2.0"
  *   vendor        who ships it: "acme". Printable ASCII without spaces and , ; : | = '
- *   devices       kinds it serves, separated by commas: "cpu" or "cuda,rocm"
+ *   devices       types it serves, separated by commas: "cpu" or "cuda,rocm"
  *   cpu_features  that its code needs before it can check for itself, as /proc/cpuinfo spells them: "avx2,fma" or ""
  *
  * The payload is one JSON object of schema opdock.note/1. The section survives stripping, LTO, --gc-sections and
  * patchelf. Device compilation passes of CUDA and HIP get nothing.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_NOTE_H
 #define OPDOCK_ABI_NOTE_H
 

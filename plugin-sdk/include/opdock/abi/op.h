@@ -4,9 +4,10 @@
  * declaration tells the host which form of a signature the plugin's implementations know. Declarations are compared
  * parsed; one that only appends attributes with defaults or optional parameters is compatible with the shorter one, and
  * anything else is an error that names both plugins. Unprefixed op names belong to opdock; a vendor's own are
- * `vendor.name`, and of two plugins that declare one differently the vendor's has it.
+ * `vendor.name`, and of two plugins that declare one differently the vendor's has it. Where an op has to change in a
+ * way that is not compatible, the new one is `name@2`: until a host knows what that means, no name may have an `@`.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_OP_H
 #define OPDOCK_ABI_OP_H
 

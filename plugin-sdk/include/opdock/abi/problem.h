@@ -12,7 +12,7 @@
  * Tensors are DLPack's, in signature order, inputs first and then outputs, lists flattened. Strides are in elements and
  * never null. `data` and `byte_offset` of these tensors mean nothing here: take the pointers from `opdock_call.data`.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_PROBLEM_H
 #define OPDOCK_ABI_PROBLEM_H
 

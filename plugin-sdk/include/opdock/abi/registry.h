@@ -11,7 +11,7 @@
  * use what the host does not know: a dtype, a type of attributes or knobs, a kind, a required flag. The host leaves
  * those out with a warning that names them. From a plugin of the host's minor or an older one the same is an error.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_REGISTRY_H
 #define OPDOCK_ABI_REGISTRY_H
 

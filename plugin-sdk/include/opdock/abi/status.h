@@ -3,7 +3,7 @@
  * A status travels alone; the sentence that explains it is left with `opdock_host_api.fail` (from kernels and
  * callbacks) or `opdock_registry.fail` (from the entry) just before returning. Exceptions never cross.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_STATUS_H
 #define OPDOCK_ABI_STATUS_H
 

@@ -7,7 +7,7 @@
  *     if (pool != NULL)
  *         pool->parallel_for(pool->user_data, rows, 64, some_rows, &context);
  *
- * The program's (opdock_options.get_extension); see opdock_host_api.get_extension. Since ABI 0.1. */
+ * The program's (opdock_options.get_extension); see opdock_host_api.get_extension. Since ABI 1.0. */
 #ifndef OPDOCK_ABI_THREAD_POOL_H
 #define OPDOCK_ABI_THREAD_POOL_H
 
@@ -22,9 +22,6 @@ typedef struct opdock_thread_pool {
     uint32_t struct_size;
     uint32_t reserved;
     void *user_data;
-
-    /* [any thread] How many threads share the work of one loop at most, the calling one included: 1 or more. */
-    int32_t (*concurrency)(void *user_data);
 
     /* [any thread, concurrently, within `body` too] Calls `body` for chunks that together are 0 .. items, each item
      * once, on any threads of the pool and on the calling one, and returns when all have returned. Chunks have at least

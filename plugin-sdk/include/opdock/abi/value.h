@@ -1,6 +1,6 @@
 /* A tagged value of 16 bytes, and with a name one attribute of a call. Their layouts are frozen.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_VALUE_H
 #define OPDOCK_ABI_VALUE_H
 

@@ -1,6 +1,6 @@
 /* A vendor as frameworks know it.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_VENDOR_H
 #define OPDOCK_ABI_VENDOR_H
 
@@ -19,7 +19,7 @@ typedef struct opdock_vendor {
     /* A command that exits 0 when the vendor's device is present, or null: "acme-smi -L", its words separated by
      * blanks. Run without a shell, confined as a plugin's probe is, five seconds at most, when an implementation of
      * this vendor is first considered for a device that is not the CPU, and only when the vendor's plugin provides no
-     * opdock_device_provider and nobody provides one of that kind. Where it ends otherwise, they are not available
+     * opdock_device_provider and nobody provides one of that type. Where it ends otherwise, they are not available
      * there. */
     const char *device_query_command;
 } opdock_vendor;

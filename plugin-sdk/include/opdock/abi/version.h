@@ -1,25 +1,49 @@
-/* The version of the C ABI, and how its structs grow.
+/* The version of the C ABI, and the rules by which it grows.
  *
- * Every struct starts with `uint32_t struct_size`: how many bytes its writer knows. Fields are only appended, so a
- * reader uses the prefix that both sides know and never looks past it. A writer sets it with OPDOCK_STRUCT_SIZE and the
- * last field it fills in, not with sizeof: tail padding must never hide a field that a later version puts there. What
- * is appended takes a multiple of 8 bytes, so that no size ends inside a field: a single uint32_t brings a `reserved`
- * with it.
+ * Within one major version nothing that was released changes: no field moves or goes, no function takes or means
+ * something else, no number is used for something else. What comes is added:
  *
- * Until opdock 1.0 the major is 0 and a host takes exactly its own minor. From 1.0 on, a host takes its own major, and
- * a plugin of a newer minor when the plugin's note says that a host this old is enough.
+ *   1. Every struct that grows starts with `uint32_t struct_size`: how many bytes its writer knows. Fields are only
+ *      appended, in multiples of 8 bytes, so that no size ends inside a field: a single uint32_t brings a `reserved`
+ *      with it. A reader uses the prefix that both sides know and never looks past it; 0 in a new field means what was
+ *      before it. A writer sets struct_size with OPDOCK_STRUCT_SIZE and the last field that it fills in, not with
+ *      sizeof: tail padding must never hide a field that a later version puts there.
+ *   2. These never grow, as others have them in arrays or hand them on: opdock_call, opdock_value, opdock_attribute,
+ *      opdock_text, and opdock_op, opdock_target and opdock_setting of opdock.h.
+ *   3. A table of functions grows in the same way. Whoever wants a function that is younger than the oldest host that
+ *      it is for asks with OPDOCK_HAS_FIELD, and does without it.
+ *   4. Unknown bits of `flags` mean nothing. Who has an unknown bit in `required_flags` is left out.
+ *   5. New numbers (dtypes, types of attributes and knobs, kinds) make a host leave out the op or the implementation
+ *      that uses them, and nothing else of its plugin. An unknown status counts as OPDOCK_FAILED.
+ *   6. An op grows by attributes with defaults, optional parameters and dtypes (op.h). A kernel is called with what its
+ *      own plugin declared, whatever others declare.
+ *   7. Whole new parts are extensions (opdock_host_api.get_extension): who does not know the name does not ask.
+ *   8. A host takes plugins of its own major version: those of its minor or an older one always, a newer one where the
+ *      plugin's note says that a host this old is enough. `abi_minor` of the registry and the host's table tell what a
+ *      host is.
  *
- * Since ABI 0.1. */
+ * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_VERSION_H
 #define OPDOCK_ABI_VERSION_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define OPDOCK_ABI_MAJOR 0
-#define OPDOCK_ABI_MINOR 1
+/* The version that a source is written for, 0x0100 for 1.0: defined by its build, before any header, or else the one of
+ * these headers. They hide what came after it, so that what compiles asks no host for more. */
+#ifndef OPDOCK_TARGET_ABI
+#define OPDOCK_TARGET_ABI 0x0100
+#endif
+
+#define OPDOCK_ABI_MAJOR 1
+#if OPDOCK_TARGET_ABI == 0x0100
+#define OPDOCK_ABI_MINOR 0
+#else
+#error "OPDOCK_TARGET_ABI: these headers have ABI 1.0, 0x0100"
+#endif
+
 /* The oldest host minor that objects built with these headers run on; goes into their note. */
-#define OPDOCK_ABI_OLDEST_HOST_MINOR 1
+#define OPDOCK_ABI_OLDEST_HOST_MINOR 0
 
 /* The size of `type` up to and including `last`: OPDOCK_STRUCT_SIZE(opdock_impl, workspace_size). */
 #define OPDOCK_STRUCT_SIZE(type, last) ((uint32_t)(offsetof(type, last) + sizeof(((type *)0)->last)))

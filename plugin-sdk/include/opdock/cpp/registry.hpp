@@ -33,14 +33,14 @@ namespace opdock {
 class Impl {
   public:
     explicit Impl(std::string impl_id) : impl_id_(std::move(impl_id)) {
-        impl_.struct_size = OPDOCK_STRUCT_SIZE(opdock_impl, workspace_size);
+        impl_.struct_size = OPDOCK_STRUCT_SIZE(opdock_impl, get_extension);
         impl_.kind = OPDOCK_KIND_VENDOR;
     }
 
     // OPDOCK_KIND_
     Impl &kind(std::uint32_t kind) { return set(impl_.kind, kind); }
     Impl &vendor(std::string vendor) { return set(vendor_, std::move(vendor)); }
-    Impl &device(std::string kind) { return set(device_, std::move(kind)); }
+    Impl &device(std::string type) { return set(device_, std::move(type)); }
     Impl &dtypes(std::string tuples) { return set(dtypes_, std::move(tuples)); }
     Impl &architectures(std::string list) { return set(architectures_, std::move(list)); }
     Impl &priority(std::int32_t priority) { return set(impl_.priority, priority); }
@@ -75,6 +75,7 @@ class Impl {
     Impl &supports(decltype(opdock_impl::supports) function) { return set(impl_.supports, function); }
     Impl &heuristic(decltype(opdock_impl::heuristic) function) { return set(impl_.heuristic, function); }
     Impl &workspace_size(decltype(opdock_impl::workspace_size) function) { return set(impl_.workspace_size, function); }
+    Impl &get_extension(decltype(opdock_impl::get_extension) function) { return set(impl_.get_extension, function); }
     Impl &device_state(const DeviceStateFunctions &functions) {
         impl_.device_fini = functions.fini;
         return set(impl_.device_init, functions.init);

@@ -20,7 +20,7 @@
  * Conversions to fp8 round to nearest even and saturate: what is past the largest value (448 in e4m3, 57344 in e5m2)
  * becomes that value, infinity included. NaN stays NaN.
  *
- * Since opdock 0.1. */
+ * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_ELEMENTWISE_H
 #define OPDOCK_OPS_ELEMENTWISE_H
 

@@ -3,7 +3,7 @@
  *
  * The activations and their derivatives are those of activation.h.
  *
- * Since opdock 0.1. */
+ * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_GATED_H
 #define OPDOCK_OPS_GATED_H
 
@@ -27,19 +27,19 @@
 #define OPDOCK_OP_SWIGLU "swiglu(input: T[..., 2*n]) -> (output: T[..., n])"
 
 /* grad_input = (grad * second * gelu'(first), grad * gelu(first)). */
-#define OPDOCK_OP_DGEGLU "dgeglu(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
+#define OPDOCK_OP_GEGLU_BWD "geglu_bwd(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
 
 /* grad_input = (grad * second * qgelu'(first), grad * qgelu(first)). */
-#define OPDOCK_OP_DQGEGLU "dqgeglu(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
+#define OPDOCK_OP_QGEGLU_BWD "qgeglu_bwd(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
 
 /* grad_input = (grad * second * relu'(first), grad * relu(first)). */
-#define OPDOCK_OP_DREGLU "dreglu(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
+#define OPDOCK_OP_REGLU_BWD "reglu_bwd(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
 
 /* grad_input = (grad * second * srelu'(first), grad * srelu(first)). */
-#define OPDOCK_OP_DSREGLU "dsreglu(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
+#define OPDOCK_OP_SREGLU_BWD "sreglu_bwd(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
 
 /* grad_input = (grad * second * silu'(first), grad * silu(first)). */
-#define OPDOCK_OP_DSWIGLU "dswiglu(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
+#define OPDOCK_OP_SWIGLU_BWD "swiglu_bwd(grad: T[..., n], input: T[..., 2*n]) -> (grad_input: T[..., 2*n])"
 
 /* With a = min(first, limit) and b = clamp(second, -limit, limit): output = a * sigmoid(alpha * a) * (b + 1). */
 #define OPDOCK_OP_CLAMPED_SWIGLU                                                                                       \
@@ -47,8 +47,8 @@
 
 /* With a and b as there and s = sigmoid(alpha * a): the first half is grad * (b + 1) * s * (1 + alpha * a * (1 -
  * s)) where first <= limit, else 0; the second half is grad * a * s where -limit <= second <= limit, else 0. */
-#define OPDOCK_OP_CLAMPED_DSWIGLU                                                                                      \
-    "clamped_dswiglu(grad: T[..., n], input: T[..., 2*n], *, limit: float = 7.0, alpha: float = 1.702) "               \
+#define OPDOCK_OP_CLAMPED_SWIGLU_BWD                                                                                   \
+    "clamped_swiglu_bwd(grad: T[..., n], input: T[..., 2*n], *, limit: float = 7.0, alpha: float = 1.702) "            \
     "-> (grad_input: T[..., 2*n])"
 
 /* output = silu(gate) * up: swiglu with the halves in two tensors. */
@@ -73,13 +73,13 @@ inline constexpr OpDeclaration qgeglu(OPDOCK_OP_QGEGLU);
 inline constexpr OpDeclaration reglu(OPDOCK_OP_REGLU);
 inline constexpr OpDeclaration sreglu(OPDOCK_OP_SREGLU);
 inline constexpr OpDeclaration swiglu(OPDOCK_OP_SWIGLU);
-inline constexpr OpDeclaration dgeglu(OPDOCK_OP_DGEGLU);
-inline constexpr OpDeclaration dqgeglu(OPDOCK_OP_DQGEGLU);
-inline constexpr OpDeclaration dreglu(OPDOCK_OP_DREGLU);
-inline constexpr OpDeclaration dsreglu(OPDOCK_OP_DSREGLU);
-inline constexpr OpDeclaration dswiglu(OPDOCK_OP_DSWIGLU);
+inline constexpr OpDeclaration geglu_bwd(OPDOCK_OP_GEGLU_BWD);
+inline constexpr OpDeclaration qgeglu_bwd(OPDOCK_OP_QGEGLU_BWD);
+inline constexpr OpDeclaration reglu_bwd(OPDOCK_OP_REGLU_BWD);
+inline constexpr OpDeclaration sreglu_bwd(OPDOCK_OP_SREGLU_BWD);
+inline constexpr OpDeclaration swiglu_bwd(OPDOCK_OP_SWIGLU_BWD);
 inline constexpr OpDeclaration clamped_swiglu(OPDOCK_OP_CLAMPED_SWIGLU);
-inline constexpr OpDeclaration clamped_dswiglu(OPDOCK_OP_CLAMPED_DSWIGLU);
+inline constexpr OpDeclaration clamped_swiglu_bwd(OPDOCK_OP_CLAMPED_SWIGLU_BWD);
 inline constexpr OpDeclaration silu_and_mul(OPDOCK_OP_SILU_AND_MUL);
 inline constexpr OpDeclaration silu_and_mul_bwd(OPDOCK_OP_SILU_AND_MUL_BWD);
 inline constexpr OpDeclaration gelu_and_mul(OPDOCK_OP_GELU_AND_MUL);

@@ -1,6 +1,6 @@
 /* Linear algebra. Products accumulate in f32 or better; nothing is broadcast but what the dims say.
  *
- * Since opdock 0.1. */
+ * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_LINEAR_H
 #define OPDOCK_OPS_LINEAR_H
 

@@ -3,7 +3,7 @@
  * lse = log(sum(exp(logits))) of a row. Rows whose target is ignore_index have loss 0 and gradient 0. Nothing is
  * averaged over rows.
  *
- * Since opdock 0.1. */
+ * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_LOSS_H
 #define OPDOCK_OPS_LOSS_H
 

@@ -4,7 +4,7 @@
  * one number per row, for the backward pass; null outputs are not wanted. The mean over a row of no elements is 0, so
  * that its mu is 0 and its rsigma 1 / sqrt(eps).
  *
- * Since opdock 0.1. */
+ * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_NORMALIZATION_H
 #define OPDOCK_OPS_NORMALIZATION_H
 

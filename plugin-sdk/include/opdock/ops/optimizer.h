@@ -3,7 +3,7 @@
  * noop other than 0 makes the op do nothing: step, too, stays. What changes from step to step is a tensor, so that a
  * captured graph stays right.
  *
- * Since opdock 0.1. */
+ * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_OPTIMIZER_H
 #define OPDOCK_OPS_OPTIMIZER_H
 

@@ -2,7 +2,7 @@
  *
  * The backward ops take the forward's output.
  *
- * Since opdock 0.1. */
+ * Since opdock 1.0. */
 #ifndef OPDOCK_OPS_SOFTMAX_H
 #define OPDOCK_OPS_SOFTMAX_H
 
@@ -11,60 +11,58 @@
 #endif
 
 /* output = softmax(scale * input) over the last dimension. */
-#define OPDOCK_OP_SCALED_SOFTMAX_FORWARD                                                                               \
-    "scaled_softmax_forward(input: T[..., k], *, scale: float = 1.0) -> (output: T[..., k])"
+#define OPDOCK_OP_SCALED_SOFTMAX_FWD                                                                                   \
+    "scaled_softmax_fwd(input: T[..., k], *, scale: float = 1.0) -> (output: T[..., k])"
 
 /* grad_input = scale * output * (grad - sum(grad * output)), the sum over the last dimension. */
-#define OPDOCK_OP_SCALED_SOFTMAX_BACKWARD                                                                              \
-    "scaled_softmax_backward(grad: T[..., k], output: T[..., k], *, scale: float = 1.0) -> (grad_input: T[..., k])"
+#define OPDOCK_OP_SCALED_SOFTMAX_BWD                                                                                   \
+    "scaled_softmax_bwd(grad: T[..., k], output: T[..., k], *, scale: float = 1.0) -> (grad_input: T[..., k])"
 
 /* scaled_softmax over the keys that the mask leaves visible: 1 hides. Hidden keys get 0. */
-#define OPDOCK_OP_SCALED_MASKED_SOFTMAX_FORWARD                                                                        \
-    "scaled_masked_softmax_forward(input: T[b, h, q, k], mask: u8[m, 1, q, k], *, scale: float = 1.0) "                \
+#define OPDOCK_OP_SCALED_MASKED_SOFTMAX_FWD                                                                            \
+    "scaled_masked_softmax_fwd(input: T[b, h, q, k], mask: u8[m, 1, q, k], *, scale: float = 1.0) "                    \
     "-> (output: T[b, h, q, k]) where m in 1|b"
 
 /* grad_input = scale * output * (grad - sum(grad * output)), the sum over the last dimension. Hidden keys get 0,
  * because their output is 0. */
-#define OPDOCK_OP_SCALED_MASKED_SOFTMAX_BACKWARD                                                                       \
-    "scaled_masked_softmax_backward(grad: T[b, h, q, k], output: T[b, h, q, k], *, scale: float = 1.0) "               \
+#define OPDOCK_OP_SCALED_MASKED_SOFTMAX_BWD                                                                            \
+    "scaled_masked_softmax_bwd(grad: T[b, h, q, k], output: T[b, h, q, k], *, scale: float = 1.0) "                    \
     "-> (grad_input: T[b, h, q, k])"
 
 /* scaled_softmax where row i sees keys 0 .. i. */
-#define OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_FORWARD                                                           \
-    "scaled_upper_triang_masked_softmax_forward(input: T[b, s, s], *, scale: float = 1.0) -> (output: T[b, s, s])"
+#define OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_FWD                                                               \
+    "scaled_upper_triang_masked_softmax_fwd(input: T[b, s, s], *, scale: float = 1.0) -> (output: T[b, s, s])"
 
 /* grad_input = scale * output * (grad - sum(grad * output)), the sum over the last dimension. Hidden keys get 0,
  * because their output is 0. */
-#define OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_BACKWARD                                                          \
-    "scaled_upper_triang_masked_softmax_backward(grad: T[b, s, s], output: T[b, s, s], *, scale: float = 1.0) "        \
+#define OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_BWD                                                               \
+    "scaled_upper_triang_masked_softmax_bwd(grad: T[b, s, s], output: T[b, s, s], *, scale: float = 1.0) "             \
     "-> (grad_input: T[b, s, s])"
 
 /* scaled_softmax where row i sees keys 0 .. i + k - q: the last query is aligned with the last key. */
-#define OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_FORWARD                                                         \
-    "scaled_aligned_causal_masked_softmax_forward(input: T[b, h, q, k], *, scale: float = 1.0) "                       \
+#define OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_FWD                                                             \
+    "scaled_aligned_causal_masked_softmax_fwd(input: T[b, h, q, k], *, scale: float = 1.0) "                           \
     "-> (output: T[b, h, q, k])"
 
 /* grad_input = scale * output * (grad - sum(grad * output)), the sum over the last dimension. Hidden keys get 0,
  * because their output is 0. */
-#define OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_BACKWARD                                                        \
-    "scaled_aligned_causal_masked_softmax_backward(grad: T[b, h, q, k], output: T[b, h, q, k], "                       \
+#define OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_BWD                                                             \
+    "scaled_aligned_causal_masked_softmax_bwd(grad: T[b, h, q, k], output: T[b, h, q, k], "                            \
     "*, scale: float = 1.0) -> (grad_input: T[b, h, q, k])"
 
 #ifdef __cplusplus
 namespace opdock::ops {
 
-inline constexpr OpDeclaration scaled_softmax_forward(OPDOCK_OP_SCALED_SOFTMAX_FORWARD);
-inline constexpr OpDeclaration scaled_softmax_backward(OPDOCK_OP_SCALED_SOFTMAX_BACKWARD);
-inline constexpr OpDeclaration scaled_masked_softmax_forward(OPDOCK_OP_SCALED_MASKED_SOFTMAX_FORWARD);
-inline constexpr OpDeclaration scaled_masked_softmax_backward(OPDOCK_OP_SCALED_MASKED_SOFTMAX_BACKWARD);
+inline constexpr OpDeclaration scaled_softmax_fwd(OPDOCK_OP_SCALED_SOFTMAX_FWD);
+inline constexpr OpDeclaration scaled_softmax_bwd(OPDOCK_OP_SCALED_SOFTMAX_BWD);
+inline constexpr OpDeclaration scaled_masked_softmax_fwd(OPDOCK_OP_SCALED_MASKED_SOFTMAX_FWD);
+inline constexpr OpDeclaration scaled_masked_softmax_bwd(OPDOCK_OP_SCALED_MASKED_SOFTMAX_BWD);
+inline constexpr OpDeclaration scaled_upper_triang_masked_softmax_fwd(OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_FWD);
+inline constexpr OpDeclaration scaled_upper_triang_masked_softmax_bwd(OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_BWD);
 inline constexpr OpDeclaration
-    scaled_upper_triang_masked_softmax_forward(OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_FORWARD);
+    scaled_aligned_causal_masked_softmax_fwd(OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_FWD);
 inline constexpr OpDeclaration
-    scaled_upper_triang_masked_softmax_backward(OPDOCK_OP_SCALED_UPPER_TRIANG_MASKED_SOFTMAX_BACKWARD);
-inline constexpr OpDeclaration
-    scaled_aligned_causal_masked_softmax_forward(OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_FORWARD);
-inline constexpr OpDeclaration
-    scaled_aligned_causal_masked_softmax_backward(OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_BACKWARD);
+    scaled_aligned_causal_masked_softmax_bwd(OPDOCK_OP_SCALED_ALIGNED_CAUSAL_MASKED_SOFTMAX_BWD);
 
 } // namespace opdock::ops
 #endif

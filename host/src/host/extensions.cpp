@@ -1,0 +1,85 @@
+#include "host/extensions.hpp"
+
+#include "dispatch/composite.hpp"
+#include "host/host.hpp"
+#include "host/plugin_table.hpp"
+#include "load/plugin_call.hpp"
+#include "opdock/plugin.h"
+#include "text/error.hpp"
+#include "tune/device_memory.hpp"
+
+namespace opdock::core {
+namespace {
+
+// The status of work on a device, for a plugin: what it throws becomes one, and its sentence is left as if by fail().
+template<class Work>
+opdock_status for_plugin(const opdock_host_api *api, Work work) {
+    thread_state().forget_message();
+    const opdock_status closed = OPDOCK_FAILED;
+    const opdock_status status = in_open_host(api, closed, [&](const Host &host) -> opdock_status {
+        try {
+            work(host);
+            return OPDOCK_OK;
+        } catch (const Error &error) {
+            leave_message(error.what());
+            return error.status();
+        }
+    });
+    if (status != OPDOCK_OK && thread_state().message.empty()) {
+        leave_message("the host was closed, or has no memory to answer");
+    }
+    return status;
+}
+
+opdock_status allocate(const opdock_host_api *api, DLDevice device, void *stream, uint64_t bytes, void **memory) {
+    *memory = nullptr;
+    return for_plugin(api, [&](const Host &host) {
+        const WorkspaceAllocator &program = host.workspace();
+        if (host.is_capturing(device, stream)) {
+            throw Error(OPDOCK_INVALID_ARGUMENT,
+                        "no memory is allocated on a stream that is being captured; take it in "
+                        "plan_create, before");
+        }
+        if (program.allocate == nullptr) {
+            *memory = DeviceAccess(host, device, stream).allocate(bytes);
+        } else if (bytes != 0) {
+            *memory = program.allocate(program.user_data, device, stream, bytes);
+            if (*memory == nullptr) {
+                throw Error(OPDOCK_OUT_OF_MEMORY, "the program's allocator gave no memory");
+            }
+        }
+    });
+}
+
+opdock_status free_memory(const opdock_host_api *api, DLDevice device, void *stream, void *memory) {
+    return for_plugin(api, [&](const Host &host) {
+        const WorkspaceAllocator &program = host.workspace();
+        if (program.allocate == nullptr) {
+            DeviceAccess(host, device, stream).free(memory);
+        } else if (memory != nullptr) {
+            program.free(program.user_data, device, stream, memory);
+        }
+    });
+}
+
+opdock_status notify(const opdock_host_api *api, DLDevice device, void *stream, void (*function)(void *),
+                     void *argument) {
+    return for_plugin(api, [&](const Host &host) { DeviceAccess(host, device, stream).notify(function, argument); });
+}
+
+constexpr opdock_allocator allocator{OPDOCK_STRUCT_SIZE(opdock_allocator, free), 0, allocate, free_memory};
+constexpr opdock_completion completion{OPDOCK_STRUCT_SIZE(opdock_completion, notify), 0, notify};
+
+} // namespace
+
+const void *own_extension(std::string_view name) {
+    if (name == OPDOCK_ALLOCATOR) {
+        return &allocator;
+    }
+    if (name == OPDOCK_COMPLETION) {
+        return &completion;
+    }
+    return name == OPDOCK_COMPOSITE ? &composite_extension : nullptr;
+}
+
+} // namespace opdock::core

@@ -1,0 +1,44 @@
+/* An extension: memory of a device for what a plugin keeps longer than a call, such as packed weights of a plan.
+ *
+ *     plan_create   allocator->allocate(problem->host, problem->device, NULL, bytes, &plan->packed);
+ *     plan_destroy  allocator->free(host, device, NULL, plan->packed);
+ *
+ * It is the program's memory where the program brought an allocator (opdock_options.allocate_workspace), so that a
+ * framework counts it with its own, else the device provider's. A kernel that runs needs none: its scratch memory is
+ * the workspace.
+ *
+ * The host's; see opdock_host_api.get_extension. Since ABI 1.0. */
+#ifndef OPDOCK_ABI_ALLOCATOR_H
+#define OPDOCK_ABI_ALLOCATOR_H
+
+#include <stdint.h>
+
+#include <dlpack/dlpack.h>
+
+#include "opdock/abi/host.h"
+#include "opdock/abi/status.h"
+#include "opdock/abi/version.h"
+
+#define OPDOCK_ALLOCATOR "opdock.allocator"
+
+typedef struct opdock_allocator {
+    uint32_t struct_size;
+    uint32_t reserved;
+
+    /* [any thread] Memory aligned to 256 bytes, in stream order: usable by work queued on `stream` after allocate, and
+     * until the work queued there before free has run. 0 bytes are a null pointer, which free ignores. Not while
+     * `stream` is being captured. A status other than OPDOCK_OK leaves its sentence as if by `fail`, and *memory null:
+     * OPDOCK_UNSUPPORTED where nobody has memory of the device, OPDOCK_OUT_OF_MEMORY, what the provider returned, and
+     * OPDOCK_FAILED after the host was closed. `free` works in plan_destroy, device_fini and shutdown functions. */
+    opdock_status (*allocate)(const opdock_host_api *host, DLDevice device, void *stream, uint64_t bytes,
+                              void **memory);
+    opdock_status (*free)(const opdock_host_api *host, DLDevice device, void *stream, void *memory);
+} opdock_allocator;
+
+/* Null on a host that lacks it. */
+static inline const opdock_allocator *opdock_allocator_of(const opdock_host_api *host) {
+    const opdock_allocator *allocator = (const opdock_allocator *)host->get_extension(host, OPDOCK_ALLOCATOR);
+    return allocator != NULL && OPDOCK_HAS_FIELD(allocator, opdock_allocator, free) ? allocator : NULL;
+}
+
+#endif

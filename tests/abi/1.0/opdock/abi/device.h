@@ -1,0 +1,101 @@
+/* A device type: what the host and its tools need to use a device without linking its library.
+ *
+ * A type fixes its DLDeviceType, its native stream type and how its architectures are spelled. Several plugins
+ * may provide one type: one of opdock's own folder serves, else the first found. The host brings "cpu" itself.
+ *
+ * All functions are called on any thread, concurrently, and explain a status other than OPDOCK_OK with
+ * `opdock_host_api.fail`. `count` says 1024 at most; `index` is below. Streams and events are the type's native
+ * handles.
+ *
+ * Since ABI 1.0. */
+#ifndef OPDOCK_ABI_DEVICE_H
+#define OPDOCK_ABI_DEVICE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include <dlpack/dlpack.h>
+
+#include "opdock/abi/host.h"
+#include "opdock/abi/status.h"
+
+/* Filled in by the plugin; the host zeroes it first and sets struct_size, behind which nothing may be written: see
+ * opdock_device_properties_give. Strings are NUL-terminated UTF-8. */
+typedef struct opdock_device_properties {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t memory;       /* bytes */
+    char name[128];        /* the model: "NVIDIA H200". Tuned configs of one model serve every device of it. */
+    char architecture[32]; /* "sm_90" */
+    char uuid[48];
+    char driver[32]; /* its version */
+    /* What heuristics go by; 0 where it is not known. */
+    uint32_t compute_units; /* multiprocessors, compute units, cores */
+    uint32_t warp_size;     /* threads that run in lockstep: 32, 64; 1 on a CPU */
+    uint64_t shared_memory; /* bytes of fast memory that one block of threads can have */
+    uint64_t cache;         /* bytes of the last level that all compute units share */
+} opdock_device_properties;
+
+/* Gives `*to`, a host's struct, what `*from`, the plugin's own, has: as far as both know, and never more than the
+ * host's struct has room for, which may be shorter than the plugin's where the host is older. */
+static inline void opdock_device_properties_give(opdock_device_properties *to, const opdock_device_properties *from) {
+    const uint32_t size = to->struct_size;
+    memcpy(to, from, size < sizeof *from ? size : sizeof *from);
+    to->struct_size = size;
+}
+
+/* flags */
+#define OPDOCK_DEVICE_ORDERED_ARCHITECTURES 1u /* architectures end in a number that grows; "sm_80+" has a meaning */
+
+typedef struct opdock_device_provider {
+    uint32_t struct_size;
+    uint32_t flags;
+    /* A host rejects the registration when it does not know one of these bits. */
+    uint32_t required_flags;
+    /* The DLDeviceType of this type's tensors. */
+    int32_t dl_device_type;
+    /* "cuda". Copied. */
+    const char *device;
+    /* The type a `stream` pointer has: "cudaStream_t". Copied. */
+    const char *stream_type;
+    void *user_data;
+
+    opdock_status (*count)(const opdock_host_api *host, void *user_data, int32_t *count);
+    opdock_status (*properties)(const opdock_host_api *host, void *user_data, int32_t index,
+                                opdock_device_properties *properties);
+    /* Which device is current for the calling thread, -1 where none is yet, and making one so. A host makes the device
+     * of a call current and puts back the one that was. The other functions leave it as it is. */
+    opdock_status (*get_current)(const opdock_host_api *host, void *user_data, int32_t *index);
+    opdock_status (*make_current)(const opdock_host_api *host, void *user_data, int32_t index);
+
+    /* Memory of the device, aligned to 256, in stream order: usable by work queued on `stream` after allocate, and
+     * until the work queued before free has run. */
+    opdock_status (*allocate)(const opdock_host_api *host, void *user_data, int32_t index, void *stream, uint64_t bytes,
+                              void **memory);
+    opdock_status (*free)(const opdock_host_api *host, void *user_data, int32_t index, void *stream, void *memory);
+    /* Copies in stream order; one side may be kDLCPU. */
+    opdock_status (*copy)(const opdock_host_api *host, void *user_data, void *to, DLDevice to_device, const void *from,
+                          DLDevice from_device, uint64_t bytes, void *stream);
+
+    opdock_status (*stream_create)(const opdock_host_api *host, void *user_data, int32_t index, void **stream);
+    opdock_status (*stream_destroy)(const opdock_host_api *host, void *user_data, int32_t index, void *stream);
+    opdock_status (*stream_synchronize)(const opdock_host_api *host, void *user_data, int32_t index, void *stream);
+    /* Sets *capturing to 1 while `stream` is being captured into a graph, else to 0. */
+    opdock_status (*stream_is_capturing)(const opdock_host_api *host, void *user_data, int32_t index, void *stream,
+                                         int32_t *capturing);
+
+    opdock_status (*event_create)(const opdock_host_api *host, void *user_data, int32_t index, void **event);
+    opdock_status (*event_destroy)(const opdock_host_api *host, void *user_data, int32_t index, void *event);
+    opdock_status (*event_record)(const opdock_host_api *host, void *user_data, int32_t index, void *event,
+                                  void *stream);
+    /* Waits for both events; milliseconds between them. */
+    opdock_status (*event_elapsed)(const opdock_host_api *host, void *user_data, int32_t index, void *begin, void *end,
+                                   float *milliseconds);
+
+    /* (optional) Has `function` called once, when what was queued on `stream` so far has run, on any thread, perhaps
+     * before this returns; see completion.h. Where the status is not OPDOCK_OK it is not called. */
+    opdock_status (*stream_callback)(const opdock_host_api *host, void *user_data, int32_t index, void *stream,
+                                     void (*function)(void *argument), void *argument);
+} opdock_device_provider;
+
+#endif

@@ -1,0 +1,86 @@
+/* Activations, of each element; their derivatives; and derivatives that sum the bias gradient on the way.
+ *
+ * grad_bias sums grad_input, not grad, before it is rounded.
+ *
+ * Since opdock 1.0. */
+#ifndef OPDOCK_OPS_ACTIVATION_H
+#define OPDOCK_OPS_ACTIVATION_H
+
+#ifdef __cplusplus
+#include "opdock/cpp/op.hpp"
+#endif
+
+/* gelu(x) = 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) (the tanh form), of each element. */
+#define OPDOCK_OP_GELU "gelu(input: T[...]) -> (output ~ input: T[...])"
+
+/* qgelu(x) = x * sigmoid(1.702 * x), of each element. */
+#define OPDOCK_OP_QGELU "qgelu(input: T[...]) -> (output ~ input: T[...])"
+
+/* relu(x) = max(x, 0), of each element. */
+#define OPDOCK_OP_RELU "relu(input: T[...]) -> (output ~ input: T[...])"
+
+/* srelu(x) = max(x, 0)^2 (relu squared), of each element. */
+#define OPDOCK_OP_SRELU "srelu(input: T[...]) -> (output ~ input: T[...])"
+
+/* silu(x) = x * sigmoid(x), of each element. */
+#define OPDOCK_OP_SILU "silu(input: T[...]) -> (output ~ input: T[...])"
+
+/* grad_input = grad * gelu'(input); with u = sqrt(2 / pi) * (x + 0.044715 * x^3): gelu'(x) = 0.5 * (1 + tanh(u)) +
+ * 0.5 * x * (1 - tanh(u)^2) * sqrt(2 / pi) * (1 + 0.134145 * x^2). */
+#define OPDOCK_OP_GELU_BWD "gelu_bwd(grad: T[...], input: T[...]) -> (grad_input ~ grad: T[...])"
+
+/* grad_input = grad * qgelu'(input); with s = sigmoid(1.702 * x): qgelu'(x) = s * (1 + 1.702 * x * (1 - s)). */
+#define OPDOCK_OP_QGELU_BWD "qgelu_bwd(grad: T[...], input: T[...]) -> (grad_input ~ grad: T[...])"
+
+/* grad_input = grad * relu'(input); relu'(x) = 1 where x > 0, else 0. */
+#define OPDOCK_OP_RELU_BWD "relu_bwd(grad: T[...], input: T[...]) -> (grad_input ~ grad: T[...])"
+
+/* grad_input = grad * srelu'(input); srelu'(x) = 2 * max(x, 0). */
+#define OPDOCK_OP_SRELU_BWD "srelu_bwd(grad: T[...], input: T[...]) -> (grad_input ~ grad: T[...])"
+
+/* grad_input = grad * silu'(input); with s = sigmoid(x): silu'(x) = s * (1 + x * (1 - s)). */
+#define OPDOCK_OP_SILU_BWD "silu_bwd(grad: T[...], input: T[...]) -> (grad_input ~ grad: T[...])"
+
+/* grad_input = grad * gelu'(input); grad_bias = sum of grad_input over the leading dimensions. */
+#define OPDOCK_OP_GELU_BWD_BIAS                                                                                        \
+    "gelu_bwd_bias(grad: T[..., n], input: T[..., n]) -> (grad_bias: T[n], grad_input: T[..., n])"
+
+/* grad_input = grad * qgelu'(input); grad_bias = sum of grad_input over the leading dimensions. */
+#define OPDOCK_OP_QGELU_BWD_BIAS                                                                                       \
+    "qgelu_bwd_bias(grad: T[..., n], input: T[..., n]) -> (grad_bias: T[n], grad_input: T[..., n])"
+
+/* grad_input = grad * relu'(input); grad_bias = sum of grad_input over the leading dimensions. */
+#define OPDOCK_OP_RELU_BWD_BIAS                                                                                        \
+    "relu_bwd_bias(grad: T[..., n], input: T[..., n]) -> (grad_bias: T[n], grad_input: T[..., n])"
+
+/* grad_input = grad * srelu'(input); grad_bias = sum of grad_input over the leading dimensions. */
+#define OPDOCK_OP_SRELU_BWD_BIAS                                                                                       \
+    "srelu_bwd_bias(grad: T[..., n], input: T[..., n]) -> (grad_bias: T[n], grad_input: T[..., n])"
+
+/* grad_input = grad * silu'(input); grad_bias = sum of grad_input over the leading dimensions. */
+#define OPDOCK_OP_SILU_BWD_BIAS                                                                                        \
+    "silu_bwd_bias(grad: T[..., n], input: T[..., n]) -> (grad_bias: T[n], grad_input: T[..., n])"
+
+#ifdef __cplusplus
+namespace opdock::ops {
+
+inline constexpr OpDeclaration gelu(OPDOCK_OP_GELU);
+inline constexpr OpDeclaration qgelu(OPDOCK_OP_QGELU);
+inline constexpr OpDeclaration relu(OPDOCK_OP_RELU);
+inline constexpr OpDeclaration srelu(OPDOCK_OP_SRELU);
+inline constexpr OpDeclaration silu(OPDOCK_OP_SILU);
+inline constexpr OpDeclaration gelu_bwd(OPDOCK_OP_GELU_BWD);
+inline constexpr OpDeclaration qgelu_bwd(OPDOCK_OP_QGELU_BWD);
+inline constexpr OpDeclaration relu_bwd(OPDOCK_OP_RELU_BWD);
+inline constexpr OpDeclaration srelu_bwd(OPDOCK_OP_SRELU_BWD);
+inline constexpr OpDeclaration silu_bwd(OPDOCK_OP_SILU_BWD);
+inline constexpr OpDeclaration gelu_bwd_bias(OPDOCK_OP_GELU_BWD_BIAS);
+inline constexpr OpDeclaration qgelu_bwd_bias(OPDOCK_OP_QGELU_BWD_BIAS);
+inline constexpr OpDeclaration relu_bwd_bias(OPDOCK_OP_RELU_BWD_BIAS);
+inline constexpr OpDeclaration srelu_bwd_bias(OPDOCK_OP_SRELU_BWD_BIAS);
+inline constexpr OpDeclaration silu_bwd_bias(OPDOCK_OP_SILU_BWD_BIAS);
+
+} // namespace opdock::ops
+#endif
+
+#endif

@@ -1,0 +1,66 @@
+/* Elementwise arithmetic, dropout and quantization.
+ *
+ * Dropout draws the same bits on every device. Element i (its row-major position, whatever the strides) takes word
+ * i % 4 of Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), where
+ *
+ *     counter = (low half of i / 4, its high half, low half of offset, its high half)
+ *     key     = (low half of seed, its high half)
+ *
+ * and (seed, offset) = rng_state, each taken as an unsigned 64-bit number of two 32-bit halves. rng_state is a tensor
+ * so that a captured graph sees it change. With threshold = floor(p * 2^32 + 0.5), in f64, the element is kept when its
+ * word, as an integer, is at least the threshold: p = 0 keeps all and p = 1 none. A p outside [0, 1] is an invalid
+ * argument. The ten rounds, where hi and lo are the halves of a 64-bit product:
+ *
+ *     (a, b, c, d) = (hi(0xcd9e8d57 * c) ^ b ^ key[0], lo(0xcd9e8d57 * c),
+ *                     hi(0xd2511f53 * a) ^ d ^ key[1], lo(0xd2511f53 * a))
+ *
+ * with (0x9e3779b9, 0xbb67ae85) added to the key, modulo 2^32 each, between one round and the next. The words of
+ * counter 0 under key 0 are 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
+ *
+ * Conversions to fp8 round to nearest even and saturate: what is past the largest value (448 in e4m3, 57344 in e5m2)
+ * becomes that value, infinity included. NaN stays NaN.
+ *
+ * Since opdock 1.0. */
+#ifndef OPDOCK_OPS_ELEMENTWISE_H
+#define OPDOCK_OPS_ELEMENTWISE_H
+
+#ifdef __cplusplus
+#include "opdock/cpp/op.hpp"
+#endif
+
+/* output = a + alpha * b. */
+#define OPDOCK_OP_ADD "add(a: T[...], b: T[...], *, alpha: float = 1.0) -> (output ~ a: T[...])"
+
+/* output = a * b. */
+#define OPDOCK_OP_MUL "mul(a: T[...], b: T[...]) -> (output ~ a: T[...])"
+
+/* mask is 1 where an element is kept, with probability 1 - p, else 0; output = input / (1 - p) where kept, else 0. */
+#define OPDOCK_OP_DROPOUT_FWD                                                                                          \
+    "dropout_fwd(input: T[...], rng_state: i64[2], *, p: float) -> (output ~ input: T[...], mask: u8[...])"
+
+/* grad_input = grad / (1 - p) where mask is not 0, else 0. */
+#define OPDOCK_OP_DROPOUT_BWD "dropout_bwd(grad: T[...], mask: u8[...], *, p: float) -> (grad_input ~ grad: T[...])"
+
+/* output = fp8(f32(input * scale)), the product rounded to f32 first so that it comes out the same everywhere; amax
+ * becomes max(amax, max |input|), or NaN where one of them is. */
+#define OPDOCK_OP_QUANTIZE                                                                                             \
+    "quantize(input: T[...], scale: f32[1], mut amax: f32[1]?, *, dtype: F) -> (output: F[...]) where F in e4m3|e5m2"
+
+/* output = input * scale_inv. */
+#define OPDOCK_OP_DEQUANTIZE                                                                                           \
+    "dequantize(input: F[...], scale_inv: f32[1], *, dtype: T) -> (output: T[...]) where F in e4m3|e5m2"
+
+#ifdef __cplusplus
+namespace opdock::ops {
+
+inline constexpr OpDeclaration add(OPDOCK_OP_ADD);
+inline constexpr OpDeclaration mul(OPDOCK_OP_MUL);
+inline constexpr OpDeclaration dropout_fwd(OPDOCK_OP_DROPOUT_FWD);
+inline constexpr OpDeclaration dropout_bwd(OPDOCK_OP_DROPOUT_BWD);
+inline constexpr OpDeclaration quantize(OPDOCK_OP_QUANTIZE);
+inline constexpr OpDeclaration dequantize(OPDOCK_OP_DEQUANTIZE);
+
+} // namespace opdock::ops
+#endif
+
+#endif

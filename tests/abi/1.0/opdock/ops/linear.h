@@ -1,0 +1,35 @@
+/* Linear algebra. Products accumulate in f32 or better; nothing is broadcast but what the dims say.
+ *
+ * Since opdock 1.0. */
+#ifndef OPDOCK_OPS_LINEAR_H
+#define OPDOCK_OPS_LINEAR_H
+
+#ifdef __cplusplus
+#include "opdock/cpp/op.hpp"
+#endif
+
+/* output = a b, for each index of the leading dimensions. */
+#define OPDOCK_OP_MATMUL "matmul(a: T[..., m, k], b: T[..., k, n]) -> (output: T[..., m, n])"
+
+/* output = input weight^T + bias. */
+#define OPDOCK_OP_LINEAR_FWD "linear_fwd(input: T[..., k], weight: T[n, k], bias: T[n]?) -> (output: T[..., n])"
+
+/* grad_input = grad weight. */
+#define OPDOCK_OP_LINEAR_DGRAD "linear_dgrad(grad: T[..., n], weight: T[n, k]) -> (grad_input: T[..., k])"
+
+/* grad_weight = grad^T input, over all rows; grad_bias = sum over rows of grad. */
+#define OPDOCK_OP_LINEAR_WGRAD                                                                                         \
+    "linear_wgrad(grad: T[..., n], input: T[..., k]) -> (grad_weight: T[n, k], grad_bias: T[n]?)"
+
+#ifdef __cplusplus
+namespace opdock::ops {
+
+inline constexpr OpDeclaration matmul(OPDOCK_OP_MATMUL);
+inline constexpr OpDeclaration linear_fwd(OPDOCK_OP_LINEAR_FWD);
+inline constexpr OpDeclaration linear_dgrad(OPDOCK_OP_LINEAR_DGRAD);
+inline constexpr OpDeclaration linear_wgrad(OPDOCK_OP_LINEAR_WGRAD);
+
+} // namespace opdock::ops
+#endif
+
+#endif

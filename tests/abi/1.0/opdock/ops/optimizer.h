@@ -1,0 +1,49 @@
+/* Optimizer steps over lists of tensors, in one launch or a few, whatever the lists' length.
+ *
+ * noop other than 0 makes the op do nothing: step, too, stays. What changes from step to step is a tensor, so that a
+ * captured graph stays right.
+ *
+ * Since opdock 1.0. */
+#ifndef OPDOCK_OPS_OPTIMIZER_H
+#define OPDOCK_OPS_OPTIMIZER_H
+
+#ifdef __cplusplus
+#include "opdock/cpp/op.hpp"
+#endif
+
+/* step += 1; g = grads, plus weight_decay * params unless decoupled; exp_avg = beta1 * exp_avg + (1 - beta1) * g;
+ * exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g^2; params -= lr * ((exp_avg / (1 - beta1^step)) /
+ * (sqrt(exp_avg_sq / (1 - beta2^step)) + eps)), and also lr * weight_decay * params when decoupled. */
+#define OPDOCK_OP_MULTI_TENSOR_ADAM                                                                                    \
+    "multi_tensor_adam(grads: T[n]*, mut params: U[n]*, mut exp_avg: f32[n]*, mut exp_avg_sq: f32[n]*, lr: f32[1], "   \
+    "mut step: f32[1], noop: i32[1]?, "                                                                                \
+    "*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.0, "                      \
+    "decoupled: bool = true) -> ()"
+
+/* g = grads + weight_decay * params; with momentum, buffer = momentum * buffer + (1 - dampening) * g (g itself on
+ * the first run), and the step is g + momentum * buffer with nesterov, else buffer; without, it is g. The step
+ * times lr is subtracted from params. */
+#define OPDOCK_OP_MULTI_TENSOR_SGD                                                                                     \
+    "multi_tensor_sgd(grads: T[n]*, mut params: U[n]*, mut momentum_buffers: f32[n]*, lr: f32[1], noop: i32[1]?, "     \
+    "*, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = false, "            \
+    "first_run: bool = false) -> ()"
+
+/* norm = sqrt(sum of all elements' squares). */
+#define OPDOCK_OP_MULTI_TENSOR_L2NORM "multi_tensor_l2norm(inputs: T[n]*) -> (norm: f32[1])"
+
+/* tensors *= scale; found_inf becomes 1 when a scaled value, as it is stored, is not finite, and else stays. */
+#define OPDOCK_OP_MULTI_TENSOR_SCALE                                                                                   \
+    "multi_tensor_scale(mut tensors: T[n]*, scale: f32[1], mut found_inf: i32[1]?) -> ()"
+
+#ifdef __cplusplus
+namespace opdock::ops {
+
+inline constexpr OpDeclaration multi_tensor_adam(OPDOCK_OP_MULTI_TENSOR_ADAM);
+inline constexpr OpDeclaration multi_tensor_sgd(OPDOCK_OP_MULTI_TENSOR_SGD);
+inline constexpr OpDeclaration multi_tensor_l2norm(OPDOCK_OP_MULTI_TENSOR_L2NORM);
+inline constexpr OpDeclaration multi_tensor_scale(OPDOCK_OP_MULTI_TENSOR_SCALE);
+
+} // namespace opdock::ops
+#endif
+
+#endif
