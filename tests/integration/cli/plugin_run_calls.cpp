@@ -284,8 +284,8 @@ TEST_CASE("an op runs on every device that a plugin provides, with tensors that 
 }
 
 TEST_CASE("tools take Transformer Engine's name of an op, and show opdock's") {
-    const Finished run = PluginRun({REFERENCE_PLUGIN})
-                             .run({"dgelu", "--in", "grad=ones:f32[4]", "--in", "input=zeros:f32[4]"});
+    const Finished run =
+        PluginRun({REFERENCE_PLUGIN}).run({"dgelu", "--in", "grad=ones:f32[4]", "--in", "input=zeros:f32[4]"});
     CHECK_MESSAGE(run.code == 0, run.err);
     CHECK(run.out.starts_with("gelu_bwd on cpu\n"));
     const PluginLs ls({REFERENCE_PLUGIN});
