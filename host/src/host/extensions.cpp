@@ -13,22 +13,19 @@ namespace {
 
 // The status of work on a device, for a plugin: what it throws becomes one, and its sentence is left as if by fail().
 template<class Work>
-opdock_status for_plugin(const opdock_host_api *api, Work work) {
-    thread_state().forget_message();
+opdock_status for_plugin(const opdock_host_api *api, Work work) noexcept {
+    leave_message("the host was closed, or has no memory to answer");
     const opdock_status closed = OPDOCK_FAILED;
-    const opdock_status status = in_open_host(api, closed, [&](const Host &host) -> opdock_status {
+    return in_open_host(api, closed, [&](const Host &host) -> opdock_status {
         try {
             work(host);
+            thread_state().forget_message();
             return OPDOCK_OK;
         } catch (const Error &error) {
             leave_message(error.what());
             return error.status();
         }
     });
-    if (status != OPDOCK_OK && thread_state().message.empty()) {
-        leave_message("the host was closed, or has no memory to answer");
-    }
-    return status;
 }
 
 opdock_status allocate(const opdock_host_api *api, DLDevice device, void *stream, uint64_t bytes, void **memory) {
