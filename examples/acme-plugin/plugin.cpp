@@ -16,7 +16,6 @@ void register_all(opdock::Registry &registry) {
     registry.vendor({"acme", "acme-cpu", "", ""});
 
     const Impl start = Impl("vendor.acme")
-                           .kind(OPDOCK_KIND_VENDOR)
                            .deterministic()
                            .tune_version(1)
                            .knob("block", 1, acme::max_block, 256, "Elements widened to float at a time.")

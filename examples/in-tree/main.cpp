@@ -47,7 +47,6 @@ opdock::Status my_rmsnorm(const opdock::Call &call) {
 opdock_status register_mine(opdock_registry *registry) {
     return opdock::register_plugin(registry, [](opdock::Registry &mine) {
         mine.implement(opdock::ops::rmsnorm_fwd, opdock::Impl("vendor.mine")
-                                                     .kind(OPDOCK_KIND_VENDOR)
                                                      .dtypes("f32,f32")
                                                      .supports(opdock::supports<&plain_only>)
                                                      .kernel(opdock::kernel<&my_rmsnorm>));

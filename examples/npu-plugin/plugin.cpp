@@ -15,7 +15,6 @@ void register_all(opdock::Registry &registry) {
     // device, since the provider counts them.
     registry.vendor({"nova", "npu", "PrivateUse1", ""});
     registry.implement(opdock::ops::relu, opdock::Impl("vendor.nova")
-                                              .kind(OPDOCK_KIND_VENDOR)
                                               .device(npu::type)
                                               .dtypes("f32")
                                               .deterministic()

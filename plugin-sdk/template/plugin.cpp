@@ -25,7 +25,6 @@ void register_all(opdock::Registry &registry) {
     registry.vendor({"example", "", "", ""});
     registry.implement(opdock::ops::silu,
                        Impl("vendor.example")
-                           .kind(OPDOCK_KIND_VENDOR)
                            .dtypes("f32|f16|bf16")
                            .deterministic()
                            .tune_version(1)
