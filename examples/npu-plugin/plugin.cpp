@@ -14,11 +14,9 @@ void register_all(opdock::Registry &registry) {
     // As frameworks know it: torch calls the device "npu" and dispatches by PrivateUse1. No command asks for the
     // device, since the provider counts them.
     registry.vendor({"nova", "npu", "PrivateUse1", ""});
-    registry.implement(opdock::ops::relu, opdock::Impl("vendor.nova")
-                                              .device(npu::type)
-                                              .dtypes("f32")
-                                              .deterministic()
-                                              .kernel(opdock::kernel<&npu::relu>));
+    registry.implement(
+        opdock::ops::relu,
+        opdock::Impl("vendor.nova").device(npu::type).dtypes("f32").deterministic().kernel(opdock::kernel<&npu::relu>));
 }
 
 } // namespace

@@ -228,11 +228,13 @@ opdock_status event_elapsed(const opdock_host_api *host, void * /*user_data*/, i
     });
 }
 
+#ifndef __HIP__ // HIP 5.2 declares hipLaunchHostFunc and lacks it
 opdock_status stream_callback(const opdock_host_api *host, void * /*user_data*/, int32_t index, void *stream,
                               void (*function)(void *), void *argument) {
     return on(host, index, "asking to be told when a stream has run",
-              [&] { return GPU(LaunchHostFunc)(stream_of(stream), function, argument); });
+              [&] { return cudaLaunchHostFunc(stream_of(stream), function, argument); });
 }
+#endif
 
 opdock_device_provider make_table() {
     opdock_device_provider table = {};
@@ -260,7 +262,9 @@ opdock_device_provider make_table() {
     table.event_destroy = event_destroy;
     table.event_record = event_record;
     table.event_elapsed = event_elapsed;
+#ifndef __HIP__
     table.stream_callback = stream_callback;
+#endif
     return table;
 }
 

@@ -14,8 +14,8 @@ import sys
 import tempfile
 
 
-def run(*command):
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+def run(*command, cwd=None):
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=cwd)
     if done.returncode != 0:
         sys.exit(f"{command[0]} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -36,9 +36,9 @@ def main():
         work = pathlib.Path(folder)
         (work / "api.c").write_text("#include <opdock/opdock.h>\n" + "".join(
             f"{one} {{ __builtin_trap(); }}\n" for one in functions), encoding="utf-8")
-        run("cc", "-g", "-O0", "-shared", "-fPIC", "-w", *(f"-I{one}" for one in includes), str(work / "api.c"),
+        run("cc", "-g", "-O0", "-shared", "-fPIC", "-w", *(f"-I{one}" for one in includes), "api.c",
             f"-Wl,--version-script={source / 'host' / 'exports.map'}", "-Wl,-soname,libopdock.so.1",
-            "-o", str(work / "api.so"))
+            "-o", "api.so", cwd=work)
         differences = exported(library) ^ exported(str(work / "api.so"))
         if differences:
             print("exported and not declared, or declared and not exported: " + ", ".join(sorted(differences)))

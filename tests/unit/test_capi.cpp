@@ -471,6 +471,33 @@ TEST_CASE("a program in C has a device's memory, copies there and back, and time
     CHECK_FALSE(last_error().empty());
 }
 
+TEST_CASE("a provider is asked about no device that it does not count") {
+    Opened host;
+    FakeKind fake;
+    host.add("fake", [&](opdock_registry *registry) { return fake.provide(registry); });
+    DLDevice found = {kDLCPU, 0};
+    CHECK(opdock_find_device(host.runtime, "fake:2", &found) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(contains(last_error(), "there is no device fake:2: plugin 'fake' counts 2 devices"));
+    CHECK(found.device_type == kDLCPU);
+    CHECK(opdock_find_device(host.runtime, "cpu:1", &found) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(opdock_find_device(host.runtime, "cuda:3", &found) == OPDOCK_OK); // which no plugin provides
+    fake.events.clear();
+    const DLDevice beyond = fake_device(2), there = fake_device(0);
+    float numbers[2] = {1, 2};
+    void *memory = &numbers;
+    double microseconds = 0;
+    CHECK(opdock_device_allocate(host.runtime, beyond, nullptr, 8, &memory) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(opdock_device_free(host.runtime, beyond, nullptr, numbers) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(opdock_device_synchronize(host.runtime, beyond, nullptr) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(opdock_device_time(host.runtime, beyond, nullptr, nullptr, nullptr, &microseconds) ==
+          OPDOCK_INVALID_ARGUMENT);
+    for (const DLDevice &other : {there, cpu}) {
+        CHECK(opdock_device_copy(host.runtime, numbers, beyond, numbers, other, 4, nullptr) == OPDOCK_INVALID_ARGUMENT);
+        CHECK(opdock_device_copy(host.runtime, numbers, other, numbers, beyond, 4, nullptr) == OPDOCK_INVALID_ARGUMENT);
+    }
+    CHECK(fake.events.empty());
+}
+
 TEST_CASE("tune files are joined, and what is left out of them is said") {
     const char *const texts[] = {
         "schema: opdock.tune/1\nops:\n  a: {pinned: [{key: {n: 1}, config: {block: 2}}]}\n",

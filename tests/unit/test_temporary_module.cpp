@@ -39,7 +39,8 @@ TEST_CASE("an implementation that was taken away serves no call, and the next on
     made.reset();
     CHECK(call.stale());
     CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_UNSUPPORTED);
-    CHECK(contains(last_error(), "its module was unregistered"));
+    CHECK(contains(last_error(), "its module was unregistered\nPrepare the call again"));
+    CHECK_FALSE(contains(last_error(), "vendor"));
     CHECK(rows.added(host.op()) == 2);
 }
 

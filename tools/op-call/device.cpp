@@ -26,7 +26,7 @@ FoundDevice find_device(const Host &host, const std::string &text) {
         }
         there += (there.empty() ? "" : ", ") + one.at("device").get<std::string>();
     }
-    return {nullptr, there.empty() ? "no plugin provides devices of this type" : "there is none; there are: " + there};
+    return {nullptr, there.empty() ? "no plugin provides devices of this type" : "there are " + there};
 }
 
 json device_record(const Host &host, const std::string &text) {

@@ -94,7 +94,7 @@ typedef struct opdock_options {
 OPDOCK_API opdock_status opdock_open(const opdock_options *options, opdock_host **host);
 
 /* Calls the shutdown functions of plugins, newest first, and frees the host with all its ops. No call may be in
- * flight and no prepared call may be used afterwards. Plugins stay mapped. Null is ignored. */
+ * flight and no prepared call may be used or destroyed afterwards. Plugins stay mapped. Null is ignored. */
 OPDOCK_API void opdock_close(opdock_host *host);
 
 /* Loads one more plugin file, by its absolute path; its implementations join the chains of later calls. */
@@ -113,9 +113,10 @@ OPDOCK_API opdock_status opdock_register_temporary_module(opdock_host *host, con
 
 /* Takes such a module away. Waits until nothing of it runs, and destroys its plans and device states: when this
  * returns, its code and what its `user_data` points to may go. Later calls are served by others; prepared ones return
- * OPDOCK_UNSUPPORTED. Work that it queued on a device is the program's to wait for. Not from inside one of its
- * functions, which would wait for itself. Of each module the host keeps some 80 KiB until it is closed, as threads may
- * still look at what was. OPDOCK_INVALID_ARGUMENT where `id` is no such module's. */
+ * OPDOCK_UNSUPPORTED, and calls of an op that nobody else declares OPDOCK_UNKNOWN_OP, until somebody declares it again.
+ * Work that it queued on a device is the program's to wait for. Not from inside one of its functions, which would wait
+ * for itself. Of each module the host keeps some 80 KiB until it is closed, as threads may still look at what was.
+ * OPDOCK_INVALID_ARGUMENT where `id` is no such module's. */
 OPDOCK_API opdock_status opdock_unregister_module(opdock_host *host, const char *id);
 
 /* --- calling ---------------------------------------------------------------------------------------------------- */
@@ -220,6 +221,7 @@ typedef struct opdock_prepared {
  * pointers must have. `policy` may be null (the one in force). */
 OPDOCK_API opdock_status opdock_prepare(opdock_op *op, const opdock_args *args, const opdock_policy *policy,
                                         opdock_prepared **prepared);
+/* While the host is open, as its plan is of it. Null is ignored. */
 OPDOCK_API void opdock_prepared_destroy(opdock_prepared *prepared);
 
 /* Whether a call made now might choose differently. */
@@ -298,7 +300,8 @@ OPDOCK_API opdock_status opdock_check_file(const char *path, const char *prefix,
  * What a device's provider offers, for programs and tools that have no other way to its memory. A device that nobody
  * provides gives OPDOCK_UNSUPPORTED. Streams are the type's native handles; null is its default stream. */
 
-/* "cuda:1", or "cuda" for its first. OPDOCK_INVALID_ARGUMENT for anything else. */
+/* "cuda:1", or "cuda" for its first, as memory of a program may be on devices that no plugin provides: of those any
+ * index will do. OPDOCK_INVALID_ARGUMENT for a type that nobody knows, and for a device that its provider lacks. */
 OPDOCK_API opdock_status opdock_find_device(opdock_host *host, const char *text, DLDevice *device);
 
 /* Every device there is, as JSON: [{"device": "cuda:0", "type", "name", "architecture", "driver", "uuid", "memory",
@@ -311,7 +314,7 @@ OPDOCK_API opdock_status opdock_device_allocate(opdock_host *host, DLDevice devi
                                                 void **memory);
 OPDOCK_API opdock_status opdock_device_free(opdock_host *host, DLDevice device, void *stream, void *memory);
 
-/* Between a device and the host, or within a device, in stream order. */
+/* Between a device and the host, or between devices of one type, in stream order: see opdock_device_provider.copy. */
 OPDOCK_API opdock_status opdock_device_copy(opdock_host *host, void *to, DLDevice to_device, const void *from,
                                             DLDevice from_device, uint64_t bytes, void *stream);
 

@@ -7,6 +7,7 @@
 #include "dispatch/workspace.hpp"
 #include "host/host.hpp"
 #include "load/plugin_call.hpp"
+#include "load/tenancy.hpp"
 #include "signature/bind.hpp"
 #include "text/error.hpp"
 
@@ -165,7 +166,10 @@ std::string failed_run_text(const Prepared &prepared, opdock_status status) {
         !said.empty() ? said
                       : fmt::format("op '{}': '{}' returned {}: it gave no reason", prepared.shape->signature->name,
                                     prepared.attempt->implementation.impl_id, status_text(status));
-    if (status == OPDOCK_UNSUPPORTED) {
+    Tenancy *const tenancy = prepared.attempt->implementation.tenancy.get();
+    if (status == OPDOCK_UNSUPPORTED && Tenancy::Visit(tenancy).is_refused()) {
+        text += "\nPrepare the call again, for what serves it now.";
+    } else if (status == OPDOCK_UNSUPPORTED) {
         // One line, so that who knows the remedy can leave it out.
         text +=
             fmt::format("\n'{}' let this call be prepared and declines it only now, so that each run fails. Call the "

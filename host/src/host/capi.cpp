@@ -341,7 +341,13 @@ opdock_status opdock_explain(opdock_host *host, const char *op, const char *devi
 }
 
 opdock_status opdock_find_device(opdock_host *host, const char *text, DLDevice *device) {
-    return guarded([&] { *device = opdock::core::parse_device(host->catalog().providers, text); });
+    return guarded([&] {
+        const DLDevice found = opdock::core::parse_device(host->catalog().providers, text);
+        if (const std::string missing = host->missing_device(found); !missing.empty()) {
+            throw Error(OPDOCK_INVALID_ARGUMENT, missing);
+        }
+        *device = found;
+    });
 }
 
 opdock_status opdock_devices(opdock_host *host, char **json) {
@@ -361,8 +367,8 @@ opdock_status opdock_device_free(opdock_host *host, DLDevice device, void *strea
 opdock_status opdock_device_copy(opdock_host *host, void *to, DLDevice to_device, const void *from,
                                  DLDevice from_device, uint64_t bytes, void *stream) {
     return guarded([&] {
-        const DLDevice device = to_device.device_type != kDLCPU ? to_device : from_device;
-        opdock::core::DeviceAccess(*host, device, stream).copy(to, to_device, from, from_device, bytes);
+        const opdock::core::DeviceAccess its(*host, to_device, stream), other(*host, from_device, stream);
+        (its.is_host() ? other : its).copy(to, to_device, from, from_device, bytes);
     });
 }
 

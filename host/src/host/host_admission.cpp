@@ -145,7 +145,9 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
     Catalog next = catalog();
     next.in_use = true;
     if (const PluginRecord *other = next.find_plugin(id)) {
-        throw Error(OPDOCK_LOAD_FAILED, fmt::format("module '{}': the id is already taken by '{}'", id, other->path));
+        throw Error(OPDOCK_LOAD_FAILED,
+                    fmt::format("module '{}': the id is already taken by {}", id,
+                                other->path.empty() ? "another module of the program" : quote(other->path)));
     }
     PluginIdentity identity{id, vendor, id};
     if (may_go) {

@@ -179,13 +179,18 @@ class Judge {
             if (!contradict(*provider, *other)) {
                 continue;
             }
-            const std::string contradiction =
-                fmt::format("a device type has one DLDeviceType and one type of stream: {} contradicts {}",
-                            summary(*provider), summary(*other));
+            const std::string contradiction = fmt::format("{} contradicts {}: a device type has one DLDeviceType and "
+                                                          "one type of stream, and a DLDeviceType belongs "
+                                                          "to one device type{}",
+                                                          summary(*provider), summary(*other),
+                                                          provider->table.dl_device_type == kDLExtDev
+                                                              ? ". The vendor of one without a number of DLPack's "
+                                                                "takes one from 1000 on, opdock/abi/device.h says"
+                                                              : "");
             const Claim theirs = claim_of(other->plugin, false);
             if (own_claim(false).beats(theirs) && !catalog_.in_use) {
                 losses.push_back({other->plugin,
-                                  fmt::format("{}\nIt does not provide the kind, and what it implements for it is left "
+                                  fmt::format("{}\nIt does not provide the type, and what it implements for it is left "
                                               "out, as plugin '{}' {}.",
                                               contradiction, plugin_.id, own_claim(false).why_it_beats(theirs)),
                                   "", nullptr, other});
@@ -194,7 +199,7 @@ class Judge {
                 return;
             } else {
                 lost_types_.push_back(provider->type);
-                leave_out(fmt::format("{}\nIt does not provide the kind, and what it implements for it is left out.",
+                leave_out(fmt::format("{}\nIt does not provide the type, and what it implements for it is left out.",
                                       contradiction));
                 return;
             }

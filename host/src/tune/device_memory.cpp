@@ -15,6 +15,9 @@ const opdock_device_provider &table_of(const Host &host, DLDevice device) {
         throw Error(OPDOCK_UNSUPPORTED,
                     fmt::format("no plugin provides {}", device_text(host.catalog().providers, device)));
     }
+    if (const std::string missing = host.missing_device(device); !missing.empty()) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, missing);
+    }
     return provider->table;
 }
 

@@ -32,18 +32,20 @@ typedef struct opdock_composite {
     uint32_t struct_size;
     uint32_t reserved;
 
-    /* [any thread, inside plan_create of `from`] Chooses an implementation of `op` under the policy in force, with
-     * config and plan, for tensors on the device of `from`; there is no fallback later. `args` describes them as for a
-     * call; data pointers may be null. It is never an implementation that is being prepared or run on this thread. Sets
+    /* [any thread, inside plan_create of `from`; elsewhere the part would be made again at each run] Chooses an
+     * implementation of `op` under the policy in force, with config and plan, for tensors on the device of `from`;
+     * there is no fallback later. `args` describes them as for a call; data pointers may be null, its stream and
+     * workspace are not read. It is never an implementation that is being prepared or run on this thread. Sets
      * *workspace_size to the bytes that a run needs. A plugin status, with its message left as if by `fail`; *part is
      * null where it is not OPDOCK_OK. */
     opdock_status (*prepare)(const opdock_problem *from, const char *op, const opdock_args *args, opdock_part **part,
                              uint64_t *workspace_size);
 
     /* [any thread, concurrently, inside a kernel of `from`] Runs it on new pointers: `call->data` has those of the
-     * tensors that prepare was given, inputs first. Nothing else is validated. Without a workspace of its size the host
-     * takes one from the device, but not while the stream is being captured. The status of the kernel, with its
-     * message.
+     * tensors that prepare was given, inputs first, and null for tensors without elements. Nothing else is validated. A
+     * workspace is aligned to 256, so that of two parts the second's begins at a multiple of that. Without a workspace
+     * of its size the host takes one from the device, but not while the stream is being captured. The status of the
+     * kernel, with its message.
      */
     opdock_status (*run)(const opdock_problem *from, const opdock_part *part, const opdock_call *call);
 

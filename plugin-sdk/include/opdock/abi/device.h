@@ -5,7 +5,7 @@
  *
  * All functions are called on any thread, concurrently, and explain a status other than OPDOCK_OK with
  * `opdock_host_api.fail`. `count` says 1024 at most; `index` is below. Streams and events are the type's native
- * handles.
+ * handles; a null stream is the device's default stream.
  *
  * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_DEVICE_H
@@ -50,9 +50,11 @@ static inline void opdock_device_properties_give(opdock_device_properties *to, c
 typedef struct opdock_device_provider {
     uint32_t struct_size;
     uint32_t flags;
-    /* A host rejects the registration when it does not know one of these bits. */
+    /* A host that does not know one of these bits leaves the provider out; see registry.h. */
     uint32_t required_flags;
-    /* The DLDeviceType of this type's tensors. */
+    /* The DLDeviceType of this type's tensors: DLPack's number where it has one, else a number of the vendor's own from
+     * 1000 to 32767, for good. It belongs to one type in a process, so kDLExtDev, which everybody may think of, is for
+     * trials alone. */
     int32_t dl_device_type;
     /* "cuda". Copied. */
     const char *device;
@@ -64,19 +66,23 @@ typedef struct opdock_device_provider {
     opdock_status (*properties)(const opdock_host_api *host, void *user_data, int32_t index,
                                 opdock_device_properties *properties);
     /* Which device is current for the calling thread, -1 where none is yet, and making one so. A host makes the device
-     * of a call current and puts back the one that was. The other functions leave it as it is. */
+     * of a call current and puts back the one that was, but for -1, which is never made current. The other functions
+     * leave it as it is. */
     opdock_status (*get_current)(const opdock_host_api *host, void *user_data, int32_t *index);
     opdock_status (*make_current)(const opdock_host_api *host, void *user_data, int32_t index);
 
     /* Memory of the device, aligned to 256, in stream order: usable by work queued on `stream` after allocate, and
-     * until the work queued before free has run. */
+     * until the work queued before free has run. `bytes` is never 0 and `memory` never null in free. */
     opdock_status (*allocate)(const opdock_host_api *host, void *user_data, int32_t index, void *stream, uint64_t bytes,
                               void **memory);
     opdock_status (*free)(const opdock_host_api *host, void *user_data, int32_t index, void *stream, void *memory);
-    /* Copies in stream order; one side may be kDLCPU. */
+    /* Copies in stream order, on a stream of the device that is not kDLCPU (of `to_device` where neither is); two
+     * devices of this type may differ, and who cannot copy between them returns OPDOCK_UNSUPPORTED. Memory of the CPU
+     * is any memory, pinned or not, and both sides stay as they are until the stream has reached the copy. */
     opdock_status (*copy)(const opdock_host_api *host, void *user_data, void *to, DLDevice to_device, const void *from,
                           DLDevice from_device, uint64_t bytes, void *stream);
 
+    /* A stream is destroyed when what was queued there may still have to run, which it then does. */
     opdock_status (*stream_create)(const opdock_host_api *host, void *user_data, int32_t index, void **stream);
     opdock_status (*stream_destroy)(const opdock_host_api *host, void *user_data, int32_t index, void *stream);
     opdock_status (*stream_synchronize)(const opdock_host_api *host, void *user_data, int32_t index, void *stream);
@@ -84,6 +90,7 @@ typedef struct opdock_device_provider {
     opdock_status (*stream_is_capturing)(const opdock_host_api *host, void *user_data, int32_t index, void *stream,
                                          int32_t *capturing);
 
+    /* Events tell times. One may be recorded again, and the last record counts. */
     opdock_status (*event_create)(const opdock_host_api *host, void *user_data, int32_t index, void **event);
     opdock_status (*event_destroy)(const opdock_host_api *host, void *user_data, int32_t index, void *event);
     opdock_status (*event_record)(const opdock_host_api *host, void *user_data, int32_t index, void *event,

@@ -17,7 +17,7 @@ typedef struct opdock_op_declaration {
     uint32_t struct_size;
     /* Ignore unknown bits. */
     uint32_t flags;
-    /* A host rejects the registration when it does not know one of these bits. */
+    /* A host that does not know one of these bits leaves the op out; see registry.h. */
     uint32_t required_flags;
     uint32_t reserved;
     /* "rmsnorm_fwd(input: T[..., n], ...) -> (...)"; the grammar is in opdock's documentation. Copied. */

@@ -4,6 +4,15 @@
  * contiguity or alignment without calling it. What depends on the machine belongs in `available`, what depends on the
  * shapes in the kernel itself, which returns OPDOCK_UNSUPPORTED before it touches anything.
  *
+ * For a problem the host asks, in this order and each only where it is there:
+ *
+ *   available        once per device
+ *   supports         `device_state`, `knobs` and `plan` of the problem are null, n_knobs is 0
+ *   device_init      once per device
+ *   heuristic        it sees `device_state`
+ *   plan_create      and the chosen `knobs`
+ *   workspace_size   and the `plan`, as the kernel does
+ *
  * The host copies all strings and knobs; function pointers and user_data must stay valid as long as the process (a
  * plugin is never unmapped). All functions are reentrant and called on any thread, concurrently. Each returns a status
  * and explains it with `opdock_host_api.fail`. The host has made the device current before each call that names one.
@@ -76,7 +85,7 @@ typedef struct opdock_impl {
 
     /* (optional) Whether it would serve this problem: OPDOCK_OK, UNSUPPORTED with the reason, or INVALID_ARGUMENT for
      * what nobody could serve. Asked once for each problem that a thread remembers, by prepare and by tools: the kernel
-     * need not check it again. `knobs`, `device_state` and `plan` are null. */
+     * need not check it again. */
     opdock_status (*supports)(const opdock_problem *problem);
 
     /* (optional) The config for shapes nobody tuned: `knobs` holds the defaults, one for each knob, and may be changed

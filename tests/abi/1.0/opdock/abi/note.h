@@ -6,7 +6,8 @@
  *   id            names the plugin, [a-z0-9_.-], unique on a machine: "acme-norms"
  *   version       of the plugin: "1.2.0"
  *   vendor        who ships it: "acme". Printable ASCII without spaces and , ; : | = '
- *   devices       types it serves, separated by commas: "cpu" or "cuda,rocm"
+ *   devices       types that its implementations serve, separated by commas: "cpu" or "cuda,rocm"; one that is missing
+ *                 is a warning
  *   cpu_features  that its code needs before it can check for itself, as /proc/cpuinfo spells them: "avx2,fma" or ""
  *
  * The payload is one JSON object of schema opdock.note/1. The section survives stripping, LTO, --gc-sections and

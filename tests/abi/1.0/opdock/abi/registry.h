@@ -7,9 +7,13 @@
  * [the thread that runs the entry] The registry is valid until the entry returns; later calls return
  * OPDOCK_INVALID_ARGUMENT. Everything is copied except function pointers and user_data.
  *
- * A plugin that is built for a newer minor than the host's (`abi_minor`) loses only the ops and implementations that
- * use what the host does not know: a dtype, a type of attributes or knobs, a kind, a required flag. The host leaves
- * those out with a warning that names them. From a plugin of the host's minor or an older one the same is an error.
+ * A plugin that is built for a newer minor than the host's (`abi_minor`) loses only the ops, implementations and device
+ * providers that use what the host does not know: a dtype, a type of attributes or knobs, a kind, a required flag. The
+ * host leaves those out with a warning that names them. From a plugin of the host's minor or an older one the same is
+ * an error, but for required flags of an implementation, which is left out in any case.
+ *
+ * A process may open several hosts, one after the other or at once. The entry runs once for each, and so do the
+ * shutdown functions: what they share must be counted, and kernels of another host may be running.
  *
  * Since ABI 1.0. */
 #ifndef OPDOCK_ABI_REGISTRY_H

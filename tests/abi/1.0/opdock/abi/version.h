@@ -6,8 +6,9 @@
  *   1. Every struct that grows starts with `uint32_t struct_size`: how many bytes its writer knows. Fields are only
  *      appended, in multiples of 8 bytes, so that no size ends inside a field: a single uint32_t brings a `reserved`
  *      with it. A reader uses the prefix that both sides know and never looks past it; 0 in a new field means what was
- *      before it. A writer sets struct_size with OPDOCK_STRUCT_SIZE and the last field that it fills in, not with
- *      sizeof: tail padding must never hide a field that a later version puts there.
+ *      before it, and a field that an older reader must not miss comes with a bit of `required_flags`. A writer sets
+ *      struct_size with OPDOCK_STRUCT_SIZE and the last field that it fills in, not with sizeof: tail padding must
+ *      never hide a field that a later version puts there.
  *   2. These never grow, as others have them in arrays or hand them on: opdock_call, opdock_value, opdock_attribute,
  *      opdock_text, and opdock_op, opdock_target and opdock_setting of opdock.h.
  *   3. A table of functions grows in the same way. Whoever wants a function that is younger than the oldest host that
@@ -42,8 +43,11 @@
 #error "OPDOCK_TARGET_ABI: these headers have ABI 1.0, 0x0100"
 #endif
 
-/* The oldest host minor that objects built with these headers run on; goes into their note. */
+/* The oldest host minor that objects built with these headers run on; goes into their note. A plugin that is worth
+ * nothing without what came later defines it higher, before any header: older hosts then refuse the file. */
+#ifndef OPDOCK_ABI_OLDEST_HOST_MINOR
 #define OPDOCK_ABI_OLDEST_HOST_MINOR 0
+#endif
 
 /* The size of `type` up to and including `last`: OPDOCK_STRUCT_SIZE(opdock_impl, workspace_size). */
 #define OPDOCK_STRUCT_SIZE(type, last) ((uint32_t)(offsetof(type, last) + sizeof(((type *)0)->last)))
