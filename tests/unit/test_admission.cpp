@@ -569,5 +569,5 @@ TEST_CASE("a provider that may be in use stays when a better one is loaded") {
     Machine machine(fixture("takes_npu"), own.path(), {{"PLUGIN_MODULES_ONLY", "1"}});
     machine.host->load(own.path() + "/libown_npu.so");
     CHECK(machine.plugin("aaa-npu")["warnings"].empty());
-    CHECK(contains(machine.warning("everything"), "It does not provide the kind"));
+    CHECK(contains(machine.warning("everything"), "It does not provide the type"));
 }

@@ -120,6 +120,7 @@ TEST_CASE("memory that a plan keeps can be freed when the host closes, and not a
             return opdock_allocator_of(api)->allocate(api, fake_device(0), nullptr, 64, plan);
         };
         impl.plan_destroy = [](const opdock_host_api *of, void *, DLDevice, void *plan) {
+            CHECK(of->device_properties(of, fake_device(1)) != nullptr); // what was not asked before
             CHECK(opdock_allocator_of(of)->free(of, fake_device(0), nullptr, plan) == OPDOCK_OK);
         };
     };

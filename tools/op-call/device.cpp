@@ -7,8 +7,9 @@ namespace opdock::op_call {
 using nlohmann::json;
 
 FoundDevice find_device(const Host &host, const std::string &text) {
-    const std::string type = text.substr(0, text.find(':'));
-    const std::string device = type + ":" + std::to_string(host.device(text).device_id);
+    const size_t colon = text.find(':');
+    const std::string type = text.substr(0, colon);
+    const std::string device = colon == std::string::npos ? text + ":0" : text;
     std::string there;
     for (json &one : json::parse(host.devices())) {
         if (one.at("type") != type) {
@@ -26,7 +27,11 @@ FoundDevice find_device(const Host &host, const std::string &text) {
         }
         there += (there.empty() ? "" : ", ") + one.at("device").get<std::string>();
     }
-    return {nullptr, there.empty() ? "no plugin provides devices of this type" : "there are " + there};
+    if (there.empty()) {
+        (void)host.device(text); // throws where it is no name of a device
+        return {nullptr, "no plugin provides devices of this type"};
+    }
+    return {nullptr, "there are " + there};
 }
 
 json device_record(const Host &host, const std::string &text) {

@@ -170,7 +170,7 @@ void Host::close() {
         const std::lock_guard lock(all.mutex);
         all.open.erase(id_);
     }
-    const std::unique_ptr<Ledger> book(ledger_.exchange(nullptr));
+    const std::unique_ptr<Ledger> book(ledger_.load()); // in which plugins may still look something up
     book->memos.clear(); // their plans go before the state of the devices
     for (const auto &[key, deployment] : book->deployments) {
         deployment->finish();
@@ -182,6 +182,7 @@ void Host::close() {
         });
     }
     table_->close();
+    ledger_ = nullptr;
     {
         const std::lock_guard lock(all.mutex);
         all.registrars.splice(all.registrars.end(), book->registrars);
