@@ -89,6 +89,13 @@ TEST_CASE("a vendor's plugin that calls itself a default is left out, and the wa
     CHECK(machine.host.logged("'default.usurper' for op 'fixture.add' is left out") == 1);
 }
 
+TEST_CASE("a plugin that calls its vendor opdock has no kind of opdock's, not for ops of that name either") {
+    const Plugins own{"default_adder"};
+    Machine machine(fixture("claims_opdock"), own.path());
+    CHECK(
+        contains(machine.warning("claims-opdock"), "implementation 'default.claims' for op 'opdock.add' is left out"));
+}
+
 TEST_CASE("of two plugins of one id in opdock's own folder the first by name serves") {
     Plugins own{};
     own.add("default_adder", "liba.so");

@@ -590,7 +590,8 @@ TEST_CASE("a description of the host's own device has the model, the memory and 
     std::ifstream file("/proc/cpuinfo");
     const std::string known{std::istreambuf_iterator<char>(file), {}};
     const std::string model = devices[0]["name"];
-    CHECK(contains(known, "model name") ? contains(known, ": " + model) : model == "cpu");
+    const bool is_named = contains(known, "model name") ? contains(known, ": " + model) : model == "cpu";
+    CHECK(is_named);
 }
 
 TEST_CASE("a description says of each implementation what it registered") {

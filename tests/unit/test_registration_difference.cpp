@@ -48,7 +48,7 @@ Registration registration_of(Things things) {
                             nullptr};
         const opdock_knob *const knobs[] = {&knob};
         opdock_impl impl = {};
-        impl.struct_size = OPDOCK_STRUCT_SIZE(opdock_impl, workspace_size);
+        impl.struct_size = OPDOCK_STRUCT_SIZE(opdock_impl, get_extension);
         impl.kind = OPDOCK_KIND_VENDOR;
         impl.op = "acme.next";
         impl.impl_id = "vendor.acme";
@@ -133,6 +133,34 @@ TEST_CASE("whatever differs between two registrations is told as it was and as i
         {[](opdock_impl &impl, opdock_knob &) { impl.required_flags = OPDOCK_IMPL_NEEDS_CONTIGUOUS; },
          "required flags 0x1"},
         {[](opdock_impl &impl, opdock_knob &) { impl.tune_version = 5; }, "tune version 5"},
+        {[](opdock_impl &impl, opdock_knob &) {
+             impl.available = [](const opdock_host_api *, void *, DLDevice) -> opdock_status { return OPDOCK_OK; };
+         },
+         "functions available"},
+        {[](opdock_impl &impl, opdock_knob &) {
+             impl.supports = [](const opdock_problem *) -> opdock_status { return OPDOCK_OK; };
+         },
+         "functions supports"},
+        {[](opdock_impl &impl, opdock_knob &) {
+             impl.device_init = [](const opdock_host_api *, void *, DLDevice, void **) -> opdock_status {
+                 return OPDOCK_OK;
+             };
+             impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) {};
+         },
+         "functions device_init"},
+        {[](opdock_impl &impl, opdock_knob &) {
+             impl.plan_create = [](const opdock_problem *, void **) -> opdock_status { return OPDOCK_OK; };
+             impl.plan_destroy = [](const opdock_host_api *, void *, DLDevice, void *) {};
+         },
+         "functions plan_create"},
+        {[](opdock_impl &impl, opdock_knob &) {
+             impl.workspace_size = [](const opdock_problem *, uint64_t *) -> opdock_status { return OPDOCK_OK; };
+         },
+         "functions workspace_size"},
+        {[](opdock_impl &impl, opdock_knob &) {
+             impl.get_extension = [](const opdock_host_api *, void *, const char *) -> const void * { return nullptr; };
+         },
+         "functions get_extension"},
         {[](opdock_impl &impl, opdock_knob &) { impl.n_knobs = 0; }, "architecture 'npu_2+'\nand"},
         {[](opdock_impl &, opdock_knob &knob) { knob.name = "blocks"; }, "knob 'blocks'"},
         {[](opdock_impl &, opdock_knob &knob) { knob.minimum = 2; }, "from 2 to 64"},

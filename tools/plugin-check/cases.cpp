@@ -6,6 +6,7 @@
 #include "attributes.hpp"
 #include "inputs.hpp"
 #include "rows.hpp"
+#include "signature/standard_ops.hpp"
 #include "tensor_files.hpp"
 
 namespace opdock::plugin_check {
@@ -84,11 +85,16 @@ bool has_in_place(const Signature &signature) {
     return results != std::string::npos && signature.text.find('~', results) != std::string::npos;
 }
 
+bool is_among(const std::vector<std::string> &names, const std::string &name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 std::vector<std::string> optionals_of(const Signature &signature) {
+    const std::vector<std::string> appended = appended_inputs(signature);
     std::vector<std::string> names;
     for (const std::vector<Parameter> *parameters : {&signature.inputs, &signature.outputs}) {
         for (const Parameter &parameter : *parameters) {
-            if (parameter.optional) {
+            if (parameter.optional && !is_among(appended, parameter.name)) {
                 names.push_back(parameter.name);
             }
         }
@@ -103,6 +109,7 @@ class Listing {
             const Takes &takes, const Pinned &pinned)
         : subject_(subject), signature_(signature), pinned_(pinned), random_(derive(seed, tuple)) {
         start_.tuple = tuple;
+        start_.without = appended_inputs(signature);
         start_.dtypes = dtypes_of(signature, tuple);
         start_.attributes = required_attributes(signature, start_.dtypes);
         for (const AttributeArgument &attribute : pinned.attributes) {
@@ -292,7 +299,7 @@ class Listing {
         const std::vector<std::string> all = optionals_of(signature_);
         std::set<std::vector<std::string>> sets;
         if (!all.empty()) {
-            add(at(0.3), [&](Case &one) { one.without = all; });
+            add(at(0.3), [&](Case &one) { one.without.insert(one.without.end(), all.begin(), all.end()); });
             sets.insert(all);
         }
         for (const std::string &name : all) {
@@ -303,7 +310,7 @@ class Listing {
         }
         sets.erase(std::vector<std::string>());
         for (const std::vector<std::string> &set : sets) {
-            add(at(0.7), [&](Case &one) { one.without = set; });
+            add(at(0.7), [&](Case &one) { one.without.insert(one.without.end(), set.begin(), set.end()); });
         }
     }
 
@@ -440,6 +447,19 @@ std::string inputs_text(const Case &one, const Shapes &shapes, const Signature &
 
 bool is_standard(const std::string &op) {
     return op.find('.') == std::string::npos;
+}
+
+std::vector<std::string> appended_inputs(const Signature &signature) {
+    const std::string_view standard = core::standard_signature(signature.op);
+    std::vector<std::string> names;
+    for (const Parameter &input : signature.inputs) {
+        const bool is_known = standard.find("(" + input.name + ":") != std::string_view::npos ||
+                              standard.find(" " + input.name + ":") != std::string_view::npos;
+        if (!standard.empty() && input.optional && !is_known) {
+            names.push_back(input.name);
+        }
+    }
+    return names;
 }
 
 bool Case::has(const Parameter &parameter) const {

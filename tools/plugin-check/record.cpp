@@ -121,8 +121,8 @@ void Record::conclude(bool is_whole) {
                                     (one.ran_empty == 0 ? "" : " that has elements") + ": " + one.why);
         }
     }
-    if (is_whole && counts_["ran"] + counts_["declined"] == 0 && counts_["skipped"] > 0) {
-        note("no call that could be made up was one: " + last_skip_);
+    if (is_whole && counts_["ran"] + counts_["declined"] == 0 && findings_.empty()) {
+        add("not-tried", "no call that could be made up was one" + (last_skip_.empty() ? "" : ": " + last_skip_));
     }
 }
 

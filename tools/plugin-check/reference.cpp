@@ -146,9 +146,11 @@ bool Reference::takes(const Shapes &shapes) const {
         dtypes[variable] = is_fp8 ? OPDOCK_E4M3 : OPDOCK_F32;
     }
     Operands inputs(signature_.inputs.size());
+    Case plain;
+    plain.without = appended_inputs(signature_);
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Parameter &input = signature_.inputs[i];
-        const size_t count = input.list ? shapes.size() : 1;
+        const size_t count = !plain.has(input) ? 0 : input.list ? shapes.size() : 1;
         for (size_t j = 0; j < count; ++j) {
             inputs[i].push_back({nullptr, dtype_in(input.type, dtypes), dims_in(input.type, shapes[j]), cpu});
         }

@@ -34,6 +34,7 @@ class Supervision {
 
     bool has_reference() const { return reference_->exists(); }
     bool has_rows() const { return !row_dim(signature_).empty(); }
+    const op_call::Signature &signature() const { return signature_; }
     size_t total() const { return total_; }
     uint64_t calls() const { return calls_.count(); }
 
@@ -167,6 +168,11 @@ json check_implementation(const std::string &program, OwnReferences &own, const 
         } else if (!has_reference) {
             record.note("its values were not compared: the plugin brings no reference implementation of the op, nor "
                         "does one named with --modules");
+        }
+        for (const std::string &name : appended_inputs(supervision.signature())) {
+            record.note("'" + name +
+                        "' was left out of all calls: it is not the standard op's, and the reference does "
+                        "not know it");
         }
         if (plan.subject.batch_invariant && !supervision.has_rows()) {
             record.note("that it is batch invariant was not tried: its signature does not say what its rows are");

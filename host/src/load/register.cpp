@@ -410,9 +410,9 @@ void Registrar::add_impl(const opdock_impl &given) {
     if (impl.n_knobs > 0 && impl.knobs == nullptr) {
         throw Rejected(RejectCode::bad_field, fmt::format("{}: n_knobs is {} but knobs is null", what, impl.n_knobs));
     }
-    if (impl.n_knobs > max_registrations) {
+    if (impl.n_knobs > max_knobs) {
         throw Rejected(RejectCode::too_many_registrations,
-                       fmt::format("{}: n_knobs is {}; at most {} are kept", what, impl.n_knobs, max_registrations));
+                       fmt::format("{}: n_knobs is {}; at most {} are kept", what, impl.n_knobs, max_knobs));
     }
     std::set<std::string> knob_names;
     for (uint32_t i = 0; i < impl.n_knobs; ++i) {

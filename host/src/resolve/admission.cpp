@@ -17,9 +17,9 @@
 namespace opdock::core {
 namespace {
 
-// "acme.fancy" is an op of vendor "Acme".
+// "acme.fancy" is an op of vendor "Acme". None is opdock's: whose plugin is opdock's the folder says, and not a name.
 bool owns_op(const std::string &vendor, std::string_view op) {
-    return !vendor.empty() && op.starts_with(folded(vendor) + ".");
+    return !vendor.empty() && !same_name(vendor, "opdock") && op.starts_with(folded(vendor) + ".");
 }
 
 // "vendor.acme" and "vendor.acme-fast" are implementations of vendor "Acme".

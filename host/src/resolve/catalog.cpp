@@ -66,9 +66,6 @@ void choose_form(CatalogOp &op) {
 
 void declare(CatalogOp &op, const OpDeclaration &declaration) {
     op.name = declaration.signature->name;
-    if (op.doc.empty()) {
-        op.doc = declaration.doc;
-    }
     const auto same = std::find_if(op.forms.begin(), op.forms.end(),
                                    [&](const OpForm &form) { return form.signature == declaration.signature; });
     if (same != op.forms.end()) {

@@ -50,7 +50,6 @@ struct CatalogOp {
     std::string name;
     // The longest of `forms`, each two of which are compatible, with all dtypes that any of them allows.
     std::shared_ptr<const Signature> signature;
-    std::string doc;
     std::string plugin; // id, of the first plugin that declared `signature`, or the longest of `forms`
     std::vector<OpForm> forms;
     std::vector<std::shared_ptr<const Implementation>> implementations; // in order of registration

@@ -87,6 +87,17 @@ TEST_CASE("what is wrong where tensors of a call are one is found") {
     check_found({{"wrong_in_place_by_strides", "wrong"}, {"wrong_when_same", "wrong"}}, fixture("planted_corners"));
 }
 
+TEST_CASE("an op that a plugin's declaration makes longer is compared with the standard one") {
+    const Finished finished = PluginCheck().run({fixture("appends_input"), "--seed", "4", "--json"});
+    CHECK(finished.code == 1);
+    const json op = json::parse(finished.out).at("ops").at(0);
+    CHECK(op.at("ran") > 0);
+    REQUIRE(!op.at("findings").empty());
+    CHECK(op.at("findings")[0].at("check") == "wrong");
+    CHECK(contains(op.at("notes").dump(), "'bias' was left out of all calls"));
+    CHECK(PluginCheck().run({fixture("appends_input"), "--op", "relu", "--shape", "input=f32[4]"}).code == 1);
+}
+
 TEST_CASE("outputs as large as an attribute says, or as the data do, are compared up to there") {
     for (const char *const op : {"planted.sound_head", "planted.sound_positive"}) {
         CHECK(findings_of(op, fixture("planted_sizes")).empty());

@@ -71,7 +71,7 @@ typedef struct opdock_impl {
     /* What every non-empty tensor's first element must be aligned to, in bytes: a power of two. 0 means the dtype's
      * size. */
     uint32_t alignment;
-    uint32_t n_knobs;
+    uint32_t n_knobs; /* at most 256 */
     /* A promise that tuned configs stay valid across rebuilds with the same number; 0 makes none. */
     uint32_t tune_version;
     const opdock_knob *const *knobs;
