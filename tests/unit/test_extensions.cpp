@@ -46,6 +46,7 @@ TEST_CASE("a plugin gets memory of a device from its provider, in stream order")
         REQUIRE(allocator != nullptr);
         void *memory = nullptr;
         CHECK(allocator->allocate(host, fake_device(1), &stream, 1000, &memory) == OPDOCK_OK);
+        CHECK(said() == "");
         CHECK(machine.fake.outstanding == std::vector<const void *>{memory});
         CHECK(machine.fake.allocated == std::vector<uint64_t>{1000});
         CHECK(machine.fake.streams.back() == &stream);

@@ -162,3 +162,27 @@ TEST_CASE("what is no manifest, or was changed, is refused") {
     CHECK(contains(refusal(changed.dump()), "its digest is not that of its choices"));
     CHECK_FALSE(host->is_frozen());
 }
+
+TEST_CASE("of many ops that are served otherwise eight are told, and how many more there are") {
+    const auto add_ops = [](MadeHost &host, const char *impl_id) {
+        static std::vector<std::unique_ptr<Made>> made;
+        host.module("ops", [&](opdock_registry *registry) {
+            for (int i = 0; i < 10; ++i) {
+                const std::string op = "test.op" + std::to_string(i);
+                declare(registry, (op + "(x: f32[n]) -> (y: f32[n])").c_str());
+                Made &one = *made.emplace_back(std::make_unique<Made>(impl_id, OPDOCK_KIND_DEFAULT));
+                one.op = op;
+                register_made(registry, one);
+            }
+            return OPDOCK_OK;
+        });
+    };
+    MadeHost here, there;
+    add_ops(there, "default.there");
+    add_ops(here, "default.here");
+    const std::string expected = frozen(there).dump();
+    const std::string message = message_of([&] { (void)frozen(here, expected.c_str()); });
+    CHECK(contains(message, "op 'test.op7' on cpu"));
+    CHECK_FALSE(contains(message, "op 'test.op8' on cpu"));
+    CHECK(message.ends_with("\n  and 2 more"));
+}

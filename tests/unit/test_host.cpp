@@ -794,3 +794,20 @@ TEST_CASE("a description has every variable with its value, its default and whet
         CHECK(by_name[of_policy]["is_policy"] == true);
     }
 }
+
+TEST_CASE("an op without `...` has one row") {
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+    made->op = "test.update";
+    int64_t rows = 0, n = 0;
+    made->work = [&](const opdock_problem &problem, const opdock_call &) {
+        rows = problem.host->dim(&problem, "rows");
+        n = problem.host->dim(&problem, "n");
+        return OPDOCK_OK;
+    };
+    host.add(std::move(made));
+    float state[] = {1, 2, 3}, in[] = {1, 2, 3}, out[] = {0, 0, 0};
+    host.op("test.update")({Tensor(state, f32, {3}), Tensor(in, f32, {3})}, {Tensor(out, f32, {3})});
+    CHECK(rows == 1);
+    CHECK(n == 3);
+}

@@ -171,7 +171,7 @@ void Host::close() {
         all.open.erase(id_);
     }
     const std::unique_ptr<Ledger> book(ledger_.load()); // in which plugins may still look something up
-    book->memos.clear(); // their plans go before the state of the devices
+    book->memos.clear();                                // their plans go before the state of the devices
     for (const auto &[key, deployment] : book->deployments) {
         deployment->finish();
     }
