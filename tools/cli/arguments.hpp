@@ -48,7 +48,7 @@ std::string text_of(const boost::program_options::variables_map &values, const c
 // The same, of a file or folder, as absolute_path() has it.
 std::string path_of(const boost::program_options::variables_map &values, const char *option);
 
-// What opdock calls an op: "gelu_bwd" for "dgelu", which is Transformer Engine's name for it.
+// The name of an op as opdock has it: "gelu_bwd" for "dgelu", which is Transformer Engine's.
 std::string op_called(const std::string &name);
 
 // A whole number that an option was given. Throws UsageError, also for one out of this range.

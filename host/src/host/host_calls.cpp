@@ -329,9 +329,12 @@ uint64_t Host::served_count(const char *op, const char *impl_id) const {
 
 const void *Host::find_extension(const char *op, const char *impl_id, const char *name) const {
     const CatalogOp &declared = catalog().declared(expect_implementation(*this, op, impl_id));
-    const Implementation &implementation =
-        **std::find_if(declared.implementations.begin(), declared.implementations.end(),
-                       [&](const auto &one) { return same_name(one->impl_id, impl_id); });
+    const auto found = std::find_if(declared.implementations.begin(), declared.implementations.end(),
+                                    [&](const auto &one) { return same_name(one->impl_id, impl_id); });
+    if (found == declared.implementations.end()) { // another thread has just unregistered its module
+        throw Error(OPDOCK_UNSUPPORTED, fmt::format("{} of op {}: {}", quote(impl_id), quote(op), Tenancy::gone));
+    }
+    const Implementation &implementation = **found;
     const std::string what = fmt::format("an extension of '{}' for op '{}'", implementation.impl_id, declared.name);
     const OpPolicy policy = effective_policy().effective(declared.name, implementation.device, 0);
     if (const std::string refusal = refusal_of_vendor(implementation, policy); !refusal.empty()) {

@@ -35,8 +35,8 @@ using PluginTablePtr = std::unique_ptr<PluginTable, PluginTable::Release>;
 
 PluginTablePtr new_plugin_table();
 
-// What `look` returns for the host, which is not closed meanwhile; `otherwise` where it is closed, or there is no
-// memory to look.
+// Calls `look` with the host, which is not closed meanwhile, and returns what it returns; `otherwise` where the host is
+// closed, or there is no memory to look.
 template<class Found, class Look>
 Found in_open_host(const opdock_host_api *api, Found otherwise, Look look) {
     PluginTable &table = *static_cast<PluginTable *>(const_cast<void *>(api->host_data));

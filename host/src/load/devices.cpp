@@ -162,7 +162,7 @@ opdock_status cpu_stream_callback(const opdock_host_api * /*host*/, void * /*use
     return OPDOCK_OK;
 }
 
-// What frameworks call DLPack's device types, for tensors of one that no plugin provides.
+// Names of DLPack's device types as frameworks have them, for tensors of one that no plugin provides.
 constexpr std::array<std::pair<int32_t, const char *>, 8> dlpack_types = {{{kDLCPU, "cpu"},
                                                                            {kDLCUDA, "cuda"},
                                                                            {kDLCUDAHost, "cuda-host"},

@@ -51,7 +51,7 @@ std::string text_of(const std::string &id, const std::vector<RegistrationError> 
 
 // How much one plugin may register.
 inline constexpr size_t max_registrations = 65536;
-// Of one implementation: what goes through them all for each of them stays quick.
+// Knobs of one implementation: few enough that a host may go through all of them for each.
 inline constexpr size_t max_knobs = 256;
 
 class Registrar {
