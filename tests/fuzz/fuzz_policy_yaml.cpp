@@ -21,16 +21,20 @@ void check_vendors(const std::optional<Item<Vendors>> &item) {
     }
 }
 
+void check_op(const std::string &op) {
+    require(parse_op_name(op, Place{"op"}) == op, "an op is kept by its standard name");
+}
+
 void check_section(const PolicySection &section) {
     check_vendors(section.allow_vendors);
     check_vendors(section.deny_vendors);
     for (const auto &[op, order] : section.per_op) {
         require(!order.value.empty(), "an order has a token");
         require(parse_order(order_text(order.value), Place{"order"}) == order.value, "an order reads back as it was");
-        check_op_name(op, Place{"op"});
+        check_op(op);
     }
     for (const auto &[op, contracts] : section.require_per_op) {
-        check_op_name(op, Place{"op"});
+        check_op(op);
     }
 }
 
