@@ -54,7 +54,7 @@ void check_registration(const Registration &registration) {
         }
     }
     for (const auto &device : registration.devices) {
-        require(is_name(device->kind) && device->table.device == device->kind.c_str(), "a device keeps its own name");
+        require(is_name(device->type) && device->table.device == device->type.c_str(), "a device keeps its own name");
     }
 }
 
