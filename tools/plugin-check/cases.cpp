@@ -245,8 +245,8 @@ class Listing {
             for (const auto &[values, size] :
                  {std::pair(Values::not_a_number, 0.2), std::pair(Values::not_a_number, 0.5),
                   std::pair(Values::infinite, 0.4)}) {
-                add(at(size), [&, values = values](Case &one) {
-                    one.values = values;
+                add(at(size), [&, drawn = values](Case &one) {
+                    one.values = drawn;
                     one.values_of = input;
                 });
             }

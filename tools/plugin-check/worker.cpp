@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -82,7 +83,7 @@ std::optional<json> next_request() {
         return std::nullopt;
     }
     packet.resize(static_cast<size_t>(count));
-    return json::parse(packet);
+    return std::optional<json>(std::in_place, json::parse(packet));
 }
 
 // `handle` gives the answer's text, and how many bytes of the exchange belong to it.

@@ -35,7 +35,7 @@ json answer_of(opdock_status prepared, opdock_status status, const std::string &
 } // namespace
 
 WorkerCalls::WorkerCalls(const Host &host, const Subject &subject, void (*after_call)())
-    : host_(host), subject_(subject), signature_(op_call::signature_of(host.op(subject.op))),
+    : subject_(subject), signature_(op_call::signature_of(host.op(subject.op))),
       op_(host.op(subject.op)), where_{host.c(), host.device(subject.device)},
       policy_(op_call::nothing_but(host, subject.op, subject.impl_id)), after_call_(after_call) {}
 
@@ -149,10 +149,10 @@ json WorkerCalls::beside(const json &request, size_t &bytes) {
     std::vector<std::thread> threads;
     threads.reserve(slots_.size());
     for (auto &[number, slot] : slots_) {
-        threads.emplace_back([&, number = number, &placed = *slot.placed] {
+        threads.emplace_back([&, at = number, &placed = *slot.placed] {
             for (int round = 0; round < rounds; ++round) {
                 together.arrive_and_wait();
-                all[number].push_back(run_beside(placed, calls_before));
+                all[at].push_back(run_beside(placed, calls_before));
                 after_call_();
             }
         });

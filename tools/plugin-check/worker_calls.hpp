@@ -43,7 +43,6 @@ class WorkerCalls {
     static Round run_beside(PlacedRun &placed, int calls_before);
     void put(const std::vector<Output> &outputs, size_t &bytes) const;
 
-    const Host &host_;
     const Subject &subject_;
     op_call::Signature signature_;
     Op op_;

@@ -407,8 +407,8 @@ uint8_t SignatureParser::new_dim() {
 void SignatureParser::check_counted_dims() {
     for (const auto &[index, token] : counted_) {
         auto &outputs = signature_.outputs;
-        const auto output = std::find_if(outputs.begin(), outputs.end(), [&token = token](const Parameter &one) {
-            return token.is_word(one.name) && one.dtype_variable < 0 && one.dtype == OPDOCK_I64 && one.dims.empty() &&
+        const auto output = std::find_if(outputs.begin(), outputs.end(), [&name = token](const Parameter &one) {
+            return name.is_word(one.name) && one.dtype_variable < 0 && one.dtype == OPDOCK_I64 && one.dims.empty() &&
                    one.ellipsis < 0 && !one.list && !one.optional;
         });
         if (output == outputs.end()) {
@@ -418,8 +418,8 @@ void SignatureParser::check_counted_dims() {
         }
         output->counts = index;
         const uint32_t given = sure_.dims & ~signature_.counted_dims & ~signature_.element_dims;
-        const auto bounds = [&index = index, given](const Constraint &clause) {
-            return clause.kind == Constraint::Kind::less_equal && clause.left == Expression{{Term::Kind::dim, index}} &&
+        const auto bounds = [dim = index, given](const Constraint &clause) {
+            return clause.kind == Constraint::Kind::less_equal && clause.left == Expression{{Term::Kind::dim, dim}} &&
                    (dims_of(clause.right.front()) & ~given) == 0;
         };
         if (std::none_of(signature_.constraints.begin(), signature_.constraints.end(), bounds)) {

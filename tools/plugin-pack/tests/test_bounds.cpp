@@ -46,7 +46,7 @@ std::string package_of(const std::string &manifest) {
 // Of a member in a tar archive that says so.
 std::string header_of(const std::string &name, uint64_t bytes, char type = '0') {
     std::string header(512, '\0');
-    char size[12] = {};
+    char size[24] = {};
     (void)std::snprintf(size, sizeof size, "%011llo", static_cast<unsigned long long>(bytes));
     header.replace(0, name.size(), name);
     header.replace(124, 11, size, 11);

@@ -94,7 +94,7 @@ class TensorView {
     template<class... Indices>
     T &operator()(Indices... indices) const noexcept {
         std::int64_t at = 0;
-        int dimension = 0;
+        [[maybe_unused]] int dimension = 0; // without indices
         ((at += static_cast<std::int64_t>(indices) * stride(dimension++)), ...);
         return data_[at];
     }
