@@ -1,6 +1,6 @@
 // gpu-graphs: every op of an implementation, captured into a CUDA graph and replayed, against the run that was not
-// captured; what a call costs the host beside a raw launch; and a graph of calls beside one of the same kernels that
-// was made by hand.
+// captured; what the host offers to plugins, of a plugin in this program; what a call costs the host beside a raw
+// launch; and a graph of calls beside one of the same kernels that was made by hand.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -17,6 +17,7 @@
 #include "cli/open_host.hpp"
 #include "command_line.hpp"
 #include "cost.hpp"
+#include "extensions.hpp"
 #include "op-call/requested.hpp"
 #include "reference.hpp"
 
@@ -31,9 +32,10 @@ using opdock::plugin_check::Subject;
 constexpr const char *usage = R"(usage: gpu-graphs [OPTION...]
 
 Captures each op of an implementation into a CUDA graph, replays it, and compares
-the bits with those of a run that was not captured. Then measures what a call
-costs the host; and captures 100 calls, says which nodes their graph has, and
-replays it in turn with a graph of the same kernels that was made by hand.
+the bits with those of a run that was not captured. Tries the extensions of the
+host by an op of this program. Then measures what a call costs the host; and
+captures 100 calls, says which nodes their graph has, and replays it in turn with
+a graph of the same kernels that was made by hand.
 
   --modules PATH   search this plugin file or directory first; may be repeated
   --impl IMPL_ID   of this implementation; vendor.cuda without it
@@ -243,6 +245,11 @@ int run(const Request &request) {
     }
     std::cout << subjects.size() << " ops: " << same << " calls replayed with the same bits, " << declined
               << " declined, " << failed << " failures" << std::endl;
+    document["extensions"] = try_extensions(host, device, stream);
+    for (const json &problem : document["extensions"]) {
+        std::cout << problem.get<std::string>() << std::endl;
+        ++failed;
+    }
     if (request.rounds > 0) {
         document["cost"] = measure_cost(host, request.cost_op, request.impl, device, stream, request.rounds);
         print_cost(document["cost"]);

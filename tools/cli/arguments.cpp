@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <sstream>
 #include <string_view>
 
 #include "cli/exit.hpp"
@@ -69,7 +70,58 @@ std::string first_word(const std::vector<std::string> &arguments) {
     return "";
 }
 
+// The lines of `text` that begin with `entry` and at least two blanks, and those below each that are indented deeper.
+std::string entries_of(const std::string &text, const std::string &entry) {
+    std::string kept;
+    size_t indent = std::string::npos; // of the entry that goes on
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        const size_t blanks = line.find_first_not_of(' ');
+        if (blanks != std::string::npos && blanks >= 2 &&
+            (line + " ").compare(blanks, entry.size() + 1, entry + " ") == 0) {
+            indent = blanks;
+        } else if (indent == std::string::npos || blanks == std::string::npos || blanks <= indent) {
+            indent = std::string::npos;
+            continue;
+        }
+        kept += line + "\n";
+    }
+    return kept;
+}
+
 } // namespace
+
+std::string help_of(const std::string &introduction, const po::options_description &options,
+                    const std::string &examples) {
+    std::ostringstream text;
+    text << introduction << '\n' << options << examples;
+    return text.str();
+}
+
+std::string help_of(const std::string &introduction, const po::options_description &options,
+                    const std::string &examples, const std::string &command,
+                    const std::vector<const char *> &options_of_command) {
+    const std::string head = "Usage: ";
+    const std::string tool = introduction.substr(head.size(), introduction.find(' ', head.size()) - head.size());
+    const size_t end_of_usage = introduction.find("\n\n");
+    const std::string call = tool + " " + command;
+    std::string usage = std::string(head.size(), ' ') + introduction.substr(head.size(), end_of_usage - head.size());
+    usage = entries_of(usage, call);
+    usage.replace(0, head.size(), head);
+    constexpr unsigned width = 80;
+    po::options_description own("Options", width, width * 7 / 10);
+    for (const auto &option : options.options()) {
+        const std::string &name = option->long_name();
+        const auto is_it = [&](const char *taken) { return name == taken; };
+        if (name == "help" || std::any_of(options_of_command.begin(), options_of_command.end(), is_it)) {
+            own.add(option);
+        }
+    }
+    const std::string own_examples = entries_of(examples, call);
+    return help_of(usage + "\n" + entries_of(introduction.substr(end_of_usage), command), own,
+                   (own_examples.empty() ? "" : "\nExamples:\n" + own_examples) + "\n'" + tool +
+                       " --help' tells of all commands and of exit codes.\n");
+}
 
 po::variables_map parse_arguments(const std::vector<std::string> &arguments, const po::options_description &options,
                                   const po::positional_options_description &positional, const std::string &prose) {

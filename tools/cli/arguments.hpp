@@ -34,6 +34,25 @@ const Command &find_command(const std::vector<Command> &commands, const std::str
     throw UsageError("unknown command '" + name + "'" + did_you_mean(name, names));
 }
 
+// The help of a tool: `introduction`, which begins with its usage, the options and `examples`. Where the first of
+// `words` is a command of `commands`, only what is about that: its usage, its paragraph, its options and its examples.
+std::string help_of(const std::string &introduction, const boost::program_options::options_description &options,
+                    const std::string &examples);
+std::string help_of(const std::string &introduction, const boost::program_options::options_description &options,
+                    const std::string &examples, const std::string &command,
+                    const std::vector<const char *> &options_of_command);
+template<class Command>
+std::string help_of(const std::string &introduction, const boost::program_options::options_description &options,
+                    const std::string &examples, const std::vector<Command> &commands,
+                    const std::vector<std::string> &words) {
+    for (const Command &command : commands) {
+        if (!words.empty() && words.front() == command.name) {
+            return help_of(introduction, options, examples, command.name, command.options);
+        }
+    }
+    return help_of(introduction, options, examples);
+}
+
 // Throws UsageError for an option that the command does not take; "words" are its words.
 void refuse_options_of_others(const char *command, const std::vector<const char *> &options,
                               const boost::program_options::variables_map &values);

@@ -1,6 +1,7 @@
 #include "cli/quantities.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 namespace opdock::cli {
@@ -22,6 +23,9 @@ std::string time_text(double microseconds) {
 }
 
 std::string rate_text(double per_second, const std::string &unit) {
+    if (!std::isfinite(per_second)) { // it took no time that a device's events tell
+        return "an unknown rate";
+    }
     constexpr std::array<const char *, 6> prefixes = {"", "k", "M", "G", "T", "P"};
     size_t step = 0;
     while (per_second >= 999.5 && step + 1 < prefixes.size()) {

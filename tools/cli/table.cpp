@@ -1,6 +1,7 @@
 #include "cli/table.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 #include "cli/fill.hpp"
 #include "cli/printable.hpp"
@@ -26,7 +27,29 @@ std::string broken(const std::string &cell, size_t column, size_t width) {
     return fill(words, column, hanging, width);
 }
 
+// Each line of a note, its own indentation kept.
+std::string paragraph(const std::string &note, size_t width) {
+    constexpr size_t indent = 6;
+    std::string text;
+    std::istringstream lines(printable(note));
+    for (std::string line; std::getline(lines, line);) {
+        const size_t blanks = std::min(line.find_first_not_of(' '), line.size());
+        const size_t begin = indent + blanks;
+        const size_t hanging = begin + (blanks == 0 ? 0 : 2); // what is indented is of one line, such as a signature
+        text += std::string(begin, ' ') + fill(words_of(line.substr(blanks)), begin, hanging, width) + "\n";
+    }
+    return text;
+}
+
 } // namespace
+
+void Table::head(const std::vector<std::string> &names) {
+    std::vector<Cell> cells;
+    for (const std::string &name : names) {
+        cells.push_back({name, Tint::quiet});
+    }
+    row(std::move(cells));
+}
 
 void Table::note(const std::string &text) {
     if (!text.empty()) {
@@ -45,7 +68,7 @@ std::string Table::text(const Page &page) const {
     std::string result;
     for (const Row &row : rows_) {
         if (!row.note.empty()) {
-            result += "      " + indent_further_lines(printable(row.note), 6) + "\n";
+            result += paragraph(row.note, page.width());
             continue;
         }
         std::string line;

@@ -19,7 +19,11 @@ class Table {
     // Cells past the widest row so far may be left out. An empty last cell leaves no blanks at the end of the line.
     void row(std::vector<Cell> cells) { rows_.push_back({std::move(cells), ""}); }
 
-    // A paragraph below the last row, across the columns, indented twice. Empty text adds nothing.
+    // A row of what the columns are.
+    void head(const std::vector<std::string> &names);
+
+    // A paragraph below the last row, across the columns, indented twice, its lines as wide as the page. Empty text
+    // adds nothing.
     void note(const std::string &text);
 
     // Two blanks before each row and between columns.

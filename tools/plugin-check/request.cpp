@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
@@ -157,9 +156,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
 }
 
 std::string help_text() {
-    std::ostringstream text;
-    text << introduction << '\n' << describe_options() << examples;
-    return text.str();
+    return cli::help_of(introduction, describe_options(), examples);
 }
 
 } // namespace opdock::plugin_check

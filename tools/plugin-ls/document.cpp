@@ -188,6 +188,27 @@ json rejected_plugins(const json &document) {
     return plugins;
 }
 
+std::map<std::string, std::string> idle_plugins(const json &document) {
+    std::map<std::string, std::string> idle;
+    std::set<std::string> serving;
+    for (const json &op : document.at("ops")) {
+        std::set<std::string> tried;
+        for (const json &chain : op.at("chains")) {
+            for (const json &id : chain.at("chain")) {
+                tried.insert(words(id));
+            }
+        }
+        for (const json &impl : op.at("implementations")) {
+            idle.emplace(words(impl.at("plugin")), words(op.at("op")));
+            if (tried.contains(words(impl.at("impl_id")))) {
+                serving.insert(words(impl.at("plugin")));
+            }
+        }
+    }
+    std::erase_if(idle, [&](const auto &one) { return serving.contains(one.first); });
+    return idle;
+}
+
 bool lacks_requested(const json &document) {
     const json &plugins = document.at("plugins");
     const json &problems = document.at("problems");

@@ -1,6 +1,7 @@
 // Looking things up in a document of schema opdock.plugin-ls/1.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,10 @@ nlohmann::json filtered(nlohmann::json document, const Filter &filter);
 
 // The plugins that were not taken.
 nlohmann::json rejected_plugins(const nlohmann::json &document);
+
+// The plugins that bring implementations of which no chain has any, by id, each with an op of theirs. Where a list of
+// vendors keeps them out, or none of their devices is here.
+std::map<std::string, std::string> idle_plugins(const nlohmann::json &document);
 
 // Whether something that was asked for by name was not taken: a module, a manifest, a plugin of a folder.
 bool lacks_requested(const nlohmann::json &document);

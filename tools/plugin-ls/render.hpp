@@ -1,6 +1,7 @@
 // JSON of schema opdock.plugin-ls/1 as text for people. Pure: the same document is the same text.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,9 @@ using cli::Page;
 // vendors.
 std::string render_screen(const nlohmann::json &document, bool verbose, const Page &page);
 
-// `verbose` adds the build of each.
-std::string render_plugins(const nlohmann::json &plugins, bool verbose, const Page &page);
+// `verbose` adds the build of each; `idle` are the plugins that serve nothing, each with an op that tells why.
+std::string render_plugins(const nlohmann::json &plugins, bool verbose, const Page &page,
+                           const std::map<std::string, std::string> &idle = {});
 
 // What went wrong while plugins were searched, a paragraph each; "" when nothing did.
 std::string render_problems(const nlohmann::json &problems);

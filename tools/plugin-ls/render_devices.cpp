@@ -25,6 +25,7 @@ std::string memory_text(uint64_t bytes) {
 
 std::string render_devices(const json &devices, const Page &page) {
     Table table;
+    table.head({"device", "name", "architecture", "memory", "driver"});
     for (const json &device : devices) {
         if (device.contains("problem")) {
             table.row({{words(device.value("device", device.at("type"))), Tint::bad}});
@@ -40,7 +41,7 @@ std::string render_devices(const json &devices, const Page &page) {
                    {words(device.at("name"))},
                    {words(device.at("architecture"))},
                    {memory_text(device.at("memory").get<uint64_t>())},
-                   {driver.empty() ? "" : "driver " + words(device.at("driver")), Tint::quiet}});
+                   {driver, Tint::quiet}});
     }
     return table.text(page);
 }

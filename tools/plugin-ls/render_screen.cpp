@@ -92,7 +92,7 @@ std::string chains_text(const json &ops, const Page &page) {
             for (const std::string &name : group.names) {
                 names += (names.empty() ? "" : ", ") + name;
             }
-            table.note(cli::fill(cli::words_of(cli::printable(names)), 0, 0, page.width() - note_indent));
+            table.note(names);
         }
     }
     return table.text(page);
@@ -156,8 +156,12 @@ std::string knob_text(const json &knob) {
 
 } // namespace
 
-std::string render_plugins(const json &plugins, bool verbose, const Page &page) {
+std::string render_plugins(const json &plugins, bool verbose, const Page &page,
+                           const std::map<std::string, std::string> &idle) {
     Table table;
+    if (!plugins.empty()) {
+        table.head({"plugin", "version", "vendor", "status", "file"});
+    }
     for (const json &plugin : plugins) {
         const std::string status = plugin.at("status").get<std::string>();
         table.row({{words(plugin.at("id"))},
@@ -167,6 +171,9 @@ std::string render_plugins(const json &plugins, bool verbose, const Page &page) 
                    {words(plugin.at("path"))}});
         if (verbose && !text_of(plugin, "build_id").empty()) {
             table.note("build " + text_of(plugin, "build_id"));
+        }
+        if (const auto of = idle.find(words(plugin.at("id"))); of != idle.end() && status == "loaded") {
+            table.note("serves nothing here; 'plugin-ls --why " + of->second + "' says why");
         }
         const std::string code = text_of(plugin, "code");
         table.note(code + (code.empty() ? "" : ": ") + text_of(plugin, "reason"));
@@ -191,11 +198,7 @@ std::string render_op(const json &op, bool verbose, const Page &page) {
                        "\n";
     Table table;
     if (!op.at("implementations").empty()) {
-        table.row({{"implementation", Tint::quiet},
-                   {"kind", Tint::quiet},
-                   {"device", Tint::quiet},
-                   {"plugin", Tint::quiet},
-                   {"dtypes", Tint::quiet}});
+        table.head({"implementation", "kind", "device", "plugin", "dtypes"});
     }
     for (const json &impl : op.at("implementations")) {
         const bool unavailable = impl.at("available") == "no";
@@ -204,7 +207,7 @@ std::string render_op(const json &op, bool verbose, const Page &page) {
                    {words(impl.at("device"))},
                    {words(impl.at("plugin"))},
                    {words(impl.at("dtypes")), Tint::quiet}});
-        table.note(cli::fill(cli::words_of(remark_on(impl, verbose)), 0, 0, page.width() - note_indent));
+        table.note(remark_on(impl, verbose));
         for (const json &knob : impl.value("knobs", json::array())) {
             table.note(cli::fill(cli::words_of(knob_text(knob)), 0, 2, page.width() - note_indent));
         }
@@ -222,10 +225,7 @@ std::string render_op(const json &op, bool verbose, const Page &page) {
 
 std::string render_vendors(const json &vendors, const Page &page) {
     Table table;
-    table.row({{"vendor", Tint::quiet},
-               {"device", Tint::quiet},
-               {"dispatch key", Tint::quiet},
-               {"device is there if this exits with 0", Tint::quiet}});
+    table.head({"vendor", "device", "dispatch key", "device is there if this exits with 0"});
     for (const json &vendor : vendors) {
         table.row({{words(vendor.at("name"))},
                    {words(vendor.at("device_name"))},
@@ -239,8 +239,9 @@ std::string render_screen(const json &document, bool verbose, const Page &page) 
     const json &host = document.at("host");
     std::string text = "opdock " + words(host.at("version")) + ", ABI " + words(host.at("abi").at(0)) + "." +
                        words(host.at("abi").at(1)) + "\n\n" + page.paint(Tint::heading, "PLUGINS") + "\n";
-    text += document.at("plugins").empty() ? "  none found; 'plugin-ls --paths' shows where was searched\n"
-                                           : render_plugins(document.at("plugins"), verbose, page);
+    text += document.at("plugins").empty()
+                ? "  none found; 'plugin-ls --paths' shows where was searched\n"
+                : render_plugins(document.at("plugins"), verbose, page, idle_plugins(document));
     if (!document.at("problems").empty()) {
         text += "\n" + page.paint(Tint::heading, "PROBLEMS") + " of the search for plugins\n" +
                 render_problems(document.at("problems"));

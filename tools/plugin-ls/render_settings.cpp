@@ -63,6 +63,7 @@ void add_settings(Table &table, const json &section, const std::string &where) {
 
 std::string render_paths(const json &paths, const Page &page) {
     Table table;
+    table.head({"folder or file", "named by"});
     for (const json &path : paths) {
         table.row({{words(path.at("path"))}, {words(path.at("origin")), Tint::quiet}});
     }
@@ -71,6 +72,7 @@ std::string render_paths(const json &paths, const Page &page) {
 
 std::string render_variables(const json &variables, const Page &page) {
     Table table;
+    table.head({"variable", "source", "value"});
     for (const json &variable : variables) {
         const std::string name = words(variable.at("name"));
         if (!variable.at("value").is_null()) {
@@ -87,6 +89,7 @@ std::string render_variables(const json &variables, const Page &page) {
 
 std::string render_policy(const json &policy, const Page &page) {
     Table table;
+    table.head({"setting", "value", "source"});
     add_settings(table, policy, "");
     table.row({{"trust"}, {words(policy.at("trust"))}, {source_of(policy, "trust"), Tint::quiet}});
     const json &digests = policy.at("trusted_sha256");

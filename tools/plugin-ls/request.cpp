@@ -1,7 +1,6 @@
 #include "request.hpp"
 
 #include <algorithm>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -36,8 +35,9 @@ Examples:
   plugin-ls --frozen job.json                  with what serves elsewhere
   PLUGIN_PREFER=vendor plugin-ls --policy      settings, where they came from
 
-Exit codes: 0 fine; 1 what was asked for is absent or was not taken, or the
-host did not open; 2 wrong usage.
+Exit codes: 0 fine; 1 what was asked for is absent or differs, a module that
+was named was not taken, whatever the question, or the host did not open; 2
+wrong usage.
 Colour is used on terminals only, and never when NO_COLOR is set.
 )";
 
@@ -204,9 +204,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
 }
 
 std::string help_text() {
-    std::ostringstream text;
-    text << introduction << '\n' << describe_options() << examples;
-    return text.str();
+    return cli::help_of(introduction, describe_options(), examples);
 }
 
 } // namespace opdock::plugin_ls

@@ -8,7 +8,6 @@
 
 #include "adapted.hpp"
 #include "cli/exit.hpp"
-#include "cli/fill.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
 #include "cli/table.hpp"
@@ -80,7 +79,6 @@ json entry_json(const Entry &entry) {
 }
 
 std::string table_of(const std::vector<Entry> &entries, const cli::Page &page) {
-    constexpr size_t note_indent = 6;
     const bool has_backends = std::any_of(entries.begin(), entries.end(), [](const Entry &entry) {
         return entry.opened && !entry.opened->package.backends.empty();
     });
@@ -99,7 +97,7 @@ std::string table_of(const std::vector<Entry> &entries, const cli::Page &page) {
             cells.push_back({backends.empty() ? "none" : joined(backends)});
         }
         table.row(cells);
-        table.note(cli::fill(cli::words_of(cli::printable(installed.fault)), 0, 0, page.width() - note_indent));
+        table.note(installed.fault);
         table.note(installed.folder);
         for (const uint64_t serial : kept_serials(installed)) {
             std::string age = installed.serial == 0 ? "kept" : "later"; // 0: which one is in force cannot be told

@@ -43,7 +43,7 @@ int run(const opdock::plugin_pack::Request &request) {
     case Action::help:
         break;
     }
-    std::cout << opdock::plugin_pack::help_text();
+    std::cout << opdock::plugin_pack::help_text(request.words);
     return opdock::cli::exit_fine;
 }
 

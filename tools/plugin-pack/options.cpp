@@ -1,6 +1,6 @@
 #include "options.hpp"
 
-#include <sstream>
+#include "cli/arguments.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -173,14 +173,12 @@ po::options_description describe_options() {
         ("force", "overwrite files")                                                                      //
         ("json", "as JSON; docs/packages.md has the keys")                                                //
         ("version", "the version of this tool")                                                           //
-        ("help,h", "this text");
+        ("help,h", "this text; with a command, what is about it");
     return options;
 }
 
-std::string help_text() {
-    std::ostringstream text;
-    text << introduction << '\n' << describe_options() << examples;
-    return text.str();
+std::string help_text(const std::vector<std::string> &words) {
+    return cli::help_of(introduction, describe_options(), examples, commands(), words);
 }
 
 } // namespace opdock::plugin_pack

@@ -22,6 +22,7 @@ const std::vector<Command> &commands();
 
 boost::program_options::options_description describe_options();
 
-std::string help_text();
+// Of the command that the first of `words` is, else of all.
+std::string help_text(const std::vector<std::string> &words = {});
 
 } // namespace opdock::plugin_pack

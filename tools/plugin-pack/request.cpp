@@ -275,6 +275,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     const po::variables_map values = cli::parse_arguments(arguments, all, positional, "message");
     Request request;
     if (values.count("help") != 0) {
+        request.words = cli::texts_of(values, "words");
         return request;
     }
     if (values.count("version") != 0) {

@@ -35,6 +35,7 @@ struct BackendPlace {
 
 struct Request {
     Action action = Action::help;
+    std::vector<std::string> words; // with --help: what it is asked about
     std::string subject; // the package; keygen: the name of the key; import_flagscale: the folder; uninstall: a name
     std::vector<BackendPlace> backends;
     std::string out;

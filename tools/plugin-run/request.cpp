@@ -1,7 +1,6 @@
 #include "request.hpp"
 
 #include <limits>
-#include <sstream>
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
@@ -121,9 +120,7 @@ bool asks_what_is_expected(const Request &request) {
 }
 
 std::string help_text() {
-    std::ostringstream text;
-    text << introduction << '\n' << describe_options() << examples;
-    return text.str();
+    return cli::help_of(introduction, describe_options(), examples);
 }
 
 } // namespace opdock::plugin_run

@@ -27,7 +27,7 @@ int run(const opdock::plugin_sign::Request &request) {
     case Action::help:
         break;
     }
-    std::cout << opdock::plugin_sign::help_text();
+    std::cout << opdock::plugin_sign::help_text(request.words);
     return opdock::cli::exit_fine;
 }
 

@@ -1,7 +1,5 @@
 #include "request.hpp"
 
-#include <sstream>
-
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
 
@@ -68,7 +66,7 @@ po::options_description describe_options() {
         ("no-passphrase", "keygen: leave the secret key unencrypted, for machines that sign") //
         ("json", "verify, digest: as JSON; docs/trust.md has the keys")                       //
         ("version", "the version of this tool")                                               //
-        ("help,h", "this text");
+        ("help,h", "this text; with a command, what is about it");
     return options;
 }
 
@@ -82,6 +80,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     const po::variables_map values = cli::parse_arguments(arguments, all, positional);
     Request request;
     if (values.count("help") != 0) {
+        request.words = cli::texts_of(values, "words");
         return request;
     }
     if (values.count("version") != 0) {
@@ -128,10 +127,8 @@ Request parse_request(const std::vector<std::string> &arguments) {
     return request;
 }
 
-std::string help_text() {
-    std::ostringstream text;
-    text << introduction << '\n' << describe_options() << examples;
-    return text.str();
+std::string help_text(const std::vector<std::string> &words) {
+    return cli::help_of(introduction, describe_options(), examples, commands, words);
 }
 
 std::string version_text() {

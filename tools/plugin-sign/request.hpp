@@ -10,6 +10,7 @@ enum class Action { keygen, sign, verify, digest, version, help };
 
 struct Request {
     Action action = Action::help;
+    std::vector<std::string> words; // with --help: what it is asked about
     std::vector<std::string>
         subjects;    // NAME of keygen, else files; absolute but for digest, which prints what it is given
     std::string key; // sign
@@ -23,7 +24,8 @@ struct Request {
 // `arguments` without the program's name. Throws cli::UsageError.
 Request parse_request(const std::vector<std::string> &arguments);
 
-std::string help_text();
+// Of the command that the first of `words` is, else of all.
+std::string help_text(const std::vector<std::string> &words = {});
 std::string version_text();
 
 } // namespace opdock::plugin_sign

@@ -144,7 +144,7 @@ int execute(const Request &request) {
     case Action::help:
         break;
     }
-    std::cout << help_text();
+    std::cout << help_text(request.words);
     return cli::exit_fine;
 }
 

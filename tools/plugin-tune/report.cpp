@@ -37,14 +37,8 @@ std::string counted(size_t count, const std::string &what) {
     return std::to_string(count) + " " + what;
 }
 
-// A paragraph below a row.
-void add_note(Table &table, const std::string &text, const cli::Page &page) {
-    constexpr size_t indent = 6; // of Table's notes
-    table.note(cli::fill(cli::words_of(cli::printable(text)), 0, 0, page.width() - indent));
-}
-
 // What became of all that was tried, and each config that is wrong or was refused; equal reasons once.
-void add_tried(Table &table, const json &shape, const cli::Page &page) {
+void add_tried(Table &table, const json &shape) {
     size_t wrong = 0;
     size_t untimed = 0;
     std::map<std::string, std::string> reasons; // configs for each
@@ -66,20 +60,18 @@ void add_tried(Table &table, const json &shape, const cli::Page &page) {
     for (const auto &[reason, count] : counts) {
         refused += count;
     }
-    add_note(table,
-             counted(shape.at("tried").size(), "configs") + " in " +
-                 cli::time_text(1e6 * shape.at("seconds").get<double>()) +
-                 (wrong == 0 ? "" : ", " + counted(wrong, "wrong")) +
-                 (refused == wrong ? "" : ", " + counted(refused - wrong, "refused")) +
-                 (untimed == 0 ? "" : ", " + counted(untimed, "not timed")) +
-                 (shape.at("complete").get<bool>() || untimed != 0 ? "" : "; not all were timed as often as planned"),
-             page);
+    table.note(counted(shape.at("tried").size(), "configs") + " in " +
+               cli::time_text(1e6 * shape.at("seconds").get<double>()) +
+               (wrong == 0 ? "" : ", " + counted(wrong, "wrong")) +
+               (refused == wrong ? "" : ", " + counted(refused - wrong, "refused")) +
+               (untimed == 0 ? "" : ", " + counted(untimed, "not timed")) +
+               (shape.at("complete").get<bool>() || untimed != 0 ? "" : "; not all were timed as often as planned"));
     for (const auto &[reason, configs] : reasons) {
         const size_t more = counts[reason] > most ? counts[reason] - most : 0;
-        add_note(table, configs + (more == 0 ? "" : " and " + std::to_string(more) + " more") + ": " + reason, page);
+        table.note(configs + (more == 0 ? "" : " and " + std::to_string(more) + " more") + ": " + reason);
     }
     if (wrong != 0) {
-        add_note(table, "Mend the kernel, or exclude what is wrong by `where` in the tune file.", page);
+        table.note("Mend the kernel, or exclude what is wrong by `where` in the tune file.");
     }
 }
 
@@ -91,7 +83,7 @@ std::string verdict_of_none(const json &shape) {
     return timed > 1 ? "nothing is clearly faster" : "nothing else was timed";
 }
 
-void add_tuned(Table &table, const json &shape, const cli::Page &page) {
+void add_tuned(Table &table, const json &shape) {
     const json &before = shape.at("before");
     const json &best = shape.at("best");
     const bool stays = best.at("config") == before.at("config");
@@ -102,22 +94,22 @@ void add_tuned(Table &table, const json &shape, const cli::Page &page) {
                {stays ? "the same" : config_text(best.at("config")), stays ? Tint::plain : Tint::good},
                {stays ? "" : time_of(best)},
                {stays ? verdict_of_none(shape) : cli::speed_text(shape.at("gain").get<double>())}});
-    add_tried(table, shape, page);
+    add_tried(table, shape);
     if (const std::string problem = text_of(shape, "problem"); !problem.empty()) {
-        add_note(table, "not kept: " + problem, page);
+        table.note("not kept: " + problem);
     }
 }
 
-void add_shape(Table &table, const json &shape, const cli::Page &page) {
+void add_shape(Table &table, const json &shape) {
     const std::string outcome = text_of(shape, "outcome");
     if (outcome == "tuned") {
-        add_tuned(table, shape, page);
+        add_tuned(table, shape);
     } else if (outcome == "known" || outcome == "pinned") {
         table.row({{"best"},
                    {config_text(shape.at("best").at("config")), Tint::good},
                    {outcome == "known" ? "known already; --again tunes it anew"
                                        : "pinned by the tune file, which wins over the database"}});
-        add_note(table, text_of(shape, "origin"), page);
+        table.note(text_of(shape, "origin"));
     } else if (outcome == "failed") {
         table.row({{"failed", Tint::bad}});
         table.note(text_of(shape.at("error"), "message"));
@@ -185,7 +177,7 @@ std::string render_report(const json &document, const cli::Page &page) {
         text +=
             facts.empty() ? "" : "  " + cli::fill(cli::words_of(cli::printable_line(facts)), 2, 4, page.width()) + "\n";
         Table table;
-        add_shape(table, shape, page);
+        add_shape(table, shape);
         text += table.text(page);
     }
     if (!document.at("left_out").empty()) {

@@ -1,7 +1,6 @@
 #include "request.hpp"
 
 #include <algorithm>
-#include <sstream>
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
@@ -138,7 +137,7 @@ po::options_description describe_options() {
         ("prefix", text("P"), cli::prefix_help)                                                 //
         ("json", "print JSON; docs/plugin-tune-json.md has the keys")                           //
         ("version", "the version of this tool and its ABI")                                     //
-        ("help,h", "this text");
+        ("help,h", "this text; with a command, what is about it");
     return options;
 }
 
@@ -247,6 +246,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     const po::variables_map values = cli::parse_arguments(arguments, all, positional);
     Request request;
     if (values.count("help") != 0) {
+        request.words = cli::texts_of(values, "words");
         return request;
     }
     if (values.count("version") != 0) {
@@ -304,10 +304,8 @@ Request parse_request(const std::vector<std::string> &arguments) {
     return request;
 }
 
-std::string help_text() {
-    std::ostringstream text;
-    text << introduction << '\n' << describe_options() << examples;
-    return text.str();
+std::string help_text(const std::vector<std::string> &words) {
+    return cli::help_of(introduction, describe_options(), examples, commands, words);
 }
 
 } // namespace opdock::plugin_tune

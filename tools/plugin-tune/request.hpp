@@ -17,6 +17,7 @@ enum class Action { tune, show_expected, export_results, import_results, merge, 
 
 struct Request {
     Action action = Action::help;
+    std::vector<std::string> words; // with --help: what it is asked about
     Subject subject; // of the command line; only the op and the implementation with --all, for export, list and forget
     std::string shapes;
     bool all = false;
@@ -40,6 +41,7 @@ struct Request {
 // `arguments` without the program's name. Throws cli::UsageError.
 Request parse_request(const std::vector<std::string> &arguments);
 
-std::string help_text();
+// Of the command that the first of `words` is, else of all.
+std::string help_text(const std::vector<std::string> &words = {});
 
 } // namespace opdock::plugin_tune

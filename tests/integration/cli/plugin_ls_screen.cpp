@@ -15,7 +15,7 @@ TEST_CASE("one screen shows every plugin and the order in which implementations 
     CHECK(finished.code == 0);
     CHECK(finished.err.empty());
     CHECK(contains(finished.out, "opdock " OPDOCK_VERSION ", ABI "));
-    CHECK(contains(finished.out, "acme        1.0.0  acme    loaded  " + fixture("good") + "\n"));
+    CHECK(contains(finished.out, "acme        1.0.0    acme    loaded  " + fixture("good") + "\n"));
     CHECK(contains(finished.out, "fixture.add  cpu  default.adder > vendor.acme > reference.adder\n"));
 }
 

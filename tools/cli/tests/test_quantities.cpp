@@ -17,6 +17,7 @@ TEST_CASE("numbers have three digits and the unit that suits them") {
     CHECK(time_text(2.5e6) == "2.5 s");
     CHECK(rate_text(4.253e12, "B/s") == "4.25 TB/s");
     CHECK(rate_text(999.9e9, "FLOP/s") == "1 TFLOP/s");
+    CHECK(rate_text(1 / 0.0, "B/s") == "an unknown rate");
     CHECK(percent_text(0.8349) == "83.5 %");
 }
 

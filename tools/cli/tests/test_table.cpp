@@ -22,3 +22,12 @@ TEST_CASE("a last cell goes on below itself, and near the margin where its colum
     CHECK(last_cell("block=64 stages=3", 54) == "  f32,f32  n=4096 rows=2048 has_rsigma=0  block=64\n      stages=3\n");
     CHECK(last_cell("block=64 stages=3", 48) == "  f32,f32  n=4096 rows=2048 has_rsigma=0\n      block=64 stages=3\n");
 }
+
+TEST_CASE("a note is as wide as the page, and its lines keep how they are indented") {
+    Table table;
+    table.head({"a", "b"});
+    table.row({{"first"}, {"second"}});
+    table.note("one two three four five\n  six seven eight nine\nten");
+    CHECK(table.text(Page(false, 24)) == "  a      b\n  first  second\n      one two three four\n      five\n"
+                                         "        six seven eight\n          nine\n      ten\n");
+}

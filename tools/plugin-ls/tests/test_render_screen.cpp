@@ -15,11 +15,13 @@ TEST_CASE("one screen shows plugins, reasons and the order of every op") {
           R"(opdock 1.0.0, ABI 1.0
 
 PLUGINS
-  acme  1.2.0  acme    loaded    /opt/acme/libacme.so
-  -     -      -       rejected  /usr/lib/opdock/plugins/libold.so
-      OPDOCK-E012: plugin 'libold.so' was built for ABI 7.0; this host supports 1.0.
+  plugin  version  vendor  status    file
+  acme    1.2.0    acme    loaded    /opt/acme/libacme.so
+  -       -        -       rejected  /usr/lib/opdock/plugins/libold.so
+      OPDOCK-E012: plugin 'libold.so' was built for ABI 7.0; this host supports
+      1.0.
       Rebuild it.
-  gpu   1.0.0  opdock  skipped   /usr/lib/opdock/plugins/libgpu.so
+  gpu     1.0.0    opdock  skipped   /usr/lib/opdock/plugins/libgpu.so
       OPDOCK-E016: PLUGIN_SKIP_CUDA is set
 
 OPS and the implementations in the order they are tried
@@ -98,10 +100,25 @@ TEST_CASE("a host without plugins says where to look") {
 TEST_CASE("with details plugins have their builds") {
     json plugins = small_document()["plugins"];
     plugins[0]["build_id"] = "ab12";
-    CHECK(render_plugins(json::array({plugins[0]}), true, plain) ==
-          "  acme  1.2.0  acme  loaded  /opt/acme/libacme.so\n      build ab12\n");
-    CHECK(render_plugins(json::array({plugins[0]}), false, plain) ==
-          "  acme  1.2.0  acme  loaded  /opt/acme/libacme.so\n");
+    const std::string shown = "  plugin  version  vendor  status  file\n"
+                              "  acme    1.2.0    acme    loaded  /opt/acme/libacme.so\n";
+    CHECK(render_plugins(json::array({plugins[0]}), true, plain) == shown + "      build ab12\n");
+    CHECK(render_plugins(json::array({plugins[0]}), false, plain) == shown);
+}
+
+TEST_CASE("a loaded plugin that no chain has an implementation of is told of") {
+    json document = small_document();
+    const auto is_told = [&] {
+        return render_screen(document, false, plain)
+                   .find("      serves nothing here; 'plugin-ls --why rmsnorm_fwd' says why\n") != std::string::npos;
+    };
+    CHECK(!is_told());
+    document["ops"][1]["chains"][0]["chain"] = {"reference.cpp"}; // acme is denied, say
+    CHECK(is_told());
+    CHECK(render_screen(document, false, plain).find("serves nothing", 0) ==
+          render_screen(document, false, plain).rfind("serves nothing")); // of acme alone
+    document["plugins"][0]["status"] = "rejected";
+    CHECK(!is_told());
 }
 
 TEST_CASE("one op shows each implementation, why it is not available, and each chain") {
@@ -167,7 +184,7 @@ TEST_CASE("what a plugin calls itself cannot steer the terminal or break a row")
     json document = small_document();
     document["plugins"][0]["version"] = "1\x1b[2J\n2";
     const std::string text = render_plugins(document["plugins"], false, plain);
-    CHECK(text.find("  acme  1\\x1b[2J 2  acme") == 0);
+    CHECK(text.find("\n  acme    1\\x1b[2J 2  acme") != std::string::npos);
     CHECK(text.find('\x1b') == std::string::npos);
 }
 

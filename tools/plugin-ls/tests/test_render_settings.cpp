@@ -8,7 +8,8 @@ using nlohmann::json;
 using opdock::cli::Page;
 
 TEST_CASE("every setting names its source") {
-    CHECK(render_policy(small_document()["policy"], plain) == R"(  prefer           vendor         from PLUGIN_PREFER
+    CHECK(render_policy(small_document()["policy"], plain) == R"(  setting          value          source
+  prefer           vendor         from PLUGIN_PREFER
   strict           no             built-in
   allow_vendors    everybody      built-in
   deny_vendors     evil           from PLUGIN_DENY_VENDORS
@@ -44,7 +45,8 @@ TEST_CASE("variables are listed whether they are set or not") {
         {"name": "PLUGIN_STRICT", "value": null, "default": "0", "is_policy": true},
         {"name": "PLUGIN_MODULES", "value": "", "default": "not set", "is_policy": false},
         {"name": "PLUGIN_TUNE", "value": null, "default": "cached", "is_policy": false}])");
-    CHECK(render_variables(variables, plain) == R"(  PLUGIN_PREFER   environment  vendor
+    CHECK(render_variables(variables, plain) == R"(  variable        source       value
+  PLUGIN_PREFER   environment  vendor
   PLUGIN_STRICT   not set
   PLUGIN_MODULES  environment  (empty)
   PLUGIN_TUNE     built-in     cached
@@ -52,7 +54,8 @@ TEST_CASE("variables are listed whether they are set or not") {
 }
 
 TEST_CASE("search paths name what brought them, in order") {
-    CHECK(render_paths(small_document()["paths"], plain) == "  /opt/acme/libacme.so     PLUGIN_MODULES\n"
+    CHECK(render_paths(small_document()["paths"], plain) == "  folder or file           named by\n"
+                                                            "  /opt/acme/libacme.so     PLUGIN_MODULES\n"
                                                             "  /usr/lib/opdock/plugins  system\n");
 }
 

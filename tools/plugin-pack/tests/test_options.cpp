@@ -29,3 +29,20 @@ TEST_CASE("the usage of each command that trusts keys says how to name one") {
         CHECK((own.find("[--pub NAME.pub]") != std::string::npos) == trusts);
     }
 }
+
+TEST_CASE("the help of each command has its usage and what it does") {
+    for (const Command &command : commands()) {
+        CAPTURE(command.name);
+        const std::string name = command.name;
+        const std::string text = help_text({name});
+        CHECK(text.starts_with("Usage: plugin-pack " + name + " "));
+        CHECK(text.find("\n\n  " + name) != std::string::npos);
+        for (const char *option : command.options) {
+            CHECK(text.find("\n  --" + std::string(option) + " ") != std::string::npos);
+        }
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);) {
+            CHECK(line.size() <= 80);
+        }
+    }
+}
