@@ -46,7 +46,7 @@ void copy_on(cudaStream_t stream, void *to, const void *from) {
 
 // By way of memory that it allocates; under capture, where there is none, directly.
 opdock::Status copy(const opdock::Call &call) {
-    const opdock_host_api *host = &call.host();
+    const opdock_host_api *host = call.c().host;
     const opdock_allocator *allocator = opdock_allocator_of(host);
     const opdock_completion *completion = opdock_completion_of(host);
     if (allocator == nullptr || completion == nullptr) {
@@ -102,7 +102,9 @@ std::vector<std::string> try_extensions(const opdock::Host &host, DLDevice devic
         check_cuda("copying an input", cudaMemcpy(from.get(), numbers.data(), bytes, cudaMemcpyHostToDevice));
         const opdock::Tensor input(from.get(), opdock::f32, {count}, device);
         const opdock::Tensor output(to.get(), opdock::f32, {count}, device);
-        const opdock::Args args({input}, {output}, {}, stream);
+        const opdock::TensorArg inputs[] = {input};
+        const opdock::TensorArg outputs[] = {output};
+        const opdock::Args args(inputs, outputs, {}, stream);
 
         check_cuda("holding a stream up", cudaLaunchHostFunc(stream, wait_at_gate, nullptr));
         {
