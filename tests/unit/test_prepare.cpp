@@ -32,6 +32,17 @@ TEST_CASE("a call can be prepared before there is data") {
     CHECK(out[2] == 4);
 }
 
+TEST_CASE("a prepared call says how its pointers have to be aligned") {
+    for (const uint32_t alignment : {0U, 64U}) {
+        MadeHost host;
+        auto one = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);
+        one->alignment = alignment;
+        host.add(std::move(one));
+        const Prepared call = host.op().prepare({Tensor(nullptr, f32, {1, 3})}, {Tensor(nullptr, f32, {1, 3})});
+        CHECK(call.alignment() == alignment);
+    }
+}
+
 TEST_CASE("preparing passes over what declines, and what supports() declines") {
     MadeHost host;
     auto picky = std::make_unique<Made>("default.picky", OPDOCK_KIND_DEFAULT, "", 1.0f);

@@ -89,6 +89,8 @@ class Prepared {
     bool stale() const noexcept { return opdock_prepared_stale(prepared_.get()) != 0; }
     std::string impl() const { return opdock_prepared_impl(prepared_.get()); }
     uint64_t workspace_size() const noexcept { return prepared_->workspace_size; }
+    // Of each pointer of a run, in bytes; 0: the size of its tensor's elements.
+    uint64_t alignment() const noexcept { return prepared_->alignment; }
     const opdock_problem &problem() const noexcept { return *prepared_->problem; }
     const opdock_prepared *c() const noexcept { return prepared_.get(); }
 
@@ -136,7 +138,7 @@ class Op {
         return infer_outputs(Args(inputs, {}, attributes));
     }
 
-    // Data pointers may be null; where they are not, later pointers must be aligned as well as they are.
+    // Data pointers may be null; where they are not, who serves the call takes data that are aligned like that.
     Prepared prepare(const Args &args) const { return prepare(args, nullptr); }
     Prepared prepare(const Args &args, const Policy &policy) const { return prepare(args, policy.c()); }
     Prepared prepare(std::initializer_list<TensorArg> inputs, std::initializer_list<TensorArg> outputs,

@@ -87,8 +87,12 @@ std::vector<uint32_t> sources_of(const Attempt &attempt, const CallShape &shape,
 } // namespace
 
 Prepared::Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen, const opdock_args &args)
-    : opdock_prepared{OPDOCK_STRUCT_SIZE(opdock_prepared, workspace_size), args.n_inputs + args.n_outputs, nullptr,
-                      &chosen->problem, chosen->workspace_size},
+    : opdock_prepared{OPDOCK_STRUCT_SIZE(opdock_prepared, alignment),
+                      args.n_inputs + args.n_outputs,
+                      nullptr,
+                      &chosen->problem,
+                      chosen->workspace_size,
+                      chosen->implementation.alignment},
       shape(std::move(of)), attempt(std::move(chosen)), sources(sources_of(*attempt, *shape, args)),
       generation(host.generation()), current_generation(&host.generation_counter()) {
     attempt->prepared = this;

@@ -215,10 +215,12 @@ typedef struct opdock_prepared {
     opdock_kernel kernel;
     const opdock_problem *problem;
     uint64_t workspace_size;
+    /* Of each pointer of a run, in bytes; 0: the size of its tensor's elements. */
+    uint64_t alignment;
 } opdock_prepared;
 
-/* `args` describes the problem; data pointers may be null, and where they are not, their alignment is what later
- * pointers must have. `policy` may be null (the one in force). */
+/* `args` describes the problem; data pointers may be null, and where they are not, who serves the call takes data that
+ * are aligned like that. `policy` may be null (the one in force). */
 OPDOCK_API opdock_status opdock_prepare(opdock_op *op, const opdock_args *args, const opdock_policy *policy,
                                         opdock_prepared **prepared);
 /* While the host is open, as its plan is of it. Null is ignored. */
