@@ -1,0 +1,333 @@
+#include "arguments.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace opdock::python {
+namespace {
+
+struct NamedDtype {
+    std::string_view name;
+    std::string_view elsewhere; // in torch, numpy and ml_dtypes
+    DLDataType dtype;
+};
+
+constexpr std::array dtypes = {
+    NamedDtype{"f64", "float64", {kDLFloat, 64, 1}},
+    NamedDtype{"f32", "float32", {kDLFloat, 32, 1}},
+    NamedDtype{"f16", "float16", {kDLFloat, 16, 1}},
+    NamedDtype{"bf16", "bfloat16", {kDLBfloat, 16, 1}},
+    NamedDtype{"e4m3", "float8_e4m3fn", {OPDOCK_DL_FLOAT8_E4M3FN, 8, 1}},
+    NamedDtype{"e5m2", "float8_e5m2", {OPDOCK_DL_FLOAT8_E5M2, 8, 1}},
+    NamedDtype{"i64", "int64", {kDLInt, 64, 1}},
+    NamedDtype{"i32", "int32", {kDLInt, 32, 1}},
+    NamedDtype{"i16", "int16", {kDLInt, 16, 1}},
+    NamedDtype{"i8", "int8", {kDLInt, 8, 1}},
+    NamedDtype{"u64", "uint64", {kDLUInt, 64, 1}},
+    NamedDtype{"u32", "uint32", {kDLUInt, 32, 1}},
+    NamedDtype{"u16", "uint16", {kDLUInt, 16, 1}},
+    NamedDtype{"u8", "uint8", {kDLUInt, 8, 1}},
+    NamedDtype{"bool", "bool", {OPDOCK_DL_BOOL, 8, 1}},
+};
+
+// "bf16", torch.bfloat16, numpy.float32, numpy.dtype("float32")
+const NamedDtype *dtype_of(nb::handle value) {
+    std::string text;
+    if (nb::isinstance<nb::str>(value)) {
+        text = nb::cast<std::string>(value);
+    } else if (PyType_Check(value.ptr())) {
+        text = nb::cast<std::string>(value.attr("__name__"));
+    } else {
+        text = nb::cast<std::string>(nb::str(value)); // "torch.bfloat16", "float32"
+    }
+    const std::string_view name = std::string_view(text).substr(text.rfind('.') + 1); // npos + 1 is 0
+    const auto found = std::find_if(dtypes.begin(), dtypes.end(),
+                                    [&](const NamedDtype &one) { return one.name == name || one.elsewhere == name; });
+    return found == dtypes.end() ? nullptr : &*found;
+}
+
+std::string name_of_type(nb::handle object) {
+    return nb::cast<std::string>(object.type().attr("__name__"));
+}
+
+bool is_sequence(nb::handle value) {
+    return nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value);
+}
+
+} // namespace
+
+CallArguments::CallArguments(const std::shared_ptr<Host> &host, const Op &op, const Form &form,
+                             const nb::args &positional, const nb::kwargs &named)
+    : host_(host), op_(op), form_(form) {
+    if (positional.size() > form.inputs.size()) {
+        refuse("it takes " + std::to_string(form.inputs.size()) + " inputs by position, and " +
+               std::to_string(positional.size()) + " were given; attributes are given by name");
+    }
+    size_t used = 0; // of `named`
+    const size_t n_named = named.size();
+    const auto take = [&](const nb::object &key) {
+        nb::handle value = n_named == used ? nullptr : PyDict_GetItemWithError(named.ptr(), key.ptr());
+        used += value.is_valid() ? 1 : 0;
+        return value.is_valid() && value.is_none() ? nb::handle() : value;
+    };
+    static const auto &keys =
+        *new std::array{interned("device"), interned("stream"), interned("out"), interned("outputs")};
+    for (size_t i = 0; i < form.inputs.size(); ++i) {
+        const Parameter &input = form.inputs[i];
+        nb::handle value = take(input.key);
+        if (i < positional.size()) {
+            if (value.is_valid()) {
+                refuse("input '" + input.name + "' was given twice, by position and by name");
+            }
+            value = positional[i].is_none() ? nb::handle() : nb::handle(positional[i]);
+        }
+        add(input, value, false);
+    }
+    for (const AttributeForm &attribute : form.attributes) {
+        if (const nb::handle value = take(attribute.key); value.is_valid()) {
+            add_attribute(attribute, value);
+        }
+    }
+    find_device(take(keys[0]));
+    if (const nb::handle stream = take(keys[1]); stream.is_valid()) {
+        stream_ = reinterpret_cast<void *>(nb::cast<uintptr_t>(stream));
+    } else if (library_ != nullptr) {
+        stream_ = library_->stream(device_);
+    }
+    const nb::handle out = take(keys[2]);
+    const nb::handle wanted = take(keys[3]);
+    if (used != n_named) {
+        for (const auto &[name, value] : named) {
+            const auto text = nb::cast<std::string>(name);
+            const auto is_it = [&](const auto &one) { return one.name == text; };
+            if (std::none_of(form.inputs.begin(), form.inputs.end(), is_it) &&
+                std::none_of(form.attributes.begin(), form.attributes.end(), is_it) && text != "out" &&
+                text != "outputs" && text != "stream" && text != "device") {
+                refuse("it has no input and no attribute '" + text + "'");
+            }
+        }
+    }
+    read_outputs(out, wanted);
+}
+
+void CallArguments::refuse(const std::string &why) const {
+    throw nb::type_error((form_.op + ": " + why + "\n  " + form_.signature).c_str());
+}
+
+const DLTensor *CallArguments::view(const std::string &name, nb::handle object, bool is_written) {
+    const Library *library = nullptr;
+    View &made = n_views_ < first_views_.size() ? first_views_[n_views_++] : more_views_.emplace_back();
+    try {
+        library = &Library::of(object);
+        made = library->view(object);
+    } catch (const nb::builtin_exception &error) {
+        refuse("'" + name + "': " + error.what());
+    }
+    if (is_written && made.read_only) {
+        refuse("'" + name + "' is written, and the " + name_of_type(object) + " given for it is read-only");
+    }
+    if (!has_tensors_) {
+        has_tensors_ = true;
+        library_ = library;
+        example_ = nb::borrow(object);
+        device_ = made.tensor.device;
+    } else if (device_.device_type == kDLCPU && made.tensor.device.device_type != kDLCPU) {
+        device_ = made.tensor.device; // the first ones stay with the host
+        library_ = library;
+        example_ = nb::borrow(object);
+    }
+    return &made.tensor;
+}
+
+void CallArguments::add(const Parameter &parameter, nb::handle value, bool is_output) {
+    std::vector<const DLTensor *> &tensors = is_output ? outputs_ : inputs_;
+    const bool is_written = is_output || parameter.mut;
+    if (parameter.list) {
+        if (value.is_valid() && !is_sequence(value)) {
+            refuse("'" + parameter.name + "' is a list of tensors, and a " + name_of_type(value) + " was given");
+        }
+        uint32_t size = 0;
+        if (value.is_valid()) {
+            for (const nb::handle one : nb::borrow<nb::iterable>(value)) {
+                tensors.push_back(view(parameter.name, one, is_written));
+                ++size;
+            }
+        }
+        list_sizes_.push_back(size);
+    } else if (!value.is_valid()) {
+        if (!parameter.optional) {
+            refuse(std::string(is_output ? "output" : "input") + " '" + parameter.name + "' is missing");
+        }
+        tensors.push_back(nullptr);
+    } else {
+        tensors.push_back(view(parameter.name, value, is_written));
+    }
+}
+
+void CallArguments::add_attribute(const AttributeForm &attribute, nb::handle value) {
+    const char *name = attribute.name.c_str();
+    const std::string &type = attribute.type;
+    try {
+        if (type == "float") {
+            attributes_.emplace_back(name, nb::cast<double>(value));
+        } else if (type == "int") {
+            attributes_.emplace_back(name, nb::cast<int64_t>(value));
+        } else if (type == "bool") {
+            attributes_.emplace_back(name, nb::cast<bool>(value));
+        } else if (type == "string") {
+            attributes_.emplace_back(name, strings_.emplace_back(nb::cast<std::string>(value)));
+        } else if (type == "ints") {
+            attributes_.emplace_back(name, ints_.emplace_back(nb::cast<std::vector<int64_t>>(value)));
+        } else if (type == "floats") {
+            attributes_.emplace_back(name, floats_.emplace_back(nb::cast<std::vector<double>>(value)));
+        } else if (type == "strings") {
+            std::vector<opdock_text> &texts = texts_.emplace_back();
+            for (std::string &text : nb::cast<std::vector<std::string>>(value)) {
+                const std::string &kept = strings_.emplace_back(std::move(text));
+                texts.push_back({kept.c_str(), kept.size()});
+            }
+            attributes_.emplace_back(name, std::span<const opdock_text>(texts));
+        } else if (const NamedDtype *dtype = type == "dtype" ? dtype_of(value) : nullptr; dtype != nullptr) {
+            attributes_.emplace_back(name, dtype->dtype);
+        } else {
+            throw nb::cast_error();
+        }
+    } catch (const nb::cast_error &) {
+        refuse("attribute '" + attribute.name + "' is of type " + type + ", and " +
+               nb::cast<std::string>(nb::repr(value)) + " was given");
+    }
+}
+
+void CallArguments::find_device(nb::handle device) {
+    if (device.is_valid()) {
+        const DLDevice given = host_->device(nb::cast<std::string>(nb::str(device)));
+        if (has_tensors_ && (given.device_type != device_.device_type || given.device_id != device_.device_id)) {
+            refuse("`device` is for calls without tensors; those of this one say where it runs");
+        }
+        device_ = given;
+    }
+}
+
+void CallArguments::expect_output(const std::string &name) const {
+    if (std::none_of(form_.outputs.begin(), form_.outputs.end(),
+                     [&](const Parameter &output) { return output.name == name; })) {
+        refuse("it has no output '" + name + "'");
+    }
+}
+
+void CallArguments::read_outputs(nb::handle out, nb::handle wanted) {
+    std::vector<std::string> names;
+    if (wanted.is_valid()) {
+        names = nb::isinstance<nb::str>(wanted) ? std::vector<std::string>{nb::cast<std::string>(wanted)}
+                                                : nb::cast<std::vector<std::string>>(wanted);
+        for (const std::string &name : names) {
+            expect_output(name);
+        }
+    }
+    if (!out.is_valid()) {
+        make_outputs(names);
+        return;
+    }
+    if (!names.empty()) {
+        refuse("`out` and `outputs` say the same twice; give one");
+    }
+    if (nb::isinstance<nb::dict>(out)) {
+        const auto by_name = nb::borrow<nb::dict>(out);
+        for (const nb::handle name : by_name.keys()) {
+            expect_output(nb::cast<std::string>(nb::str(name)));
+        }
+        for (const Parameter &output : form_.outputs) {
+            add_output(output, by_name.contains(output.key) ? nb::object(by_name[output.key]) : nb::object());
+        }
+        return;
+    }
+    const bool is_tuple = nb::isinstance<nb::tuple>(out);
+    const size_t count = is_tuple ? nb::len(out) : 1;
+    if (count > form_.outputs.size()) {
+        refuse("`out` has " + std::to_string(count) + " outputs; it has " + std::to_string(form_.outputs.size()));
+    }
+    for (size_t i = 0; i < form_.outputs.size(); ++i) {
+        add_output(form_.outputs[i], i >= count ? nb::object() : is_tuple ? nb::object(out[i]) : nb::borrow(out));
+    }
+}
+
+void CallArguments::make_outputs(const std::vector<std::string> &wanted) {
+    if (form_.outputs.empty()) {
+        return;
+    }
+    const size_t lists_of_inputs = list_sizes_.size();
+    std::vector<TensorSpec> specs = op_.infer_outputs(args());
+    if (library_ == nullptr) {
+        library_ = &Library::of(nb::module_::import_("numpy").attr("ndarray")(0));
+    }
+    list_sizes_.resize(lists_of_inputs);
+    for (size_t i = 0; i < form_.outputs.size(); ++i) {
+        const Parameter &output = form_.outputs[i];
+        const bool is_wanted = !output.optional || std::find(wanted.begin(), wanted.end(), output.name) != wanted.end();
+        const DLDevice device = output.host ? cpu : device_;
+        nb::list made;
+        for (const TensorSpec &spec : specs) {
+            if (is_wanted && spec.parameter == i) {
+                made.append(library_->make(host_, spec, device));
+            }
+        }
+        add_output(output, output.list ? nb::object(made) : made.size() == 0 ? nb::object() : nb::object(made[0]));
+    }
+}
+
+void CallArguments::add_output(const Parameter &output, nb::object object) {
+    if (object.is_valid() && object.is_none()) {
+        object = nb::object();
+    }
+    add(output, object, true);
+    results_.push_back(std::move(object));
+}
+
+Args CallArguments::args() const {
+    static_assert(sizeof(TensorArg) == sizeof(const DLTensor *));
+    const auto as_arguments = [](const std::vector<const DLTensor *> &tensors) {
+        return TensorArgs(reinterpret_cast<const TensorArg *>(tensors.data()), tensors.size());
+    };
+    Args args(as_arguments(inputs_), as_arguments(outputs_), attributes_, stream_);
+    if (!list_sizes_.empty()) {
+        args.lists(list_sizes_);
+    }
+    if (!has_tensors_) {
+        args.on(device_);
+    }
+    return args;
+}
+
+nb::object CallArguments::results() const {
+    const auto imported = [&](const nb::object &result) -> nb::object {
+        if (!nb::isinstance<nb::list>(result)) {
+            return library_->imported(result, example_);
+        }
+        nb::list list;
+        for (const nb::handle one : nb::borrow<nb::list>(result)) {
+            list.append(library_->imported(nb::borrow(one), example_));
+        }
+        return list;
+    };
+    nb::object first;
+    nb::list all;
+    for (const nb::object &result : results_) {
+        if (result.is_valid() && !first.is_valid()) {
+            first = imported(result);
+        } else if (result.is_valid()) {
+            all.append(imported(result));
+        }
+    }
+    if (all.size() != 0) {
+        all.insert(0, first);
+        return nb::tuple(all);
+    }
+    return first.is_valid() ? first : nb::none();
+}
+
+} // namespace opdock::python

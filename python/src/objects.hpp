@@ -1,0 +1,111 @@
+// What Python holds: a host, its ops, policies and prepared calls. Each keeps the host open.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+
+#include "form.hpp"
+#include "opdock/opdock.hpp"
+
+namespace opdock::python {
+
+namespace nb = nanobind;
+
+using SharedHost = std::shared_ptr<Host>;
+
+class PreparedObject {
+  public:
+    PreparedObject(SharedHost host, Op op, std::shared_ptr<const Form> form, const nb::args &positional,
+                   const nb::kwargs &named);
+
+    // Throws opdock::Error with the kernel's words.
+    nb::object run(const nb::args &positional, const nb::kwargs &named) const;
+
+    bool stale() const { return prepared_->stale(); }
+    std::string impl() const { return prepared_->impl(); }
+
+  private:
+    // What later tensors have to be like.
+    struct Expected {
+        bool is_given;
+        DLDataType dtype;
+        DLDevice device;
+        std::vector<int64_t> shape;
+        std::vector<int64_t> strides; // empty: contiguous
+        uint64_t alignment_mask;
+    };
+
+    void expect_same(size_t position, const DLTensor *tensor) const;
+
+    SharedHost host_;
+    Op op_;
+    std::shared_ptr<const Form> form_;
+    std::shared_ptr<const Prepared> prepared_;
+    std::vector<Expected> expected_;
+};
+
+class OpObject {
+  public:
+    OpObject(SharedHost host, Op op)
+        : host_(std::move(host)), op_(op), form_(std::make_shared<const Form>(form_of(op))) {}
+
+    nb::object call(const nb::args &positional, const nb::kwargs &named) const;
+    PreparedObject prepare(const nb::args &positional, const nb::kwargs &named) const {
+        return {host_, op_, form_, positional, named};
+    }
+    // As Python objects of the JSON.
+    nb::object explain(const nb::args &positional, const nb::kwargs &named) const;
+    nb::object tune(double budget, const nb::args &positional, const nb::kwargs &named) const;
+    const Form &form() const { return *form_; }
+
+  private:
+    SharedHost host_;
+    Op op_;
+    std::shared_ptr<const Form> form_;
+};
+
+// A policy that is in force in a `with` statement, on its thread.
+class PolicyObject {
+  public:
+    PolicyObject(SharedHost host, const nb::kwargs &settings);
+    void enter() const;
+    void exit() const;
+    const Policy &policy() const { return policy_; }
+
+  private:
+    SharedHost host_;
+    Policy policy_;
+};
+
+class HostObject {
+  public:
+    HostObject(const std::vector<std::string> &modules, const std::string &prefix, bool rescan);
+
+    // Throws opdock::Error for one that nobody declares.
+    OpObject op(const std::string &name) const;
+    PolicyObject policy(const nb::kwargs &settings) const { return {host_, settings}; }
+    void set_policy(const PolicyObject *policy) const;
+    void reload_policy() const;
+    void load(const std::string &path) const;
+    void reset_health() const;
+    uint64_t served(const std::string &op, const std::string &impl) const;
+    // As Python objects of the JSON.
+    nb::object describe() const;
+    nb::object explain(const std::string &op, const std::string &device, const std::string &dtypes) const;
+    nb::object devices() const;
+    nb::object freeze(nb::handle expected) const;
+
+  private:
+    SharedHost host_;
+};
+
+// The value of a setting, spelled as the environment has it: True is "1", ["a", "b"] is "a,b", and
+// {"gelu": "reference", "silu": ["vendor:acme", "default"]} is "gelu=reference;silu=vendor:acme|default".
+std::string setting_text(nb::handle value, const char *separator = ",");
+
+nb::object from_json(const std::string &text);
+
+} // namespace opdock::python
