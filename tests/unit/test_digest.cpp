@@ -1,5 +1,8 @@
 #include "files/digest.hpp"
 
+#include <array>
+#include <string>
+
 #include <doctest/doctest.h>
 
 #include "load/load.hpp"
@@ -37,5 +40,32 @@ TEST_CASE("bytes have one spelling") {
     for (const char *wrong : {"", "00f", "00ff0", "00FF", "00fg", " 0ff", "0x00"}) {
         CAPTURE(wrong);
         CHECK_FALSE(parse_hex(wrong, bytes));
+    }
+}
+
+TEST_CASE("a digit of a digest is one of sixteen characters, and none of those beside them") {
+    std::array<unsigned char, 8> bytes{};
+    CHECK(parse_hex("0123456789abcdef", bytes));
+    CHECK(hex(bytes) == "0123456789abcdef");
+    CHECK(bytes[0] == 0x01);
+    CHECK(bytes[7] == 0xef);
+    for (const char wrong : {'/', ':', '`', 'g', 'A', 'F', ' '}) {
+        CAPTURE(wrong);
+        std::string text = "0123456789abcdef";
+        for (const std::size_t at : {0u, 1u, 14u, 15u}) {
+            std::string changed = text;
+            changed[at] = wrong;
+            CHECK_FALSE(parse_hex(changed, bytes));
+        }
+    }
+}
+
+TEST_CASE("a file of just one piece, one byte less or more, has the digest of its bytes") {
+    const TemporaryDirectory directory;
+    for (const std::size_t size : {1u, 262143u, 262144u, 262145u, 524288u}) {
+        CAPTURE(size);
+        std::string text(size, 'x');
+        text.back() = 'y';
+        CHECK(sha256_of(PluginFile(directory.write("library", text))) == sha256_of(std::string_view(text)));
     }
 }

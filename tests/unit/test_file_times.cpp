@@ -34,3 +34,18 @@ TEST_CASE("nobody waits for the time of a file that a clock gone wrong has set")
     wait_until_changes_show(of_tomorrow); // or the test does not end
     wait_until_changes_show({});
 }
+
+TEST_CASE("a file of this moment is waited for until its filesystem's clock has gone on") {
+    const auto tick = [] {
+        timespec now = {};
+        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+    };
+    for (const std::int64_t ahead : {0, 1, 8'000'000}) {
+        CAPTURE(ahead);
+        FileIdentity changed;
+        changed.changed = tick() + ahead;
+        wait_until_changes_show(changed);
+        CHECK(tick() > changed.changed);
+    }
+}

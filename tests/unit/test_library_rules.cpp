@@ -267,3 +267,31 @@ TEST_CASE("the RPATH of the program counts for a plugin without a RUNPATH, as th
     place.program_rpath = "lib:" + place.b;
     CHECK(contains(place.fault(needs({}))->what, "an element of the RPATH of the program is 'lib'"));
 }
+
+TEST_CASE("a plugin may need 1024 libraries, counting theirs, and no more") {
+    const Place place;
+    const std::string library = Place::put(place.a);
+    std::vector<std::string> names;
+    for (int i = 0; i < 1024; ++i) {
+        names.push_back("lib" + std::to_string(i) + ".so");
+        fs::create_hard_link(library, fs::path(place.a) / names.back());
+    }
+    CHECK(place.blamed(needs(place.a, {}, names)).empty());
+    names.emplace_back("libdependency.so");
+    const auto fault = place.fault(needs(place.a, {}, names));
+    REQUIRE(fault);
+    CHECK(fault->place == library);
+    CHECK(contains(fault->what, "it needs more than 1024 libraries, counting theirs"));
+}
+
+TEST_CASE("a library named by a path may lie in the root folder") {
+    CHECK(Place().blamed(needs({}, {}, {"/libopdock_absent.so"})).empty());
+}
+
+TEST_CASE("the C library and the dynamic loader are looked for nowhere") {
+    Place place;
+    Place::open_to_all(place.a);
+    CHECK(place.blamed(needs(place.a, {}, {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"})).empty());
+    CHECK(place.blamed(needs(place.a, {}, {"libc.so.60"})) == place.a);
+    CHECK(place.blamed(needs(place.a, {}, {"libld-linux.so"})) == place.a);
+}

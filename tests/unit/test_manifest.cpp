@@ -70,6 +70,9 @@ TEST_CASE("every malformed manifest is an error with line and column") {
     } cases[] = {
         {"", ":1:1: this is not JSON: unexpected end of the file"},
         {"{\"library\": }", ":1:13: this is not JSON: unexpected '}'"},
+        {"}", ":1:1: this is not JSON: unexpected '}'"},
+        {"{\"library\"", ":1:10: this is not JSON: unexpected end of the file"},
+        {"{\n]", ":2:1: this is not JSON: unexpected ']'"},
         {"{\"library\": \"a\",\n}", ":2:1: this is not JSON"},
         {"{\"library\": \"a\"} x", ":1:18: this is not JSON"},
         {"[\"libacme.so\"]", ":1:1: expected an object with a field 'library', found a list"},
@@ -106,4 +109,17 @@ TEST_CASE("a deep or endless manifest is an error with a position") {
 TEST_CASE("a wrong manifest has the status of a plugin that does not load") {
     CHECK(thrown_by([] { parse_manifest("{", path); }).status() == OPDOCK_LOAD_FAILED);
     CHECK(thrown_by([] { read_manifest("/none/plugin.json"); }).status() == OPDOCK_LOAD_FAILED);
+}
+
+TEST_CASE("a manifest has 1000 values and 32 levels, and no more") {
+    const auto of_values = [](std::size_t numbers) { // and the object, the library and the list
+        return R"({"library": "a", "x": [0)" + repeated(",0", numbers - 1) + "]}";
+    };
+    CHECK(parse_manifest(of_values(997), path).library == "/opt/acme/a");
+    CHECK(refusal(of_values(998)).ends_with(": more than 1000 values"));
+    const auto of_levels = [](std::size_t lists) { // and the object
+        return R"({"library": "a", "x": )" + repeated("[", lists) + repeated("]", lists) + "}";
+    };
+    CHECK(parse_manifest(of_levels(31), path).library == "/opt/acme/a");
+    CHECK(refusal(of_levels(32)).ends_with(": nested deeper than 32 levels"));
 }

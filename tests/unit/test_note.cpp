@@ -108,6 +108,33 @@ TEST_CASE("each field of a note is checked, and the complaint names it") {
     names(with("cpu_features", "avx2, fma"), "names in ASCII separated by commas");
 }
 
+TEST_CASE("texts of a note have 128 bytes, and a field that is there twice is the last") {
+    const std::string longest(128, 'a');
+    CHECK(parse_note("libacme.so", with("id", longest).dump(), host_1_3).id == longest);
+    CHECK(parse_note("libacme.so", with("version", longest).dump(), host_1_3).version == longest);
+    CHECK(contains(complaint(with("version", longest + "a").dump(), RejectCode::malformed_note),
+                   "\"version\" is 129 bytes long, more than 128"));
+    std::string twice = sound_note().dump();
+    twice.insert(1, R"("id": 3, "abi": [7, 7, 7],)");
+    CHECK(parse_note("libacme.so", twice, host_1_3).id == "acme-norms");
+    twice = sound_note().dump();
+    twice.insert(twice.size() - 1, R"(,"id": "other")");
+    CHECK(parse_note("libacme.so", twice, host_1_3).id == "other");
+    twice.insert(twice.size() - 1, R"(,"id": {"abi": [1, 2], "id": "third"})");
+    CHECK(contains(complaint(twice, RejectCode::malformed_note), "\"id\" must be a string"));
+}
+
+TEST_CASE("what stands inside of other fields is no field of a note") {
+    json note = with("colours", {{"id", "inner"}, {"abi", {9, 9}}, {"list", {1, {{"id", "deep"}}}}});
+    note["more"] = json::array({json::array({1, 2}), "x", 2.5, true, nullptr});
+    const Note read = parse_note("libacme.so", note.dump(), host_1_3);
+    CHECK(read.id == "acme-norms");
+    CHECK(read.abi == AbiVersion{1, 2});
+    CHECK(contains(complaint(with("abi", {1, {2}}).dump(), RejectCode::malformed_note), "\"abi\" must be"));
+    CHECK(contains(complaint(with("abi", {1, "2"}).dump(), RejectCode::malformed_note), "\"abi\" must be"));
+    CHECK(contains(complaint(with("abi", {1, 2, 3}).dump(), RejectCode::malformed_note), "\"abi\" must be"));
+}
+
 TEST_CASE("the vendor and the devices of a note are names that policies can spell") {
     for (const char *vendor : {"two words", "a,b", "a:b", "ac\u00a0me", "\u0430cme", "ACM\u00c9", "a|b"}) {
         CAPTURE(vendor);

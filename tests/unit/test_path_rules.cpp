@@ -114,6 +114,14 @@ TEST_CASE("the sticky bit does not help the folder a file lies in: others may pu
     CHECK(fault_of(tree.file) == "everybody may write to the folder '" + tree.inner + "' (mode 1777)");
 }
 
+TEST_CASE("the sticky bit does not help a file, which it does not keep others from writing to") {
+    const Tree tree;
+    Tree::mode(tree.file, 01666);
+    CHECK(fault_of(tree.file) == "everybody may write to the file '" + tree.file + "' (mode 1666)");
+    Tree::mode(tree.file, 01644);
+    CHECK(fault_of(tree.file) == "");
+}
+
 TEST_CASE("a group may write if it is the process's own or root's") {
     const Tree tree;
     Tree::mode(tree.inner, 0775);
@@ -336,4 +344,40 @@ TEST_CASE("what stands where a folder of one's own should be is told") {
     std::filesystem::create_symlink("nowhere", link);
     CHECK(make_own_folder(link) == "'" + link + "' is no folder");
     CHECK(fault_of_own_folder("/nonexistent") == "");
+}
+
+TEST_CASE("as many links are followed as the kernel follows, of files and of folders") {
+    const Tree tree;
+    const TemporaryDirectory links;
+    const auto path_of = [&](const std::string &name) { return (links.path() / name).string(); };
+    std::filesystem::create_symlink(tree.file, path_of("file1"));
+    std::filesystem::create_directory_symlink(tree.inner, path_of("folder1"));
+    for (int i = 2; i <= 41; ++i) {
+        const std::string before = std::to_string(i - 1), now = std::to_string(i);
+        std::filesystem::create_symlink("file" + before, path_of("file" + now));
+        std::filesystem::create_directory_symlink("folder" + before, path_of("folder" + now));
+    }
+    Tree::mode(tree.inner, 0777);
+    const std::string fault = "everybody may write to the folder '" + tree.inner + "' (mode 0777)";
+    CHECK(fault_of(path_of("file1")) == fault);
+    CHECK(fault_of(path_of("file40")) == fault);
+    CHECK(fault_of(path_of("folder1/libacme.so")) == fault);
+    CHECK(fault_of(path_of("folder40/libacme.so")) == fault);
+    std::error_code error;
+    CHECK(std::filesystem::exists(path_of("file40")));
+    CHECK_FALSE(std::filesystem::exists(path_of("file41"), error)); // to nobody
+    CHECK(fault_of(path_of("file41")).empty());
+    CHECK(fault_of(path_of("folder41/libacme.so")).empty());
+}
+
+TEST_CASE("a way with dots and slashes too many is the way that it stands for") {
+    const Tree tree;
+    Tree::mode(tree.inner, 0777);
+    const std::string fault = "everybody may write to the folder '" + tree.inner + "' (mode 0777)";
+    CHECK(fault_of(tree.outer + "//./inner/.//libacme.so") == fault);
+    CHECK(fault_of(tree.outer + "/inner/../inner/libacme.so") == fault);
+    CHECK(fault_of("/.." + tree.file) == fault);
+    const std::string link = (tree.directory.path() / "here").string();
+    std::filesystem::create_directory_symlink("./outer/../outer//inner", link);
+    CHECK(fault_of(link + "/libacme.so") == fault);
 }

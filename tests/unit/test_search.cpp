@@ -419,3 +419,16 @@ TEST_CASE("a file whose name ends a line is passed over, so that nobody writes l
         CHECK(problem.message.find("its name ends a line") != std::string::npos);
     }
 }
+
+TEST_CASE("a search leaves no descriptor open") {
+    const Tree tree;
+    tree.file("install/liba.so");
+    tree.file("install/acme/plugin.json", R"({"library": "libb.so"})");
+    tree.file("install/acme/libb.so");
+    tree.directory("install/empty");
+    const auto open_files = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+    CHECK(tree.search({}).candidates.size() == 2);
+    const auto before = open_files();
+    CHECK(tree.search({tree.path("install")}).candidates.size() == 2);
+    CHECK(open_files() == before);
+}

@@ -96,3 +96,17 @@ TEST_CASE("a file that holds no key is a warning and costs no other key") {
     CHECK(keys.warnings[1].find("the file goes on after 4096 bytes") != std::string::npos);
     CHECK(keys.warnings[2].find("expected a regular file") != std::string::npos);
 }
+
+TEST_CASE("of a folder a thousand keys are used, and those behind them are told") {
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    for (int i = 1000; i < 2000; ++i) {
+        directory.write(std::to_string(i) + ".pub", ""); // which holds no key
+    }
+    CHECK(read({folder}).warnings.size() == 1000);
+    directory.write("2000.pub", "");
+    const TrustedKeys keys = read({folder});
+    REQUIRE(keys.warnings.size() == 1001);
+    CHECK(keys.warnings.front() == "'" + folder + "' holds 1001 keys; those after the first 1000 are not used");
+    CHECK(keys.warnings.back().find("1999.pub") != std::string::npos);
+}
