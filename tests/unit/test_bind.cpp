@@ -549,6 +549,27 @@ TEST_CASE("an attribute's content is checked") {
           "op 'f': attribute 'd' is 0xffffffffffffffff, expected a dtype as OPDOCK_DTYPE or OPDOCK_DTYPE_4X2 packs it");
 }
 
+TEST_CASE("a bool is 0 or 1, and a dtype is of one lane, or of two of four bits") {
+    const auto error = [](const char *name, opdock_value given) {
+        CallArguments wrong = one_tensor();
+        wrong.attribute("i", value(3)).attribute(name, given);
+        return bind_error(attributes_op, wrong);
+    };
+    CHECK(error("b", value(0, OPDOCK_VALUE_BOOL)) == "no error");
+    CHECK(error("b", value(1, OPDOCK_VALUE_BOOL)) == "no error");
+    CHECK(error("b", value(-1, OPDOCK_VALUE_BOOL)) == "op 'f': attribute 'b' is -1, expected 0 or 1 for a bool");
+    const auto dtype_error = [&](int64_t packed) { return error("d", value(packed, OPDOCK_VALUE_DTYPE)); };
+    const std::string expected = ", expected a dtype as OPDOCK_DTYPE or OPDOCK_DTYPE_4X2 packs it";
+    const auto lanes = [](uint16_t count, uint8_t bits) {
+        return static_cast<int64_t>(opdock_dtype_pack({kDLUInt, bits, count}));
+    };
+    CHECK(dtype_error(lanes(1, 8)) == "no error");
+    CHECK(dtype_error(lanes(2, 4)) == "no error");
+    for (const int64_t packed : {lanes(0, 8), lanes(2, 8), lanes(3, 4), lanes(1, 8) + (int64_t{1} << 32)}) {
+        CHECK(dtype_error(packed).find(expected) != std::string::npos);
+    }
+}
+
 TEST_CASE("lists of floats and strings are given or their default, optional attributes given or absent") {
     const Signature signature =
         parse_signature("f(x: f32[n], *, f: float[] = [1.5], s: string[] = [], o: float?) -> ()");

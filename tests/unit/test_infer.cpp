@@ -183,6 +183,16 @@ TEST_CASE("an optional output that only an absent input would tell is left out")
     CHECK(inferred(signature, with) == "y f32[4]; dw f16[4]?; dm f32[3]?; dx f32[4]?");
 }
 
+TEST_CASE("an optional output whose open axes only an absent input would tell is left out") {
+    const char *signature = "f(x: T[n], w: T[..., m]?) -> (y: T[n], z: T[...]?, v: T[..., n]?)";
+    CallArguments without;
+    without.in(OPDOCK_F32, {4});
+    CHECK(inferred(signature, without) == "y f32[4]");
+    CallArguments with;
+    with.in(OPDOCK_F32, {4}).in(OPDOCK_F32, {2, 3, 5});
+    CHECK(inferred(signature, with) == "y f32[4]; z f32[2, 3]?; v f32[2, 3, 4]?");
+}
+
 TEST_CASE("a list of outputs has one spec for each element") {
     CallArguments call;
     call.in(OPDOCK_F32, {8}).in(OPDOCK_F16, {3, 2}).in(OPDOCK_F16, {5, 1}).lists({2});

@@ -175,6 +175,12 @@ TEST_CASE("attributes of every type print back with their defaults") {
         const std::string text = std::string("f(*, ") + attribute + ") -> ()";
         CHECK(canonical(text) == text);
     }
+    for (const char *number : {"1e20", "1.5e22", "-1e100", "2.5e-7", "1e-10", "-1.25e-100", "100.0", "0.001", "-0.5"}) {
+        const std::string text = std::string("f(*, a: float = ") + number + ") -> ()";
+        CHECK(canonical(text) == text);
+    }
+    CHECK(canonical("f(*, a: float = 1E+20) -> ()") == "f(*, a: float = 1e20) -> ()");
+    CHECK(canonical("f(*, a: float = inf) -> ()") == "f(*, a: float = inf) -> ()");
     CHECK(canonical("f(*, a: float = 1) -> ()") == "f(*, a: float = 1.0) -> ()");
     CHECK(canonical("f(*, a: float = 0.00001) -> ()") == "f(*, a: float = 1e-5) -> ()");
 }
@@ -249,6 +255,17 @@ TEST_CASE("an error stays short, and fit for a terminal, whatever stands where i
     CHECK(parse_error("f(*, a: int = " + repeat(3000, "1") + ")").size() < 400);
     CHECK(parse_error("f(*, a: float = " + repeat(3000, "1") + "e400)").size() < 400);
     CHECK(parse_error(repeat(3000, "A") + "()").size() < 400);
+}
+
+TEST_CASE("a backslash that escapes nothing is told with its column, and so is one at the end") {
+    const std::string expected = ": a backslash in a string stands before '\"' or another backslash only";
+    CHECK(first_line("f(*, a: string = \"x\\n\") -> ()") == "signature, column 20" + expected);
+    CHECK(first_line("f(*, a: string = \"x\\") == "signature, column 20" + expected);
+    CHECK(first_line("f(*, a: string = \"x") ==
+          "signature, column 18: this string has no closing '\"' before the end or a control character");
+    CHECK(first_line("f(*, a: string = \"x\x1f\") -> ()") ==
+          "signature, column 18: this string has no closing '\"' before the end or a control character");
+    CHECK(canonical("f(*, a: string = \"\\\\\\\"\") -> ()") == "f(*, a: string = \"\\\\\\\"\") -> ()");
 }
 
 TEST_CASE("op names are lower case, digits, underscores and single dots") {
@@ -530,4 +547,64 @@ TEST_CASE("defaults have the values that kernels find when a call leaves them ou
     CHECK(attributes[4].text == "a");
     CHECK(attributes[5].integers == std::vector<int64_t>{3, -4});
     CHECK(attributes[6].integer == OPDOCK_BF16);
+}
+
+TEST_CASE("an op's combinations of dtypes are listed, the last variable first, and of very many the first 4096") {
+    const auto tuples = [](std::string_view text) { return all_tuples(parse_signature(text)); };
+    CHECK(tuples("f(x: f32[n]) -> ()") == std::vector<std::vector<uint32_t>>{{}});
+    CHECK(
+        tuples("f(x: T[n], y: U[n]) -> () where T in f32|f16, U in f32|bf16") ==
+        std::vector<std::vector<uint32_t>>{
+            {OPDOCK_F32, OPDOCK_F32}, {OPDOCK_F32, OPDOCK_BF16}, {OPDOCK_F16, OPDOCK_F32}, {OPDOCK_F16, OPDOCK_BF16}});
+    const std::string many = "f(a: A[1], b: B[1], c: C[1], d: D[1], e: E[1], f: F[1], g: G[1]";
+    CHECK(tuples(many + ") -> ()").size() == 2187);
+    CHECK(tuples(many + ", h: H[1]) -> ()").size() == 4096);
+    CHECK(tuples(many + ", h: H[1]) -> ()").back().size() == 8);
+}
+
+TEST_CASE("an output shares memory with an input of the same dtype, dims, open axes and markers alone") {
+    for (const char *text :
+         {"f(a: T[n]) -> (y ~ a: T[n])", "f(a: T[..., n]) -> (y ~ a: T[..., n])", "f(a: T[n]*) -> (y ~ a: T[n]*)",
+          "f(host a: T[n]) -> (host y ~ a: T[n])", "f(a: f32[2*n]) -> (y ~ a: f32[2*n])"}) {
+        CAPTURE(text);
+        CHECK(canonical(text) == text);
+    }
+    for (const char *text :
+         {"f(a: T[n]) -> (y ~ a: T[n, n])", "f(a: T[..., n]) -> (y ~ a: T[n, ...])", "f(a: T[..., n]) -> (y ~ a: T[n])",
+          "f(w: T[n], a: T[n]*) -> (y ~ a: T[n])", "f(a: T[n], b: T[n]*) -> (y ~ a: T[n]*)",
+          "f(a: T[n]) -> (host y ~ a: T[n])", "f(a: T[n], u: U[n]) -> (y ~ a: U[n])", "f(a: f32[n]) -> (y ~ a: f16[n])",
+          "f(a: T[2*n]) -> (y ~ a: T[n])"}) {
+        CAPTURE(text);
+        CHECK(first_line(text).ends_with("'y ~ a' share memory, so they need the same dtype, dims and markers"));
+    }
+}
+
+TEST_CASE("as many parentheses, terms and dims as may be are taken, and one more is not") {
+    CHECK(parse_error("f(x: T[n]) -> (y: T[" + repeat(16, "(") + "n" + repeat(16, ")") + "])") == "no error");
+    CHECK(first_line("f(x: T[n]) -> (y: T[" + repeat(17, "(") + "n" + repeat(17, ")") + "])")
+              .ends_with("more than 16 nested parentheses"));
+    CHECK(parse_error("f(x: T[n]) -> (y: T[" + repeat(15, "n+") + "n])") == "no error"); // 31
+    CHECK(first_line("f(x: T[n]) -> (y: T[" + repeat(15, "n+") + "n*2])")
+              .ends_with("an expression has at most 31 numbers, names and operators"));
+    CHECK(parse_error("f(x: T[1, 2, 3, 4, 5, 6, 7, 8]) -> ()") == "no error");
+    CHECK(parse_error("f(x: T[1, 2, 3, 4, ..., 5, 6, 7, 8]) -> ()") == "no error");
+    std::string dims;
+    for (size_t i = 0; i < 32; ++i) {
+        dims += (i == 0 ? "x" : ", x") + std::to_string(i) + ": f32[d" + std::to_string(i) + "]";
+    }
+    CHECK(parse_error("f(" + dims + ") -> ()") == "no error");
+    CHECK(parse_error("f(a: A[1], b: B[1], c: C[1], d: D[1], e: E[1], f: F[1], g: G[1], h: H[1]) -> ()") == "no error");
+}
+
+TEST_CASE("names begin with a letter or an underscore, and go on with digits as well") {
+    CHECK(parse_error("f(_: T[n]) -> ()") == "no error");
+    CHECK(parse_error("f(aZ09_z: T[n]) -> ()") == "no error");
+    CHECK(parse_error("f(x: T[az09_]) -> ()") == "no error");
+    CHECK(first_line("f(x: T[N]) -> ()").starts_with("signature, column 8: expected a dim: a name in lower case"));
+    CHECK(first_line("f(x: T[_n]) -> ()").starts_with("signature, column 8: expected a dim: a name in lower case"));
+    for (const char *c : {"@", "`", "{", "^", "$", "#"}) {
+        CAPTURE(c);
+        CHECK(first_line("f(x" + std::string(c) + ": T[n]) -> ()") ==
+              "signature, column 4: expected ':' after 'x', found '" + std::string(c) + "'");
+    }
 }
