@@ -228,6 +228,16 @@ TEST_CASE("tuning finds the fastest that is right, keeps it, and is quick the se
     CHECK(fake.allocated == std::vector<uint64_t>{uint64_t{256} << 20});
 }
 
+TEST_CASE("times of less than a thousand microseconds are told with three digits, longer ones whole") {
+    const Installed installed(work_configs);
+    FakeKind fake;
+    fake.slowness = 15.625; // 1000 us for the default
+    HostWithFakeKind host(installed, fake);
+    Work work(fake);
+    CHECK(work.tune(host)["kept"] == true);
+    CHECK(work.why(host)["origin"] == "31.2 us when it was tuned, 1000 us before");
+}
+
 TEST_CASE("a config serves only calls that where allows it for, whatever their key") {
     const Installed installed(std::string(work_configs) + "    where: speed < 5 || n >= 4000\n");
     FakeKind fake;
@@ -395,6 +405,42 @@ TEST_CASE("stopping or a short budget keeps what is known by then") {
     CHECK(result["kept"] == false);
     CHECK(result["problem"] == "nothing but the config in force was timed; give it a larger budget");
     CHECK(work.why(host)["config"]["speed"] == 5); // as it was known before
+}
+
+TEST_CASE("whoever watches tuning is told how much is done of how much, of each strategy") {
+    const Installed installed(work_configs); // five, of which two run and are right
+    FakeKind fake;
+    HostWithFakeKind host(installed, fake);
+    Work work(fake);
+    struct Told {
+        std::vector<uint64_t> done, totals;
+    };
+    const auto watched = [&](uint32_t strategy) {
+        Told told;
+        opdock_tune_options options = {};
+        options.user_data = &told;
+        options.strategy = strategy;
+        options.flags = OPDOCK_TUNE_AGAIN | OPDOCK_TUNE_DRY_RUN;
+        options.progress = [](void *user_data, uint64_t done, uint64_t total, double) {
+            static_cast<Told *>(user_data)->done.push_back(done);
+            static_cast<Told *>(user_data)->totals.push_back(total);
+            return 1;
+        };
+        CHECK(work.tune(host, options)["complete"] == true);
+        return told;
+    };
+    const auto check = [](const Told &told, uint64_t total, const std::vector<uint64_t> &samples) {
+        std::vector<uint64_t> expected = samples;
+        for (uint64_t round = 1; round <= 15; ++round) { // the fastest against the one before, in turns
+            expected.push_back(samples.back() + 1 + 2 * round);
+        }
+        CHECK(told.done == expected);
+        CHECK(told.totals == std::vector<uint64_t>(told.done.size(), total));
+    };
+    // The one in force, then five more are looked at, of which two are timed; then all three twice.
+    check(watched(OPDOCK_TUNE_HALVING), 6 * 3 + 2 * 15, {1, 2, 2, 2, 2, 3, 4, 5, 6, 7, 8});
+    check(watched(OPDOCK_TUNE_EXHAUSTIVE), 6 * 7 + 2 * 15,
+          {1, 2, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20});
 }
 
 TEST_CASE("whoever watches tuning, or runs in it, cannot tune at the same time, and does not wait for itself") {
@@ -1172,4 +1218,34 @@ TEST_CASE("with the strategy exhaustive each config is timed as often as the oth
             }
         }
     }
+}
+
+TEST_CASE("of a tune file with many faults eight are logged, and how many more there are") {
+    for (const int count : {8, 9, 12}) {
+        CAPTURE(count);
+        std::string text = "schema: opdock.tune/1\nops:\n  fixture.work:\n    configs:\n";
+        for (int i = 0; i < count; ++i) {
+            text += "      - {speed: " + std::to_string(100 + i) + "}\n";
+        }
+        const Installed installed(text + "      - {speed: 1}\n");
+        MadeHost host = installed.host();
+        CHECK(Work().why(host)["candidates"] == 1);
+        CHECK(host.logged("outside its range 0 to 5. This entry is ignored.") == 8);
+        CHECK(host.logged(": " + std::to_string(count - 8) +
+                          " more entries are ignored; `plugin-ls --check` shows all") == (count == 8 ? 0 : 1));
+    }
+}
+
+TEST_CASE("an implementation without knobs, and one of a host that does not tune, cannot be tuned") {
+    const Installed installed(work_configs);
+    MadeHost off = installed.host({{"PLUGIN_TUNE", "off"}});
+    Work work;
+    CHECK_THROWS_WITH(work.tune(off), doctest::Contains("PLUGIN_TUNE is off"));
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT);
+    Rows rows;
+    opdock_tune_options options = {};
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+    CHECK_THROWS_WITH(host.op().tune({rows.x}, {rows.y}, {}, &options),
+                      doctest::Contains("'default.one' has no knobs: there is nothing to tune"));
 }

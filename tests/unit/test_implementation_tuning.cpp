@@ -145,6 +145,73 @@ TEST_CASE("a choice is spelled by its name, in tune files and in the database") 
     CHECK_FALSE(parse_config(implementation.knobs, "block=64 pipeline=cp"));
 }
 
+TEST_CASE("a choice whose range leaves some out at both ends is one of those within it") {
+    TuneFile file =
+        file_of("{configs: [{pipeline: none}, {pipeline: cpasync}, {pipeline: tma}, {pipeline: all}]}", "cut");
+    Acme implementation("cut(input: f32[n]) -> (output: f32[n])");
+    implementation.knobs = {{"pipeline", "", OPDOCK_KNOB_CHOICE, 1, 2, 1, {"none", "cpasync", "tma", "all"}}};
+    const ImplementationTuning tuning = tuning_of(implementation, &file);
+    Texts problems;
+    for (const TuneProblem &problem : tuning.problems()) {
+        problems.push_back(problem.message);
+    }
+    CHECK(problems == Texts{"knob 'pipeline' is 'none'; expected 'cpasync' or 'tma'",
+                            "knob 'pipeline' is 'all'; expected 'cpasync' or 'tma'"});
+    CHECK(tuning.candidates(tuning.sections().at(0), std::vector<double>(tuning.variables().names().size())) ==
+          std::vector<TuneConfig>{{1}, {2}});
+    CHECK(parse_config(implementation.knobs, "pipeline=tma") == TuneConfig{2});
+    CHECK_FALSE(parse_config(implementation.knobs, "pipeline=none"));
+    CHECK_FALSE(parse_config(implementation.knobs, "pipeline=all"));
+}
+
+TEST_CASE("a config has values from the first to the last of each range") {
+    const Acme implementation(norm);
+    for (const char *text :
+         {"block=1 vector=1 stream=0", "block=1024 vector=16 stream=1", "stream=true vector=16 block=1024"}) {
+        CAPTURE(text);
+        CHECK(parse_config(implementation.knobs, text).has_value());
+    }
+    for (const char *text :
+         {"block=0 vector=1 stream=0", "block=1025 vector=1 stream=0", "block=1 vector=17 stream=0",
+          "block=1 vector=1 stream=-1", "=1 block=1 vector=1 stream=0", "block= vector=1 stream=0"}) {
+        CAPTURE(text);
+        CHECK_FALSE(parse_config(implementation.knobs, text).has_value());
+    }
+    CHECK(Tuned("{configs: [{block: 1}, {block: 1024}]}").problems().empty());
+    CHECK(Tuned("{configs: [{block: 0}, {block: 1025}]}").problems().size() == 2);
+    CHECK(Tuned("{heuristics: {block: n}}").problems().empty());
+    const Tuned tuned("{heuristics: {block: n}}");
+    std::string why;
+    const auto is_chosen = [&](double n) {
+        return tuned.tuning.heuristic(tuned.tuning.sections().at(0), tuned.values(n, 1), &why).has_value();
+    };
+    CHECK(is_chosen(1));
+    CHECK(is_chosen(1024));
+    CHECK(is_chosen(1024.9)); // rounded down
+    CHECK_FALSE(is_chosen(0));
+    CHECK_FALSE(is_chosen(0.9));
+    CHECK_FALSE(is_chosen(1025));
+}
+
+TEST_CASE("one dtype of a section is that of all variables, a dash is none, and space makes no difference") {
+    const auto is_for = [](const std::string &dtypes, uint32_t t, uint32_t u) {
+        const Tuned tuned("{dtypes: " + dtypes + ", configs: [{block: 8}]}");
+        REQUIRE(tuned.problems().empty());
+        return tuned.tuning.sections().at(0).is_for(std::vector<uint32_t>{t, u}, {}, true);
+    };
+    CHECK(is_for("f16", OPDOCK_F16, OPDOCK_F16));
+    CHECK_FALSE(is_for("f16", OPDOCK_F16, OPDOCK_F32));
+    CHECK(is_for("' f16 , f32 '", OPDOCK_F16, OPDOCK_F32));
+    CHECK(is_for("'f16,-'", OPDOCK_F16, 0));
+    CHECK_FALSE(is_for("'f16,-'", OPDOCK_F16, OPDOCK_F16));
+    CHECK(Tuned("{dtypes: 'f16,', configs: [{block: 8}]}").problems().size() == 1);
+    CHECK(Tuned("{dtypes: '', configs: [{block: 8}]}").problems().size() == 1);
+    TuneFile file = file_of("{dtypes: f16, configs: [{block: 8}]}", "cut");
+    const Acme without("cut(input: f32[n]) -> (output: f32[n])"); // any dtype variable
+    REQUIRE(tuning_of(without, &file).problems().size() == 1);
+    CHECK(tuning_of(without, &file).problems()[0].message == "dtypes 'f16': the op has 0 dtype variables");
+}
+
 TEST_CASE("keys bucket the call, and pinned entries are found by them") {
     const Tuned tuned(
         "{key: {n: multiple of 100, rows: log2}, pinned: [{key: {n: 101, rows: 3}, config: {block: 8}}]}");
@@ -172,6 +239,7 @@ TEST_CASE("keys bucket the call, and pinned entries are found by them") {
           Texts{"acme.tune.yaml:4:14: the key lacks 'rows'; the key of this section is n: log2, rows: log2"});
     CHECK(Tuned("{key: {n: exact}, pinned: [{key: {rows: 1}, config: {block: 8}}]}").problems().size() == 1);
     CHECK(Tuned("{key: {n: exact}, pinned: [{key: {n: -1}, config: {block: 8}}]}").problems().size() == 1);
+    CHECK(Tuned("{key: {n: exact}, pinned: [{key: {n: 0}, config: {block: 8}}]}").problems().empty());
     CHECK(Tuned("{key: {n: exact}, pinned: [{key: {n: 1}, config: {block: 8}}, {key: {n: 1}, config: {block: 9}}]}")
               .problems()
               .size() == 1);
@@ -263,6 +331,28 @@ TEST_CASE("a heuristic stays within a range that ends where doubles skip integer
         values[*tuning.variables().find("n")] = n;
         CHECK_FALSE(tuning.heuristic(tuning.sections().at(0), values, &why));
     }
+}
+
+TEST_CASE("what an expression gives beyond 64 bits is no value of a knob, whatever its range") {
+    TuneFile file = file_of("{heuristics: {block: n}}", "cut");
+    Acme implementation("cut(input: f32[n]) -> (output: f32[n])");
+    implementation.knobs[0].minimum = std::numeric_limits<int64_t>::min();
+    implementation.knobs[0].maximum = std::numeric_limits<int64_t>::max();
+    const ImplementationTuning tuning = tuning_of(implementation, &file);
+    const auto chosen = [&](double n) {
+        std::vector<double> values(tuning.variables().names().size());
+        values[*tuning.variables().find("n")] = n;
+        std::string why;
+        const std::optional<TuneConfig> config = tuning.heuristic(tuning.sections().at(0), values, &why);
+        return config ? std::to_string(config->at(0)) : why;
+    };
+    for (const double n : {1e30, -1e30, 0x1p63, -0x1.0000000000001p63}) {
+        CAPTURE(n);
+        CHECK(chosen(n).ends_with("outside its range -9223372036854775808 to 9223372036854775807"));
+    }
+    CHECK(chosen(-0x1p63) == "-9223372036854775808");
+    CHECK(chosen(0x1.fffffffffffffp62) == "9223372036854774784");
+    CHECK(chosen(-1.5) == "-2");
 }
 
 TEST_CASE("the space is named by knobs, key and candidates, and by nothing else") {
@@ -552,6 +642,52 @@ TEST_CASE("where no axes are left open there is one row") {
     REQUIRE(variables.find("rows"));
     CHECK(values.at(*variables.find("rows")) == 1);
     CHECK(values.at(*variables.find("m")) == 3);
+    CHECK(dim_of(plain, problem, "rows") == 1);
+}
+
+TEST_CASE("a dim that an attribute tells has the attribute's value") {
+    const Signature form =
+        parse_signature("op(x: T[..., n], *, eps: float = 1.0, k: int, j: int = 3) -> (out: T[..., k, j])");
+    const TuneVariables variables(form);
+    int64_t shape[] = {2, 5};
+    int64_t out_shape[] = {2, 7, 4};
+    DLTensor x = {}, out = {};
+    x.shape = shape;
+    x.ndim = 2;
+    x.dtype = out.dtype = opdock_dtype_unpack(OPDOCK_F32);
+    out.shape = out_shape;
+    out.ndim = 3;
+    const DLTensor *tensors[] = {&x, &out};
+    const uint32_t starts[] = {0, 1, 2};
+    opdock_value attributes[3] = {};
+    attributes[0].type = OPDOCK_VALUE_FLOAT;
+    attributes[0].as.f = 0.5;
+    attributes[1].type = OPDOCK_VALUE_INT;
+    attributes[1].as.i = 7;
+    attributes[2].type = OPDOCK_VALUE_INT;
+    attributes[2].as.i = 4;
+    opdock_problem problem = {};
+    problem.n_inputs = 1;
+    problem.n_outputs = 1;
+    problem.n_tensors = 2;
+    problem.tensors = tensors;
+    problem.tensor_offsets = starts;
+    problem.attributes = attributes;
+    const std::vector<double> values = variables.values(problem, dtypes_of(form, problem), {});
+    REQUIRE(values.size() == variables.names().size());
+    CHECK(values[*variables.find("n")] == 5);
+    CHECK(values[*variables.find("k")] == 7);
+    CHECK(values[*variables.find("j")] == 4);
+    CHECK(values[*variables.find("rows")] == 2);
+    CHECK(values[*variables.find("eps")] == 0.5);
+    // Also where no output tells it.
+    CHECK(dim_of(form, problem, "k") == 7);
+    CHECK(dim_of(form, problem, "n") == 5);
+    attributes[1].as.i = 9;
+    CHECK(dim_of(form, problem, "k") == 9);
+    const Signature first = parse_signature("op(x: T[..., n], *, k: int) -> (out: T[..., k, n])");
+    problem.attributes = attributes + 1;
+    CHECK(dim_of(first, problem, "k") == 9); // and not the 7 of the output
 }
 
 TEST_CASE("each dtype variable is that of the first tensor that bears it, or of an attribute") {

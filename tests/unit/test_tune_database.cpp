@@ -306,3 +306,21 @@ TEST_CASE("a process that is killed while it writes leaves all of a write or not
         CHECK(found[1].config == found[2].config);
     }
 }
+
+TEST_CASE("a database that another process keeps locked is an error after a while, and nobody waits without end") {
+    const TemporaryDirectory directory;
+    const TuneDatabase database((directory.path() / "tune.sqlite").string());
+    database.write(identity, {entry("n=1")});
+    SQLite::Database other(database.path(), SQLite::OPEN_READWRITE);
+    other.exec("PRAGMA locking_mode = EXCLUSIVE");
+    other.exec("BEGIN EXCLUSIVE");
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        alarm(60); // one that waits without end dies, and the test fails
+        const bool is_told = contains(message_of([&] { (void)database.read(identity); }), "is locked");
+        _exit(is_told ? 0 : 1);
+    }
+    CHECK(wait_for(child) == 0);
+    other.exec("ROLLBACK");
+}

@@ -93,6 +93,29 @@ TEST_CASE("what is not finite is no value") {
     CHECK(value("prev_pow2(n)", 1.5) == 1);
 }
 
+TEST_CASE("names have letters of either case, underscores and, behind those, digits; numbers may have exponents") {
+    const std::vector<std::string> odd = {"a", "z", "A", "Z", "_", "a0", "z9", "_x_1"};
+    const auto parsed = TuneExpression::parse("a + 2*z + 4*A + 8*Z + 16*_ + 32*a0 + 64*z9 + 128*_x_1", odd);
+    REQUIRE(std::holds_alternative<TuneExpression>(parsed));
+    CHECK(std::get<TuneExpression>(parsed).reads() == std::vector<size_t>{0, 1, 2, 3, 4, 5, 6, 7});
+    CHECK(std::get<TuneExpression>(parsed).evaluate(std::vector<double>(8, 1)) == 255);
+    CHECK(value("1e3") == 1000);
+    CHECK(value("2.5E1 + n", 1) == 26);
+    CHECK(value("0.5*n", 4) == 2);
+    CHECK(value("90 - 09") == 81);
+    CHECK(fault("nn").starts_with("0: unknown name 'nn'"));
+    CHECK(fault("1 + n_").starts_with("4: unknown name 'n_'"));
+    CHECK(fault("1 + n0 ").starts_with("4: unknown name 'n0'"));
+    CHECK(fault("n (1)").starts_with("0: unknown function 'n'"));
+}
+
+TEST_CASE("parentheses are nested 32 levels deep and no deeper") {
+    CHECK(value(std::string(32, '(') + "n" + std::string(32, ')'), 3) == 3);
+    CHECK(fault(std::string(33, '(') + "n" + std::string(33, ')')) ==
+          "32: parentheses are nested deeper than 32 levels");
+    CHECK(value("(" + std::string(31, '(') + "n" + std::string(31, ')') + " + (n))", 3) == 6);
+}
+
 TEST_CASE("an expression says which names it reads") {
     CHECK(std::get<TuneExpression>(TuneExpression::parse("block + n", names)).reads() == std::vector<size_t>{0, 2});
     CHECK(std::get<TuneExpression>(TuneExpression::parse("1", names)).reads().empty());
@@ -109,7 +132,20 @@ TEST_CASE("a faulty expression says where and what") {
     CHECK(fault("min(n") != "");
     CHECK(fault("n +") != "");
     CHECK(fault("min()") != "");
-    CHECK(fault("\"n\"") != "");
+    CHECK(fault("\"n\"") == "0: unexpected '\"'");
+    CHECK(fault("n}") == "1: unexpected '}'");
+    CHECK(fault("n + {") == "4: unexpected '{'");
+    CHECK(fault("n; n") == "1: unexpected ';'");
+    CHECK(fault("n ~ 1").find("unexpected '~'") == std::string::npos); // muParser says it
+    CHECK(fault("=") == "0: '=' assigns; a comparison is '=='");
+    CHECK(fault("n =") == "2: '=' assigns; a comparison is '=='");
+    CHECK(fault("n <= 1 && n >= 1 && n != 1 && n == 1").empty());
+    for (const char *faulty : {"n +", "min(n", "min()", "n + min(rows, 2n)", "1 2", "n ~ 1", "(n", "n)"}) {
+        CAPTURE(faulty);
+        CHECK(fault(faulty) != "");
+        CHECK_FALSE(fault(faulty).ends_with('.')); // sentences follow it
+        CHECK_FALSE(fault(faulty).ends_with('\n'));
+    }
     CHECK(fault("_pi") != ""); // muParser's own constants are no part of the grammar
     CHECK(fault("sin(n)") != "");
 }

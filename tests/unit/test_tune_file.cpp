@@ -1,6 +1,7 @@
 #include "tune/tune_file.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -199,6 +200,64 @@ TEST_CASE("what is long is written so that it can be read again, or not at all")
           }).find("more than a tune file may hold") != std::string::npos);
 }
 
+TEST_CASE("a value is bucketed as it is, by powers of two, or by multiples, and below none it stays as it is") {
+    const Bucket exact{}, log2{Bucket::Kind::log2, 1}, multiple{Bucket::Kind::multiple, 32};
+    constexpr int64_t most = int64_t{1} << 53;
+    struct Row {
+        int64_t value, by_log2, by_multiple;
+    };
+    for (const Row &row : {Row{-33, -33, -33}, Row{-1, -1, -1}, Row{0, 0, 0}, Row{1, 1, 32}, Row{2, 2, 32},
+                           Row{3, 4, 32}, Row{31, 32, 32}, Row{32, 32, 32}, Row{33, 64, 64}, Row{64, 64, 64},
+                           Row{65, 128, 96}, Row{most, most, most}}) {
+        CAPTURE(row.value);
+        CHECK(exact.of(row.value) == row.value);
+        CHECK(log2.of(row.value) == row.by_log2);
+        CHECK(multiple.of(row.value) == row.by_multiple);
+    }
+    CHECK(exact.of(most + 1) == most);
+    CHECK(log2.of(INT64_MAX) == most);
+    CHECK(exact.text() == "exact");
+    CHECK(log2.text() == "log2");
+    CHECK(multiple.text() == "multiple of 32");
+}
+
+TEST_CASE("a key has multiples of 1 to 2 to the 40th") {
+    const auto bucket = [](const std::string &text) {
+        const TuneFile file = parse(section("key: {n: " + text + "}"));
+        return file.problems.empty() ? file.sections.at(0).key.at(0).second.text() : file.problems[0].message;
+    };
+    CHECK(bucket("multiple of 1") == "multiple of 1");
+    CHECK(bucket("multiple of 1099511627776") == "multiple of 1099511627776");
+    for (const char *text : {"multiple of 0", "multiple of -1", "multiple of 1099511627777", "multiple of x", "log",
+                             "multiple of", "multiple"}) {
+        CAPTURE(text);
+        CHECK(bucket(text) == "expected exact, log2 or multiple of N, found '" + std::string(text) + "'");
+    }
+    CHECK(problems(section("key: {n: [exact]}")) ==
+          std::vector<std::string>{"acme.tune.yaml:4:14: how 'n' is bucketed: expected a value, found a list"});
+}
+
+TEST_CASE("a pinned entry has a key and a config and nothing else, and one that is wrong is left out alone") {
+    const auto pinned = [](const std::string &entry) {
+        const TuneFile file = parse(section("pinned: [" + entry + ", {key: {n: 7}, config: {block: 7}}]"));
+        CHECK(file.problems.size() <= 1);
+        CHECK(file.sections.at(0).pinned.back().config.at(0).value.value == 7);
+        return std::to_string(file.sections[0].pinned.size()) +
+               (file.problems.empty() ? "" : " " + file.problems[0].message);
+    };
+    CHECK(pinned("{key: {n: 1}, config: {block: 8}}") == "2");
+    CHECK(pinned("{config: {block: 8}, key: {n: 1}}") == "2");
+    CHECK(pinned("{key: {}, config: {}}") == "2");
+    CHECK(pinned("{key: {n: 1}}") == "1 a pinned entry has a key and a config");
+    CHECK(pinned("{config: {block: 8}}") == "1 a pinned entry has a key and a config");
+    CHECK(pinned("{keys: {n: 1}, key: {n: 1}, config: {block: 8}}") == "2 unknown field 'keys'; did you mean 'key'?");
+    CHECK(pinned("{key: {n: 1}, config: 5}") == "1 config: expected a map, found a value");
+    CHECK(pinned("{key: {n: one}, config: {block: 8}}") ==
+          "1 'n': expected an integer, true or false, found 'one'"); // of knobs alone there are words
+    CHECK(pinned("{key: {n: 1}, config: {block: one}}") == "2");
+    CHECK(pinned("5") == "1 a pinned entry: expected a map, found a value");
+}
+
 TEST_CASE("merging joins what is for the same, and the later pins win") {
     const TuneFile vendor = parse(section("configs: [{block: 1}]"));
     const TuneFile first = parse(section("{impl: a, pinned: [{key: {n: 1}, config: {block: 1}}, "
@@ -294,6 +353,69 @@ TEST_CASE("a text is printed plain where it reads back as that text, and else in
         CHECK_MESSAGE(whole.find("devices: " + printed + "\n") != std::string::npos, whole);
         CHECK(parse(whole).sections.at(0).devices.at(0).text == text);
     }
+}
+
+TEST_CASE("what is printed has one layout, whatever the file looked like") {
+    const TuneFile file = parse(R"(schema: opdock.tune/1
+ops:
+  scale:
+    - {impl: a, architectures: [x, y], devices: H200, dtypes: f16, key: {n: exact}, assume: {block: 2},
+       configs: [{block: 1}, {block: 3, vector: 4}], product: {block: [5, 6], vector: 7}, where: [block > 1, n > 2],
+       heuristics: {block: n / 2, vector: '1'}, pinned: [{config: {block: 8}, key: {n: 9}}]}
+    - {}
+  other: {key: {}}
+)");
+    CHECK(file.problems.empty());
+    const std::string expected = R"(schema: opdock.tune/1
+ops:
+  scale:
+    - impl: [a]
+      architectures: [x, y]
+      devices: [H200]
+      dtypes: [f16]
+      key: {n: exact}
+      assume: {block: 2}
+      configs:
+        - {block: 1}
+        - {block: 3, vector: 4}
+      product:
+        block: [5, 6]
+        vector: [7]
+      where:
+        - 'block > 1'
+        - 'n > 2'
+      heuristics:
+        block: n / 2
+        vector: '1'
+      pinned:
+        - {key: {n: 9}, config: {block: 8}}
+    - {}
+  other:
+    - key: {}
+)";
+    CHECK(print_tune_file(file) == expected);
+    CHECK(print_tune_file(parse(expected)) == expected);
+}
+
+TEST_CASE("a list is broken where a line would have more than a thousand bytes of it") {
+    const auto printed = [](size_t last) {
+        TuneFile file = parse(section("{devices: [here, there], configs: [{block: 1}]}"));
+        file.sections.at(0).devices.at(0).text = std::string(500, 'a');
+        file.sections.at(0).devices.at(1).text = std::string(last, 'b');
+        return print_tune_file(file);
+    };
+    CHECK(printed(500).find("a, b") != std::string::npos);
+    CHECK(printed(501).find("a,\n            b") != std::string::npos);
+    // What counts is the line that the next one is added to.
+    TuneFile file = parse(section("{devices: [1, 2, 3, 4], configs: [{block: 1}]}"));
+    for (size_t i = 0; i < 4; ++i) {
+        file.sections.at(0).devices.at(i).text = std::string(501, static_cast<char>('a' + i));
+    }
+    const std::string text = print_tune_file(file);
+    CHECK(text.find("a,\n            b") != std::string::npos);
+    CHECK(text.find("b,\n            c") != std::string::npos);
+    CHECK(text.find("c,\n            d") != std::string::npos);
+    CHECK(parse(text).sections.at(0).devices.size() == 4);
 }
 
 TEST_CASE("words are choices of knobs, and stay words when they are printed") {
@@ -617,4 +739,105 @@ TEST_CASE("what the configs of a file may come to is shared by its sections, and
     REQUIRE(file.sections.size() == 2);
     CHECK_FALSE(file.sections[0].product.empty());
     CHECK(file.sections[1].configs.empty());
+}
+
+TEST_CASE("a config of a FlagGems file has as many names as a kernel may have knobs, and one more is told") {
+    using Texts = std::vector<std::string>;
+    const auto map_of = [](size_t count) {
+        std::string text;
+        for (size_t i = 0; i < count; ++i) {
+            text += fmt::format("{}K{}: 1", i == 0 ? "" : ", ", i);
+        }
+        return "{" + text + "}";
+    };
+    const std::string most = map_of(most_knobs), more = map_of(most_knobs + 1);
+    CHECK(problems("mm:\n  - META: " + most + "\n").empty());
+    CHECK(problems("mm:\n  - META: " + more + "\n") == Texts{"acme.tune.yaml:2:11: more than 256 names"});
+    CHECK(configs(parse("mm:\n  - META: " + more + "\n"), "mm").empty());
+    const std::string gen = "mm:\n  - gen: true\n    param_map: ";
+    CHECK(problems(gen + "{META: " + most + "}\n").empty());
+    CHECK(problems(gen + "{META: " + more + "}\n") == Texts{"acme.tune.yaml:3:23: more than 256 names"});
+    CHECK(problems(gen + "{META: {}, " + more.substr(1) + "\n") == Texts{"acme.tune.yaml:3:16: more than 256 names"});
+    CHECK(problems("mm:\n  - param_map: {META: " + more + "}\n") == Texts{"acme.tune.yaml:2:23: more than 256 names"});
+    CHECK(problems("mm:\n  - param_map: {META: {}, " + more.substr(1) + "\n") ==
+          Texts{"acme.tune.yaml:2:16: more than 256 names"});
+}
+
+TEST_CASE("a META that is no map is told, and there is no config of it") {
+    using Texts = std::vector<std::string>;
+    CHECK(problems("mm:\n  - META: 5\n") == Texts{"acme.tune.yaml:2:11: META: expected a map, found a value"});
+    const std::string text = "mm:\n  - {gen: true, param_map: {META: metas}, metas: [{B: 1}, 5]}\n";
+    CHECK(problems(text) == Texts{"acme.tune.yaml:2:59: META: expected a map, found a value"});
+    CHECK(configs(parse(text), "mm").empty());
+    CHECK(configs(parse("mm:\n  - META: 5\n"), "mm").empty());
+    CHECK(configs(parse("mm:\n  - META: {B: {}}\n"), "mm").empty());
+    CHECK(configs(parse("mm:\n  - META: {B: 1}\n    num_warps: [1]\n"), "mm").empty());
+}
+
+TEST_CASE("lists of a FlagGems file come to 65536 configs, and no more") {
+    using Texts = std::vector<std::string>;
+    const auto list = [](size_t count) {
+        std::string text = "[0";
+        for (size_t i = 1; i < count; ++i) {
+            text += fmt::format(", {}", i);
+        }
+        return text + "]";
+    };
+    const auto generated = [&](size_t one, size_t other) { // num_warps within META does not count as a value
+        return fmt::format(
+            "mm:\n  - gen: true\n    param_map: {{META: {{A: a, num_warps: b}}}}\n    a: {}\n    b: {}\n", list(one),
+            list(other));
+    };
+    const TuneFile most = parse(generated(256, 256));
+    CHECK(most.problems.empty());
+    CHECK(most.sections.at(0).configs.size() == 65536);
+    CHECK(problems(generated(256, 257)) == Texts{"acme.tune.yaml:3:30: the lists come to more than 65536 configs"});
+    const auto product = [&](const std::string &op, size_t one, size_t other) {
+        return fmt::format("{}:\n  - param_map: {{META: {{BLOCK_M: a, BLOCK_N: b}}}}\n    a: {}\n    b: {}\n", op,
+                           list(one), list(other));
+    };
+    CHECK(problems(product("mm", 256, 256)).empty());
+    CHECK(problems(product("mm", 257, 256)) ==
+          Texts{"acme.tune.yaml:2:45: 'BLOCK_N': here the lists come to more than 65536 configs"});
+    // Of bmm there are two more for each, and what decides between those counts once more.
+    CHECK(problems(product("bmm", 128, 128)).empty());
+    CHECK(
+        problems(product("bmm", 129, 128)) ==
+        Texts{"acme.tune.yaml:2:5: here the file comes to more than 65536 configs; those of this entry are left out"});
+    // What comes before counts too.
+    const std::string one_more = "softmax:\n  - META: {B: 1}\n";
+    CHECK(problems(product("mm", 256, 255) + one_more).empty());
+    CHECK(problems(product("mm", 256, 256) + one_more).size() == 1);
+    CHECK(parse(product("mm", 256, 256) + one_more).sections.at(1).configs.empty());
+}
+
+TEST_CASE("a strategy buckets as FlagGems does, and tells what it does not know") {
+    const auto strategy = [](const std::string &text) {
+        const TuneFile file = parse("mm:\n  - param_map: {META: {B: bs}}\n    bs: [1]\n  - strategy: " + text + "\n");
+        std::string found;
+        for (const auto &[name, bucket] : file.sections.at(0).key) {
+            found += name.text + " " + bucket.text() + "; ";
+        }
+        return found + (file.problems.empty() ? "" : file.problems[0].message);
+    };
+    CHECK(strategy("{M: align32, N: log, K: default}") == "M multiple of 32; N log2; K exact; ");
+    CHECK(strategy("{stride_am: default, dtype: default, stride: log}") == "stride log2; ");
+    CHECK(strategy("{M: [log]}") == "'M': expected default, align32 or log, found a list");
+    CHECK(strategy("[M]") == "strategy: expected a map, found a list");
+    CHECK(strategy("{}").empty());
+}
+
+TEST_CASE("what is no list where one is named is told") {
+    using Texts = std::vector<std::string>;
+    const auto told = [](const std::string &source, const std::string &lists) {
+        return problems("mm:\n  - gen: true\n    param_map: {META: {B: " + source + "}}\n    " + lists + "\n");
+    };
+    CHECK(told("bs", "bs: [1, 2]").empty());
+    CHECK(told("7", "bs: [1]").empty()); // one value
+    CHECK(told("bs", "bs: 5") == Texts{"acme.tune.yaml:4:9: 'bs': expected a list, found a value"});
+    CHECK(told("'7'", "bs: [1]").size() == 1); // in quotes it is a name
+    CHECK(told("bs", "bs: []").empty());
+    CHECK(configs(parse("mm:\n  - gen: true\n    param_map: {META: {B: bs}}\n    bs: []\n"), "mm").empty());
+    CHECK(problems("mm:\n  - gen: true\n    param_map: {META: 5}\n") ==
+          Texts{"acme.tune.yaml:3:23: META: expected a map, found a value"}); // a list of one
 }
