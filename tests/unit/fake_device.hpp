@@ -40,6 +40,7 @@ struct FakeKind {
     std::vector<const void *> outstanding; // allocated and not yet freed
     std::vector<uint64_t> allocated;       // bytes of each
     std::vector<uint64_t> copied;          // bytes of each copy within the device
+    std::vector<uint64_t> received;        // bytes of each copy from the host
     std::function<void()> done;            // what is to be called when work has run
 
     int64_t count(const std::string &event) const { return std::count(events.begin(), events.end(), event); }
@@ -131,6 +132,8 @@ inline opdock_device_provider FakeKind::table() {
             static_cast<FakeKind *>(user_data)->copied.push_back(bytes);
         } else if ((to_device.device_type == kDLCPU ? to_device : from_device).device_id != 0) {
             return OPDOCK_INVALID_ARGUMENT; // the host is one device
+        } else if (to_device.device_type != kDLCPU) {
+            static_cast<FakeKind *>(user_data)->received.push_back(bytes);
         }
         std::memcpy(to, from, bytes);
         return OPDOCK_OK;

@@ -379,6 +379,76 @@ TEST_CASE("an impl_id bears a vendor's name as a whole word after 'vendor.', in 
     }
 }
 
+TEST_CASE("why one plugin has an impl_id and not another is told by what decided") {
+    using core::Standing;
+    struct Claimant {
+        const char *vendor;
+        Standing standing;
+    };
+    // What is said where both register `impl_id`, the first one found before.
+    const auto said = [](const Claimant &first, const Claimant &second, const std::string &impl_id) {
+        core::Signatures signatures;
+        core::Catalog catalog;
+        core::Admission admission;
+        Made made(impl_id, OPDOCK_KIND_VENDOR);
+        made.op = "other.add";
+        for (const auto &[id, claimant] : {std::pair("first", first), std::pair("second", second)}) {
+            const bool is_program = claimant.standing == Standing::program;
+            core::Registrar registrar({id, claimant.vendor, "libacme.so", !is_program, {"cpu"}, claimant.standing},
+                                      nullptr, signatures);
+            made.vendor = is_program ? claimant.vendor : "";
+            registrar.run([&](opdock_registry *registry) {
+                declare(registry, "other.add(x: T[...]) -> (y: T[...])");
+                register_made(registry, made);
+                return OPDOCK_OK;
+            });
+            REQUIRE(registrar.errors().empty());
+            admission = core::judge_admission(catalog, registrar.registration(), registrar.identity(), "");
+            if (!admission.errors.empty()) {
+                return "an error: " + admission.errors[0].message;
+            }
+            core::admit(catalog, admission, claimant.standing);
+            core::PluginRecord record;
+            record.id = id;
+            record.vendor = claimant.vendor;
+            record.standing = claimant.standing;
+            catalog.add(std::move(record));
+        }
+        REQUIRE(admission.losses.size() + admission.left_out.size() == 1);
+        return admission.losses.empty() ? admission.left_out[0] : admission.losses[0].sentence;
+    };
+    const Claimant found{"beta", Standing::found}, found_acme{"acme", Standing::found};
+    const auto second_wins = [](const std::string &why) {
+        return "plugin 'second' registers this impl_id as well, and " + why + ". Give one of them another impl_id.";
+    };
+    const auto first_wins = [](const std::string &why) {
+        return "plugin 'first' has this impl_id, and " + why + ". Give one of them another impl_id.";
+    };
+    const std::string by_name = "bears the name of its vendor";
+    const std::string programs = "is the program's own";
+    CHECK(contains(said(found, found_acme, "vendor.acme"), second_wins(by_name)));
+    CHECK(contains(said(found_acme, found, "vendor.acme"), first_wins(by_name)));
+    CHECK(contains(said(found, {"gamma", Standing::own}, "vendor.acme"), second_wins("is of opdock itself")));
+    CHECK(contains(said(found_acme, {"gamma", Standing::own}, "vendor.acme"), first_wins(by_name)));
+    CHECK(contains(said({"acme", Standing::own}, found, "vendor.acme"), first_wins(by_name)));
+    CHECK(contains(said({"gamma", Standing::own}, found, "vendor.acme"), first_wins("is of opdock itself")));
+    CHECK(contains(said(found, {"gamma", Standing::beside}, "vendor.acme"),
+                   second_wins("lies in opdock's own folder of plugins")));
+    CHECK(contains(said(found, {"gamma", Standing::trusted}, "vendor.acme"),
+                   second_wins("is signed with a trusted key or listed by its digest")));
+    CHECK(contains(said({"acme", Standing::trusted}, found_acme, "vendor.acme"),
+                   first_wins("is signed with a trusted key or listed by its digest")));
+    CHECK(contains(said(found, found, "vendor.acme"), first_wins("was found first")));
+    // The program's own are its own, whoever bears the name.
+    CHECK(contains(said(found, {"acme", Standing::program}, "vendor.acme"), second_wins(programs)));
+    CHECK(contains(said(found_acme, {"acme", Standing::program}, "vendor.acme"), second_wins(programs)));
+    CHECK(contains(said(found_acme, {"gamma", Standing::program}, "vendor.acme"), second_wins(programs)));
+    CHECK(contains(said({"gamma", Standing::program}, found_acme, "vendor.acme"), first_wins(programs)));
+    CHECK(contains(said({"acme", Standing::program}, found, "vendor.acme"), first_wins(programs)));
+    CHECK(said({"gamma", Standing::program}, {"acme", Standing::program}, "vendor.other")
+              .starts_with("an error: op 'other.add': plugin 'second' registers impl_id 'vendor.other'"));
+}
+
 TEST_CASE("where trust is asked for, an impl_id goes to the plugin that is trusted") {
     const TemporaryDirectory folder;
     const std::string digest = core::hex(core::sha256_of(core::PluginFile(fixture("same_impl_id"))));

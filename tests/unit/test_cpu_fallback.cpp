@@ -127,6 +127,60 @@ TEST_CASE("gaps between the elements of an output stay as they are") {
     }
 }
 
+TEST_CASE("an output comes back in as few copies as its layout allows, an axis of one element having any stride") {
+    const std::vector<float> in = {1, 2, 3, 4, 5, 6};
+    struct Layout {
+        std::vector<int64_t> shape, strides;
+        std::vector<uint64_t> copies; // bytes of each
+    };
+    const std::vector<uint64_t> by_rows = {12, 12}, by_elements(6, 4);
+    for (const Layout &layout : {
+             Layout{{2, 3, 1}, {8, 1, 1}, by_rows},
+             Layout{{2, 3, 1}, {8, 1, 5}, by_rows},
+             Layout{{2, 1, 3}, {8, 7, 1}, by_rows},
+             Layout{{1, 2, 3}, {99, 8, 1}, by_rows},
+             Layout{{2, 3, 1}, {8, 2, 1}, by_elements},
+             Layout{{2, 3}, {8, 1}, by_rows},
+             Layout{{2, 3}, {1, 3}, by_elements},
+             Layout{{2, 3}, {3, 1}, {24}},
+             Layout{{2, 3}, {1, 2}, {24}},
+             Layout{{2, 1, 3}, {3, 77, 1}, {24}},
+         }) {
+        CAPTURE(layout.shape[1]);
+        CAPTURE(layout.strides[0]);
+        CAPTURE(layout.strides[1]);
+        Machine machine;
+        machine.on_cpu->work = [&](const opdock_problem &problem, const opdock_call &call) -> opdock_status {
+            for (int64_t i = 0; i < 6; ++i) {
+                static_cast<float *>(call.data[1])[opdock_offset(problem.tensors[1], i)] =
+                    static_cast<float *>(call.data[0])[i];
+            }
+            return OPDOCK_OK;
+        };
+        std::vector<float> out(200, -1);
+        int64_t axes[2][3] = {};
+        std::copy(layout.shape.begin(), layout.shape.end(), axes[0]);
+        std::copy(layout.strides.begin(), layout.strides.end(), axes[1]);
+        DLTensor y = {};
+        y.data = out.data();
+        y.device = fake_device(0);
+        y.ndim = static_cast<int32_t>(layout.shape.size());
+        y.dtype = f32;
+        y.shape = axes[0];
+        y.strides = axes[1];
+        DLTensor x = y;
+        x.data = const_cast<float *>(in.data());
+        x.strides = nullptr;
+        CHECK(machine.host.op().try_call({&x}, {&y}) == OPDOCK_OK);
+        CHECK(machine.kind.received == layout.copies);
+        std::vector<float> expected(200, -1);
+        for (int64_t i = 0; i < 6; ++i) {
+            expected.at(static_cast<size_t>(opdock_offset(&y, i))) = in[static_cast<size_t>(i)];
+        }
+        CHECK(out == expected);
+    }
+}
+
 TEST_CASE("inputs that the op writes come back too") {
     Machine machine;
     auto made = std::make_unique<Made>("default.update", OPDOCK_KIND_DEFAULT);

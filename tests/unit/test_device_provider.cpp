@@ -666,6 +666,31 @@ TEST_CASE("the message of a lost device lists the latest launches there, newest 
     CHECK(t.host.logged("test.add (default.one), test.pair (vendor.pair)") == 1);
 }
 
+TEST_CASE("the message of a lost device lists the last eight launches on this thread") {
+    const auto listed = [](int before) {
+        HostWithFake t;
+        Made &one = t.add("default.one", 1);
+        FakeRows rows;
+        for (int i = 0; i < before; ++i) {
+            rows.call(t.host.op());
+        }
+        one.status = OPDOCK_DEVICE_LOST;
+        CHECK(rows.call(t.host.op()) == OPDOCK_DEVICE_LOST);
+        const std::string message = last_error();
+        int count = 0;
+        for (size_t at = message.find("test.add (default.one)"); at != std::string::npos;
+             at = message.find("test.add (default.one)", at + 1)) {
+            ++count;
+        }
+        return count;
+    };
+    CHECK(listed(0) == 1);
+    CHECK(listed(1) == 2);
+    CHECK(listed(7) == 8);
+    CHECK(listed(8) == 8);
+    CHECK(listed(30) == 8);
+}
+
 TEST_CASE("launches of a host that was closed are not listed") {
     {
         HostWithFake gone;

@@ -167,3 +167,36 @@ TEST_CASE("a forked child does not run the shutdown functions of its parent's pl
     host.close();
     CHECK(shutdowns == 1);
 }
+
+TEST_CASE("a child of a fork inside a kernel can take the kernel's module away, and so can the parent") {
+    MadeHost host;
+    host.add("reference.two", OPDOCK_KIND_REFERENCE, {}, 2);
+    pid_t child = -1;
+    Made made("default.jit", OPDOCK_KIND_DEFAULT, "", 5.0F);
+    made.work = [&](const opdock_problem &, const opdock_call &) -> opdock_status {
+        child = fork();
+        if (child == 0) {
+            alarm(60); // a child that hangs dies, and the test fails
+        }
+        return OPDOCK_OK;
+    };
+    next_entry = [&](opdock_registry *registry) {
+        declare(registry, test_ops[0]);
+        register_made(registry, made);
+        return OPDOCK_OK;
+    };
+    host->register_module("jit", "", run_next_entry, nullptr, true);
+    Rows rows;
+    const opdock_status status = rows.call(host.op());
+    if (child == 0) {
+        // The call that the fork was in does not count here: nobody waits for it, before it ends or after.
+        host->unregister_module("jit");
+        _exit(status == OPDOCK_OK && rows.added(host.op()) == 2 ? 0 : 1);
+    }
+    int ended = -1;
+    REQUIRE(waitpid(child, &ended, 0) == child);
+    CHECK(ended == 0);
+    CHECK(status == OPDOCK_OK);
+    host->unregister_module("jit");
+    CHECK(rows.added(host.op()) == 2);
+}

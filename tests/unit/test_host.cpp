@@ -811,3 +811,33 @@ TEST_CASE("an op without `...` has one row") {
     CHECK(rows == 1);
     CHECK(n == 3);
 }
+
+TEST_CASE("of very many warnings about a plugin 64 are logged, and how many more there are") {
+    for (const int count : {64, 65, 70}) {
+        CAPTURE(count);
+        MadeHost host;
+        host.module("wordy", [&](opdock_registry *registry) {
+            for (int i = 0; i < count; ++i) { // none of them is standard, and none has a prefix
+                declare(registry, ("wordy" + std::to_string(i) + "(x: T[n]) -> (y: T[n])").c_str());
+            }
+            return OPDOCK_OK;
+        });
+        const int more = count - 64;
+        CHECK(host.logged("Plugin 'wordy': ") == (more == 0 ? 64 : 65));
+        CHECK(host.logged("Plugin 'wordy': and " + std::to_string(more) + " more such warnings") ==
+              (more == 0 ? 0 : 1));
+    }
+}
+
+TEST_CASE("a module's id and vendor are names of at most 128 characters") {
+    MadeHost host;
+    const auto nothing = [](opdock_registry *) -> opdock_status { return OPDOCK_OK; };
+    const auto refusal = [&](const std::string &id, const std::string &vendor) {
+        return message_of([&] { host.module(id, nothing, vendor); });
+    };
+    CHECK_NOTHROW(host.module(std::string(128, 'i'), nothing, std::string(128, 'v')));
+    CHECK(contains(refusal(std::string(129, 'i'), "v"), "the module's id 'iii"));
+    CHECK(contains(refusal("i", std::string(129, 'v')), "the module's vendor 'vvv"));
+    CHECK(contains(refusal("a b", "v"), "expected at most 128 printable ASCII characters"));
+    CHECK(contains(refusal("i", "a,b"), "the module's vendor 'a,b' is no name"));
+}

@@ -359,6 +359,75 @@ TEST_CASE("a program that knows a shorter form prepares calls of a longer one, a
     }
 }
 
+TEST_CASE("a prepared call gives its kernel each pointer in its place, however many tensors the op has") {
+    for (const size_t n_inputs : {size_t{29}, size_t{30}, size_t{31}, size_t{60}}) {
+        CAPTURE(n_inputs);
+        std::string parameters;
+        for (size_t i = 0; i < n_inputs; ++i) {
+            parameters += "x" + std::to_string(i) + ": T[n], ";
+        }
+        const std::string signature = "test.wide(" + parameters + "last: T[n]?) -> (output: T[n])";
+        MadeHost host;
+        Made made("default.one", OPDOCK_KIND_DEFAULT);
+        made.op = "test.wide";
+        made.work = [&](const opdock_problem &problem, const opdock_call &call) -> opdock_status {
+            CHECK(call.n_data == n_inputs + 2);
+            CHECK(problem.n_tensors == n_inputs + 2);
+            CHECK(call.data[n_inputs] == nullptr);
+            float sum = 0;
+            for (size_t i = 0; i < n_inputs; ++i) {
+                sum = 2 * sum + *static_cast<const float *>(call.data[i]);
+            }
+            *static_cast<float *>(call.data[n_inputs + 1]) = sum;
+            return OPDOCK_OK;
+        };
+        host.module("wide", [&](opdock_registry *registry) {
+            declare(registry, signature.c_str());
+            register_made(registry, made);
+            return OPDOCK_OK;
+        });
+        std::vector<float> values(n_inputs);
+        std::vector<Tensor> tensors;
+        std::vector<TensorArg> inputs;
+        std::vector<void *> pointers;
+        float expected = 0, output = -1;
+        for (size_t i = 0; i < n_inputs; ++i) {
+            values[i] = static_cast<float>(i % 3);
+            expected = 2 * expected + values[i];
+        }
+        tensors.reserve(n_inputs);
+        for (float &value : values) {
+            inputs.emplace_back(tensors.emplace_back(&value, f32, std::vector<int64_t>{1}));
+            pointers.push_back(&value);
+        }
+        pointers.push_back(&output);
+        const Tensor y(&output, f32, {1});
+        const std::array<TensorArg, 1> outputs = {y};
+        const Prepared call = host.op("test.wide").prepare(Args(inputs, outputs)); // without `last`
+        CHECK(call.run(pointers) == OPDOCK_OK);
+        CHECK(output == expected);
+    }
+}
+
+TEST_CASE("a prepared call that writes nothing but one tensor is told in the singular") {
+    MadeHost host;
+    Made made("default.one", OPDOCK_KIND_DEFAULT);
+    made.op = "test.seed";
+    made.work = [](const opdock_problem &, const opdock_call &) -> opdock_status { return OPDOCK_OK; };
+    host.module("seed", [&](opdock_registry *registry) {
+        declare(registry, "test.seed(mut state: f32[n]) -> ()");
+        register_made(registry, made);
+        return OPDOCK_OK;
+    });
+    float state = 0;
+    const Tensor x(&state, f32, {1});
+    const std::array<TensorArg, 1> inputs = {x};
+    const Prepared call = host.op("test.seed").prepare(Args(inputs, {}));
+    CHECK(call.run({&state}) == OPDOCK_OK);
+    CHECK(call.run({&state, &state}) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(last_error() == "op 'test.seed': the call was prepared with 1 tensor, and 2 pointers are given");
+}
+
 TEST_CASE("an implementation of a shorter form serves prepared calls that spell out what it lacks as absent") {
     MadeHost host;
     Made known("default.short", OPDOCK_KIND_DEFAULT, "", 100), later("default.long", OPDOCK_KIND_DEFAULT, "", 200);

@@ -697,6 +697,21 @@ TEST_CASE("a plugin that registers without end is rejected") {
         return OPDOCK_OK;
     });
     check_says(why, {"OPDOCK-E041", "65536"});
+    CHECK(why.find("because of an error: ") != std::string::npos); // one, however often it is told
+}
+
+TEST_CASE("a plugin may register 65,536 things") {
+    core::Signatures signatures;
+    core::Registrar registrar({"acme", "acme", "libacme.so"}, nullptr, signatures);
+    registrar.run([](opdock_registry *registry) {
+        const opdock_vendor vendor = sound_vendor();
+        for (size_t i = 0; i < 65536; ++i) {
+            registry->register_vendor(registry, &vendor);
+        }
+        return OPDOCK_OK;
+    });
+    CHECK(registrar.errors().empty());
+    CHECK(registrar.registration().vendors.size() == 65536);
 }
 
 TEST_CASE("everything but functions and user_data is copied") {

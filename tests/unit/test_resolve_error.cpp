@@ -132,3 +132,30 @@ TEST_CASE("an error about many implementations, or a long order, has an end") {
     CHECK(failed.size() < 100'000);
     CHECK(failed.find("\n  vendor.gamma99: FAILED: no\n  and 1900 more\nNot tried:") != std::string::npos);
 }
+
+TEST_CASE("a hundred implementations are listed whole, and an order of sixteen tokens") {
+    Decision several = decision({});
+    several.policy.order.clear();
+    several.dropped.clear();
+    std::vector<Failure> failures;
+    for (uint32_t i = 0; i < 100; ++i) {
+        const std::string impl_id = "vendor.gamma" + std::to_string(i);
+        several.dropped.push_back({i, impl_id, Rule::order, "no"});
+        failures.push_back({impl_id, "FAILED: no"});
+    }
+    for (int i = 0; i < 16; ++i) {
+        several.policy.order.push_back(Token::of_impl("vendor.made" + std::to_string(i)));
+    }
+    CHECK(shown_order(several.policy.order).ends_with("|impl:vendor.made15"));
+    const std::string dropped = all_dropped_error("gelu", on_cpu(), several).what();
+    CHECK(dropped.find("vendor.gamma99: no (") != std::string::npos);
+    CHECK(dropped.find(" more\n") == std::string::npos);
+    CHECK(std::string(all_failed_error("gelu", on_cpu(), several, failures).what()).find(" more\n") ==
+          std::string::npos);
+
+    several.policy.order.push_back(Token::of_impl("vendor.made16"));
+    CHECK(shown_order(several.policy.order).ends_with("|impl:vendor.made15|... (17 tokens)"));
+    several.dropped.push_back({100, "vendor.gamma100", Rule::order, "no"});
+    CHECK(std::string(all_dropped_error("gelu", on_cpu(), several).what()).find("\n  and 1 more\n") !=
+          std::string::npos);
+}
