@@ -337,3 +337,53 @@ TEST_CASE("no text takes long to judge") {
         CHECK(cpu_milliseconds() - before < time_limit);
     }
 }
+
+TEST_CASE("a text may be as large as its limits say") {
+    std::string longest = filled("# 3456789 123456789 123456789\n", most_yaml_bytes);
+    longest.append(most_yaml_bytes - longest.size(), '\n');
+    CHECK(parse(longest).type == Type::null);
+    CHECK(refusal(longest + "\n").find("the text goes on after 262144 bytes; shorten it") != std::string::npos);
+    const std::string widest(most_yaml_line_bytes - 3, 'b');
+    CHECK(parse("a: " + widest).entries.at(0).value.text == widest);
+    CHECK(parse(std::string(most_yaml_lines - 1, '\n')).type == Type::null);
+    CHECK(parse(filled("- []\n", 5 * most_yaml_flow_indicators / 2)).items.size() == most_yaml_flow_indicators / 2);
+}
+
+TEST_CASE("control characters are an error up to the space and behind the tilde") {
+    CHECK(refusal("a: \x1f\n") == "f.yaml:1:4: unexpected control character '\\x1f'; expected UTF-8 text");
+    CHECK(refusal("a: \x7f\n") == "f.yaml:1:4: unexpected control character '\\x7f'; expected UTF-8 text");
+    CHECK(parse("a: '~ !'\t# c\n").entries.at(0).value.text == "~ !");
+}
+
+TEST_CASE("a percent sign is a directive at the beginning of a line alone") {
+    CHECK(parse("a: 50%\n").entries.at(0).value.text == "50%");
+    CHECK(parse(" # %YAML 1.2\n").type == Type::null);
+    CHECK(refusal("a: b\n%TAG\n") == "f.yaml:2:1: directives (%YAML, %TAG) are not allowed; remove the line");
+}
+
+TEST_CASE("a comment may stand behind tabs, whatever its brackets") {
+    CHECK(parse("a: b\n \t# " + std::string(40, '[') + "\n").entries.size() == 1);
+}
+
+TEST_CASE("a value that is missing stands where its key does") {
+    const YamlNode nothing = parse("map:\n  k:\n").entries.at(0).value.entries.at(0).value;
+    CHECK(nothing.type == Type::null);
+    CHECK(nothing.line == 2);
+    CHECK(nothing.column == 3);
+}
+
+TEST_CASE("maps that aliases name are levels, and their keys are values, as if written out") {
+    const auto around = [](std::size_t levels) {
+        return "a: &a {b: c}\nd: " + std::string(levels, '[') + "*a" + std::string(levels, ']') + "\n";
+    };
+    CHECK(parse(around(30)).entries.size() == 2); // 1 + 30 + 1
+    CHECK(refusal(around(31)) == "f.yaml:2:35: nested deeper than 32 levels");
+
+    std::string text = "- &a\n";
+    for (int i = 0; i < 4999; ++i) {
+        text += "  k" + std::to_string(i) + ": v\n";
+    }
+    text += "- *a\n- x\n"; // 1 + 2 * (1 + 2 * 4999) + 1
+    CHECK(parse(text).items.size() == 3);
+    CHECK(refusal(text + "- y\n") == "f.yaml:5003:3: more than 20000 values; shorten the text");
+}

@@ -228,6 +228,35 @@ TEST_CASE("orders per op are cut between ops, and modules at either separator") 
     CHECK(environment.warnings.size() == 2);
 }
 
+TEST_CASE("a list may end in a separator, and be as long as the limit says") {
+    const auto kept = [](const std::string &value) {
+        const Environment environment = make_environment("PLUGIN_", {{"PLUGIN_DENY_VENDORS", value}}, false);
+        CHECK(environment.warnings.empty());
+        return *environment.find(Variable::deny_vendors);
+    };
+    CHECK(kept("acme,") == "acme,");
+    const std::string longest = repeated(repeated("a", 1023) + ",", 64);
+    CHECK((kept(longest) == longest)); // 64 KiB, which no message shows
+}
+
+TEST_CASE("a value without separators is cut at its last byte") {
+    const std::string longest = "/" + repeated("a", 64 * 1024 - 1);
+    for (const std::string &value : {longest, longest + "b"}) {
+        const Environment environment = make_environment("PLUGIN_", {{"PLUGIN_CONFIG", value}}, false);
+        CHECK((*environment.find(Variable::config) == longest));
+        CHECK(environment.warnings.size() == (value == longest ? 0 : 1));
+    }
+}
+
+TEST_CASE("a prefix of four bytes is long enough to have a slip in it, one of three is not") {
+    const auto warnings = [](const char *prefix, const char *name) {
+        return make_environment(prefix, {{name, "1"}}, false).warnings;
+    };
+    CHECK(warnings("OPD_", "OPF_STRICT") ==
+          std::vector<std::string>{"'OPF_STRICT' is set but means nothing to opdock; did you mean 'OPD_STRICT'?"});
+    CHECK(warnings("OP_", "OQ_STRICT").empty());
+}
+
 TEST_CASE("as many entries as the limit allows are all kept") {
     std::string value = "v0";
     for (int i = 1; i < 1024; ++i) {

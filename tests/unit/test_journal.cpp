@@ -273,7 +273,73 @@ TEST_CASE("without a folder nothing is written, and names that are too long are 
     });
     const auto deaths = Journal::collect(directory.path().string());
     REQUIRE(deaths.size() == 1);
-    CHECK(deaths[0].entry.path.starts_with("pppp"));
+    CHECK(deaths[0].entry.path == std::string(975, 'p')); // all the room that an entry has
+    CHECK(deaths[0].entry.op.empty());
+    CHECK(deaths[0].entry.impl_id.empty());
+}
+
+TEST_CASE("what fits into an entry of the journal is written to its last byte, and spills into no other") {
+    const auto written = [](const std::string &path, const std::string &op, const std::string &impl_id) {
+        const TemporaryDirectory directory;
+        in_child(SIGKILL, [&] {
+            Journal journal(directory.path().string());
+            const auto one = journal.write({JournalEntry::Doing::calling, path, op, impl_id});
+            const auto other = journal.write({JournalEntry::Doing::calling, path, op, impl_id});
+            raise(SIGKILL);
+        });
+        const std::vector<Death> deaths = Journal::collect(directory.path().string());
+        REQUIRE(deaths.size() == 2);
+        CHECK(deaths[0].entry.path == deaths[1].entry.path);
+        CHECK(deaths[0].entry.op == deaths[1].entry.op);
+        CHECK(deaths[0].entry.impl_id == deaths[1].entry.impl_id);
+        return deaths[1].entry;
+    };
+    const JournalEntry whole = written(std::string(966, 'p'), "op", "id_1");
+    CHECK(whole.path == std::string(966, 'p'));
+    CHECK(whole.op == "op");
+    CHECK(whole.impl_id == "id_1");
+    const JournalEntry cut = written(std::string(970, 'p'), "op", "id_1");
+    CHECK(cut.op == "op");
+    CHECK(cut.impl_id == "i");
+    const JournalEntry one_name = written(std::string(974, 'p'), "op", "id_1");
+    CHECK(one_name.path == std::string(974, 'p'));
+    CHECK(one_name.op.empty());
+    CHECK(one_name.impl_id.empty());
+}
+
+TEST_CASE("an entry of the journal whose texts are too long leaves the entry behind it as it is") {
+    const TemporaryDirectory directory;
+    in_child(SIGKILL, [&] {
+        Journal journal(directory.path().string());
+        auto place =
+            std::make_unique<Journal::Open>(journal.write({JournalEntry::Doing::opening, "/opt/libdone.so", "", ""}));
+        const auto behind = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        place.reset();
+        const std::string text(5000, 'x');
+        const auto longer = journal.write({JournalEntry::Doing::calling, text, text, text});
+        raise(SIGKILL);
+    });
+    const std::vector<Death> deaths = Journal::collect(directory.path().string());
+    REQUIRE(deaths.size() == 2);
+    CHECK(deaths[0].entry.path == std::string(975, 'x'));
+    CHECK(deaths[1].entry.path == "/opt/libacme.so");
+    CHECK(deaths[1].entry.doing == JournalEntry::Doing::opening);
+}
+
+TEST_CASE("as many things as a journal has room for are written down at once, and no more") {
+    const TemporaryDirectory directory;
+    in_child(SIGKILL, [&] {
+        Journal journal(directory.path().string());
+        std::vector<Journal::Open> open;
+        for (int i = 0; i < 130; ++i) {
+            open.push_back(journal.write({JournalEntry::Doing::opening, "/opt/lib" + std::to_string(i), "", ""}));
+        }
+        raise(SIGKILL);
+    });
+    const std::vector<Death> deaths = Journal::collect(directory.path().string());
+    REQUIRE(deaths.size() == 128);
+    CHECK(deaths.front().entry.path == "/opt/lib0");
+    CHECK(deaths.back().entry.path == "/opt/lib127");
 }
 
 TEST_CASE("a plugin that kills its host twice, though its probe lives, is not opened a third time") {
@@ -422,6 +488,39 @@ TEST_CASE("two implementations of one op whose first calls ended processes are t
     const std::string warnings = host->describe()["plugins"][0]["warnings"].dump();
     CHECK(contains(warnings, "A process ended in the first call of 'vendor.badco' for op 'badco.next'."));
     CHECK(contains(warnings, "A process ended in the first call of 'vendor.other' for op 'badco.next'."));
+}
+
+TEST_CASE("first calls that ended processes are remembered of 64 implementations of a plugin, and counted on") {
+    const TemporaryDirectory directory;
+    const std::string plugin = (fixtures / "libaborts_in_kernel.so").string();
+    { auto host = host_in(directory, "libaborts_in_kernel.so"); } // which comes to know the plugin
+    const auto die_in = [&](int first, int last) {
+        in_child(SIGKILL, [&] {
+            Journal journal((directory.path() / "opdock" / "journal").string());
+            std::vector<Journal::Open> open;
+            for (int i = first; i <= last; ++i) {
+                open.push_back(journal.write(
+                    {JournalEntry::Doing::calling, plugin, "badco.next", "vendor.badco" + std::to_string(i)}));
+            }
+            raise(SIGKILL);
+        });
+        auto host = host_in(directory, "libaborts_in_kernel.so");
+        CHECK(host.logged("ended in its first call of 'vendor.badco") == last - first + 1);
+        CHECK(host->describe()["plugins"][0]["status"] == "loaded");
+        host.close();
+        const Log quiet([](void *, int32_t, const char *) {}, nullptr);
+        const std::optional<Scan> scan = ScanCache((directory.path() / "opdock").string(), quiet).find_any(plugin);
+        REQUIRE(scan.has_value());
+        return scan->call_deaths;
+    };
+    CHECK(die_in(1, 63).size() == 63);
+    const std::vector<CallDeath> full = die_in(64, 66);
+    REQUIRE(full.size() == 64);
+    CHECK(full.back().impl_id == "vendor.badco64");
+    const std::vector<CallDeath> counted = die_in(64, 65);
+    REQUIRE(counted.size() == 64);
+    CHECK(counted.back().count == 2);
+    CHECK(counted.front().count == 1);
 }
 
 TEST_CASE("what ended in a first call of a plugin that no host uses is not remembered") {

@@ -1,5 +1,6 @@
 #include "text/log.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
@@ -150,4 +151,23 @@ TEST_CASE("what a plugin says has an end") {
     };
     rows.added(host.op());
     CHECK(contains(last_error(), "it threw: "));
+}
+
+TEST_CASE("a message of a plugin has 64 KiB to its last byte, and what is longer is cut there") {
+    MadeHost host;
+    Made &made = host.add("default.one", OPDOCK_KIND_DEFAULT);
+    std::string text;
+    made.work = [&](const opdock_problem &problem, const opdock_call &) {
+        return problem.host->fail(problem.host, OPDOCK_INVALID_ARGUMENT, text.c_str());
+    };
+    Rows rows;
+    const auto kept = [&](size_t size) {
+        text = std::string(size, '~');
+        rows.added(host.op());
+        const std::string said = last_error();
+        return std::count(said.begin(), said.end(), '~');
+    };
+    CHECK(kept(65535) == 65535);
+    CHECK(kept(65536) == 65536);
+    CHECK(kept(65537) == 65536);
 }

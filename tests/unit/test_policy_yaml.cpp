@@ -133,6 +133,13 @@ TEST_CASE("orders are read under the name that plugins of vLLM and SGLang have f
           "p.yaml:3:1: 'op_backends' is another name of 'per_op'; keep one of them");
 }
 
+TEST_CASE("an op that is given twice, by its name and another one, is told with its place") {
+    CHECK(refusal("per_op:\n  gelu_bwd: default\n  dgelu: vendor\n") ==
+          "p.yaml:3:3: op 'gelu_bwd' is given twice; keep one order");
+    CHECK(refusal("require:\n  gelu_bwd: deterministic\n  dgelu: []\n") ==
+          "p.yaml:3:3: op 'gelu_bwd' is given twice; keep one list");
+}
+
 TEST_CASE("prefer decides over prefer_vendor in one file, whichever comes first") {
     CHECK(parse("prefer_vendor: 1\nprefer: reference\n").policy.everywhere.prefer->value == Kind::reference);
     CHECK(parse("prefer: reference\nprefer_vendor: 1\n").policy.everywhere.prefer->value == Kind::reference);

@@ -316,6 +316,45 @@ TEST_CASE("what a row says comes back as it was") {
     CHECK(back->rejection->path == "/x/libacme.so");
 }
 
+TEST_CASE("a row has first calls of 64 implementations, and one that says that it has more is ignored") {
+    Scan scan;
+    scan.identity = {1, 2, 3, 4, 5};
+    scan.deaths = 1;
+    scan.interruptions = 2;
+    for (std::uint32_t i = 0; i < most_call_deaths; ++i) {
+        scan.call_deaths.push_back({"gelu", "vendor.acme" + std::to_string(i), i + 1});
+    }
+    const std::optional<Scan> back = decode_scan(encode_scan(scan), "/x/libacme.so");
+    REQUIRE(back);
+    CHECK(back->deaths == 1);
+    CHECK(back->interruptions == 2);
+    CHECK_FALSE(back->note.has_value());
+    CHECK_FALSE(back->rejection.has_value());
+    CHECK(back->transcript == nullptr);
+    CHECK_FALSE(was_looked_at(*back));
+    REQUIRE(back->call_deaths.size() == 64);
+    CHECK(back->call_deaths[63].impl_id == "vendor.acme63");
+    CHECK(back->call_deaths[63].op == "gelu");
+    CHECK(back->call_deaths[63].count == 64);
+    scan.call_deaths.push_back({"gelu", "vendor.other", 1});
+    CHECK_FALSE(decode_scan(encode_scan(scan), "/x/libacme.so").has_value());
+}
+
+TEST_CASE("search paths of libraries come back as they were, empty ones told from none") {
+    for (const std::optional<std::string> &rpath :
+         {std::optional<std::string>(), std::optional<std::string>(""), std::optional<std::string>("/a")}) {
+        for (const std::optional<std::string> &runpath :
+             {std::optional<std::string>(), std::optional<std::string>(""), std::optional<std::string>("/b")}) {
+            Scan scan = made_scan(1);
+            scan.libraries = {"", {}, rpath, runpath};
+            const std::optional<Scan> back = decode_scan(encode_scan(scan), "/x");
+            REQUIRE(back);
+            CHECK((back->libraries.rpath == rpath));
+            CHECK((back->libraries.runpath == runpath));
+        }
+    }
+}
+
 TEST_CASE("a row that breaks off, or with any byte changed, is read or ignored") {
     Scan scan = made_scan(7);
     scan.note = Note{{0, 1}, {0, 1}, "acme", "1.0", "acme", {"cpu"}, {}};

@@ -1,6 +1,9 @@
 #include "text/setting_text.hpp"
 
+#include <cstddef>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -107,4 +110,52 @@ TEST_CASE("a name in a policy that no plugin can have is an error") {
         CHECK(message.find("unexpected '") != std::string::npos);
         CHECK(message.find("in ASCII") != std::string::npos);
     }
+}
+
+TEST_CASE("seconds are more than none and at most a day, in one of three units") {
+    const auto seconds = [](const char *value) { return parse_seconds(value, variable); };
+    CHECK(seconds("0.5") == 0.5);
+    CHECK(seconds("30") == 30);
+    CHECK(seconds("30s") == 30);
+    CHECK(seconds(" 500 ms ") == 0.5);
+    CHECK(seconds("1ms") == 0.001);
+    CHECK(seconds("2m") == 120);
+    CHECK(seconds("86400") == 86400);
+    CHECK(seconds("1440m") == 86400);
+    CHECK(seconds("86400000ms") == 86400);
+    for (const char *value : {"", "0", "0ms", "-1", "86400.5", "1441m", "86401s", "1h", "ms", "m", "1 m s", "1,5",
+                              "nan", "inf", "1e999", "off", "1 2"}) {
+        CAPTURE(value);
+        CHECK(message_of([&] { seconds(value); }) ==
+              "PLUGIN_STRICT, column 1: expected seconds, such as 0.5, 500ms or 2m, found '" + std::string(value) +
+                  "'");
+    }
+}
+
+TEST_CASE("a pause is seconds too, or off, of which 0 is another word") {
+    const auto pause = [](const char *value) { return parse_pause(value, variable); };
+    CHECK(pause("off") == 0);
+    CHECK(pause(" OFF ") == 0);
+    CHECK(pause("0") == 0);
+    CHECK(pause(" 0 ") == 0);
+    CHECK(pause("250ms") == 0.25);
+    for (const char *value : {"", "0.0", "0s", "on", "-1", "of"}) {
+        CAPTURE(value);
+        CHECK(message_of([&] { pause(value); }).find("500ms or 2m, or off, found") != std::string::npos);
+    }
+}
+
+TEST_CASE("a piece of a list has the column where its text begins, or where it should begin") {
+    const auto offsets = [](std::string_view value, std::string_view separators) {
+        std::vector<std::size_t> found;
+        for (const Piece &piece : split(value, separators)) {
+            found.push_back(piece.offset);
+        }
+        return found;
+    };
+    using Offsets = std::vector<std::size_t>;
+    CHECK(offsets(" a, bc ,d", ",") == Offsets{1, 4, 8});
+    CHECK(offsets("a,,b", ",") == Offsets{0, 2, 3});
+    CHECK(offsets("a, ,b", ",") == Offsets{0, 2, 4});
+    CHECK(offsets("a;b:", ";:") == Offsets{0, 2, 4});
 }

@@ -1,6 +1,7 @@
 #include "text/spelling.hpp"
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,60 @@ TEST_CASE("a third of the letters may be wrong, and one of a short word") {
     CHECK_FALSE(finds("xy", "ab"));
     CHECK(finds("abcdefgh", "abcdef")); // two letters more
     CHECK_FALSE(finds("abcdefghi", "abcde"));
+}
+
+TEST_CASE("a slip is a letter more, a letter less, another one, or two neighbours in the wrong order, anywhere") {
+    const auto finds = [](std::string_view word, std::string_view known) {
+        return !nearest(word, std::array{known}).empty();
+    };
+    for (const char *slip : {"xabc", "axbc", "abxc", "abcx", "bc", "ac", "ab", "xbc", "axc", "abx", "bac", "acb"}) {
+        CAPTURE(slip);
+        CHECK(finds(slip, "abc"));
+    }
+    CHECK(finds("ba", "ab"));
+    CHECK(finds("abdc", "abcd"));
+    CHECK(finds("badc", "abcd") == false); // two of them
+    for (const char *two : {"cab", "bca", "cba", "xaxbc", "xabcx", "a", "c", "axx", "xbx", "", "bxac"}) {
+        CAPTURE(two);
+        CHECK_FALSE(finds(two, "abc"));
+    }
+    CHECK_FALSE(finds("abxc", "abcd")); // its neighbours are not those of the other
+    CHECK_FALSE(finds("abcx", "abdc"));
+}
+
+TEST_CASE("the nearest word is suggested, wherever it stands among others that are near") {
+    constexpr std::array<std::string_view, 4> known = {"abcdefxxx", "abcdefghx", "abcdefghi", "abcdefghj"};
+    CHECK(nearest("abcdefghi", known) == "abcdefghi");
+    CHECK(nearest("abcdefghk", known) == "abcdefghx");
+    CHECK(nearest("abcdefyxx", known) == "abcdefxxx");
+}
+
+TEST_CASE("a word of as many letters as the longest name is traced, one of more is not") {
+    const std::string known(128, 'a');
+    CHECK(nearest(std::string(127, 'a') + "b", std::array{std::string_view(known)}) == known);
+    CHECK(nearest(std::string(128, 'a') + "b", std::array{std::string_view(known)}).empty());
+}
+
+TEST_CASE("a number is all of a text, a switch counts as 1 or 0, and nothing else is one") {
+    CHECK(whole_number("0") == 0);
+    CHECK(whole_number("-7") == -7);
+    CHECK(whole_number("True") == 1);
+    CHECK(whole_number("false") == 0);
+    CHECK(whole_number("9223372036854775807") == INT64_MAX);
+    CHECK(whole_number("-9223372036854775808") == INT64_MIN);
+    for (const char *text : {"", "-", "+1", " 1", "1 ", "1.0", "1x", "0x1", "9223372036854775808", "yes", "truer"}) {
+        CAPTURE(text);
+        CHECK_FALSE(whole_number(text).has_value());
+    }
+}
+
+TEST_CASE("space around a text is no part of it, whatever kind of space") {
+    CHECK(trimmed(" \t\r\n\f\va b\v\f\n\r\t ") == "a b");
+    CHECK(trimmed("a") == "a");
+    CHECK(trimmed("a ") == "a");
+    CHECK(trimmed(" a") == "a");
+    CHECK(trimmed(" \t ").empty());
+    CHECK(trimmed("").empty());
 }
 
 TEST_CASE("of two equally near words the first is suggested") {

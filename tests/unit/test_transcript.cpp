@@ -301,3 +301,92 @@ TEST_CASE("knobs that are too many to be looked at are left out by both ends") {
     CHECK_THROWS_WITH_AS(Transcript::parse(with_knobs(OPDOCK_TRANSCRIPT_MOST_REGISTRATIONS - 1)),
                          doctest::Contains("fewer knobs than it says"), Rejected);
 }
+
+namespace {
+
+// Of a plugin that was opened, and what follows.
+class MadeTranscript {
+  public:
+    MadeTranscript() {
+        const std::vector<std::byte> whole = sent_by("libgood.so");
+        const size_t hello = 5 + sizeof(opdock_transcript_hello);
+        bytes.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(hello));
+        put(OPDOCK_RECORD_OPENED, "");
+    }
+
+    void put(int kind, const std::string &payload) {
+        const auto size = static_cast<uint32_t>(payload.size());
+        bytes.push_back(static_cast<std::byte>(kind));
+        append(&size, sizeof size);
+        append(payload.data(), payload.size());
+    }
+
+    std::vector<std::byte> bytes;
+
+  private:
+    void append(const void *data, size_t size) {
+        const auto *const from = static_cast<const std::byte *>(data);
+        bytes.insert(bytes.end(), from, from + size);
+    }
+};
+
+std::string raw_bytes(const auto &value) {
+    return {reinterpret_cast<const char *>(&value), sizeof value};
+}
+
+std::string text_of_size(size_t size, char end) {
+    return raw_bytes(static_cast<uint32_t>(size)) + std::string(size, 'x') + end;
+}
+
+} // namespace
+
+TEST_CASE("a transcript has texts up to the longest that a probe sends, each with its end") {
+    const auto of_fail = [](size_t size) {
+        MadeTranscript made;
+        made.put(OPDOCK_RECORD_FAIL, std::string(size, 'x'));
+        return made.bytes;
+    };
+    CHECK_NOTHROW(Transcript::parse(of_fail(OPDOCK_TRANSCRIPT_LONGEST_TEXT)));
+    CHECK_THROWS_WITH_AS(Transcript::parse(of_fail(OPDOCK_TRANSCRIPT_LONGEST_TEXT + 1)),
+                         doctest::Contains("a text is longer than a probe sends"), Rejected);
+    const auto of_op = [](const std::string &signature, const std::string &behind) {
+        MadeTranscript made;
+        made.put(OPDOCK_RECORD_OP, '\1' + raw_bytes(opdock_op_declaration{}) + signature +
+                                       raw_bytes(OPDOCK_TRANSCRIPT_NULL_TEXT) + behind);
+        return made.bytes;
+    };
+    CHECK_NOTHROW(Transcript::parse(of_op(text_of_size(OPDOCK_TRANSCRIPT_LONGEST_TEXT, '\0'), "")));
+    CHECK_NOTHROW(Transcript::parse(of_op(text_of_size(0, '\0'), "")));
+    CHECK_THROWS_WITH_AS(Transcript::parse(of_op(text_of_size(OPDOCK_TRANSCRIPT_LONGEST_TEXT + 1, '\0'), "")),
+                         doctest::Contains("a text is longer than a probe sends"), Rejected);
+    CHECK_THROWS_WITH_AS(Transcript::parse(of_op(text_of_size(7, 'x'), "")), doctest::Contains("a text does not end"),
+                         Rejected);
+    CHECK_THROWS_WITH_AS(Transcript::parse(of_op(text_of_size(7, '\0'), "x")),
+                         doctest::Contains("a record is longer than what it holds"), Rejected);
+}
+
+TEST_CASE("a transcript tells of as many libraries as a probe sends") {
+    MadeTranscript made;
+    made.put(OPDOCK_RECORD_RETURNED, raw_bytes(opdock_status{OPDOCK_OK}));
+    for (uint64_t i = 0; i < OPDOCK_TRANSCRIPT_MOST_LIBRARIES; ++i) {
+        made.put(OPDOCK_RECORD_LIBRARY, raw_bytes(opdock_transcript_library{1, i, 3, 4, 5}) + "/a");
+    }
+    const Transcript transcript = Transcript::parse(made.bytes);
+    REQUIRE(transcript.libraries().size() == OPDOCK_TRANSCRIPT_MOST_LIBRARIES);
+    CHECK(transcript.libraries().back().path == "/a");
+    CHECK((transcript.libraries().back().identity == FileIdentity{1, OPDOCK_TRANSCRIPT_MOST_LIBRARIES - 1, 3, 4, 5}));
+    made.put(OPDOCK_RECORD_LIBRARY, raw_bytes(opdock_transcript_library{}) + "/b");
+    CHECK_THROWS_WITH_AS(Transcript::parse(made.bytes), doctest::Contains("a record is not where it belongs"),
+                         Rejected);
+}
+
+TEST_CASE("a record that breaks off behind its header is none") {
+    MadeTranscript made;
+    made.put(OPDOCK_RECORD_RETURNED, raw_bytes(opdock_status{OPDOCK_OK}));
+    made.put(OPDOCK_RECORD_CHANGED, "the locale");
+    CHECK(Transcript::parse(made.bytes).changes() == std::vector<std::string>{"the locale"});
+    made.bytes.pop_back();
+    CHECK(Transcript::parse(made.bytes).changes().empty());
+    made.put(OPDOCK_RECORD_END, "");
+    CHECK(Transcript::parse(made.bytes).stage() != Transcript::Stage::complete);
+}
