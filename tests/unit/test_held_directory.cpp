@@ -1,12 +1,17 @@
 #include "files/held_directory.hpp"
 
+#include <exception>
 #include <filesystem>
 #include <string>
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "files/bounded_file.hpp"
+#include "files/descriptor.hpp"
+#include "files/plugin_file.hpp"
 #include "files/reject.hpp"
 #include "temporary_directory.hpp"
 
@@ -109,4 +114,37 @@ TEST_CASE("a folder that is kept is given to whoever asks for it by the same pat
     CHECK(fresh != kept);
     CHECK((fresh->identity() != kept->identity()));
     CHECK(later.of(directory.path() / "aside" / "liba.so") != kept); // by another path
+}
+
+TEST_CASE("a link is followed whatever its name begins with") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = directory.write("liba.so", "x");
+    for (const char *name : {"!link.so", "-link.so", ".link.so", "..link.so", "~link.so"}) {
+        CAPTURE(name);
+        std::filesystem::create_symlink(file, directory.path() / name);
+        CHECK(HeldDirectories().follow(directory.path() / name).name == "liba.so");
+    }
+}
+
+TEST_CASE("files and folders are opened also by a process without a standard input") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = directory.write("liba.so", "text");
+    const pid_t child = fork();
+    if (child == 0) {
+        int opened = 0;
+        try {
+            close(STDIN_FILENO); // which the next file or folder has the number of
+            opened += HeldDirectories().of(file)->descriptor() == STDIN_FILENO ? 1 : 0;
+            opened += PluginFile(file).size() == 4 ? 1 : 0;
+            opened += read_bounded_file(file.string(), OPDOCK_FAILED, 4) == "text" ? 1 : 0;
+            const Descriptor still_free(open("/dev/null", O_RDONLY | O_CLOEXEC)); // as each of them was closed again
+            opened += still_free.get() == STDIN_FILENO ? 1 : 0;
+        } catch (const std::exception &) {
+            opened = -1;
+        }
+        _exit(opened == 4 ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
 }

@@ -579,6 +579,22 @@ TEST_CASE("a cache of another version, or with pages damaged, costs no plugin") 
     CHECK(ScanCache(place.file.parent_path().string(), log).find_any(plugin.string()).has_value());
 }
 
+TEST_CASE("a cache of another version that cannot be set aside is one warning, and not tried for ever") {
+    const Installed place;
+    const auto plugin = place.plugin("libgood.so");
+    { auto host = place.host(plugin); }
+    SQLite::Database(place.file.string(), SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 99");
+    for (int number = 1; number <= 9; ++number) {
+        const std::string suffix = number == 1 ? "" : "-" + std::to_string(number);
+        std::filesystem::create_directories(place.file.string() + ".damaged" + suffix + "/folder");
+    }
+    auto host = place.host(plugin);
+    CHECK(status(host) == "loaded ");
+    CHECK(host.logged("The cache of scanned plugins is not used") == 1);
+    CHECK(host.logged("is damaged and cannot be set aside, or cannot be read") == 1);
+    CHECK(host.logged("was damaged or of another version") == 0);
+}
+
 TEST_CASE("a cache that cannot be written is one warning, and calls are served") {
     const Installed place;
     const auto plugin = place.plugin("libgood.so");
