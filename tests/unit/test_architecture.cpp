@@ -50,6 +50,10 @@ TEST_CASE("a name with + is this or newer, by number and not by letters") {
     CHECK_FALSE(architecture_matches("sm_80+", "gfx90", true));
     CHECK_FALSE(architecture_matches("sm_80+", "sm_", true));
     CHECK_FALSE(architecture_matches("sm_80+", "sm_99999999999999999999", true));
+    CHECK_FALSE(architecture_matches("sm_99999999999999999999+", "sm_80", true));
+    CHECK_FALSE(architecture_matches("sm_+", "sm_80", true));
+    CHECK(architecture_matches("9+", "10", true));
+    CHECK(architecture_matches("sm_0+", "sm_9", true));
 }
 
 TEST_CASE("a name with + matches nothing where architectures have no order") {
@@ -63,11 +67,12 @@ TEST_CASE("nothing matches an unknown architecture") {
 }
 
 TEST_CASE("a pattern is a name with at most one + at the end, after a number") {
-    for (const char *good : {"sm_80", "sm_80+", "sm_90a", "gfx90a", "npu"}) {
+    for (const char *good : {"sm_80", "sm_80+", "0+", "sm_9+", "sm_90a", "gfx90a", "npu"}) {
         CAPTURE(good);
         CHECK(is_architecture_pattern(good));
     }
-    for (const char *bad : {"", "+", "sm_+", "sm_80++", "sm_+80", "sm_90a+", "sm 80", "sm_80,sm_90", "a|b"}) {
+    for (const char *bad :
+         {"", "+", "sm_+", "sm_80++", "sm_+80", "sm_90a+", "sm/+", "sm:+", "sm 80", "sm_80,sm_90", "a|b"}) {
         CAPTURE(bad);
         CHECK_FALSE(is_architecture_pattern(bad));
     }

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstddef>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -475,6 +477,24 @@ TEST_CASE("a provider that counts more devices than a machine has, or fewer than
     t.add("default.one", 1);
     FakeRows rows;
     CHECK(rows.added(t.host.op()) == 1);
+}
+
+TEST_CASE("a provider of no devices is listed with that, and one of some is not") {
+    for (const int32_t counted : {0, 1, 2}) {
+        CAPTURE(counted);
+        HostWithFake t;
+        t.fake.counted = counted;
+        t.add("default.one", 1);
+        std::vector<std::string> listed;
+        for (const nlohmann::json &device : t.host->describe_devices()) {
+            if (device["type"] == "fake") {
+                listed.push_back(device.value("problem", device.value("device", "")));
+            }
+        }
+        REQUIRE(listed.size() == std::max<size_t>(1, static_cast<size_t>(counted)));
+        const std::vector<std::string> last = {"plugin 'fake-devices' counts 0 devices", "fake:0", "fake:1"};
+        CHECK(listed.back() == last[static_cast<size_t>(counted)]);
+    }
 }
 
 // --- capturing

@@ -124,6 +124,8 @@ TEST_CASE("a link is followed whatever its name begins with") {
         std::filesystem::create_symlink(file, directory.path() / name);
         CHECK(HeldDirectories().follow(directory.path() / name).name == "liba.so");
     }
+    CHECK(HeldDirectories().follow(directory.path() / "..").name == "..");
+    CHECK(HeldDirectories().follow(directory.path() / "").name.empty());
 }
 
 TEST_CASE("files and folders are opened also by a process without a standard input") {

@@ -74,7 +74,7 @@ HeldFile HeldDirectories::follow(std::filesystem::path file) {
         std::array<char, PATH_MAX> target{};
         const ssize_t length =
             ::readlinkat(held.directory->descriptor(), held.name.c_str(), target.data(), target.size());
-        if (length < 0 || held.name == ".." || held.name.empty()) {
+        if (length < 0) { // no link, as ".." and what ends in '/' are none
             return held;
         }
         if (links == most_links || length == static_cast<ssize_t>(target.size())) {
