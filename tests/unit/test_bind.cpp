@@ -730,6 +730,23 @@ TEST_CASE("an output that shares only part of its '~' input, or in another order
     CHECK(bind_error(OPDOCK_OP_GELU, call) == expected);
 }
 
+TEST_CASE("each output may be its '~' input, beside outputs and inputs that are none") {
+    const Signature signature = parse_signature("f(w: T[n], x: T[n], y: T[n]) -> (c: T[n], a ~ x: T[n], b ~ y: T[n])");
+    for (const uint32_t which : {1u, 2u}) {
+        CAPTURE(which);
+        CallArguments call;
+        call.in(OPDOCK_F32, {4}).in(OPDOCK_F32, {4}).in(OPDOCK_F32, {4});
+        call.out(OPDOCK_F32, {4}).out(OPDOCK_F32, {4}).out(OPDOCK_F32, {4});
+        CHECK_FALSE(bind(signature, call.args()).writes_inputs);
+        call.output(which).address = call.input(which).address;
+        CHECK(bind(signature, call.args()).writes_inputs);
+        call.output(which).address = call.input(which).address + 4;
+        CHECK(bind_error(signature.text, call).find("without being the same view") != std::string::npos);
+        call.output(which).address = call.input(0).address;
+        CHECK(bind_error(signature.text, call).find("is written and overlaps input 'w'") != std::string::npos);
+    }
+}
+
 TEST_CASE("'~' allows one input, not another") {
     CallArguments call;
     call.in(OPDOCK_F32, {4}).in(OPDOCK_F32, {4}).out(OPDOCK_F32, {4});

@@ -169,6 +169,7 @@ TEST_CASE("a merged map gives the entries that the map around it does not have")
         {"- &x {a: 1}\n- &y {<<: *x, b: 2}\n- {<<: *y, c: &z 3, d: *z}\n",
          "[{a: 1}, {b: 2, a: 1}, {c: 3, d: 3, b: 2, a: 1}]"},
         {"'<<': {a: 1}\n", "{<<: {a: 1}}"},
+        {"1: {a: 2}\n<: {b: 3}\n<<<: {c: 4}\n", "{1: {a: 2}, <: {b: 3}, <<<: {c: 4}}"},
     };
     for (const auto &[text, tree] : cases) {
         CAPTURE(text);

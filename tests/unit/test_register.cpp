@@ -235,6 +235,12 @@ TEST_CASE("knobs are there when they are counted") {
                    impl.knobs = knobs;
                }),
                {"OPDOCK-E041", "n_knobs is 257; at most 256 are kept"});
+    static const opdock_knob *const most[256] = {};
+    check_says(impl_rejection([](opdock_impl &impl) {
+                   impl.n_knobs = 256; // which are looked at
+                   impl.knobs = most;
+               }),
+               {"OPDOCK-E039", "a knob is null"});
 }
 
 // --- names

@@ -60,6 +60,8 @@ TEST_CASE("min and max take two values or more") {
     CHECK(fault("max(n)") == "3: max expects two values or more");
     CHECK(fault("n > 0 ? 1 : min ()") == "16: min expects two values or more");
     CHECK(fault("min(max(n, 2))") == "3: min expects two values or more");
+    CHECK(fault("n2max(n)").starts_with("0: unknown function 'n2max'")); // and none that is called max
+    CHECK(fault("n_max(n)").starts_with("0: unknown function 'n_max'"));
 }
 
 TEST_CASE("an expression has 2 KiB, and counts once for every 512 bytes that it begins") {
