@@ -6,8 +6,10 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <string>
 
 #include <doctest/doctest.h>
+#include <elf.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,6 +18,7 @@
 
 #include "elf_file.hpp"
 #include "files/plugin_file.hpp"
+#include "inspect/elf_notes.hpp"
 #include "opdock/abi/note.h"
 #include "temporary_directory.hpp"
 
@@ -592,4 +595,45 @@ TEST_CASE("a file that names no class or no byte order is none of this machine")
         file.header.e_ident[field] = 0;
         CHECK(code_of(file.bytes()) == RejectCode::wrong_machine);
     }
+}
+
+TEST_CASE("notes are padded to 8 bytes where their segment is aligned so, and else to 4") {
+    const auto segment = [](std::size_t alignment, const std::string &id) {
+        std::string bytes;
+        const auto note = [&](std::string name, std::uint32_t type, const std::string &payload) {
+            name += '\0';
+            const Elf64_Nhdr header = {static_cast<Elf64_Word>(name.size()), static_cast<Elf64_Word>(payload.size()),
+                                       type};
+            bytes.append(reinterpret_cast<const char *>(&header), sizeof header);
+            for (const std::string &part : {name, payload}) {
+                bytes += part;
+                bytes.resize((bytes.size() + alignment - 1) / alignment * alignment, '\0');
+            }
+        };
+        note("else", NT_GNU_BUILD_ID, "x"); // 12 + 5 bytes, and one
+        note("GNU", NT_GNU_BUILD_ID + 1, "no");
+        note("GNU", NT_GNU_BUILD_ID, id);
+        return bytes;
+    };
+    for (const std::size_t alignment : {0u, 1u, 2u, 4u, 7u, 9u, 16u, 64u}) {
+        CAPTURE(alignment);
+        CHECK(find_build_id(segment(4, "\x01\xab"), alignment) == "01ab");
+        CHECK(find_build_id(segment(8, "\x01\xab"), alignment) != "01ab");
+    }
+    CHECK(find_build_id(segment(8, "\x01\xab"), 8) == "01ab");
+    CHECK(find_build_id(segment(4, "\x01\xab"), 8) != "01ab");
+    // A build id is as long as 64 bytes.
+    CHECK(find_build_id(segment(4, std::string(64, '\x0f')), 4).size() == 128);
+    CHECK(find_build_id(segment(4, std::string(65, '\x0f')), 4).size() == 128);
+}
+
+TEST_CASE("a note that ends with its segment is one, and one that does not is none") {
+    std::string bytes;
+    const Elf64_Nhdr header = {4, 2, NT_GNU_BUILD_ID};
+    bytes.append(reinterpret_cast<const char *>(&header), sizeof header);
+    bytes += std::string("GNU\0\x01\xab", 6);
+    CHECK(find_build_id(bytes, 4) == "01ab"); // without padding behind it
+    CHECK(find_build_id(bytes.substr(0, bytes.size() - 1), 4).empty());
+    CHECK(find_build_id(bytes.substr(0, sizeof header - 1), 4).empty());
+    CHECK(find_build_id("", 4).empty());
 }
