@@ -329,6 +329,7 @@ TEST_CASE("a plugin that has the name of a library which another plugin needs is
         fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries/libdependency.so", machine.folder() / "libdependency.so");
         MadeHost host = machine.host();
         CHECK(host.logged("The library that goes by the name 'libdependency.so' (DT_SONAME) is ") == 1);
+        CHECK(host.logged("that of the host's own") == 0);
     }
 }
 
@@ -343,6 +344,7 @@ TEST_CASE("a library of one plugin that goes by the name of another plugin's lib
         fs::copy_file(dependency, machine.folder() / "libother.so");
         MadeHost host = machine.host();
         CHECK(host.logged("where both are opened, each gets the one that was opened first") == 1);
+        CHECK(host.logged("that of the host's own") == 0); // none is called libopdock.so
         fs::remove(machine.folder() / "libother.so");
         fs::create_hard_link(machine.folder() / "libdependency.so", machine.folder() / "libother.so");
         MadeHost same = machine.host();
@@ -360,6 +362,17 @@ TEST_CASE("a plugin that has the name of the host's own library is said") {
             host.logged("says that its name as a library is 'libopdock.so.1' (DT_SONAME), which is that of the host's "
                         "own") == 1);
     }
+}
+
+TEST_CASE("a library of a plugin that has the name of the host's own library is said") {
+    const Machine machine;
+    machine.install("libneeds_library_beside.so", "libn.so");
+    fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libraries/libneeds_another.so",
+                  machine.folder() / "libneeds_another.so");
+    fs::copy_file(fs::path(OPDOCK_FIXTURES) / "libnamed_as_host.so", machine.folder() / "libdependency.so");
+    MadeHost host = machine.host();
+    CHECK(host.logged("libdependency.so', which says that its name is 'libopdock.so.1' (DT_SONAME), that of the host's "
+                      "own") == 1);
 }
 
 TEST_CASE("symbols that there is one of in the process are said, and kept out by no mode") {
