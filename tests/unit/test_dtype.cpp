@@ -25,3 +25,11 @@ TEST_CASE("a dtype that signatures lack is described") {
     CHECK(dtype_name(DLDataType{kDLFloat, 32, 4}) == "f32x4");
     CHECK(dtype_name(DLDataType{OPDOCK_DL_FLOAT4_E2M1FN, 4, 2}) == "e2m1x2");
 }
+
+TEST_CASE("an element has whole bytes, as many as its bits need") {
+    CHECK(bytes_of(DLDataType{kDLFloat, 32, 1}) == 4);
+    CHECK(bytes_of(DLDataType{kDLUInt, 4, 2}) == 1);
+    CHECK(bytes_of(DLDataType{kDLUInt, 4, 1}) == 1);
+    CHECK(bytes_of(DLDataType{kDLUInt, 1, 1}) == 1);
+    CHECK(bytes_of(DLDataType{kDLUInt, 3, 3}) == 2);
+}
