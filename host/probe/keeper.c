@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -94,9 +95,17 @@ static uint64_t bytes_in(const char *status) {
                    kibibytes_in(status, "\nVmPTE:")); /* tables of the pages, also of those that it only reads */
 }
 
-/* Bytes of memory that the process holds, and those below it; what they share counts for each. UINT64_MAX where there
- * are more than `left` processes. */
-static uint64_t memory_below(pid_t process, int *left) {
+/* Whether there is such a process, and its folder of /proc cannot be looked into. */
+static int is_hidden(const char *folder, pid_t process) {
+    char path[64];
+    snprintf(path, sizeof path, "%.40s/status", folder);
+    return access(path, R_OK) != 0 && (kill(process, 0) == 0 || errno == EPERM) && access(path, R_OK) != 0;
+}
+
+/* Bytes of memory that the process holds, whose folder of /proc this is, and those below it; what they share counts for
+ * each. UINT64_MAX where there are more than `left` processes, or where one does not let itself be looked at: a process
+ * that is not dumpable is hidden where /proc is mounted with hidepid. */
+static uint64_t memory_below(const char *process, int *left) {
     char path[64];
     char text[4096];
     uint64_t own;
@@ -106,10 +115,10 @@ static uint64_t memory_below(pid_t process, int *left) {
     if (--*left < 0) {
         return UINT64_MAX;
     }
-    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
+    snprintf(path, sizeof path, "%.40s/status", process);
     read_file(path, text, sizeof text);
     own = bytes_in(text);
-    snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+    snprintf(path, sizeof path, "%.40s/task", process);
     threads = opendir(path);
     while (threads != NULL && *left >= 0 && (thread = readdir(threads)) != NULL) {
         const char *at = text;
@@ -119,14 +128,19 @@ static uint64_t memory_below(pid_t process, int *left) {
             continue;
         }
         if (own == 0) { /* the first thread ended, and others have the memory */
-            snprintf(path, sizeof path, "/proc/%d/task/%.16s/status", (int)process, thread->d_name);
+            snprintf(path, sizeof path, "%.24s/task/%.16s/status", process, thread->d_name);
             read_file(path, text, sizeof text);
             own = bytes_in(text);
         }
-        snprintf(path, sizeof path, "/proc/%d/task/%.16s/children", (int)process, thread->d_name);
+        snprintf(path, sizeof path, "%.24s/task/%.16s/children", process, thread->d_name);
         read_file(path, text, sizeof text);
         while (*left >= 0 && (child = strtol(at, &end, 10)) > 0) {
-            sum += memory_below((pid_t)child, left);
+            snprintf(path, sizeof path, "/proc/%ld", child);
+            if (is_hidden(path, (pid_t)child)) {
+                *left = -1;
+            } else {
+                sum += memory_below(path, left);
+            }
             at = end;
         }
     }
@@ -139,7 +153,7 @@ static uint64_t memory_below(pid_t process, int *left) {
 /* Limits of resources are each process's own, and count no shared memory. */
 static int takes_too_much(uint64_t most_memory) {
     int left = 256; /* processes: many, and a plugin that is opened has no reason for one */
-    return most_memory != 0 && memory_below(getpid(), &left) > most_memory;
+    return most_memory != 0 && memory_below("/proc/self", &left) > most_memory;
 }
 
 /* Waits for the end of the child, of which SIGCHLD tells. */
@@ -187,8 +201,15 @@ static void end_those_left(void) {
     }
 }
 
+/* Tells the host how the child ended, which it may not learn from the end of this process: a program may ignore
+ * SIGCHLD, or wait for every child itself. */
 static void end_as(int status) {
+    const ssize_t sent = write(OPDOCK_PROBE_STATUS, &status, sizeof status); /* what fails is not known there */
+    (void)sent;
     if (WIFSIGNALED(status)) {
+        const struct rlimit nothing = {0, 0};
+        (void)setrlimit(RLIMIT_CORE, &nothing); /* the core would be written where the host works */
+        (void)prctl(PR_SET_DUMPABLE, 0);        /* nor to the program that core_pattern names */
         sigset_t all;
         sigfillset(&all);
         signal(WTERMSIG(status), SIG_DFL);
@@ -234,6 +255,7 @@ int continue_in_kept_process(uint64_t most_memory) {
         end_those_left();
         end_as(status);
     }
+    (void)close(OPDOCK_PROBE_STATUS); /* the keeper's alone */
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     if (lifeline >= 0) {
         close(lifeline);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,10 +234,22 @@ static void *try_file(void *name) {
     return NULL;
 }
 
+/* A program may run its threads in real time. A plugin that never ends would leave it no processor. */
+static void leave_real_time(void) {
+    const int policy = sched_getscheduler(0);
+    if (policy != -1 &&
+        ((policy & ~SCHED_RESET_ON_FORK) == SCHED_FIFO || (policy & ~SCHED_RESET_ON_FORK) == SCHED_RR)) {
+        const struct sched_param usual = {.sched_priority = 0};
+        (void)sched_setscheduler(0, SCHED_OTHER, &usual);
+    }
+}
+
 int main(int argc, char **argv) {
     uint64_t most_memory;
     pthread_t thread;
-    const int has_ends = fcntl(OPDOCK_PROBE_CHANNEL, F_GETFD) >= 0 && fcntl(OPDOCK_PROBE_DIRECTORY, F_GETFD) >= 0;
+    int has_ends;
+    leave_real_time();
+    has_ends = fcntl(OPDOCK_PROBE_CHANNEL, F_GETFD) >= 0 && fcntl(OPDOCK_PROBE_DIRECTORY, F_GETFD) >= 0;
     if (has_ends && argc > 3 && strcmp(argv[1], OPDOCK_PROBE_QUERY) == 0) {
         return ask_for_device(strtoull(argv[2], NULL, 10), argv + 3);
     }

@@ -41,12 +41,13 @@ static const layout_row layout[] = {
     FIELD(opdock_setting, name, 0, 8),
     FIELD(opdock_setting, value, 8, 8),
 
-    STRUCT(opdock_prepared, 32),
+    STRUCT(opdock_prepared, 40),
     FIELD(opdock_prepared, struct_size, 0, 4),
     FIELD(opdock_prepared, n_data, 4, 4),
     FIELD(opdock_prepared, kernel, 8, 8),
     FIELD(opdock_prepared, problem, 16, 8),
     FIELD(opdock_prepared, workspace_size, 24, 8),
+    FIELD(opdock_prepared, alignment, 32, 8),
 
     STRUCT(opdock_tune_options, 48),
     FIELD(opdock_tune_options, struct_size, 0, 4),

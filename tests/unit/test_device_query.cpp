@@ -103,10 +103,13 @@ TEST_CASE("nothing is run of a vendor that the policy denies") {
     CHECK_FALSE(std::filesystem::exists(folder.path() / "asked"));
 }
 
-TEST_CASE("a program that takes the ends of all children knows nothing of the command's") {
+TEST_CASE("a program that ignores the ends of its children knows how the command ended") {
     const auto before = std::signal(SIGCHLD, SIG_IGN);
-    CHECK(run_device_query("false", probe, false) == "");
+    const std::string absent = run_device_query("false", probe, false);
+    const std::string there = run_device_query("true", probe, false);
     std::signal(SIGCHLD, before);
+    CHECK(contains(absent, "says that the device is not there: it ended, with exit code 1"));
+    CHECK(there == "");
 }
 
 TEST_CASE("the command decides whether a vendor's implementations are available where nobody provides its devices") {

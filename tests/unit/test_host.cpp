@@ -193,6 +193,9 @@ TEST_CASE("an entry cannot open a host or load plugins") {
         CHECK(opdock_open(nullptr, &runtime) == OPDOCK_INVALID_ARGUMENT);
         CHECK(runtime == nullptr);
         CHECK_THROWS_AS(host->load(fixture("good")), core::Error);
+        CHECK_THROWS_WITH_AS((void)host->find_extension("test.add", "vendor.acme", "acme.any"),
+                             "a plugin's entry must not look for extensions: it only says what the plugin brings",
+                             core::Error);
         return OPDOCK_OK;
     });
 }

@@ -717,6 +717,34 @@ TEST_CASE("an implementation that cannot take the call is not tuned with it") {
     CHECK_THROWS_WITH(work.tune(host, options), doctest::Contains("'vendor.tunable_fake' cannot take the call: "));
 }
 
+TEST_CASE("what a list of vendors or a contract keeps out is not run to be tuned, and what an order passes over is") {
+    const Installed installed(work_configs);
+    const auto tuned = [&](const char *item, const char *value) {
+        MadeHost host = installed.host();
+        host.module("other", [](opdock_registry *registry) { // serves what is left
+            return register_plugin(registry, [](Registry &other) {
+                static constexpr OpDeclaration work{"fixture.work(input: f32[n]) -> (output: f32[n])"};
+                other.declare(work).implement(
+                    work, Impl("reference.other")
+                              .kind(OPDOCK_KIND_REFERENCE)
+                              .deterministic()
+                              .kernel([](const opdock_problem *, const opdock_call *) { return OPDOCK_OK; }));
+            });
+        });
+        host->set_program_policy(host.policy(item, value));
+        Work work;
+        opdock_tune_options options = {};
+        options.impl_id = "vendor.tunable";
+        return work.tune(host, options)["impl_id"].get<std::string>();
+    };
+    for (const auto &[item, value] :
+         {std::pair("deny_vendors", "acme"), std::pair("allow_vendors", ""), std::pair("require", "deterministic")}) {
+        CAPTURE(std::string(item));
+        CHECK_THROWS_WITH(tuned(item, value), doctest::Contains("'vendor.tunable' cannot take the call: "));
+    }
+    CHECK(tuned("per_op", "fixture.work=reference") == "vendor.tunable");
+}
+
 TEST_CASE("written tensors with gaps are not tuned: the gaps may be another's") {
     const Installed installed(work_configs);
     MadeHost host = installed.host();

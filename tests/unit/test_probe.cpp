@@ -8,17 +8,20 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <thread>
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sched.h>
 #include <sys/ipc.h>
+#include <sys/mount.h>
 #include <sys/msg.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -530,7 +533,49 @@ TEST_CASE("a plugin cannot steer terminals or the session of the host while it i
     CHECK(content_now("/proc/self/autogroup") == before);
 }
 
+// Runs `work` in a child, as nobody, where /proc hides what is not one's own. False where the machine does not let it.
+bool where_others_are_hidden(const std::function<void()> &work) {
+    constexpr int cannot = 77;
+    const pid_t child = fork();
+    if (child == 0) {
+        constexpr uid_t nobody = 65534;
+        if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+            mount("proc", "/proc", "proc", 0, "hidepid=2") != 0 || setgroups(0, nullptr) != 0 || setgid(nobody) != 0 ||
+            setuid(nobody) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0 || access(find_probe().c_str(), X_OK) != 0 ||
+            access((fixtures / "libgood.so").c_str(), R_OK) != 0) {
+            _exit(cannot);
+        }
+        try {
+            work();
+        } catch (...) { // what doctest throws
+            _exit(1);
+        }
+        _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    CHECK((WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == cannot));
+    return WEXITSTATUS(status) == 0;
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // these probes have no limit
+TEST_CASE("processes that do not let themselves be looked at are as good as too much memory") {
+    const ProbeLimits within = {std::chrono::minutes(1), std::uint64_t{1} << 40};
+    const bool could = where_others_are_hidden([&] {
+        const auto hidden = try_plugin("libtakes_memory_in_hidden_children.so", within);
+        const auto seen = try_plugin("libgood.so", within);
+        const auto *rejection = std::get_if<Rejection>(&hidden);
+        if (rejection == nullptr || rejection->code != RejectCode::probe_died ||
+            !contains(rejection->message, "by signal 9") || !std::holds_alternative<Transcript>(seen)) {
+            _exit(1);
+        }
+    });
+    if (!could) {
+        MESSAGE("needs root, and a mount of /proc");
+    }
+}
+
 TEST_CASE("the memory of a plugin's children counts as its own") {
     const ProbeLimits within = {std::chrono::minutes(1), 200 << 20};
     for (const char *file : {"libtakes_memory_in_children.so", "libtakes_memory_in_threads.so"}) {
@@ -568,9 +613,46 @@ TEST_CASE("a program that ignores the ends of its children loads plugins all the
     const auto before = signal(SIGCHLD, SIG_IGN);
     CHECK(std::holds_alternative<Transcript>(try_plugin("libgood.so")));
     const Rejection rejection = rejection_of(try_plugin("libfaults_in_entry.so"));
+    const Rejection at_exit = rejection_of(try_plugin("libcrashes_at_exit.so"));
     signal(SIGCHLD, before);
     CHECK(rejection.code == RejectCode::probe_died);
-    CHECK(contains(rejection.message, "ended the process that tried it, while it was registering"));
+    CHECK(contains(rejection.message,
+                   "ended the process that tried it, by signal 11 (Segmentation fault), while it was registering"));
+    CHECK(at_exit.code == RejectCode::probe_died);
+}
+
+TEST_CASE("a plugin that ends its probe leaves no core file where the host works") {
+    const TemporaryDirectory folder;
+    const std::filesystem::path before = std::filesystem::current_path();
+    rlimit limit{};
+    REQUIRE(getrlimit(RLIMIT_CORE, &limit) == 0);
+    const rlimit most{limit.rlim_max, limit.rlim_max};
+    std::filesystem::current_path(folder.path());
+    setrlimit(RLIMIT_CORE, &most);
+    const Rejection rejection = rejection_of(try_plugin("libaborts_in_entry.so"));
+    setrlimit(RLIMIT_CORE, &limit);
+    std::filesystem::current_path(before);
+    CHECK(rejection.code == RejectCode::probe_died);
+    CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("a plugin that hangs does not outrun a host that works in real time") {
+    const sched_param first = {.sched_priority = 1};
+    const sched_param usual = {.sched_priority = 0};
+    cpu_set_t all;
+    cpu_set_t one;
+    REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    if (sched_setscheduler(0, SCHED_FIFO, &first) != 0) {
+        MESSAGE("needs the right to work in real time");
+        return;
+    }
+    sched_setaffinity(0, sizeof one, &one);
+    const Rejection hang = rejection_of(try_plugin("libhangs_at_exit.so", limits()));
+    sched_setaffinity(0, sizeof all, &all);
+    sched_setscheduler(0, SCHED_OTHER, &usual);
+    CHECK(hang.code == RejectCode::probe_timed_out);
 }
 
 TEST_CASE("a probe finds what only opening the plugin shows, in the words that opening it here would have") {

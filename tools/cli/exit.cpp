@@ -1,5 +1,6 @@
 #include "cli/exit.hpp"
 
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 
@@ -9,6 +10,7 @@
 namespace opdock::cli {
 
 int run_tool(const std::string &tool, const std::function<int()> &body) {
+    (void)std::signal(SIGCHLD, SIG_DFL); // who started this may have ignored it, and then nobody knows how a child ended
     try {
         const int code = body();
         std::cout.flush();

@@ -328,6 +328,7 @@ uint64_t Host::served_count(const char *op, const char *impl_id) const {
 }
 
 const void *Host::find_extension(const char *op, const char *impl_id, const char *name) const {
+    refuse_while_registering("look for extensions");
     const CatalogOp &declared = catalog().declared(expect_implementation(*this, op, impl_id));
     const auto found = std::find_if(declared.implementations.begin(), declared.implementations.end(),
                                     [&](const auto &one) { return same_name(one->impl_id, impl_id); });

@@ -47,11 +47,11 @@ const Implementation &find_implementation(const CatalogOp &op, const Chain &chai
 // A FlagGems file names the ops of all of FlagGems; a plugin may implement two of them.
 constexpr size_t most_lines = 8;
 
-// What a policy keeps out may be tuned all the same; what cannot take the call may not even be asked.
+// What an order passes over, and what failed, may be tuned all the same. What cannot take the call may not be asked,
+// and nothing may be run of what a list of vendors or a contract keeps out.
 void check_can_serve(const Decision &decision, const std::string &impl_id) {
     for (const Dropped &dropped : decision.dropped) {
-        if (dropped.impl_id == impl_id && (dropped.rule == Rule::device || dropped.rule == Rule::dtypes ||
-                                           dropped.rule == Rule::architecture || dropped.rule == Rule::availability)) {
+        if (dropped.impl_id == impl_id && dropped.rule != Rule::order && dropped.rule != Rule::health) {
             throw Error(OPDOCK_UNSUPPORTED, fmt::format("'{}' cannot take the call: {}", impl_id, dropped.reason));
         }
     }

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -24,6 +25,27 @@ int open_handle(pid_t process) {
 }
 
 } // namespace
+
+int moved_up(int descriptor) {
+    constexpr int first_free = 16;
+    return fcntl(descriptor, F_DUPFD_CLOEXEC, first_free);
+}
+
+const char *Pipe::open() {
+    int ends[2] = {-1, -1};
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return "pipe";
+    }
+    ours = Descriptor(ends[0]);
+    theirs = Descriptor(ends[1]);
+    for (Descriptor *end : {&ours, &theirs}) {
+        *end = Descriptor(moved_up(end->get()));
+        if (end->get() < 0) {
+            return "dup";
+        }
+    }
+    return fcntl(ours.get(), F_SETFL, O_NONBLOCK) != 0 ? "fcntl" : nullptr;
+}
 
 std::string how_it_ended(const ProcessEnd &end) {
     if (!end.known) {
@@ -72,7 +94,8 @@ int ChildStart::run(char *const *arguments, char *const *environment, pid_t *pro
                         : posix_spawnp(process, arguments[0], &actions_, &attributes_, arguments, environment);
 }
 
-ChildProcess::ChildProcess(pid_t process) : process_(process), handle_(open_handle(process)) {}
+ChildProcess::ChildProcess(pid_t process, Descriptor status)
+    : process_(process), handle_(open_handle(process)), status_(std::move(status)) {}
 
 bool ChildProcess::ended() const {
     siginfo_t info{};
@@ -102,7 +125,9 @@ ProcessEnd ChildProcess::reap() {
     if (process_ > 0) {
         kill(-process_, SIGKILL); // while the process is not reaped, no other group can have its number
         const auto reaped = TEMP_FAILURE_RETRY(waitpid(process_, &end_.status, 0));
-        end_.known = reaped == process_; // the program may reap every child itself, or ignore SIGCHLD
+        // The program may reap every child itself, or ignore SIGCHLD.
+        end_.known = reaped == process_ || TEMP_FAILURE_RETRY(read(status_.get(), &end_.status, sizeof end_.status)) ==
+                                               static_cast<ssize_t>(sizeof end_.status);
         process_ = -1;
     }
     return end_;

@@ -22,6 +22,19 @@ struct ProcessEnd {
 // ", with exit code 3", ", by signal 11 (Segmentation fault)"; "" when it is not known.
 std::string how_it_ended(const ProcessEnd &end);
 
+// The same descriptor, closed on exec, out of the way of the numbers that a child gives its own, and of standard
+// streams that are closed.
+int moved_up(int descriptor);
+
+// The child writes, and the host reads what is there.
+struct Pipe {
+    Descriptor ours;
+    Descriptor theirs;
+
+    // Null, or the call that failed, with errno.
+    const char *open();
+};
+
 // What a system call that must not fail returned as errno. It says something of the machine, not of the program.
 struct ChannelFailure {
     const char *call;
@@ -58,7 +71,8 @@ class ChildProcess {
   public:
     using Clock = std::chrono::steady_clock;
 
-    explicit ChildProcess(pid_t process);
+    // `status` is where the process itself writes how it ends, for programs that take the ends of all children.
+    ChildProcess(pid_t process, Descriptor status);
     // Whatever it started goes with it.
     ~ChildProcess() { reap(); }
     ChildProcess(const ChildProcess &) = delete;
@@ -78,6 +92,7 @@ class ChildProcess {
   private:
     pid_t process_;
     Descriptor handle_;
+    Descriptor status_;
     ProcessEnd end_;
 };
 

@@ -52,6 +52,10 @@ std::string run_device_query(const std::string &command, const std::string &prob
     }
     arguments.push_back(nullptr);
     char *const no_environment[] = {nullptr};
+    Pipe status;
+    if (const char *failed = status.open()) {
+        return could_not(fmt::format("{}: {}", failed, std::generic_category().message(errno)));
+    }
     pid_t process = -1;
     {
         ChildStart start;
@@ -59,12 +63,13 @@ std::string run_device_query(const std::string &command, const std::string &prob
         start.drop(STDERR_FILENO);
         start.drop(OPDOCK_PROBE_CHANNEL);
         start.drop(OPDOCK_PROBE_DIRECTORY);
-        start.close_from(OPDOCK_PROBE_DIRECTORY + 1);
+        start.give(status.theirs.get(), OPDOCK_PROBE_STATUS);
+        start.close_from(OPDOCK_PROBE_STATUS + 1);
         if (const int failed = start.run(arguments.data(), secure ? no_environment : environ, &process); failed != 0) {
             return could_not(std::generic_category().message(failed));
         }
     }
-    ChildProcess child(process);
+    ChildProcess child(process, std::move(status.ours));
     try {
         const bool in_time = child.wait_until(ChildProcess::Clock::now() + limit);
         const ProcessEnd end = child.reap();
@@ -72,12 +77,15 @@ std::string run_device_query(const std::string &command, const std::string &prob
             return fmt::format("its vendor's device_query_command '{}' was stopped after {} s", command,
                                std::chrono::duration<double>(limit).count());
         }
-        if (end.known && WIFEXITED(end.status) &&
+        if (!end.known) {
+            return could_not("how it ended is not known: this program took the end of it, or ignores SIGCHLD");
+        }
+        if (WIFEXITED(end.status) &&
             (WEXITSTATUS(end.status) == OPDOCK_PROBE_NOT_FOUND || WEXITSTATUS(end.status) == OPDOCK_PROBE_CANNOT_RUN)) {
             return could_not(
                 std::generic_category().message(WEXITSTATUS(end.status) == OPDOCK_PROBE_NOT_FOUND ? ENOENT : EACCES));
         }
-        return !end.known || end.status == 0
+        return end.status == 0
                    ? ""
                    : fmt::format("its vendor's device_query_command '{}' says that the device is not there: it ended{}",
                                  command, how_it_ended(end));

@@ -26,34 +26,6 @@ namespace {
 
 using Clock = ChildProcess::Clock;
 
-int moved_up(int descriptor) {
-    constexpr int first_free = 16;
-    return fcntl(descriptor, F_DUPFD_CLOEXEC, first_free);
-}
-
-// The child writes, and the host reads what is there.
-struct Pipe {
-    Descriptor ours;
-    Descriptor theirs;
-
-    // Null, or the call that failed, with errno.
-    const char *open() {
-        int ends[2] = {-1, -1};
-        if (pipe2(ends, O_CLOEXEC) != 0) {
-            return "pipe";
-        }
-        ours = Descriptor(ends[0]);
-        theirs = Descriptor(ends[1]);
-        for (Descriptor *end : {&ours, &theirs}) {
-            *end = Descriptor(moved_up(end->get()));
-            if (end->get() < 0) {
-                return "dup";
-            }
-        }
-        return fcntl(ours.get(), F_SETFL, O_NONBLOCK) != 0 ? "fcntl" : nullptr;
-    }
-};
-
 // Reads what is there. False at the end. Throws ChannelFailure.
 bool drain(int channel, std::vector<std::byte> &into) {
     std::byte piece[16384];
@@ -153,7 +125,8 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
     // Out of the way of the numbers that the child gives its own, and of standard streams that are closed.
     Pipe channel;
     Pipe printed;
-    for (Pipe *pipe : {&channel, &printed}) {
+    Pipe status;
+    for (Pipe *pipe : {&channel, &printed, &status}) {
         if (const char *failed = pipe->open()) {
             return could_not(failed, errno);
         }
@@ -177,7 +150,8 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
         start.give(printed.theirs.get(), STDERR_FILENO);
         start.give(channel.theirs.get(), OPDOCK_PROBE_CHANNEL);
         start.give(their_directory.get(), OPDOCK_PROBE_DIRECTORY);
-        start.close_from(OPDOCK_PROBE_DIRECTORY + 1);
+        start.give(status.theirs.get(), OPDOCK_PROBE_STATUS);
+        start.close_from(OPDOCK_PROBE_STATUS + 1);
         if (const int failed = start.run(arguments, secure ? no_environment : environ, &process); failed != 0) {
             return could_not(program.c_str(), failed);
         }
@@ -185,13 +159,18 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
     channel.theirs.close(); // so that they end when the probe does
     printed.theirs.close();
     ProbeResult result;
-    ChildProcess child(process);
+    ChildProcess child(process, std::move(status.ours));
     try {
         const bool ended = follow(child, channel.ours.get(), printed.ours.get(), Clock::now() + limits.time, result);
         result.end = child.reap();
         while (result.printed.size() < most_printed_bytes && drain_printed(printed.ours.get(), result.printed)) {
         }
         result.end.in_time = ended;
+        if (ended && !result.end.known) { // somebody killed the process that watches the plugin's
+            *why =
+                fmt::format("how {} ended is not known: this program took the end of it, or ignores SIGCHLD", program);
+            return std::nullopt;
+        }
         return result;
     } catch (const ChannelFailure &failure) { // nothing is known of the plugin
         return could_not(failure.call, failure.code);
@@ -226,7 +205,7 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
         return rejection(RejectCode::probe_died, fmt::format("'{}' ended the process that tried it{}, {}.{}", name,
                                                              how_it_ended(result.end), when, quarantine));
     };
-    const bool ended_well = result.end.in_time && (!result.end.known || result.end.status == 0);
+    const bool ended_well = result.end.in_time && result.end.known && result.end.status == 0;
     try {
         Transcript transcript = Transcript::parse(std::move(result.sent));
         switch (ended_well ? transcript.stage() : Stage::begun) {

@@ -50,6 +50,7 @@ enum {
 /* Where the probe finds its ends. */
 #define OPDOCK_PROBE_CHANNEL 3   /* the transcript is written here */
 #define OPDOCK_PROBE_DIRECTORY 4 /* the plugin's folder */
+#define OPDOCK_PROBE_STATUS 5    /* how the process with the plugin ended, as waitpid has it: an int */
 
 /* Has the probe ask the command of a vendor for its device instead. It ends as that ends; by these where there is none,
  * as shells and env(1) say it. */

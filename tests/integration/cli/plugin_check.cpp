@@ -1,6 +1,7 @@
 // plugin-check on plugins that are wrong in one way each, and on sound ones.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -282,6 +283,34 @@ TEST_CASE("knobs without configs are no calls that were declined") {
     const json &op = document.at("ops").at(0);
     CHECK(op.at("declined") == 0);
     CHECK(op.at("notes").dump().find("tried with their defaults alone: no tune file has configs") != std::string::npos);
+}
+
+TEST_CASE("what the policy keeps out is not found right") {
+    const TemporaryDirectory folder;
+    const std::filesystem::path plugin = folder.path() / "libtunable.so";
+    std::filesystem::copy_file(fixture("tunable"), plugin);
+    std::ofstream(folder.path() / "tunable.tune.yaml")
+        << "schema: opdock.tune/1\nops:\n  fixture.work:\n    configs:\n      - {speed: 1}\n      - {mode: 1}\n";
+    for (const auto &[variable, value] :
+         {std::pair("PLUGIN_DENY_VENDORS", "acme"), std::pair("PLUGIN_ALLOW_VENDORS", ""),
+          std::pair("PLUGIN_REQUIRE", "deterministic")}) {
+        CAPTURE(std::string(variable));
+        PluginCheck check;
+        check.with(variable, value);
+        const Finished finished =
+            check.run({plugin.string(), "--device", "cpu", "--op", "fixture.work", "--seed", "4", "--json"});
+        CAPTURE(finished.out);
+        CHECK(finished.code == 1);
+        CHECK(contains(finished.out, "declines-all"));
+    }
+}
+
+TEST_CASE("a plugin that crashes at its end is found also by one who ignores the ends of children") {
+    const Tool env("/usr/bin/env", {});
+    const Finished finished = env.run({"--ignore-signal=CHLD", PLUGIN_CHECK, fixture("planted"), "--op",
+                                       "planted.crashes_at_exit", "--impl", "vendor.planted", "--seed", "4", "--json"});
+    CHECK(finished.code == 1);
+    CHECK(contains(finished.out, R"("check": "exit")"));
 }
 
 TEST_CASE("crashes, hangs and failures are found, and end nothing else") {
