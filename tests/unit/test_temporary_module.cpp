@@ -44,6 +44,29 @@ TEST_CASE("an implementation that was taken away serves no call, and the next on
     CHECK(rows.added(host.op()) == 2);
 }
 
+TEST_CASE("a module that goes while a call decides is passed over") {
+    static core::Host *open = nullptr;
+    MadeHost host;
+    open = &*host;
+    host.add("reference.two", OPDOCK_KIND_REFERENCE, {}, 2);
+    auto first = std::make_unique<Made>("default.first", OPDOCK_KIND_DEFAULT, "", 1.0F);
+    first->priority = 1;
+    first->adjust = [](opdock_impl &impl) {
+        impl.available = [](const opdock_host_api *, void *, DLDevice) -> opdock_status {
+            open->unregister_module("jit");
+            return OPDOCK_UNSUPPORTED;
+        };
+    };
+    host.add(std::move(first));
+    Made made("default.jit", OPDOCK_KIND_DEFAULT, "", 5.0F);
+    made.adjust = [](opdock_impl &impl) {
+        impl.available = [](const opdock_host_api *, void *, DLDevice) -> opdock_status { return OPDOCK_OK; };
+    };
+    add_temporary(host, made);
+    Rows rows;
+    CHECK(rows.added(host.op()) == 2);
+}
+
 TEST_CASE("a module of the same id comes again, with another signature where the op was its own") {
     MadeHost host;
     for (const char *signature :

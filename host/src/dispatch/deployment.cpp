@@ -66,8 +66,10 @@ Availability Deployment::ask_availability() {
         }
     }
     const Tenancy::Visit visit(implementation_.tenancy.get());
-    if (visit.is_refused()) {
-        return {Availability::no, Tenancy::gone};
+    if (visit.is_refused()) { // for good, so that whoever decides goes on to others
+        const std::lock_guard lock(mutex_);
+        availability_ = {Availability::no, Tenancy::gone};
+        return availability_;
     }
     const Callbacks &callbacks = implementation_.callbacks();
     if (!implementation_.has_conditions()) {
