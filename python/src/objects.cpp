@@ -1,6 +1,8 @@
 #include "objects.hpp"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include <nanobind/stl/string.h>
@@ -48,6 +50,13 @@ void close(Host *host) {
 uint64_t alignment_mask_of(const DLTensor &tensor, uint64_t alignment) {
     const uint64_t size_of_element = (uint64_t{tensor.dtype.bits} * tensor.dtype.lanes + 7) / 8;
     return (alignment != 0 ? alignment : size_of_element) - 1;
+}
+
+constexpr size_t most_simple = 12; // tensors
+
+const nb::object &key_of_out() {
+    static const auto &key = *new nb::object(interned("out"));
+    return key;
 }
 
 bool same(DLDataType a, DLDataType b) {
@@ -130,6 +139,27 @@ PreparedObject::PreparedObject(SharedHost host, Op op, std::shared_ptr<const For
                                  alignment_mask_of(*tensor, prepared_->alignment())});
         }
     }
+    find_only_output();
+}
+
+// Where one tensor comes back, and all are few.
+void PreparedObject::find_only_output() {
+    size_t wanted = 0;
+    bool has_lists = false;
+    for (const std::vector<Parameter> *parameters : {&form_->inputs, &form_->outputs}) {
+        for (const Parameter &one : *parameters) {
+            has_lists |= one.list;
+            has_lists |= one.mut; // those are looked at whether they may be written
+        }
+    }
+    for (size_t i = form_->inputs.size(); i < expected_.size() && !has_lists; ++i) {
+        wanted += expected_[i].is_given ? 1 : 0;
+        only_output_at_ = expected_[i].is_given ? i : only_output_at_;
+    }
+    if (wanted == 1 && expected_.size() <= most_simple) {
+        const Expected &one = expected_[only_output_at_];
+        only_output_ = TensorSpec{"", one.dtype, one.shape, false, 0};
+    }
 }
 
 void PreparedObject::expect_same(size_t position, const DLTensor *tensor) const {
@@ -165,7 +195,59 @@ void PreparedObject::expect_same(size_t position, const DLTensor *tensor) const 
     }
 }
 
+bool PreparedObject::is_simple(const nb::args &positional, const nb::kwargs &named) const {
+    if (!only_output_ || positional.size() != form_->inputs.size() || named.size() > 1) {
+        return false;
+    }
+    if (named.size() == 0) {
+        return true;
+    }
+    const nb::handle out = PyDict_GetItemWithError(named.ptr(), key_of_out().ptr());
+    return out.is_valid() && !out.is_none() && !nb::isinstance<nb::tuple>(out) && !nb::isinstance<nb::dict>(out);
+}
+
+nb::object PreparedObject::run_simple(const nb::args &positional, const nb::kwargs &named) const {
+    std::array<View, most_simple> views;
+    std::array<void *, most_simple> data{};
+    const Library *library = nullptr;
+    const auto place = [&](size_t at, nb::handle object) {
+        const DLTensor *tensor = nullptr;
+        if (!object.is_none()) {
+            const Library &own = Library::of(object);
+            views[at] = own.view(object);
+            tensor = &views[at].tensor;
+            library = library == nullptr || tensor->device.device_type != kDLCPU ? &own : library;
+        }
+        expect_same(at, tensor);
+        data[at] = data_of(tensor);
+    };
+    const size_t n_inputs = form_->inputs.size();
+    nb::handle example;
+    for (size_t i = 0; i < n_inputs; ++i) {
+        place(i, positional[i]);
+        example = example.is_valid() || positional[i].is_none() ? example : nb::handle(positional[i]);
+    }
+    if (library == nullptr) {
+        library = &Library::of(nb::module_::import_("numpy").attr("empty")(0));
+    }
+    const DLDevice device = expected_[only_output_at_].device;
+    const bool is_given = named.size() != 0;
+    nb::object out = is_given ? nb::borrow(PyDict_GetItemWithError(named.ptr(), key_of_out().ptr()))
+                              : library->make(host_, *only_output_, device);
+    place(only_output_at_, out);
+    if (views[only_output_at_].read_only) {
+        throw nb::value_error((form_->op + ", prepared: the output that was given is read-only").c_str());
+    }
+    void *stream = library->stream(device);
+    detail::check(
+        without_gil([&] { return prepared_->run(std::span<void *const>(data.data(), expected_.size()), stream); }));
+    return is_given ? out : library->imported(out, example);
+}
+
 nb::object PreparedObject::run(const nb::args &positional, const nb::kwargs &named) const {
+    if (is_simple(positional, named)) {
+        return run_simple(positional, named);
+    }
     const CallArguments arguments(host_, op_, *form_, positional, named);
     if (arguments.has_attributes()) {
         throw nb::type_error((form_->op + ", prepared: attributes were fixed when it was prepared").c_str());

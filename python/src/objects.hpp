@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,18 @@ class PreparedObject {
     };
 
     void expect_same(size_t position, const DLTensor *tensor) const;
+    void find_only_output();
+    // Whether the call is of the usual form, all inputs by position and one output, which needs no matching by names.
+    bool is_simple(const nb::args &positional, const nb::kwargs &named) const;
+    nb::object run_simple(const nb::args &positional, const nb::kwargs &named) const;
 
     SharedHost host_;
     Op op_;
     std::shared_ptr<const Form> form_;
     std::shared_ptr<const Prepared> prepared_;
     std::vector<Expected> expected_;
+    std::optional<TensorSpec> only_output_; // where there is one, and no list
+    size_t only_output_at_ = 0;             // in expected_
 };
 
 class OpObject {

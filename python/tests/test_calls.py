@@ -159,6 +159,21 @@ def test_a_prepared_call_takes_tensors_of_the_same_form_alone(host, rows, weight
         prepared(rows, weight, out=y, eps=1e-3)
 
 
+def test_a_prepared_call_makes_its_output_or_takes_it_in_any_form(host, rows, weight):
+    prepared = host.rmsnorm_fwd.prepare(rows, weight)
+    expected = host.rmsnorm_fwd(rows, weight)
+    y = np.empty_like(rows)
+    for named in [{}, {"out": None}, {"out": y}, {"out": (y,)}, {"out": (y, None)}, {"out": {"output": y}}]:
+        y[:] = 0
+        made = prepared(rows, weight, **named)
+        np.testing.assert_array_equal(made, expected)
+        assert (made is y) == (named.get("out") is not None)
+    np.testing.assert_array_equal(prepared(weight=weight, input=rows), expected)
+    with pytest.raises(ValueError, match="read-only"):
+        y.flags.writeable = False
+        prepared(rows, weight, out=y)
+
+
 def test_a_policy_is_in_force_in_its_block_and_on_its_thread(host):
     usual = host.explain("gelu")["chain"]
     assert usual[0] == "default.cpu"
