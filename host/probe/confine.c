@@ -200,6 +200,8 @@ void confine_process(uint64_t most_memory, int may_use_devices, int is_alone) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* with its keeper */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_RTPRIO, 0); /* what the host was lent to run before others */
+    limit(RLIMIT_NICE, 0);
 #ifndef PROBE_IS_SANITIZED
     if (most_memory != 0) {
         /* Memory that can be written to, not addresses: runtimes reserve many more than they use. */

@@ -62,6 +62,7 @@ static pid_t start_first_process(int *lifeline) {
         signal(SIGCHLD, SIG_IGN);
         close(OPDOCK_PROBE_CHANNEL);
         close(OPDOCK_PROBE_DIRECTORY);
+        close(OPDOCK_PROBE_STATUS);
         close(ends[1]);
         while (read(ends[0], &none, 1) != 0) {
         }
@@ -99,7 +100,8 @@ static uint64_t bytes_in(const char *status) {
 static int is_hidden(const char *folder, pid_t process) {
     char path[64];
     snprintf(path, sizeof path, "%.40s/status", folder);
-    return access(path, R_OK) != 0 && (kill(process, 0) == 0 || errno == EPERM) && access(path, R_OK) != 0;
+    return faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0 && (kill(process, 0) == 0 || errno == EPERM) &&
+           faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0;
 }
 
 /* Bytes of memory that the process holds, whose folder of /proc this is, and those below it; what they share counts for

@@ -8,6 +8,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "gil.hpp"
+
 namespace opdock::python {
 namespace {
 
@@ -55,6 +57,10 @@ std::string name_of_type(nb::handle object) {
     return nb::cast<std::string>(object.type().attr("__name__"));
 }
 
+std::string shown(nb::handle value) {
+    return nb::cast<std::string>(nb::repr(value));
+}
+
 bool is_sequence(nb::handle value) {
     return nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value);
 }
@@ -94,11 +100,7 @@ CallArguments::CallArguments(const std::shared_ptr<Host> &host, const Op &op, co
         }
     }
     find_device(take(keys[0]));
-    if (const nb::handle stream = take(keys[1]); stream.is_valid()) {
-        stream_ = reinterpret_cast<void *>(nb::cast<uintptr_t>(stream));
-    } else if (library_ != nullptr) {
-        stream_ = library_->stream(device_);
-    }
+    const nb::handle stream = take(keys[1]);
     const nb::handle out = take(keys[2]);
     const nb::handle wanted = take(keys[3]);
     if (used != n_named) {
@@ -113,6 +115,15 @@ CallArguments::CallArguments(const std::shared_ptr<Host> &host, const Op &op, co
         }
     }
     read_outputs(out, wanted);
+    if (stream.is_valid()) {
+        uintptr_t handle = 0;
+        if (!nb::try_cast(stream, handle)) {
+            refuse("`stream` is a handle of the device's library, an int, and " + shown(stream) + " was given");
+        }
+        stream_ = reinterpret_cast<void *>(handle);
+    } else if (library_ != nullptr) {
+        stream_ = library_->stream(device_);
+    }
 }
 
 void CallArguments::refuse(const std::string &why) const {
@@ -127,6 +138,16 @@ const DLTensor *CallArguments::view(const std::string &name, nb::handle object, 
         made = library->view(object);
     } catch (const nb::builtin_exception &error) {
         refuse("'" + name + "': " + error.what());
+    } catch (nb::python_error &error) {
+        if (!error.matches(PyExc_Exception) || error.matches(PyExc_MemoryError)) {
+            throw; // such as KeyboardInterrupt
+        }
+        const std::string why = nb::cast<std::string>(nb::str(error.value()));
+        nb::raise_from(error, PyExc_TypeError, "%s: '%s': the %s given for it does not give its data: %s\n  %s",
+                       form_.op.c_str(), name.c_str(), name_of_type(object).c_str(), why.c_str(),
+                       form_.signature.c_str());
+    } catch (const nb::cast_error &) {
+        refuse("'" + name + "': what " + name_of_type(object) + " says of its device is not as DLPack has it");
     }
     if (is_written && made.read_only) {
         refuse("'" + name + "' is written, and the " + name_of_type(object) + " given for it is read-only");
@@ -140,6 +161,9 @@ const DLTensor *CallArguments::view(const std::string &name, nb::handle object, 
         device_ = made.tensor.device; // the first ones stay with the host
         library_ = library;
         example_ = nb::borrow(object);
+    }
+    if (is_written) {
+        written_.push_back(object);
     }
     return &made.tensor;
 }
@@ -178,7 +202,9 @@ void CallArguments::add_attribute(const AttributeForm &attribute, nb::handle val
         } else if (type == "int") {
             attributes_.emplace_back(name, nb::cast<int64_t>(value));
         } else if (type == "bool") {
-            attributes_.emplace_back(name, nb::cast<bool>(value));
+            // numpy has a type of its own for it.
+            const bool is_numpys = name_of_type(value).starts_with("bool");
+            attributes_.emplace_back(name, is_numpys ? PyObject_IsTrue(value.ptr()) == 1 : nb::cast<bool>(value));
         } else if (type == "string") {
             attributes_.emplace_back(name, strings_.emplace_back(nb::cast<std::string>(value)));
         } else if (type == "ints") {
@@ -205,7 +231,8 @@ void CallArguments::add_attribute(const AttributeForm &attribute, nb::handle val
 
 void CallArguments::find_device(nb::handle device) {
     if (device.is_valid()) {
-        const DLDevice given = host_->device(nb::cast<std::string>(nb::str(device)));
+        const auto text = nb::cast<std::string>(nb::str(device));
+        const DLDevice given = without_gil([&] { return host_->device(text); });
         if (has_tensors_ && (given.device_type != device_.device_type || given.device_id != device_.device_id)) {
             refuse("`device` is for calls without tensors; those of this one say where it runs");
         }
@@ -223,8 +250,11 @@ void CallArguments::expect_output(const std::string &name) const {
 void CallArguments::read_outputs(nb::handle out, nb::handle wanted) {
     std::vector<std::string> names;
     if (wanted.is_valid()) {
-        names = nb::isinstance<nb::str>(wanted) ? std::vector<std::string>{nb::cast<std::string>(wanted)}
-                                                : nb::cast<std::vector<std::string>>(wanted);
+        if (nb::isinstance<nb::str>(wanted)) {
+            names.push_back(nb::cast<std::string>(wanted));
+        } else if (!nb::try_cast(wanted, names)) {
+            refuse("`outputs` has names of outputs, and " + shown(wanted) + " was given");
+        }
         for (const std::string &name : names) {
             expect_output(name);
         }
@@ -263,9 +293,11 @@ void CallArguments::make_outputs(const std::vector<std::string> &wanted) {
     const size_t lists_of_inputs = list_sizes_.size();
     std::vector<TensorSpec> specs = op_.infer_outputs(args());
     if (library_ == nullptr) {
-        library_ = &Library::of(nb::module_::import_("numpy").attr("ndarray")(0));
+        example_ = nb::module_::import_("numpy").attr("empty")(0);
+        library_ = &Library::of(example_);
     }
     list_sizes_.resize(lists_of_inputs);
+    const size_t written_before = written_.size();
     for (size_t i = 0; i < form_.outputs.size(); ++i) {
         const Parameter &output = form_.outputs[i];
         const bool is_wanted = !output.optional || std::find(wanted.begin(), wanted.end(), output.name) != wanted.end();
@@ -273,10 +305,19 @@ void CallArguments::make_outputs(const std::vector<std::string> &wanted) {
         nb::list made;
         for (const TensorSpec &spec : specs) {
             if (is_wanted && spec.parameter == i) {
-                made.append(library_->make(host_, spec, device));
+                made.append(make(spec, device));
             }
         }
         add_output(output, output.list ? nb::object(made) : made.size() == 0 ? nb::object() : nb::object(made[0]));
+    }
+    written_.resize(written_before); // nobody has seen those that were made
+}
+
+nb::object CallArguments::make(const TensorSpec &spec, DLDevice device) const {
+    try {
+        return library_->make(host_, spec, device);
+    } catch (const nb::builtin_exception &error) {
+        refuse(error.what());
     }
 }
 
@@ -301,6 +342,15 @@ Args CallArguments::args() const {
         args.on(device_);
     }
     return args;
+}
+
+void CallArguments::finish() const {
+    for (const nb::handle object : written_) {
+        Library::of(object).note_written(object);
+    }
+    if (library_ != nullptr && !written_.empty()) {
+        library_->wait_for(host_, device_);
+    }
 }
 
 nb::object CallArguments::results() const {

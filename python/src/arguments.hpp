@@ -30,7 +30,11 @@ class CallArguments {
     const std::vector<const DLTensor *> &inputs() const { return inputs_; }
     const std::vector<const DLTensor *> &outputs() const { return outputs_; }
     void *stream() const { return stream_; }
+    const std::vector<uint32_t> &list_sizes() const { return list_sizes_; } // inputs' and outputs'
     bool has_attributes() const { return !attributes_.empty(); }
+
+    // After a call: what libraries have to know of what was written.
+    void finish() const;
 
     // The outputs, once they are computed: one alone as it is, several as a tuple, none as None.
     nb::object results() const;
@@ -42,6 +46,7 @@ class CallArguments {
     void find_device(nb::handle device);
     void expect_output(const std::string &name) const;
     void read_outputs(nb::handle out, nb::handle wanted);
+    nb::object make(const TensorSpec &spec, DLDevice device) const;
     void add_output(const Parameter &output, nb::object object);
     void make_outputs(const std::vector<std::string> &wanted);
     [[noreturn]] void refuse(const std::string &why) const;
@@ -65,6 +70,7 @@ class CallArguments {
     DLDevice device_{kDLCPU, 0};
     bool has_tensors_ = false;
     void *stream_ = nullptr;
+    std::vector<nb::handle> written_; // tensors of the caller's
     std::vector<nb::object> results_; // one for each output that there is
 };
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "form.hpp"
+#include "gil.hpp"
 #include "memory.hpp"
 
 namespace opdock::python {
@@ -79,10 +80,12 @@ void expect_done(int result) {
 
 Library::Library(nb::handle type) : exchange_(exchange_of(type)) {
     const std::string module = nb::cast<std::string>(type.attr("__module__"));
+    immutable_ = module.starts_with("jax"); // and its buffers are shared
     if (exchange_ != nullptr) {
         way_ = Way::exchange;
         if (nb::hasattr(type, "requires_grad")) {
             gradients_are_recorded_ = nb::module_::import_("torch").attr("is_grad_enabled");
+            increment_version_ = nb::module_::import_("torch.autograd.graph").attr("increment_version");
         }
     } else if (type.is(nb::type<Memory>())) {
         way_ = Way::memory;
@@ -90,7 +93,7 @@ Library::Library(nb::handle type) : exchange_(exchange_of(type)) {
         way_ = Way::numpy;
     } else if (module == "cupy" || module.starts_with("cupy.")) {
         way_ = Way::cupy;
-    } else if (!nb::hasattr(type, "__dlpack__")) {
+    } else if (!nb::hasattr(type, "__dlpack__") || module.starts_with("numpy.ma")) {
         throw nb::type_error(
             ("expected a tensor (torch, numpy, CuPy, JAX, or what else has __dlpack__), found an object "
              "of type " +
@@ -138,24 +141,30 @@ View Library::view(nb::handle object) const {
     if (way_ == Way::exchange && exchange_->borrow != nullptr) {
         refuse_gradient(object);
         expect_done(exchange_->borrow(object.ptr(), &view.tensor));
+        view.keeps = nb::borrow(object); // its caller may let go of it in another thread
         return view;
     }
     nb::kwargs options;
     const nb::tuple device = nb::cast<nb::tuple>(object.attr("__dlpack_device__")());
     if (nb::cast<int>(device[0]) != kDLCPU) {
         // CuPy's current stream is where the kernel goes; another library's work is waited for on the default stream.
-        options["stream"] = way_ == Way::cupy ? -1 : 1;
+        const bool is_rocm = nb::cast<int>(device[0]) == kDLROCM;
+        options["stream"] = way_ == Way::cupy ? -1 : is_rocm ? 0 : 1;
     }
     nb::kwargs with_version(options);
     with_version["max_version"] = nb::make_tuple(1, 0);
     try {
-        return view_of_capsule(object.attr("__dlpack__")(**with_version));
+        view = view_of_capsule(object.attr("__dlpack__")(**with_version));
+        view.read_only |= immutable_;
+        return view;
     } catch (nb::python_error &error) {
         if (!error.matches(PyExc_TypeError)) { // of before max_version
             throw;
         }
     }
-    return view_of_capsule(object.attr("__dlpack__")(**options));
+    view = view_of_capsule(object.attr("__dlpack__")(**options));
+    view.read_only |= immutable_;
+    return view;
 }
 
 void *Library::stream(DLDevice device) const {
@@ -182,17 +191,39 @@ nb::object Library::make(const std::shared_ptr<Host> &host, const TensorSpec &sp
         ManagedTensor *managed = nullptr;
         expect_done(exchange_->allocate(&prototype, &managed, nullptr, set_python_error));
         void *object = nullptr;
-        expect_done(exchange_->to_object(managed, &object));
+        if (exchange_->to_object(managed, &object) != 0) {
+            managed->deleter(managed);
+            throw nb::python_error();
+        }
         return nb::steal(static_cast<PyObject *>(object));
     }
-    if (const char *name = numpy_name(spec.dtype); way_ == Way::numpy && name != nullptr) {
+    if ((way_ == Way::numpy && device.device_type == kDLCPU) || way_ == Way::cupy) {
+        const char *name = numpy_name(spec.dtype);
+        if (name == nullptr) {
+            throw nb::type_error(("output '" + spec.name +
+                                  "' has a dtype that numpy lacks; give tensors of another "
+                                  "library, such as torch")
+                                     .c_str());
+        }
         nb::list shape;
         for (const int64_t size : spec.shape) {
             shape.append(size);
         }
-        return nb::module_::import_("numpy").attr("empty")(nb::tuple(shape), name);
+        return nb::module_::import_(way_ == Way::numpy ? "numpy" : "cupy").attr("empty")(nb::tuple(shape), name);
     }
-    return nb::cast(Memory(host, spec.dtype, spec.shape, device, stream(device)));
+    return nb::cast(Memory(host, spec.dtype, spec.shape, device));
+}
+
+void Library::note_written(nb::handle object) const {
+    if (increment_version_.is_valid() && gradients_are_recorded_().is(Py_True)) {
+        increment_version_(object);
+    }
+}
+
+void Library::wait_for(const std::shared_ptr<Host> &host, DLDevice device) const {
+    if (way_ == Way::dlpack && device.device_type != kDLCPU) {
+        without_gil([&] { detail::check(opdock_device_synchronize(host->c(), device, nullptr)); });
+    }
 }
 
 nb::object Library::imported(const nb::object &made, nb::handle example) const {

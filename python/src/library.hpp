@@ -32,6 +32,11 @@ class Library {
     // The stream of the device that its work is queued on. Null: the default stream.
     void *stream(DLDevice device) const;
 
+    // What is due of a tensor of the caller's that was written: torch's autograd is told.
+    void note_written(nb::handle object) const;
+    // Waits for the device where the library does not say on which stream its own work goes.
+    void wait_for(const std::shared_ptr<Host> &host, DLDevice device) const;
+
     // A contiguous tensor with undefined values, for an output; imported() makes it one of this library.
     nb::object make(const std::shared_ptr<Host> &host, const TensorSpec &spec, DLDevice device) const;
     nb::object imported(const nb::object &made, nb::handle example) const;
@@ -45,6 +50,8 @@ class Library {
 
     const ExchangeApi *exchange_ = nullptr;
     nb::object gradients_are_recorded_; // torch.is_grad_enabled
+    nb::object increment_version_;      // torch.autograd.graph.increment_version
+    bool immutable_ = false;
     Way way_ = Way::dlpack;
 };
 

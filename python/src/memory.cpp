@@ -1,14 +1,17 @@
 #include "memory.hpp"
 
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "gil.hpp"
 
 namespace opdock::python {
 
 struct Memory::Block {
     std::shared_ptr<Host> host;
     DLDevice device{};
-    void *stream = nullptr;
     void *data = nullptr;
     DLDataType dtype{};
     std::vector<int64_t> shape;
@@ -16,7 +19,7 @@ struct Memory::Block {
     Block() = default;
     Block(const Block &) = delete;
     Block &operator=(const Block &) = delete;
-    ~Block() { static_cast<void>(opdock_device_free(host->c(), device, stream, data)); }
+    ~Block() { static_cast<void>(opdock_device_free(host->c(), device, nullptr, data)); }
 };
 
 namespace {
@@ -76,19 +79,17 @@ nb::object export_as(const char *name, const DLTensor &tensor, std::shared_ptr<c
 
 } // namespace
 
-Memory::Memory(std::shared_ptr<Host> host, DLDataType dtype, std::span<const int64_t> shape, DLDevice device,
-               void *stream) {
+Memory::Memory(std::shared_ptr<Host> host, DLDataType dtype, std::span<const int64_t> shape, DLDevice device) {
     auto block = std::make_shared<Block>();
     block->host = std::move(host);
     block->device = device;
-    block->stream = stream;
     block->dtype = dtype;
     block->shape.assign(shape.begin(), shape.end());
     uint64_t bytes = (uint64_t{dtype.bits} * dtype.lanes + 7) / 8;
     for (const int64_t size : shape) {
         bytes *= static_cast<uint64_t>(size);
     }
-    detail::check(opdock_device_allocate(block->host->c(), device, stream, bytes, &block->data));
+    without_gil([&] { detail::check(opdock_device_allocate(block->host->c(), device, nullptr, bytes, &block->data)); });
     block_ = std::move(block);
 }
 
@@ -104,8 +105,7 @@ DLTensor Memory::tensor() const {
 
 nb::object Memory::dlpack(nb::handle max_version) const {
     if (block_->device.device_type != kDLCPU) {
-        const nb::gil_scoped_release released;
-        detail::check(opdock_device_synchronize(block_->host->c(), block_->device, block_->stream));
+        without_gil([&] { detail::check(opdock_device_synchronize(block_->host->c(), block_->device, nullptr)); });
     }
     const bool takes_versions = !max_version.is_none() && nb::cast<int>(max_version[0]) >= 1;
     return takes_versions ? export_as<ManagedTensor>("dltensor_versioned", tensor(), block_)

@@ -16,8 +16,8 @@ namespace nb = nanobind;
 
 class Memory {
   public:
-    // Contiguous, its values undefined. `host` stays open as long as the memory is used.
-    Memory(std::shared_ptr<Host> host, DLDataType dtype, std::span<const int64_t> shape, DLDevice device, void *stream);
+    // Contiguous, its values undefined, in the order of the default stream. `host` stays open as long as it is used.
+    Memory(std::shared_ptr<Host> host, DLDataType dtype, std::span<const int64_t> shape, DLDevice device);
 
     DLTensor tensor() const;
 

@@ -99,9 +99,10 @@ void define_host(nb::module_ &module) {
     nb::class_<HostObject>(module, "Host", nb::dynamic_attr(),
                            "Finds plugins and reads the policy. One for a process is the rule. An op is an attribute, "
                            "host.gelu, or what host.op(\"acme.scale\") finds.")
-        .def(nb::init<const std::vector<std::string> &, const std::string &, bool>(),
-             "modules"_a = std::vector<std::string>(), "prefix"_a = "PLUGIN_", "rescan"_a = false,
-             nb::sig("def __init__(self, modules: typing.Sequence[str] = (), prefix: str = 'PLUGIN_', rescan: bool = "
+        .def(nb::init<const std::vector<nb::object> &, const std::string &, bool>(),
+             "modules"_a = std::vector<nb::object>(), "prefix"_a = "PLUGIN_", "rescan"_a = false,
+             nb::sig("def __init__(self, modules: typing.Sequence[str | os.PathLike[str]] = (), prefix: str = "
+                     "'PLUGIN_', rescan: bool = "
                      "False) -> None"),
              "`modules` are plugin files or folders that are searched first, `prefix` that of environment variables.")
         .def("__getattr__", attribute_of_host, "name"_a, nb::sig("def __getattr__(self, name: str) -> Op"))
@@ -111,7 +112,8 @@ void define_host(nb::module_ &module) {
              "strict=True, deny_vendors=[\"acme\"], per_op={\"gelu\": \"reference\"}.")
         .def("set_policy", &HostObject::set_policy, "policy"_a.none(), "That of the program; None takes it away.")
         .def("reload_policy", &HostObject::reload_policy, "Reads environment and files again.")
-        .def("load", &HostObject::load, "path"_a, "Loads one more plugin file.")
+        .def("load", &HostObject::load, "path"_a, nb::sig("def load(self, path: str | os.PathLike[str]) -> None"),
+             "Loads one more plugin file.")
         .def("reset_health", &HostObject::reset_health, "Brings back implementations that left after failures.")
         .def("served", &HostObject::served, "op"_a, "impl"_a, "How many calls, prepared ones not counted.")
         .def("describe", &HostObject::describe, nb::sig("def describe(self) -> dict[str, typing.Any]"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 #include <nanobind/stl/string.h>
@@ -27,29 +28,25 @@ void *data_of(const DLTensor *tensor) {
     return tensor == nullptr ? nullptr : static_cast<std::byte *>(tensor->data) + tensor->byte_offset;
 }
 
-// What the host does takes locks and runs code of plugins: never with the GIL.
-template<class Work>
-auto without_gil(Work work) {
-    const nb::gil_scoped_release released;
-    return work();
-}
-
-std::string absolute_path(const std::string &path) {
-    return nb::cast<std::string>(nb::module_::import_("os.path").attr("abspath")(path));
-}
-
-// The last one who lets go of a host closes it, with the GIL or without.
-void close(Host *host) {
-    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-        without_gil([&] { delete host; });
-    } else {
-        delete host;
+std::string absolute_path(nb::handle path) {
+    const auto text = nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(path));
+    if (text.empty()) {
+        throw nb::value_error("the path of a plugin is empty");
     }
+    return nb::cast<std::string>(nb::module_::import_("os.path").attr("abspath")(text));
 }
 
 uint64_t alignment_mask_of(const DLTensor &tensor, uint64_t alignment) {
     const uint64_t size_of_element = (uint64_t{tensor.dtype.bits} * tensor.dtype.lanes + 7) / 8;
     return (alignment != 0 ? alignment : size_of_element) - 1;
+}
+
+// For names that become C strings.
+const std::string &without_nul(const std::string &text) {
+    if (text.find('\0') != std::string::npos) {
+        throw nb::value_error("a name has a NUL character in it");
+    }
+    return text;
 }
 
 constexpr size_t most_simple = 12; // tensors
@@ -92,6 +89,7 @@ nb::object OpObject::call(const nb::args &positional, const nb::kwargs &named) c
     const CallArguments arguments(host_, op_, *form_, positional, named);
     const Args args = arguments.args();
     detail::check(without_gil([&] { return op_.try_call(args); }));
+    arguments.finish();
     return arguments.results();
 }
 
@@ -109,8 +107,10 @@ nb::object OpObject::tune(double budget, const nb::args &positional, const nb::k
     options.budget = budget;
     // Ctrl-C ends it.
     options.progress = [](void *, uint64_t, uint64_t, double) -> int32_t {
-        const nb::gil_scoped_acquire acquired;
-        return PyErr_CheckSignals() == 0 ? 1 : 0;
+        const PyGILState_STATE state = PyGILState_Ensure();
+        const int result = PyErr_CheckSignals();
+        PyGILState_Release(state);
+        return result == 0 ? 1 : 0;
     };
     const std::string text = without_gil([&] { return op_.tune(args, &options); });
     if (PyErr_Occurred() != nullptr) {
@@ -125,6 +125,7 @@ PreparedObject::PreparedObject(SharedHost host, Op op, std::shared_ptr<const For
     const CallArguments arguments(host_, op_, *form_, positional, named);
     const Args args = arguments.args();
     prepared_ = without_gil([&] { return std::make_shared<const Prepared>(op_.prepare(args)); });
+    list_sizes_ = arguments.list_sizes();
     for (const std::vector<const DLTensor *> *tensors : {&arguments.inputs(), &arguments.outputs()}) {
         for (const DLTensor *tensor : *tensors) {
             if (tensor == nullptr) {
@@ -186,9 +187,17 @@ void PreparedObject::expect_same(size_t position, const DLTensor *tensor) const 
     if (expected.shape.size() != ndim || !std::equal(expected.shape.begin(), expected.shape.end(), tensor->shape)) {
         refuse("has another shape");
     }
-    if (tensor->strides != nullptr ? !std::equal(expected.strides.begin(), expected.strides.end(), tensor->strides)
-                                   : expected.strides != strides_of(*tensor)) {
-        refuse("has other strides");
+    const bool is_empty = std::find(expected.shape.begin(), expected.shape.end(), 0) != expected.shape.end();
+    if (!is_empty && tensor->data == nullptr) {
+        refuse("has elements and no data");
+    }
+    int64_t packed = 1;
+    for (size_t d = ndim; d-- > 0 && !is_empty;) { // of a single element nobody takes a step
+        const int64_t stride = tensor->strides != nullptr ? tensor->strides[d] : packed;
+        if (expected.shape[d] != 1 && expected.strides[d] != stride) {
+            refuse("has other strides");
+        }
+        packed *= expected.shape[d];
     }
     if ((reinterpret_cast<uintptr_t>(data_of(tensor)) & expected.alignment_mask) != 0) {
         refuse("is less aligned than its implementation needs");
@@ -206,26 +215,37 @@ bool PreparedObject::is_simple(const nb::args &positional, const nb::kwargs &nam
     return out.is_valid() && !out.is_none() && !nb::isinstance<nb::tuple>(out) && !nb::isinstance<nb::dict>(out);
 }
 
+const Library &PreparedObject::library_of(nb::handle object, size_t position) const {
+    try {
+        return Library::of(object);
+    } catch (const nb::builtin_exception &error) {
+        throw nb::type_error(
+            (form_->op + ", prepared: tensor " + std::to_string(position + 1) + ": " + error.what()).c_str());
+    }
+}
+
 nb::object PreparedObject::run_simple(const nb::args &positional, const nb::kwargs &named) const {
     std::array<View, most_simple> views;
     std::array<void *, most_simple> data{};
     const Library *library = nullptr;
+    nb::handle example; // of `library`
     const auto place = [&](size_t at, nb::handle object) {
         const DLTensor *tensor = nullptr;
         if (!object.is_none()) {
-            const Library &own = Library::of(object);
+            const Library &own = library_of(object, at);
             views[at] = own.view(object);
             tensor = &views[at].tensor;
-            library = library == nullptr || tensor->device.device_type != kDLCPU ? &own : library;
+            if (library == nullptr || tensor->device.device_type != kDLCPU) {
+                library = &own;
+                example = object;
+            }
         }
         expect_same(at, tensor);
         data[at] = data_of(tensor);
     };
     const size_t n_inputs = form_->inputs.size();
-    nb::handle example;
     for (size_t i = 0; i < n_inputs; ++i) {
         place(i, positional[i]);
-        example = example.is_valid() || positional[i].is_none() ? example : nb::handle(positional[i]);
     }
     if (library == nullptr) {
         library = &Library::of(nb::module_::import_("numpy").attr("empty")(0));
@@ -241,6 +261,10 @@ nb::object PreparedObject::run_simple(const nb::args &positional, const nb::kwar
     void *stream = library->stream(device);
     detail::check(
         without_gil([&] { return prepared_->run(std::span<void *const>(data.data(), expected_.size()), stream); }));
+    if (is_given) {
+        library->note_written(out);
+        library->wait_for(host_, device);
+    }
     return is_given ? out : library->imported(out, example);
 }
 
@@ -253,10 +277,9 @@ nb::object PreparedObject::run(const nb::args &positional, const nb::kwargs &nam
         throw nb::type_error((form_->op + ", prepared: attributes were fixed when it was prepared").c_str());
     }
     const size_t count = arguments.inputs().size() + arguments.outputs().size();
-    if (count != expected_.size()) {
-        throw nb::value_error((form_->op + ", prepared: " + std::to_string(expected_.size()) +
-                               " tensors were given, now " + std::to_string(count))
-                                  .c_str());
+    if (count != expected_.size() || arguments.list_sizes() != list_sizes_) {
+        throw nb::value_error(
+            (form_->op + ", prepared: lists of tensors have other sizes; prepare the op anew for them").c_str());
     }
     std::vector<void *> data;
     data.reserve(count);
@@ -267,6 +290,7 @@ nb::object PreparedObject::run(const nb::args &positional, const nb::kwargs &nam
         }
     }
     detail::check(without_gil([&] { return prepared_->run(data, arguments.stream()); }));
+    arguments.finish();
     return arguments.results();
 }
 
@@ -275,7 +299,7 @@ PolicyObject::PolicyObject(SharedHost host, const nb::kwargs &settings)
           std::vector<std::pair<std::string, std::string>> texts;
           std::vector<opdock_setting> c;
           for (const auto &[name, value] : settings) {
-              texts.emplace_back(nb::cast<std::string>(name), setting_text(value));
+              texts.emplace_back(without_nul(nb::cast<std::string>(name)), without_nul(setting_text(value, ",")));
           }
           for (const auto &[name, value] : texts) {
               c.push_back({name.c_str(), value.c_str()});
@@ -287,26 +311,38 @@ PolicyObject::PolicyObject(SharedHost host, const nb::kwargs &settings)
           return Policy(policy);
       }()) {}
 
+namespace {
+
+thread_local std::vector<const PolicyObject *> blocks; // that are open on this thread
+
+} // namespace
+
 void PolicyObject::enter() const {
     without_gil([&] { detail::check(opdock_policy_push(host_->c(), policy_.c())); });
+    blocks.push_back(this);
 }
 
 void PolicyObject::exit() const {
+    if (blocks.empty() || blocks.back() != this) {
+        throw std::runtime_error("a policy's block ends while another one that began after it on this thread is open; "
+                                 "blocks of coroutines that run in turn cannot be told apart");
+    }
+    blocks.pop_back();
     without_gil([&] { detail::check(opdock_policy_pop(host_->c())); });
 }
 
-HostObject::HostObject(const std::vector<std::string> &modules, const std::string &prefix, bool rescan) {
+HostObject::HostObject(const std::vector<nb::object> &modules, const std::string &prefix, bool rescan) {
     Options options;
-    for (const std::string &module : modules) {
+    for (const nb::object &module : modules) {
         options.modules.push_back(absolute_path(module));
     }
-    options.prefix = prefix;
+    options.prefix = without_nul(prefix);
     options.rescan = rescan;
-    host_ = without_gil([&] { return SharedHost(new Host(std::move(options)), close); });
+    host_ = without_gil([&] { return std::make_shared<Host>(std::move(options)); });
 }
 
 OpObject HostObject::op(const std::string &name) const {
-    return {host_, without_gil([&] { return host_->op(name); })};
+    return {host_, without_gil([&] { return host_->op(without_nul(name)); })};
 }
 
 void HostObject::set_policy(const PolicyObject *policy) const {
@@ -323,7 +359,7 @@ void HostObject::reload_policy() const {
     without_gil([&] { host_->reload_policy(); });
 }
 
-void HostObject::load(const std::string &path) const {
+void HostObject::load(nb::handle path) const {
     without_gil([&, absolute = absolute_path(path)] { host_->load(absolute); });
 }
 
@@ -332,7 +368,7 @@ void HostObject::reset_health() const {
 }
 
 uint64_t HostObject::served(const std::string &op, const std::string &impl) const {
-    return without_gil([&] { return host_->served(op, impl); });
+    return without_gil([&] { return host_->served(without_nul(op), without_nul(impl)); });
 }
 
 nb::object HostObject::describe() const {

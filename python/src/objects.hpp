@@ -9,13 +9,15 @@
 #include <nanobind/nanobind.h>
 
 #include "form.hpp"
+#include "gil.hpp"
+#include "library.hpp"
 #include "opdock/opdock.hpp"
 
 namespace opdock::python {
 
 namespace nb = nanobind;
 
-using SharedHost = std::shared_ptr<Host>;
+using SharedHost = Held<Host>;
 
 class PreparedObject {
   public:
@@ -41,6 +43,7 @@ class PreparedObject {
 
     void expect_same(size_t position, const DLTensor *tensor) const;
     void find_only_output();
+    const Library &library_of(nb::handle object, size_t position) const;
     // Whether the call is of the usual form, all inputs by position and one output, which needs no matching by names.
     bool is_simple(const nb::args &positional, const nb::kwargs &named) const;
     nb::object run_simple(const nb::args &positional, const nb::kwargs &named) const;
@@ -48,8 +51,9 @@ class PreparedObject {
     SharedHost host_;
     Op op_;
     std::shared_ptr<const Form> form_;
-    std::shared_ptr<const Prepared> prepared_;
+    Held<const Prepared> prepared_;
     std::vector<Expected> expected_;
+    std::vector<uint32_t> list_sizes_;
     std::optional<TensorSpec> only_output_; // where there is one, and no list
     size_t only_output_at_ = 0;             // in expected_
 };
@@ -78,6 +82,7 @@ class OpObject {
 class PolicyObject {
   public:
     PolicyObject(SharedHost host, const nb::kwargs &settings);
+    // Blocks of one thread end in the reverse order. Throws RuntimeError for one that does not.
     void enter() const;
     void exit() const;
     const Policy &policy() const { return policy_; }
@@ -89,14 +94,14 @@ class PolicyObject {
 
 class HostObject {
   public:
-    HostObject(const std::vector<std::string> &modules, const std::string &prefix, bool rescan);
+    HostObject(const std::vector<nb::object> &modules, const std::string &prefix, bool rescan);
 
     // Throws opdock::Error for one that nobody declares.
     OpObject op(const std::string &name) const;
     PolicyObject policy(const nb::kwargs &settings) const { return {host_, settings}; }
     void set_policy(const PolicyObject *policy) const;
     void reload_policy() const;
-    void load(const std::string &path) const;
+    void load(nb::handle path) const;
     void reset_health() const;
     uint64_t served(const std::string &op, const std::string &impl) const;
     // As Python objects of the JSON.

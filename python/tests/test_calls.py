@@ -1,5 +1,8 @@
 """Calls on numpy's tensors: what is given, what comes back, what is refused. The values are tests/numerics' matter."""
 
+import pathlib
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -243,3 +246,80 @@ def test_freezing_gives_a_manifest_that_another_host_is_held_to(rows):
     changed.set_policy(changed.policy(prefer="reference"))
     with pytest.raises(opdock.Error, match="op 'add' on cpu .* expected 'default.cpu'"):
         changed.freeze(manifest)
+
+
+def test_lists_of_another_size_are_not_the_prepared_call(host):
+    def ones(count):
+        return [np.ones(3, np.float32) for _ in range(count)]
+
+    rate, step = np.full(1, 0.1, np.float32), np.zeros(1, np.float32)
+    prepared = host.multi_tensor_adam.prepare(ones(2), ones(2), ones(2), ones(2), rate, step)
+    prepared(ones(2), ones(2), ones(2), ones(2), rate, step)
+    with pytest.raises(ValueError, match="lists of tensors have other sizes"):
+        prepared(ones(3), ones(1), ones(2), ones(2), rate, step)
+
+
+def test_strides_without_a_step_do_not_count(host):
+    prepared = host.gelu.prepare(np.ones((1, 8), np.float32))
+    assert prepared(np.ones((5, 8), np.float32)[::5]).shape == (1, 8)
+    empty = host.gelu.prepare(np.empty((0, 8), np.float32))
+    assert empty(np.empty((4, 8), np.float32)[:0]).shape == (0, 8)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (np.ones(3, ">f4"), "'input': the ndarray given for it does not give its data"),
+        (np.array([object()]), "'input': the ndarray given for it does not give its data"),
+        (np.ma.masked_array([1.0, 2.0], [True, False]), "expected a tensor"),
+    ],
+)
+def test_what_is_no_usable_tensor_is_a_type_error(host, wrong, words):
+    with pytest.raises(TypeError, match=words):
+        host.gelu(wrong)
+
+
+def test_wrong_values_of_the_calls_own_arguments_are_type_errors(host, rows):
+    for named in [{"stream": "x"}, {"stream": -1}, {"outputs": 3}, {"outputs": [3]}]:
+        with pytest.raises(TypeError, match="was given"):
+            host.gelu(rows, **named)
+    with pytest.raises(TypeError, match="numpy lacks"):
+        host.quantize(rows, np.ones(1, np.float32), dtype="e4m3")
+    with pytest.raises(ValueError, match="NUL"):
+        host.op("gelu\0x")
+    with pytest.raises(ValueError, match="path of a plugin is empty"):
+        opdock.Host(modules=[""])
+    with pytest.raises(opdock.Error):
+        host.load(pathlib.Path("/nonexistent/libx.so"))
+
+
+def test_blocks_of_policies_that_overlap_are_refused(host):
+    usual = host.explain("gelu")["chain"]
+    first, second = host.policy(prefer="reference"), host.policy(prefer="vendor")
+    first.__enter__()
+    second.__enter__()
+    with pytest.raises(RuntimeError, match="another one that began after it"):
+        first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    first.__exit__(None, None, None)
+    assert host.explain("gelu")["chain"] == usual
+
+
+def test_the_end_of_the_interpreter_ends_threads_in_calls():
+    script = """
+import threading, numpy, opdock
+host = opdock.Host()
+x = numpy.ones((64, 64), "f4")
+prepared = host.gelu.prepare(x)
+ready = threading.Barrier(7)
+def work(call):
+    ready.wait()
+    while True:
+        call(x)
+for i in range(6):
+    threading.Thread(target=work, args=(prepared if i % 2 else host.gelu,), daemon=True).start()
+ready.wait()
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr

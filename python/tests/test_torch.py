@@ -1,5 +1,7 @@
 """Calls on torch's tensors: outputs are torch's, in its memory, with its dtypes."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,60 @@ def test_a_tensor_whose_gradient_is_recorded_is_refused(host, rows):
     with pytest.raises(TypeError, match="'input': it requires a gradient"):
         host.gelu(rows.requires_grad_())
     assert host.gelu(rows.detach()).requires_grad is False
+
+
+def test_a_tensor_without_memory_is_refused(host, rows):
+    prepared = host.gelu.prepare(rows)
+    emptied = torch.ones_like(rows)
+    emptied.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="tensor 1 has elements and no data"):
+        prepared(emptied)
+    with pytest.raises(ValueError, match="tensor 2 has elements and no data"):
+        prepared(rows, out=emptied)
+
+
+def test_tensors_live_as_long_as_their_call(host):
+    lists = [[torch.ones(200_000) for _ in range(20)] for _ in range(4)]
+    stop = threading.Event()
+
+    def clear():
+        stop.wait()
+        for one in lists:
+            one.clear()
+
+    other = threading.Thread(target=clear)
+    other.start()
+    step = torch.zeros(1)
+    rate = torch.full((1,), 0.1)
+
+    class Sets:  # in the middle of the call's arguments: the lists are cleared while later ones are read
+        def __dlpack_device__(self):
+            stop.set()
+            other.join()
+            return rate.__dlpack_device__()
+
+        def __dlpack__(self, **options):
+            return rate.__dlpack__(**options)
+
+    host.multi_tensor_adam(*lists, Sets(), step)
+    assert step.item() == 1
+
+
+def test_autograd_hears_of_outputs_that_were_given(host):
+    a = torch.ones(8, requires_grad=True)
+    b = torch.ones(8)
+    y = (a * b).sum()
+    host.gelu(torch.full((8,), 5.0), out=b)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_arrays_of_jax_are_not_written():
+    jnp = pytest.importorskip("jax.numpy")
+    import opdock
+
+    host = opdock.Host()
+    x = jnp.ones((4, 8))
+    assert type(host.gelu(x)) is type(x)
+    with pytest.raises(TypeError, match="is read-only"):
+        host.gelu(x, out=jnp.zeros((4, 8)))

@@ -89,6 +89,19 @@ std::string entries_of(const std::string &text, const std::string &entry) {
     return kept;
 }
 
+// The paragraphs of `text` that say what a word of `usage` is: "A FILTER is ...", each after an empty line.
+std::string words_explained(const std::string &text, const std::string &usage) {
+    std::string found;
+    for (size_t at = text.find("\n\nA "); at != std::string::npos; at = text.find("\n\nA ", at + 1)) {
+        const size_t begin = at + 4;
+        const std::string word = text.substr(begin, text.find(' ', begin) - begin);
+        if (usage.find(word) != std::string::npos) {
+            found += text.substr(at + 1, text.find("\n\n", begin) - at);
+        }
+    }
+    return found;
+}
+
 } // namespace
 
 std::string help_of(const std::string &introduction, const po::options_description &options,
@@ -118,7 +131,8 @@ std::string help_of(const std::string &introduction, const po::options_descripti
         }
     }
     const std::string own_examples = entries_of(examples, call);
-    return help_of(usage + "\n" + entries_of(introduction.substr(end_of_usage), command), own,
+    const std::string own_introduction = usage + "\n" + entries_of(introduction.substr(end_of_usage), command);
+    return help_of(own_introduction + words_explained(introduction, usage), own,
                    (own_examples.empty() ? "" : "\nExamples:\n" + own_examples) + "\n'" + tool +
                        " --help' tells of all commands and of exit codes.\n");
 }

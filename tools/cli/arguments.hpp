@@ -35,7 +35,9 @@ const Command &find_command(const std::vector<Command> &commands, const std::str
 }
 
 // The help of a tool: `introduction`, which begins with its usage, the options and `examples`. Where the first of
-// `words` is a command of `commands`, only what is about that: its usage, its paragraph, its options and its examples.
+// `words` is a command of `commands`, only what is about that: its usage, its paragraph, what its usage speaks of ("A
+// FILTER is
+// ..."), its options and its examples.
 std::string help_of(const std::string &introduction, const boost::program_options::options_description &options,
                     const std::string &examples);
 std::string help_of(const std::string &introduction, const boost::program_options::options_description &options,

@@ -10,8 +10,8 @@
 namespace opdock::cli {
 
 int run_tool(const std::string &tool, const std::function<int()> &body) {
-    (void)std::signal(SIGCHLD,
-                      SIG_DFL); // who started this may have ignored it, and then nobody knows how a child ended
+    // Who started this may have ignored it, and then nobody knows how a child ended.
+    (void)std::signal(SIGCHLD, SIG_DFL);
     try {
         const int code = body();
         std::cout.flush();

@@ -48,7 +48,7 @@ void Table::head(const std::vector<std::string> &names) {
     for (const std::string &name : names) {
         cells.push_back({name, Tint::quiet});
     }
-    row(std::move(cells));
+    rows_.push_back({std::move(cells), "", true});
 }
 
 void Table::note(const std::string &text) {
@@ -58,6 +58,9 @@ void Table::note(const std::string &text) {
 }
 
 std::string Table::text(const Page &page) const {
+    if (std::all_of(rows_.begin(), rows_.end(), [](const Row &row) { return row.is_head; })) {
+        return "";
+    }
     std::vector<size_t> widths;
     for (const Row &row : rows_) {
         widths.resize(std::max(widths.size(), row.cells.size()));

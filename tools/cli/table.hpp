@@ -19,7 +19,7 @@ class Table {
     // Cells past the widest row so far may be left out. An empty last cell leaves no blanks at the end of the line.
     void row(std::vector<Cell> cells) { rows_.push_back({std::move(cells), ""}); }
 
-    // A row of what the columns are.
+    // A row of what the columns are. A table without other rows is no text.
     void head(const std::vector<std::string> &names);
 
     // A paragraph below the last row, across the columns, indented twice, its lines as wide as the page. Empty text
@@ -33,6 +33,7 @@ class Table {
     struct Row {
         std::vector<Cell> cells;
         std::string note;
+        bool is_head = false;
     };
 
     std::vector<Row> rows_;

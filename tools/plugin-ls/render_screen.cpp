@@ -159,9 +159,7 @@ std::string knob_text(const json &knob) {
 std::string render_plugins(const json &plugins, bool verbose, const Page &page,
                            const std::map<std::string, std::string> &idle) {
     Table table;
-    if (!plugins.empty()) {
-        table.head({"plugin", "version", "vendor", "status", "file"});
-    }
+    table.head({"plugin", "version", "vendor", "status", "file"});
     for (const json &plugin : plugins) {
         const std::string status = plugin.at("status").get<std::string>();
         table.row({{words(plugin.at("id"))},
@@ -197,9 +195,7 @@ std::string render_op(const json &op, bool verbose, const Page &page) {
                        cli::fill(cli::parameters_of(cli::printable(words(op.at("signature")))), 2, 6, page.width()) +
                        "\n";
     Table table;
-    if (!op.at("implementations").empty()) {
-        table.head({"implementation", "kind", "device", "plugin", "dtypes"});
-    }
+    table.head({"implementation", "kind", "device", "plugin", "dtypes"});
     for (const json &impl : op.at("implementations")) {
         const bool unavailable = impl.at("available") == "no";
         table.row({{words(impl.at("impl_id")), unavailable ? Tint::bad : Tint::plain},

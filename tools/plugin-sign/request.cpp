@@ -128,6 +128,9 @@ Request parse_request(const std::vector<std::string> &arguments) {
 }
 
 std::string help_text(const std::vector<std::string> &words) {
+    if (!words.empty()) {
+        (void)cli::find_command(commands, words.front()); // or what may have been meant
+    }
     return cli::help_of(introduction, describe_options(), examples, commands, words);
 }
 

@@ -52,7 +52,11 @@ constexpr size_t most_lines = 8;
 void check_can_serve(const Decision &decision, const std::string &impl_id) {
     for (const Dropped &dropped : decision.dropped) {
         if (dropped.impl_id == impl_id && dropped.rule != Rule::order && dropped.rule != Rule::health) {
-            throw Error(OPDOCK_UNSUPPORTED, fmt::format("'{}' cannot take the call: {}", impl_id, dropped.reason));
+            const bool is_kept_out = dropped.rule == Rule::allow_vendors || dropped.rule == Rule::deny_vendors ||
+                                     dropped.rule == Rule::contract;
+            throw Error(OPDOCK_UNSUPPORTED,
+                        fmt::format("'{}' {}: {}", impl_id, is_kept_out ? "is not run" : "cannot take the call",
+                                    dropped.reason));
         }
     }
 }

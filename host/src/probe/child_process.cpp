@@ -123,7 +123,12 @@ bool ChildProcess::wait_until(Clock::time_point deadline) const {
 
 ProcessEnd ChildProcess::reap() {
     if (process_ > 0) {
-        kill(-process_, SIGKILL); // while the process is not reaped, no other group can have its number
+        siginfo_t info{};
+        const auto watched =
+            TEMP_FAILURE_RETRY(waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT));
+        if (watched == 0 || errno != ECHILD) { // while it is not reaped, no other group can have its number
+            kill(-process_, SIGKILL);
+        }
         const auto reaped = TEMP_FAILURE_RETRY(waitpid(process_, &end_.status, 0));
         // The program may reap every child itself, or ignore SIGCHLD.
         end_.known = reaped == process_ || TEMP_FAILURE_RETRY(read(status_.get(), &end_.status, sizeof end_.status)) ==

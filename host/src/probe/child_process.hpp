@@ -15,8 +15,8 @@ namespace opdock::core {
 // How a process ended.
 struct ProcessEnd {
     bool in_time = true;
-    int status = 0; // as waitpid gives it; of no meaning when the process was killed, or reaped by somebody else
-    bool known = true;
+    int status = 0;    // as waitpid gives it; of no meaning when the process was killed, or reaped by somebody else
+    bool known = true; // not where what watches it was killed, and the program takes the ends of all children
 };
 
 // ", with exit code 3", ", by signal 11 (Segmentation fault)"; "" when it is not known.

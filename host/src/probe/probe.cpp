@@ -166,11 +166,6 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
         while (result.printed.size() < most_printed_bytes && drain_printed(printed.ours.get(), result.printed)) {
         }
         result.end.in_time = ended;
-        if (ended && !result.end.known) { // somebody killed the process that watches the plugin's
-            *why =
-                fmt::format("how {} ended is not known: this program took the end of it, or ignores SIGCHLD", program);
-            return std::nullopt;
-        }
         return result;
     } catch (const ChannelFailure &failure) { // nothing is known of the plugin
         return could_not(failure.call, failure.code);

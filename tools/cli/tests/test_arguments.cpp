@@ -98,12 +98,13 @@ TEST_CASE("the help of a command is its usage, its paragraph, its options and it
         const char *name;
         std::vector<const char *> options;
     };
-    const std::vector<Command> commands = {{"make", {"op"}}, {"make-all", {"json"}}};
+    const std::vector<Command> commands = {{"make", {"op"}}, {"make-all", {"json"}}, {"remove", {}}};
     po::options_description all("Options", 80);
     all.add_options()("op", po::value<std::string>()->value_name("NAME"), "an op")("json", "as JSON")("help,h", "this");
     const std::string introduction = "Usage: tool make NAME [--op NAME]\n            [--more]\n       tool make-all\n"
-                                     "       tool remove\n\nMakes things.\n\n  make     makes one,\n"
-                                     "           and shows it\n  make-all\n           makes all\n";
+                                     "       tool remove FILTER\n\nMakes things.\n\n  make     makes one,\n"
+                                     "           and shows it\n  make-all\n           makes all\n"
+                                     "  remove   removes\n\nA FILTER is a name,\nor a pattern.\n\nA PAGE is long.\n";
     const std::string examples = "\nExamples:\n  tool make a \\\n       --op b\n  tool make-all\n\nExit codes: 0\n";
     CHECK(
         help_of(introduction, all, examples, commands, {"make", "a"}) ==
@@ -112,6 +113,9 @@ TEST_CASE("the help of a command is its usage, its paragraph, its options and it
         "  tool make a \\\n       --op b\n\n'tool --help' tells of all commands and of exit codes.\n");
     const std::string of_all = help_of(introduction, all, examples, commands, {"make-all"});
     CHECK(of_all.starts_with("Usage: tool make-all\n\n  make-all\n           makes all\n\nOptions:\n  --json"));
+    const std::string of_remove = help_of(introduction, all, examples, commands, {"remove"});
+    CHECK(of_remove.starts_with("Usage: tool remove FILTER\n\n  remove   removes\n\nA FILTER is a name,\n"
+                                "or a pattern.\n\nOptions:"));
     for (const std::vector<std::string> &words : {std::vector<std::string>(), {"gelu"}}) {
         const std::string whole = help_of(introduction, all, examples, commands, words);
         CHECK(whole.starts_with(introduction));

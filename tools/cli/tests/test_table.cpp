@@ -23,6 +23,12 @@ TEST_CASE("a last cell goes on below itself, and near the margin where its colum
     CHECK(last_cell("block=64 stages=3", 48) == "  f32,f32  n=4096 rows=2048 has_rsigma=0\n      block=64 stages=3\n");
 }
 
+TEST_CASE("a head without rows is no text") {
+    Table table;
+    table.head({"a", "b"});
+    CHECK(table.text(Page(false)) == "");
+}
+
 TEST_CASE("a note is as wide as the page, and its lines keep how they are indented") {
     Table table;
     table.head({"a", "b"});

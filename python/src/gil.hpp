@@ -1,0 +1,57 @@
+// The interpreter's lock, let go of while the host works.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <Python.h>
+#include <unistd.h>
+
+namespace opdock::python {
+
+class ReleasedGil {
+  public:
+    ReleasedGil() : state_(PyEval_SaveThread()) {}
+    ReleasedGil(const ReleasedGil &) = delete;
+    ReleasedGil &operator=(const ReleasedGil &) = delete;
+    // A thread that comes back after the interpreter ended is unwound by it (pthread_exit), which no frame above takes:
+    // it waits here for the end of the process.
+    ~ReleasedGil() {
+        try {
+            PyEval_RestoreThread(state_);
+        } catch (...) {
+            for (;;) {
+                pause();
+            }
+        }
+    }
+
+  private:
+    PyThreadState *state_;
+};
+
+// What may wait, or runs code of plugins, is done in here.
+template<class Work>
+auto without_gil(Work work) {
+    const ReleasedGil released;
+    return work();
+}
+
+// A share of something of the host's; the last one lets go of it without the lock.
+template<class T>
+class Held : public std::shared_ptr<T> {
+  public:
+    using std::shared_ptr<T>::shared_ptr;
+    Held(std::shared_ptr<T> other) : std::shared_ptr<T>(std::move(other)) {}
+    Held(const Held &) = default;
+    Held(Held &&) noexcept = default;
+    Held &operator=(const Held &) = default;
+    Held &operator=(Held &&) noexcept = default;
+    ~Held() {
+        if (this->use_count() == 1) {
+            without_gil([&] { this->reset(); });
+        }
+    }
+};
+
+} // namespace opdock::python
