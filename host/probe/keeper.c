@@ -96,7 +96,7 @@ static uint64_t bytes_in(const char *status) {
                    kibibytes_in(status, "\nVmPTE:")); /* tables of the pages, also of those that it only reads */
 }
 
-/* Whether there is such a process, and its folder of /proc cannot be looked into. */
+/* Tells whether the process is there while its folder of /proc cannot be read. */
 static int is_hidden(const char *folder, pid_t process) {
     char path[64];
     snprintf(path, sizeof path, "%.40s/status", folder);

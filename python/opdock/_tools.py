@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 from typing import NoReturn
 
 
@@ -9,29 +10,10 @@ def _run(name: str) -> NoReturn:
     os.execv(os.path.join(os.path.dirname(__file__), "bin", name), [name, *sys.argv[1:]])
 
 
-def bench() -> NoReturn:
-    _run("plugin-bench")
-
-
-def check() -> NoReturn:
-    _run("plugin-check")
-
-
-def ls() -> NoReturn:
-    _run("plugin-ls")
-
-
-def pack() -> NoReturn:
-    _run("plugin-pack")
-
-
-def run() -> NoReturn:
-    _run("plugin-run")
-
-
-def sign() -> NoReturn:
-    _run("plugin-sign")
-
-
-def tune() -> NoReturn:
-    _run("plugin-tune")
+bench = partial(_run, "plugin-bench")
+check = partial(_run, "plugin-check")
+ls = partial(_run, "plugin-ls")
+pack = partial(_run, "plugin-pack")
+run = partial(_run, "plugin-run")
+sign = partial(_run, "plugin-sign")
+tune = partial(_run, "plugin-tune")

@@ -1,5 +1,5 @@
-// What a Python call gives, matched with an op's signature: views of its tensors, attributes, outputs that are to be
-// made. Everything that is wrong throws TypeError with the op's signature.
+// Matches the arguments of a Python call with an op's signature: views of its tensors, its attributes, and the outputs
+// that are to be made. Throws TypeError with the op's signature for whatever is wrong.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
-// What DLPack 1.3 adds to the dlpack.h of older systems: versioned tensors, and the table of functions by which a
-// library hands over tensors without a Python call (https://dmlc.github.io/dlpack, python_spec). Layouts are frozen.
+// Declares the parts of DLPack 1.3 that the dlpack.h of older systems lacks: versioned tensors, and the table of
+// functions by which a library hands over tensors without a Python call (https://dmlc.github.io/dlpack, python_spec).
+// Layouts are frozen.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ class ReleasedGil {
     PyThreadState *state_;
 };
 
-// What may wait, or runs code of plugins, is done in here.
+// Runs work that may wait, or that runs code of plugins.
 template<class Work>
 auto without_gil(Work work) {
     const ReleasedGil released;

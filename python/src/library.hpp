@@ -20,7 +20,7 @@ struct View {
     nb::object keeps; // what holds the tensor's shape, where its object does not
 };
 
-// What one type of tensors is like: torch.Tensor, numpy.ndarray.
+// Describes one type of tensors, such as torch.Tensor or numpy.ndarray.
 class Library {
   public:
     // Of the type of `object`, remembered. Throws TypeError for what is no tensor.

@@ -37,7 +37,7 @@ class PreparedObject {
         DLDataType dtype;
         DLDevice device;
         std::vector<int64_t> shape;
-        std::vector<int64_t> strides; // empty: contiguous
+        std::vector<int64_t> strides;
         uint64_t alignment_mask;
     };
 

@@ -215,7 +215,7 @@ typedef struct opdock_prepared {
     opdock_kernel kernel;
     const opdock_problem *problem;
     uint64_t workspace_size;
-    /* Of each pointer of a run, in bytes; 0: the size of its tensor's elements. */
+    /* Each pointer of a run is aligned to this many bytes; 0: to the size of its tensor's elements. */
     uint64_t alignment;
 } opdock_prepared;
 

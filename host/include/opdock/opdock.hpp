@@ -89,7 +89,7 @@ class Prepared {
     bool stale() const noexcept { return opdock_prepared_stale(prepared_.get()) != 0; }
     std::string impl() const { return opdock_prepared_impl(prepared_.get()); }
     uint64_t workspace_size() const noexcept { return prepared_->workspace_size; }
-    // Of each pointer of a run, in bytes; 0: the size of its tensor's elements.
+    // Each pointer of a run is aligned to this many bytes; 0: to the size of its tensor's elements.
     uint64_t alignment() const noexcept { return prepared_->alignment; }
     const opdock_problem &problem() const noexcept { return *prepared_->problem; }
     const opdock_prepared *c() const noexcept { return prepared_.get(); }

@@ -47,8 +47,8 @@ const Implementation &find_implementation(const CatalogOp &op, const Chain &chai
 // A FlagGems file names the ops of all of FlagGems; a plugin may implement two of them.
 constexpr size_t most_lines = 8;
 
-// What an order passes over, and what failed, may be tuned all the same. What cannot take the call may not be asked,
-// and nothing may be run of what a list of vendors or a contract keeps out.
+// An implementation that an order passes over, or that failed, may be tuned all the same. One that cannot take the call
+// is not asked, and one that a list of vendors or a contract keeps out is not run.
 void check_can_serve(const Decision &decision, const std::string &impl_id) {
     for (const Dropped &dropped : decision.dropped) {
         if (dropped.impl_id == impl_id && dropped.rule != Rule::order && dropped.rule != Rule::health) {
