@@ -32,7 +32,7 @@ Form form_of(const Op &op) {
     form.outputs = parameters_of(document.at("outputs"));
     for (const json &one : document.at("attributes")) {
         const auto name = one.at("name").get<std::string>();
-        form.attributes.push_back({name, one.at("type"), interned(name.c_str())});
+        form.attributes.push_back({name, one.at("type"), one.at("optional"), interned(name.c_str())});
     }
     return form;
 }

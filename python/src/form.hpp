@@ -24,6 +24,7 @@ struct Parameter {
 struct AttributeForm {
     std::string name;
     std::string type; // "float", "ints", ...
+    bool optional;
     nb::object key;
 };
 

@@ -78,6 +78,11 @@ void define_op(nb::module_ &module) {
             nb::sig("def tune(self, *inputs: typing.Any, budget: float = 10.0, **named: typing.Any) -> "
                     "dict[str, typing.Any]"),
             "Finds the fastest config for calls like this one in `budget` seconds and keeps it; see opdock_tune.")
+        .def("parsed_signature", &OpObject::parsed_signature,
+             nb::sig("def parsed_signature(self) -> dict[str, typing.Any]"),
+             "The signature's inputs, outputs and attributes; see opdock_signature_json.")
+        .def("_implement_for_torch", &OpObject::implement_for_torch, "name"_a, "all_outputs"_a,
+             "As a kernel of opdock::name, with all outputs or the required ones.")
         .def_prop_ro("name", [](const OpObject &op) { return op.form().op; })
         .def_prop_ro("signature", [](const OpObject &op) { return op.form().signature; })
         .def("__repr__", [](const OpObject &op) { return "<opdock.Op " + op.form().signature + ">"; });
@@ -149,8 +154,9 @@ NB_MODULE(_native, module) {
             [](const Memory &memory, nb::handle max_version, const nb::kwargs & /*stream and others*/) {
                 return memory.dlpack(max_version);
             },
-            "max_version"_a = nb::none(), "options"_a)
-        .def("__dlpack_device__", &Memory::dlpack_device);
+            "max_version"_a = nb::none(), "options"_a,
+            nb::sig("def __dlpack__(self, max_version: object = None, **options: object) -> object"))
+        .def("__dlpack_device__", &Memory::dlpack_device, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"));
     define_op(module);
     define_host(module);
 }

@@ -12,12 +12,15 @@
 #include "gil.hpp"
 #include "library.hpp"
 #include "opdock/opdock.hpp"
+#include "torch.hpp"
 
 namespace opdock::python {
 
 namespace nb = nanobind;
 
 using SharedHost = Held<Host>;
+
+nb::object from_json(const std::string &text);
 
 class PreparedObject {
   public:
@@ -71,6 +74,11 @@ class OpObject {
     nb::object explain(const nb::args &positional, const nb::kwargs &named) const;
     nb::object tune(double budget, const nb::args &positional, const nb::kwargs &named) const;
     const Form &form() const { return *form_; }
+    // As Python objects of the JSON; see opdock_signature_json.
+    nb::object parsed_signature() const { return from_json(op_.signature_json()); }
+    void implement_for_torch(const std::string &name, bool all_outputs) const {
+        implement_torch_op(host_, op_, *form_, name, all_outputs);
+    }
 
   private:
     SharedHost host_;
@@ -117,7 +125,5 @@ class HostObject {
 // The value of a setting, spelled as the environment has it: True is "1", ["a", "b"] is "a,b", and
 // {"gelu": "reference", "silu": ["vendor:acme", "default"]} is "gelu=reference;silu=vendor:acme|default".
 std::string setting_text(nb::handle value, const char *separator = ",");
-
-nb::object from_json(const std::string &text);
 
 } // namespace opdock::python

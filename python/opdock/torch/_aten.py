@@ -1,0 +1,167 @@
+"""Torch's own ops through opdock's, for all of a program, with torch's kernels as the last of each chain."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+
+from ._ops import host, overload
+
+Arguments = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """An op of torch, and what opdock has for it."""
+
+    ops: tuple[str, ...]
+    # None where the call is none that opdock's op computes.
+    call: Callable[..., Any]
+
+
+def _is_plain(*tensors: torch.Tensor) -> bool:
+    first = tensors[0]
+    return all(
+        one.is_contiguous()
+        and one.dtype == first.dtype
+        and one.device == first.device
+        and one.dtype in (torch.float32, torch.float16, torch.bfloat16)
+        for one in tensors
+    )
+
+
+def _unary(op: str) -> _Rule:
+    def call(x: torch.Tensor) -> Any:
+        return overload(op, False)(x) if _is_plain(x) else None
+
+    return _Rule((op,), call)
+
+
+def _silu_backward(grad: torch.Tensor, x: torch.Tensor) -> Any:
+    return overload("silu_bwd", False)(grad, x) if _is_plain(grad, x) and grad.shape == x.shape else None
+
+
+def _gelu(x: torch.Tensor, *, approximate: str = "none") -> Any:
+    return overload("gelu", False)(x) if approximate == "tanh" and _is_plain(x) else None
+
+
+def _gelu_backward(grad: torch.Tensor, x: torch.Tensor, *, approximate: str = "none") -> Any:
+    fits = approximate == "tanh" and _is_plain(grad, x) and grad.shape == x.shape
+    return overload("gelu_bwd", False)(grad, x) if fits else None
+
+
+def _mm(a: torch.Tensor, b: torch.Tensor) -> Any:
+    return overload("matmul", False)(a, b) if _is_plain(a, b) else None
+
+
+def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
+    fits = x.dim() > 0 and dim in (-1, x.dim() - 1) and not half_to_float and _is_plain(x)
+    return overload("scaled_softmax_fwd", False)(x) if fits else None
+
+
+def _softmax_backward(grad: torch.Tensor, output: torch.Tensor, dim: int, input_dtype: torch.dtype) -> Any:
+    fits = output.dim() > 0 and dim in (-1, output.dim() - 1) and _is_plain(grad, output)
+    return overload("scaled_softmax_bwd", False)(grad, output) if fits and input_dtype == output.dtype else None
+
+
+def _layer_norm(x: torch.Tensor, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    if len(shape) != 1 or weight is None or bias is None or not _is_plain(x, weight, bias):
+        return None
+    y, mean, rstd = overload("layernorm_fwd", True)(x, weight, bias, eps=eps)
+    # Torch keeps statistics with a last dim of 1, in x's dtype on the CPU.
+    dtype = x.dtype if x.device.type == "cpu" else torch.float32
+    return y, mean.unsqueeze(-1).to(dtype), rstd.unsqueeze(-1).to(dtype)
+
+
+RULES: dict[str, _Rule] = {
+    "silu": _unary("silu"),
+    "silu_backward": _Rule(("silu_bwd",), _silu_backward),
+    "gelu": _Rule(("gelu",), _gelu),
+    "gelu_backward": _Rule(("gelu_bwd",), _gelu_backward),
+    "relu": _unary("relu"),
+    "mm": _Rule(("matmul",), _mm),
+    "_softmax": _Rule(("scaled_softmax_fwd",), _softmax),
+    "_softmax_backward_data": _Rule(("scaled_softmax_bwd",), _softmax_backward),
+    "native_layer_norm": _Rule(("layernorm_fwd",), _layer_norm),
+}
+
+
+class Enabled:
+    """What enable() changed. A context manager: leaving it undoes that."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, int] = {}  # that opdock computed, of each op of torch
+        self.others: dict[str, int] = {}  # and that were left to torch
+        self.why: dict[str, str] = {}  # the host last refused one
+        self._library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+
+    def undo(self) -> None:
+        if self._library is not None:
+            self._library._destroy()
+            self._library = None
+            live.remove(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.undo()
+
+    def __str__(self) -> str:
+        lines = []
+        for name in self.calls:
+            line = f"aten::{name} ({', '.join(RULES[name].ops)}): {self.calls[name]} by opdock, {self.others[name]} by torch"
+            lines.append(line + (f"; the host last refused: {self.why[name]}" if name in self.why else ""))
+        return "\n".join(lines)
+
+    def _replace(self, name: str, key: str) -> None:
+        rule, torchs = RULES[name], torch.library.get_kernel(f"aten::{name}", key)
+
+        def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+            try:
+                result = rule.call(*args, **named)
+            except RuntimeError as error:
+                if host().describe()["policy"]["strict"]["value"] == "1":
+                    raise
+                self.why[name], result = str(error), None
+            if result is None:
+                self.others[name] += 1
+                return torchs.call_boxed(keys, *args, **named)
+            self.calls[name] += 1
+            return result
+
+        self.calls[name] = self.others[name] = 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a kernel takes another one's place
+            self._library.impl(name, kernel, key, with_keyset=True)
+
+
+live: list[Enabled] = []
+
+
+def enable(ops: Iterable[str] | None = None, *, unused: Iterable[str] = (), device: str = "cuda") -> Enabled:
+    """Sends torch's own ops through opdock for all of the program, on one type of device.
+
+    `ops` and `unused` are names of torch's, such as "silu" or "_softmax"; without them all that opdock has an op for.
+    Calls that opdock's op does not compute (other dtypes, broadcasting, views that are not contiguous), and those that
+    the host refuses where the policy is not strict, are computed by torch's own kernel. Returns what was changed, which
+    undoes it, also as a context manager.
+    """
+    names = list(RULES) if ops is None else list(ops)
+    left = set(unused)
+    for name in [*names, *left]:
+        if name not in RULES:
+            raise ValueError(f"opdock has nothing for torch's op '{name}'; it has something for {', '.join(RULES)}")
+    key = {"cpu": "CPU", "cuda": "CUDA"}.get(device, "PrivateUse1")
+    done = Enabled()
+    live.append(done)
+    try:
+        for name in names:
+            if name not in left:
+                done._replace(name, key)
+    except BaseException:
+        done.undo()
+        raise
+    return done

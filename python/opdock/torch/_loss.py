@@ -1,0 +1,69 @@
+"""Cross entropy, and the product before it, through opdock's ops."""
+
+from typing import Any
+
+import torch
+
+from ._ops import overload
+
+_MOST_LOGITS = 1 << 28  # bytes of a chunk
+
+
+def cross_entropy(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> torch.Tensor:
+    """As torch.nn.functional.cross_entropy, in f32: logits (rows, classes), target (rows) of i64."""
+    rows: torch.Tensor = overload("cross_entropy_fwd", False)(
+        logits, target, ignore_index=ignore_index, label_smoothing=label_smoothing
+    )
+    if reduction == "none":
+        return rows
+    return rows.sum() if reduction == "sum" else rows.sum() / (target != ignore_index).sum()
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    """The sum of the rows' losses. Logits exist for a chunk of rows at a time; gradients are computed with the loss."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, ignore_index: int
+    ) -> torch.Tensor:
+        rows = max(1, _MOST_LOGITS // (weight.shape[0] * weight.element_size()))
+        needs_hidden, needs_weight = ctx.needs_input_grad[:2]
+        grad_hidden = torch.empty_like(hidden) if needs_hidden else None
+        grad_weight = torch.zeros_like(weight, dtype=torch.float32) if needs_weight else None
+        total = hidden.new_zeros((), dtype=torch.float32)
+        for begin in range(0, hidden.shape[0], rows):
+            part = hidden[begin : begin + rows]
+            logits = overload("linear_fwd", False)(part, weight)
+            # Leaves the gradient where the logits were.
+            losses = overload("fused_cross_entropy", False)(
+                logits, target[begin : begin + rows], ignore_index=ignore_index
+            )
+            total += losses.sum()
+            if grad_hidden is not None:
+                grad_hidden[begin : begin + rows] = overload("linear_dgrad", False)(logits, weight)
+            if grad_weight is not None:
+                grad_weight += overload("linear_wgrad", False)(logits, part)
+        ctx.save_for_backward(grad_hidden, None if grad_weight is None else grad_weight.to(weight.dtype))
+        return total
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        return *(None if one is None else one * grads[0].to(one.dtype) for one in ctx.saved_tensors), None, None
+
+
+def linear_cross_entropy(
+    hidden: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, ignore_index: int = -100, reduction: str = "mean"
+) -> torch.Tensor:
+    """cross_entropy(hidden @ weight.T, target), without memory for all logits.
+
+    hidden (rows, k), weight (classes, k), target (rows) of i64; the loss is f32.
+    """
+    total: torch.Tensor = _LinearCrossEntropy.apply(hidden, weight, target, ignore_index)
+    return total if reduction == "sum" else total / (target != ignore_index).sum()

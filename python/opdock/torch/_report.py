@@ -1,0 +1,30 @@
+"""What the ops of a program were served by."""
+
+from . import _aten, _models, _ops
+
+
+def report() -> str:
+    """By module, what serves it or why nothing does; by op of the host, how often each implementation served it.
+
+    Calls inside of compiled code count for ops, not for modules. Replays of a CUDA graph and calls that torch.compile
+    only traced count for neither.
+    """
+    lines: list[str] = []
+    for use in _models.live:
+        lines += [f"{type(use.model).__name__}:", *(f"  {place}" for place in use.places)]
+    for enabled in _aten.live:
+        lines += ["torch's ops:", *(f"  {line}" for line in str(enabled).splitlines())]
+    served, never = [], []
+    for op in _ops.host().describe()["ops"]:
+        name = op["op"]
+        counts = {one["impl_id"]: _ops.host().served(name, one["impl_id"]) for one in op["implementations"]}
+        asked = [f"{impl} {count}" for impl, count in counts.items() if count]
+        if asked:
+            served.append(f"  {name}: {', '.join(asked)}")
+        elif name not in _ops.left_out:
+            never.append(name)
+    lines += ["ops, and how often who served them:", *(served or ["  none was called"])]
+    if served:
+        lines.append(f"never asked: {', '.join(never) or 'none'}")
+    lines += [f"not given to torch: {name}: {why}" for name, why in _ops.left_out.items()]
+    return "\n".join(lines)

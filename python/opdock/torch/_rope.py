@@ -1,0 +1,93 @@
+"""Rotary embedding of transformers' models by fused_rope_fwd, which takes angles where they take cosines and sines."""
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from ._ops import overload
+
+# Of rope, the frequencies that its module says never change.
+_STATIC_ROPE = ("default", "linear", "llama3")
+
+
+def _rotate(x: torch.Tensor, angle: torch.Tensor, sequence_dim: int) -> Any:
+    # To (sequence, batch, heads, head size), by views; batches with other positions count as one sequence.
+    x = x if sequence_dim == 1 else x.transpose(1, 2)
+    batch, sequence, heads, size = x.shape
+    op = overload("fused_rope_fwd", False)
+    if angle.shape[0] == 1:
+        y = op(x.transpose(0, 1), angle.view(sequence, 1, 1, -1)).transpose(0, 1)
+    else:
+        y = op(x.reshape(batch * sequence, 1, heads, size), angle.view(batch * sequence, 1, 1, -1))
+        y = y.view(batch, sequence, heads, size)
+    return y if sequence_dim == 1 else y.transpose(1, 2)
+
+
+_patched: dict[str, int] = {}  # modules of transformers whose function is replaced, and by how many uses
+
+
+def patch(undo: list[Callable[[], None]], module: types.ModuleType) -> None:
+    """Its apply_rotary_pos_emb takes angles too: those that a replaced module for rope gives."""
+    name = module.__name__
+    _patched[name] = _patched.get(name, 0) + 1
+    if _patched[name] == 1:
+        original = module.apply_rotary_pos_emb
+
+        def apply_rotary_pos_emb(
+            q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: Any, unsqueeze_dim: int = 1
+        ) -> Any:
+            if sin is not None:
+                return original(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
+            return tuple(_rotate(one, cos, 3 - unsqueeze_dim) for one in (q, k))
+
+        apply_rotary_pos_emb.opdock_original = original  # type: ignore[attr-defined]
+        module.apply_rotary_pos_emb = apply_rotary_pos_emb  # type: ignore[attr-defined]
+
+    def restore() -> None:
+        _patched[name] -= 1
+        if _patched[name] == 0:
+            module.apply_rotary_pos_emb = module.apply_rotary_pos_emb.opdock_original  # type: ignore[attr-defined]
+
+    undo.append(restore)
+
+
+def angles(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> Any:
+    half = position_ids[..., None].float() * self.inv_freq.to(x.device, torch.float)
+    return torch.cat((half, half), -1), None
+
+
+def why_not(module: nn.Module) -> str | None:
+    """None where it is no module for rope; else why it cannot be replaced, or ""."""
+    frequencies = getattr(module, "inv_freq", None)
+    if "RotaryEmbedding" not in type(module).__name__ or not isinstance(frequencies, torch.Tensor):
+        return None
+    source = sys.modules[type(module).__module__]
+    function = getattr(source, "apply_rotary_pos_emb", None)
+    function = getattr(function, "opdock_original", function)
+    rotating = [
+        one
+        for one in vars(source).values()
+        if isinstance(one, types.FunctionType) and "sin" in one.__code__.co_varnames[: one.__code__.co_argcount]
+    ]
+    if getattr(module, "rope_type", "default") not in _STATIC_ROPE:
+        return f"its frequencies change ({module.rope_type})"
+    if getattr(module, "attention_scaling", 1.0) != 1.0:
+        return "it scales attention"
+    if function is None or rotating != [source.apply_rotary_pos_emb]:
+        return "its model does not rotate by apply_rotary_pos_emb alone"
+    size = 2 * frequencies.numel()
+    q = torch.randn(2, 3, 5, size + 4, generator=torch.Generator().manual_seed(1)).to(frequencies.device)
+    positions = torch.arange(5, device=q.device).expand(2, 5) + torch.tensor([[0], [3]], device=q.device)
+    try:
+        with torch.no_grad():
+            cos, sin = type(module).forward(module, q, positions)  # its own, also where it is replaced already
+            expected = function(q[..., :size], q[..., size // 2 : size + size // 2], cos, sin)[0]
+            found = _rotate(q[..., :size], angles(module, q, positions)[0], 2)
+    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
+        return str(error).partition("\n")[0]
+    close = found.dtype == expected.dtype and torch.allclose(found, expected, rtol=1e-3, atol=1e-4)
+    return "" if close else "fused_rope_fwd computes something else"

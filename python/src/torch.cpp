@@ -1,0 +1,525 @@
+#include "torch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <memory_resource>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <dlfcn.h>
+
+#include "torch_abi.hpp"
+
+namespace opdock::python {
+namespace torch_abi {
+namespace {
+
+// Of torch's libraries, which have no fixed place; null where none of them is loaded.
+void *loaded(const char *name) {
+    return dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
+}
+
+template<class Function>
+void find(void *library, const char *name, Function &function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    if (function == nullptr) {
+        throw std::runtime_error("torch has no function " + std::string(name) +
+                                 "; opdock needs torch 2.10 or a later one");
+    }
+}
+
+Api found() {
+    void *cpu = loaded("libtorch_cpu.so");
+    if (cpu == nullptr) {
+        throw std::runtime_error("torch is not imported, or its libtorch_cpu.so is not a library of its own");
+    }
+    Api api{};
+    find(cpu, "aoti_torch_get_data_ptr", api.tensor_data);
+    find(cpu, "aoti_torch_get_dim", api.tensor_ndim);
+    find(cpu, "aoti_torch_get_sizes", api.tensor_sizes);
+    find(cpu, "aoti_torch_get_strides", api.tensor_strides);
+    find(cpu, "aoti_torch_get_dtype", api.tensor_dtype);
+    find(cpu, "aoti_torch_get_device_type", api.tensor_device_type);
+    find(cpu, "aoti_torch_get_device_index", api.tensor_device_index);
+    find(cpu, "aoti_torch_delete_tensor_object", api.tensor_delete);
+    find(cpu, "aoti_torch_empty_strided", api.empty_strided);
+    find(cpu, "torch_new_list_reserve_size", api.list_new);
+    find(cpu, "torch_list_size", api.list_size);
+    find(cpu, "torch_list_get_item", api.list_get);
+    find(cpu, "torch_list_push_back", api.list_push);
+    find(cpu, "torch_delete_list", api.list_delete);
+    find(cpu, "torch_string_length", api.string_length);
+    find(cpu, "torch_string_c_str", api.string_data);
+    find(cpu, "torch_delete_string", api.string_delete);
+    find(cpu, "aoti_torch_library_init_impl", api.library_implementing);
+    find(cpu, "torch_library_impl", api.library_implement);
+    void *hip = loaded("libtorch_hip.so");
+    void *cuda = hip != nullptr ? hip : loaded("libtorch_cuda.so");
+    if (cuda != nullptr) {
+        find(cuda, "aoti_torch_get_current_cuda_stream", api.cuda_stream);
+    }
+    api.cuda_is_hip = hip != nullptr;
+    return api;
+}
+
+} // namespace
+
+const Api &api() {
+    static const Api found_once = found();
+    return found_once;
+}
+
+} // namespace torch_abi
+
+namespace {
+
+using torch_abi::api;
+using torch_abi::Value;
+
+void check(int32_t failed, const char *what) {
+    if (failed != 0) {
+        throw std::runtime_error(std::string("torch failed to ") + what);
+    }
+}
+
+// In torch's numbering (c10::ScalarType), which is frozen.
+struct NumberedDtype {
+    int32_t number;
+    DLDataType dtype;
+};
+
+constexpr std::array numbered = {
+    NumberedDtype{0, {kDLUInt, 8, 1}},
+    NumberedDtype{1, {kDLInt, 8, 1}},
+    NumberedDtype{2, {kDLInt, 16, 1}},
+    NumberedDtype{3, {kDLInt, 32, 1}},
+    NumberedDtype{4, {kDLInt, 64, 1}},
+    NumberedDtype{5, {kDLFloat, 16, 1}},
+    NumberedDtype{6, {kDLFloat, 32, 1}},
+    NumberedDtype{7, {kDLFloat, 64, 1}},
+    NumberedDtype{11, {OPDOCK_DL_BOOL, 8, 1}},
+    NumberedDtype{15, {kDLBfloat, 16, 1}},
+    NumberedDtype{23, {OPDOCK_DL_FLOAT8_E5M2, 8, 1}},
+    NumberedDtype{24, {OPDOCK_DL_FLOAT8_E4M3FN, 8, 1}},
+    NumberedDtype{27, {kDLUInt, 16, 1}},
+    NumberedDtype{28, {kDLUInt, 32, 1}},
+    NumberedDtype{29, {kDLUInt, 64, 1}},
+    NumberedDtype{44, {OPDOCK_DL_FLOAT8_E8M0FNU, 8, 1}},
+    NumberedDtype{45, {OPDOCK_DL_FLOAT4_E2M1FN, 4, 2}},
+};
+
+DLDataType dtype_of(int32_t number) {
+    for (const NumberedDtype &one : numbered) {
+        if (one.number == number) {
+            return one.dtype;
+        }
+    }
+    throw std::runtime_error("torch's dtype number " + std::to_string(number) + " is none that ops take");
+}
+
+int32_t number_of(DLDataType dtype) {
+    for (const NumberedDtype &one : numbered) {
+        if (one.dtype.code == dtype.code && one.dtype.bits == dtype.bits && one.dtype.lanes == dtype.lanes) {
+            return one.number;
+        }
+    }
+    throw std::runtime_error("an output has a dtype that torch has not");
+}
+
+// Types of devices in torch's numbering (c10::DeviceType), frozen too.
+enum : int32_t { torch_cpu = 0, torch_cuda = 1, torch_private_use = 20 };
+
+DLDevice device_of(int32_t type, int32_t index) {
+    switch (type) {
+    case torch_cpu:
+        return {kDLCPU, 0};
+    case torch_cuda:
+        return {api().cuda_is_hip ? kDLROCM : kDLCUDA, index};
+    default:
+        return {kDLExtDev, index};
+    }
+}
+
+int32_t type_of(DLDevice device) {
+    return device.device_type == kDLCPU ? torch_cpu : device.device_type == kDLExtDev ? torch_private_use : torch_cuda;
+}
+
+template<class T>
+T as(Value value) {
+    T result;
+    std::memcpy(&result, &value, sizeof result);
+    return result;
+}
+
+template<class T>
+Value value_of(T from) {
+    Value value = 0;
+    std::memcpy(&value, &from, sizeof from);
+    return value;
+}
+
+class Kernel {
+  public:
+    Kernel(std::shared_ptr<Host> host, Op op, const Form &form, bool all_outputs)
+        : host_(std::move(host)), op_(op), form_(form), all_outputs_(all_outputs) {}
+
+    void run(Value *stack) const;
+
+  private:
+    class Call;
+
+    std::shared_ptr<Host> host_;
+    Op op_;
+    Form form_;
+    bool all_outputs_;
+};
+
+// One call, which owns what the stack held.
+class Kernel::Call {
+  public:
+    explicit Call(const Kernel &kernel) : kernel_(kernel) {}
+    Call(const Call &) = delete;
+    Call &operator=(const Call &) = delete;
+    ~Call() {
+        for (torch_abi::Tensor *handle : handles_) {
+            api().tensor_delete(handle);
+        }
+        for (torch_abi::String *string : string_handles_) {
+            api().string_delete(string);
+        }
+    }
+
+    // Puts the results where the arguments were.
+    void run(Value *stack);
+
+  private:
+    void take_all(const Value *stack);
+    void take(const Parameter &input, Value value);
+    void take(const AttributeForm &attribute, Value value);
+    void take_list(const AttributeForm &attribute, torch_abi::List *list);
+    opdock_text text_of(Value value);
+    void add(Value handle);
+    const DLTensor *made(const opdock_tensor_spec &spec, DLDevice device);
+    void make_outputs();
+    opdock_args args();
+
+    // First, so that the others lie in it.
+    std::array<std::byte, 4096> memory_;
+    std::pmr::monotonic_buffer_resource pool_{memory_.data(), memory_.size()};
+
+    const Kernel &kernel_;
+    std::pmr::vector<torch_abi::Tensor *> handles_{&pool_};
+    std::pmr::vector<torch_abi::String *> string_handles_{&pool_};
+    std::pmr::deque<DLTensor> tensors_{&pool_};
+    std::pmr::vector<const DLTensor *> inputs_{&pool_};
+    std::pmr::vector<const DLTensor *> outputs_{&pool_};
+    std::pmr::vector<uint32_t> list_sizes_{&pool_};
+    std::pmr::vector<opdock_attribute> attributes_{&pool_};
+    std::pmr::deque<std::pmr::vector<Value>> lists_{&pool_};
+    std::pmr::deque<std::pmr::vector<opdock_text>> texts_{&pool_};
+    std::pmr::vector<size_t> result_at_{&pool_}; // where in handles_ each output is that was made
+    DLDevice device_{kDLCPU, 0};
+};
+
+// Owns a value of an optional that is there.
+Value opened(Value value) {
+    const std::unique_ptr<Value> pointer(as<Value *>(value));
+    return *pointer;
+}
+
+void Kernel::Call::add(Value handle) {
+    auto *tensor = as<torch_abi::Tensor *>(handle);
+    handles_.push_back(tensor);
+    DLTensor &view = tensors_.emplace_back();
+    int64_t ndim = 0;
+    int32_t dtype = 0;
+    int32_t type = 0;
+    int32_t index = 0;
+    const auto &torch = api();
+    if (torch.tensor_data(tensor, &view.data) != 0 || torch.tensor_ndim(tensor, &ndim) != 0 ||
+        torch.tensor_sizes(tensor, &view.shape) != 0 || torch.tensor_strides(tensor, &view.strides) != 0 ||
+        torch.tensor_dtype(tensor, &dtype) != 0 || torch.tensor_device_type(tensor, &type) != 0 ||
+        torch.tensor_device_index(tensor, &index) != 0) {
+        throw std::runtime_error(kernel_.form_.op + ": a tensor without memory or strides was given");
+    }
+    view.ndim = static_cast<int32_t>(ndim);
+    view.dtype = dtype_of(dtype);
+    view.device = device_of(type, index);
+    if (view.device.device_type != kDLCPU) {
+        device_ = view.device;
+    }
+    inputs_.push_back(&view);
+}
+
+void Kernel::Call::take(const Parameter &input, Value value) {
+    if (input.optional) {
+        if (value == 0) {
+            if (input.list) {
+                list_sizes_.push_back(0);
+            } else {
+                inputs_.push_back(nullptr);
+            }
+            return;
+        }
+        value = opened(value);
+    }
+    if (!input.list) {
+        add(value);
+        return;
+    }
+    auto *list = as<torch_abi::List *>(value);
+    size_t size = 0;
+    check(api().list_size(list, &size), "read a list");
+    for (size_t i = 0; i < size; ++i) {
+        Value one = 0;
+        check(api().list_get(list, i, &one), "read a list");
+        add(one);
+    }
+    check(api().list_delete(list), "let go of a list");
+    list_sizes_.push_back(static_cast<uint32_t>(size));
+}
+
+opdock_text Kernel::Call::text_of(Value value) {
+    auto *string = as<torch_abi::String *>(value);
+    string_handles_.push_back(string);
+    opdock_text text{};
+    size_t length = 0;
+    check(api().string_length(string, &length), "read a string");
+    check(api().string_data(string, &text.text), "read a string");
+    text.size = length;
+    return text;
+}
+
+void Kernel::Call::take_list(const AttributeForm &attribute, torch_abi::List *list) {
+    size_t size = 0;
+    check(api().list_size(list, &size), "read a list");
+    std::pmr::vector<Value> &values = lists_.emplace_back(size);
+    for (size_t i = 0; i < size; ++i) {
+        check(api().list_get(list, i, &values[i]), "read a list");
+    }
+    check(api().list_delete(list), "let go of a list");
+    opdock_value &to = attributes_.back().value;
+    to.count = static_cast<uint32_t>(size);
+    if (attribute.type == "ints") {
+        to.type = OPDOCK_VALUE_INTS;
+        to.as.ints = reinterpret_cast<const int64_t *>(values.data());
+    } else if (attribute.type == "floats") {
+        to.type = OPDOCK_VALUE_FLOATS;
+        to.as.floats = reinterpret_cast<const double *>(values.data());
+    } else {
+        std::pmr::vector<opdock_text> &texts = texts_.emplace_back();
+        for (const Value one : values) {
+            texts.push_back(text_of(one));
+        }
+        to.type = OPDOCK_VALUE_STRINGS;
+        to.as.strings = texts.data();
+    }
+}
+
+void Kernel::Call::take(const AttributeForm &attribute, Value value) {
+    if (attribute.optional) {
+        if (value == 0) {
+            return;
+        }
+        value = opened(value);
+    }
+    opdock_value &to = attributes_.emplace_back(opdock_attribute{attribute.name.c_str(), {}}).value;
+    if (attribute.type == "float") {
+        to.type = OPDOCK_VALUE_FLOAT;
+        to.as.f = as<double>(value);
+    } else if (attribute.type == "int") {
+        to.type = OPDOCK_VALUE_INT;
+        to.as.i = as<int64_t>(value);
+    } else if (attribute.type == "bool") {
+        to.type = OPDOCK_VALUE_BOOL;
+        to.as.i = as<bool>(value) ? 1 : 0;
+    } else if (attribute.type == "dtype") {
+        to.type = OPDOCK_VALUE_DTYPE;
+        to.as.i = opdock_dtype_pack(dtype_of(as<int32_t>(value)));
+    } else if (attribute.type == "string") {
+        const opdock_text text = text_of(value);
+        to.type = OPDOCK_VALUE_STRING;
+        to.count = static_cast<uint32_t>(text.size);
+        to.as.s = text.text;
+    } else {
+        take_list(attribute, as<torch_abi::List *>(value));
+    }
+}
+
+// Also those after one that is refused, so that nothing is left on the stack.
+void Kernel::Call::take_all(const Value *stack) {
+    std::exception_ptr refused;
+    const auto take_one = [&](const auto &parameter) {
+        try {
+            take(parameter, *stack++);
+        } catch (...) {
+            refused = refused != nullptr ? refused : std::current_exception();
+        }
+    };
+    std::for_each(kernel_.form_.inputs.begin(), kernel_.form_.inputs.end(), take_one);
+    std::for_each(kernel_.form_.attributes.begin(), kernel_.form_.attributes.end(), take_one);
+    if (refused != nullptr) {
+        std::rethrow_exception(refused);
+    }
+}
+
+const DLTensor *Kernel::Call::made(const opdock_tensor_spec &spec, DLDevice device) {
+    DLTensor &view = tensors_.emplace_back();
+    std::array<int64_t, OPDOCK_MAX_RANK> strides{};
+    int64_t packed = 1;
+    for (int32_t d = spec.ndim; d-- > 0;) {
+        strides[static_cast<size_t>(d)] = packed;
+        packed *= spec.shape[d] > 1 ? spec.shape[d] : 1; // as torch has them
+    }
+    torch_abi::Tensor *tensor = nullptr;
+    const auto &torch = api();
+    check(torch.empty_strided(spec.ndim, spec.shape, strides.data(), number_of(spec.dtype), type_of(device),
+                              device.device_id, &tensor),
+          "allocate an output");
+    result_at_.push_back(handles_.size());
+    handles_.push_back(tensor);
+    check(torch.tensor_data(tensor, &view.data), "allocate an output");
+    check(torch.tensor_sizes(tensor, &view.shape), "allocate an output");
+    check(torch.tensor_strides(tensor, &view.strides), "allocate an output");
+    view.ndim = spec.ndim;
+    view.dtype = spec.dtype;
+    view.device = device;
+    return &view;
+}
+
+opdock_args Kernel::Call::args() {
+    opdock_args args{};
+    args.struct_size = OPDOCK_STRUCT_SIZE(opdock_args, list_sizes);
+    args.n_inputs = static_cast<uint32_t>(inputs_.size());
+    args.n_outputs = static_cast<uint32_t>(outputs_.size());
+    args.n_attributes = static_cast<uint32_t>(attributes_.size());
+    args.n_lists = static_cast<uint32_t>(list_sizes_.size());
+    args.inputs = inputs_.data();
+    args.outputs = outputs_.data();
+    args.attributes = attributes_.data();
+    args.list_sizes = list_sizes_.data();
+    if (device_.device_type != kDLCPU && device_.device_type != kDLExtDev) {
+        check(api().cuda_stream(device_.device_id, &args.stream), "tell its current stream");
+    }
+    return args;
+}
+
+void Kernel::Call::make_outputs() {
+    const Form &form = kernel_.form_;
+    std::array<opdock_tensor_spec, 16> first;
+    std::pmr::vector<opdock_tensor_spec> more(&pool_);
+    opdock_tensor_spec *specs = first.data();
+    uint32_t count = 0;
+    const opdock_args call = args();
+    detail::check(opdock_infer_outputs(kernel_.op_.c(), &call, specs, sizeof *specs, first.size(), &count));
+    if (count > first.size()) {
+        more.resize(count);
+        specs = more.data();
+        detail::check(opdock_infer_outputs(kernel_.op_.c(), &call, specs, sizeof *specs, count, &count));
+    }
+    size_t at = 0;
+    for (uint32_t i = 0; i < form.outputs.size(); ++i) {
+        const Parameter &output = form.outputs[i];
+        const size_t before = outputs_.size();
+        const bool wanted = kernel_.all_outputs_ || !output.optional;
+        for (; at < count && specs[at].parameter == i; ++at) {
+            if (wanted) {
+                outputs_.push_back(made(specs[at], output.host ? cpu : device_));
+            }
+        }
+        if (output.list) {
+            list_sizes_.push_back(static_cast<uint32_t>(outputs_.size() - before));
+        } else if (outputs_.size() == before) {
+            outputs_.push_back(nullptr);
+        }
+    }
+}
+
+void Kernel::Call::run(Value *stack) {
+    take_all(stack);
+    const Form &form = kernel_.form_;
+    if (!form.outputs.empty()) {
+        make_outputs();
+    }
+    const opdock_args call = args();
+    detail::check(opdock_call_op(kernel_.op_.c(), &call));
+    size_t at = 0; // in result_at_
+    size_t list = 0;
+    for (const Parameter &input : form.inputs) {
+        list += input.list ? 1 : 0;
+    }
+    size_t position = 0; // in outputs_
+    const auto next = [&] { return value_of(std::exchange(handles_[result_at_[at++]], nullptr)); };
+    for (const Parameter &output : form.outputs) {
+        const bool wanted = kernel_.all_outputs_ || !output.optional;
+        if (output.list) {
+            const uint32_t size = list_sizes_[list++];
+            position += size;
+            if (wanted) {
+                torch_abi::List *values = nullptr;
+                check(api().list_new(size, &values), "make a list");
+                *stack++ = value_of(values);
+                for (uint32_t i = 0; i < size; ++i) {
+                    check(api().list_push(values, next()), "fill a list");
+                }
+            }
+        } else if (outputs_[position++] != nullptr) {
+            *stack++ = next();
+        } else if (wanted) {
+            throw std::runtime_error(kernel_.form_.op + ": output '" + output.name +
+                                     "' depends on an input that is absent; call the op without its optional outputs");
+        }
+    }
+}
+
+void Kernel::run(Value *stack) const {
+    Call(*this).run(stack);
+}
+
+// Boxed kernels of torch bear no data of their own: each function here is one, and knows its kernel by its number.
+constexpr size_t most_kernels = 2048;
+std::array<std::unique_ptr<const Kernel>, most_kernels> kernels;
+size_t n_kernels = 0;
+
+template<size_t number>
+void boxed(Value *stack, uint64_t /*n_arguments*/, uint64_t /*n_results*/) {
+    kernels[number]->run(stack);
+}
+
+template<size_t... numbers>
+constexpr auto table_of(std::index_sequence<numbers...> /*all*/) {
+    return std::array<torch_abi::Kernel, sizeof...(numbers)>{boxed<numbers>...};
+}
+
+constexpr auto table = table_of(std::make_index_sequence<most_kernels>());
+
+} // namespace
+
+void implement_torch_op(const std::shared_ptr<Host> &host, const Op &op, const Form &form, const std::string &name,
+                        bool all_outputs) {
+    if (n_kernels == most_kernels) {
+        throw std::runtime_error("torch can be given " + std::to_string(most_kernels) + " kernels of opdock at most");
+    }
+    // Never freed: what was registered would end with them.
+    static const std::array libraries = [] {
+        std::array<torch_abi::Library *, 3> made{};
+        const std::array keys = {"CPU", "CUDA", "PrivateUse1"};
+        for (size_t i = 0; i < keys.size(); ++i) {
+            check(api().library_implementing("opdock", keys[i], "opdock", 0, &made[i]), "make a library");
+        }
+        return made;
+    }();
+    kernels[n_kernels] = std::make_unique<const Kernel>(host, op, form, all_outputs);
+    const torch_abi::Kernel function = table[n_kernels++];
+    for (torch_abi::Library *library : libraries) {
+        check(api().library_implement(library, name.c_str(), function, torch_abi::version),
+              ("take a kernel of " + name).c_str());
+    }
+}
+
+} // namespace opdock::python

@@ -1,0 +1,52 @@
+// Declares what is used of torch's stable C ABI (torch 2.10 and later: torch/csrc/stable/c/shim.h and
+// torch/csrc/inductor/aoti_torch/c/shim.h). Its functions are found in the running process, so that one binary serves
+// every torch, and building needs none.
+#pragma once
+
+#include <cstdint>
+
+namespace opdock::python::torch_abi {
+
+// An argument or result of a kernel: a number's bits, a handle, or of an optional one that is there a pointer to such a
+// value, made with new. A kernel owns the handles and pointers that it is given; whoever calls, those of the results.
+using Value = uint64_t;
+using Kernel = void (*)(Value *stack, uint64_t n_arguments, uint64_t n_results);
+
+struct Tensor;
+struct List;
+struct String;
+struct Library;
+
+constexpr uint64_t version = (2ULL << 56) | (10ULL << 48); // of the conventions that are followed: 2.10
+
+// All return 0, or another number where they failed.
+struct Api {
+    int32_t (*tensor_data)(Tensor *tensor, void **data);
+    int32_t (*tensor_ndim)(Tensor *tensor, int64_t *ndim);
+    int32_t (*tensor_sizes)(Tensor *tensor, int64_t **sizes);
+    int32_t (*tensor_strides)(Tensor *tensor, int64_t **strides);
+    int32_t (*tensor_dtype)(Tensor *tensor, int32_t *dtype);
+    int32_t (*tensor_device_type)(Tensor *tensor, int32_t *type);
+    int32_t (*tensor_device_index)(Tensor *tensor, int32_t *index);
+    int32_t (*tensor_delete)(Tensor *tensor);
+    int32_t (*empty_strided)(int64_t ndim, const int64_t *sizes, const int64_t *strides, int32_t dtype,
+                             int32_t device_type, int32_t device_index, Tensor **made);
+    int32_t (*list_new)(size_t capacity, List **made);
+    int32_t (*list_size)(List *list, size_t *size);
+    int32_t (*list_get)(List *list, size_t index, Value *value); // owned by the caller
+    int32_t (*list_push)(List *list, Value value);
+    int32_t (*list_delete)(List *list);
+    int32_t (*string_length)(String *string, size_t *length);
+    int32_t (*string_data)(String *string, const char **data);
+    int32_t (*string_delete)(String *string);
+    int32_t (*library_implementing)(const char *space, const char *key, const char *file, uint32_t line,
+                                    Library **made);
+    int32_t (*library_implement)(Library *library, const char *name, Kernel kernel, uint64_t version);
+    int32_t (*cuda_stream)(int32_t device, void **stream); // null without CUDA and HIP
+    bool cuda_is_hip;
+};
+
+// Of the torch that this process has imported. Throws std::runtime_error where there is none, or an older one.
+const Api &api();
+
+} // namespace opdock::python::torch_abi

@@ -1,0 +1,335 @@
+"""Models and torch's own ops through opdock, and what happens when a vendor's plugin does not do its part."""
+
+import copy
+import os
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import opdock.torch
+
+F = torch.nn.functional
+ops = torch.ops.opdock
+
+_small = {
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+}
+_few_keys = dict(_small, num_key_value_heads=2)
+_image = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+
+# Of each: its class, its config, and the ops that its layers are sent to.
+_llama_ops = {"rmsnorm_fwd", "silu_and_mul", "fused_rope_fwd", "cross_entropy_fwd"}
+models = {
+    "Llama": ("ForCausalLM", _few_keys, _llama_ops),
+    "Qwen2": ("ForCausalLM", _few_keys, _llama_ops),
+    "Qwen3": ("ForCausalLM", dict(_few_keys, head_dim=8), _llama_ops),
+    "Mistral": ("ForCausalLM", _few_keys, _llama_ops),
+    "Phi3": ("ForCausalLM", dict(_few_keys, rope_parameters={"rope_type": "default", "rope_theta": 1e4}), None),
+    "Gemma": ("ForCausalLM", dict(_few_keys, head_dim=8), (_llama_ops - {"silu_and_mul"}) | {"gelu_and_mul"}),
+    "Gemma2": ("ForCausalLM", dict(_few_keys, head_dim=8), (_llama_ops - {"silu_and_mul"}) | {"gelu_and_mul"}),
+    "GPTNeoX": ("ForCausalLM", _small, {"layernorm_fwd", "fused_rope_fwd", "cross_entropy_fwd"}),
+    "Bert": ("ForMaskedLM", dict(_small, hidden_act="gelu_new"), {"layernorm_fwd", "gelu"}),
+    "ViT": ("ForImageClassification", dict(_image, image_size=32, patch_size=8), {"layernorm_fwd"}),
+}
+
+
+def make(name: str, **changes) -> "torch.nn.Module":
+    kind, config, _ = models[name]
+    config = getattr(transformers, f"{name}Config")(**{**config, **changes})
+    return getattr(transformers, name + kind)(config).eval()
+
+
+def inputs_of(name: str, rows: int = 2) -> dict:
+    if name == "ViT":
+        return {"pixel_values": torch.randn(rows, 3, 32, 32), "labels": torch.arange(rows) % 2}
+    ids = torch.randint(3, 97, (rows, 9))
+    return {"input_ids": ids, "labels": ids}
+
+
+def step(model, inputs) -> "tuple[torch.Tensor, torch.Tensor, dict]":
+    model.zero_grad()
+    output = model(**inputs)
+    output.loss.backward()
+    grads = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
+    return output.loss.detach(), None if output.logits is None else output.logits.detach(), grads
+
+
+@pytest.fixture(autouse=True)
+def random(seed):
+    torch.manual_seed(seed)
+
+
+@pytest.mark.parametrize("name", sorted(models))
+def test_a_model_computes_the_same_and_is_itself_again(name):
+    model, inputs = make(name), inputs_of(name)
+    forwards = {one: one.forward for one in model.modules()}
+    before = step(model, inputs)
+    with opdock.torch.use(model) as used:
+        torch.testing.assert_close(step(model, inputs), before, rtol=1e-4, atol=1e-5)
+        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(**inputs).logits, before[1], rtol=1e-4, atol=1e-5)
+    expected = models[name][2]
+    if expected is not None:
+        assert {op for place in used.places for op in place.ops} == expected
+    assert all(place.calls == 1 for place in used.places if place.ops), str(used)
+    assert {one: one.forward for one in model.modules()} == forwards
+    after = step(model, inputs)
+    assert torch.equal(after[0], before[0]) and torch.equal(after[1], before[1])
+
+
+def test_a_layer_that_computes_something_else_is_left_alone_and_said():
+    model = make("Bert", hidden_act="gelu")
+    used = opdock.torch.use(model)
+    left = [place for place in used.places if not place.ops]
+    assert {place.kind for place in left} == {"GELUActivation"}
+    assert "it computes something else than gelu, qgelu" in str(left[0])
+    used.undo()
+
+    class RMSNorm(torch.nn.Module):  # of that name alone
+        def __init__(self):
+            super().__init__()
+            self.weight, self.eps = torch.nn.Parameter(torch.randn(8)), 1e-6
+
+        def forward(self, x):
+            return self.weight * x / x.abs().mean(-1, keepdim=True)
+
+    with opdock.torch.use(RMSNorm()) as used:
+        assert not used.places[0].ops
+
+
+def test_modules_of_torch_itself():
+    model = torch.nn.Sequential(
+        torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.SiLU(), torch.nn.RMSNorm(8), torch.nn.GELU("tanh")
+    )
+    x, target = torch.randn(3, 8), torch.tensor([1, 2, -100])
+    loss = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
+    expected, expected_loss = model(x), loss(model(x), target)
+    with opdock.torch.use(model) as used, opdock.torch.use(loss):
+        torch.testing.assert_close(model(x), expected)
+        torch.testing.assert_close(loss(model(x), target), expected_loss)
+        assert [place.ops for place in used.places] == [("layernorm_fwd",), ("silu",), ("rmsnorm_fwd",), ("gelu",)]
+
+
+def test_only_and_unused_choose_ops():
+    model = make("Llama")
+    with opdock.torch.use(model, only=["rmsnorm_fwd"]) as used:
+        assert {op for place in used.places for op in place.ops} == {"rmsnorm_fwd"}
+    with opdock.torch.use(model, unused=["rmsnorm_fwd", "fused_rope_fwd"]) as used:
+        assert {op for place in used.places for op in place.ops} == {"silu_and_mul", "cross_entropy_fwd"}
+    with pytest.raises(ValueError, match="no op 'rmsnorm'"):
+        opdock.torch.use(model, only=["rmsnorm"])
+
+
+def test_one_model_of_two_is_changed_and_uses_nest():
+    one, other, inputs = make("Llama"), make("Llama"), inputs_of("Llama")
+    source = sys.modules[type(one).__module__]
+    function = source.apply_rotary_pos_emb
+    with opdock.torch.use(one) as outer:
+        expected = step(other, inputs)
+        with opdock.torch.use(one, only=["fused_rope_fwd"]) as inner:
+            step(one, inputs)
+            assert [place.calls for place in inner.places if place.ops] == [1]
+        with opdock.torch.use(other):
+            torch.testing.assert_close(step(other, inputs), expected, rtol=1e-4, atol=1e-5)
+        step(one, inputs)
+        step(other, inputs)
+        assert {place.calls for place in outer.places if place.kind == "LlamaRMSNorm"} == {2}
+    assert source.apply_rotary_pos_emb is function
+
+
+def test_rope_of_batches_with_positions_of_their_own():
+    model = make("Llama")
+    ids = torch.randint(3, 97, (2, 9))
+    mask = torch.ones(2, 9, dtype=torch.long)
+    mask[0, :4] = 0  # padded on the left
+    inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
+    expected = model(**inputs).logits[mask.bool()]
+    with opdock.torch.use(model):
+        torch.testing.assert_close(model(**inputs).logits[mask.bool()], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_rope_that_scales_or_changes_is_left_alone():
+    rope = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4, "original_max_position_embeddings": 16}
+    with opdock.torch.use(make("Llama", rope_parameters=rope)) as used:
+        (place,) = [place for place in used.places if "Rotary" in place.kind]
+        assert not place.ops and place.why
+
+
+def test_generation_gives_the_same_tokens():
+    model, ids = make("Llama"), torch.randint(3, 97, (2, 5))
+    options = {"max_new_tokens": 6, "do_sample": False}
+    expected = model.generate(ids, **options)
+    with opdock.torch.use(model):
+        assert torch.equal(model.generate(ids, **options), expected)
+
+
+def test_a_model_in_low_precision_and_under_autocast():
+    model, inputs = make("Llama"), inputs_of("Llama")
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = model(**inputs).logits
+    with opdock.torch.use(model), torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(model(**inputs).logits.float(), expected.float(), rtol=0.1, atol=0.02)
+    model = model.to(torch.bfloat16)
+    expected = model(**inputs).logits
+    with opdock.torch.use(model) as used:
+        assert {op for place in used.places for op in place.ops} == models["Llama"][2]
+        torch.testing.assert_close(model(**inputs).logits, expected, rtol=0.1, atol=0.02)
+
+
+def test_the_loss_without_logits(monkeypatch):
+    monkeypatch.setattr(opdock.torch._loss, "_MOST_LOGITS", 97 * 4 * 5)  # five rows at a time
+    model, inputs = make("Llama").train(), inputs_of("Llama")
+    inputs["labels"] = inputs["labels"].clone()
+    inputs["labels"][0, :3] = -100
+    before = step(model, inputs)
+    with opdock.torch.use(model, linear_cross_entropy=True):
+        loss, logits, grads = step(model, inputs)
+        assert logits is None
+        torch.testing.assert_close((loss, grads), (before[0], before[2]), rtol=1e-4, atol=1e-5)
+        items = torch.tensor(7)
+        assert model(**inputs, num_items_in_batch=items).loss.isfinite()
+        assert model.eval()(**inputs).logits is not None
+    for name, why in {"Gemma2": "it caps its logits", "Bert": "no causal language model"}.items():
+        with pytest.raises(ValueError, match=why):
+            opdock.torch.use(make(name), linear_cross_entropy=True)
+
+
+def test_linear_cross_entropy_is_the_product_and_then_the_loss():
+    hidden, weight = torch.randn(7, 8, requires_grad=True), torch.randn(11, 8, requires_grad=True)
+    target = torch.randint(0, 11, (7,))
+    target[2] = -100
+    for reduction in ("mean", "sum"):
+        losses = (
+            opdock.torch.linear_cross_entropy(hidden, weight, target, reduction=reduction),
+            F.cross_entropy(hidden @ weight.t(), target, reduction=reduction),
+        )
+        torch.testing.assert_close(*losses)
+        torch.testing.assert_close(*(torch.autograd.grad(one * 3, (hidden, weight)) for one in losses))
+    with torch.no_grad():
+        assert opdock.torch.linear_cross_entropy(hidden, weight, target).isfinite()
+
+
+def test_a_copy_of_a_model_computes_with_parameters_of_its_own():
+    model, inputs = make("Llama"), inputs_of("Llama")
+    with opdock.torch.use(model):
+        twin = copy.deepcopy(model)
+        with torch.no_grad():
+            twin.model.norm.weight.zero_()
+            assert twin(**inputs).logits.abs().max() == 0
+            assert model(**inputs).logits.abs().max() > 0
+
+
+def test_torchs_own_ops_are_computed_by_the_host_and_torchs_again():
+    x = torch.randn(3, 8, requires_grad=True)
+    w, b = torch.randn(8), torch.randn(8)
+
+    def program():
+        y = F.layer_norm(F.gelu(F.silu(x), approximate="tanh") * x + x, [8], w, b)
+        return torch.autograd.grad((F.softmax(y @ torch.ones(8, 8), -1) * y).sum(), x)[0]
+
+    expected = program()
+    with opdock.torch.enable(device="cpu") as enabled:
+        torch.testing.assert_close(program(), expected)
+        assert enabled.calls["silu"] == enabled.calls["silu_backward"] == enabled.calls["native_layer_norm"] == 1
+        torch.testing.assert_close(F.gelu(x.double()), F.gelu(x).double(), rtol=1e-5, atol=1e-6)
+        assert enabled.others["gelu"] == 2  # neither is of the form that an op computes
+        before = dict(enabled.calls)
+    assert torch.equal(program(), expected) and enabled.calls == before
+    with opdock.torch.enable(unused=["mm"], device="cpu") as enabled:
+        assert "mm" not in enabled.calls
+    with pytest.raises(ValueError, match="nothing for torch's op 'conv2d'; it has something for silu"):
+        opdock.torch.enable(["conv2d"])
+
+
+def test_the_report_says_who_served_and_what_was_never_asked():
+    model = make("Llama")
+    with opdock.torch.use(model), opdock.torch.enable(["relu"], device="cpu"):
+        model(**inputs_of("Llama"))
+        torch.relu(torch.ones(3))
+        text = opdock.torch.report()
+    assert "  model.norm (LlamaRMSNorm): rmsnorm_fwd: 1 call\n" in text
+    assert "  aten::relu (relu): 1 by opdock, 0 by torch\n" in text
+    assert "\n  rmsnorm_fwd: default.cpu " in text and "never asked: " in text
+    assert "LlamaForCausalLM" not in opdock.torch.report()
+
+
+# Below, programs of their own: what a vendor's plugin does is remembered in a process.
+
+
+def run(program: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    modules = os.environ["OPDOCK_TEST_VENDOR"] + "," + os.environ["PLUGIN_MODULES"]
+    return subprocess.run(
+        [sys.executable, "-c", "import torch, opdock.torch\nops = torch.ops.opdock\n" + program],
+        env={**os.environ, "PLUGIN_MODULES": modules, "PLUGIN_PREFER": "vendor", **environment},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_vendors_own_op_has_gradients_by_its_name():
+    done = run("""
+x = torch.ones(3, 4, requires_grad=True)
+y = ops.acme_scale(x, by=3.0)
+y.sum().backward()
+assert y.sum() == 36 and x.grad.sum() == 36
+compiled = torch.compile(lambda x: ops.acme_scale(x * 2), fullgraph=True, backend="aot_eager")
+assert compiled(x).sum() == 48
+""")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_vendors_plugin_that_declines_fails_or_throws_is_passed_over():
+    done = run("""
+for rows in (3, 7, 9, 11):
+    x = torch.randn(rows, 4, requires_grad=True)
+    y = ops.gelu(x)
+    torch.testing.assert_close(y, torch.nn.functional.gelu(x, approximate="tanh"))
+    y.sum().backward()
+host = opdock.torch.host()
+print(host.served("gelu", "vendor.acme"), host.served("gelu", "default.cpu"))
+print(opdock.torch.report())
+""")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 3\n") and "gelu: default.cpu 3, vendor.acme 1" in done.stdout
+
+
+@pytest.mark.parametrize("rows", [7, 9, 11])
+def test_in_strict_mode_the_reason_ends_the_program(rows):
+    done = run(f"ops.gelu(torch.ones({rows}, 4))", PLUGIN_STRICT="1")
+    assert done.returncode == 1
+    assert "RuntimeError: op 'gelu'" in done.stderr and f"it has {rows} rows" in done.stderr
+    done = run(
+        f"""
+with opdock.torch.enable(["gelu"], device="cpu"):
+    torch.nn.functional.gelu(torch.ones({rows}, 4), approximate="tanh")
+""",
+        PLUGIN_STRICT="1",
+    )
+    assert done.returncode == 1 and f"it has {rows} rows" in done.stderr
+
+
+def test_processes_of_a_loader_compute_too():
+    done = run("""
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, i):
+        return ops.gelu(torch.full((2, 4), float(i)))
+ops.gelu(torch.ones(2, 4))
+loader = torch.utils.data.DataLoader(Data(), batch_size=2, num_workers=2, multiprocessing_context="fork")
+total = sum(batch.sum().item() for batch in loader)
+assert 200 < total < 230, total
+""")
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,330 @@
+"""Ops as torch's own: schemas, gradients, compiled programs."""
+
+import re
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import opdock.torch
+from opdock.torch import _ops
+from opdock.torch._signature import DTYPES
+
+F = torch.nn.functional
+ops = torch.ops.opdock
+names = sorted(_ops._names)
+
+
+def rand(*shape: int, dtype: "torch.dtype" = torch.float32) -> "torch.Tensor":
+    return torch.randn(*shape).to(dtype)
+
+
+@pytest.fixture(autouse=True)
+def random(seed):
+    torch.manual_seed(seed)
+
+
+def sample(op: str, dtype: "torch.dtype") -> "tuple[list, dict]":
+    """Arguments of an op, all dims of which are 8."""
+    signature = _ops._signatures[op]
+
+    def tensor(parameter):
+        sizes = [size for dim in parameter.dims for size in ([3] if dim == "..." else [16 if "2*" in dim else 8])]
+        sizes = [int(dim) if dim.isdigit() else size for dim, size in zip(parameter.dims, sizes, strict=True)]
+        named = DTYPES.get(parameter.dtype, dtype)
+        if parameter.dtype == "F":
+            named = torch.float8_e4m3fn
+        if named.is_floating_point:
+            return (rand(*sizes) * 0.5 + (1.0 if parameter.name in ("scale", "rsigma", "scale_inv") else 0.0)).to(named)
+        if parameter.name == "mask":
+            return torch.randint(0, 2, sizes, dtype=named)
+        return torch.zeros(sizes, dtype=named) if parameter.name == "noop" else torch.randint(0, 8, sizes, dtype=named)
+
+    inputs = [[tensor(one) for _ in range(2)] if one.is_list else tensor(one) for one in signature.inputs]
+    for one, value in zip(signature.inputs, inputs, strict=True):
+        if one.name == "exp_avg_sq":
+            for each in value:
+                each.abs_()
+    attributes = {"p": 0.25} if any(one.name == "p" for one in signature.attributes) else {}
+    for one in signature.attributes:
+        if one.type == "dtype":
+            attributes[one.name] = torch.float8_e4m3fn if op == "quantize" else dtype
+    return inputs, attributes
+
+
+def test_every_op_of_the_host_is_one_of_torch(host):
+    assert set(names) == {one["op"] for one in host.describe()["ops"]}
+    assert not _ops.left_out
+
+
+@pytest.mark.parametrize("op", names)
+def test_torch_finds_nothing_wrong_with(op):
+    inputs, attributes = sample(op, torch.float32)
+    signature = _ops._signatures[op]
+    formula = _ops.formula_of(signature, _ops._signatures)
+    if formula is not None:
+        for one, value in zip(signature.inputs, inputs, strict=True):
+            if one.name in formula.covers:
+                value.requires_grad_()
+    # Torch's own check of mutations multiplies, which it cannot with float8.
+    checks = {"test_utils": ("test_faketensor", "test_aot_dispatch_dynamic")} if op == "dequantize" else {}
+    for all_outputs in {False, any(one.optional for one in signature.outputs)}:
+        torch.library.opcheck(_ops.overload(op, all_outputs), inputs, attributes, **checks)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("op", names)
+def test_fake_tensors_are_like_real_ones_of(op, dtype):
+    inputs, attributes = sample(op, dtype)
+    torch.library.opcheck(_ops.overload(op, True), inputs, attributes, test_utils="test_faketensor")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("op", names)
+def test_results_have_the_bits_of_the_host(host, op, dtype):
+    signature = _ops._signatures[op]
+    inputs, attributes = sample(op, dtype)
+    copies = [[each.clone() for each in one] if isinstance(one, list) else one.clone() for one in inputs]
+    optional = [one.name for one in signature.outputs if one.optional]
+    ours = _ops.overload(op, True)(*inputs, **attributes)
+    hosts = host.op(op)(*copies, outputs=optional, **attributes)
+
+    def flat(values):
+        if isinstance(values, (list, tuple)):
+            for one in values:
+                yield from flat(one)
+        elif values is not None:
+            yield values
+
+    for ours_one, hosts_one in zip(flat([ours, *inputs]), flat([hosts, *copies]), strict=True):
+        assert ours_one.dtype == hosts_one.dtype
+        assert torch.equal(ours_one.flatten().view(torch.uint8), hosts_one.flatten().view(torch.uint8))
+
+
+def softmax(x, scale=1.0, mask=None):
+    return F.softmax((x * scale) if mask is None else (x * scale).masked_fill(mask, float("-inf")), -1)
+
+
+def rotated(x, freqs):
+    half = torch.cat((-x[..., 4:], x[..., :4]), -1)
+    return x * freqs.cos() + half * freqs.sin()
+
+
+def gated(act):
+    return lambda x: act(x[..., :8]) * x[..., 8:]
+
+
+def qgelu(x):
+    return x * torch.sigmoid(1.702 * x)
+
+
+def clamped(x):
+    a, b = x[..., :8].clamp(max=7.0), x[..., 8:].clamp(-7.0, 7.0)
+    return a * torch.sigmoid(1.702 * a) * (b + 1)
+
+
+def tanh_gelu(x):
+    return F.gelu(x, approximate="tanh")
+
+
+causal = torch.ones(8, 8, dtype=torch.bool).triu(1)
+target = torch.arange(8) % 5
+mask = torch.zeros(8, 1, 8, 8, dtype=torch.uint8)
+mask[:, :, :, 6:] = 1
+angles = torch.linspace(0, 3, 64).reshape(8, 1, 1, 8)
+
+# What each op with gradients computes, in torch; and its inputs, all of which have gradients.
+formulas = {
+    "add": (lambda a, b: ops.add(a, b, alpha=2.0), lambda a, b: a + 2 * b, [(3, 8), (3, 8)]),
+    "clamped_swiglu": (ops.clamped_swiglu, clamped, [(3, 16)]),
+    "cross_entropy_fwd": (
+        lambda x: ops.cross_entropy_fwd(x, target, ignore_index=4),
+        lambda x: F.cross_entropy(x, target, reduction="none", ignore_index=4),
+        [(8, 8)],
+    ),
+    "dropout_fwd": (
+        lambda x: ops.dropout_fwd(x, torch.tensor([7, 0]), p=0.0)[0],
+        lambda x: x * 1.0,
+        [(3, 8)],
+    ),
+    "fused_add_rmsnorm_fwd": (
+        ops.fused_add_rmsnorm_fwd,
+        lambda x, r, w: (F.rms_norm(x + r, [8], w, 1e-5), x + r),
+        [(3, 8), (3, 8), (8,)],
+    ),
+    "fused_rope_fwd": (lambda x: ops.fused_rope_fwd(x, angles), lambda x: rotated(x, angles), [(8, 2, 3, 8)]),
+    "geglu": (ops.geglu, gated(tanh_gelu), [(3, 16)]),
+    "gelu": (ops.gelu, tanh_gelu, [(3, 8)]),
+    "gelu_and_mul": (ops.gelu_and_mul, lambda g, u: tanh_gelu(g) * u, [(3, 8), (3, 8)]),
+    "layernorm_fwd": (ops.layernorm_fwd, lambda x, w, b: F.layer_norm(x, [8], w, b), [(3, 8), (8,), (8,)]),
+    "linear_fwd": (ops.linear_fwd, F.linear, [(3, 8), (4, 8), (4,)]),
+    "matmul": (ops.matmul, torch.matmul, [(3, 4, 8), (3, 8, 5)]),
+    "mul": (ops.mul, torch.mul, [(3, 8), (3, 8)]),
+    "qgeglu": (ops.qgeglu, gated(qgelu), [(3, 16)]),
+    "qgelu": (ops.qgelu, qgelu, [(3, 8)]),
+    "reglu": (ops.reglu, gated(torch.relu), [(3, 16)]),
+    "relu": (ops.relu, torch.relu, [(3, 8)]),
+    "rmsnorm_fwd": (
+        lambda x, w: ops.rmsnorm_fwd(x, w, zero_centered_gamma=True),
+        lambda x, w: F.rms_norm(x, [8], 1 + w, 1e-5),
+        [(3, 8), (8,)],
+    ),
+    "scaled_aligned_causal_masked_softmax_fwd": (
+        lambda x: ops.scaled_aligned_causal_masked_softmax_fwd(x, scale=0.5),
+        lambda x: softmax(x, 0.5, causal),
+        [(2, 3, 8, 8)],
+    ),
+    "scaled_masked_softmax_fwd": (
+        lambda x: ops.scaled_masked_softmax_fwd(x, mask, scale=0.5),
+        lambda x: softmax(x, 0.5, mask.bool()),
+        [(8, 3, 8, 8)],
+    ),
+    "scaled_softmax_fwd": (lambda x: ops.scaled_softmax_fwd(x, scale=0.5), lambda x: softmax(x, 0.5), [(3, 8)]),
+    "scaled_upper_triang_masked_softmax_fwd": (
+        ops.scaled_upper_triang_masked_softmax_fwd,
+        lambda x: softmax(x, 1.0, causal),
+        [(3, 8, 8)],
+    ),
+    "silu": (ops.silu, F.silu, [(3, 8)]),
+    "silu_and_mul": (ops.silu_and_mul, lambda g, u: F.silu(g) * u, [(3, 8), (3, 8)]),
+    "sreglu": (ops.sreglu, gated(lambda x: torch.relu(x) ** 2), [(3, 16)]),
+    "srelu": (ops.srelu, lambda x: torch.relu(x) ** 2, [(3, 8)]),
+    "swiglu": (ops.swiglu, gated(F.silu), [(3, 16)]),
+}
+
+
+def test_these_are_the_ops_with_gradients():
+    assert set(formulas) == {name for name in names if _ops.formula_of(_ops._signatures[name], _ops._signatures)}
+
+
+@pytest.mark.parametrize("op", sorted(formulas))
+def test_gradients_are_those_of_torch(op):
+    ours, torchs, shapes = formulas[op]
+    inputs = [rand(*shape).requires_grad_() for shape in shapes]
+    results = [(one,) if isinstance(one, torch.Tensor) else one for one in (ours(*inputs), torchs(*inputs))]
+    upstream = [rand(*one.shape) for one in results[1]]
+    for wanted in [inputs, inputs[:1], inputs[-1:]]:
+        grads = [torch.autograd.grad(one, wanted, upstream, retain_graph=True) for one in results]
+        torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(grads[0], grads[1], rtol=1e-4, atol=1e-4)
+
+
+def test_dropout_has_the_gradient_of_what_it_kept():
+    x = rand(64, 8).requires_grad_()
+    y, kept = ops.dropout_fwd(x, torch.tensor([7, 0]), p=0.5)
+    (grad,) = torch.autograd.grad(y.sum(), x)
+    assert 0 < kept.sum() < kept.numel()
+    torch.testing.assert_close(grad, kept * 2.0)
+
+
+def test_a_gradient_that_nothing_computes_is_an_error():
+    with pytest.raises(RuntimeError, match="no gradient for 'freqs', which requires one"):
+        ops.fused_rope_fwd(rand(8, 2, 3, 8), angles.clone().requires_grad_())
+    x = rand(3, 8).requires_grad_()
+    (grad,) = torch.autograd.grad(ops.gelu(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice|does not require grad"):
+        torch.autograd.grad(grad.sum(), x)
+
+
+def test_statistics_have_no_gradient():
+    x, w = rand(3, 8).requires_grad_(), rand(8).requires_grad_()
+    y, rsigma = ops.rmsnorm_fwd.full(x, w)
+    assert y.requires_grad and not rsigma.requires_grad
+    torch.testing.assert_close(rsigma, (x * x).mean(-1).add(1e-5).rsqrt().detach())
+
+
+def test_a_compiled_program_has_no_breaks_and_the_same_results():
+    def block(x, residual, w, gate, up):
+        h, residual = ops.fused_add_rmsnorm_fwd(x, residual, w)
+        return (ops.silu_and_mul(h @ gate, h @ up) + residual).square().mean()
+
+    tensors = [rand(*shape).requires_grad_() for shape in [(6, 8), (6, 8), (8,), (8, 8), (8, 8)]]
+    compiled = torch.compile(block, fullgraph=True, backend="aot_eager", dynamic=True)
+    for rows in (6, 5, 3):
+        given = [tensors[0][:rows], tensors[1][:rows], *tensors[2:]]
+        losses = [one(*given) for one in (block, compiled)]
+        torch.testing.assert_close(losses[0], losses[1])
+        grads = [torch.autograd.grad(loss, tensors) for loss in losses]
+        torch.testing.assert_close(grads[0], grads[1])
+
+
+def test_a_compiled_program_updates_in_place():
+    def step(params, grads, averages, squares, rate, count):
+        ops.multi_tensor_adam(grads, params, averages, squares, rate, count)
+        return params[0] * 1.0
+
+    results = []
+    for program in (step, torch.compile(step, fullgraph=True, backend="aot_eager")):
+        torch.manual_seed(1)
+        state = [[rand(5), rand(7)] for _ in range(2)] + [[torch.zeros(5), torch.zeros(7)] for _ in range(2)]
+        count = torch.zeros(1)
+        returned = program(*state, torch.tensor([0.1]), count)
+        assert count.item() == 1
+        results.append((state, returned))
+    torch.testing.assert_close(results[0], results[1])
+
+
+def test_wrong_calls_say_what_the_host_says_also_when_they_are_traced():
+    with pytest.raises(RuntimeError, match=re.escape("op 'rmsnorm_fwd': input 'weight' of shape [3]")):
+        ops.rmsnorm_fwd(rand(2, 8), rand(3))
+    with pytest.raises(RuntimeError, match="complex|dtype"):
+        ops.gelu(torch.zeros(3, dtype=torch.complex64))
+    with pytest.raises(Exception, match="'weight' has other sizes than"):
+        torch.compile(ops.rmsnorm_fwd, fullgraph=True, backend="eager")(rand(2, 8), rand(3))
+    with pytest.raises(Exception, match="'weight' has 2 dims"):
+        ops.rmsnorm_fwd(rand(2, 8).to("meta"), rand(3, 8).to("meta"))
+
+
+def test_views_are_taken_as_they_are():
+    wide = rand(6, 16)
+    torch.testing.assert_close(ops.gelu(wide[:, ::2]), ops.gelu(wide[:, ::2].contiguous()))
+    assert ops.gelu(wide.t()).is_contiguous()
+    expanded = rand(1, 8).expand(4, 8)
+    torch.testing.assert_close(ops.gelu(expanded), ops.gelu(expanded.contiguous()))
+    assert ops.gelu(rand(0, 8)).shape == (0, 8)
+
+
+def test_what_is_absent_is_none_and_lists_may_be_empty():
+    x, w = rand(3, 8), rand(4, 8)
+    assert torch.equal(ops.linear_fwd(x, w, None), ops.linear_fwd(x, w))
+    assert ops.quantize(x, torch.ones(1), None, dtype=torch.float8_e5m2).dtype == torch.float8_e5m2
+
+
+def test_the_policy_of_the_host_decides(host):
+    x = rand(3, 8)
+    own = opdock.torch.host()
+    with own.policy(per_op={"gelu": "reference"}, strict=True):
+        before = own.served("gelu", "reference.cpp")
+        ops.gelu(x)
+        assert own.served("gelu", "reference.cpp") == before + 1
+
+
+def test_threads_compute_at_the_same_time():
+    x = rand(64, 64)
+    expected = ops.gelu(x)
+    wrong = []
+
+    def work():
+        for _ in range(200):
+            if not torch.equal(ops.gelu(x), expected):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not wrong
+
+
+def test_nothing_of_a_refused_call_is_kept():
+    import resource
+
+    x = torch.zeros(1 << 20, dtype=torch.complex64)
+    for round in range(40):
+        with pytest.raises(RuntimeError):
+            ops.gelu(x.clone())
+        if round == 10:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000

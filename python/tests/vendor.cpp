@@ -1,0 +1,68 @@
+// A vendor's plugin for the tests of the Python package: an op of its own with gradients, and a gelu that serves some
+// calls alone.
+#include <cmath>
+#include <stdexcept>
+
+#include "opdock/plugin.hpp"
+#include "opdock/standard_ops.h"
+
+OPDOCK_NOTE("acme", "1.0.0", "acme", "cpu", "")
+
+namespace {
+
+using opdock::Call;
+using opdock::Problem;
+using opdock::Status;
+
+Status scale(const Call &call) {
+    const auto x = call.input<const float>(0);
+    const auto y = call.output<float>(0);
+    const auto by = static_cast<float>(call.get_float(0));
+    for (std::int64_t r = 0; r < x.rows(); ++r) {
+        for (std::int64_t i = 0; i < x.size(-1); ++i) {
+            y.row(r)[i] = by * x.row(r)[i];
+        }
+    }
+    return {};
+}
+
+// Rows of 7 are declined, of 9 fail, of 11 throw.
+Status gelu_supports(const Problem &problem) {
+    return problem.input(0)->shape[0] == 7 ? opdock::unsupported("it has 7 rows") : Status{};
+}
+
+Status gelu(const Call &call) {
+    const auto x = call.input<const float>(0);
+    if (x.size(0) == 9) {
+        return opdock::failed_clean("it has 9 rows");
+    }
+    if (x.size(0) == 11) {
+        throw std::runtime_error("it has 11 rows");
+    }
+    const auto y = call.output<float>(0);
+    for (std::int64_t r = 0; r < x.rows(); ++r) {
+        for (std::int64_t i = 0; i < x.size(-1); ++i) {
+            const float v = x.row(r)[i];
+            y.row(r)[i] = 0.5F * v * (1 + std::tanh(0.7978845608F * (v + 0.044715F * v * v * v)));
+        }
+    }
+    return {};
+}
+
+void register_all(opdock::Registry &registry) {
+    const opdock::Impl start = opdock::Impl("vendor.acme").deterministic().dtypes("f32");
+    constexpr opdock::OpDeclaration scale_op("acme.scale(x: T[..., n], *, by: float = 2.0) -> (y: T[..., n])",
+                                             "y = by * x");
+    constexpr opdock::OpDeclaration scale_bwd_op(
+        "acme.scale_bwd(grad: T[..., n], *, by: float = 2.0) -> (grad_x: T[..., n])", "Of acme.scale.");
+    registry.implement(scale_op, opdock::Impl(start).kernel(opdock::kernel<&scale>));
+    registry.implement(scale_bwd_op, opdock::Impl(start).kernel(opdock::kernel<&scale>));
+    registry.implement(opdock::ops::gelu,
+                       opdock::Impl(start).supports(opdock::supports<&gelu_supports>).kernel(opdock::kernel<&gelu>));
+}
+
+} // namespace
+
+OPDOCK_ENTRY opdock_status opdock_register(opdock_registry *registry) {
+    return opdock::register_plugin(registry, register_all);
+}
