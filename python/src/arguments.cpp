@@ -8,37 +8,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "dtypes.hpp"
 #include "gil.hpp"
 
 namespace opdock::python {
 namespace {
 
-struct NamedDtype {
-    std::string_view name;
-    std::string_view elsewhere; // in torch, numpy and ml_dtypes
-    DLDataType dtype;
-};
-
-constexpr std::array dtypes = {
-    NamedDtype{"f64", "float64", {kDLFloat, 64, 1}},
-    NamedDtype{"f32", "float32", {kDLFloat, 32, 1}},
-    NamedDtype{"f16", "float16", {kDLFloat, 16, 1}},
-    NamedDtype{"bf16", "bfloat16", {kDLBfloat, 16, 1}},
-    NamedDtype{"e4m3", "float8_e4m3fn", {OPDOCK_DL_FLOAT8_E4M3FN, 8, 1}},
-    NamedDtype{"e5m2", "float8_e5m2", {OPDOCK_DL_FLOAT8_E5M2, 8, 1}},
-    NamedDtype{"i64", "int64", {kDLInt, 64, 1}},
-    NamedDtype{"i32", "int32", {kDLInt, 32, 1}},
-    NamedDtype{"i16", "int16", {kDLInt, 16, 1}},
-    NamedDtype{"i8", "int8", {kDLInt, 8, 1}},
-    NamedDtype{"u64", "uint64", {kDLUInt, 64, 1}},
-    NamedDtype{"u32", "uint32", {kDLUInt, 32, 1}},
-    NamedDtype{"u16", "uint16", {kDLUInt, 16, 1}},
-    NamedDtype{"u8", "uint8", {kDLUInt, 8, 1}},
-    NamedDtype{"bool", "bool", {OPDOCK_DL_BOOL, 8, 1}},
-};
-
 // "bf16", torch.bfloat16, numpy.float32, numpy.dtype("float32")
-const NamedDtype *dtype_of(nb::handle value) {
+const Dtype *dtype_of(nb::handle value) {
     std::string text;
     if (nb::isinstance<nb::str>(value)) {
         text = nb::cast<std::string>(value);
@@ -48,9 +25,7 @@ const NamedDtype *dtype_of(nb::handle value) {
         text = nb::cast<std::string>(nb::str(value)); // "torch.bfloat16", "float32"
     }
     const std::string_view name = std::string_view(text).substr(text.rfind('.') + 1); // npos + 1 is 0
-    const auto found = std::find_if(dtypes.begin(), dtypes.end(),
-                                    [&](const NamedDtype &one) { return one.name == name || one.elsewhere == name; });
-    return found == dtypes.end() ? nullptr : &*found;
+    return find_dtype([&](const Dtype &one) { return one.name == name || one.elsewhere == name; });
 }
 
 std::string name_of_type(nb::handle object) {
@@ -218,7 +193,7 @@ void CallArguments::add_attribute(const AttributeForm &attribute, nb::handle val
                 texts.push_back({kept.c_str(), kept.size()});
             }
             attributes_.emplace_back(name, std::span<const opdock_text>(texts));
-        } else if (const NamedDtype *dtype = type == "dtype" ? dtype_of(value) : nullptr; dtype != nullptr) {
+        } else if (const Dtype *dtype = type == "dtype" ? dtype_of(value) : nullptr; dtype != nullptr) {
             attributes_.emplace_back(name, dtype->dtype);
         } else {
             throw nb::cast_error();

@@ -81,6 +81,7 @@ void define_op(nb::module_ &module) {
         .def("parsed_signature", &OpObject::parsed_signature,
              nb::sig("def parsed_signature(self) -> dict[str, typing.Any]"),
              "The signature's inputs, outputs and attributes; see opdock_signature_json.")
+        .def("_keep_for_jax", &OpObject::keep_for_jax)
         .def("_implement_for_torch", &OpObject::implement_for_torch, "name"_a, "all_outputs"_a,
              "As a kernel of opdock::name, with all outputs or the required ones.")
         .def_prop_ro("name", [](const OpObject &op) { return op.form().op; })
@@ -146,6 +147,7 @@ NB_MODULE(_native, module) {
         }
     });
     module.def("version", [] { return OPDOCK_PYTHON_VERSION; });
+    module.def("_jax_handlers", jax_handlers, nb::sig("def _jax_handlers() -> tuple[object, object]"));
 
     // Of nobody but the libraries that import it.
     nb::class_<Memory>(module, "_Memory")

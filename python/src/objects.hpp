@@ -10,6 +10,7 @@
 
 #include "form.hpp"
 #include "gil.hpp"
+#include "jax.hpp"
 #include "library.hpp"
 #include "opdock/opdock.hpp"
 #include "torch.hpp"
@@ -76,6 +77,7 @@ class OpObject {
     const Form &form() const { return *form_; }
     // As Python objects of the JSON; see opdock_signature_json.
     nb::object parsed_signature() const { return from_json(op_.signature_json()); }
+    void keep_for_jax() const { python::keep_for_jax(host_, op_, form_); }
     void implement_for_torch(const std::string &name, bool all_outputs) const {
         implement_torch_op(host_, op_, *form_, name, all_outputs);
     }

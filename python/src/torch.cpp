@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 
+#include "dtypes.hpp"
 #include "torch_abi.hpp"
 
 namespace opdock::python {
@@ -87,48 +88,22 @@ void check(int32_t failed, const char *what) {
     }
 }
 
-// In torch's numbering (c10::ScalarType), which is frozen.
-struct NumberedDtype {
-    int32_t number;
-    DLDataType dtype;
-};
-
-constexpr std::array numbered = {
-    NumberedDtype{0, {kDLUInt, 8, 1}},
-    NumberedDtype{1, {kDLInt, 8, 1}},
-    NumberedDtype{2, {kDLInt, 16, 1}},
-    NumberedDtype{3, {kDLInt, 32, 1}},
-    NumberedDtype{4, {kDLInt, 64, 1}},
-    NumberedDtype{5, {kDLFloat, 16, 1}},
-    NumberedDtype{6, {kDLFloat, 32, 1}},
-    NumberedDtype{7, {kDLFloat, 64, 1}},
-    NumberedDtype{11, {OPDOCK_DL_BOOL, 8, 1}},
-    NumberedDtype{15, {kDLBfloat, 16, 1}},
-    NumberedDtype{23, {OPDOCK_DL_FLOAT8_E5M2, 8, 1}},
-    NumberedDtype{24, {OPDOCK_DL_FLOAT8_E4M3FN, 8, 1}},
-    NumberedDtype{27, {kDLUInt, 16, 1}},
-    NumberedDtype{28, {kDLUInt, 32, 1}},
-    NumberedDtype{29, {kDLUInt, 64, 1}},
-    NumberedDtype{44, {OPDOCK_DL_FLOAT8_E8M0FNU, 8, 1}},
-    NumberedDtype{45, {OPDOCK_DL_FLOAT4_E2M1FN, 4, 2}},
-};
-
-DLDataType dtype_of(int32_t number) {
-    for (const NumberedDtype &one : numbered) {
-        if (one.number == number) {
-            return one.dtype;
-        }
+DLDataType dtype_of_torch(int32_t number) {
+    const Dtype *found = find_dtype([&](const Dtype &one) { return one.torch == number; });
+    if (found == nullptr) {
+        throw std::runtime_error("torch's dtype number " + std::to_string(number) + " is none that ops take");
     }
-    throw std::runtime_error("torch's dtype number " + std::to_string(number) + " is none that ops take");
+    return found->dtype;
 }
 
-int32_t number_of(DLDataType dtype) {
-    for (const NumberedDtype &one : numbered) {
-        if (one.dtype.code == dtype.code && one.dtype.bits == dtype.bits && one.dtype.lanes == dtype.lanes) {
-            return one.number;
-        }
+int32_t torch_number_of(DLDataType dtype) {
+    const Dtype *found = find_dtype([&](const Dtype &one) {
+        return one.dtype.code == dtype.code && one.dtype.bits == dtype.bits && one.dtype.lanes == dtype.lanes;
+    });
+    if (found == nullptr) {
+        throw std::runtime_error("an output has a dtype that torch has not");
     }
-    throw std::runtime_error("an output has a dtype that torch has not");
+    return found->torch;
 }
 
 // Types of devices in torch's numbering (c10::DeviceType), frozen too.
@@ -248,7 +223,7 @@ void Kernel::Call::add(Value handle) {
         throw std::runtime_error(kernel_.form_.op + ": a tensor without memory or strides was given");
     }
     view.ndim = static_cast<int32_t>(ndim);
-    view.dtype = dtype_of(dtype);
+    view.dtype = dtype_of_torch(dtype);
     view.device = device_of(type, index);
     if (view.device.device_type != kDLCPU) {
         device_ = view.device;
@@ -340,7 +315,7 @@ void Kernel::Call::take(const AttributeForm &attribute, Value value) {
         to.as.i = as<bool>(value) ? 1 : 0;
     } else if (attribute.type == "dtype") {
         to.type = OPDOCK_VALUE_DTYPE;
-        to.as.i = opdock_dtype_pack(dtype_of(as<int32_t>(value)));
+        to.as.i = opdock_dtype_pack(dtype_of_torch(as<int32_t>(value)));
     } else if (attribute.type == "string") {
         const opdock_text text = text_of(value);
         to.type = OPDOCK_VALUE_STRING;
@@ -378,7 +353,7 @@ const DLTensor *Kernel::Call::made(const opdock_tensor_spec &spec, DLDevice devi
     }
     torch_abi::Tensor *tensor = nullptr;
     const auto &torch = api();
-    check(torch.empty_strided(spec.ndim, spec.shape, strides.data(), number_of(spec.dtype), type_of(device),
+    check(torch.empty_strided(spec.ndim, spec.shape, strides.data(), torch_number_of(spec.dtype), type_of(device),
                               device.device_id, &tensor),
           "allocate an output");
     result_at_.push_back(handles_.size());

@@ -8,8 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import opdock.torch
+from opdock._gradients import formula_of
 from opdock.torch import _ops
-from opdock.torch._signature import DTYPES
+from opdock.torch._schema import DTYPES
 
 F = torch.nn.functional
 ops = torch.ops.opdock
@@ -62,7 +63,7 @@ def test_every_op_of_the_host_is_one_of_torch(host):
 def test_torch_finds_nothing_wrong_with(op):
     inputs, attributes = sample(op, torch.float32)
     signature = _ops._signatures[op]
-    formula = _ops.formula_of(signature, _ops._signatures)
+    formula = formula_of(signature, _ops._signatures)
     if formula is not None:
         for one, value in zip(signature.inputs, inputs, strict=True):
             if one.name in formula.covers:
@@ -195,7 +196,7 @@ formulas = {
 
 
 def test_these_are_the_ops_with_gradients():
-    assert set(formulas) == {name for name in names if _ops.formula_of(_ops._signatures[name], _ops._signatures)}
+    assert set(formulas) == {name for name in names if formula_of(_ops._signatures[name], _ops._signatures)}
 
 
 @pytest.mark.parametrize("op", sorted(formulas))

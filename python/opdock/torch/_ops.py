@@ -8,8 +8,9 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from .. import Host
-from ._gradients import Formula, formula_of
-from ._signature import Signature
+from .._gradients import Formula, formula_of
+from .._signature import Signature
+from ._schema import bind, fake, schema
 
 # What is registered with it ends with it.
 _library: Any = torch.library.Library("opdock", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -55,7 +56,7 @@ def _define(op: str) -> None:
     if any(output.optional for output in signature.outputs):
         kinds.append((".full", True))
     for suffix, all_outputs in kinds:
-        _library.define(signature.schema(name + suffix, all_outputs), tags=(torch.Tag.pt2_compliant_tag,))
+        _library.define(schema(signature, name + suffix, all_outputs), tags=(torch.Tag.pt2_compliant_tag,))
     _names[op] = name
     for suffix, all_outputs in kinds:
         host().op(op)._implement_for_torch(name + suffix, all_outputs)
@@ -66,10 +67,10 @@ def _define(op: str) -> None:
 
 
 def _fake(signature: Signature, all_outputs: bool) -> Callable[..., Any]:
-    def fake(*args: Any, **named: Any) -> Any:
-        return signature.fake(args, named, all_outputs)
+    def function(*args: Any, **named: Any) -> Any:
+        return fake(signature, args, named, all_outputs)
 
-    return fake
+    return function
 
 
 def _call(op: str, named: dict[str, Any], all_outputs: bool) -> dict[str, torch.Tensor]:
@@ -79,17 +80,18 @@ def _call(op: str, named: dict[str, Any], all_outputs: bool) -> dict[str, torch.
 
 
 def _autograd_kernel(signature: Signature, formula: Formula, all_outputs: bool) -> Callable[..., Any]:
-    plain = None
+    below_autograd, is_recording = torch._C._AutoDispatchBelowAutograd, torch.is_grad_enabled
+    plain = overload(signature.op, all_outputs)
 
-    def kernel(*args: Any, **named: Any) -> Any:
-        nonlocal plain
-        inputs, attributes = signature.bind(args, named)
-        if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in inputs):
-            return _Recorded.apply(signature, formula, all_outputs, attributes, *inputs)
-        if plain is None:
-            plain = overload(signature.op, all_outputs)
-        with torch._C._AutoDispatchBelowAutograd():
-            return plain(*args, **named)
+    # The dispatcher gives inputs by position and attributes by name, and leaves out what is as by default.
+    def kernel(*inputs: torch.Tensor | None, **attributes: Any) -> Any:
+        if is_recording():
+            for one in inputs:
+                if one is not None and one.requires_grad:
+                    given, named = bind(signature, inputs, attributes)
+                    return _Recorded.apply(signature, formula, all_outputs, named, *given)
+        with below_autograd():
+            return plain(*inputs, **attributes)
 
     return kernel
 

@@ -8,13 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from ._signature import Signature
 
-Tensors = Mapping[str, torch.Tensor]
+Tensors = Mapping[str, Any]  # of torch, or of JAX
 # Calls an op with its inputs and attributes by name, and gives its outputs by name, the optional ones where it is true.
-Call = Callable[[str, dict[str, Any], bool], dict[str, torch.Tensor]]
+Call = Callable[[str, dict[str, Any], bool], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class Formula:
     inputs: frozenset[str]  # that are kept for it
     outputs: frozenset[str]
     # Of what was kept, gradients of outputs, attributes, and the names of inputs whose gradients are wanted.
-    compute: Callable[[Call, Tensors, Tensors, Mapping[str, Any], set[str]], dict[str, torch.Tensor]]
+    compute: Callable[[Call, Tensors, Tensors, Mapping[str, Any], set[str]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def _step(forward: Signature, backward: Signature) -> _Step | None:
 def _of_steps(steps: Sequence[_Step]) -> Formula:
     def compute(
         call: Call, kept: Tensors, grads: Tensors, attributes: Mapping[str, Any], wanted: set[str]
-    ) -> dict[str, torch.Tensor]:
+    ) -> dict[str, Any]:
         result = {}
         for step in steps:
             useful = {output for output, names in step.gives.items() if not wanted.isdisjoint(names)}
@@ -101,21 +99,21 @@ def _of_steps(steps: Sequence[_Step]) -> Formula:
 
 def _of_mul(
     call: Call, kept: Tensors, grads: Tensors, attributes: Mapping[str, Any], wanted: set[str]
-) -> dict[str, torch.Tensor]:
+) -> dict[str, Any]:
     other = {"a": kept["b"], "b": kept["a"]}
     return {name: call("mul", {"a": grads["output"], "b": other[name]}, False)["output"] for name in wanted}
 
 
 def _of_add(
     call: Call, kept: Tensors, grads: Tensors, attributes: Mapping[str, Any], wanted: set[str]
-) -> dict[str, torch.Tensor]:
+) -> dict[str, Any]:
     grad = grads["output"]
     return {"a": grad, "b": grad if attributes["alpha"] == 1 else grad * attributes["alpha"]}
 
 
 def _of_matmul(
     call: Call, kept: Tensors, grads: Tensors, attributes: Mapping[str, Any], wanted: set[str]
-) -> dict[str, torch.Tensor]:
+) -> dict[str, Any]:
     pairs = {"a": (grads["output"], kept["b"].mT), "b": (kept["a"].mT, grads["output"])}
     return {name: call("matmul", {"a": pairs[name][0], "b": pairs[name][1]}, False)["output"] for name in wanted}
 

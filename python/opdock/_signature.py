@@ -1,0 +1,167 @@
+"""An op's signature: its parameters, and what its outputs look like. docs/signatures.md has the grammar."""
+
+import re
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_TENSOR = re.compile(r"(\w+)\s*(?:~\s*\w+\s*)?:\s*(\w+)\s*\[([^\]]*)\]")
+_AT_MOST = re.compile(r"\b([a-z]\w*)\s*<=\s*([^,<>=!]+)")
+
+Dims = MutableMapping[str, Any]
+# Of a condition that may be a symbol, and what is wrong where it is false.
+Expect = Callable[[Any, str], None]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    dtype: str  # "f32", or a variable
+    dims: tuple[str, ...]
+    optional: bool
+    is_list: bool
+    mut: bool
+    host: bool
+
+
+@dataclass(frozen=True)
+class Attribute:
+    name: str
+    type: str
+    optional: bool
+    default: Any  # None: required, or optional
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What an output looks like; of an input what is known of it."""
+
+    dtype: Any
+    shape: Sequence[Any]  # numbers, or symbols that compute as numbers do
+
+
+class Signature:
+    """Made of what Op.parsed_signature() gives."""
+
+    def __init__(self, parsed: Mapping[str, Any]) -> None:
+        self.op: str = parsed["op"]
+        self.text: str = parsed["signature"]
+        inputs, outputs = self.text.split("->", 1)
+        self.inputs = _parameters(inputs, parsed["inputs"])
+        self.outputs = _parameters(outputs, parsed["outputs"])
+        self.attributes = [
+            Attribute(one["name"], one["type"], one["optional"], one["default"]) for one in parsed["attributes"]
+        ]
+        _, _, clauses = outputs.partition(" where ")
+        self._at_most = _AT_MOST.findall(clauses)
+        self._variables = {
+            attribute.name: match[1]
+            for attribute in self.attributes
+            if attribute.type == "dtype" and (match := re.search(rf"\b{attribute.name}\s*:\s*([A-Z])\b", inputs))
+        }
+
+    def wanted(self, all_outputs: bool) -> list[Parameter]:
+        return [output for output in self.outputs if all_outputs or not output.optional]
+
+    def infer(
+        self,
+        inputs: Sequence[Any],
+        attributes: Mapping[str, Any],
+        all_outputs: bool,
+        dtypes: Mapping[str, Any],
+        expect: Expect,
+    ) -> list[Any]:
+        """A Tensor for each output, or a list of them.
+
+        `inputs` have a shape and a dtype each, are lists of such, or None; `dtypes` has the library's own for each of
+        opdock's.
+        """
+        shared: Dims = {name: value for name, value in attributes.items() if isinstance(value, int)}
+        elements: list[Dims] = []  # what each element of lists binds
+        bound = {self._variables[name]: attributes[name] for name in self._variables}
+        for parameter, value in zip(self.inputs, inputs, strict=True):
+            tensors = [] if value is None else value if parameter.is_list else [value]
+            if parameter.is_list and not elements:
+                elements = [{} for _ in tensors]
+            if parameter.is_list:
+                expect(len(tensors) == len(elements), f"{self.op}: its lists have different lengths\n  {self.text}")
+            for i, tensor in enumerate(tensors):
+                bound.setdefault(parameter.dtype, tensor.dtype)
+                dims = ChainMap(elements[i], shared) if parameter.is_list else shared
+                self._bind_dims(parameter, tensor.shape, dims, expect)
+        self._bind_sizes_of_data(shared)
+        results: list[Any] = []
+        for output in self.wanted(all_outputs):
+            places = [ChainMap(element, shared) for element in elements] if output.is_list else [shared]
+            dtype = dtypes[output.dtype] if output.dtype in dtypes else bound[output.dtype]
+            try:
+                made = [Tensor(dtype, [size for dim in output.dims for size in _sizes(dim, dims)]) for dims in places]
+            except KeyError as unbound:
+                raise ValueError(
+                    f"{self.op}: output '{output.name}' depends on an input that is absent ({unbound}); "
+                    f"call the op without its optional outputs\n  {self.text}"
+                ) from None
+            results.append(made if output.is_list else made[0])
+        return results
+
+    def _bind_dims(self, parameter: Parameter, shape: Sequence[Any], dims: Dims, expect: Expect) -> None:
+        sizes = list(shape)
+        names = list(parameter.dims)
+        at = names.index("...") if "..." in names else len(names)
+        n_any = len(sizes) - len(names) + 1 if "..." in names else 0
+        if n_any < 0 or ("..." not in names and len(sizes) != len(names)):
+            raise ValueError(
+                f"{self.op}: '{parameter.name}' has {len(sizes)} dims, and [{', '.join(names)}] was expected\n"
+                f"  {self.text}"
+            )
+        pairs: list[tuple[str, Any]] = list(zip(names[:at], sizes[:at], strict=True))
+        if "..." in names:
+            pairs.append(("...", sizes[at : at + n_any]))
+            pairs += zip(names[at + 1 :], sizes[at + n_any :], strict=True)
+        wrong = f"{self.op}: '{parameter.name}' has other sizes than\n  {self.text}"
+        for dim, size in pairs:
+            unbound = re.fullmatch(r"(?:(\d+)\s*\*\s*)?([a-z_]\w*|\.\.\.)", dim)
+            if unbound and unbound[2] not in dims:
+                factor = int(unbound[1] or 1)
+                dims[unbound[2]] = size if factor == 1 else size // factor
+            if dim != "...":
+                expect(size == _evaluated(dim, dims), wrong)
+                continue
+            expect(len(size) == len(dims["..."]), wrong)
+            for found, wanted in zip(size, dims["..."], strict=True):
+                expect(found == wanted, wrong)
+
+    def _bind_sizes_of_data(self, dims: Dims) -> None:
+        for name, most in self._at_most:
+            if name not in dims and any(name in output.dims for output in self.outputs):
+                dims[name] = _evaluated(most, dims)
+
+
+def _parameters(text: str, parsed: Iterable[Mapping[str, Any]]) -> list[Parameter]:
+    written = {name: (dtype, dims) for name, dtype, dims in _TENSOR.findall(text)}
+    result = []
+    for one in parsed:
+        dtype, dims = written[one["name"]]
+        result.append(
+            Parameter(
+                one["name"],
+                dtype,
+                tuple(dim.strip() for dim in dims.split(",")) if dims.strip() else (),
+                one["optional"],
+                one["list"],
+                one["mut"],
+                one["host"],
+            )
+        )
+    return result
+
+
+def _evaluated(expression: str, dims: Mapping[str, Any]) -> Any:
+    # Names, numbers, + - * / and parentheses: the host has parsed it.
+    code = re.sub(r"[a-z_]\w*", lambda name: f"dims['{name[0]}']", expression.replace("/", "//"))
+    return eval(code, {"dims": dims})
+
+
+def _sizes(dim: str, dims: Mapping[str, Any]) -> Sequence[Any]:
+    return dims["..."] if dim == "..." else [_evaluated(dim, dims)]

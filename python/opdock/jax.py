@@ -1,0 +1,251 @@
+"""opdock's ops in JAX: jit, gradients, CPUs and GPUs.
+
+import opdock.jax
+y = opdock.jax.rmsnorm_fwd(x, weight, eps=1e-6)
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import Host, _native
+from ._gradients import formula_of
+from ._signature import Parameter, Signature
+
+_DTYPES = {
+    "f64": jnp.float64,
+    "f32": jnp.float32,
+    "f16": jnp.float16,
+    "bf16": jnp.bfloat16,
+    "e4m3": jnp.float8_e4m3fn,
+    "e5m2": jnp.float8_e5m2,
+    "i64": jnp.int64,
+    "i32": jnp.int32,
+    "i16": jnp.int16,
+    "i8": jnp.int8,
+    "u64": jnp.uint64,
+    "u32": jnp.uint32,
+    "u16": jnp.uint16,
+    "u8": jnp.uint8,
+    "bool": jnp.bool_,
+}
+
+_signatures: dict[str, Signature] = {}
+
+
+@functools.cache
+def host() -> Host:
+    """The host whose ops JAX has."""
+    return Host()
+
+
+def register() -> None:
+    """Makes all ops of the host known: those of plugins that were loaded since."""
+    for one in host().describe()["ops"]:
+        op = host().op(one["op"])
+        _signatures[one["op"]] = Signature(op.parsed_signature())
+        op._keep_for_jax()
+
+
+def _dtype_name(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    dtype = np.dtype(value)
+    return next(name for name, own in _DTYPES.items() if np.dtype(own) == dtype)
+
+
+def _expect(condition: Any, wrong: str) -> None:
+    if not condition:
+        raise ValueError(wrong)
+
+
+def _attributes(signature: Signature, named: Mapping[str, Any]) -> dict[str, Any]:
+    """All of them, those by default too, as XLA takes them; None where one is absent."""
+    known = {one.name for one in signature.attributes}
+    if unknown := set(named) - known:
+        raise TypeError(f"{signature.op}: it has no input and no attribute '{min(unknown)}'\n  {signature.text}")
+    result = {}
+    for one in signature.attributes:
+        value = named.get(one.name, one.default)
+        if value is None and not one.optional:
+            raise TypeError(f"{signature.op}: attribute '{one.name}' is missing\n  {signature.text}")
+        result[one.name] = tuple(value) if isinstance(value, (list, np.ndarray)) else value
+        if one.type == "dtype":
+            result[one.name] = _dtype_name(value)
+    return result
+
+
+_XLA_TYPES: dict[str, Callable[[Any], Any]] = {
+    "float": np.float64,
+    "int": np.int64,
+    "bool": np.bool_,
+    "string": str,
+    "dtype": str,
+    "floats": lambda values: np.array(values, np.float64),
+    "ints": lambda values: np.array(values, np.int64),
+}
+
+
+def _flat(parameters: list[Parameter], values: list[Any]) -> list[Any]:
+    return [
+        one
+        for parameter, value in zip(parameters, values, strict=True)
+        if value is not None
+        for one in (value if parameter.is_list else [value])
+    ]
+
+
+def _spec(like: Any) -> Any:
+    return jax.ShapeDtypeStruct(like.shape, like.dtype)  # type: ignore[no-untyped-call]
+
+
+def _count(parameter: Parameter, value: Any) -> int:
+    return 0 if value is None else len(value) if parameter.is_list else 1
+
+
+def _plain_call(signature: Signature, inputs: list[Any], attributes: Mapping[str, Any], all_outputs: bool) -> list[Any]:
+    """The wanted outputs, and then the inputs that the op writes, as they are after it."""
+    if any(one.host for one in [*signature.inputs, *signature.outputs]):
+        raise ValueError(f"{signature.op}: it takes tensors of the host, which JAX does not give\n  {signature.text}")
+    own = {name: _DTYPES.get(value, value) if isinstance(value, str) else value for name, value in attributes.items()}
+    inferred = signature.infer(inputs, own, all_outputs, _DTYPES, _expect)
+    outputs = signature.wanted(all_outputs)
+    given = [_count(parameter, value) for parameter, value in zip(signature.inputs, inputs, strict=True)]
+    wanted = {one.name: _count(one, spec) for one, spec in zip(outputs, inferred, strict=True)}
+    given += [wanted.get(one.name, 0) for one in signature.outputs]
+
+    flat = _flat(signature.inputs, inputs)
+    specs = [_spec(one) for one in _flat(outputs, inferred)]
+    written: list[Any] = []
+    aliases, at = {}, 0
+    for parameter, value in zip(signature.inputs, inputs, strict=True):
+        for _ in range(_count(parameter, value)):
+            if parameter.mut:
+                aliases[at] = len(specs) + len(written)
+                written.append(_spec(flat[at]))
+            at += 1
+    types = {one.name: one.type for one in signature.attributes}
+    call = jax.ffi.ffi_call("opdock", [*specs, *written], input_output_aliases=aliases, vmap_method="sequential")
+    results = list(
+        call(
+            *flat,
+            **{
+                "opdock.op": signature.op,
+                "opdock.given": ",".join(map(str, given)),
+                **{name: _XLA_TYPES[types[name]](value) for name, value in attributes.items() if value is not None},
+            },
+        )
+    )
+
+    def next_of(parameter: Parameter, count: int) -> Any:
+        values = [results.pop(0) for _ in range(count)]
+        return values if parameter.is_list else values[0]
+
+    answer = [next_of(one, wanted[one.name]) for one in outputs]
+    for parameter, value in zip(signature.inputs, inputs, strict=True):
+        if parameter.mut and value is not None:
+            answer.append(next_of(parameter, _count(parameter, value)))
+    return answer
+
+
+def _call(op: str, named: dict[str, Any], all_outputs: bool) -> dict[str, Any]:
+    signature = _signatures[op]
+    inputs = [named.pop(one.name, None) for one in signature.inputs]
+    values = _plain_call(signature, inputs, _attributes(signature, named), all_outputs)
+    return dict(zip([one.name for one in signature.wanted(all_outputs)], values, strict=False))
+
+
+@functools.cache
+def _differentiable(op: str, all_outputs: bool, frozen: tuple[tuple[str, Any], ...], absent: frozenset[str]) -> Any:
+    """The op as a function of its inputs that are there, with the gradients of its formula."""
+    signature, attributes = _signatures[op], dict(frozen)
+    formula = formula_of(signature, _signatures)
+    assert formula is not None
+    names = [one.name for one in signature.inputs if one.name not in absent]
+    wanted = [one.name for one in signature.wanted(all_outputs)]
+    optional = {one.name for one in signature.outputs if one.optional}
+
+    def run(inputs: tuple[Any, ...], all_outputs: bool) -> dict[str, Any]:
+        return _call(op, {**dict(zip(names, inputs, strict=True)), **attributes}, all_outputs)
+
+    def function(*inputs: Any) -> tuple[Any, ...]:
+        outputs = run(inputs, all_outputs)
+        return tuple(outputs[name] for name in wanted)
+
+    def forward(*inputs: Any) -> tuple[Any, Any]:
+        outputs = run(inputs, all_outputs or not optional.isdisjoint(formula.outputs))
+        by_name = dict(zip(names, inputs, strict=True))
+        kept = {name: by_name.get(name) for name in formula.inputs} | {name: outputs[name] for name in formula.outputs}
+        return tuple(outputs[name] for name in wanted), (kept, by_name)
+
+    def backward(saved: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        kept, _inputs = saved
+        result = formula.compute(
+            _call, kept, dict(zip(wanted, grads, strict=True)), attributes, set(formula.covers) & set(names)
+        )
+        return tuple(result.get(name) for name in names)
+
+    differentiable = jax.custom_vjp(function)
+    differentiable.defvjp(forward, backward)
+    return differentiable
+
+
+def _array(value: Any, parameter: Parameter) -> Any:
+    if not isinstance(value, jax.Array):
+        with jax.enable_x64(False):  # as JAX would have it outside of here
+            value = jnp.asarray(value)
+    # Programs without 64 bits have indices of i32.
+    if parameter.dtype == "i64" and value.dtype == jnp.int32:
+        return jax.lax.convert_element_type(value, jnp.int64)
+    return value
+
+
+def call(op: str, /, *inputs: Any, all_outputs: bool = False, **named: Any) -> Any:
+    """An op of the host: inputs by position in the signature's order or by name, None for what is absent.
+
+    Attributes are given by name. Returns the outputs that the signature requires, with `all_outputs` the optional ones
+    too, and after them the new values of inputs that the op writes: one alone as it is, several as a tuple.
+    """
+    if op not in _signatures:
+        raise AttributeError(f"opdock has no op '{op}' that JAX knows; after a plugin was loaded, call register()")
+    signature = _signatures[op]
+    if len(inputs) > len(signature.inputs):
+        raise TypeError(f"{op}: it takes {len(signature.inputs)} inputs by position\n  {signature.text}")
+    values = list(inputs)
+    for parameter in signature.inputs[len(inputs) :]:
+        values.append(named.pop(parameter.name, None))
+    for parameter, value in zip(signature.inputs, values, strict=True):
+        if value is None and not parameter.optional:
+            raise TypeError(f"{op}: input '{parameter.name}' is missing\n  {signature.text}")
+    attributes = _attributes(signature, named)
+    with jax.enable_x64(True):  # for inputs and outputs of 64 bits; the dtypes of the others are what they are
+        values = [
+            value if value is None else [_array(each, one) for each in value] if one.is_list else _array(value, one)
+            for one, value in zip(signature.inputs, values, strict=True)
+        ]
+        if formula_of(signature, _signatures) is None:
+            results = _plain_call(signature, values, attributes, all_outputs)
+        else:
+            absent = frozenset(one.name for one, value in zip(signature.inputs, values, strict=True) if value is None)
+            function = _differentiable(op, all_outputs, tuple(attributes.items()), absent)
+            results = list(function(*(value for value in values if value is not None)))
+    return None if not results else results[0] if len(results) == 1 else tuple(results)
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    op = name if name in _signatures else next((one for one in _signatures if one.replace(".", "_") == name), name)
+    if op not in _signatures:
+        raise AttributeError(f"opdock has no op '{name}' that JAX knows; after a plugin was loaded, call register()")
+    return functools.partial(call, op)
+
+
+_on_cpu, _on_gpu = _native._jax_handlers()
+jax.ffi.register_ffi_target("opdock", _on_cpu, platform="cpu")
+jax.ffi.register_ffi_target("opdock", _on_gpu, platform="CUDA")
+register()

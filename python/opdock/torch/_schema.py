@@ -1,0 +1,97 @@
+"""An op's signature as torch has it: the schema, the arguments, and tensors without data."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .._signature import Attribute, Signature
+
+DTYPES = {
+    "f64": torch.float64,
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "e4m3": torch.float8_e4m3fn,
+    "e5m2": torch.float8_e5m2,
+    "e8m0": torch.float8_e8m0fnu,
+    "e2m1x2": torch.float4_e2m1fn_x2,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "u64": torch.uint64,
+    "u32": torch.uint32,
+    "u16": torch.uint16,
+    "u8": torch.uint8,
+    "bool": torch.bool,
+}
+
+_TYPES = {
+    "float": "float",
+    "int": "int",
+    "bool": "bool",
+    "string": "str",
+    "dtype": "ScalarType",
+    "floats": "float[]",
+    "ints": "int[]",
+    "strings": "str[]",
+}
+
+
+def schema(signature: Signature, name: str, all_outputs: bool) -> str:
+    """Raises ValueError for an op that torch cannot be told of."""
+    if not signature.inputs:
+        raise ValueError("it takes no tensors, and torch chooses the device by them")
+    parameters: list[str] = []
+    trailing = True  # whether all that follow are optional
+    for i, parameter in reversed(list(enumerate(signature.inputs))):
+        trailing = trailing and parameter.optional
+        alias = f"({chr(ord('a') + i % 26)}{i // 26 or ''}!)" if parameter.mut else ""
+        text = f"Tensor{alias}{'[]' if parameter.is_list else ''}{'?' if parameter.optional else ''}"
+        parameters.insert(0, f"{text} {parameter.name}{'=None' if trailing else ''}")
+    if signature.attributes:
+        parameters.append("*")
+    parameters += [_attribute(one) for one in signature.attributes]
+    results = ["Tensor[]" if output.is_list else "Tensor" for output in signature.wanted(all_outputs)]
+    result = results[0] if len(results) == 1 else f"({', '.join(results)})"
+    return f"{name}({', '.join(parameters)}) -> {result}"
+
+
+def _attribute(attribute: Attribute) -> str:
+    if attribute.optional:
+        return f"{_TYPES[attribute.type]}? {attribute.name}=None"
+    text = f"{_TYPES[attribute.type]} {attribute.name}"
+    if attribute.default is None:
+        return text
+    if attribute.type == "dtype":
+        raise ValueError(f"attribute '{attribute.name}' has a dtype by default, which no schema of torch has")
+    return f'{text}="{attribute.default}"' if attribute.type == "string" else f"{text}={attribute.default!r}"
+
+
+def bind(signature: Signature, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """All inputs, and all attributes by name, of what torch's dispatcher gives: it leaves out defaults."""
+    inputs = [*args, *(None for _ in signature.inputs[len(args) :])]
+    return inputs, {one.name: named.get(one.name, one.default) for one in signature.attributes}
+
+
+def _expect(condition: Any, wrong: str) -> None:
+    torch._check(condition, lambda: wrong)  # a symbol's condition holds from here on
+
+
+def fake(signature: Signature, args: Sequence[Any], named: Mapping[str, Any], all_outputs: bool) -> Any:
+    """Outputs of the right shapes and dtypes, with whatever in them."""
+    inputs, attributes = bind(signature, args, named)
+    device = torch.device("cpu")
+    for parameter, value in zip(signature.inputs, inputs, strict=True):
+        for tensor in value if parameter.is_list and value is not None else [value]:
+            if tensor is not None and not parameter.host:
+                device = tensor.device
+    results = []
+    outputs = signature.wanted(all_outputs)
+    specs = signature.infer(inputs, attributes, all_outputs, DTYPES, _expect)
+    for output, spec in zip(outputs, specs, strict=True):
+        where = "cpu" if output.host else device
+        made = [torch.empty(one.shape, dtype=one.dtype, device=where) for one in (spec if output.is_list else [spec])]
+        results.append(made if output.is_list else made[0])
+    return results[0] if len(results) == 1 else tuple(results) if results else None
