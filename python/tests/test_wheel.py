@@ -73,3 +73,27 @@ def test_a_vendors_wheel_is_found_where_it_is_installed(site, wheel):
         (site / name).unlink()
     assert chain() == "['default.cpu', 'reference.cpp']\n"
     assert '"vendor.acme"' not in tool()
+
+
+def test_a_lock_lets_in_what_was_there_and_nothing_else(site, wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(site)
+    try:
+        file = tmp_path / "lock.yaml"
+        command = (sys.executable, "-P", "-c", "from opdock._lock import main; raise SystemExit(main())", "lock")
+        assert run(*command, "--output", file, PYTHONPATH=str(site)) == ""
+        text = file.read_text()
+        assert (
+            " # acme 1.0.0 of acme, opdock-acme 1.0.0\n" in text or " # acme 1.0.0 of acme, opdock_acme 1.0.0\n" in text
+        )
+        assert run(*command, PYTHONPATH=str(site)) == text
+
+        def rejected() -> str:
+            return run(site / "opdock" / "bin" / "plugin-ls", "--rejected", PLUGIN_CONFIG=str(file))
+
+        assert "E061" not in rejected()
+        plugin = next((site / "opdock" / "lib" / "opdock" / "plugins").glob("libacme*"))
+        plugin.write_bytes(plugin.read_bytes() + b"\0")
+        assert "acme" in rejected() and "E061" in rejected() and "libcpu" not in rejected()
+    finally:
+        for name in zipfile.ZipFile(wheel).namelist():
+            (site / name).unlink()
