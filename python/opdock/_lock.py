@@ -9,7 +9,7 @@ import sys
 from . import Host, __version__
 
 _EXAMPLES = """examples:
-  opdock lock --output opdock.lock.yaml          what serves here, once it was tested
+  opdock lock --out opdock.lock.yaml             what serves here, once it was tested
   PLUGIN_CONFIG=$PWD/opdock.lock.yaml python job.py   loads these very files, and no others
 """
 
@@ -51,14 +51,14 @@ def main() -> int:
     command = commands.add_parser(
         "lock", help="write a policy file that lets in the plugins that are loaded here alone"
     )
-    command.add_argument("--output", type=pathlib.Path, metavar="FILE", help="in place of stdout")
+    command.add_argument("--out", type=pathlib.Path, metavar="FILE", help="in place of stdout")
     arguments = parser.parse_args()
     text = lock()
-    if arguments.output is None:
+    if arguments.out is None:
         sys.stdout.write(text)
         return 0
     try:
-        arguments.output.write_text(text)
+        arguments.out.write_text(text)
     except OSError as error:
         print(f"opdock: {error}", file=sys.stderr)
         return 1

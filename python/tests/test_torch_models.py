@@ -147,6 +147,15 @@ def test_one_model_of_two_is_changed_and_uses_nest():
     assert source.apply_rotary_pos_emb is function
 
 
+@pytest.mark.parametrize("size", [6, 32, 128])
+def test_rope_of_heads_of_other_sizes(size):
+    model, inputs = make("Llama", head_dim=size), inputs_of("Llama")
+    expected = model(**inputs).logits
+    with opdock.torch.use(model, only=["fused_rope_fwd"]) as used:
+        torch.testing.assert_close(model(**inputs).logits, expected, rtol=1e-4, atol=1e-5)
+        assert [place.calls for place in used.places] == [1]
+
+
 def test_rope_of_batches_with_positions_of_their_own():
     model = make("Llama")
     ids = torch.randint(3, 97, (2, 9))

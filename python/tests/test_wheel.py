@@ -80,7 +80,7 @@ def test_a_lock_lets_in_what_was_there_and_nothing_else(site, wheel, tmp_path):
     try:
         file = tmp_path / "lock.yaml"
         command = (sys.executable, "-P", "-c", "from opdock._lock import main; raise SystemExit(main())", "lock")
-        assert run(*command, "--output", file, PYTHONPATH=str(site)) == ""
+        assert run(*command, "--out", file, PYTHONPATH=str(site)) == ""
         text = file.read_text()
         assert (
             " # acme 1.0.0 of acme, opdock-acme 1.0.0\n" in text or " # acme 1.0.0 of acme, opdock_acme 1.0.0\n" in text

@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""Times opdock's Python package beside what its users have otherwise.
+
+calls:    what a call costs the host, in microseconds, of rmsnorm_fwd of 1 x 64 f32 on the CPU: by the package, by torch's
+          dispatcher, and torch's own ops beside them.
+training: tokens a second and peak memory of steps of a Llama with random weights, by torch, torch.compile, Liger where
+          it is installed, and opdock.
+decoding: milliseconds for a token of such a model with a static cache, as a CUDA graph.
+
+Figures are medians over rounds. The calls take turns in each round; models run one after the other, as their memory is
+measured too.
+"""
+
+import argparse
+import contextlib
+import gc
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+import opdock.torch
+
+EXAMPLES = """examples:
+  python/bench/run.py calls
+  python/bench/run.py training --batch 4 --batch 16
+  python/bench/run.py training --small --device cpu            whether it works, on any machine
+  python/bench/run.py decoding --batch 1 --batch 32
+"""
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["calls", "training", "decoding"])
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--batch", type=int, action="append", help="may be repeated; 4 without it, of decoding 1")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=3, help="of each way in a round")
+    parser.add_argument("--layers", type=int, default=0, help="12 without it, of decoding 16")
+    parser.add_argument("--small", action="store_true", help="a tiny model")
+    parser.add_argument("--only", action="append", default=[], help="this way alone; may be repeated")
+    parser.add_argument("--seed", type=int, default=20261126)
+    return parser.parse_args()
+
+
+def table(rows: dict[str, str]) -> None:
+    for name, text in rows.items():
+        print(f"  {name:<32} {text}", flush=True)
+
+
+def calls(arguments: argparse.Namespace) -> None:
+    host, ops = opdock.torch.host(), torch.ops.opdock
+    x, w = torch.randn(1, 64), torch.randn(64)
+    out = torch.empty_like(x)
+    prepared = host.rmsnorm_fwd.prepare(x, w, out=out)
+    ways: dict[str, Callable[[], Any]] = {
+        "an empty function": lambda: None,
+        "prepared, out=": lambda: prepared(x, w, out=out),
+        "prepared": lambda: prepared(x, w),
+        "host.rmsnorm_fwd, out=": lambda: host.rmsnorm_fwd(x, w, out=out),
+        "host.rmsnorm_fwd": lambda: host.rmsnorm_fwd(x, w),
+        "torch.ops.opdock.rmsnorm_fwd": lambda: ops.rmsnorm_fwd(x, w),
+        "torch.ops.opdock.silu": lambda: ops.silu(x),
+        "torch.ops.aten.silu": lambda: torch.ops.aten.silu(x),
+        "torch.rms_norm": lambda: torch.rms_norm(x, [64], w, 1e-5),
+    }
+    modes: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+        "gradients may be recorded": contextlib.nullcontext,
+        "torch.no_grad": torch.no_grad,
+        "torch.inference_mode": torch.inference_mode,
+    }
+    for mode, context in modes.items():
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        with context():
+            for _ in range(arguments.rounds):
+                for name, way in ways.items():
+                    begin = time.perf_counter_ns()
+                    for _ in range(5000):
+                        way()
+                    times[name].append((time.perf_counter_ns() - begin) / 5e6)
+        print(f"{mode}, us a call:")
+        table({name: f"{statistics.median(values):.2f}" for name, values in times.items()})
+
+
+def llama(arguments: argparse.Namespace, layers: int) -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 128256, "max_position_embeddings": 2048}
+    heads = {"num_attention_heads": 32, "num_key_value_heads": 8}
+    if arguments.small:
+        sizes = {"hidden_size": 64, "intermediate_size": 128, "vocab_size": 512, "max_position_embeddings": 64}
+        heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+        layers = 2
+    torch.manual_seed(arguments.seed)
+    config = LlamaConfig(**sizes, **heads, num_hidden_layers=layers, tie_word_embeddings=True)
+    with torch.device(arguments.device):
+        return LlamaForCausalLM(config).to(torch.bfloat16)
+
+
+def synchronize(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+class Way:
+    """One way to run the model, and the context in which it does."""
+
+    def __init__(self, compiled: bool = False, use: dict[str, Any] | None = None, liger: dict[str, Any] | None = None):
+        self.compiled, self.options, self.liger = compiled, use, liger
+
+    @contextlib.contextmanager
+    def model(self, arguments: argparse.Namespace, layers: int) -> Iterator[Any]:
+        model = llama(arguments, layers)
+        if self.liger is not None:
+            from liger_kernel.transformers import apply_liger_kernel_to_llama
+
+            apply_liger_kernel_to_llama(model=model, **self.liger)
+        used = None if self.options is None else opdock.torch.use(model, **self.options)
+        try:
+            yield torch.compile(model) if self.compiled else model
+        finally:
+            if used is not None:
+                used.undo()
+
+
+def ways(arguments: argparse.Namespace, training: bool) -> dict[str, Way]:
+    result = {
+        "torch": Way(),
+        "torch.compile": Way(compiled=True),
+        "opdock": Way(use={}),
+        "opdock, torch.compile": Way(compiled=True, use={}),
+    }
+    without_logits = {"fused_linear_cross_entropy": True, "cross_entropy": False}
+    if training:
+        result["opdock, loss without logits"] = Way(use={"linear_cross_entropy": True})
+    if importlib.util.find_spec("liger_kernel") is not None:
+        result["Liger"] = Way(liger={"fused_linear_cross_entropy": False, "cross_entropy": True})
+        if training:
+            result["Liger, loss without logits"] = Way(liger=without_logits)
+    return {name: way for name, way in result.items() if not arguments.only or name in arguments.only}
+
+
+def train(arguments: argparse.Namespace, name: str, way: Way, batch: int, layers: int) -> str:
+    length = 32 if arguments.small else 2048
+    with way.model(arguments, layers) as model:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+        generator = torch.Generator().manual_seed(arguments.seed)
+        vocabulary = 512 if arguments.small else 128256
+        losses, times = [], []
+
+        def step() -> None:
+            ids = torch.randint(0, vocabulary, (batch, length), generator=generator).to(arguments.device)
+            loss = model(input_ids=ids, labels=ids, use_cache=False).loss
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.detach())
+
+        model.train()
+        for _ in range(3):
+            step()
+        synchronize(arguments.device)
+        if arguments.device.startswith("cuda"):
+            torch.cuda.reset_peak_memory_stats()
+        for _ in range(arguments.rounds):
+            begin = time.perf_counter()
+            for _ in range(arguments.steps):
+                step()
+            synchronize(arguments.device)
+            times.append((time.perf_counter() - begin) / arguments.steps)
+    rate = batch * length / statistics.median(times)
+    peak = torch.cuda.max_memory_allocated() / 2**30 if arguments.device.startswith("cuda") else 0
+    return f"{rate:>9.0f} tokens/s {peak:6.1f} GiB   loss {losses[-1].item():.4f}"
+
+
+def decode(arguments: argparse.Namespace, name: str, way: Way, batch: int, layers: int) -> str:
+    from transformers import StaticCache
+
+    length = 32 if arguments.small else 1024
+    with way.model(arguments, layers) as model, torch.inference_mode():
+        model.eval()
+        cache = StaticCache(config=model.config, max_cache_len=length)
+        ids = torch.zeros(batch, 1, dtype=torch.long, device=arguments.device)
+        position = torch.full((batch, 1), length - 1, device=arguments.device)
+
+        # The same position each time, so that the graph may be replayed.
+        def step() -> None:
+            model(input_ids=ids, position_ids=position, past_key_values=cache, use_cache=True, return_dict=True)
+
+        run = step
+        if arguments.device.startswith("cuda"):
+            stream = torch.cuda.Stream()
+            with torch.cuda.stream(stream):
+                for _ in range(3):
+                    step()
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                step()
+            run = graph.replay
+        times = []
+        for _ in range(arguments.rounds):
+            synchronize(arguments.device)
+            begin = time.perf_counter()
+            for _ in range(10):
+                run()
+            synchronize(arguments.device)
+            times.append((time.perf_counter() - begin) / 10)
+    return f"{1e3 * statistics.median(times):8.3f} ms a token"
+
+
+def main() -> None:
+    arguments = parse()
+    print(f"seed {arguments.seed}, torch {torch.__version__}")
+    if arguments.what == "calls":
+        calls(arguments)
+        return
+    training = arguments.what == "training"
+    measure, layers = (train, 12) if training else (decode, 16)
+    for batch in arguments.batch or [4 if training else 1]:
+        print(f"{arguments.what}, batch {batch}:")
+        for name, way in ways(arguments, training).items():
+            gc.collect()
+            if arguments.device.startswith("cuda"):
+                torch.cuda.empty_cache()
+            torch.compiler.reset()
+            try:
+                text = measure(arguments, name, way, batch, arguments.layers or layers)
+            except torch.OutOfMemoryError:
+                text = "out of memory"
+            table({name: text})
+    if not arguments.only or "opdock" in arguments.only:
+        print(opdock.torch.report())
+
+
+if __name__ == "__main__":
+    main()
