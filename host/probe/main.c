@@ -78,6 +78,7 @@ static int try_plugin(const char *name) {
     void *library;
     void *symbol;
     opdock_entry entry;
+    struct timespec now;
 
     snprintf(path, sizeof path, "/proc/self/fd/%d/%s", OPDOCK_PROBE_DIRECTORY, name);
     remember_libraries();
@@ -95,7 +96,8 @@ static int try_plugin(const char *name) {
     }
     memcpy(&entry, &symbol, sizeof entry);
     record_registration(entry);
-    flush_channel(); /* looking at what it left behind can end this process too */
+    flush_channel();                            /* looking at what it left behind can end this process too */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* as hosts do; it may forbid that for the process (PR_SET_TSC) */
     send_changes();
     send_libraries(path);
     flush_channel();
@@ -198,6 +200,11 @@ static void fork_once(void) {
     int status;
     const pid_t child = fork();
     if (child == 0) {
+        size_t size;
+        for (size = 16; size <= 65536; size *= 2) { /* where the plugin kept its parent's heap from it, it ends here */
+            void *volatile memory = malloc(size);
+            free(memory);
+        }
         _exit(0);
     }
     if (child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status)) {

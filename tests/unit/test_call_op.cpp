@@ -1,4 +1,7 @@
 // Kernels that call other ops through the host.
+#include <barrier>
+#include <thread>
+
 #include <doctest/doctest.h>
 
 #include "composite.hpp"
@@ -192,6 +195,68 @@ TEST_CASE("device_init() that calls its own op gets an error") {
     Rows rows;
     CHECK(rows.added(host.op()) == 1);
     CHECK(contains(heard, "its available() or device_init() made the call"));
+}
+
+namespace {
+
+std::barrier<> *both_are_asked;
+
+// Calls `op` while another thread does the same the other way round.
+template<bool is_add>
+opdock_status call_other_op(const opdock_host_api * /*host*/, void * /*user_data*/, DLDevice /*device*/) {
+    both_are_asked->arrive_and_wait();
+    float in[] = {1};
+    float out[] = {0};
+    const Tensor x(in, f32, {1});
+    const Tensor y(out, f32, {1});
+    float state[] = {1};
+    const opdock_status status = is_add ? asking_host->op("test.update").try_call({Tensor(state, f32, {1}), x}, {y})
+                                        : asking_host->op("test.add").try_call({x}, {y});
+    both_are_asked->arrive_and_wait(); // until neither waits
+    return status == OPDOCK_OK ? OPDOCK_FAILED : OPDOCK_OK;
+}
+
+} // namespace
+
+TEST_CASE("two available() or device_init() that call each other's op do not wait for each other") {
+    for (const bool by_state : {false, true}) {
+        CAPTURE(by_state);
+        MadeHost host;
+        asking_host = &host;
+        std::barrier both(2);
+        both_are_asked = &both;
+        for (const bool is_add : {true, false}) {
+            auto made =
+                std::make_unique<Made>(is_add ? "default.adds" : "default.updates", OPDOCK_KIND_DEFAULT, "", 1.0f);
+            made->op = is_add ? "test.add" : "test.update";
+            made->adjust = [=](opdock_impl &impl) {
+                if (by_state) {
+                    impl.device_init = [](const opdock_host_api *api, void *data, DLDevice device, void **state) {
+                        return *state == nullptr ? call_other_op<true>(api, data, device) : OPDOCK_OK;
+                    };
+                    if (!is_add) {
+                        impl.device_init = [](const opdock_host_api *api, void *data, DLDevice device, void **state) {
+                            return *state == nullptr ? call_other_op<false>(api, data, device) : OPDOCK_OK;
+                        };
+                    }
+                    impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) {};
+                } else {
+                    impl.available = is_add ? call_other_op<true> : call_other_op<false>;
+                }
+            };
+            host.add(std::move(made));
+        }
+        float in[] = {1};
+        float out[] = {0};
+        float other[] = {0};
+        const Tensor x(in, f32, {1});
+        std::thread thread([&] { CHECK(host.op("test.add").try_call({x}, {Tensor(out, f32, {1})}) == OPDOCK_OK); });
+        float state[] = {1};
+        CHECK(host.op("test.update").try_call({Tensor(state, f32, {1}), x}, {Tensor(other, f32, {1})}) == OPDOCK_OK);
+        thread.join();
+        CHECK(out[0] == 2);
+        CHECK(other[0] == 2);
+    }
 }
 
 TEST_CASE("an entry that calls an op gets an error") {

@@ -69,7 +69,7 @@ TEST_CASE("what a process was doing when it was killed is found by the next") {
     const std::string folder = directory.path().string();
     in_child(SIGKILL, [&] {
         Journal journal(folder);
-        { const auto over = journal.write({JournalEntry::Doing::opening, "/opt/libdone.so", "", ""}); }
+        journal.write({JournalEntry::Doing::opening, "/opt/libdone.so", "", ""}).close();
         const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
         const auto calling = journal.write({JournalEntry::Doing::calling, "/opt/libbeta.so", "gelu", "vendor.beta"});
         raise(SIGKILL);
@@ -118,7 +118,7 @@ TEST_CASE("a process that lives, or ends well, leaves nothing to be found") {
     in_child(0, [&] {
         CHECK(Journal::collect(folder).empty());
         Journal other(folder);
-        const auto entry = other.write({JournalEntry::Doing::opening, "/opt/libbeta.so", "", ""});
+        other.write({JournalEntry::Doing::opening, "/opt/libbeta.so", "", ""}).close();
     });
     CHECK(files_in(folder) == 1);
 }
@@ -311,10 +311,9 @@ TEST_CASE("an entry of the journal whose texts are too long leaves the entry beh
     const TemporaryDirectory directory;
     in_child(SIGKILL, [&] {
         Journal journal(directory.path().string());
-        auto place =
-            std::make_unique<Journal::Open>(journal.write({JournalEntry::Doing::opening, "/opt/libdone.so", "", ""}));
+        auto place = journal.write({JournalEntry::Doing::opening, "/opt/libdone.so", "", ""});
         const auto behind = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
-        place.reset();
+        place.close();
         const std::string text(5000, 'x');
         const auto longer = journal.write({JournalEntry::Doing::calling, text, text, text});
         raise(SIGKILL);
@@ -606,6 +605,32 @@ TEST_CASE("a plugin that exits the process while it is opened or first called is
         });
         auto host = host_in(directory, row.fixture);
         CHECK(host.logged(row.said) == 1);
+    }
+}
+
+TEST_CASE("a plugin that ends the thread that opens it, or the clock of the process, is remembered by the next host") {
+    struct Row {
+        const char *fixture;
+        int signal;
+    };
+    // Of the first the unwinding meets the catch (...) of a test, which is the end.
+    std::vector<Row> rows = {{"libends_thread_in_host.so", SIGABRT}};
+#if defined(__x86_64__)
+    rows.push_back({"libforbids_clock_in_host.so", SIGSEGV});
+#endif
+    for (const Row &row : rows) {
+        CAPTURE(row.fixture);
+        const TemporaryDirectory directory;
+        for (int death = 0; death < 2; ++death) {
+            in_child(row.signal, [&] {
+                auto host = host_in(directory, row.fixture);
+                call_next(host);
+                raise(SIGKILL); // not reached
+            });
+        }
+        auto host = host_in(directory, row.fixture);
+        CHECK(host.logged("ended while it opened plugin") == 1);
+        CHECK(host->describe()["plugins"][0]["code"] == "OPDOCK-E055");
     }
 }
 

@@ -56,6 +56,24 @@ TEST_CASE("what a plugin changes of the process when it is opened is put back, w
     }
 }
 
+#if defined(__x86_64__)
+TEST_CASE("registers of the x87 unit that a plugin leaves in use are freed") {
+    for (const char *probe : {"", "tried"}) {
+        CAPTURE(probe);
+        MadeHost host({}, "/nonexistent", {(fixtures / "libleaves_x87_registers.so").string()}, {},
+                      *probe == '\0' ? std::optional<std::string>("") : std::nullopt);
+        float in[] = {1};
+        float out[] = {0};
+        CHECK(host.op("badco.next")
+                  .try_call({opdock::Tensor(in, opdock::f32, {1})}, {opdock::Tensor(out, opdock::f32, {1})}) ==
+              OPDOCK_OK);
+        volatile long double three = 3;
+        CHECK(three * 2 == 6); // all eight registers in use, say, make it a NaN
+        CHECK(host.logged("changed the registers of the x87 unit when it was opened; that was put back") == 1);
+    }
+}
+#endif
+
 TEST_CASE("hard limits that a plugin lowers stay lowered where they cannot be raised, and that is said") {
     rlimit before{};
     REQUIRE(getrlimit(RLIMIT_MSGQUEUE, &before) == 0);

@@ -976,6 +976,17 @@ TEST_CASE(
         CHECK(crash.code == RejectCode::probe_died);
         CHECK_MESSAGE(contains(crash.message, "by signal 6 (Aborted), after it had registered"), crash.message);
     }
+    std::vector<const char *> files = {"libkeeps_heap_from_children.so"};
+#if defined(__x86_64__)
+    files.push_back("libforbids_clock.so");
+#endif
+    for (const char *file : files) {
+        CAPTURE(file);
+        const Rejection crash = rejection_of(try_plugin(file));
+        CHECK(crash.code == RejectCode::probe_died);
+        CHECK_MESSAGE(contains(crash.message, "by signal 11 (Segmentation fault), after it had registered"),
+                      crash.message);
+    }
 }
 
 TEST_CASE("a plugin may leave a thread that stays, and end one when the host closes") {

@@ -706,6 +706,40 @@ TEST_CASE("a plugin that registers without end is rejected") {
     CHECK(why.find("because of an error: ") != std::string::npos); // one, however often it is told
 }
 
+TEST_CASE("a plugin whose ops allow more combinations of dtypes than anybody lists is rejected") {
+    const auto with_ops = [](int count, bool listed) {
+        static int n_ops;
+        static const char *dtypes;
+        n_ops = count;
+        dtypes = listed ? "f32,f32,f32,f32,f32,f32,f32,f32" : nullptr;
+        core::Signatures signatures;
+        core::Registrar registrar({"acme", "acme", "libacme.so"}, nullptr, signatures);
+        registrar.run([](opdock_registry *registry) {
+            const opdock_vendor vendor = sound_vendor();
+            registry->register_vendor(registry, &vendor);
+            for (int i = 0; i < n_ops; ++i) {
+                const std::string name = "acme.many" + std::to_string(i);
+                const std::string signature =
+                    name + "(a: A[1], b: B[1], c: C[1], d: D[1], e: E[1], f: F[1], g: G[1], h: H[1]) -> (y: A[1])";
+                opdock_op_declaration op = {};
+                op.struct_size = OPDOCK_STRUCT_SIZE(opdock_op_declaration, doc);
+                op.signature = signature.c_str();
+                registry->register_op(registry, &op);
+                opdock_impl impl = sound_impl();
+                impl.op = name.c_str();
+                impl.dtypes = dtypes;
+                registry->register_impl(registry, &impl);
+            }
+            return OPDOCK_OK;
+        });
+        return registrar.errors().empty() ? std::string() : registrar.errors()[0].message;
+    };
+    CHECK(with_ops(8, false).empty()); // 4,096 each of the op and of the implementation
+    check_says(with_ops(9, false), {"73728 combinations of dtypes; at most 65536 are kept"});
+    CHECK(with_ops(15, true).empty());
+    check_says(with_ops(16, true), {"65552 combinations of dtypes"});
+}
+
 TEST_CASE("a plugin may register 65,536 things") {
     core::Signatures signatures;
     core::Registrar registrar({"acme", "acme", "libacme.so"}, nullptr, signatures);

@@ -558,6 +558,10 @@ TEST_CASE("an op's combinations of dtypes are listed, the last variable first, a
             {OPDOCK_F32, OPDOCK_F32}, {OPDOCK_F32, OPDOCK_BF16}, {OPDOCK_F16, OPDOCK_F32}, {OPDOCK_F16, OPDOCK_BF16}});
     const std::string many = "f(a: A[1], b: B[1], c: C[1], d: D[1], e: E[1], f: F[1], g: G[1]";
     CHECK(tuples(many + ") -> ()").size() == 2187);
+    for (const char *text : {"f(x: f32[n]) -> ()", "f(x: T[n], y: U[n]) -> () where U in f32|bf16"}) {
+        CHECK(number_of_tuples(parse_signature(text)) == tuples(text).size());
+    }
+    CHECK(number_of_tuples(parse_signature(many + ", h: H[1]) -> ()")) == 4096);
     CHECK(tuples(many + ", h: H[1]) -> ()").size() == 4096);
     CHECK(tuples(many + ", h: H[1]) -> ()").back().size() == 8);
 }

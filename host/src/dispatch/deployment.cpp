@@ -12,17 +12,33 @@
 
 namespace opdock::core {
 
+// One inside of another waits for nobody: two threads could wait for each other.
 class Deployment::Asking {
   public:
-    explicit Asking(Deployment &deployment) : lock_(deployment.asking_), asker_(deployment.asker_) {
+    explicit Asking(Deployment &deployment) : lock_(deployment.asking_, std::defer_lock), asker_(deployment.asker_) {
+        if (thread_state().n_asking == 0) {
+            lock_.lock();
+        } else if (!lock_.try_lock()) {
+            return;
+        }
+        ++thread_state().n_asking;
         asker_ = std::this_thread::get_id();
     }
-    ~Asking() { asker_ = std::thread::id(); }
+    ~Asking() {
+        if (lock_.owns_lock()) {
+            asker_ = std::thread::id();
+            --thread_state().n_asking;
+        }
+    }
     Asking(const Asking &) = delete;
     Asking &operator=(const Asking &) = delete;
 
+    bool is_refused() const { return !lock_.owns_lock(); }
+    static constexpr const char *refused = "available() or device_init() of another implementation made the call while "
+                                           "a thread asked this one";
+
   private:
-    const std::lock_guard<std::mutex> lock_;
+    std::unique_lock<std::mutex> lock_;
     std::atomic<std::thread::id> &asker_;
 };
 
@@ -76,6 +92,9 @@ Availability Deployment::ask_availability() {
         return {Availability::yes, {}};
     }
     const Asking asking(*this);
+    if (asking.is_refused()) {
+        return {Availability::no, Asking::refused};
+    }
     Availability answer = known_availability();
     if (answer.answer == Availability::unknown) {
         answer.reason = host_.missing_device(device_);
@@ -110,6 +129,10 @@ opdock_status Deployment::device_state(void **state, std::string *reason) {
         return OPDOCK_OK;
     }
     const Asking asking(*this);
+    if (asking.is_refused()) {
+        *reason = Asking::refused;
+        return OPDOCK_UNSUPPORTED;
+    }
     if (!initialized_) {
         const opdock_status status =
             call_plugin([&] { return callbacks.device_init(&host_.api(), callbacks.user_data, device_, &state_); });

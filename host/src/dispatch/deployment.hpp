@@ -35,7 +35,8 @@ class Deployment {
     // What is known so far.
     Availability known_availability() const;
     // Asks the implementation if nobody has; at most once until forget_availability. Waits for another thread that is
-    // asking. Not available, for this once, to the functions that are asked themselves, and to a plugin's entry.
+    // asking. Not available, for this once, to the functions that are asked themselves, to those of another
+    // implementation while another thread is asking, and to a plugin's entry.
     Availability ask_availability();
     // Returns what `available` had answered; unknown when it was not asked.
     Availability forget_availability();

@@ -237,6 +237,7 @@ class Host {
                       PluginRecord &record);
     // Throws Rejected. `warning`: set as Loaded has it.
     Registration open_and_register(Ledger &book, const DeferredPlugin &plugin, std::string &warning) const;
+    Registration register_opened(Ledger &book, const DeferredPlugin &plugin, std::string &warning) const;
     void publish_catalog(Catalog next);
     nlohmann::json describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const;
     Availability known_availability(const Catalog &now, const Implementation &implementation) const;

@@ -89,24 +89,30 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
 
 void Host::open_untried(const PluginIdentity &identity, const DeferredPlugin::Place &place, Catalog &into,
                         PluginRecord &record) {
-    const Journal::Open entry =
-        ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}, place.identity});
-    const KeptProcess keep(log_, record.path); // what putting the mask back lets through is the plugin's doing, too
-    KeptIfMapped directory(place);
-    table_->keep();
-    Loaded loaded = load_code(place);
-    if (!loaded.warning.empty()) {
-        record.warnings.push_back(loaded.warning); // and is logged with the others
-    }
-    take(identity, loaded.entry, into, &record);
-    keep_mapped(std::move(loaded));
-    directory.keep();
+    Journal::Open entry = ledger().journal.write({JournalEntry::Doing::opening, record.path, {}, {}, place.identity});
+    entry.during([&] {
+        const KeptProcess keep(log_, record.path); // what putting the mask back lets through is the plugin's doing, too
+        KeptIfMapped directory(place);
+        table_->keep();
+        Loaded loaded = load_code(place);
+        if (!loaded.warning.empty()) {
+            record.warnings.push_back(loaded.warning); // and is logged with the others
+        }
+        take(identity, loaded.entry, into, &record);
+        keep_mapped(std::move(loaded));
+        directory.keep();
+        return true;
+    });
 }
 
 Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin, std::string &warning) const {
+    Journal::Open entry =
+        book.journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}, plugin.place().identity});
+    return entry.during([&] { return register_opened(book, plugin, warning); });
+}
+
+Registration Host::register_opened(Ledger &book, const DeferredPlugin &plugin, std::string &warning) const {
     const DeferredPlugin::Place &place = plugin.place();
-    const Journal::Open entry =
-        book.journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}, place.identity});
     const KeptProcess keep(log_, plugin.identity().path); // as above
     // Whatever needs memory first: once its code is there, it stays, whatever comes of it.
     std::list<std::unique_ptr<Registrar>> made;

@@ -491,6 +491,25 @@ void Registrar::finish() {
         registration_.implementations.push_back(implementation);
     }
     implementations_.clear();
+    count_tuples();
+}
+
+// Whoever lists an op looks at each implementation for each combination of dtypes.
+void Registrar::count_tuples() {
+    size_t count = 0;
+    for (const OpDeclaration &declaration : registration_.ops) {
+        count += number_of_tuples(*declaration.signature);
+    }
+    for (const auto &implementation : registration_.implementations) {
+        count +=
+            implementation->dtypes.empty() ? number_of_tuples(*implementation->form) : implementation->dtypes.size();
+    }
+    if (count > max_registered_tuples) {
+        keep(RejectCode::too_many_registrations,
+             fmt::format("its ops and implementations have {} combinations of dtypes; at most {} are kept. Have fewer "
+                         "dtype variables, or list the combinations that an implementation takes",
+                         count, max_registered_tuples));
+    }
 }
 
 } // namespace opdock::core

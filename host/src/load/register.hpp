@@ -51,6 +51,7 @@ std::string text_of(const std::string &id, const std::vector<RegistrationError> 
 
 // How much one plugin may register.
 inline constexpr size_t max_registrations = 65536;
+inline constexpr size_t max_registered_tuples = 65536; // of all ops and implementations together
 // Knobs of one implementation: few enough that a host may go through all of them for each.
 inline constexpr size_t max_knobs = 256;
 
@@ -102,6 +103,7 @@ class Registrar {
     std::string device_query_for(const Implementation &implementation) const;
     // What needs the whole registration: implementations find their declarations, duplicates show.
     void finish();
+    void count_tuples();
 
     PluginIdentity identity_;
     Signatures &signatures_;

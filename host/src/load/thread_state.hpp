@@ -65,6 +65,7 @@ struct ThreadState {
     // Any of the above: the call takes the long way.
     uint32_t flags = 0;
     uint32_t n_slots = 0;
+    uint32_t n_asking = 0; // implementations that this thread is asking whether they are available, one in another
     // The last call of each op, by handle index modulo n_latest: what the hot path looks at. Copies of ways in slots.
     static constexpr size_t n_latest = 64;
     std::array<Way, n_latest> latest;

@@ -139,7 +139,7 @@ JournalEntry entry_of(std::uint32_t doing, const FileIdentity &plugin, std::stri
 
 Journal::Open::~Open() {
     const bool thread_ends =
-        slot_ != nullptr && slot_->doing == static_cast<std::uint32_t>(JournalEntry::Doing::calling);
+        slot_ != nullptr && slot_->doing != static_cast<std::uint32_t>(JournalEntry::Doing::trying);
     if (!thread_ends || !is_only_thread()) {
         close();
     }

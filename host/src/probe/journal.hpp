@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -37,8 +38,9 @@ class Journal {
     struct Slot;
 
   public:
-    // An entry that stands as long as this lives. That of a call also stands when the call does not return because the
-    // thread ends in it (pthread_exit, pthread_cancel) and is the only one: then the process ends with it.
+    // An entry that stands as long as this lives, or until it is closed. That of a call and of opening also stands where
+    // it was not closed because the thread ended in the plugin's code (pthread_exit, pthread_cancel) and is the only one:
+    // then the process ends with it.
     class Open {
       public:
         Open() = default;
@@ -46,8 +48,21 @@ class Journal {
         Open &operator=(Open &&) = delete;
         ~Open();
 
-        // The call returned, or threw.
+        // The plugin's code returned, or threw.
         void close() noexcept;
+
+        // Does the work, after which the entry is closed.
+        template<class Work>
+        auto during(Work work) {
+            try {
+                auto result = work();
+                close();
+                return result;
+            } catch (const std::exception &) { // and not what unwinds a thread that ends
+                close();
+                throw;
+            }
+        }
 
       private:
         friend class Journal;

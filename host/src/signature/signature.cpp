@@ -117,13 +117,20 @@ opdock_value AttributeSpec::default_value() const {
     return value;
 }
 
+size_t number_of_tuples(const Signature &signature) {
+    size_t number = 1;
+    for (const std::vector<uint32_t> &allowed : signature.allowed_dtypes) {
+        number = std::min(max_tuples, number * allowed.size());
+    }
+    return number;
+}
+
 std::vector<std::vector<uint32_t>> all_tuples(const Signature &signature) {
-    constexpr size_t most = 4096;
     std::vector<std::vector<uint32_t>> tuples = {{}};
     for (const std::vector<uint32_t> &allowed : signature.allowed_dtypes) {
         std::vector<std::vector<uint32_t>> longer;
         for (const std::vector<uint32_t> &tuple : tuples) {
-            for (size_t i = 0; i < allowed.size() && longer.size() < most; ++i) {
+            for (size_t i = 0; i < allowed.size() && longer.size() < max_tuples; ++i) {
                 longer.push_back(tuple);
                 longer.back().push_back(allowed[i]);
             }

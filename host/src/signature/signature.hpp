@@ -129,7 +129,9 @@ Signature parse_signature(std::string_view text);
 std::string print_signature(const Signature &signature);
 std::string print_parameter(const Signature &signature, const Parameter &parameter);
 // Combinations of dtypes that the signature allows, in the order in which it lists them: all, or the first 4,096.
+inline constexpr size_t max_tuples = 4096;
 std::vector<std::vector<uint32_t>> all_tuples(const Signature &signature);
+size_t number_of_tuples(const Signature &signature); // that all_tuples gives
 
 std::string print_attribute(const Signature &signature, const AttributeSpec &attribute);
 std::string print_shape(const Signature &signature, const Parameter &parameter); // "[..., n]"
