@@ -1,5 +1,7 @@
 """An op's signature: its parameters, and what its outputs look like. docs/signatures.md has the grammar."""
 
+import functools
+import operator
 import re
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
@@ -7,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _TENSOR = re.compile(r"(\w+)\s*(?:~\s*\w+\s*)?:\s*(\w+)\s*\[([^\]]*)\]")
-_AT_MOST = re.compile(r"\b([a-z]\w*)\s*<=\s*([^,<>=!]+)")
+_COMPARISON = re.compile(r"(.+?)(<=|>=|==|!=|<|>)(.+)")
+_USUAL_DTYPES = ("f32", "f16", "bf16")  # of a variable of which the signature says no others
 
 Dims = MutableMapping[str, Any]
 # Of a condition that may be a symbol, and what is wrong where it is false.
@@ -54,7 +57,12 @@ class Signature:
             Attribute(one["name"], one["type"], one["optional"], one["default"]) for one in parsed["attributes"]
         ]
         _, _, clauses = outputs.partition(" where ")
-        self._at_most = _AT_MOST.findall(clauses)
+        self._clauses = [clause.strip() for clause in clauses.split(",") if clause.strip()]
+        self._allowed = {
+            clause[0]: tuple(one.strip() for one in clause.partition(" in ")[2].split("|"))
+            for clause in self._clauses
+            if re.match(r"[A-Z] in ", clause)
+        }
         self._variables = {
             attribute.name: match[1]
             for attribute in self.attributes
@@ -87,10 +95,11 @@ class Signature:
             if parameter.is_list:
                 expect(len(tensors) == len(elements), f"{self.op}: its lists have different lengths\n  {self.text}")
             for i, tensor in enumerate(tensors):
-                bound.setdefault(parameter.dtype, tensor.dtype)
+                self._bind_dtype(parameter, tensor.dtype, bound, dtypes)
                 dims = ChainMap(elements[i], shared) if parameter.is_list else shared
                 self._bind_dims(parameter, tensor.shape, dims, expect)
         self._bind_sizes_of_data(shared)
+        self._check_clauses(shared, expect)
         results: list[Any] = []
         for output in self.wanted(all_outputs):
             places = [ChainMap(element, shared) for element in elements] if output.is_list else [shared]
@@ -132,10 +141,61 @@ class Signature:
             for found, wanted in zip(size, dims["..."], strict=True):
                 expect(found == wanted, wrong)
 
+    def _bind_dtype(self, parameter: Parameter, dtype: Any, bound: dict[str, Any], dtypes: Mapping[str, Any]) -> None:
+        name = parameter.dtype
+        if name in dtypes:
+            allowed = [name]
+        elif name in bound:
+            allowed = [one for one in dtypes if dtypes[one] == bound[name]]
+        else:
+            bound[name] = dtype
+            allowed = list(self._allowed.get(name, _USUAL_DTYPES))
+        if all(one in dtypes and dtypes[one] != dtype for one in allowed):
+            raise ValueError(
+                f"{self.op}: '{parameter.name}' is of dtype {dtype}, and {' or '.join(allowed)} was expected\n  {self.text}"
+            )
+
     def _bind_sizes_of_data(self, dims: Dims) -> None:
-        for name, most in self._at_most:
-            if name not in dims and any(name in output.dims for output in self.outputs):
-                dims[name] = _evaluated(most, dims)
+        for clause in self._clauses:
+            left, comparison, right = _split(clause)
+            if comparison == "<=" and left not in dims and any(left in output.dims for output in self.outputs):
+                dims[left] = _evaluated(right, dims)
+
+    def _check_clauses(self, dims: Mapping[str, Any], expect: Expect) -> None:
+        for clause in self._clauses:
+            left, comparison, right = _split(clause)
+            if not comparison:
+                continue
+            try:
+                a = _evaluated(left, dims)
+                others = [_evaluated(one, dims) for one in right.split("|")]
+            except KeyError:
+                continue  # it names dims of absent inputs
+            wrong = f"{self.op}: {clause} does not hold\n  {self.text}"
+            if comparison == "in":
+                expect(functools.reduce(operator.or_, [a == one for one in others]), wrong)
+            else:
+                expect(_OPERATORS[comparison](a, others[0]), wrong)
+
+
+_OPERATORS = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+def _split(clause: str) -> tuple[str, str, str]:
+    """The sides of a clause about dims, and what stands between them; "" for one about dtypes."""
+    if re.match(r"[A-Z] in ", clause):
+        return clause, "", ""
+    if match := _COMPARISON.fullmatch(clause):
+        return match[1].strip(), match[2], match[3].strip()
+    left, _, right = clause.partition(" in ")
+    return left.strip(), "in", right.strip()
 
 
 def _parameters(text: str, parsed: Iterable[Mapping[str, Any]]) -> list[Parameter]:

@@ -85,8 +85,8 @@ _XLA_TYPES: dict[str, Callable[[Any], Any]] = {
     "bool": np.bool_,
     "string": str,
     "dtype": str,
-    "floats": lambda values: np.array(values, np.float64),
-    "ints": lambda values: np.array(values, np.int64),
+    "float[]": lambda values: np.array(values, np.float64),
+    "int[]": lambda values: np.array(values, np.int64),
 }
 
 

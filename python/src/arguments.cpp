@@ -182,11 +182,11 @@ void CallArguments::add_attribute(const AttributeForm &attribute, nb::handle val
             attributes_.emplace_back(name, is_numpys ? PyObject_IsTrue(value.ptr()) == 1 : nb::cast<bool>(value));
         } else if (type == "string") {
             attributes_.emplace_back(name, strings_.emplace_back(nb::cast<std::string>(value)));
-        } else if (type == "ints") {
+        } else if (type == "int[]") {
             attributes_.emplace_back(name, ints_.emplace_back(nb::cast<std::vector<int64_t>>(value)));
-        } else if (type == "floats") {
+        } else if (type == "float[]") {
             attributes_.emplace_back(name, floats_.emplace_back(nb::cast<std::vector<double>>(value)));
-        } else if (type == "strings") {
+        } else if (type == "string[]") {
             std::vector<opdock_text> &texts = texts_.emplace_back();
             for (std::string &text : nb::cast<std::vector<std::string>>(value)) {
                 const std::string &kept = strings_.emplace_back(std::move(text));

@@ -23,7 +23,7 @@ struct Parameter {
 
 struct AttributeForm {
     std::string name;
-    std::string type; // "float", "ints", ...
+    std::string type; // "float", "int[]", ...
     bool optional;
     nb::object key;
 };

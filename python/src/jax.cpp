@@ -126,10 +126,10 @@ void Call::add(const KnownOp &op, const xla::Attributes &attributes, int64_t i) 
                 throw std::runtime_error(name_ + ": there is no dtype '" + called + "'");
             }
             attributes_.emplace_back(key, dtype->dtype);
-        } else if (form.type == "ints") {
+        } else if (form.type == "int[]") {
             const auto &array = *static_cast<const xla::Array *>(item);
             attributes_.emplace_back(key, std::span(static_cast<const int64_t *>(array.data), array.size));
-        } else if (form.type == "floats") {
+        } else if (form.type == "float[]") {
             const auto &array = *static_cast<const xla::Array *>(item);
             attributes_.emplace_back(key, std::span(static_cast<const double *>(array.data), array.size));
         } else {

@@ -176,12 +176,15 @@ class Kernel::Call {
     void take_all(const Value *stack);
     void take(const Parameter &input, Value value);
     void take(const AttributeForm &attribute, Value value);
-    void take_list(const AttributeForm &attribute, torch_abi::List *list);
+    void take_list(const AttributeForm &attribute, Value value);
     opdock_text text_of(Value value);
-    void add(Value handle);
+    void view(const Parameter &input, torch_abi::Tensor *tensor);
     const DLTensor *made(const opdock_tensor_spec &spec, DLDevice device);
     void make_outputs();
     opdock_args args();
+    [[noreturn]] void refuse(const std::string &why) const {
+        throw std::runtime_error("op '" + kernel_.form_.op + "': " + why + "\n  " + kernel_.form_.signature);
+    }
 
     // First, so that the others lie in it.
     std::array<std::byte, 4096> memory_;
@@ -207,28 +210,54 @@ Value opened(Value value) {
     return *pointer;
 }
 
-void Kernel::Call::add(Value handle) {
-    auto *tensor = as<torch_abi::Tensor *>(handle);
-    handles_.push_back(tensor);
-    DLTensor &view = tensors_.emplace_back();
+// Its items belong to whoever asks for them, and to nobody where nobody does.
+class OwnedList {
+  public:
+    explicit OwnedList(Value value) : list_(as<torch_abi::List *>(value)) {}
+    OwnedList(const OwnedList &) = delete;
+    OwnedList &operator=(const OwnedList &) = delete;
+    ~OwnedList() { api().list_delete(list_); }
+
+    size_t size() const {
+        size_t size = 0;
+        check(api().list_size(list_, &size), "read a list");
+        return size;
+    }
+    Value at(size_t i) const {
+        Value value = 0;
+        check(api().list_get(list_, i, &value), "read a list");
+        return value;
+    }
+
+  private:
+    torch_abi::List *list_;
+};
+
+void Kernel::Call::view(const Parameter &input, torch_abi::Tensor *tensor) {
+    DLTensor &made = tensors_.emplace_back();
     int64_t ndim = 0;
     int32_t dtype = 0;
     int32_t type = 0;
     int32_t index = 0;
     const auto &torch = api();
-    if (torch.tensor_data(tensor, &view.data) != 0 || torch.tensor_ndim(tensor, &ndim) != 0 ||
-        torch.tensor_sizes(tensor, &view.shape) != 0 || torch.tensor_strides(tensor, &view.strides) != 0 ||
+    if (torch.tensor_data(tensor, &made.data) != 0 || torch.tensor_ndim(tensor, &ndim) != 0 ||
+        torch.tensor_sizes(tensor, &made.shape) != 0 || torch.tensor_strides(tensor, &made.strides) != 0 ||
         torch.tensor_dtype(tensor, &dtype) != 0 || torch.tensor_device_type(tensor, &type) != 0 ||
         torch.tensor_device_index(tensor, &index) != 0) {
-        throw std::runtime_error(kernel_.form_.op + ": a tensor without memory or strides was given");
+        refuse("'" + input.name + "' has no memory or no strides");
     }
-    view.ndim = static_cast<int32_t>(ndim);
-    view.dtype = dtype_of_torch(dtype);
-    view.device = device_of(type, index);
-    if (view.device.device_type != kDLCPU) {
-        device_ = view.device;
+    made.ndim = static_cast<int32_t>(ndim);
+    const Dtype *known = find_dtype([&](const Dtype &one) { return one.torch == dtype; });
+    if (known == nullptr) {
+        refuse("'" + input.name + "' has a dtype that ops do not take, torch's number " + std::to_string(dtype) +
+               " (complex numbers are 8 to 10)");
     }
-    inputs_.push_back(&view);
+    made.dtype = known->dtype;
+    made.device = device_of(type, index);
+    if (made.device.device_type != kDLCPU) {
+        device_ = made.device;
+    }
+    inputs_.push_back(&made);
 }
 
 void Kernel::Call::take(const Parameter &input, Value value) {
@@ -244,18 +273,19 @@ void Kernel::Call::take(const Parameter &input, Value value) {
         value = opened(value);
     }
     if (!input.list) {
-        add(value);
+        handles_.push_back(as<torch_abi::Tensor *>(value));
+        view(input, handles_.back());
         return;
     }
-    auto *list = as<torch_abi::List *>(value);
-    size_t size = 0;
-    check(api().list_size(list, &size), "read a list");
-    for (size_t i = 0; i < size; ++i) {
-        Value one = 0;
-        check(api().list_get(list, i, &one), "read a list");
-        add(one);
+    const OwnedList list(value);
+    const size_t size = list.size();
+    const size_t first = handles_.size();
+    for (size_t i = 0; i < size; ++i) { // all of them, before one may be refused
+        handles_.push_back(as<torch_abi::Tensor *>(list.at(i)));
     }
-    check(api().list_delete(list), "let go of a list");
+    for (size_t i = 0; i < size; ++i) {
+        view(input, handles_[first + i]);
+    }
     list_sizes_.push_back(static_cast<uint32_t>(size));
 }
 
@@ -270,20 +300,19 @@ opdock_text Kernel::Call::text_of(Value value) {
     return text;
 }
 
-void Kernel::Call::take_list(const AttributeForm &attribute, torch_abi::List *list) {
-    size_t size = 0;
-    check(api().list_size(list, &size), "read a list");
+void Kernel::Call::take_list(const AttributeForm &attribute, Value value) {
+    const OwnedList list(value);
+    const size_t size = list.size();
     std::pmr::vector<Value> &values = lists_.emplace_back(size);
     for (size_t i = 0; i < size; ++i) {
-        check(api().list_get(list, i, &values[i]), "read a list");
+        values[i] = list.at(i);
     }
-    check(api().list_delete(list), "let go of a list");
     opdock_value &to = attributes_.back().value;
     to.count = static_cast<uint32_t>(size);
-    if (attribute.type == "ints") {
+    if (attribute.type == "int[]") {
         to.type = OPDOCK_VALUE_INTS;
         to.as.ints = reinterpret_cast<const int64_t *>(values.data());
-    } else if (attribute.type == "floats") {
+    } else if (attribute.type == "float[]") {
         to.type = OPDOCK_VALUE_FLOATS;
         to.as.floats = reinterpret_cast<const double *>(values.data());
     } else {
@@ -322,7 +351,7 @@ void Kernel::Call::take(const AttributeForm &attribute, Value value) {
         to.count = static_cast<uint32_t>(text.size);
         to.as.s = text.text;
     } else {
-        take_list(attribute, as<torch_abi::List *>(value));
+        take_list(attribute, value);
     }
 }
 
@@ -353,9 +382,12 @@ const DLTensor *Kernel::Call::made(const opdock_tensor_spec &spec, DLDevice devi
     }
     torch_abi::Tensor *tensor = nullptr;
     const auto &torch = api();
-    check(torch.empty_strided(spec.ndim, spec.shape, strides.data(), torch_number_of(spec.dtype), type_of(device),
-                              device.device_id, &tensor),
-          "allocate an output");
+    if (torch.empty_strided(spec.ndim, spec.shape, strides.data(), torch_number_of(spec.dtype), type_of(device),
+                            device.device_id, &tensor) != 0) {
+        // Words by which programs know that they may try less at once.
+        refuse(std::string(device.device_type == kDLCPU ? "out of memory" : "CUDA out of memory") + ": output '" +
+               spec.name + "' of " + std::to_string(packed) + " elements could not be allocated");
+    }
     result_at_.push_back(handles_.size());
     handles_.push_back(tensor);
     check(torch.tensor_data(tensor, &view.data), "allocate an output");
@@ -446,8 +478,8 @@ void Kernel::Call::run(Value *stack) {
         } else if (outputs_[position++] != nullptr) {
             *stack++ = next();
         } else if (wanted) {
-            throw std::runtime_error(kernel_.form_.op + ": output '" + output.name +
-                                     "' depends on an input that is absent; call the op without its optional outputs");
+            refuse("output '" + output.name +
+                   "' depends on an input that is absent; call the op without its optional outputs");
         }
     }
 }

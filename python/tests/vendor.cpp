@@ -26,6 +26,28 @@ Status scale(const Call &call) {
     return {};
 }
 
+// The sum of all attributes, for each element: sizes of texts for texts.
+Status lists(const Call &call) {
+    double sum = call.has_attribute(3) ? call.get_float(3) : 0;
+    for (const std::int64_t one : call.get_ints(0)) {
+        sum += static_cast<double>(one);
+    }
+    for (const double one : call.get_floats(1)) {
+        sum += one;
+    }
+    for (const opdock_text &one : call.get_strings(2)) {
+        sum += static_cast<double>(one.size);
+    }
+    sum += static_cast<double>(call.get_string(4).size());
+    const auto y = call.output<float>(0);
+    for (std::int64_t r = 0; r < y.rows(); ++r) {
+        for (std::int64_t i = 0; i < y.size(-1); ++i) {
+            y.row(r)[i] = static_cast<float>(sum);
+        }
+    }
+    return {};
+}
+
 // Rows of 7 are declined, of 9 fail, of 11 throw.
 Status gelu_supports(const Problem &problem) {
     return problem.input(0)->shape[0] == 7 ? opdock::unsupported("it has 7 rows") : Status{};
@@ -55,6 +77,14 @@ void register_all(opdock::Registry &registry) {
                                              "y = by * x");
     constexpr opdock::OpDeclaration scale_bwd_op(
         "acme.scale_bwd(grad: T[..., n], *, by: float = 2.0) -> (grad_x: T[..., n])", "Of acme.scale.");
+    constexpr opdock::OpDeclaration lists_op(
+        "acme.lists(x: T[..., n], *, ints: int[] = [1, 2], floats: float[] = [0.5], texts: string[], extra: float?, "
+        "mode: string = \"a\\\"b\") -> (y: T[..., n])",
+        "Of all kinds of attributes.");
+    constexpr opdock::OpDeclaration strange_op("acme.strange(x: T[..., n], *, names: string[] = []) -> (y: T[..., n])",
+                                               "Which no schema of torch can say.");
+    registry.implement(lists_op, opdock::Impl(start).kernel(opdock::kernel<&lists>));
+    registry.implement(strange_op, opdock::Impl(start).kernel(opdock::kernel<&scale>));
     registry.implement(scale_op, opdock::Impl(start).kernel(opdock::kernel<&scale>));
     registry.implement(scale_bwd_op, opdock::Impl(start).kernel(opdock::kernel<&scale>));
     registry.implement(opdock::ops::gelu,

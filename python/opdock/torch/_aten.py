@@ -91,7 +91,8 @@ RULES: dict[str, _Rule] = {
 class Enabled:
     """What enable() changed. A context manager: leaving it undoes that."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        self.kind = kind  # of devices
         self.calls: dict[str, int] = {}  # that opdock computed, of each op of torch
         self.others: dict[str, int] = {}  # and that were left to torch
         self.why: dict[str, str] = {}  # the host last refused one
@@ -123,7 +124,7 @@ class Enabled:
             try:
                 result = rule.call(*args, **named)
             except RuntimeError as error:
-                if host().describe()["policy"]["strict"]["value"] == "1":
+                if host().describe()["policy"]["strict"]:
                     raise
                 self.why[name], result = str(error), None
             if result is None:
@@ -141,7 +142,9 @@ class Enabled:
 live: list[Enabled] = []
 
 
-def enable(ops: Iterable[str] | None = None, *, unused: Iterable[str] = (), device: str = "cuda") -> Enabled:
+def enable(
+    ops: Iterable[str] | None = None, *, unused: Iterable[str] = (), device: str | torch.device = "cuda"
+) -> Enabled:
     """Sends torch's own ops through opdock for all of the program, on one type of device.
 
     `ops` and `unused` are names of torch's, such as "silu" or "_softmax"; without them all that opdock has an op for.
@@ -149,18 +152,26 @@ def enable(ops: Iterable[str] | None = None, *, unused: Iterable[str] = (), devi
     the host refuses where the policy is not strict, are computed by torch's own kernel. Returns what was changed, which
     undoes it, also as a context manager.
     """
-    names = list(RULES) if ops is None else list(ops)
+    if isinstance(ops, str) or isinstance(unused, str):
+        raise TypeError("ops and unused are lists of names of torch's ops")
+    names = list(RULES) if ops is None else list(dict.fromkeys(ops))
     left = set(unused)
     for name in [*names, *left]:
         if name not in RULES:
             raise ValueError(f"opdock has nothing for torch's op '{name}'; it has something for {', '.join(RULES)}")
-    key = {"cpu": "CPU", "cuda": "CUDA"}.get(device, "PrivateUse1")
-    done = Enabled()
+    kind = torch.device(device).type
+    keys = {"cpu": "CPU", "cuda": "CUDA", torch._C._get_privateuse1_backend_name(): "PrivateUse1"}
+    if kind not in keys:
+        raise ValueError(f"torch's devices of type '{kind}' are none that opdock serves")
+    taken = {(kind, name) for one in live for name in one.calls if one.kind == kind}
+    if twice := [name for name in names if (kind, name) in taken and name not in left]:
+        raise ValueError(f"'{twice[0]}' is enabled already for {kind}; undo that before")
+    done = Enabled(kind)
     live.append(done)
     try:
         for name in names:
             if name not in left:
-                done._replace(name, key)
+                done._replace(name, keys[kind])
     except BaseException:
         done.undo()
         raise

@@ -9,6 +9,11 @@ from ._ops import overload
 _MOST_LOGITS = 1 << 28  # bytes of a chunk
 
 
+def _expect_reduction(reduction: str, *allowed: str) -> None:
+    if reduction not in allowed:
+        raise ValueError(f"reduction is one of {', '.join(allowed)}, and '{reduction}' was given")
+
+
 def cross_entropy(
     logits: torch.Tensor,
     target: torch.Tensor,
@@ -20,6 +25,7 @@ def cross_entropy(
     rows: torch.Tensor = overload("cross_entropy_fwd", False)(
         logits, target, ignore_index=ignore_index, label_smoothing=label_smoothing
     )
+    _expect_reduction(reduction, "none", "sum", "mean")
     if reduction == "none":
         return rows
     return rows.sum() if reduction == "sum" else rows.sum() / (target != ignore_index).sum()
@@ -33,6 +39,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, ignore_index: int
     ) -> torch.Tensor:
         rows = max(1, _MOST_LOGITS // (weight.shape[0] * weight.element_size()))
+        if weight.dtype == torch.float16:  # in which sums over more rows may overflow
+            rows = min(rows, 1024)
         needs_hidden, needs_weight = ctx.needs_input_grad[:2]
         grad_hidden = torch.empty_like(hidden) if needs_hidden else None
         grad_weight = torch.zeros_like(weight, dtype=torch.float32) if needs_weight else None
@@ -49,13 +57,18 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 grad_hidden[begin : begin + rows] = overload("linear_dgrad", False)(logits, weight)
             if grad_weight is not None:
                 grad_weight += overload("linear_wgrad", False)(logits, part)
-        ctx.save_for_backward(grad_hidden, None if grad_weight is None else grad_weight.to(weight.dtype))
+        ctx.dtype = weight.dtype
+        ctx.save_for_backward(grad_hidden, grad_weight)
         return total
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        return *(None if one is None else one * grads[0].to(one.dtype) for one in ctx.saved_tensors), None, None
+        grad_hidden, grad_weight = ctx.saved_tensors
+        of_hidden = None if grad_hidden is None else grad_hidden * grads[0].to(grad_hidden.dtype)
+        # Sums of many rows: only their mean may fit f16.
+        of_weight = None if grad_weight is None else (grad_weight * grads[0]).to(ctx.dtype)
+        return of_hidden, of_weight, None, None
 
 
 def linear_cross_entropy(
@@ -65,5 +78,9 @@ def linear_cross_entropy(
 
     hidden (rows, k), weight (classes, k), target (rows) of i64; the loss is f32.
     """
+    _expect_reduction(reduction, "sum", "mean")
+    kind = hidden.device.type
+    if torch.is_autocast_enabled(kind):
+        hidden, weight = (one.to(torch.get_autocast_dtype(kind)) for one in (hidden, weight))
     total: torch.Tensor = _LinearCrossEntropy.apply(hidden, weight, target, ignore_index)
     return total if reduction == "sum" else total / (target != ignore_index).sum()

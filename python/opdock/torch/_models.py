@@ -1,5 +1,7 @@
 """Sends a model's layers through opdock's ops, where an op computes what the layer does."""
 
+import functools
+import inspect
 import sys
 import types
 import weakref
@@ -15,7 +17,8 @@ from ._loss import cross_entropy, linear_cross_entropy
 from ._ops import overload
 
 Forward = Callable[..., Any]
-_SEED = 20261126
+# What ops take; a layer computes other dtypes by itself.
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @dataclass
@@ -39,24 +42,36 @@ class Place:
 class _Offer:
     """What a rule would put in a module's place."""
 
-    ops: tuple[str, ...]
-    forward: Forward  # of the module and its arguments
-    inputs: tuple[torch.Tensor, ...]  # on which both have to agree
+    op: str
+    forward: Forward  # of the module and its one argument
+    # What the module's own forward sees in place of its projections and parameters while it is tried, its argument, and
+    # what the op gives for that.
+    seen: dict[str, Any]
+    argument: torch.Tensor
+    result: Callable[[], torch.Tensor]
 
 
 class Use:
     """What use() changed. A context manager: leaving it undoes that."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.model = model
+        self.name = type(model).__name__
         self.places: list[Place] = []
-        self._undo: list[Callable[[], None]] = []
+        # Of what was set: where, and what it was before. The model may go before this does.
+        self._before: list[tuple[weakref.ref[Any], str, Any]] = []
 
     def undo(self) -> None:
         """The model as it was."""
         live.discard(self)
-        while self._undo:
-            self._undo.pop()()
+        while self._before:
+            reference, name, before = self._before.pop()
+            owner = reference()
+            if owner is None:
+                continue
+            if before is _nothing:
+                vars(owner).pop(name, None)
+            else:
+                setattr(owner, name, before)
 
     def __enter__(self) -> Self:
         return self
@@ -67,156 +82,223 @@ class Use:
     def __str__(self) -> str:
         return "\n".join(str(place) for place in self.places)
 
+    def _set(self, owner: Any, name: str, value: Any) -> None:
+        self._before.append((weakref.ref(owner), name, vars(owner).get(name, _nothing)))
+        setattr(owner, name, value)
+
     def _leave(self, module: nn.Module, name: str, why: str) -> None:
         self.places.append(Place(name, type(module).__name__, (), why))
 
     def _replace(self, module: nn.Module, name: str, ops: tuple[str, ...], forward: Forward) -> None:
-        counted = self._counted(Place(name, type(module).__name__, ops, ""), forward)
-        _set_attribute(self._undo, module, "forward", types.MethodType(counted, module))
+        counted = self._counted(Place(name, type(module).__name__, ops, ""), forward, type(module).forward)
+        self._set(module, "forward", types.MethodType(counted, module))
 
-    def _counted(self, place: Place, function: Forward) -> Forward:
+    def _counted(self, place: Place, function: Forward, original: Forward) -> Forward:
         self.places.append(place)
 
+        @functools.wraps(original)  # others ask what it takes
         def counted(*args: Any, **named: Any) -> Any:
             if not torch.compiler.is_compiling():
                 place.calls += 1
             return function(*args, **named)
 
+        counted.opdock = True  # type: ignore[attr-defined]
         return counted
 
 
-def _set_attribute(undo: list[Callable[[], None]], owner: Any, name: str, value: Any) -> None:
-    own = vars(owner)
-    if name in own:
-        before = own[name]
-        undo.append(lambda: setattr(owner, name, before))
-    else:
-        undo.append(lambda: delattr(owner, name))
-    setattr(owner, name, value)
+_nothing = object()
+live: "weakref.WeakSet[Use]" = weakref.WeakSet()  # whose changes are in force
+_uses: "weakref.WeakKeyDictionary[nn.Module, list[Use]]" = weakref.WeakKeyDictionary()  # as long as their models
 
 
-def _random(like: torch.Tensor, *shape: int) -> torch.Tensor:
-    values = torch.randn(*shape, generator=torch.Generator().manual_seed(_SEED))
-    return values.to(like.device, like.dtype)
+class _Tried:
+    """A module as its own forward sees it while it is tried: with other projections, say."""
+
+    def __init__(self, module: nn.Module, seen: dict[str, Any], training: bool) -> None:
+        self.__dict__.update(seen, _module=module, training=training)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
 
 
-def _takes(x: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Whether an op takes both: weights are of the same dtype, or f32."""
-    return x.dtype == weight.dtype or weight.dtype == torch.float32
+def _argument_of(module: nn.Module) -> str | None:
+    """The name of the only argument of its forward; None where it takes more."""
+    parameters = list(inspect.signature(type(module).forward).parameters.values())[1:]
+    if len(parameters) != 1 or parameters[0].kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+        return None
+    return parameters[0].name
 
 
-def _rmsnorm(module: nn.Module) -> Iterable[_Offer]:
-    weight = getattr(module, "weight", None)
-    eps = getattr(module, "variance_epsilon", getattr(module, "eps", None))
-    if "RMSNorm" not in type(module).__name__ or not isinstance(weight, torch.Tensor) or weight.dim() != 1:
+def _of_one_argument(module: nn.Module, op: Callable[[Any, torch.Tensor], Any], fits: Callable[..., bool]) -> Forward:
+    """A forward that calls `op` where it takes the argument, and the module's own where not."""
+    original, name = type(module).forward, _argument_of(module) or ""
+
+    def forward(self: Any, *args: Any, **named: Any) -> Any:
+        x = args[0] if args else named[name]
+        return op(self, x) if x.dtype in _DTYPES and fits(self, x) else original(self, x)
+
+    return forward
+
+
+def _random(device: torch.device, *shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(20261126)).to(device)
+
+
+def _wide(device: torch.device) -> torch.Tensor:
+    """Where activations differ: near 0, and far from it."""
+    return torch.cat([_random(device, 4, 64) * 3, torch.linspace(-50, 50, 64, device=device).expand(1, 64)])
+
+
+def _norm_fits(self: Any, x: torch.Tensor) -> bool:
+    return bool(x.dtype == self.weight.dtype and (getattr(self, "bias", None) is None or self.bias.dtype == x.dtype))
+
+
+_EPS = ("variance_epsilon", "eps", "epsilon", "rms_norm_eps", "layer_norm_eps")
+
+
+def _norm(module: nn.Module, device: torch.device) -> Iterable[_Offer]:
+    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+    if not isinstance(weight, torch.Tensor) or weight.dim() != 1:
         return
-    op, original = overload("rmsnorm_fwd", False), type(module).forward
+    is_layer_norm = isinstance(module, nn.LayerNorm)
+    if not is_layer_norm and ("RMSNorm" not in type(module).__name__ or bias is not None):
+        return
+    if is_layer_norm and bias is None:
+        return
+    eps = next((getattr(module, name) for name in _EPS if isinstance(getattr(module, name, None), float)), None)
+    if eps is None and not isinstance(module, nn.RMSNorm):
+        return
+    name = "layernorm_fwd" if is_layer_norm else "rmsnorm_fwd"
+    op, n = overload(name, False), weight.numel()
+    seen = {"weight": _random(device, n)} | ({"bias": _random(device, 2, n)[1]} if is_layer_norm else {})
+    # Rows in which eps is little, much and all.
+    x = _random(device, 3, n) * torch.tensor([[1.0], [3e-3], [1e-5]], device=device)
     for zero_centered in (False, True):
 
-        def forward(self: Any, x: torch.Tensor, zero_centered: bool = zero_centered) -> Any:
-            if not _takes(x, self.weight):
-                return original(self, x)
+        def call(self: Any, x: torch.Tensor, zero_centered: bool) -> Any:
+            parameters = (self.weight, self.bias) if is_layer_norm else (self.weight,)
             own = torch.finfo(x.dtype).eps if eps is None else eps
-            return op(x, self.weight, eps=own, zero_centered_gamma=zero_centered)
+            return op(x, *parameters, eps=own, zero_centered_gamma=zero_centered)
 
-        yield _Offer(("rmsnorm_fwd",), forward, (_random(weight, 2, weight.numel()),))
-
-
-def _layernorm(module: nn.Module) -> Iterable[_Offer]:
-    if not isinstance(module, nn.LayerNorm) or module.weight is None or module.bias is None or module.weight.dim() != 1:
-        return
-    op, original = overload("layernorm_fwd", False), type(module).forward
-
-    def forward(self: Any, input: torch.Tensor) -> Any:
-        if not _takes(input, self.weight) or self.bias.dtype != self.weight.dtype:
-            return original(self, input)
-        return op(input, self.weight, self.bias, eps=self.eps)
-
-    yield _Offer(("layernorm_fwd",), forward, (_random(module.weight, 2, module.weight.numel()),))
+        bound = functools.partial(call, zero_centered=zero_centered)
+        yield _Offer(
+            name,
+            _of_one_argument(module, bound, _norm_fits),
+            seen,
+            x,
+            functools.partial(bound, types.SimpleNamespace(**seen), x),
+        )
 
 
 _ACTIVATIONS = {"silu": ("silu",), "gelu": ("gelu", "qgelu"), "relu": ("relu", "srelu")}  # by what classes are called
 
 
-def _activation(module: nn.Module) -> Iterable[_Offer]:
+def _activation(module: nn.Module, device: torch.device) -> Iterable[_Offer]:
     name = type(module).__name__.lower()
-    if any(True for _ in module.parameters()):
+    if any(True for _ in module.parameters()) or getattr(module, "inplace", False):
         return
     for op_name in (op for word, ops in _ACTIVATIONS.items() if word in name for op in ops):
-        op = overload(op_name, False)
+        op, x = overload(op_name, False), _wide(device)
 
-        def forward(self: Any, input: torch.Tensor, op: Any = op) -> Any:
-            return op(input)
+        def call(self: Any, x: torch.Tensor, op: Any) -> Any:
+            return op(x)
 
-        yield _Offer((op_name,), forward, (_random(torch.empty(0), 64, 64) * 3,))
+        forward = _of_one_argument(module, functools.partial(call, op=op), lambda self, x: True)
+        yield _Offer(op_name, forward, {}, x, functools.partial(op, x))
 
 
 def _has_children(module: nn.Module, *names: str) -> bool:
     return all(isinstance(getattr(module, name, None), nn.Module) for name in names)
 
 
-def _gated_mlp(module: nn.Module) -> Iterable[_Offer]:
-    if _has_children(module, "gate_proj", "up_proj", "down_proj"):
-        for op_name in ("silu_and_mul", "gelu_and_mul"):
-            op = overload(op_name, False)
+def _gated_mlp(module: nn.Module, device: torch.device) -> Iterable[_Offer]:
+    gate, up = _wide(device), _random(device, 5, 64)
+    apart = {"gate_proj": lambda x: gate, "up_proj": lambda x: up, "down_proj": lambda x: x}
+    together = {"gate_up_proj": lambda x: torch.cat([gate, up], -1), "down_proj": lambda x: x}
+    if _has_children(module, *apart):
+        for name in ("silu_and_mul", "gelu_and_mul"):
+            op = overload(name, False)
 
-            def forward(self: Any, x: torch.Tensor, op: Any = op) -> Any:
+            def call(self: Any, x: torch.Tensor, op: Any) -> Any:
                 return self.down_proj(op(self.gate_proj(x), self.up_proj(x)))
 
-            weight = next(module.get_submodule("gate_proj").parameters())
-            yield _Offer((op_name,), forward, (_random(weight, 2, weight.shape[-1]),))
-    elif _has_children(module, "gate_up_proj", "down_proj"):
-        for op_name in ("swiglu", "geglu"):
-            op = overload(op_name, False)
+            forward = _of_one_argument(module, functools.partial(call, op=op), lambda self, x: True)
+            yield _Offer(name, forward, apart, gate, functools.partial(op, gate, up))
+    elif _has_children(module, *together):
+        for name in ("swiglu", "geglu"):
+            op = overload(name, False)
 
-            def fused(self: Any, hidden_states: torch.Tensor, op: Any = op) -> Any:
-                return self.down_proj(op(self.gate_up_proj(hidden_states)))
+            def fused(self: Any, x: torch.Tensor, op: Any) -> Any:
+                return self.down_proj(op(self.gate_up_proj(x)))
 
-            weight = next(module.get_submodule("gate_up_proj").parameters())
-            yield _Offer((op_name,), fused, (_random(weight, 2, weight.shape[-1]),))
-
-
-def _cross_entropy(module: nn.Module) -> Iterable[_Offer]:
-    if not isinstance(module, nn.CrossEntropyLoss) or module.weight is not None:
-        return
-    original = type(module).forward
-
-    def forward(self: Any, input: torch.Tensor, target: torch.Tensor) -> Any:
-        if input.dim() != 2 or target.dtype != torch.int64 or target.dim() != 1:
-            return original(self, input, target)
-        return cross_entropy(input, target, self.ignore_index, self.label_smoothing, self.reduction)
-
-    yield _Offer(("cross_entropy_fwd",), forward, (_random(torch.empty(0), 4, 16), torch.arange(4)))
+            forward = _of_one_argument(module, functools.partial(fused, op=op), lambda self, x: True)
+            yield _Offer(name, forward, together, gate, functools.partial(op, torch.cat([gate, up], -1)))
 
 
-_RULES: list[Callable[[nn.Module], Iterable[_Offer]]] = [
-    _gated_mlp,
-    _rmsnorm,
-    _layernorm,
-    _activation,
-    _cross_entropy,
-]
+_RULES = [_gated_mlp, _norm, _activation]
 
 
 def _why_not(module: nn.Module, offer: _Offer) -> str | None:
-    """None where the op computes what the module does; else what went wrong, or "" where it gives other results."""
-    try:
-        with torch.no_grad():
-            expected = module.forward(*offer.inputs)
-            found = offer.forward(module, *offer.inputs)
-    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
-        return str(error).partition("\n")[0]
-    precise = expected.dtype in (torch.float32, torch.float64)
-    close = found.dtype == expected.dtype and torch.allclose(
-        found.float(), expected.float(), rtol=1e-4 if precise else 2e-2, atol=1e-5 if precise else 2e-2
-    )
-    return None if close else ""
+    """None where the op computes what the module's own forward does; else what went wrong, or "" for other results."""
+    found = offer.result()
+    for training in (False, True, True):
+        try:
+            with torch.random.fork_rng(devices=[found.device] if found.is_cuda else []):
+                expected = type(module).forward(_Tried(module, offer.seen, training), offer.argument)
+            if expected.dtype != found.dtype or not torch.allclose(found, expected, rtol=1e-4, atol=1e-5):
+                return ""
+        except Exception as error:  # noqa: BLE001 - the module's, of any kind
+            return str(error).partition("\n")[0] or type(error).__name__
+    return None
+
+
+def _use_ops(done: Use, module: nn.Module, name: str, is_wanted: Callable[[str], bool], device: torch.device) -> bool:
+    """Whether it was replaced."""
+    offers = [offer for rule in _RULES for offer in rule(module, device) if is_wanted(offer.op)]
+    if not offers:
+        return False
+    if any(isinstance(child, nn.Dropout) and child.p > 0 for child in module.modules()):
+        done._leave(module, name, "it has dropout")
+        return False
+    if _argument_of(module) is None:
+        done._leave(module, name, "its forward takes more than one argument")
+        return False
+    reasons = []
+    for offer in offers:
+        reason = _why_not(module, offer)
+        if reason is None:
+            done._replace(module, name, (offer.op,), offer.forward)
+            return True
+        reasons.append(reason)
+    why = next((reason for reason in reasons if reason), "")
+    tried = " or ".join(dict.fromkeys(offer.op for offer in offers))
+    done._leave(module, name, f"it computes something else than {tried}" + (f"; {why}" if why else ""))
+    return False
+
+
+def _use_cross_entropy(done: Use, module: nn.CrossEntropyLoss, name: str) -> None:
+    if module.weight is not None or type(module).forward is not nn.CrossEntropyLoss.forward:
+        done._leave(module, name, "it has weights, or a forward of its own")
+        return
+
+    def forward(self: Any, input: torch.Tensor, target: torch.Tensor) -> Any:
+        fits = input.dtype in _DTYPES and input.dim() == 2 and target.dtype == torch.int64 and target.dim() == 1
+        if not fits:
+            return nn.CrossEntropyLoss.forward(self, input, target)
+        loss = cross_entropy(input, target, self.ignore_index, self.label_smoothing, self.reduction)
+        return loss.to(input.dtype)
+
+    done._replace(module, name, ("cross_entropy_fwd",), forward)
 
 
 def _labels_of_next(labels: torch.Tensor, ignore_index: int, shift_labels: torch.Tensor | None) -> torch.Tensor:
     if shift_labels is None:
         shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
     return shift_labels.reshape(-1)
+
+
+def _per_item(loss: torch.Tensor, items: Any) -> torch.Tensor:
+    return loss if items is None else loss / (items.to(loss.device) if isinstance(items, torch.Tensor) else items)
 
 
 def _loss_of_causal_lm(
@@ -230,63 +312,93 @@ def _loss_of_causal_lm(
 ) -> torch.Tensor:
     target = _labels_of_next(labels, ignore_index, shift_labels).to(logits.device)
     reduction = "mean" if num_items_in_batch is None else "sum"
-    loss = cross_entropy(logits.reshape(-1, vocab_size), target, ignore_index, reduction=reduction)
-    return loss if num_items_in_batch is None else loss / num_items_in_batch
+    logits = logits.reshape(-1, vocab_size)
+    if logits.dtype not in _DTYPES:
+        loss = nn.functional.cross_entropy(logits.float(), target, ignore_index=ignore_index, reduction=reduction)
+    else:
+        loss = cross_entropy(logits, target, ignore_index, reduction=reduction)
+    return _per_item(loss, num_items_in_batch)
 
 
 _LINEAR_OPS = ("linear_fwd", "fused_cross_entropy", "linear_dgrad", "linear_wgrad")
-
-
-def _why_logits_are_needed(model: nn.Module) -> str:
-    """Why the loss cannot be computed from what the base model gives; "" where it can."""
-    head = getattr(model, "lm_head", None)
-    if not isinstance(head, nn.Linear) or head.bias is not None:
-        return "its lm_head is not a product alone"
-    config: Any = model.config
-    if getattr(config, "final_logit_softcapping", None) is not None:
-        return "it caps its logits"
-    if getattr(config, "logit_scale", 1.0) != 1.0 or getattr(config, "logits_scaling", 1.0) != 1.0:
-        return "it scales its logits"
-    return ""
 
 
 def _training_forward(model: nn.Module) -> Forward:
     """Of a causal language model in training: the loss without logits."""
     original = type(model).forward
     output = sys.modules["transformers.modeling_outputs"].CausalLMOutputWithPast
+    signature = inspect.signature(original)
 
-    def forward(self: Any, *args: Any, labels: torch.Tensor | None = None, **named: Any) -> Any:
-        if labels is None or not self.training or args or not named.get("return_dict", True):
-            return original(self, *args, labels=labels, **named)
+    def forward(self: Any, *args: Any, **given: Any) -> Any:
+        bound = signature.bind(self, *args, **given)
+        rest = next((one.name for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD), None)
+        named = {name: value for name, value in bound.arguments.items() if name not in ("self", rest)}
+        named |= bound.arguments.get(rest, {}) if rest is not None else {}
+        labels = named.pop("labels", None)
+        as_dict = named.pop("return_dict", None)
+        as_dict = getattr(self.config, "return_dict", True) if as_dict is None else as_dict
+        if labels is None or not self.training or not as_dict:
+            return original(self, *args, **given)
         shift_labels = named.pop("shift_labels", None)
         items = named.pop("num_items_in_batch", None)
-        for name in ("logits_to_keep", "return_dict"):
-            named.pop(name, None)
+        named.pop("logits_to_keep", None)
         outputs = self.base_model(**named)
         target = _labels_of_next(labels, -100, shift_labels)
         hidden = outputs.last_hidden_state.reshape(target.numel(), -1)
         reduction = "mean" if items is None else "sum"
         loss = linear_cross_entropy(hidden, self.lm_head.weight, target.to(hidden.device), reduction=reduction)
         fields = {name: outputs[name] for name in ("hidden_states", "attentions") if outputs.get(name) is not None}
-        return output(loss=loss if items is None else loss / items, **fields)
+        return output(loss=_per_item(loss, items), **fields)
 
     return forward
 
 
+def _why_logits_are_needed(model: nn.Module, forward: Forward) -> str:
+    """Why the loss cannot be computed from what the base model gives; "" where it can."""
+    head: Any = getattr(model, "lm_head", None)
+    config: Any = model.config
+    if not isinstance(head, nn.Linear) or head.bias is not None:
+        return "its lm_head is not a product alone"
+    if getattr(config, "final_logit_softcapping", None) is not None:
+        return "it caps its logits"
+    if getattr(config, "output_router_logits", False):
+        return "its loss has a part for its routers"
+    modes = {module: module.training for module in model.modules()}
+    ids = torch.arange(5, device=head.weight.device).reshape(1, 5) % head.weight.shape[0]
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[ids.device] if ids.is_cuda else []):
+            model.eval()
+            expected = type(model).forward(model, input_ids=ids, labels=ids).loss
+            model.training = True  # itself alone
+            found = forward(model, input_ids=ids, labels=ids).loss
+        tolerance = 1e-5 if head.weight.dtype == torch.float32 else 2e-3
+        return "" if torch.allclose(found, expected.float(), rtol=tolerance) else "its loss is another one"
+    except Exception as error:  # noqa: BLE001 - the model's, of any kind
+        return str(error).partition("\n")[0] or type(error).__name__
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
 def _use_loss(done: Use, model: nn.Module, is_wanted: Callable[[str], bool], without_logits: bool) -> None:
     transformers = sys.modules.get("transformers.loss.loss_utils")
-    is_causal_lm = transformers and getattr(model, "loss_function", None) is transformers.ForCausalLMLoss
+    own = getattr(model, "loss_function", None)
+    is_causal_lm = transformers is not None and own is transformers.ForCausalLMLoss
+    if without_logits:
+        forward = _training_forward(model) if is_causal_lm else None
+        why = "it is no causal language model of transformers, or its loss is replaced"
+        if forward is not None:
+            why = _why_logits_are_needed(model, forward)
+        if why or forward is None:
+            raise ValueError(f"linear_cross_entropy: {type(model).__name__}: {why}")
+        done._replace(model, "", _LINEAR_OPS, forward)
     if is_causal_lm and is_wanted("cross_entropy_fwd"):
         place = Place("", "loss_function", ("cross_entropy_fwd",), "")
-        _set_attribute(done._undo, model, "_loss_function", done._counted(place, _loss_of_causal_lm))
-    if without_logits:
-        why = _why_logits_are_needed(model) if is_causal_lm else "it is no causal language model of transformers"
-        if why:
-            raise ValueError(f"linear_cross_entropy: {type(model).__name__}: {why}")
-        done._replace(model, "", _LINEAR_OPS, _training_forward(model))
+        done._set(model, "_loss_function", done._counted(place, _loss_of_causal_lm, own))  # type: ignore[arg-type]
 
 
-live: "weakref.WeakSet[Use]" = weakref.WeakSet()  # whose changes are in force
+def _is_replaced(module: nn.Module) -> bool:
+    return "forward" in vars(module)
 
 
 def use(
@@ -298,55 +410,51 @@ def use(
 ) -> Use:
     """Sends layers of a model through opdock's ops: norms, activations, gated MLPs, rope and losses.
 
-    A layer is replaced where an op gives what the layer itself gives on random input; nothing else changes, and
-    parameters stay where they are. Give the model its device and dtype before. `only` and `unused` name ops. With
-    `linear_cross_entropy`, a causal language model in training computes its loss without memory for all logits, and
-    returns none. Returns what was changed, which undoes it, also as a context manager.
+    A layer is replaced where an op gives what the layer's own forward gives; nothing else changes, and parameters stay
+    where they are. Give the model its device before. `only` and `unused` name ops. With `linear_cross_entropy`, a causal
+    language model in training computes its loss without memory for all logits, and returns none. Returns what was
+    changed, which undoes it, also as a context manager.
     """
+    if isinstance(only, str) or isinstance(unused, str):
+        raise TypeError("only and unused are lists of names of ops")
     chosen = None if only is None else set(only)
     left = set(unused)
     for name in (chosen or set()) | left:
         overload(name, False)  # raises where there is none
+    parameter = next(model.parameters(), None)
+    device = torch.device("cpu") if parameter is None else parameter.device
+    if device.type == "meta":
+        raise ValueError("the model has no memory yet; give it its device before")
 
     def is_wanted(op: str) -> bool:
         return (chosen is None or op in chosen) and op not in left
 
     done = Use(model)
-    covered: set[nn.Module] = set()
+    inside: set[nn.Module] = set()  # of modules that are replaced: their work is done
     try:
-        for name, module in list(model.named_modules()):
-            if module not in covered:
-                covered |= _use_ops(done, module, name, is_wanted)
-            why = _rope.why_not(module) if is_wanted("fused_rope_fwd") else None
-            if why:
-                done._leave(module, name, why)
-            elif why is not None:
-                _rope.patch(done._undo, sys.modules[type(module).__module__])
-                done._replace(module, name, ("fused_rope_fwd",), _rope.angles)
+        with torch.no_grad():
+            for name, module in list(model.named_modules()):
+                if module in inside:
+                    continue
+                if isinstance(module, nn.CrossEntropyLoss) and is_wanted("cross_entropy_fwd"):
+                    if not _is_replaced(module):
+                        _use_cross_entropy(done, module, name)
+                    continue
+                if _is_replaced(module) and module is not model:
+                    done._leave(module, name, "its forward is replaced already")
+                    inside.update(module.modules())
+                elif _use_ops(done, module, name, is_wanted, device):
+                    inside.update(one for one in module.children() if next(one.parameters(), None) is None)
+                elif is_wanted("fused_rope_fwd") and (why := _rope.why_not(model, name, module)) is not None:
+                    if why:
+                        done._leave(module, name, why)
+                    else:
+                        _rope.patch(sys.modules[type(module).__module__])
+                        done._replace(module, name, ("fused_rope_fwd",), _rope.angles)
         _use_loss(done, model, is_wanted, linear_cross_entropy)
     except BaseException:
         done.undo()
         raise
     live.add(done)
+    _uses.setdefault(model, []).append(done)
     return done
-
-
-def _use_ops(done: Use, module: nn.Module, name: str, is_wanted: Callable[[str], bool]) -> set[nn.Module]:
-    """Gives the modules inside whose work the op does too."""
-    offers = [offer for rule in _RULES for offer in rule(module) if all(is_wanted(op) for op in offer.ops)]
-    reasons = []
-    for offer in offers:
-        reason = _why_not(module, offer)
-        if reason is None:
-            done._replace(module, name, offer.ops, offer.forward)
-            return set(module.children()) - set(_with_parameters(module))
-        reasons.append(reason)
-    if offers:
-        tried = ", ".join(dict.fromkeys(op for offer in offers for op in offer.ops))
-        why = next((reason for reason in reasons if reason), "")
-        done._leave(module, name, f"it computes something else than {tried}" + (f"; {why}" if why else ""))
-    return set()
-
-
-def _with_parameters(module: nn.Module) -> Iterable[nn.Module]:
-    return (child for child in module.children() if any(True for _ in child.parameters()))

@@ -1,11 +1,12 @@
 """Defines a host's ops for torch: schemas, kernels, fake implementations, gradients."""
 
 import functools
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
+from torch.autograd import forward_ad
 
 from .. import Host
 from .._gradients import Formula, formula_of
@@ -14,6 +15,7 @@ from ._schema import bind, fake, schema
 
 # What is registered with it ends with it.
 _library: Any = torch.library.Library("opdock", "FRAGMENT")  # type: ignore[no-untyped-call]
+_lock = threading.Lock()
 _names: dict[str, str] = {}  # of each op that torch has, its name there
 _signatures: dict[str, Signature] = {}
 left_out: dict[str, str] = {}  # and why
@@ -27,14 +29,22 @@ def host() -> Host:
 
 def register() -> None:
     """Gives torch all ops of the host that it does not have yet: those of plugins that were loaded since."""
-    new = [one["op"] for one in host().describe()["ops"] if one["op"] not in _signatures]
-    for op in new:
-        _signatures[op] = Signature(host().op(op).parsed_signature())
-    for op in new:
-        try:
-            _define(op)
-        except (ValueError, RuntimeError) as error:
-            left_out[op] = str(error)
+    with _lock:
+        new = []
+        for one in host().describe()["ops"]:
+            op = one["op"]
+            if op not in _signatures and op not in left_out:
+                try:
+                    _signatures[op] = Signature(host().op(op).parsed_signature())
+                    new.append(op)
+                except Exception as error:  # noqa: BLE001 - one op does without torch, the others do not
+                    left_out[op] = str(error)
+        for op in new:
+            try:
+                _define(op)
+            except Exception as error:  # noqa: BLE001 - as above
+                left_out[op] = str(error)
+                _names.pop(op, None)
 
 
 def overload(op: str, all_outputs: bool) -> Any:
@@ -51,19 +61,21 @@ def _define(op: str) -> None:
     name = op.replace(".", "_")
     if name in _names.values():
         raise ValueError(f"another op is called opdock::{name} already")
-    formula = formula_of(signature, _signatures)
+    if name in vars(torch.ops.opdock):
+        raise ValueError(f"torch.ops.opdock.{name} is something of torch's own")
     kinds = [("", False)]
     if any(output.optional for output in signature.outputs):
         kinds.append((".full", True))
-    for suffix, all_outputs in kinds:
-        _library.define(schema(signature, name + suffix, all_outputs), tags=(torch.Tag.pt2_compliant_tag,))
+    schemas = [schema(signature, name + suffix, all_outputs) for suffix, all_outputs in kinds]
+    for text in schemas:
+        _library.define(text, tags=(torch.Tag.pt2_compliant_tag,))
     _names[op] = name
     for suffix, all_outputs in kinds:
         host().op(op)._implement_for_torch(name + suffix, all_outputs)
         torch.library.register_fake(f"opdock::{name}{suffix}", _fake(signature, all_outputs), lib=_library)
-        if formula is not None:
-            kernel = _autograd_kernel(signature, formula, all_outputs)
-            _library.impl(name + suffix, kernel, "Autograd")
+        _library.impl(name + suffix, _autograd_kernel(signature, all_outputs), "Autograd")
+        if any(one.mut for one in signature.inputs):
+            _library.impl(name + suffix, _counting_kernel(signature, all_outputs), "ADInplaceOrView")
 
 
 def _fake(signature: Signature, all_outputs: bool) -> Callable[..., Any]:
@@ -73,72 +85,145 @@ def _fake(signature: Signature, all_outputs: bool) -> Callable[..., Any]:
     return function
 
 
+def _flat(values: Sequence[Any]) -> list[torch.Tensor]:
+    return [
+        one for value in values if value is not None for one in (value if isinstance(value, (list, tuple)) else [value])
+    ]
+
+
+def _counting_kernel(signature: Signature, all_outputs: bool) -> Callable[..., Any]:
+    """Has autograd know of what was written."""
+    plain = overload(signature.op, all_outputs)
+    written = [i for i, one in enumerate(signature.inputs) if one.mut]
+
+    def kernel(*inputs: Any, **attributes: Any) -> Any:
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            result = plain(*inputs, **attributes)
+        torch.autograd.graph.increment_version(_flat([inputs[i] for i in written if i < len(inputs)]))
+        return result
+
+    return kernel
+
+
 def _call(op: str, named: dict[str, Any], all_outputs: bool) -> dict[str, torch.Tensor]:
-    values = overload(op, all_outputs)(**named)
+    with torch._C._AutoDispatchBelowAutograd():
+        values = overload(op, all_outputs)(**named)
     outputs = _signatures[op].wanted(all_outputs)
     return {one.name: value for one, value in zip(outputs, [values] if len(outputs) == 1 else values, strict=True)}
 
 
-def _autograd_kernel(signature: Signature, formula: Formula, all_outputs: bool) -> Callable[..., Any]:
+def _autograd_kernel(signature: Signature, all_outputs: bool) -> Callable[..., Any]:
     below_autograd, is_recording = torch._C._AutoDispatchBelowAutograd, torch.is_grad_enabled
     plain = overload(signature.op, all_outputs)
+    has_lists = any(one.is_list for one in signature.inputs)
 
     # The dispatcher gives inputs by position and attributes by name, and leaves out what is as by default.
-    def kernel(*inputs: torch.Tensor | None, **attributes: Any) -> Any:
-        if is_recording():
-            for one in inputs:
-                if one is not None and one.requires_grad:
-                    given, named = bind(signature, inputs, attributes)
-                    return _Recorded.apply(signature, formula, all_outputs, named, *given)
+    def kernel(*inputs: Any, **attributes: Any) -> Any:
+        if is_recording() or forward_ad._current_level >= 0:
+            for one in _flat(inputs) if has_lists else inputs:
+                if one is not None and (one.requires_grad or forward_ad._current_level >= 0):
+                    return _recorded(signature, plain, all_outputs, inputs, attributes)
         with below_autograd():
             return plain(*inputs, **attributes)
 
     return kernel
 
 
+def _recorded(signature: Signature, plain: Any, all_outputs: bool, inputs: Any, attributes: Mapping[str, Any]) -> Any:
+    if torch._C._are_functorch_transforms_active():
+        raise RuntimeError(
+            f"opdock::{signature.op} has no rules for torch.func's grad, vjp and jvp; torch.autograd has"
+        )
+    for one, value in zip(signature.inputs, inputs, strict=False):
+        if one.mut and any(tensor.requires_grad for tensor in _flat([value])):
+            raise RuntimeError(
+                f"opdock::{signature.op} writes '{one.name}', which requires a gradient; call it under torch.no_grad()"
+            )
+    formula = formula_of(signature, _signatures)
+    if formula is None:
+
+        def call() -> Any:
+            with torch._C._AutoDispatchBelowAutograd():
+                return plain(*inputs, **attributes)
+
+        return _NotRecorded.apply("opdock::" + signature.op, lambda *_: call(), None, *_flat(inputs))
+    given, named = bind(signature, inputs, attributes)
+    for one, value in zip(signature.inputs, given, strict=True):
+        if value is not None and value.requires_grad and one.name not in formula.covers:
+            raise RuntimeError(
+                f"opdock::{signature.op} has no gradient for '{one.name}', which requires one; .detach() it"
+            )
+    wanted = [one.name for one in signature.wanted(all_outputs)]
+    results = _Recorded.apply(signature, formula, wanted, named, *given)
+    return results[0] if len(wanted) == 1 else results[: len(wanted)]
+
+
 class _Recorded(torch.autograd.Function):
-    """A call of an op whose gradients are recorded."""
+    """A call of an op whose gradients are recorded. Gives the wanted outputs, and then others that are kept."""
 
     @staticmethod
     def forward(
-        ctx: Any,
         signature: Signature,
         formula: Formula,
-        all_outputs: bool,
+        wanted: list[str],
         attributes: Mapping[str, Any],
         *inputs: torch.Tensor | None,
-    ) -> Any:
-        by_name = {one.name: value for one, value in zip(signature.inputs, inputs, strict=True)}
-        for name, value in by_name.items():
-            if value is not None and value.requires_grad and name not in formula.covers:
-                raise RuntimeError(
-                    f"opdock::{signature.op} has no gradient for '{name}', which requires one; .detach() it"
-                )
+    ) -> tuple[torch.Tensor, ...]:
+        named = {one.name: value for one, value in zip(signature.inputs, inputs, strict=True)}
         optional = {one.name for one in signature.outputs if one.optional}
-        wanted = [one.name for one in signature.wanted(all_outputs)]
-        with torch._C._AutoDispatchBelowAutograd():
-            outputs = _call(
-                signature.op, {**by_name, **attributes}, all_outputs or not optional.isdisjoint(formula.outputs)
-            )
+        needs_all = not optional.isdisjoint({*wanted, *formula.outputs})
+        outputs = _call(signature.op, {**named, **attributes}, needs_all)
+        return tuple(outputs[name] for name in _given(wanted, formula))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        signature, formula, wanted, ctx.attributes, *given = inputs
+        by_name = {one.name: value for one, value in zip(signature.inputs, given, strict=True)}
+        outputs = dict(zip(_given(wanted, formula), output, strict=True))
         kept = {name: by_name[name] for name in formula.inputs} | {name: outputs[name] for name in formula.outputs}
         ctx.names = list(kept)
         ctx.save_for_backward(*kept.values())
-        ctx.signature, ctx.formula, ctx.attributes, ctx.wanted = signature, formula, attributes, wanted
+        ctx.signature, ctx.formula, ctx.wanted = signature, formula, wanted
         # Statistics, masks and whatever else is not the result.
+        optional = {one.name for one in signature.outputs if one.optional}
+        results = {name for name in wanted if name not in optional}
         ctx.mark_non_differentiable(
-            *(outputs[name] for name in wanted if name in optional or not outputs[name].is_floating_point())
+            *(one for name, one in outputs.items() if name not in results or not one.is_floating_point())
         )
-        return outputs[wanted[0]] if len(wanted) == 1 else tuple(outputs[name] for name in wanted)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         kept = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
-        by_output = {name: grad.contiguous() for name, grad in zip(ctx.wanted, grads, strict=True)}
         needed = ctx.needs_input_grad[4:]
         wanted = {one.name for one, is_needed in zip(ctx.signature.inputs, needed, strict=True) if is_needed}
-        result = ctx.formula.compute(_call, kept, by_output, ctx.attributes, wanted)
-        return (None,) * 4 + tuple(
-            result.get(one.name) if is_needed else None
-            for one, is_needed in zip(ctx.signature.inputs, needed, strict=True)
-        )
+        with torch.no_grad():
+            by_output = {name: grad.contiguous() for name, grad in zip(ctx.wanted, grads, strict=False)}
+            result = ctx.formula.compute(_call, kept, by_output, ctx.attributes, wanted)
+        names = [one.name for one in ctx.signature.inputs]
+        of_inputs = [result.get(name) if name in wanted else None for name in names]
+        through = [one for one in (*grads, *kept.values()) if one is not None and one.requires_grad]
+        if torch.is_grad_enabled() and through:
+            op = "the gradients of opdock::" + ctx.signature.op
+            of_inputs = [
+                one if one is None else _NotRecorded.apply(op, one.view_as, one, *through) for one in of_inputs
+            ]
+        return (None,) * 4 + tuple(of_inputs)
+
+
+def _given(wanted: list[str], formula: Formula) -> list[str]:
+    return [*wanted, *(name for name in sorted(formula.outputs) if name not in wanted)]
+
+
+class _NotRecorded(torch.autograd.Function):
+    """What `call` gives, through which no gradient passes."""
+
+    @staticmethod
+    def forward(ctx: Any, what: str, call: Callable[[Any], Any], argument: Any, *tensors: torch.Tensor) -> Any:
+        ctx.what = what
+        outputs = call(argument)
+        ctx.mark_non_differentiable(*(one for one in _flat([outputs]) if not one.is_floating_point()))
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        raise RuntimeError(f"nothing computes gradients of {ctx.what}")

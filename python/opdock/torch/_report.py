@@ -6,12 +6,12 @@ from . import _aten, _models, _ops
 def report() -> str:
     """By module, what serves it or why nothing does; by op of the host, how often each implementation served it.
 
-    Calls inside of compiled code count for ops, not for modules. Replays of a CUDA graph and calls that torch.compile
-    only traced count for neither.
+    Calls inside of compiled code count for ops, not for modules; those by which use() tried layers count for ops too.
+    Replays of a CUDA graph count for neither.
     """
     lines: list[str] = []
     for use in _models.live:
-        lines += [f"{type(use.model).__name__}:", *(f"  {place}" for place in use.places)]
+        lines += [f"{use.name}:", *(f"  {place}" for place in use.places)]
     for enabled in _aten.live:
         lines += ["torch's ops:", *(f"  {line}" for line in str(enabled).splitlines())]
     served, never = [], []

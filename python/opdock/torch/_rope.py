@@ -2,7 +2,6 @@
 
 import sys
 import types
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,32 +26,23 @@ def _rotate(x: torch.Tensor, angle: torch.Tensor, sequence_dim: int) -> Any:
     return y if sequence_dim == 1 else y.transpose(1, 2)
 
 
-_patched: dict[str, int] = {}  # modules of transformers whose function is replaced, and by how many uses
+def patch(module: types.ModuleType) -> None:
+    """Has its apply_rotary_pos_emb take angles too, with None for sines: those that a replaced module for rope gives.
 
+    It stays so: copies of a model may need it after the model is what it was, and nobody else gives None.
+    """
+    original = module.apply_rotary_pos_emb
+    if hasattr(original, "opdock_original"):
+        return
 
-def patch(undo: list[Callable[[], None]], module: types.ModuleType) -> None:
-    """Its apply_rotary_pos_emb takes angles too: those that a replaced module for rope gives."""
-    name = module.__name__
-    _patched[name] = _patched.get(name, 0) + 1
-    if _patched[name] == 1:
-        original = module.apply_rotary_pos_emb
+    def apply_rotary_pos_emb(q: Any, k: Any, cos: Any, sin: Any, *args: Any, **named: Any) -> Any:
+        if sin is not None:
+            return original(q, k, cos, sin, *args, **named)
+        unsqueeze_dim = args[0] if args else named.get("unsqueeze_dim", 1)
+        return tuple(_rotate(one, cos, 3 - unsqueeze_dim) for one in (q, k))
 
-        def apply_rotary_pos_emb(
-            q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: Any, unsqueeze_dim: int = 1
-        ) -> Any:
-            if sin is not None:
-                return original(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-            return tuple(_rotate(one, cos, 3 - unsqueeze_dim) for one in (q, k))
-
-        apply_rotary_pos_emb.opdock_original = original  # type: ignore[attr-defined]
-        module.apply_rotary_pos_emb = apply_rotary_pos_emb  # type: ignore[attr-defined]
-
-    def restore() -> None:
-        _patched[name] -= 1
-        if _patched[name] == 0:
-            module.apply_rotary_pos_emb = module.apply_rotary_pos_emb.opdock_original  # type: ignore[attr-defined]
-
-    undo.append(restore)
+    apply_rotary_pos_emb.opdock_original = original  # type: ignore[attr-defined]
+    module.apply_rotary_pos_emb = apply_rotary_pos_emb  # type: ignore[attr-defined]
 
 
 def angles(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> Any:
@@ -60,34 +50,36 @@ def angles(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> Any:
     return torch.cat((half, half), -1), None
 
 
-def why_not(module: nn.Module) -> str | None:
+def why_not(model: nn.Module, name: str, module: nn.Module) -> str | None:
     """None where it is no module for rope; else why it cannot be replaced, or ""."""
     frequencies = getattr(module, "inv_freq", None)
     if "RotaryEmbedding" not in type(module).__name__ or not isinstance(frequencies, torch.Tensor):
         return None
     source = sys.modules[type(module).__module__]
     function = getattr(source, "apply_rotary_pos_emb", None)
-    function = getattr(function, "opdock_original", function)
     rotating = [
         one
         for one in vars(source).values()
         if isinstance(one, types.FunctionType) and "sin" in one.__code__.co_varnames[: one.__code__.co_argcount]
     ]
+    parent = model.get_submodule(name.rpartition(".")[0])
+    around = [one for one in parent.modules() if hasattr(one, "q_proj") or "Attention" in type(one).__name__]
+    if any(type(one).__module__ != source.__name__ for one in [parent, *around]):
+        return "its model is not of the same file, and may rotate in another way"
     if getattr(module, "rope_type", "default") not in _STATIC_ROPE:
         return f"its frequencies change ({module.rope_type})"
     if getattr(module, "attention_scaling", 1.0) != 1.0:
         return "it scales attention"
-    if function is None or rotating != [source.apply_rotary_pos_emb]:
+    if function is None or rotating != [function]:
         return "its model does not rotate by apply_rotary_pos_emb alone"
     size = 2 * frequencies.numel()
     q = torch.randn(2, 3, 5, size, generator=torch.Generator().manual_seed(1)).to(frequencies.device)
     positions = torch.arange(5, device=q.device).expand(2, 5) + torch.tensor([[0], [3]], device=q.device)
     try:
-        with torch.no_grad():
-            cos, sin = type(module).forward(module, q, positions)  # its own, also where it is replaced already
-            expected = function(q, q, cos, sin)[0]
-            found = _rotate(q, angles(module, q, positions)[0], 2)
-    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
-        return str(error).partition("\n")[0]
-    close = found.dtype == expected.dtype and torch.allclose(found, expected, rtol=1e-3, atol=1e-4)
-    return "" if close else "fused_rope_fwd computes something else"
+        cos, sin = type(module).forward(module, q, positions)
+        expected = function(q, q, cos, sin)[0]
+        found = _rotate(q, angles(module, q, positions)[0], 2)
+        close = found.dtype == expected.dtype and torch.allclose(found, expected, rtol=1e-3, atol=1e-4)
+    except Exception as error:  # noqa: BLE001 - the module's, of any kind
+        return str(error).partition("\n")[0] or type(error).__name__
+    return "" if close else "it computes something else than fused_rope_fwd"

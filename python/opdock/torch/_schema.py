@@ -33,9 +33,9 @@ _TYPES = {
     "bool": "bool",
     "string": "str",
     "dtype": "ScalarType",
-    "floats": "float[]",
-    "ints": "int[]",
-    "strings": "str[]",
+    "float[]": "float[]",
+    "int[]": "int[]",
+    "string[]": "str[]",
 }
 
 
@@ -43,6 +43,9 @@ def schema(signature: Signature, name: str, all_outputs: bool) -> str:
     """Raises ValueError for an op that torch cannot be told of."""
     if not signature.inputs:
         raise ValueError("it takes no tensors, and torch chooses the device by them")
+    for one in [*signature.inputs, *signature.outputs]:
+        if not one.dtype[0].isupper() and one.dtype not in DTYPES:
+            raise ValueError(f"'{one.name}' is of dtype {one.dtype}, which torch has not")
     parameters: list[str] = []
     trailing = True  # whether all that follow are optional
     for i, parameter in reversed(list(enumerate(signature.inputs))):
@@ -64,9 +67,14 @@ def _attribute(attribute: Attribute) -> str:
     text = f"{_TYPES[attribute.type]} {attribute.name}"
     if attribute.default is None:
         return text
-    if attribute.type == "dtype":
-        raise ValueError(f"attribute '{attribute.name}' has a dtype by default, which no schema of torch has")
-    return f'{text}="{attribute.default}"' if attribute.type == "string" else f"{text}={attribute.default!r}"
+    if attribute.type in ("dtype", "string[]") or attribute.default in (float("inf"), -float("inf")):
+        raise ValueError(
+            f"attribute '{attribute.name}' is {attribute.default} by default, which no schema of torch says"
+        )
+    if attribute.type == "string":
+        escaped = attribute.default.replace("\\", "\\\\").replace('"', '\\"')
+        return f'{text}="{escaped}"'
+    return f"{text}={attribute.default!r}"
 
 
 def bind(signature: Signature, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
