@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times opdock's Python package beside what its users have otherwise.
 
-calls:    what a call costs the host, in microseconds, of rmsnorm_fwd of 1 x 64 f32 on the CPU: by the package, by torch's
-          dispatcher, and torch's own ops beside them.
+calls:    what a call costs the host, in microseconds, of rmsnorm_fwd of 1 x 64 f32 on the CPU: by the package, by
+          torch's dispatcher, and torch's own ops beside them.
 training: tokens a second and peak memory of steps of a Llama with random weights, by torch, torch.compile, Liger where
           it is installed, and opdock.
 decoding: milliseconds for a token of such a model with a static cache, as a CUDA graph.

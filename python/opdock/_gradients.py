@@ -1,7 +1,8 @@
 """Which op computes the gradients of which, found in their signatures.
 
-The gradients of NAME_fwd and of NAME are computed by NAME_bwd. What such an op takes is found by name: `grad` is the gradient of NAME's first output, `grad_OUTPUT` that of
-another, and everything else is an input, an output or an attribute of NAME. What it gives is `grad_INPUT`.
+The gradients of NAME_fwd and of NAME are computed by NAME_bwd. What such an op takes is found by name: `grad` is the
+gradient of NAME's first output, `grad_OUTPUT` that of another, and everything else is an input, an output or an
+attribute of NAME. What it gives is `grad_INPUT`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

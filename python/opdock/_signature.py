@@ -152,7 +152,8 @@ class Signature:
             allowed = list(self._allowed.get(name, _USUAL_DTYPES))
         if all(one in dtypes and dtypes[one] != dtype for one in allowed):
             raise ValueError(
-                f"{self.op}: '{parameter.name}' is of dtype {dtype}, and {' or '.join(allowed)} was expected\n  {self.text}"
+                f"{self.op}: '{parameter.name}' is of dtype {dtype}, and {' or '.join(allowed)} was expected\n"
+                f"  {self.text}"
             )
 
     def _bind_sizes_of_data(self, dims: Dims) -> None:

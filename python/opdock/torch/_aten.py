@@ -113,7 +113,8 @@ class Enabled:
     def __str__(self) -> str:
         lines = []
         for name in self.calls:
-            line = f"aten::{name} ({', '.join(RULES[name].ops)}): {self.calls[name]} by opdock, {self.others[name]} by torch"
+            by = f"{self.calls[name]} by opdock, {self.others[name]} by torch"
+            line = f"aten::{name} ({', '.join(RULES[name].ops)}): {by}"
             lines.append(line + (f"; the host last refused: {self.why[name]}" if name in self.why else ""))
         return "\n".join(lines)
 

@@ -411,9 +411,9 @@ def use(
     """Sends layers of a model through opdock's ops: norms, activations, gated MLPs, rope and losses.
 
     A layer is replaced where an op gives what the layer's own forward gives; nothing else changes, and parameters stay
-    where they are. Give the model its device before. `only` and `unused` name ops. With `linear_cross_entropy`, a causal
-    language model in training computes its loss without memory for all logits, and returns none. Returns what was
-    changed, which undoes it, also as a context manager.
+    where they are. Give the model its device before. `only` and `unused` name ops. With `linear_cross_entropy`, a
+    causal language model in training computes its loss without memory for all logits, and returns none. Returns what
+    was changed, which undoes it, also as a context manager.
     """
     if isinstance(only, str) or isinstance(unused, str):
         raise TypeError("only and unused are lists of names of ops")
