@@ -270,9 +270,14 @@ class Program:
         for at, indices in zip(lines, addresses.values()):
             path, _, line = at.split(" ")[0].rpartition(":")
             if line.isdigit() and path.startswith("/"):
-                of_file = self.reached.setdefault(os.path.relpath(path, self.source), {})
+                of_file = self.reached.setdefault(self.path_in_tree(path), {})
                 of_file[line] = sorted({*of_file.get(line, ()), *indices})
         kept.write_text(json.dumps({"tree": self.tree, "cases": self.cases, "reached": self.reached}))
+
+    def path_in_tree(self, path):
+        """Of a source file as debug information has it: an object that ccache kept says in which clone it was compiled."""
+        _, behind, name = path.rpartition("/build/../")
+        return name if behind else os.path.relpath(path, self.source)
 
     def objects_of(self, path, line):
         """What has to be compiled again: of code in a header the host's objects, which the linker takes before the tests'."""
