@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -22,10 +23,6 @@ constexpr std::size_t most_places = 200'000; // where they may be: each of them 
 // Every process has these, so that the loader looks for none.
 bool is_always_there(std::string_view name) {
     return name == "libc.so.6" || name.starts_with("ld-linux");
-}
-
-std::string parent_of(const std::string &file) {
-    return file.substr(0, std::max<std::size_t>(1, file.rfind('/')));
 }
 
 // Elements of a search path. The loader takes an empty one for the working directory.
@@ -204,7 +201,7 @@ std::optional<LibraryFault> LibraryRules::judge_library(const std::string &file,
                         "each in each folder of a search path.\nGive them fewer folders in RUNPATH.",
                         most_places)};
     }
-    const std::string folder = parent_of(file);
+    const std::string folder = std::filesystem::path(file).parent_path().string();
     if (const auto fault = rules.judge_folder(folder, PathRules::Missing::is_judged)) {
         return unsafe(file, *fault);
     }
