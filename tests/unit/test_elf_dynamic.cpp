@@ -101,6 +101,21 @@ TEST_CASE(
     CHECK(dynamic.libraries.names == std::vector<std::string>{"liba.so", "libb.so", "libc.so"});
 }
 
+TEST_CASE("a dynamic section ends at its first null tag, and at no other number, whatever its sign") {
+    constexpr std::size_t n_entries = 6;
+    const std::string strings("\0liba.so\0libb.so\0", 17);
+    const std::uint64_t at = DynamicElfFile::address_of_tables(n_entries);
+    const ElfDynamic dynamic = read(DynamicElfFile({{DT_STRTAB, {at}},
+                                                    {DT_STRSZ, {strings.size()}},
+                                                    {-1, {1}},
+                                                    {DT_NEEDED, {1}},
+                                                    {DT_NULL, {0}},
+                                                    {DT_NEEDED, {9}}},
+                                                   strings)
+                                        .bytes());
+    CHECK(dynamic.libraries.names == std::vector<std::string>{"liba.so"});
+}
+
 TEST_CASE("a chain of versions ends where its links end or where their number says, whichever comes first") {
     // Two libraries with a version each; both say what comes next.
     const auto needs = [](std::uint64_t count, Elf64_Word next_of_first, Elf64_Word next_of_second) {

@@ -375,6 +375,26 @@ TEST_CASE("a library of a plugin that has the name of the host's own library is 
                       "own") == 1);
 }
 
+TEST_CASE("the host's own library is none of another name, wherever a plugin would take it from") {
+    const Machine machine;
+    machine.install("libneeds_library_beside.so", "libn.so");
+    const fs::path libraries = fs::path(OPDOCK_FIXTURES) / "libraries";
+    // Of the same length as what it needs, the name of the host's library takes the place of that in the file.
+    std::string needing = content_of(libraries / "libneeds_another.so");
+    const std::string other = "libdependency.so";
+    const std::string own = "libopdock.so.001";
+    REQUIRE(other.size() == own.size());
+    REQUIRE(needing.find(other) != std::string::npos);
+    needing.replace(needing.find(other), other.size(), own);
+    write_file(machine.folder() / "libneeds_another.so", needing);
+    SUBCASE("the system's") {}
+    SUBCASE("one beside it") {
+        fs::copy_file(libraries / "libdependency.so", machine.folder() / own);
+    }
+    MadeHost host = machine.host();
+    CHECK(host.logged("that of the host's own") == 0);
+}
+
 TEST_CASE("symbols that there is one of in the process are said, and kept out by no mode") {
     const Machine machine;
     machine.install("libunique_symbol.so");

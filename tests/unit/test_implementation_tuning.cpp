@@ -369,6 +369,51 @@ TEST_CASE("the space is named by knobs, key and candidates, and by nothing else"
     CHECK(tuning_of(wider, &file).sections().at(0).space != one);
 }
 
+TEST_CASE("a product without a good value for one of its knobs is no product") {
+    const Tuned tuned("{product: {block: [8], vector: [99]}}");
+    CHECK(tuned.problems().size() == 1);
+    CHECK(tuned.candidates().empty());
+    CHECK(tuned.tuning.sections().at(0).space.empty());
+}
+
+TEST_CASE("a config for which where has no value is kept out") {
+    const Tuned tuned("{configs: [{block: 8}, {block: 16}], where: block % n}");
+    CHECK(tuned.problems().empty());
+    CHECK(tuned.candidates(3).size() == 2);
+    CHECK(tuned.candidates(0).empty());
+}
+
+TEST_CASE("a section takes its share of what a plugin's configs may come to, and is left out where there is less") {
+    // Three knobs each, and one config more for what is chosen without any.
+    const auto taken = [](const std::string &body) {
+        const TuneFile file = file_of(body);
+        REQUIRE(file.problems.empty());
+        const Acme implementation(norm);
+        size_t left = 100'000;
+        const ImplementationTuning tuning(implementation, &file, left);
+        CHECK(tuning.sections().size() == 1);
+        const size_t values = 100'000 - left;
+        left = values;
+        CHECK(ImplementationTuning(implementation, &file, left).sections().size() == 1);
+        CHECK(left == 0);
+        left = values - 1;
+        const ImplementationTuning without(implementation, &file, left);
+        CHECK(without.sections().empty());
+        CHECK(without.no_room().has_value());
+        CHECK(left == values - 1);
+        return values;
+    };
+    CHECK(taken("{heuristics: {}}") == 3);
+    CHECK(taken("{configs: [{block: 8}, {block: 16}]}") == 3 * 3);
+    CHECK(taken("{product: {block: [8, 16], vector: [1, 2, 4]}}") == 3 * 7);
+    CHECK(taken("{product: {block: 8}, configs: [{block: 8}], pinned: [{key: {n: 1, rows: 1}, config: {block: 8}}]}") ==
+          3 * 4);
+    // An expression counts 64 and one for each name that it may have: the variables and the knobs.
+    const Acme implementation(norm);
+    const size_t names = tuning_of(implementation, nullptr).variables().names().size() + 3;
+    CHECK(taken("{heuristics: {block: n, vector: 1}}") == 3 + 2 * (64 + names));
+}
+
 TEST_CASE("a section is for the devices, architectures and dtypes that it names") {
     const Tuned tuned(
         "{architectures: [fk_10, fk_20+], devices: [Fake], dtypes: ['f16,f32', f32], configs: [{block: 8}]}");

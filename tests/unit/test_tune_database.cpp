@@ -1,5 +1,6 @@
 #include "tune/tune_database.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -323,4 +324,17 @@ TEST_CASE("a database that another process keeps locked is an error after a whil
     }
     CHECK(wait_for(child) == 0);
     other.exec("ROLLBACK");
+}
+
+TEST_CASE("a database that somebody else is about to write while it is made is waited for, and then an error") {
+    const TemporaryDirectory directory;
+    const TuneDatabase database((directory.path() / "tune.sqlite").string());
+    SQLite::Database other(database.path(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    REQUIRE(chmod(database.path().c_str(), 0600) == 0);
+    other.exec("BEGIN IMMEDIATE"); // others may read, and SQLite does not wait to change the kind of journal
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(contains(message_of([&] { database.check(); }), "is locked"));
+    CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::seconds(1)); // it was tried again until then
+    other.exec("ROLLBACK");
+    CHECK_NOTHROW(database.write(identity, {entry("n=1")}));
 }
