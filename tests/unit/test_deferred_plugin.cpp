@@ -52,6 +52,26 @@ TEST_CASE("explaining a decision asks the device for its architecture, which ope
     CHECK(is_mapped("/libregisters_everything.so"));
 }
 
+TEST_CASE("who asks a device to be told when work has run is told by its plugin, where that can tell") {
+    const auto table_of = [](MadeHost &host) -> const opdock_device_provider & {
+        const DeviceProvider *provider = find_provider(host->catalog().providers, kDLExtDev);
+        REQUIRE(provider != nullptr);
+        return provider->table;
+    };
+    MadeHost host({}, "/nonexistent", {(fixtures / "libregisters_everything.so").string()});
+    const opdock_device_provider &table = table_of(host);
+    REQUIRE((table.stream_callback != nullptr));
+    CHECK_FALSE(is_mapped("/libregisters_everything.so"));
+    int told = 0;
+    const auto tell = [](void *count) { ++*static_cast<int *>(count); };
+    CHECK(table.stream_callback(&host->api(), table.user_data, 0, nullptr, tell, &told) == OPDOCK_OK);
+    CHECK(told == 1);
+    CHECK(is_mapped("/libregisters_everything.so"));
+
+    MadeHost other({}, "/nonexistent", {(fixtures / "libwithout_stream_callback.so").string()});
+    CHECK((table_of(other).stream_callback == nullptr));
+}
+
 TEST_CASE("hosts that open plugins of one folder hold it open once") {
     const TemporaryDirectory directory;
     const std::filesystem::path file = directory.path() / "libnpu.so";

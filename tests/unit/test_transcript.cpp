@@ -145,6 +145,8 @@ TEST_CASE("every function of a replayed registration is a stand-in, and none is 
         device.event_destroy(&host, nullptr, 0, nullptr),
         device.event_record(&host, nullptr, 0, nullptr, nullptr),
         device.event_elapsed(&host, nullptr, 0, nullptr, nullptr, &milliseconds),
+        device.stream_callback(
+            &host, nullptr, 0, nullptr, [](void *) {}, nullptr),
     };
     for (const opdock_status answer : answers) {
         CHECK(answer == device.free(&host, nullptr, 0, nullptr, nullptr));
@@ -167,6 +169,7 @@ TEST_CASE("every function of a replayed registration is a stand-in, and none is 
     CHECK(functions.plan_create(nullptr, &nothing) == OPDOCK_UNSUPPORTED);
     functions.plan_destroy(&host, nullptr, npu, nullptr);
     CHECK(functions.workspace_size(nullptr, &bytes) == OPDOCK_UNSUPPORTED);
+    CHECK(functions.get_extension(&host, nullptr, "acme.extension") == nullptr);
 }
 
 TEST_CASE("a transcript of another build is told apart by its first record") {
