@@ -41,6 +41,9 @@ struct FakeKind {
     std::vector<uint64_t> allocated;       // bytes of each
     std::vector<uint64_t> copied;          // bytes of each copy within the device
     std::vector<uint64_t> received;        // bytes of each copy from the host
+    bool is_copying = false;               // since then nobody has waited for a stream
+    int64_t overtaken = 0;                 // copies that another one followed before anybody waited
+    int64_t device_events = 0;             // made and not yet destroyed
     std::function<void()> done;            // what is to be called when work has run
 
     int64_t count(const std::string &event) const { return std::count(events.begin(), events.end(), event); }
@@ -135,24 +138,32 @@ inline opdock_device_provider FakeKind::table() {
         } else if (to_device.device_type != kDLCPU) {
             static_cast<FakeKind *>(user_data)->received.push_back(bytes);
         }
+        FakeKind &fake = *static_cast<FakeKind *>(user_data);
+        fake.overtaken += fake.is_copying ? 1 : 0;
+        fake.is_copying = true;
         std::memcpy(to, from, bytes);
         return OPDOCK_OK;
     };
     table.stream_create = [](const opdock_host_api *, void *, int32_t, void **) -> opdock_status { return OPDOCK_OK; };
     table.stream_destroy = fake_stream;
-    table.stream_synchronize = fake_stream;
+    table.stream_synchronize = [](const opdock_host_api *, void *user_data, int32_t index, void *) -> opdock_status {
+        fake_of(user_data, index, "stream").is_copying = false;
+        return OPDOCK_OK;
+    };
     table.stream_is_capturing = [](const opdock_host_api *, void *user_data, int32_t index, void *stream,
                                    int32_t *capturing) -> opdock_status {
         const FakeKind &fake = fake_of(user_data, index, "is_capturing");
         *capturing = stream != nullptr && stream == fake.captured ? 1 : 0;
         return OPDOCK_OK;
     };
-    table.event_create = [](const opdock_host_api *, void *, int32_t, void **event) -> opdock_status {
+    table.event_create = [](const opdock_host_api *, void *user_data, int32_t, void **event) -> opdock_status {
         *event = new double;
+        ++static_cast<FakeKind *>(user_data)->device_events;
         return OPDOCK_OK;
     };
-    table.event_destroy = [](const opdock_host_api *, void *, int32_t, void *event) -> opdock_status {
+    table.event_destroy = [](const opdock_host_api *, void *user_data, int32_t, void *event) -> opdock_status {
         delete static_cast<double *>(event);
+        --static_cast<FakeKind *>(user_data)->device_events;
         return OPDOCK_OK;
     };
     table.event_record = [](const opdock_host_api *, void *user_data, int32_t, void *event,

@@ -574,6 +574,30 @@ TEST_CASE("what flushes a device's caches is made of two halves, each twice as l
     CHECK(fake.copied.empty());
 }
 
+TEST_CASE("while tuning each copy is waited for, and what was made to measure is gone afterwards") {
+    const Installed installed("schema: opdock.tune/1\nops:\n  fixture.update: {configs: [{speed: 1}, {speed: 2}]}\n");
+    FakeKind fake;
+    fake.cache = 5000;
+    HostWithFakeKind host(installed, fake);
+    std::vector<float> state(16, 1);
+    std::vector<float> first(1, -1);
+    const Tensor x(state.data(), f32, {16}, fake_device(0));
+    const Tensor y(first.data(), f32, {1}, fake_device(0));
+    const std::array<TensorArg, 1> inputs = {x}, outputs = {y};
+    opdock_tune_options options = {};
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+    options.flags = OPDOCK_TUNE_COLD;
+    const json result = json::parse(host.op("fixture.update").tune(Args(inputs, outputs, {}, &fake.clock), &options));
+    CHECK(result["outcome"] == "tuned");
+    CHECK_FALSE(fake.copied.empty());
+    CHECK_FALSE(fake.received.empty());
+    CHECK(fake.overtaken == 0);
+    CHECK_FALSE(fake.is_copying);
+    CHECK(fake.device_events == 0);
+    CHECK(fake.outstanding.empty());
+    CHECK(fake.allocated.size() == 2); // what the input held, and what flushes caches
+}
+
 TEST_CASE("a call that writes host memory is tuned on the CPU alone, where that is the device's own") {
     const char *tune_file = "schema: opdock.tune/1\nops:\n  fixture.count: {configs: [{speed: 1}]}\n";
     const Installed installed(tune_file);
