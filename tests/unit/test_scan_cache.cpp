@@ -770,3 +770,22 @@ TEST_CASE("a plugin that is known is tried again when a library that it uses is 
     CHECK(open() == "loaded , tried again");
     CHECK(open() == "loaded ");
 }
+
+TEST_CASE("libraries are looked at anew for each plugin that the program loads late") {
+    const Installed installed;
+    const std::filesystem::path first = installed.plugin("libneeds_library_beside.so");
+    const std::filesystem::path late = installed.plugin("libneeds_library_after_colon.so", "liblate.so");
+    for (const char *name : {"libneeds_another.so", "libdependency.so"}) {
+        std::filesystem::copy_file(fixtures / "libraries" / name, installed.directory.path() / name);
+    }
+    {
+        MadeHost host = installed.host(first);
+        host->load(late.string());
+    }
+    MadeHost host = installed.host(first);
+    std::filesystem::last_write_time(installed.directory.path() / "libdependency.so",
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    CHECK(host.logged("' is tried again: the library '") == 0);
+    host->load(late.string());
+    CHECK(host.logged("' is tried again: the library '") == 1);
+}
