@@ -44,6 +44,22 @@ TEST_CASE("what nothing on the device serves the CPU does, where the policy has 
                               "(PLUGIN_FALLBACK_TO_CPU)") == 1);
 }
 
+TEST_CASE("copies between a device and the CPU are waited for, before the CPU reads them and before the call returns") {
+    Machine machine;
+    FakeRows rows;
+    bool is_copying = true;
+    machine.on_cpu->work = [&](const opdock_problem &, const opdock_call &call) -> opdock_status {
+        is_copying = machine.kind.is_copying;
+        *static_cast<float *>(call.data[1]) = 7;
+        return OPDOCK_OK;
+    };
+    CHECK(rows.call(machine.host.op()) == OPDOCK_OK);
+    CHECK(rows.out[0] == 7);
+    CHECK(machine.kind.received.size() == 1);
+    CHECK_FALSE(is_copying);
+    CHECK_FALSE(machine.kind.is_copying);
+}
+
 TEST_CASE("what a device's implementations have to promise the CPU's have to as well") {
     const auto failure = [](RawEnvironment environment) {
         environment.emplace("PLUGIN_FALLBACK_TO_CPU", "1");

@@ -20,10 +20,12 @@
 #include <unistd.h>
 
 #include "made_host.hpp"
+#include "mappings.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
 using opdock::test::contains;
+using opdock::test::is_mapped;
 using opdock::test::MadeHost;
 using opdock::test::TemporaryDirectory;
 
@@ -121,6 +123,27 @@ TEST_CASE("a process that lives, or ends well, leaves nothing to be found") {
         other.write({JournalEntry::Doing::opening, "/opt/libbeta.so", "", ""}).close();
     });
     CHECK(files_in(folder) == 1);
+}
+
+TEST_CASE("a journal that is over leaves no file open and nothing mapped, and neither does who collects others") {
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    const std::size_t open_before = files_in("/proc/self/fd");
+    {
+        Journal journal(folder);
+        const auto entry = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        CHECK(is_mapped(folder));
+        CHECK(files_in("/proc/self/fd") == open_before + 1);
+    }
+    CHECK_FALSE(is_mapped(folder));
+    CHECK(files_in("/proc/self/fd") == open_before);
+    in_child(SIGKILL, [&] {
+        Journal journal(folder);
+        const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        raise(SIGKILL);
+    });
+    CHECK(Journal::collect(folder).size() == 1);
+    CHECK(files_in("/proc/self/fd") == open_before);
 }
 
 TEST_CASE("what is in the folder and is no journal is not taken for one, and stays") {

@@ -389,6 +389,20 @@ TEST_CASE("a device that goes back to what holds everywhere keeps its section in
     CHECK_FALSE(worker.effective("gelu", "cuda", 1).strict);
 }
 
+TEST_CASE("the section of one device has in the effective policy what holds for its type") {
+    Policy policy;
+    set(policy.devices["cuda"], strict, true, "file");
+    set(policy.devices["cuda:0"], prefer, true, "file");
+    PolicyStack stack;
+    put(stack, config, std::make_shared<const Policy>(policy));
+    const Policy flattened = stack.flattened();
+    REQUIRE(flattened.devices.contains("cuda:0"));
+    CHECK(flattened.devices.at("cuda:0").strict->value);
+    PolicyStack worker;
+    worker.scopes = {std::make_shared<const Policy>(flattened)};
+    CHECK(worker.effective("gelu", "cuda", 0) == stack.effective("gelu", "cuda", 0));
+}
+
 TEST_CASE("trust is decided by the highest source that is known when a host opens") {
     const auto with = [](Trust trust, const char *source) {
         Policy policy;

@@ -1,0 +1,43 @@
+// How opdock's own databases are opened. What becomes of those that cannot be used is in test_scan_cache.cpp and
+// test_tune_database.cpp.
+#include "files/database.hpp"
+
+#include <filesystem>
+
+#include <SQLiteCpp/Exception.h>
+#include <doctest/doctest.h>
+#include <sqlite3.h>
+
+#include "temporary_directory.hpp"
+
+using namespace opdock::core;
+using opdock::test::TemporaryDirectory;
+
+TEST_CASE("a database is made with a write-ahead log, and opened with limits, for whoever made it alone") {
+    const TemporaryDirectory directory;
+    const DatabaseFormat format = {0x1234, 7, "CREATE TABLE things (name TEXT)"};
+    const auto nothing = [](const std::string &what) { FAIL(what); };
+    for (int round = 0; round < 2; ++round) { // made, and there already
+        const OpenDatabase database =
+            open_database((directory.path() / "own" / "things.sqlite").string(), format, nothing);
+        CHECK(database->execAndGet("PRAGMA journal_mode").getString() == "wal");
+        CHECK(database->execAndGet("PRAGMA synchronous").getInt() == 1); // NORMAL
+        CHECK(database->execAndGet("PRAGMA application_id").getInt() == 0x1234);
+        CHECK(database->execAndGet("PRAGMA user_version").getInt() == 7);
+        CHECK(sqlite3_limit(database->getHandle(), SQLITE_LIMIT_LENGTH, -1) == 128 << 20);
+        CHECK(database->execAndGet("SELECT count(*) FROM things").getInt() == round);
+        database->exec("INSERT INTO things VALUES ('thing')");
+    }
+    CHECK(std::filesystem::status(directory.path() / "own").permissions() == std::filesystem::perms::owner_all);
+}
+
+TEST_CASE("damage is what SQLite says of a file's content, however closely it says it") {
+    const auto is_said_of = [](int code) { return is_damage(SQLite::Exception("said", code)); };
+    for (const int code : {SQLITE_CORRUPT, SQLITE_CORRUPT_INDEX, SQLITE_NOTADB, SQLITE_INTERRUPT}) {
+        CHECK(is_said_of(code));
+    }
+    for (const int code : {SQLITE_OK, SQLITE_ERROR, SQLITE_BUSY, SQLITE_IOERR, SQLITE_IOERR_CORRUPTFS, SQLITE_READONLY,
+                           SQLITE_NOTFOUND, SQLITE_FULL, SQLITE_RANGE, SQLITE_ROW}) {
+        CHECK_FALSE(is_said_of(code));
+    }
+}
