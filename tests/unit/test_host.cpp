@@ -540,6 +540,16 @@ TEST_CASE("a reload that fails leaves the old policy in force") {
     CHECK(rows.added(host.op()) == 1);
 }
 
+TEST_CASE("what is wrong with a policy that is reloaded is said as when the host opened") {
+    const TemporaryDirectory folder;
+    const std::string file = folder.write("policy.yaml", "prefer: vendor\n").string();
+    MadeHost host(RawEnvironment{{"PLUGIN_CONFIG", file}});
+    CHECK(host.logged("unknown key") == 0);
+    folder.write("policy.yaml", "prefr: vendor\n");
+    host->reload_policy();
+    CHECK(host.logged("policy.yaml:1:1: unknown key 'prefr'; did you mean 'prefer'?") == 1);
+}
+
 TEST_CASE("describe follows its schema and says the same twice") {
     MadeHost host(RawEnvironment{{"PLUGIN_MODULES", fixture("good") + "," + fixture("default_adder")},
                                  {"PLUGIN_DEFAULT_PLUGINS", "adder"}});

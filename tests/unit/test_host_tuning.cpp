@@ -963,10 +963,12 @@ ops:
     - {devices: [Abacus 9], key: {n: exact}, pinned: [{key: {n: 8}, config: {speed: 1}}]}
     - {devices: [Abacus 9], key: {n: exact}, pinned: [{key: {n: 9}, config: {speed: 1}}]}
     - {architectures: [abc_9], key: {n: exact}, pinned: [{key: {n: 9}, config: {speed: 1}}]}
+  fixture.knobs: {architectures: [abc_9], dtypes: f16, key: {n: exact}, pinned: [{key: {n: 9}, config: {block: 1}}]}
 )";
     CHECK(host->import_tuning(yaml, "there.yaml") == 0);
     CHECK(host.logged("not imported: for device 'Abacus 9'; here: '") == 1);
-    CHECK(host.logged("or architecture ('abc_9'; here: '") == 1);
+    CHECK(host.logged("not for the dtypes (all) or architecture ('abc_9'; here: '") == 1);
+    CHECK(host.logged("not for the dtypes ('f16') or architecture ('abc_9'; here: '") == 1);
     CHECK(host.logged("(ops '") == 0); // the place tells the op
 }
 

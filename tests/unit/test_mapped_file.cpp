@@ -2,13 +2,20 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <new>
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "files/reject.hpp"
+#include "mappings.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
+using opdock::test::is_mapped;
 using opdock::test::TemporaryDirectory;
 
 namespace {
@@ -71,3 +78,37 @@ TEST_CASE("a file is known by the name of a line that is longer than others") {
     CHECK(name_of_loaded(handle) == path.string());
     dlclose(handle);
 }
+
+TEST_CASE("a file is mapped as long as somebody asks for what was loaded, and one that cannot be is told") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path path = directory.path() / "liba.so";
+    std::filesystem::copy_file(mapped_fixture, path);
+    {
+        const MappedFile mapped{PluginFile(path)};
+        CHECK(is_mapped(path.string()));
+    }
+    CHECK_FALSE(is_mapped(path.string()));
+    CHECK_THROWS_WITH_AS(MappedFile(PluginFile("/proc/self/status")), doctest::Contains("cannot be mapped into memory"),
+                         Rejected);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which need memory of their own
+TEST_CASE("that there is no memory to map a file is no word about the file") {
+    const PluginFile file(mapped_fixture);
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        const rlimit nothing = {1, 1};
+        try {
+            _exit(setrlimit(RLIMIT_AS, &nothing) != 0 || MappedFile(file).is_what_was_loaded(nullptr) ? 1 : 2);
+        } catch (const std::bad_alloc &) {
+            _exit(0);
+        } catch (...) {
+            _exit(3);
+        }
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+}
+#endif
