@@ -1,6 +1,7 @@
 // Dynamic sections that no linker writes. What real plugins have is in test_inspect.cpp.
 #include "inspect/elf_dynamic.hpp"
 
+#include <algorithm>
 #include <ctime>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 
 #include "dynamic_elf_file.hpp"
 #include "files/reject.hpp"
+#include "inspect/linkage.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::core;
@@ -187,6 +189,30 @@ TEST_CASE("the versions that a file defines are read to the end of their chain, 
     CHECK(versions(4096, 0).size() == 1);
 }
 
+TEST_CASE("a file may define 4096 versions, and one more is told") {
+    const auto count_of = [](std::uint64_t count) {
+        constexpr std::size_t n_entries = 5;
+        constexpr Elf64_Word size = sizeof(Elf64_Verdef);
+        const std::uint64_t at = DynamicElfFile::address_of_tables(n_entries);
+        std::string tables("\0V1\0", 4);
+        const auto add = [&tables](const auto &value) {
+            tables.append(reinterpret_cast<const char *>(&value), sizeof value);
+        };
+        for (std::uint64_t i = 0; i < count; ++i) {
+            add(Elf64_Verdef{VER_DEF_CURRENT, 0, 1, 1, 0, size, size + sizeof(Elf64_Verdaux)});
+            add(Elf64_Verdaux{1, 0});
+        }
+        const std::string bytes =
+            DynamicElfFile(
+                {{DT_STRTAB, {at}}, {DT_STRSZ, {4}}, {DT_VERDEF, {at + 4}}, {DT_VERDEFNUM, {count}}, {DT_NULL, {0}}},
+                tables)
+                .bytes();
+        return with_image(bytes, [](const ElfImage &image) { return versions_defined(image).size(); });
+    };
+    CHECK(count_of(4096) == 4096);
+    CHECK_THROWS_WITH_AS(count_of(4097), doctest::Contains("it defines more than 4096 versions"), Rejected);
+}
+
 namespace {
 
 // What the newer table of hashes has of a symbol.
@@ -333,6 +359,44 @@ TEST_CASE("what a file defines for others is listed bucket by bucket, as many as
     CHECK(uniques(file_with_gnu_table({two}, 1)).empty());
     CHECK(uniques(file_with_symbols({"two"}, 2, false)).empty()); // the older table tells nothing of them
     CHECK(with_image(bytes, [](const ElfImage &image) { return undefined_symbols(image); }) == Texts{"needed"});
+}
+
+TEST_CASE("symbols that there is one of in the process are looked for among the first 4096") {
+    const auto is_found_behind = [](std::size_t others) {
+        std::vector<Hashed> symbols(others, Hashed{"f"});
+        for (Hashed &one : symbols) {
+            one.ends_chain = false;
+        }
+        symbols.push_back({"unique", STB_GNU_UNIQUE, STT_OBJECT});
+        return with_image(file_with_gnu_table(symbols, 1),
+                          [](const ElfImage &image) { return !unique_symbols(image, 5).empty(); });
+    };
+    CHECK(is_found_behind(4095));
+    CHECK_FALSE(is_found_behind(4096));
+}
+
+TEST_CASE("of what a file shows to others 64 symbols are listed") {
+    const TemporaryDirectory directory;
+    for (const std::size_t count : {63u, 64u, 65u}) {
+        std::vector<Hashed> symbols(count, Hashed{"f"});
+        for (Hashed &one : symbols) {
+            one.ends_chain = &one == &symbols.back();
+        }
+        const auto linkage = read_linkage(directory.write("libacme.so", file_with_gnu_table(symbols, 1)));
+        REQUIRE(linkage.has_value());
+        CHECK(linkage->exports.size() == std::min<std::size_t>(count, 64));
+    }
+    CHECK_FALSE(read_linkage(directory.write("libacme.so", "no library")));
+}
+
+TEST_CASE("a dynamic section has 4096 entries, the last of which ends it") {
+    const auto read_entries = [](std::size_t count) {
+        std::vector<Elf64_Dyn> entries(count, Elf64_Dyn{DT_DEBUG, {0}});
+        entries.back().d_tag = DT_NULL;
+        return read(DynamicElfFile(entries, "").bytes());
+    };
+    CHECK(read_entries(4096).libraries.names.empty());
+    CHECK_THROWS_WITH_AS(read_entries(4097), doctest::Contains("its dynamic section has no end"), Rejected);
 }
 
 TEST_CASE("a name stands within the table of strings, and is no longer than names may be") {
