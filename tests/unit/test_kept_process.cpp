@@ -12,10 +12,14 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "made_host.hpp"
 
 using namespace opdock::core;
+using opdock::test::contains;
 using opdock::test::MadeHost;
 
 namespace {
@@ -149,4 +153,73 @@ TEST_CASE("the umask is put back also by a process without a standard input") {
 TEST_CASE("a plugin that changes nothing of the process is opened without a word") {
     MadeHost host({}, "/nonexistent", {(fixtures / "libprints.so").string()}, {}, "");
     CHECK(host.logged("when it was opened") == 0);
+}
+
+namespace {
+
+// What is said when a plugin does this while it is opened; empty for nothing.
+template<class Work>
+std::string said_of(Work work) {
+    std::string lines;
+    const Log log([](void *to, int32_t, const char *line) { *static_cast<std::string *>(to) += line; }, &lines);
+    {
+        const KeptProcess kept(log, "acme");
+        work();
+    }
+    return lines;
+}
+
+constexpr const char *signals_were_put_back = "changed the signal mask of the thread that loads it when it was opened";
+constexpr const char *limits_were_put_back = "changed the limits of resources when it was opened";
+constexpr const char *numbers_were_put_back = "changed how floating point rounds or traps when it was opened";
+
+} // namespace
+
+TEST_CASE("the first and the last signal are put back as any other") {
+    for (const int signal : {SIGHUP, SIGUSR2, SIGRTMAX}) {
+        CAPTURE(signal);
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, signal);
+        CHECK(contains(said_of([&] { pthread_sigmask(SIG_BLOCK, &one, nullptr); }), signals_were_put_back));
+        sigset_t blocked;
+        pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+        CHECK(sigismember(&blocked, signal) == 0);
+    }
+}
+
+TEST_CASE("the first and the last limit of resources are put back as any other") {
+    for (const auto resource : {RLIMIT_CPU, RLIMIT_CORE, RLIMIT_RTTIME}) {
+        CAPTURE(static_cast<int>(resource));
+        rlimit before{}, after{};
+        REQUIRE(getrlimit(resource, &before) == 0);
+        rlimit other = before;
+        other.rlim_cur = before.rlim_cur == 1'000'000 ? 2'000'000 : 1'000'000;
+        if (other.rlim_cur > other.rlim_max) {
+            continue; // this machine allows less
+        }
+        CHECK(contains(said_of([&] { REQUIRE(setrlimit(resource, &other) == 0); }), limits_were_put_back));
+        REQUIRE(getrlimit(resource, &after) == 0);
+        CHECK(after.rlim_cur == before.rlim_cur);
+    }
+}
+
+TEST_CASE("what operations find out about numbers is nobody's change, unlike how they round and trap") {
+    for (const int flag : {FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW, FE_UNDERFLOW, FE_INEXACT}) {
+        CAPTURE(flag);
+        std::feclearexcept(FE_ALL_EXCEPT);
+        CHECK(said_of([&] { std::feraiseexcept(flag); }).empty());
+    }
+    std::feclearexcept(FE_ALL_EXCEPT);
+    CHECK(contains(said_of([] { std::fesetround(FE_DOWNWARD); }), numbers_were_put_back));
+    CHECK(std::fegetround() == FE_TONEAREST);
+#if defined(__x86_64__)
+    const unsigned before = _mm_getcsr();
+    // Numbers near 0 taken for 0, traps of invalid operations, rounding down, rounding up, results near 0 made 0.
+    for (const unsigned bit : {6u, 7u, 13u, 14u, 15u}) {
+        CAPTURE(bit);
+        CHECK(contains(said_of([&] { _mm_setcsr(before ^ 1u << bit); }), numbers_were_put_back));
+        CHECK(_mm_getcsr() == before);
+    }
+#endif
 }
