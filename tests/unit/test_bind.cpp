@@ -543,6 +543,8 @@ TEST_CASE("an attribute's content is checked") {
     list.count = 2;
     list.as.ints = nullptr;
     CHECK(error("l", list) == "op 'f': attribute 'l' is null, expected 2 numbers");
+    list.count = 0;
+    CHECK(error("l", list) == "no error"); // an empty list lies nowhere
     CHECK(error("d", dtype_value(OPDOCK_F32 + (1u << 16))) ==
           "op 'f': attribute 'd' is 0x22002, expected a dtype as OPDOCK_DTYPE or OPDOCK_DTYPE_4X2 packs it");
     CHECK(error("d", value(int64_t{-1}, OPDOCK_VALUE_DTYPE)) ==

@@ -1037,6 +1037,9 @@ TEST_CASE("a provider that contradicts another module's is rejected, and both ar
     SUBCASE("the same name with another DLDeviceType") {
         second.type = kDLVPI;
     }
+    SUBCASE("the same name with a vendor's own DLDeviceType") {
+        second.type = 1000;
+    }
     SUBCASE("the same name with another type of stream") {
         second.stream_type = "OtherStream";
     }
@@ -1045,6 +1048,8 @@ TEST_CASE("a provider that contradicts another module's is rejected, and both ar
     CHECK(contains(why, "OPDOCK-E033"));
     CHECK(contains(why, "'other-devices'"));
     CHECK(contains(why, "'fake-devices'"));
+    // The advice to take another number is for who has none of their own.
+    CHECK(contains(why, "takes one from 1000 on") == (second.type == kDLExtDev));
     t.add("default.one", 1);
     FakeRows rows;
     CHECK(rows.added(t.host.op()) == 1);
