@@ -690,6 +690,27 @@ TEST_CASE("where no axes are left open there is one row") {
     CHECK(dim_of(plain, problem, "rows") == 1);
 }
 
+TEST_CASE("rows are those of the first parameter whose axes are left open, whatever comes before it") {
+    const Signature form = parse_signature("op(w: T[n], x: T[..., n]) -> (out: T[..., n])");
+    int64_t w_shape[] = {4}, x_shape[] = {3, 5, 4};
+    DLTensor w = {}, x = {};
+    w.shape = w_shape;
+    w.ndim = 1;
+    x.shape = x_shape;
+    x.ndim = 3;
+    w.dtype = x.dtype = opdock_dtype_unpack(OPDOCK_F32);
+    const DLTensor *tensors[] = {&w, &x, &x};
+    const uint32_t starts[] = {0, 1, 2, 3};
+    opdock_problem problem = {};
+    problem.n_inputs = 2;
+    problem.n_outputs = 1;
+    problem.n_tensors = 3;
+    problem.tensors = tensors;
+    problem.tensor_offsets = starts;
+    CHECK(dim_of(form, problem, "rows") == 15);
+    CHECK(dim_of(form, problem, "n") == 4);
+}
+
 TEST_CASE("a dim that an attribute tells has the attribute's value") {
     const Signature form =
         parse_signature("op(x: T[..., n], *, eps: float = 1.0, k: int, j: int = 3) -> (out: T[..., k, j])");
