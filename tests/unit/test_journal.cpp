@@ -131,9 +131,10 @@ TEST_CASE("a journal that is over leaves no file open and nothing mapped, and ne
     const std::size_t open_before = files_in("/proc/self/fd");
     {
         Journal journal(folder);
-        const auto entry = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        auto entry = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
         CHECK(is_mapped(folder));
         CHECK(files_in("/proc/self/fd") == open_before + 1);
+        entry.close();
     }
     CHECK_FALSE(is_mapped(folder));
     CHECK(files_in("/proc/self/fd") == open_before);
