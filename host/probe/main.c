@@ -200,11 +200,6 @@ static void fork_once(void) {
     int status;
     const pid_t child = fork();
     if (child == 0) {
-        size_t size;
-        for (size = 16; size <= 65536; size *= 2) { /* where the plugin kept its parent's heap from it, it ends here */
-            void *volatile memory = malloc(size);
-            free(memory);
-        }
         _exit(0);
     }
     if (child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status)) {
