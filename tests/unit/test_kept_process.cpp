@@ -162,8 +162,9 @@ template<class Work>
 std::string said_of(Work work) {
     std::string lines;
     const Log log([](void *to, int32_t, const char *line) { *static_cast<std::string *>(to) += line; }, &lines);
+    const std::string plugin = "acme";
     {
-        const KeptProcess kept(log, "acme");
+        const KeptProcess kept(log, plugin);
         work();
     }
     return lines;
