@@ -21,7 +21,7 @@ class Formula:
     covers: frozenset[str]  # the inputs that get a gradient
     inputs: frozenset[str]  # that are kept for it
     outputs: frozenset[str]
-    # Of what was kept, gradients of outputs, attributes, and the names of inputs whose gradients are wanted.
+    # It takes what was kept, the gradients of outputs, the attributes, and the names of inputs that want a gradient.
     compute: Callable[[Call, Tensors, Tensors, Mapping[str, Any], set[str]], dict[str, Any]]
 
 

@@ -13,7 +13,7 @@ _COMPARISON = re.compile(r"(.+?)(<=|>=|==|!=|<|>)(.+)")
 _USUAL_DTYPES = ("f32", "f16", "bf16")  # of a variable of which the signature says no others
 
 Dims = MutableMapping[str, Any]
-# Of a condition that may be a symbol, and what is wrong where it is false.
+# It gets a condition, which may be a symbol, and the message for where the condition is false.
 Expect = Callable[[Any, str], None]
 
 

@@ -13,28 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import Host, _native
-from ._gradients import formula_of
+from ._gradients import Formula, formula_of
 from ._signature import Parameter, Signature
 
-_DTYPES = {
-    "f64": jnp.float64,
-    "f32": jnp.float32,
-    "f16": jnp.float16,
-    "bf16": jnp.bfloat16,
-    "e4m3": jnp.float8_e4m3fn,
-    "e5m2": jnp.float8_e5m2,
-    "i64": jnp.int64,
-    "i32": jnp.int32,
-    "i16": jnp.int16,
-    "i8": jnp.int8,
-    "u64": jnp.uint64,
-    "u32": jnp.uint32,
-    "u16": jnp.uint16,
-    "u8": jnp.uint8,
-    "bool": jnp.bool_,
-}
+_DTYPES = {name: getattr(jnp, elsewhere) for name, elsewhere in _native._dtypes().items() if hasattr(jnp, elsewhere)}
 
 _signatures: dict[str, Signature] = {}
+_formulas: dict[str, Formula | None] = {}  # of each of them, None where nothing computes its gradients
 
 
 @functools.cache
@@ -49,6 +34,8 @@ def register() -> None:
         op = host().op(one["op"])
         _signatures[one["op"]] = Signature(op.parsed_signature())
         op._keep_for_jax()
+    _formulas.update((name, formula_of(one, _signatures)) for name, one in _signatures.items())
+    _differentiable.cache_clear()
 
 
 def _dtype_name(value: Any) -> str:
@@ -71,6 +58,8 @@ def _attributes(signature: Signature, named: Mapping[str, Any]) -> dict[str, Any
     result = {}
     for one in signature.attributes:
         value = named.get(one.name, one.default)
+        if one.type not in _XLA_TYPES:
+            raise ValueError(f"{signature.op}: attribute '{one.name}' is a list of strings, which XLA has not")
         if value is None and not one.optional:
             raise TypeError(f"{signature.op}: attribute '{one.name}' is missing\n  {signature.text}")
         result[one.name] = tuple(value) if isinstance(value, (list, np.ndarray)) else value
@@ -162,8 +151,7 @@ def _call(op: str, named: dict[str, Any], all_outputs: bool) -> dict[str, Any]:
 @functools.cache
 def _differentiable(op: str, all_outputs: bool, frozen: tuple[tuple[str, Any], ...], absent: frozenset[str]) -> Any:
     """The op as a function of its inputs that are there, with the gradients of its formula."""
-    signature, attributes = _signatures[op], dict(frozen)
-    formula = formula_of(signature, _signatures)
+    signature, formula, attributes = _signatures[op], _formulas[op], dict(frozen)
     assert formula is not None
     names = [one.name for one in signature.inputs if one.name not in absent]
     wanted = [one.name for one in signature.wanted(all_outputs)]
@@ -227,7 +215,7 @@ def call(op: str, /, *inputs: Any, all_outputs: bool = False, **named: Any) -> A
             value if value is None else [_array(each, one) for each in value] if one.is_list else _array(value, one)
             for one, value in zip(signature.inputs, values, strict=True)
         ]
-        if formula_of(signature, _signatures) is None:
+        if _formulas[op] is None:
             results = _plain_call(signature, values, attributes, all_outputs)
         else:
             absent = frozenset(one.name for one, value in zip(signature.inputs, values, strict=True) if value is None)

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "dtypes.hpp"
 #include "memory.hpp"
 #include "objects.hpp"
 
@@ -147,6 +148,16 @@ NB_MODULE(_native, module) {
         }
     });
     module.def("version", [] { return OPDOCK_PYTHON_VERSION; });
+    module.def(
+        "_dtypes",
+        [] {
+            nb::dict names;
+            for (const Dtype &one : dtypes) {
+                names[nb::str(one.name.data(), one.name.size())] = nb::str(one.elsewhere.data(), one.elsewhere.size());
+            }
+            return names;
+        },
+        nb::sig("def _dtypes() -> dict[str, str]"), "What signatures call each dtype, and what other libraries do.");
     module.def("_jax_handlers", jax_handlers, nb::sig("def _jax_handlers() -> tuple[object, object]"));
 
     // Of nobody but the libraries that import it.

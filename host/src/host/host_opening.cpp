@@ -101,14 +101,15 @@ void Host::open_untried(const PluginIdentity &identity, const DeferredPlugin::Pl
         take(identity, loaded.entry, into, &record);
         keep_mapped(std::move(loaded));
         directory.keep();
-        return true;
     });
 }
 
 Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin, std::string &warning) const {
     Journal::Open entry =
         book.journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}, plugin.place().identity});
-    return entry.during([&] { return register_opened(book, plugin, warning); });
+    Registration registration;
+    entry.during([&] { registration = register_opened(book, plugin, warning); });
+    return registration;
 }
 
 Registration Host::register_opened(Ledger &book, const DeferredPlugin &plugin, std::string &warning) const {

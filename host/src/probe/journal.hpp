@@ -53,15 +53,14 @@ class Journal {
 
         // Does the work, after which the entry is closed.
         template<class Work>
-        auto during(Work work) {
+        void during(Work work) {
             try {
-                auto result = work();
-                close();
-                return result;
+                work();
             } catch (const std::exception &) { // and not what unwinds a thread that ends
                 close();
                 throw;
             }
+            close();
         }
 
       private:

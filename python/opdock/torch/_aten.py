@@ -8,8 +8,7 @@ from typing import Any, Self
 import torch
 
 from ._ops import host, overload
-
-Arguments = tuple[Any, ...]
+from ._schema import FLOATS
 
 
 @dataclass(frozen=True)
@@ -17,17 +16,14 @@ class _Rule:
     """An op of torch, and what opdock has for it."""
 
     ops: tuple[str, ...]
-    # None where the call is none that opdock's op computes.
+    # Gives None for a call that opdock's op does not compute.
     call: Callable[..., Any]
 
 
 def _is_plain(*tensors: torch.Tensor) -> bool:
     first = tensors[0]
     return all(
-        one.is_contiguous()
-        and one.dtype == first.dtype
-        and one.device == first.device
-        and one.dtype in (torch.float32, torch.float16, torch.bfloat16)
+        one.is_contiguous() and one.dtype == first.dtype and one.device == first.device and one.dtype in FLOATS
         for one in tensors
     )
 
@@ -125,7 +121,7 @@ class Enabled:
             try:
                 result = rule.call(*args, **named)
             except RuntimeError as error:
-                if host().describe()["policy"]["strict"]:
+                if host().explain(rule.ops[0], str(args[0].device))["strict"]:
                     raise
                 self.why[name], result = str(error), None
             if result is None:

@@ -15,10 +15,9 @@ from torch import nn
 from . import _rope
 from ._loss import cross_entropy, linear_cross_entropy
 from ._ops import overload
+from ._schema import FLOATS
 
 Forward = Callable[..., Any]
-# What ops take; a layer computes other dtypes by itself.
-_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @dataclass
@@ -44,8 +43,8 @@ class _Offer:
 
     op: str
     forward: Forward  # of the module and its one argument
-    # What the module's own forward sees in place of its projections and parameters while it is tried, its argument, and
-    # what the op gives for that.
+    # The trial calls the module's own forward with `argument`. The forward finds what is in `seen` in place of the
+    # module's projections and parameters. `result` gives what the op makes of the same.
     seen: dict[str, Any]
     argument: torch.Tensor
     result: Callable[[], torch.Tensor]
@@ -57,7 +56,7 @@ class Use:
     def __init__(self, model: nn.Module) -> None:
         self.name = type(model).__name__
         self.places: list[Place] = []
-        # Of what was set: where, and what it was before. The model may go before this does.
+        # Each entry has an owner, the attribute that was set, and its value before. An owner may go before this does.
         self._before: list[tuple[weakref.ref[Any], str, Any]] = []
 
     def undo(self) -> None:
@@ -102,7 +101,6 @@ class Use:
                 place.calls += 1
             return function(*args, **named)
 
-        counted.opdock = True  # type: ignore[attr-defined]
         return counted
 
 
@@ -135,7 +133,7 @@ def _of_one_argument(module: nn.Module, op: Callable[[Any, torch.Tensor], Any], 
 
     def forward(self: Any, *args: Any, **named: Any) -> Any:
         x = args[0] if args else named[name]
-        return op(self, x) if x.dtype in _DTYPES and fits(self, x) else original(self, x)
+        return op(self, x) if x.dtype in FLOATS and fits(self, x) else original(self, x)
 
     return forward
 
@@ -282,7 +280,7 @@ def _use_cross_entropy(done: Use, module: nn.CrossEntropyLoss, name: str) -> Non
         return
 
     def forward(self: Any, input: torch.Tensor, target: torch.Tensor) -> Any:
-        fits = input.dtype in _DTYPES and input.dim() == 2 and target.dtype == torch.int64 and target.dim() == 1
+        fits = input.dtype in FLOATS and input.dim() == 2 and target.dtype == torch.int64 and target.dim() == 1
         if not fits:
             return nn.CrossEntropyLoss.forward(self, input, target)
         loss = cross_entropy(input, target, self.ignore_index, self.label_smoothing, self.reduction)
@@ -313,7 +311,7 @@ def _loss_of_causal_lm(
     target = _labels_of_next(labels, ignore_index, shift_labels).to(logits.device)
     reduction = "mean" if num_items_in_batch is None else "sum"
     logits = logits.reshape(-1, vocab_size)
-    if logits.dtype not in _DTYPES:
+    if logits.dtype not in FLOATS:
         loss = nn.functional.cross_entropy(logits.float(), target, ignore_index=ignore_index, reduction=reduction)
     else:
         loss = cross_entropy(logits, target, ignore_index, reduction=reduction)

@@ -13,11 +13,12 @@ from .._gradients import Formula, formula_of
 from .._signature import Signature
 from ._schema import bind, fake, schema
 
-# What is registered with it ends with it.
+# Torch drops what a library registered when the library goes.
 _library: Any = torch.library.Library("opdock", "FRAGMENT")  # type: ignore[no-untyped-call]
 _lock = threading.Lock()
 _names: dict[str, str] = {}  # of each op that torch has, its name there
 _signatures: dict[str, Signature] = {}
+_formulas: dict[str, Formula | None] = {}  # of each of them, None where nothing computes its gradients
 left_out: dict[str, str] = {}  # and why
 
 
@@ -45,6 +46,8 @@ def register() -> None:
             except Exception as error:  # noqa: BLE001 - as above
                 left_out[op] = str(error)
                 _names.pop(op, None)
+        # An op that was there before may have its gradients from one that came now.
+        _formulas.update((op, formula_of(one, _signatures)) for op, one in _signatures.items())
 
 
 def overload(op: str, all_outputs: bool) -> Any:
@@ -139,7 +142,7 @@ def _recorded(signature: Signature, plain: Any, all_outputs: bool, inputs: Any, 
             raise RuntimeError(
                 f"opdock::{signature.op} writes '{one.name}', which requires a gradient; call it under torch.no_grad()"
             )
-    formula = formula_of(signature, _signatures)
+    formula = _formulas[signature.op]
     if formula is None:
 
         def call() -> Any:

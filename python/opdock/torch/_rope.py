@@ -9,7 +9,7 @@ from torch import nn
 
 from ._ops import overload
 
-# Of rope, the frequencies that its module says never change.
+# These kinds of rope never change their frequencies.
 _STATIC_ROPE = ("default", "linear", "llama3")
 
 

@@ -5,27 +5,15 @@ from typing import Any
 
 import torch
 
+from .._native import _dtypes
 from .._signature import Attribute, Signature
 
-DTYPES = {
-    "f64": torch.float64,
-    "f32": torch.float32,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "e4m3": torch.float8_e4m3fn,
-    "e5m2": torch.float8_e5m2,
-    "e8m0": torch.float8_e8m0fnu,
-    "e2m1x2": torch.float4_e2m1fn_x2,
-    "i64": torch.int64,
-    "i32": torch.int32,
-    "i16": torch.int16,
-    "i8": torch.int8,
-    "u64": torch.uint64,
-    "u32": torch.uint32,
-    "u16": torch.uint16,
-    "u8": torch.uint8,
-    "bool": torch.bool,
+# Of each dtype in signatures that torch has too.
+DTYPES: dict[str, torch.dtype] = {
+    name: getattr(torch, elsewhere) for name, elsewhere in _dtypes().items() if hasattr(torch, elsewhere)
 }
+# A variable stands for one of these, where its signature does not say others.
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 _TYPES = {
     "float": "float",
