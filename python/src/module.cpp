@@ -112,6 +112,7 @@ void define_host(nb::module_ &module) {
                      "'PLUGIN_', rescan: bool = "
                      "False) -> None"),
              "`modules` are plugin files or folders that are searched first, `prefix` that of environment variables.")
+        .def_static("_for_torch", &HostObject::for_torch, "Whose workspaces are torch's memory.")
         .def("__getattr__", attribute_of_host, "name"_a, nb::sig("def __getattr__(self, name: str) -> Op"))
         .def("op", &HostObject::op, "name"_a)
         .def("policy", &HostObject::policy, "settings"_a, nb::sig("def policy(self, **settings: object) -> Policy"),

@@ -331,14 +331,24 @@ void PolicyObject::exit() const {
     without_gil([&] { detail::check(opdock_policy_pop(host_->c())); });
 }
 
-HostObject::HostObject(const std::vector<nb::object> &modules, const std::string &prefix, bool rescan) {
+HostObject::HostObject(Options options)
+    : host_(without_gil([&] { return std::make_shared<Host>(std::move(options)); })) {}
+
+HostObject::HostObject(const std::vector<nb::object> &modules, const std::string &prefix, bool rescan)
+    : HostObject([&] {
+          Options options;
+          for (const nb::object &module : modules) {
+              options.modules.push_back(absolute_path(module));
+          }
+          options.prefix = without_nul(prefix);
+          options.rescan = rescan;
+          return options;
+      }()) {}
+
+HostObject HostObject::for_torch() {
     Options options;
-    for (const nb::object &module : modules) {
-        options.modules.push_back(absolute_path(module));
-    }
-    options.prefix = without_nul(prefix);
-    options.rescan = rescan;
-    host_ = without_gil([&] { return std::make_shared<Host>(std::move(options)); });
+    use_torchs_memory(options);
+    return HostObject(std::move(options));
 }
 
 OpObject HostObject::op(const std::string &name) const {

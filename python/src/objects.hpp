@@ -105,6 +105,8 @@ class PolicyObject {
 class HostObject {
   public:
     HostObject(const std::vector<nb::object> &modules, const std::string &prefix, bool rescan);
+    // Whose workspaces are torch's memory.
+    static HostObject for_torch();
 
     // Throws opdock::Error for one that nobody declares.
     OpObject op(const std::string &name) const;
@@ -121,6 +123,8 @@ class HostObject {
     nb::object freeze(nb::handle expected) const;
 
   private:
+    explicit HostObject(Options options);
+
     SharedHost host_;
 };
 

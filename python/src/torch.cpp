@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <memory_resource>
+#include <mutex>
 #include <stdexcept>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -49,6 +52,7 @@ Api found() {
     find(cpu, "aoti_torch_get_device_index", api.tensor_device_index);
     find(cpu, "aoti_torch_delete_tensor_object", api.tensor_delete);
     find(cpu, "aoti_torch_empty_strided", api.empty_strided);
+    find(cpu, "aoti_torch_copy_", api.copy);
     find(cpu, "torch_new_list_reserve_size", api.list_new);
     find(cpu, "torch_list_size", api.list_size);
     find(cpu, "torch_list_get_item", api.list_get);
@@ -63,6 +67,8 @@ Api found() {
     void *cuda = hip != nullptr ? hip : loaded("libtorch_cuda.so");
     if (cuda != nullptr) {
         find(cuda, "aoti_torch_get_current_cuda_stream", api.cuda_stream);
+        find(cuda, "aoti_torch_create_cuda_stream_guard", api.cuda_stream_enter);
+        find(cuda, "aoti_torch_delete_cuda_stream_guard", api.cuda_stream_leave);
     }
     api.cuda_is_hip = hip != nullptr;
     return api;
@@ -152,6 +158,8 @@ class Kernel {
     Op op_;
     Form form_;
     bool all_outputs_;
+    // Whether views were refused, and copies of them were not.
+    mutable std::atomic<bool> takes_no_views_ = false;
 };
 
 // One call, which owns what the stack held.
@@ -179,9 +187,11 @@ class Kernel::Call {
     void take_list(const AttributeForm &attribute, Value value);
     opdock_text text_of(Value value);
     void view(const Parameter &input, torch_abi::Tensor *tensor);
-    const DLTensor *made(const opdock_tensor_spec &spec, DLDevice device);
+    DLTensor *made(const opdock_tensor_spec &spec, DLDevice device);
     void make_outputs();
     opdock_args args();
+    bool copy_views();
+    void compute();
     [[noreturn]] void refuse(const std::string &why) const {
         throw std::runtime_error("op '" + kernel_.form_.op + "': " + why + "\n  " + kernel_.form_.signature);
     }
@@ -194,8 +204,9 @@ class Kernel::Call {
     std::pmr::vector<torch_abi::Tensor *> handles_{&pool_};
     std::pmr::vector<torch_abi::String *> string_handles_{&pool_};
     std::pmr::deque<DLTensor> tensors_{&pool_};
-    std::pmr::vector<const DLTensor *> inputs_{&pool_};
-    std::pmr::vector<const DLTensor *> outputs_{&pool_};
+    std::pmr::vector<DLTensor *> inputs_{&pool_};
+    std::pmr::vector<DLTensor *> outputs_{&pool_};
+    std::pmr::vector<torch_abi::Tensor *> input_handles_{&pool_}; // of inputs_; null where the op writes it
     std::pmr::vector<uint32_t> list_sizes_{&pool_};
     std::pmr::vector<opdock_attribute> attributes_{&pool_};
     std::pmr::deque<std::pmr::vector<Value>> lists_{&pool_};
@@ -258,6 +269,7 @@ void Kernel::Call::view(const Parameter &input, torch_abi::Tensor *tensor) {
         device_ = made.device;
     }
     inputs_.push_back(&made);
+    input_handles_.push_back(input.mut ? nullptr : tensor);
 }
 
 void Kernel::Call::take(const Parameter &input, Value value) {
@@ -267,6 +279,7 @@ void Kernel::Call::take(const Parameter &input, Value value) {
                 list_sizes_.push_back(0);
             } else {
                 inputs_.push_back(nullptr);
+                input_handles_.push_back(nullptr);
             }
             return;
         }
@@ -372,14 +385,20 @@ void Kernel::Call::take_all(const Value *stack) {
     }
 }
 
-const DLTensor *Kernel::Call::made(const opdock_tensor_spec &spec, DLDevice device) {
+// Strides as torch has them of contiguous tensors, and the number of elements where none of the dims is 0.
+int64_t pack(int32_t ndim, const int64_t *shape, std::array<int64_t, OPDOCK_MAX_RANK> &strides) {
+    int64_t packed = 1;
+    for (int32_t d = ndim; d-- > 0;) {
+        strides[static_cast<size_t>(d)] = packed;
+        packed *= shape[d] > 1 ? shape[d] : 1;
+    }
+    return packed;
+}
+
+DLTensor *Kernel::Call::made(const opdock_tensor_spec &spec, DLDevice device) {
     DLTensor &view = tensors_.emplace_back();
     std::array<int64_t, OPDOCK_MAX_RANK> strides{};
-    int64_t packed = 1;
-    for (int32_t d = spec.ndim; d-- > 0;) {
-        strides[static_cast<size_t>(d)] = packed;
-        packed *= spec.shape[d] > 1 ? spec.shape[d] : 1; // as torch has them
-    }
+    const int64_t packed = pack(spec.ndim, spec.shape, strides);
     torch_abi::Tensor *tensor = nullptr;
     const auto &torch = api();
     if (torch.empty_strided(spec.ndim, spec.shape, strides.data(), torch_number_of(spec.dtype), type_of(device),
@@ -406,8 +425,8 @@ opdock_args Kernel::Call::args() {
     args.n_outputs = static_cast<uint32_t>(outputs_.size());
     args.n_attributes = static_cast<uint32_t>(attributes_.size());
     args.n_lists = static_cast<uint32_t>(list_sizes_.size());
-    args.inputs = inputs_.data();
-    args.outputs = outputs_.data();
+    args.inputs = const_cast<const DLTensor **>(inputs_.data());
+    args.outputs = const_cast<const DLTensor **>(outputs_.data());
     args.attributes = attributes_.data();
     args.list_sizes = list_sizes_.data();
     if (device_.device_type != kDLCPU && device_.device_type != kDLExtDev) {
@@ -447,14 +466,71 @@ void Kernel::Call::make_outputs() {
     }
 }
 
+// Puts contiguous and aligned copies in the place of inputs that are not, on the current stream. False where all were.
+bool Kernel::Call::copy_views() {
+    constexpr uintptr_t alignment = 16; // of what kernels read at once
+    const auto &torch = api();
+    bool copied = false;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        if (input_handles_[i] == nullptr) {
+            continue;
+        }
+        DLTensor &view = *inputs_[i];
+        std::array<int64_t, OPDOCK_MAX_RANK> strides{};
+        if (view.ndim > OPDOCK_MAX_RANK) {
+            continue; // which the host refuses
+        }
+        pack(view.ndim, view.shape, strides);
+        bool is_packed = reinterpret_cast<uintptr_t>(view.data) % alignment == 0;
+        for (int32_t d = 0; d < view.ndim; ++d) {
+            is_packed = is_packed && (view.shape[d] <= 1 || view.strides[d] == strides[static_cast<size_t>(d)]);
+        }
+        if (is_packed) {
+            continue;
+        }
+        torch_abi::Tensor *copy = nullptr;
+        check(torch.empty_strided(view.ndim, view.shape, strides.data(), torch_number_of(view.dtype),
+                                  type_of(view.device), view.device.device_id, &copy),
+              "allocate a copy");
+        handles_.push_back(copy);
+        check(torch.copy(copy, input_handles_[i], 1), "copy an input");
+        check(torch.tensor_data(copy, &view.data), "allocate a copy");
+        check(torch.tensor_sizes(copy, &view.shape), "allocate a copy");
+        check(torch.tensor_strides(copy, &view.strides), "allocate a copy");
+        copied = true;
+    }
+    return copied;
+}
+
+// Views are given as they are, and where nobody takes them, as copies.
+void Kernel::Call::compute() {
+    if (kernel_.takes_no_views_.load(std::memory_order_relaxed)) {
+        copy_views();
+    }
+    const opdock_args call = args();
+    const opdock_status status = opdock_call_op(kernel_.op_.c(), &call);
+    const auto &inputs = kernel_.form_.inputs;
+    const bool may_repeat = std::none_of(inputs.begin(), inputs.end(), [](const Parameter &one) { return one.mut; });
+    if (status != OPDOCK_UNSUPPORTED && (status != OPDOCK_ALL_FAILED || !may_repeat)) {
+        detail::check(status);
+        return;
+    }
+    const std::string why = opdock_last_error();
+    if (!copy_views()) {
+        throw Error(status, why);
+    }
+    const opdock_args again = args();
+    detail::check(opdock_call_op(kernel_.op_.c(), &again));
+    kernel_.takes_no_views_.store(true, std::memory_order_relaxed);
+}
+
 void Kernel::Call::run(Value *stack) {
     take_all(stack);
     const Form &form = kernel_.form_;
     if (!form.outputs.empty()) {
         make_outputs();
     }
-    const opdock_args call = args();
-    detail::check(opdock_call_op(kernel_.op_.c(), &call));
+    compute();
     size_t at = 0; // in result_at_
     size_t list = 0;
     for (const Parameter &input : form.inputs) {
@@ -505,7 +581,75 @@ constexpr auto table_of(std::index_sequence<numbers...> /*all*/) {
 
 constexpr auto table = table_of(std::make_index_sequence<most_kernels>());
 
+// Workspaces: tensors of bytes, each by where its memory begins for the host.
+class Workspaces {
+  public:
+    // Null where torch has no memory.
+    void *allocate(DLDevice device, void *stream, uint64_t bytes) {
+        constexpr uint64_t alignment = 256; // which torch keeps on GPUs alone
+        const int64_t size = static_cast<int64_t>(bytes + alignment - 1);
+        const int64_t stride = 1;
+        const auto &torch = api();
+        torch_abi::Tensor *tensor = nullptr;
+        void *begin = nullptr;
+        // Memory of another stream than the current one is taken as if it were current: torch gives it to who is next
+        // on that stream.
+        torch_abi::StreamGuard *guard = nullptr;
+        if (type_of(device) == torch_cuda) {
+            void *current = nullptr;
+            if (torch.cuda_stream == nullptr || torch.cuda_stream(device.device_id, &current) != 0 ||
+                (current != stream && torch.cuda_stream_enter(stream, device.device_id, &guard) != 0)) {
+                return nullptr;
+            }
+        }
+        const bool failed = torch.empty_strided(1, &size, &stride, torch_number_of({kDLUInt, 8, 1}), type_of(device),
+                                                device.device_id, &tensor) != 0;
+        if (guard != nullptr) {
+            torch.cuda_stream_leave(guard);
+        }
+        if (failed) {
+            return nullptr;
+        }
+        if (torch.tensor_data(tensor, &begin) != 0) {
+            torch.tensor_delete(tensor);
+            return nullptr;
+        }
+        begin = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(begin) + alignment - 1) / alignment * alignment);
+        const std::lock_guard lock(mutex_);
+        given_[begin] = tensor;
+        return begin;
+    }
+
+    void free(void *begin) {
+        torch_abi::Tensor *tensor = nullptr;
+        {
+            const std::lock_guard lock(mutex_);
+            const auto found = given_.find(begin);
+            tensor = found->second;
+            given_.erase(found);
+        }
+        api().tensor_delete(tensor);
+    }
+
+  private:
+    std::mutex mutex_;
+    std::unordered_map<void *, torch_abi::Tensor *> given_;
+};
+
 } // namespace
+
+void use_torchs_memory(Options &options) {
+    api(); // which says why it is not there
+    // Never destroyed: a host that ends last of all gives back to it.
+    static Workspaces &workspaces = *new Workspaces;
+    options.workspace_user_data = &workspaces;
+    options.allocate_workspace = [](void *user_data, DLDevice device, void *stream, uint64_t bytes) {
+        return static_cast<Workspaces *>(user_data)->allocate(device, stream, bytes);
+    };
+    options.free_workspace = [](void *user_data, DLDevice /*device*/, void * /*stream*/, void *memory) {
+        static_cast<Workspaces *>(user_data)->free(memory);
+    };
+}
 
 void implement_torch_op(const std::shared_ptr<Host> &host, const Op &op, const Form &form, const std::string &name,
                         bool all_outputs) {

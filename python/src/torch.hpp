@@ -15,4 +15,7 @@ namespace opdock::python {
 void implement_torch_op(const std::shared_ptr<Host> &host, const Op &op, const Form &form, const std::string &name,
                         bool all_outputs);
 
+// Has a host take workspaces, and what plugins keep, from torch: a CUDA graph that torch captures keeps them then.
+void use_torchs_memory(Options &options);
+
 } // namespace opdock::python

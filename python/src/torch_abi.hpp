@@ -16,6 +16,7 @@ struct Tensor;
 struct List;
 struct String;
 struct Library;
+struct StreamGuard;
 
 constexpr uint64_t version = (2ULL << 56) | (10ULL << 48); // of the conventions that are followed: 2.10
 
@@ -31,6 +32,7 @@ struct Api {
     int32_t (*tensor_delete)(Tensor *tensor);
     int32_t (*empty_strided)(int64_t ndim, const int64_t *sizes, const int64_t *strides, int32_t dtype,
                              int32_t device_type, int32_t device_index, Tensor **made);
+    int32_t (*copy)(Tensor *to, Tensor *from, int32_t non_blocking);
     int32_t (*list_new)(size_t capacity, List **made);
     int32_t (*list_size)(List *list, size_t *size);
     int32_t (*list_get)(List *list, size_t index, Value *value); // owned by the caller
@@ -42,7 +44,10 @@ struct Api {
     int32_t (*library_implementing)(const char *space, const char *key, const char *file, uint32_t line,
                                     Library **made);
     int32_t (*library_implement)(Library *library, const char *name, Kernel kernel, uint64_t version);
-    int32_t (*cuda_stream)(int32_t device, void **stream); // null without CUDA and HIP
+    // Null without CUDA and HIP.
+    int32_t (*cuda_stream)(int32_t device, void **stream);
+    int32_t (*cuda_stream_enter)(void *stream, int32_t device, StreamGuard **guard);
+    int32_t (*cuda_stream_leave)(StreamGuard *guard);
     bool cuda_is_hip;
 };
 

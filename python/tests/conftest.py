@@ -4,10 +4,24 @@ import pytest
 
 import opdock
 
+# Where tensors of torch are made, such as cuda: the tests of ops and models are tried on it then.
+DEVICE = os.environ.get("OPDOCK_TEST_DEVICE", "cpu")
+
+if DEVICE != "cpu":
+    import torch
+
+    torch.set_default_device(DEVICE)
+
 
 @pytest.fixture(scope="session")
 def host() -> opdock.Host:
     return opdock.Host()
+
+
+@pytest.fixture(scope="session")
+def device() -> str:
+    """The type of it."""
+    return DEVICE.split(":")[0]
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture
 def rows(seed: int) -> "torch.Tensor":
-    return torch.randn(6, 64, generator=torch.Generator().manual_seed(seed))
+    torch.manual_seed(seed)
+    return torch.randn(6, 64)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -18,14 +19,14 @@ def test_outputs_are_tensors_of_torch_with_the_same_bits_as_of_numpy(host, rows,
     x = rows.to(dtype)
     y = host.gelu(x)
     assert type(y) is torch.Tensor and y.dtype == dtype and y.is_contiguous()
-    if dtype != torch.bfloat16:
+    if dtype != torch.bfloat16 and x.device.type == "cpu":
         np.testing.assert_array_equal(y.numpy(), host.gelu(x.numpy()))
     torch.testing.assert_close(y, torch.nn.functional.gelu(x, approximate="tanh"))
 
 
 def test_views_parameters_and_outputs_that_are_given(host, rows):
-    wide = torch.cat([rows, rows], 1)[:, ::2]
-    out = torch.empty(6, 64)
+    wide = torch.cat([rows, rows], 1)[:, ::2].cpu()  # where there are kernels for them
+    out = torch.empty(6, 64, device="cpu")
     assert host.gelu(wide, out=out) is out
     torch.testing.assert_close(out, host.gelu(wide.contiguous()))
     with torch.no_grad():

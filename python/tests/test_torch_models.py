@@ -261,11 +261,11 @@ def test_generation_gives_the_same_tokens():
         assert torch.equal(model.generate(ids, **options), expected)
 
 
-def test_a_model_in_low_precision_and_under_autocast():
+def test_a_model_in_low_precision_and_under_autocast(device):
     model, inputs = make("Llama"), inputs_of("Llama")
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(device, torch.bfloat16):
         expected = model(**inputs).logits
-    with opdock.torch.use(model), torch.autocast("cpu", torch.bfloat16):
+    with opdock.torch.use(model), torch.autocast(device, torch.bfloat16):
         torch.testing.assert_close(model(**inputs).logits.float(), expected.float(), rtol=0.1, atol=0.02)
     model = model.to(torch.bfloat16)
     expected = model(**inputs).logits
@@ -345,7 +345,7 @@ def test_a_copy_of_a_model_computes_with_parameters_of_its_own():
     assert model(**inputs).logits.abs().max() > 0
 
 
-def test_torchs_own_ops_are_computed_by_the_host_and_torchs_again():
+def test_torchs_own_ops_are_computed_by_the_host_and_torchs_again(device):
     x = torch.randn(3, 8, requires_grad=True)
     w, b = torch.randn(8), torch.randn(8)
 
@@ -354,18 +354,18 @@ def test_torchs_own_ops_are_computed_by_the_host_and_torchs_again():
         return torch.autograd.grad((F.softmax(y @ torch.ones(8, 8), -1) * y).sum(), x)[0]
 
     expected = program()
-    with opdock.torch.enable(device="cpu") as enabled:
+    with opdock.torch.enable(device=device) as enabled:
         torch.testing.assert_close(program(), expected)
         assert enabled.calls["silu"] == enabled.calls["silu_backward"] == enabled.calls["native_layer_norm"] == 1
         torch.testing.assert_close(F.gelu(x.double()), F.gelu(x).double(), rtol=1e-5, atol=1e-6)
         assert enabled.others["gelu"] == 2  # neither is of the form that an op computes
         before = dict(enabled.calls)
     assert torch.equal(program(), expected) and enabled.calls == before
-    with opdock.torch.enable(unused=["mm"], device="cpu") as enabled:
+    with opdock.torch.enable(unused=["mm"], device=device) as enabled:
         assert "mm" not in enabled.calls
-    with opdock.torch.enable(["silu", "silu"], device="cpu"):
-        with pytest.raises(ValueError, match="'silu' is enabled already for cpu"):
-            opdock.torch.enable(device="cpu")
+    with opdock.torch.enable(["silu", "silu"], device=device):
+        with pytest.raises(ValueError, match=f"'silu' is enabled already for {device}"):
+            opdock.torch.enable(device=device)
         F.silu(x)
     with pytest.raises(ValueError, match="nothing for torch's op 'conv2d'; it has something for silu"):
         opdock.torch.enable(["conv2d"])
@@ -377,8 +377,8 @@ def test_torchs_own_ops_are_computed_by_the_host_and_torchs_again():
         opdock.torch.enable("silu")
 
 
-def test_what_the_host_refuses_is_computed_by_torch():
-    with opdock.torch.enable(["mm"], device="cpu") as enabled:
+def test_what_the_host_refuses_is_computed_by_torch(device):
+    with opdock.torch.enable(["mm"], device=device) as enabled:
         with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
             torch.mm(torch.randn(2, 3), torch.randn(4, 5))
         assert enabled.others["mm"] == 1 and "matmul" in enabled.why["mm"]
@@ -387,15 +387,16 @@ def test_what_the_host_refuses_is_computed_by_torch():
             torch.mm(torch.randn(2, 3), torch.randn(4, 5))
 
 
-def test_the_report_says_who_served_and_what_was_never_asked():
+def test_the_report_says_who_served_and_what_was_never_asked(device):
     model = make("Llama")
-    with opdock.torch.use(model), opdock.torch.enable(["relu"], device="cpu"):
+    with opdock.torch.use(model), opdock.torch.enable(["relu"], device=device):
         model(**inputs_of("Llama"))
         torch.relu(torch.ones(3))
         text = opdock.torch.report()
     assert "  model.norm (LlamaRMSNorm): rmsnorm_fwd: 1 call\n" in text
     assert "  aten::relu (relu): 1 by opdock, 0 by torch\n" in text
-    assert "\n  rmsnorm_fwd: default.cpu " in text and "never asked: " in text
+    server = {"cpu": "default.cpu", "cuda": "vendor.cuda"}[device]
+    assert f"\n  rmsnorm_fwd: {server} " in text and "never asked: " in text
     assert "LlamaForCausalLM" not in opdock.torch.report()
 
 

@@ -338,7 +338,7 @@ def test_what_is_absent_is_none():
 
 
 def test_the_policy_of_the_host_decides(host):
-    x = rand(3, 8)
+    x = rand(3, 8).cpu()  # where the reference is
     own = opdock.torch.host()
     with own.policy(per_op={"gelu": "reference"}, strict=True):
         before = own.served("gelu", "reference.cpp")

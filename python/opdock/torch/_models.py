@@ -139,7 +139,7 @@ def _of_one_argument(module: nn.Module, op: Callable[[Any, torch.Tensor], Any], 
 
 
 def _random(device: torch.device, *shape: int) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(20261126)).to(device)
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(20261126), device="cpu").to(device)
 
 
 def _wide(device: torch.device) -> torch.Tensor:

@@ -24,8 +24,8 @@ left_out: dict[str, str] = {}  # and why
 
 @functools.cache
 def host() -> Host:
-    """The host whose ops torch has."""
-    return Host()
+    """The host whose ops torch has. Workspaces are torch's memory."""
+    return Host._for_torch()
 
 
 def register() -> None:

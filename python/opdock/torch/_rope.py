@@ -73,7 +73,7 @@ def why_not(model: nn.Module, name: str, module: nn.Module) -> str | None:
     if function is None or rotating != [function]:
         return "its model does not rotate by apply_rotary_pos_emb alone"
     size = 2 * frequencies.numel()
-    q = torch.randn(2, 3, 5, size, generator=torch.Generator().manual_seed(1)).to(frequencies.device)
+    q = torch.randn(2, 3, 5, size, generator=torch.Generator().manual_seed(1), device="cpu").to(frequencies.device)
     positions = torch.arange(5, device=q.device).expand(2, 5) + torch.tensor([[0], [3]], device=q.device)
     try:
         cos, sin = type(module).forward(module, q, positions)
