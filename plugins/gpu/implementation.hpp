@@ -51,6 +51,7 @@ struct Implementation {
     decltype(opdock_impl::available) available = nullptr;
     opdock::DeviceStateFunctions device_state = {};
     opdock::PlanFunctions plan = {};
+    bool any_strides = false; // contiguous tensors alone without it
 };
 
 // The plugin under registration.
@@ -58,7 +59,7 @@ class Plugin {
   public:
     explicit Plugin(opdock::Registry &registry) : registry_(registry) {}
 
-    // `dtypes` as in opdock_impl. All implementations want contiguous tensors, are deterministic and may be captured.
+    // `dtypes` as in opdock_impl. All implementations are deterministic and may be captured.
     void add(const opdock::OpDeclaration &op, const char *dtypes, const Implementation &implementation);
 
   private:

@@ -66,7 +66,6 @@ void gpu::Plugin::add(const opdock::OpDeclaration &op, const char *dtypes, const
     impl.kind(OPDOCK_KIND_VENDOR)
         .device(device_name)
         .dtypes(dtypes)
-        .needs_contiguous()
         .deterministic()
         .capture_safe()
         .tune_version(1)
@@ -74,6 +73,9 @@ void gpu::Plugin::add(const opdock::OpDeclaration &op, const char *dtypes, const
         .supports(functions.supports)
         .workspace_size(functions.workspace_size)
         .available(functions.available);
+    if (!functions.any_strides) {
+        impl.needs_contiguous();
+    }
     if (functions.device_state.init != nullptr) {
         impl.device_state(functions.device_state);
     }

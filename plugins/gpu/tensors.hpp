@@ -1,4 +1,4 @@
-// Shapes and pointers of a call whose tensors are contiguous: the implementations here ask the host for that.
+// Shapes and pointers of a call. All but those of rope ask the host for contiguous tensors.
 #pragma once
 
 #include <cstdint>

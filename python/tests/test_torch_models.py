@@ -71,6 +71,7 @@ def random(seed):
 
 @pytest.mark.parametrize("name", sorted(models))
 def test_a_model_computes_the_same_and_is_itself_again(name):
+    torch.compiler.reset()  # it compiles a function for a few models only
     model, inputs = make(name), inputs_of(name)
     forwards = {one: one.forward for one in model.modules()}
     before = step(model, inputs)

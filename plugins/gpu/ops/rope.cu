@@ -2,7 +2,8 @@
 //
 // Both are one rotation of pairs of dims: out = x cosine + partner cross, where cross holds the sines with the signs
 // and, backward, the places of the transpose. A block computes the coefficients of its positions once, for the rows
-// (batch and heads) that it has of them.
+// (batch and heads) that it has of them. Rows may lie anywhere, their elements beside each other: models have the
+// sequence in the second dim, and give views.
 #include <string>
 
 #include "launch.hpp"
@@ -13,13 +14,28 @@
 namespace gpu {
 namespace {
 
+// Where the rows of a tensor are.
+struct Layout {
+    int64_t position, batch, head; // elements from one to the next
+    int heads;                     // of a batch; 0 where batches follow each other as heads do
+
+    __device__ __forceinline__ int64_t row(int64_t r) const {
+        if (heads == 0) {
+            return r * head;
+        }
+        const int batches = static_cast<int>(r) / heads;
+        return batches * batch + (static_cast<int>(r) - batches * heads) * head;
+    }
+};
+
 // A column is what a thread has of a row: two vectors of N elements whose dims are partners, or, past the rotated dims,
 // one vector that is copied.
 struct Rope {
+    Layout input, output;
     int64_t positions, rows; // rows of each position
     int dims, rotated;
     int pairs, columns; // columns that are rotated, and all
-    int freqs_step;     // elements of a position in freqs
+    int64_t freqs_step; // elements from a position to the next in freqs
     bool transposed;    // backward
 
     // How blocks share the work: `width` columns of `lanes` rows at once. Of positions with few rows a block has
@@ -111,10 +127,9 @@ __global__ void __launch_bounds__(512, 2) rope_kernel(Rope shape, const T *input
 
     // Elements are on their way while the sines are computed, and later while rows before them are rotated.
     Vector<T, N> first[unroll], second[unroll];
-    const int64_t begin = position * shape.rows * shape.dims;
     const auto fetch = [&](int u, int64_t r) {
         if (works && r < shape.rows) {
-            const T *from = input + begin + r * shape.dims;
+            const T *from = input + position * shape.input.position + shape.input.row(r);
             first[u] = *reinterpret_cast<const Vector<T, N> *>(from + first_at);
             if (is_pair) {
                 second[u] = *reinterpret_cast<const Vector<T, N> *>(from + second_at);
@@ -165,7 +180,7 @@ __global__ void __launch_bounds__(512, 2) rope_kernel(Rope shape, const T *input
             if (r >= shape.rows) {
                 return;
             }
-            T *to = output + begin + r * shape.dims;
+            T *to = output + position * shape.output.position + shape.output.row(r);
             const Vector<T, N> here = first[u], there = second[u];
             fetch(u, r + unroll * rows_step);
             if (!is_pair) {
@@ -230,8 +245,37 @@ std::string odd(int64_t rotated) {
 }
 
 opdock::Status supports(const opdock::Problem &problem) {
+    const DLTensor &tensor = *problem.input(0);
     const int64_t rotated = row_size(*problem.input(1));
-    return rotated % 2 == 0 ? opdock::Status() : opdock::invalid_argument(odd(rotated));
+    if (rotated % 2 != 0) {
+        return opdock::invalid_argument(odd(rotated));
+    }
+    for (const DLTensor *one : {problem.input(0), problem.input(1), problem.output(0)}) {
+        if (one->shape[3] > 1 && one->strides[3] != 1) {
+            return opdock::unsupported("it needs rows whose elements lie beside each other");
+        }
+    }
+    if (tensor.shape[1] * tensor.shape[2] > INT32_MAX) {
+        return opdock::unsupported("it needs fewer than 2^31 heads of all batches");
+    }
+    return {};
+}
+
+Layout layout_of(const DLTensor &tensor) {
+    Layout layout = {tensor.strides[0], tensor.strides[1], tensor.strides[2], static_cast<int>(tensor.shape[2])};
+    if (tensor.shape[1] == 1 || layout.batch == layout.head * layout.heads) {
+        layout.heads = 0;
+    } else if (layout.heads == 1) {
+        layout.head = layout.batch;
+        layout.heads = 0;
+    }
+    return layout;
+}
+
+// Whether vectors of `n` elements are aligned in all rows where the first one is.
+bool has_rows_of(int64_t n, const Layout &layout, const DLTensor &tensor) {
+    const auto fits = [&](int64_t dim, int64_t stride) { return tensor.shape[dim] <= 1 || stride % n == 0; };
+    return fits(0, layout.position) && fits(1, layout.batch) && fits(2, layout.head);
 }
 
 template<class T, int N, class Visitor>
@@ -254,11 +298,13 @@ opdock::Status rope(const opdock::Call &call) {
         return {};
     }
     Rope shape = {};
+    shape.input = layout_of(*call.input(0));
+    shape.output = layout_of(tensor);
     shape.positions = tensor.shape[0];
     shape.rows = tensor.shape[1] * tensor.shape[2];
     shape.dims = static_cast<int>(row_size(tensor));
     shape.rotated = static_cast<int>(rotated);
-    shape.freqs_step = shape.rotated;
+    shape.freqs_step = call.input(1)->strides[0];
     shape.transposed = transposed;
     const bool interleaved = call.get_bool(0);
     const ElementwiseKnobs knobs = ElementwiseKnobs::of(call);
@@ -275,7 +321,9 @@ opdock::Status rope(const opdock::Call &call) {
                 return launch(call, work.grid, kernel, work.shape, input, freqs, output);
             });
         };
-        const bool whole_vectors = shape.rotated / 2 % wide<T> == 0 && shape.dims % wide<T> == 0;
+        const bool whole_vectors = shape.rotated / 2 % wide<T> == 0 && shape.dims % wide<T> == 0 &&
+                                   has_rows_of(wide<T>, shape.input, *call.input(0)) &&
+                                   has_rows_of(wide<T>, shape.output, tensor);
         return whole_vectors && all_aligned(input, output) ? start(Number<wide<T>>{}) : start(Number<1>{});
     });
 }
@@ -284,10 +332,11 @@ opdock::Status rope(const opdock::Call &call) {
 
 void add_rope(Plugin &plugin) {
     namespace ops = opdock::ops;
-    plugin.add(ops::fused_rope_fwd, any_float,
-               {opdock::kernel<&rope<false>>, Knobs::rotations, opdock::supports<&supports>});
-    plugin.add(ops::fused_rope_bwd, any_float,
-               {opdock::kernel<&rope<true>>, Knobs::rotations, opdock::supports<&supports>});
+    Implementation rotation = {opdock::kernel<&rope<false>>, Knobs::rotations, opdock::supports<&supports>};
+    rotation.any_strides = true;
+    plugin.add(ops::fused_rope_fwd, any_float, rotation);
+    rotation.kernel = opdock::kernel<&rope<true>>;
+    plugin.add(ops::fused_rope_bwd, any_float, rotation);
 }
 
 } // namespace gpu

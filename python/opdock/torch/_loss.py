@@ -57,7 +57,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 grad_hidden[begin : begin + rows] = overload("linear_dgrad", False)(logits, weight)
             if grad_weight is not None:
                 grad_weight += overload("linear_wgrad", False)(logits, part)
+            del logits
         ctx.dtype = weight.dtype
+        # Sums of many rows: only their mean may fit f16.
+        if grad_weight is not None and weight.dtype != torch.float16:
+            grad_weight = grad_weight.to(weight.dtype)
         ctx.save_for_backward(grad_hidden, grad_weight)
         return total
 
@@ -66,8 +70,10 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         grad_hidden, grad_weight = ctx.saved_tensors
         of_hidden = None if grad_hidden is None else grad_hidden * grads[0].to(grad_hidden.dtype)
-        # Sums of many rows: only their mean may fit f16.
-        of_weight = None if grad_weight is None else (grad_weight * grads[0]).to(ctx.dtype)
+        of_weight = None
+        if grad_weight is not None:
+            of_weight = torch.empty_like(grad_weight, dtype=ctx.dtype)
+            torch.mul(grad_weight, grads[0], out=of_weight)
         return of_hidden, of_weight, None, None
 
 
