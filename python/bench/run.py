@@ -7,11 +7,12 @@ training: tokens a second and peak memory of steps of a Llama with random weight
           it is installed, and opdock.
 decoding: milliseconds for a token of such a model with a static cache, as a CUDA graph.
 
-Figures are medians over rounds. The calls take turns in each round; models run one after the other, as their memory is
-measured too.
+Figures are medians over rounds. The calls take turns in each round. Models run one after the other, as their memory is
+measured too, and all of them again in each cycle: clocks of a GPU that gets warm fall.
 """
 
 import argparse
+import collections
 import contextlib
 import gc
 import importlib.util
@@ -40,6 +41,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--batch", type=int, action="append", help="may be repeated; 4 without it, of decoding 1")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--cycles", type=int, default=1, help="of all ways to run a model")
     parser.add_argument("--steps", type=int, default=3, help="of each way in a round")
     parser.add_argument("--layers", type=int, default=0, help="12 without it, of decoding 16")
     parser.add_argument("--small", action="store_true", help="a tiny model")
@@ -115,7 +117,10 @@ class Way:
 
     @contextlib.contextmanager
     def model(self, arguments: argparse.Namespace, layers: int) -> Iterator[Any]:
+        from transformers.models.llama import modeling_llama
+
         model = llama(arguments, layers)
+        before = dict(vars(modeling_llama))
         if self.liger is not None:
             from liger_kernel.transformers import apply_liger_kernel_to_llama
 
@@ -126,6 +131,7 @@ class Way:
         finally:
             if used is not None:
                 used.undo()
+            vars(modeling_llama).update(before)  # Liger changes it for every later model
 
 
 def ways(arguments: argparse.Namespace, training: bool) -> dict[str, Way]:
@@ -145,7 +151,8 @@ def ways(arguments: argparse.Namespace, training: bool) -> dict[str, Way]:
     return {name: way for name, way in result.items() if not arguments.only or name in arguments.only}
 
 
-def train(arguments: argparse.Namespace, name: str, way: Way, batch: int, layers: int) -> str:
+def train(arguments: argparse.Namespace, way: Way, batch: int, layers: int) -> tuple[list[float], str]:
+    """Seconds of a step in each round, and what else there is to say."""
     length = 32 if arguments.small else 2048
     with way.model(arguments, layers) as model:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
@@ -173,12 +180,12 @@ def train(arguments: argparse.Namespace, name: str, way: Way, batch: int, layers
                 step()
             synchronize(arguments.device)
             times.append((time.perf_counter() - begin) / arguments.steps)
-    rate = batch * length / statistics.median(times)
     peak = torch.cuda.max_memory_allocated() / 2**30 if arguments.device.startswith("cuda") else 0
-    return f"{rate:>9.0f} tokens/s {peak:6.1f} GiB   loss {losses[-1].item():.4f}"
+    return times, f"{peak:6.1f} GiB   loss {losses[-1].item():.4f}"
 
 
-def decode(arguments: argparse.Namespace, name: str, way: Way, batch: int, layers: int) -> str:
+def decode(arguments: argparse.Namespace, way: Way, batch: int, layers: int) -> tuple[list[float], str]:
+    """Seconds of a token in each round."""
     from transformers import StaticCache
 
     length = 32 if arguments.small else 1024
@@ -211,7 +218,7 @@ def decode(arguments: argparse.Namespace, name: str, way: Way, batch: int, layer
                 run()
             synchronize(arguments.device)
             times.append((time.perf_counter() - begin) / 10)
-    return f"{1e3 * statistics.median(times):8.3f} ms a token"
+    return times, ""
 
 
 def main() -> None:
@@ -222,18 +229,24 @@ def main() -> None:
         return
     training = arguments.what == "training"
     measure, layers = (train, 12) if training else (decode, 16)
+    length = (32 if arguments.small else 2048) if training else 1
     for batch in arguments.batch or [4 if training else 1]:
         print(f"{arguments.what}, batch {batch}:")
-        for name, way in ways(arguments, training).items():
+        times: dict[str, list[float]] = collections.defaultdict(list)
+        for name, way in [*ways(arguments, training).items()] * arguments.cycles:
             gc.collect()
             if arguments.device.startswith("cuda"):
                 torch.cuda.empty_cache()
             torch.compiler.reset()
             try:
-                text = measure(arguments, name, way, batch, arguments.layers or layers)
+                found, more = measure(arguments, way, batch, arguments.layers or layers)
             except torch.OutOfMemoryError:
-                text = "out of memory"
-            table({name: text})
+                table({name: "out of memory"})
+                continue
+            times[name] += found
+            median = statistics.median(times[name])
+            speed = f"{batch * length / median:9.0f} tokens/s" if training else f"{1e3 * median:8.3f} ms a token"
+            table({name: f"{speed} {more}"})
     if not arguments.only or "opdock" in arguments.only:
         print(opdock.torch.report())
 

@@ -116,7 +116,11 @@ PlacedTensor::PlacedTensor(const Where &where, std::string name, uint32_t dtype,
         size_ = first_ + span + red_zone;
         detail::check(opdock_device_allocate(where_.runtime, where_.device, nullptr, size_, &device_memory_));
         memory_ = static_cast<std::byte *>(device_memory_);
-        image_.resize(size_);
+        image_.reset(static_cast<std::byte *>(std::calloc(size_, 1))); // pages that nobody writes take no memory
+        if (image_ == nullptr) {
+            opdock_device_free(where_.runtime, where_.device, nullptr, device_memory_);
+            throw op_call::NoMemory("there is no memory for " + op_call::type_text(dtype_, shape_));
+        }
         return;
     }
     // Against the end: canaries, elements, at most alignment - 1 canaries, a page. Against the beginning: a page, the
@@ -175,26 +179,37 @@ void PlacedTensor::for_each(Visit visit) const {
     }
 }
 
+void PlacedTensor::transfer(bool to_device) const {
+    const auto copy = [&](size_t offset, size_t bytes) {
+        std::byte *here = image_.get() + offset;
+        std::byte *there = memory_ + offset;
+        detail::check(to_device ? opdock_device_copy(where_.runtime, there, where_.device, here, cpu, bytes, nullptr)
+                                : opdock_device_copy(where_.runtime, here, cpu, there, where_.device, bytes, nullptr));
+    };
+    if (is_sparse()) {
+        for_each(copy);
+    } else {
+        copy(0, size_);
+    }
+    detail::check(opdock_device_synchronize(where_.runtime, where_.device, nullptr));
+}
+
 std::byte *PlacedTensor::image() const {
     if (!is_on_device()) {
         return memory_;
     }
-    detail::check(
-        opdock_device_copy(where_.runtime, image_.data(), cpu, device_memory_, where_.device, size_, nullptr));
-    detail::check(opdock_device_synchronize(where_.runtime, where_.device, nullptr));
-    return image_.data();
+    transfer(false);
+    return image_.get();
 }
 
 void PlacedTensor::upload() const {
     if (is_on_device()) {
-        detail::check(
-            opdock_device_copy(where_.runtime, device_memory_, where_.device, image_.data(), cpu, size_, nullptr));
-        detail::check(opdock_device_synchronize(where_.runtime, where_.device, nullptr));
+        transfer(true);
     }
 }
 
 void PlacedTensor::fill(std::byte value) {
-    std::byte *to = is_on_device() ? image_.data() : memory_;
+    std::byte *to = is_on_device() ? image_.get() : memory_;
     if (is_sparse()) {
         for_each([&](size_t offset, size_t bytes) { std::memset(to + offset, static_cast<int>(value), bytes); });
     } else {
@@ -204,7 +219,7 @@ void PlacedTensor::fill(std::byte value) {
 }
 
 void PlacedTensor::put(const std::byte *elements, std::byte between) {
-    std::byte *to = is_on_device() ? image_.data() : memory_;
+    std::byte *to = is_on_device() ? image_.get() : memory_;
     if (!is_sparse()) {
         std::memset(to, static_cast<int>(between), size_);
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,7 +55,9 @@ class PlacedTensor {
     bool is_on_device() const { return where_.device.device_type != kDLCPU; }
     // Too large to look at every byte between its elements.
     bool is_sparse() const { return size_ > (size_t{1} << 30); }
-    // All bytes as they are in the host's memory, for tensors of a device after a copy.
+    // Between a device's memory and its image: all bytes, or the elements of a sparse one.
+    void transfer(bool to_device) const;
+    // The bytes in the host's memory, for tensors of a device after a transfer.
     std::byte *image() const;
     void upload() const;
     template<class Visit>
@@ -73,7 +76,10 @@ class PlacedTensor {
     std::byte *mapping_ = nullptr;
     size_t mapping_size_ = 0;
     void *device_memory_ = nullptr;
-    mutable std::vector<std::byte> image_; // of a device's
+    struct Free {
+        void operator()(std::byte *memory) const { std::free(memory); }
+    };
+    std::unique_ptr<std::byte[], Free> image_; // of a device's
 };
 
 // Which tensor's guard an address belongs to; for a signal handler. `name` is null when it is nobody's.
