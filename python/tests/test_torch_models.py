@@ -28,7 +28,7 @@ _few_keys = dict(_small, num_key_value_heads=2)
 _image = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 
 # Of each: its class, its config, and the ops that its layers are sent to.
-_llama_ops = {"rmsnorm_fwd", "silu_and_mul", "fused_rope_fwd", "cross_entropy_fwd"}
+_llama_ops = {"rmsnorm_fwd", "fused_add_rmsnorm_fwd", "silu_and_mul", "fused_rope_fwd", "cross_entropy_fwd"}
 models = {
     "Llama": ("ForCausalLM", _few_keys, _llama_ops),
     "Qwen2": ("ForCausalLM", _few_keys, _llama_ops),
@@ -36,7 +36,11 @@ models = {
     "Mistral": ("ForCausalLM", _few_keys, _llama_ops),
     "Phi3": ("ForCausalLM", dict(_few_keys, rope_parameters={"rope_type": "default", "rope_theta": 1e4}), None),
     "Gemma": ("ForCausalLM", dict(_few_keys, head_dim=8), (_llama_ops - {"silu_and_mul"}) | {"gelu_and_mul"}),
-    "Gemma2": ("ForCausalLM", dict(_few_keys, head_dim=8), (_llama_ops - {"silu_and_mul"}) | {"gelu_and_mul"}),
+    "Gemma2": (
+        "ForCausalLM",
+        dict(_few_keys, head_dim=8),
+        _llama_ops - {"silu_and_mul", "fused_add_rmsnorm_fwd"} | {"gelu_and_mul"},
+    ),
     "GPTNeoX": ("ForCausalLM", _small, {"layernorm_fwd", "fused_rope_fwd", "cross_entropy_fwd"}),
     "Bert": ("ForMaskedLM", dict(_small, hidden_act="gelu_new"), {"layernorm_fwd", "gelu"}),
     "ViT": ("ForImageClassification", dict(_image, image_size=32, patch_size=8), {"layernorm_fwd"}),
@@ -203,7 +207,7 @@ def test_only_and_unused_choose_ops():
     model = make("Llama")
     with opdock.torch.use(model, only=["rmsnorm_fwd"]) as used:
         assert {op for place in used.places for op in place.ops} == {"rmsnorm_fwd"}
-    with opdock.torch.use(model, unused=["rmsnorm_fwd", "fused_rope_fwd"]) as used:
+    with opdock.torch.use(model, unused=["rmsnorm_fwd", "fused_add_rmsnorm_fwd", "fused_rope_fwd"]) as used:
         assert {op for place in used.places for op in place.ops} == {"silu_and_mul", "cross_entropy_fwd"}
     with pytest.raises(ValueError, match="no op 'rmsnorm'"):
         opdock.torch.use(model, only=["rmsnorm"])
@@ -252,6 +256,32 @@ def test_rope_that_scales_or_changes_is_left_alone():
     with opdock.torch.use(make("Llama", rope_parameters=rope)) as used:
         (place,) = [place for place in used.places if "Rotary" in place.kind]
         assert not place.ops and place.why
+
+
+def test_a_layer_adds_and_normalizes_at_once_where_nobody_looks_between():
+    model, inputs = make("Llama").train(), inputs_of("Llama")
+    layer = model.model.layers[0]
+    own = type(layer).forward
+    expected, calls = step(model, inputs), []
+    with opdock.torch.use(model, only=["fused_add_rmsnorm_fwd"]) as used:
+        assert [place.module for place in used.places] == ["model.layers.0", "model.layers.1"]
+        hook = layer.post_attention_layernorm.register_forward_hook(lambda *_: calls.append(1))
+        torch.testing.assert_close(step(model, inputs), expected, rtol=1e-4, atol=1e-5)
+        assert calls == [1]
+        hook.remove()
+        model.gradient_checkpointing_enable()
+        torch.testing.assert_close(step(model, inputs), expected, rtol=1e-4, atol=1e-5)
+    model.gradient_checkpointing_disable()
+
+    def scaled(self, hidden_states, *args, **named):
+        return own(self, hidden_states, *args, **named) * 2.0
+
+    type(layer).forward = scaled
+    try:
+        with opdock.torch.use(model, only=["fused_add_rmsnorm_fwd"]) as used:
+            assert not used.places
+    finally:
+        type(layer).forward = own
 
 
 def test_generation_gives_the_same_tokens():

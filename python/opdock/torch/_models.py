@@ -12,10 +12,11 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from . import _rope
+from . import _layers, _rope
 from ._loss import cross_entropy, linear_cross_entropy
 from ._ops import overload
 from ._schema import FLOATS
+from ._trial import Tried, eps_of, random
 
 Forward = Callable[..., Any]
 
@@ -109,16 +110,6 @@ live: "weakref.WeakSet[Use]" = weakref.WeakSet()  # whose changes are in force
 _uses: "weakref.WeakKeyDictionary[nn.Module, list[Use]]" = weakref.WeakKeyDictionary()  # as long as their models
 
 
-class _Tried:
-    """A module as its own forward sees it while it is tried: with other projections, say."""
-
-    def __init__(self, module: nn.Module, seen: dict[str, Any], training: bool) -> None:
-        self.__dict__.update(seen, _module=module, training=training)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
-
-
 def _argument_of(module: nn.Module) -> str | None:
     """The name of the only argument of its forward; None where it takes more."""
     parameters = list(inspect.signature(type(module).forward).parameters.values())[1:]
@@ -138,20 +129,13 @@ def _of_one_argument(module: nn.Module, op: Callable[[Any, torch.Tensor], Any], 
     return forward
 
 
-def _random(device: torch.device, *shape: int) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(20261126), device="cpu").to(device)
-
-
 def _wide(device: torch.device) -> torch.Tensor:
     """Where activations differ: near 0, and far from it."""
-    return torch.cat([_random(device, 4, 64) * 3, torch.linspace(-50, 50, 64, device=device).expand(1, 64)])
+    return torch.cat([random(device, 4, 64) * 3, torch.linspace(-50, 50, 64, device=device).expand(1, 64)])
 
 
 def _norm_fits(self: Any, x: torch.Tensor) -> bool:
     return bool(x.dtype == self.weight.dtype and (getattr(self, "bias", None) is None or self.bias.dtype == x.dtype))
-
-
-_EPS = ("variance_epsilon", "eps", "epsilon", "rms_norm_eps", "layer_norm_eps")
 
 
 def _norm(module: nn.Module, device: torch.device) -> Iterable[_Offer]:
@@ -163,14 +147,14 @@ def _norm(module: nn.Module, device: torch.device) -> Iterable[_Offer]:
         return
     if is_layer_norm and bias is None:
         return
-    eps = next((getattr(module, name) for name in _EPS if isinstance(getattr(module, name, None), float)), None)
+    eps = eps_of(module)
     if eps is None and not isinstance(module, nn.RMSNorm):
         return
     name = "layernorm_fwd" if is_layer_norm else "rmsnorm_fwd"
     op, n = overload(name, False), weight.numel()
-    seen = {"weight": _random(device, n)} | ({"bias": _random(device, 2, n)[1]} if is_layer_norm else {})
+    seen = {"weight": random(device, n)} | ({"bias": random(device, 2, n)[1]} if is_layer_norm else {})
     # Rows in which eps is little, much and all.
-    x = _random(device, 3, n) * torch.tensor([[1.0], [3e-3], [1e-5]], device=device)
+    x = random(device, 3, n) * torch.tensor([[1.0], [3e-3], [1e-5]], device=device)
     for zero_centered in (False, True):
 
         def call(self: Any, x: torch.Tensor, zero_centered: bool) -> Any:
@@ -210,7 +194,7 @@ def _has_children(module: nn.Module, *names: str) -> bool:
 
 
 def _gated_mlp(module: nn.Module, device: torch.device) -> Iterable[_Offer]:
-    gate, up = _wide(device), _random(device, 5, 64)
+    gate, up = _wide(device), random(device, 5, 64)
     apart = {"gate_proj": lambda x: gate, "up_proj": lambda x: up, "down_proj": lambda x: x}
     together = {"gate_up_proj": lambda x: torch.cat([gate, up], -1), "down_proj": lambda x: x}
     if _has_children(module, *apart):
@@ -242,7 +226,7 @@ def _why_not(module: nn.Module, offer: _Offer) -> str | None:
     for training in (False, True, True):
         try:
             with torch.random.fork_rng(devices=[found.device] if found.is_cuda else []):
-                expected = type(module).forward(_Tried(module, offer.seen, training), offer.argument)
+                expected = type(module).forward(Tried(module, offer.seen, training), offer.argument)
             if expected.dtype != found.dtype or not torch.allclose(found, expected, rtol=1e-4, atol=1e-5):
                 return ""
         except Exception as error:  # noqa: BLE001 - the module's, of any kind
@@ -441,6 +425,9 @@ def use(
                 if _is_replaced(module) and module is not model:
                     done._leave(module, name, "its forward is replaced already")
                     inside.update(module.modules())
+                elif is_wanted("fused_add_rmsnorm_fwd") and (layer := _layers.offer(module, device)) is not None:
+                    done._replace(module, name, ("fused_add_rmsnorm_fwd",), layer)
+                    inside.add(module.post_attention_layernorm)
                 elif _use_ops(done, module, name, is_wanted, device):
                     inside.update(one for one in module.children() if next(one.parameters(), None) is None)
                 elif is_wanted("fused_rope_fwd") and (why := _rope.why_not(model, name, module)) is not None:

@@ -1,0 +1,93 @@
+"""Decoder layers that add what attention gives to a residual and normalize the sum: both by fused_add_rmsnorm_fwd."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import nn
+
+from ._ops import overload
+from ._schema import FLOATS
+from ._trial import Tried, eps_of, random
+
+_PARTS = ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
+
+
+def _has_hooks(module: Any) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+
+
+def _forward(
+    own: Callable[..., Any], names: list[str], defaults: dict[str, Any], eps: float, zero_centered: bool
+) -> Callable[..., Any]:
+    """Of a layer whose `own` forward takes the hidden states and `names`, which it gives to attention."""
+    op = overload("fused_add_rmsnorm_fwd", False)
+
+    def forward(self: Any, hidden_states: torch.Tensor, *args: Any, **named: Any) -> Any:
+        if self.training and getattr(self, "gradient_checkpointing", False):
+            return own(self, hidden_states, *args, **named)  # which may be where checkpoints are made
+        named = {**defaults, **dict(zip(names, args, strict=False)), **named}
+        attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **named)
+        norm = self.post_attention_layernorm
+        dtype = hidden_states.dtype
+        if dtype in FLOATS and attended.dtype == dtype and norm.weight.dtype == dtype and not _has_hooks(norm):
+            normed, total = op(attended, hidden_states, norm.weight, eps=eps, zero_centered_gamma=zero_centered)
+        else:
+            total = hidden_states + attended
+            normed = norm(total)
+        return total + self.mlp(normed)
+
+    return forward
+
+
+def _gives_the_same(module: nn.Module, forward: Callable[..., Any], device: torch.device) -> bool:
+    norm = module.post_attention_layernorm
+    n = norm.weight.numel()  # type: ignore[union-attr, operator]
+    weight, x = random(device, n), random(device, 2, 3, n)
+    own = inspect.unwrap(type(module).forward)
+    given = {"position_embeddings": (x, x), "more": 1}
+    asked: list[dict[str, Any]] = []
+
+    def attention(hidden_states: torch.Tensor, **named: Any) -> Any:
+        asked.append(named)
+        return hidden_states.sin(), None
+
+    parts: dict[str, Any] = {"self_attn": attention, "mlp": torch.cos, "input_layernorm": lambda x: x * 1.5}
+    for training in (False, True):
+        tried = Tried(norm, {"weight": weight}, training)  # type: ignore[arg-type]
+        seen = {**parts, "post_attention_layernorm": functools.partial(type(norm).forward, tried)}  # type: ignore[union-attr]
+        expected = own(Tried(module, seen, training), x, **given)
+        plain = SimpleNamespace(weight=weight, _forward_hooks=None, _forward_pre_hooks=None, _backward_hooks=None)
+        found = forward(SimpleNamespace(**parts, post_attention_layernorm=plain, training=False), x, **given)
+        if not isinstance(expected, torch.Tensor) or not torch.allclose(found, expected, rtol=1e-4, atol=1e-5):
+            return False
+    first = asked[0]
+    return all(one.keys() == first.keys() and all(one[key] is first[key] for key in first) for one in asked)
+
+
+def offer(module: nn.Module, device: torch.device) -> Callable[..., Any] | None:
+    """Its forward with the sum and the norm as one op; None where the layer is of another kind."""
+    parts = [getattr(module, name, None) for name in _PARTS]
+    if not all(isinstance(one, nn.Module) and "forward" not in vars(one) for one in parts):
+        return None
+    norm = module.post_attention_layernorm
+    weight = getattr(norm, "weight", None)
+    eps = eps_of(norm)  # type: ignore[arg-type]
+    if "RMSNorm" not in type(norm).__name__ or not isinstance(weight, torch.Tensor) or weight.dim() != 1 or eps is None:
+        return None
+    if _has_hooks(norm) or getattr(norm, "bias", None) is not None or getattr(module, "gradient_checkpointing", False):
+        return None
+    parameters = list(inspect.signature(type(module).forward).parameters.values())[2:]
+    names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
+    for zero_centered in (False, True):
+        forward = _forward(type(module).forward, names, defaults, eps, zero_centered)
+        try:
+            if _gives_the_same(module, forward, device):
+                return forward
+        except Exception:  # noqa: BLE001 - the module's, of any kind: a layer of another kind
+            return None
+    return None
