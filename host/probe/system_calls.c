@@ -149,11 +149,14 @@ static void refuse_old_ioctls(uint32_t owner) {
     load(offsetof(struct seccomp_data, nr));
 }
 
+/* TCGETS2, by which tcgetattr asks since glibc 2.42: the header that has its struct excludes others. */
+#define TERMINAL_GET_2 0x802c542au
+
 /* Settings of terminals, and attributes that filesystems keep: a descriptor that was opened for reading is enough for
  * these. The second byte of a request says whose it is. */
 static void refuse_ioctls(int may_use_devices) {
-    static const uint32_t harmless[] = {TCGETS,  TIOCGPGRP, TIOCGSID, TIOCOUTQ, TIOCGWINSZ,     FIONREAD,
-                                        FIONBIO, FIONCLEX,  FIOCLEX,  FIOASYNC, FS_IOC_GETFLAGS};
+    static const uint32_t harmless[] = {TCGETS,   TERMINAL_GET_2, TIOCGPGRP, TIOCGSID, TIOCOUTQ, TIOCGWINSZ,
+                                        FIONREAD, FIONBIO,        FIONCLEX,  FIOCLEX,  FIOASYNC, FS_IOC_GETFLAGS};
     static const uint32_t owners[] = {'T' << 8,  'f' << 8, 'v' << 8, 'X' << 8, /* terminals; files; ext2 to 4; XFS */
                                       0x94 << 8, 0xf5 << 8};                   /* btrfs; f2fs */
     enum { N_HARMLESS = sizeof harmless / sizeof *harmless, N_OWNERS = sizeof owners / sizeof *owners };
