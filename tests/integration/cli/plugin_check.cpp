@@ -350,7 +350,7 @@ TEST_CASE("promises that are not kept are found") {
 }
 
 TEST_CASE("what the process is left with is found") {
-    check_found({{"rounds_upwards", "process"}, {"forks", "process"}});
+    check_found({{"rounds_upwards", "process"}, {"sets_locale", "process"}, {"forks", "process"}});
 }
 
 TEST_CASE("a process that a plugin leaves behind is not waited for") {
