@@ -13,9 +13,9 @@
 #endif
 #endif
 
-/* Best effort: an old kernel offers less. `most_memory` in bytes; 0 for plugins of devices, which have no limit.
- * `may_use_devices`: open them for writing. `is_alone`: in a PID namespace, where no number means another process than
- * the ones that the plugin starts. */
+/* Best effort: an old kernel offers less. `most_memory` in bytes; 0 for plugins of devices, which reserve much:
+ * their keeper alone looks at what they hold. `may_use_devices`: open them for writing. `is_alone`: in a PID namespace,
+ * where no number means another process than the ones that the plugin starts. */
 void confine_process(uint64_t most_memory, int may_use_devices, int is_alone);
 
 /* Installs the seccomp filter; confine_process calls it last. `is_alone` as above. */

@@ -45,7 +45,7 @@ const char *__tsan_default_options(void) {
 }
 #endif
 
-static const char *const usage = "usage: plugin-probe FILE [MEMORY]\n"
+static const char *const usage = "usage: plugin-probe FILE [MEMORY [HELD]]\n"
                                  "       plugin-probe " OPDOCK_PROBE_QUERY " MEMORY COMMAND [WORD]...\n"
                                  "\n"
                                  "Started by opdock's hosts, not by people: it tries a plugin in a process of its own, "
@@ -248,6 +248,7 @@ static void leave_real_time(void) {
 
 int main(int argc, char **argv) {
     uint64_t most_memory;
+    uint64_t most_held;
     pthread_t thread;
     int has_ends;
     leave_real_time();
@@ -255,14 +256,15 @@ int main(int argc, char **argv) {
     if (has_ends && argc > 3 && strcmp(argv[1], OPDOCK_PROBE_QUERY) == 0) {
         return ask_for_device(strtoull(argv[2], NULL, 10), argv + 3);
     }
-    if (!has_ends || argc < 2 || argc > 3 || strchr(argv[1], '/') != NULL) {
+    if (!has_ends || argc < 2 || argc > 4 || strchr(argv[1], '/') != NULL) {
         fputs(usage, stderr);
         return 2;
     }
     (void)fcntl(OPDOCK_PROBE_CHANNEL, F_SETFD, FD_CLOEXEC);
     send_hello();
-    most_memory = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
-    confine_process(most_memory, most_memory == 0, continue_in_kept_process(most_memory));
+    most_memory = argc >= 3 ? strtoull(argv[2], NULL, 10) : 0;
+    most_held = argc == 4 ? strtoull(argv[3], NULL, 10) : most_memory;
+    confine_process(most_memory, most_memory == 0, continue_in_kept_process(most_held));
     /* On a thread that ends before the process does, as threads of hosts may: with the destructors of its data. */
     if (pthread_create(&thread, NULL, try_file, argv[1]) == 0) {
         (void)pthread_join(thread, NULL);

@@ -44,7 +44,7 @@ bool make_seeds(const fs::path &fixture, const std::string &probe, const fs::pat
     const HeldDirectoryPtr directory = directories.of(fixture);
     std::string why;
     // Without a limit to its memory, which the sanitizer it was built with would exceed.
-    const ProbeLimits limits = {std::chrono::seconds(20), 0};
+    const ProbeLimits limits = {std::chrono::seconds(20), 0, 0};
     std::optional<ProbeResult> result = run_probe(probe, *directory, file, limits, false, &why);
     if (!result) {
         std::fprintf(stderr, "make-fuzz-seeds: %s: %s\n", file.c_str(), why.c_str());

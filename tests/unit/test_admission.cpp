@@ -1,6 +1,8 @@
 #include "resolve/admission.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -511,6 +513,87 @@ TEST_CASE("a contradicting signature is rejected where the op is nobody's, and o
     Machine machine(fixture("other_signature") + "," + fixture("scaler"), own.path());
     CHECK(machine.added() == 300);
     CHECK(contains(machine.warning("acme-other"), "as plugin 'adder' is of opdock itself"));
+}
+
+namespace {
+
+constexpr const char *every_dtype = "f64|f32|f16|bf16|e4m3|e5m2|e8m0|i64|i32|i16|i8|u64|u32|u16|u8|bool"; // 16
+
+// Plugins that declare one op, each with implementations of it.
+struct Crowd {
+    // What keeps the plugin out; empty when it is taken.
+    std::string add(const std::string &id, const std::string &signature, int count, const std::string &dtypes,
+                    core::Standing standing = core::Standing::found) {
+        core::Registrar registrar({id, id, id, true, {"cpu"}, standing}, nullptr, known);
+        registrar.run([&](opdock_registry *registry) {
+            declare(registry, signature.c_str());
+            for (int i = 0; i < count; ++i) {
+                Made made("vendor." + id + std::to_string(i), OPDOCK_KIND_VENDOR);
+                made.op = "other.op";
+                made.dtypes = dtypes;
+                register_made(registry, made);
+            }
+            return OPDOCK_OK;
+        });
+        REQUIRE(registrar.errors().empty());
+        const core::Admission admission =
+            core::judge_admission(catalog, registrar.registration(), registrar.identity(), "");
+        if (!admission.errors.empty()) {
+            CHECK(admission.errors[0].code == core::RejectCode::too_many_registrations);
+            return admission.errors[0].message;
+        }
+        core::admit(catalog, admission, standing);
+        return "";
+    }
+
+    core::Signatures known;
+    core::Catalog catalog;
+};
+
+std::string of_three(const std::string &dtypes) {
+    return "other.op(x: T[a], y: U[a]?, z: V[a]?) -> (o: T[a]) where T in " + dtypes + ", U in " + dtypes + ", V in " +
+           dtypes;
+}
+
+} // namespace
+
+TEST_CASE("a plugin with more implementations, times combinations of dtypes, than hosts look at is rejected") {
+    const std::string wide = of_three(every_dtype); // 4,096 combinations
+    const std::string narrow = "other.op(x: T[a]) -> (o: T[a]) where T in f32";
+    SUBCASE("by the number of implementations") {
+        CHECK(Crowd().add("a", wide, 64, "f32,f32,f32").empty());
+        CHECK(contains(Crowd().add("a", wide, 65, "f32,f32,f32"),
+                       "op 'other.op', which has 4096 combinations of dtypes here, it adds 266240 implementations "
+                       "times combinations"));
+        CHECK(Crowd().add("a", narrow, 5000, "f32").empty());
+    }
+    SUBCASE("by the number of combinations that they list") {
+        std::vector<std::string> dtypes;
+        std::istringstream names(every_dtype);
+        for (std::string name; std::getline(names, name, '|');) {
+            dtypes.push_back(name);
+        }
+        std::string listed; // 256
+        for (const std::string &x : dtypes) {
+            for (const std::string &y : dtypes) {
+                listed += (listed.empty() ? "" : "|") + x + "," + y + ",i8";
+            }
+        }
+        CHECK(Crowd().add("a", wide, 64, listed).empty());
+        CHECK(contains(Crowd().add("a", wide, 64, listed + "|f32,f32,f32"),
+                       "and 67371008 combinations that implementations list times those of the op"));
+        CHECK(Crowd().add("a", wide, 15, "").empty()); // they take all
+    }
+    SUBCASE("also where another plugin brings the implementations, or the dtypes") {
+        Crowd crowd;
+        REQUIRE(crowd.add("a", narrow, 500, "f32").empty());
+        CHECK(!crowd.add("b", wide, 1, "f32,f32,f32").empty());
+        CHECK(crowd.add("c", of_three("f32|f16"), 1, "f32,f32,f32").empty());
+        CHECK(crowd.add("d", narrow, 500, "f32").empty());
+        CHECK(crowd.add("e", wide, 1, "f32,f32,f32", core::Standing::own).empty());
+        CHECK(!crowd.add("f", narrow, 500, "f32").empty());
+        CHECK(crowd.add("g", narrow, 64, "f32").empty());
+    }
 }
 
 // What a catalog has after plugins declared one op in these ways, each under a name of its own: a, b, c, and with an

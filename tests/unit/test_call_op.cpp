@@ -197,6 +197,63 @@ TEST_CASE("device_init() that calls its own op gets an error") {
     CHECK(contains(heard, "its available() or device_init() made the call"));
 }
 
+TEST_CASE("device_init() that calls its own op is served by another implementation of it") {
+    MadeHost host;
+    asking_host = &host;
+    auto made = std::make_unique<Made>("default.asks", OPDOCK_KIND_DEFAULT, "", 1.0f);
+    made->adjust = [](opdock_impl &impl) {
+        impl.device_init = [](const opdock_host_api *api, void *user_data, DLDevice device, void ** /*state*/) {
+            return call_own_op(api, user_data, device);
+        };
+        impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) {};
+    };
+    Made &asks = host.add(std::move(made));
+    Made &three = host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
+    Rows rows;
+    CHECK(rows.added(host.op()) == 1);
+    CHECK(heard == "served");
+    CHECK(three.calls == 1);
+    CHECK(asks.calls == 1);
+}
+
+TEST_CASE("available() and device_init() that call another op are served, and get the host's extensions") {
+    static bool has_composite;
+    const auto call_update = [](const opdock_host_api *api, void *, DLDevice) -> opdock_status {
+        has_composite = opdock_composite_of(api) != nullptr;
+        float state[] = {1};
+        float in[] = {1};
+        float out[] = {0};
+        return asking_host->op("test.update")
+            .try_call({Tensor(state, f32, {1}), Tensor(in, f32, {1})}, {Tensor(out, f32, {1})});
+    };
+    static constexpr opdock_status (*call)(const opdock_host_api *, void *, DLDevice) = call_update;
+    for (const bool by_state : {false, true}) {
+        CAPTURE(by_state);
+        has_composite = false;
+        MadeHost host;
+        asking_host = &host;
+        auto made = std::make_unique<Made>("default.asks", OPDOCK_KIND_DEFAULT, "", 1.0f);
+        made->adjust = [=](opdock_impl &impl) {
+            if (by_state) {
+                impl.device_init = [](const opdock_host_api *api, void *data, DLDevice device, void ** /*state*/) {
+                    return call(api, data, device);
+                };
+                impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) {};
+            } else {
+                impl.available = call;
+            }
+        };
+        host.add(std::move(made));
+        auto update = std::make_unique<Made>("default.updates", OPDOCK_KIND_DEFAULT);
+        update->op = "test.update";
+        Made &updates = host.add(std::move(update));
+        Rows rows;
+        CHECK(rows.added(host.op()) == 1);
+        CHECK(updates.calls == 1);
+        CHECK(has_composite);
+    }
+}
+
 namespace {
 
 std::barrier<> *both_are_asked;

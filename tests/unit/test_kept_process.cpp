@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <locale>
+#include <sstream>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -58,6 +60,36 @@ TEST_CASE("what a plugin changes of the process when it is opened is put back, w
                           "the limits of resources, the umask, the locale, the working directory when it was opened; "
                           "that was put back") == 1);
     }
+}
+
+TEST_CASE("the global locale of C++ that a plugin sets is put back, with a warning") {
+    const auto written = [] {
+        std::ostringstream text;
+        text << 12345.5;
+        return text.str() + " " + std::setlocale(LC_ALL, nullptr);
+    };
+    for (const char *file : {"libchanges_cpp_locale.so", "libchanges_both_locales.so"}) {
+        for (const char *probe : {"", "tried"}) {
+            CAPTURE(file);
+            CAPTURE(probe);
+            const std::string before = written();
+            const std::locale locale;
+            MadeHost host({}, "/nonexistent", {(fixtures / file).string()}, {},
+                          *probe == '\0' ? std::optional<std::string>("") : std::nullopt);
+            float in[] = {1};
+            float out[] = {0};
+            CHECK(host.op("badco.next")
+                      .try_call({opdock::Tensor(in, opdock::f32, {1})}, {opdock::Tensor(out, opdock::f32, {1})}) ==
+                  OPDOCK_OK);
+            CHECK(written() == before);
+            CHECK(std::locale() == locale);
+            CHECK(host.logged("changed the locale when it was opened; that was put back") == 1);
+        }
+    }
+    const std::string before = written();
+    MadeHost host({}, "/nonexistent", {(fixtures / "libchanges_locale_and_fails.so").string()}, {}, "");
+    CHECK(written() == before);
+    CHECK(host.logged("changed the locale when it was opened; that was put back") == 1);
 }
 
 #if defined(__x86_64__)
@@ -203,6 +235,29 @@ TEST_CASE("the first and the last limit of resources are put back as any other")
         REQUIRE(getrlimit(resource, &after) == 0);
         CHECK(after.rlim_cur == before.rlim_cur);
     }
+}
+
+TEST_CASE("the locales of C and C++ are put back each as it was, whatever sets both") {
+    const std::locale cpp_before;
+    const std::string c_before = std::setlocale(LC_ALL, nullptr);
+    // A name of the one is not the other's, and a locale of a program's own has none.
+    const std::locale mine(std::locale::classic(), new std::numpunct<char>);
+    for (const std::locale &given : {std::locale::classic(), mine}) {
+        std::locale::global(given);
+        for (const char *c : {"C.UTF-8", "C"}) {
+            CAPTURE(c);
+            REQUIRE(std::setlocale(LC_ALL, c) != nullptr);
+            const std::string other = std::string(c) == "C" ? "C.UTF-8" : "C";
+            for (const std::locale &set : {std::locale(other), std::locale(given, new std::numpunct<char>)}) {
+                const std::string said = said_of([&] { std::locale::global(set); });
+                CHECK(contains(said, "changed the locale when it was opened; that was put back"));
+                CHECK(std::locale() == given);
+                CHECK(std::string(std::setlocale(LC_ALL, nullptr)) == c);
+            }
+        }
+    }
+    std::locale::global(cpp_before);
+    std::setlocale(LC_ALL, c_before.c_str());
 }
 
 TEST_CASE("what operations find out about numbers is nobody's change, unlike how they round and trap") {

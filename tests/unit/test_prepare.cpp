@@ -207,6 +207,19 @@ TEST_CASE("what the kernel of a prepared call says of its failure is the last er
     CHECK(std::string(opdock_last_error()) == "the tile is too small");
 }
 
+TEST_CASE("what the kernel of a prepared call throws comes out of the run, and is not counted") {
+    MadeHost host;
+    Made &one = host.add("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    Rows rows;
+    const Prepared call = host.op().prepare({rows.x}, {rows.y});
+    one.work = [](const opdock_problem &, const opdock_call &) -> opdock_status { throw std::runtime_error("no"); };
+    for (int i = 0; i < 4; ++i) {
+        CHECK_THROWS_WITH_AS((void)call.run({rows.in.data(), rows.out.data()}), "no", std::runtime_error);
+    }
+    one.work = nullptr;
+    CHECK(host.op().prepare({rows.x}, {rows.y}).impl() == "default.one");
+}
+
 TEST_CASE("a kernel that declines what was prepared is an error that says what to do") {
     MadeHost host;
     auto declining = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT);

@@ -576,6 +576,18 @@ TEST_CASE("processes that do not let themselves be looked at are as good as too 
     }
 }
 
+TEST_CASE("what the processes of a plugin for devices hold together, and how many there are, is limited, too") {
+    const std::uint64_t much = std::uint64_t{1} << 40;
+    for (const auto &[file, held] : {std::pair{"libtakes_memory_in_children.so", std::uint64_t{200} << 20},
+                                     std::pair{"libstarts_many_children.so", much}}) {
+        CAPTURE(file);
+        const Rejection rejection = rejection_of(try_plugin(file, {std::chrono::minutes(1), 0, held}));
+        CHECK(rejection.code == RejectCode::probe_died);
+        CHECK(contains(rejection.message, "by signal 9"));
+    }
+    CHECK(std::holds_alternative<Transcript>(try_plugin("libgood.so", {std::chrono::minutes(1), 0, much})));
+}
+
 TEST_CASE("the memory of a plugin's children counts as its own") {
     const ProbeLimits within = {std::chrono::minutes(1), 200 << 20};
     for (const char *file : {"libtakes_memory_in_children.so", "libtakes_memory_in_threads.so"}) {
@@ -710,8 +722,11 @@ TEST_CASE("a process without descriptors left says so and starts no probe") {
 TEST_CASE("limits follow the devices a plugin says it is for") {
     CHECK(limits_for({"cpu"}).time == std::chrono::seconds(5));
     CHECK(limits_for({"cpu"}).memory >= std::uint64_t{1} << 30);
+    CHECK(limits_for({"cpu"}).held == limits_for({"cpu"}).memory);
     CHECK(limits_for({"cpu", "cuda"}).time == std::chrono::seconds(30));
-    CHECK(limits_for({"cuda"}).memory == 0);
+    CHECK(limits_for({"cuda"}).memory == 0); // they reserve more than they hold
+    CHECK(limits_for({"cuda"}).held >= limits_for({"cpu"}).held);
+    CHECK(limits_for({"cuda"}).held <= std::max(limits_for({"cpu"}).held, std::uint64_t{16} << 30));
 }
 
 TEST_CASE("a plugin is opened when something of it is first chosen, and not before") {

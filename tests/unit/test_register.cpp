@@ -2,6 +2,7 @@
 // stay. Providers of devices are in test_device_provider.cpp.
 #include "load/register.hpp"
 
+#include <chrono>
 #include <climits>
 #include <functional>
 
@@ -738,6 +739,48 @@ TEST_CASE("a plugin whose ops allow more combinations of dtypes than anybody lis
     check_says(with_ops(9, false), {"73728 combinations of dtypes; at most 65536 are kept"});
     CHECK(with_ops(15, true).empty());
     check_says(with_ops(16, true), {"65552 combinations of dtypes"});
+}
+
+TEST_CASE("tens of thousands of vendors, ops and implementations are looked through soon") {
+    const auto begin = std::chrono::steady_clock::now();
+    core::Signatures signatures;
+    core::Registrar registrar({"acme", "acme", "libacme.so"}, nullptr, signatures);
+    registrar.run([](opdock_registry *registry) {
+        for (int i = 0; i < 20000; ++i) {
+            const std::string name = "acme.op" + std::to_string(i);
+            const std::string vendor_name = "vendor" + std::to_string(i);
+            opdock_vendor vendor = sound_vendor();
+            vendor.name = vendor_name.c_str();
+            registry->register_vendor(registry, &vendor);
+            declare(registry, (name + "(x: f32[n]) -> (y: f32[n])").c_str());
+            opdock_impl impl = sound_impl();
+            impl.op = name.c_str();
+            impl.dtypes = nullptr;
+            impl.device = "npu";
+            registry->register_impl(registry, &impl);
+        }
+        return OPDOCK_OK;
+    });
+    CHECK(registrar.errors().empty());
+    CHECK(registrar.registration().implementations.size() == 20000);
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)); // it was minutes
+}
+
+TEST_CASE("a plugin provides few device types") {
+    core::Signatures signatures;
+    core::Registrar registrar({"acme", "acme", "libacme.so"}, nullptr, signatures);
+    registrar.run([](opdock_registry *registry) {
+        FakeKind fake;
+        for (int i = 0; i < 17; ++i) {
+            fake.device = "npu" + std::to_string(i);
+            fake.type = 2000 + i;
+            CHECK(fake.provide(registry) == (i < 16 ? OPDOCK_OK : OPDOCK_INVALID_ARGUMENT));
+        }
+        return OPDOCK_OK;
+    });
+    REQUIRE(registrar.errors().size() == 1);
+    CHECK(registrar.errors()[0].code == core::RejectCode::too_many_registrations);
+    check_says(registrar.errors()[0].message, {"at most 16 device types"});
 }
 
 TEST_CASE("a plugin may register 65,536 things") {

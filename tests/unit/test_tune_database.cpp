@@ -1,5 +1,6 @@
 #include "tune/tune_database.hpp"
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -7,6 +8,7 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -195,6 +197,21 @@ TEST_CASE("a FIFO in place of the tuning database or of what lies beside it is a
         CHECK(contains(message_of([&] { (void)TuneDatabase(path).read(identity); }), "is no regular file"));
         CHECK_THROWS_AS(TuneDatabase(path).write(identity, {entry("n=1")}), DatabaseError);
     }
+}
+
+TEST_CASE("a file without an end that keeps readers waiting is no tuning database, and nobody waits for it") {
+    const std::string path = "/proc/kmsg"; // by its mode a regular file
+    const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) {
+        return; // only root may read it
+    }
+    std::array<char, 8192> message{};
+    while (read(file, message.data(), message.size()) > 0) { // until there is none, and the next read would wait
+    }
+    close(file);
+    const std::string why = message_of([&] { (void)TuneDatabase(path).read(identity); });
+    CHECK(contains(why, "'/proc/kmsg' cannot be read: "));
+    CHECK_THROWS_AS(TuneDatabase(path).write(identity, {entry("n=1")}), DatabaseError);
 }
 
 TEST_CASE("a hard link beside the tuning database is an error, one of the database itself is none") {

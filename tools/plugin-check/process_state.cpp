@@ -56,8 +56,9 @@ std::string ProcessState::restore() const {
         add("which signals are blocked");
         pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
     }
-    if (now.locale_ != locale_) {
+    if (now.locale_ != locale_ || now.cpp_locale_ != cpp_locale_) {
         add("the locale");
+        std::locale::global(cpp_locale_); // may set the one of C too
         std::setlocale(LC_ALL, locale_.c_str());
     }
     if (now.folder_ != folder_) {

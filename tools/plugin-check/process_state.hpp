@@ -3,6 +3,7 @@
 
 #include <cfenv>
 #include <csignal>
+#include <locale>
 #include <string>
 
 namespace opdock::plugin_check {
@@ -19,6 +20,7 @@ class ProcessState {
     std::fenv_t floating_{};
     sigset_t signals_{};
     std::string locale_;
+    std::locale cpp_locale_;
     std::string folder_;
 };
 

@@ -54,12 +54,13 @@ void Record::end(const Outcome &outcome, const Extent &extent) {
         return;
     }
     OfTuple &of_tuple = ran_of_[now_->tuple];
+    const bool has_elements = !is_empty(now_->shapes);
     switch (outcome.kind) {
     case Outcome::Kind::ran:
         ++counts_["ran"];
         extent_.elements = std::max(extent_.elements, extent.elements);
         extent_.dims = std::max(extent_.dims, extent.dims);
-        ++(is_empty(now_->shapes) ? of_tuple.ran_empty : of_tuple.ran);
+        ++(has_elements ? of_tuple.ran : of_tuple.ran_empty);
         break;
     case Outcome::Kind::declined:
         ++counts_["declined"];
@@ -69,10 +70,14 @@ void Record::end(const Outcome &outcome, const Extent &extent) {
         break;
     case Outcome::Kind::skipped:
         ++counts_["skipped"];
-        last_skip_ = outcome.reason;
+        of_tuple.skipped += has_elements ? 1 : 0;
+        of_tuple.why_skip = outcome.reason;
         break;
     }
-    counts_["compared"] += outcome.compared ? 1 : 0;
+    if (outcome.compared) {
+        ++counts_["compared"];
+        ++(has_elements ? of_tuple.compared : of_tuple.compared_empty);
+    }
     counts_["configs"] += outcome.configs;
     counts_["configs_left_out"] += outcome.configs_left_out;
     for (const auto &[output, error] : outcome.errors) {
@@ -87,6 +92,9 @@ void Record::end(const Outcome &outcome, const Extent &extent) {
 
 void Record::add(const std::string &check, const std::string &message) {
     const std::string tuple = now_ != nullptr ? now_->tuple : "";
+    if (now_ != nullptr) {
+        ran_of_[tuple].has_findings = true;
+    }
     for (json &old : findings_) {
         const bool is_same = now_ != nullptr ? old.at("case").is_number() : old.at("message") == message;
         if (is_same && old.at("check") == check) {
@@ -114,15 +122,24 @@ void Record::leave_case() {
     now_ = nullptr;
 }
 
-void Record::conclude(bool is_whole) {
-    for (const auto &[tuple, one] : ran_of_) {
-        if (is_whole && one.ran == 0 && one.declined > 0) {
-            add("declines-all", "it lists the dtypes " + tuple + " and declines every call with them" +
+void Record::conclude(const std::vector<std::string> &tuples, bool has_reference) {
+    for (const std::string &tuple : tuples) {
+        const OfTuple &one = ran_of_[tuple];
+        const std::string lists = tuple.empty() ? "it" : "it lists the dtypes " + tuple + " and";
+        const std::string with_them = tuple.empty() ? "" : " with them";
+        if (one.ran == 0 && one.declined > 0) {
+            add("declines-all", lists + " declines every call" + with_them +
                                     (one.ran_empty == 0 ? "" : " that has elements") + ": " + one.why);
+            continue;
         }
-    }
-    if (is_whole && counts_["ran"] + counts_["declined"] == 0 && findings_.empty()) {
-        add("not-tried", "no call that could be made up was one" + (last_skip_.empty() ? "" : ": " + last_skip_));
+        const bool is_compared = one.compared > 0 || (one.compared_empty > 0 && one.ran + one.skipped == 0);
+        const bool is_tried = has_reference ? is_compared : one.ran + one.ran_empty > 0;
+        if (!is_tried && !one.has_findings) {
+            const std::string &why = one.why_skip.empty() ? one.why : one.why_skip;
+            add("not-tried", (tuple.empty() ? "no call" : "it lists the dtypes " + tuple + ", and no call with them") +
+                                 (has_reference ? " was compared" : " that could be made up was one") +
+                                 (why.empty() ? "" : ": " + why));
+        }
     }
 }
 

@@ -25,8 +25,9 @@ class Record {
     // Of one that was not begun after all.
     void forget_case() { now_ = nullptr; }
     void note(const std::string &text) { notes_.push_back(text); }
-    // What only all cases together show; `is_whole`: none was left out.
-    void conclude(bool is_whole);
+    // What only all cases together show: those of these tuples of dtypes, none of which was left out. `has_reference`:
+    // there is something to compare with.
+    void conclude(const std::vector<std::string> &tuples, bool has_reference);
 
     // As check_implementation says.
     nlohmann::json result() const;
@@ -36,7 +37,12 @@ class Record {
         uint64_t ran = 0;
         uint64_t ran_empty = 0; // those without elements
         uint64_t declined = 0;
-        std::string why;
+        uint64_t compared = 0;
+        uint64_t compared_empty = 0;
+        uint64_t skipped = 0;
+        bool has_findings = false;
+        std::string why;      // it was declined last
+        std::string why_skip; // likewise
     };
 
     const Subject &subject_;
@@ -47,7 +53,6 @@ class Record {
     std::map<std::string, OfTuple> ran_of_;
     std::map<std::string, std::map<std::string, double>> worst_;
     std::map<std::string, uint64_t> declines_; // reason, how often
-    std::string last_skip_;
     nlohmann::json findings_ = nlohmann::json::array();
     std::vector<std::string> notes_;
 };

@@ -33,6 +33,8 @@ class Supervision {
     }
 
     bool has_reference() const { return reference_->exists(); }
+    // Those that the pinned shapes and attributes leave.
+    const std::vector<std::string> &tuples() const { return subject_.tuples; }
     bool has_rows() const { return !row_dim(signature_).empty(); }
     const op_call::Signature &signature() const { return signature_; }
     size_t total() const { return total_; }
@@ -181,7 +183,9 @@ json check_implementation(const std::string &program, OwnReferences &own, const 
             record.note("its values were compared with those of '" + plan.subject.reference +
                         "', which the same plugin brings");
         }
-        record.conclude(is_whole);
+        if (is_whole) {
+            record.conclude(supervision.tuples(), has_reference);
+        }
     } catch (const Error &error) {
         record.add("not-tried", error.what());
     }

@@ -100,6 +100,22 @@ bool names_other_journal(const std::string &file) {
            std::equal(end.begin(), end.end(), magic.begin());
 }
 
+// Reads the first bytes of a file; as many as it has, 0 where it is not there. A file of /proc may be a regular one by
+// its mode and keep readers waiting, as it would SQLite. Throws DatabaseError for it, as for others that cannot be
+// read.
+template<std::size_t size>
+std::size_t read_begin(const std::string &path, std::array<unsigned char, size> &begin) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (file.get() < 0 && errno == ENOENT) {
+        return 0;
+    }
+    const ssize_t got = file.get() < 0 ? -1 : TEMP_FAILURE_RETRY(::pread(file.get(), begin.data(), begin.size(), 0));
+    if (got < 0) {
+        throw DatabaseError(fmt::format("'{}' cannot be read: {}", path, std::generic_category().message(errno)));
+    }
+    return static_cast<std::size_t>(got);
+}
+
 // A file that somebody else may write says what they want it to say, and one that is no file, such as a FIFO, may keep
 // SQLite waiting. SQLite believes the journals beside the file as it does the file.
 void check_files(const std::string &path) {
@@ -120,6 +136,8 @@ void check_files(const std::string &path) {
         if (*suffix != '\0' && status.st_nlink > 1) {
             throw DatabaseError(fmt::format("'{}' has another name too (a hard link); remove it", file));
         }
+        std::array<unsigned char, 1> first{};
+        (void)read_begin(file, first);
     }
     if (const std::string journal = path + "-journal"; names_other_journal(journal)) {
         throw DatabaseError(
@@ -155,18 +173,17 @@ std::uint32_t number_at(const std::array<unsigned char, 100> &header, std::size_
 }
 
 // Whether the file was never a database of this application, by the header alone (https://sqlite.org/fileformat.html):
-// to open it with SQLite would bring its journals into it. What cannot be read here SQLite reports.
+// to open it with SQLite would bring its journals into it.
 bool is_strangers(const std::string &path, const DatabaseFormat &format) {
     constexpr std::string_view magic("SQLite format 3\0", 16);
     constexpr std::size_t pages_at = 28;
     constexpr std::size_t application_at = 68;
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     std::array<unsigned char, 100> header{};
-    const ssize_t got = file.get() < 0 ? -1 : ::pread(file.get(), header.data(), header.size(), 0);
-    if (got <= 0) {
+    const std::size_t got = read_begin(path, header);
+    if (got == 0) {
         return false; // not there, or empty: nobody's yet
     }
-    if (static_cast<std::size_t>(got) < header.size()) {
+    if (got < header.size()) {
         return true;
     }
     const std::uint32_t application = number_at(header, application_at);

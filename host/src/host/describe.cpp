@@ -1,5 +1,6 @@
 // What a host tells people and tools, as JSON. Only explain() asks plugins anything: describing opens none.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -291,10 +292,13 @@ json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStac
             continue; // of a type that nobody provides there is no device, and so no chain
         }
         const DLDevice device = *first;
+        CatalogOp here = op; // with what is for this type alone: there may be many types
+        std::erase_if(here.implementations, [&](const auto &one) { return !same_name(one->device, type); });
         // Tuples with the same chain share a row.
         std::vector<std::pair<std::vector<std::string>, json>> rows;
+        std::map<std::vector<std::string>, size_t> row_of;
         for (const std::vector<uint32_t> &tuple : all_tuples(*op.signature)) {
-            const Decision decision = decide(op, policy, listing_key(now, device, tuple), device);
+            const Decision decision = decide(here, policy, listing_key(now, device, tuple), device);
             std::vector<std::string> chain;
             for (const Kept &kept : decision.chain) {
                 chain.push_back(kept.impl_id);
@@ -302,11 +306,11 @@ json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStac
             if (chain.empty()) {
                 continue;
             }
-            auto row = std::find_if(rows.begin(), rows.end(), [&](const auto &known) { return known.first == chain; });
-            if (row == rows.end()) {
-                row = rows.insert(rows.end(), {std::move(chain), json::array()});
+            const auto [row, is_new] = row_of.try_emplace(chain, rows.size());
+            if (is_new) {
+                rows.emplace_back(std::move(chain), json::array());
             }
-            row->second.push_back(tuple_text(tuple));
+            rows[row->second].second.push_back(tuple_text(tuple));
         }
         for (auto &[chain, dtypes] : rows) {
             chains.push_back({{"device", type}, {"dtypes", std::move(dtypes)}, {"chain", chain}});
@@ -331,9 +335,11 @@ Availability Host::known_availability(const Catalog &now, const Implementation &
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
     Availability answer;
-    for (const auto &[key, deployment] : book.deployments) {
-        if (key.first == &implementation &&
-            same_name(device_type(now.providers, key.second.first), implementation.device)) {
+    constexpr int32_t lowest = std::numeric_limits<int32_t>::min();
+    for (auto one = book.deployments.lower_bound({&implementation, {lowest, lowest}});
+         one != book.deployments.end() && one->first.first == &implementation; ++one) {
+        const auto &[key, deployment] = *one;
+        if (same_name(device_type(now.providers, key.second.first), implementation.device)) {
             const Availability here = deployment->known_availability();
             if (here.answer == Availability::yes || answer.answer == Availability::unknown) {
                 answer = here;

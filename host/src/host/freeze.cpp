@@ -206,6 +206,10 @@ json Host::freeze(const char *expected) {
                 const opdock_device_properties *properties = device_properties(device);
                 const std::string model = properties != nullptr ? properties->name : "";
                 for (const auto &[name, op] : now.ops) {
+                    if (std::none_of(op->implementations.begin(), op->implementations.end(),
+                                     [&](const auto &one) { return same_name(one->device, provider->type); })) {
+                        continue; // nothing can serve it there
+                    }
                     const Target &target = target_of(*find_op(name), thread_state());
                     const std::shared_ptr<const View> kept = target.view->shared_from_this();
                     for (const std::vector<uint32_t> &dtypes : tuples_of_calls(*op->signature)) {

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <exception>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -83,6 +84,14 @@ bool freed_x87_registers() {
     return false;
 }
 
+// A plugin's locale has facets, whose code may be gone by now or fail in its destructors: it is never freed.
+void keep_for_good(const std::locale &locale) {
+    static auto *const mutex = new std::mutex;
+    static auto *const kept = new std::vector<std::locale>;
+    const std::lock_guard lock(*mutex);
+    kept->push_back(locale);
+}
+
 } // namespace
 
 KeptProcess::KeptProcess(const Log &log, const std::string &plugin)
@@ -119,6 +128,20 @@ bool KeptProcess::enter_working_directory() const {
     struct stat there = {};
     return ::stat(working_directory_path_.c_str(), &there) == 0 && same_file(there, working_directory_status_) &&
            ::chdir(working_directory_path_.c_str()) == 0;
+}
+
+bool KeptProcess::put_back_locales() const {
+    const std::locale cpp_now;
+    const bool is_other_cpp = cpp_now != cpp_locale_;
+    const bool is_other = is_other_cpp || locale_ != locale_now();
+    if (is_other_cpp) {
+        keep_for_good(cpp_now);
+        std::locale::global(cpp_locale_); // sets the one of C too, where this one has a name
+    }
+    if (locale_ != locale_now()) {
+        (void)std::setlocale(LC_ALL, locale_.c_str()); // NOLINT(concurrency-mt-unsafe): as above
+    }
+    return is_other;
 }
 
 void KeptProcess::put_back() const {
@@ -165,8 +188,7 @@ void KeptProcess::put_back() const {
     if (umask_ != unknown && umask_now != umask_ && ::umask(umask_) != umask_) {
         changed.emplace_back("the umask");
     }
-    if (locale_ != locale_now()) {
-        (void)std::setlocale(LC_ALL, locale_.c_str()); // NOLINT(concurrency-mt-unsafe): as above
+    if (put_back_locales()) {
         changed.emplace_back("the locale");
     }
     if (!is_working_directory()) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cfenv>
 #include <csignal>
+#include <locale>
 #include <string>
 
 #include <sys/resource.h>
@@ -16,8 +17,9 @@
 namespace opdock::core {
 
 // Remembers on construction the umask, the limits of resources, the calling thread's signal mask and floating point
-// environment, the locale and the working directory. Puts back on destruction what differs then, with a warning that
-// names the plugin. Signal handlers and the environment stay as the plugin leaves them: others may use them by then.
+// environment, the locales of C and C++ and the working directory. Puts back on destruction what differs then, with a
+// warning that names the plugin. Signal handlers and the environment stay as the plugin leaves them: others may use
+// them by then.
 class KeptProcess {
   public:
     // Both must live as long.
@@ -28,6 +30,8 @@ class KeptProcess {
 
   private:
     void put_back() const;
+    // Returns whether one of them was another.
+    bool put_back_locales() const;
     bool is_working_directory() const;
     // False when it cannot be entered any more.
     bool enter_working_directory() const;
@@ -39,6 +43,7 @@ class KeptProcess {
     sigset_t blocked_{};
     std::fenv_t floating_point_{};
     std::string locale_;
+    std::locale cpp_locale_; // the global one, which streams begin with
     // Code that is loaded may close the descriptor, or have it mean another folder.
     Descriptor working_directory_;
     std::string working_directory_path_; // empty when nobody knows it

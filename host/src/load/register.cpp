@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -294,6 +295,11 @@ void Registrar::add_device(const opdock_device_provider &given) {
                     provider->type, device.dl_device_type, other->type, other->table.dl_device_type));
         }
     }
+    if (registration_.devices.size() == max_device_types) {
+        throw Rejected(
+            RejectCode::too_many_registrations,
+            fmt::format("device '{}': a plugin provides at most {} device types", provider->type, max_device_types));
+    }
     registration_.devices.push_back(std::move(provider));
 }
 
@@ -441,27 +447,31 @@ void Registrar::add_impl(const opdock_impl &given) {
     implementations_.push_back(std::move(copy));
 }
 
-std::string Registrar::device_query_for(const Implementation &implementation) const {
-    const auto vendor =
-        std::find_if(registration_.vendors.begin(), registration_.vendors.end(), [&](const Vendor &candidate) {
-            return same_name(candidate.name, implementation.vendor.empty() ? identity_.vendor : implementation.vendor);
-        });
-    const bool asks = registration_.devices.empty() && !same_name(implementation.device, "cpu");
-    return asks && vendor != registration_.vendors.end() ? vendor->device_query_command : "";
+// The command that asks for the device of each vendor, by its folded name; none where nobody has to be asked.
+std::map<std::string, const std::string *> Registrar::device_queries() const {
+    std::map<std::string, const std::string *> queries;
+    for (const Vendor &vendor : registration_.vendors) {
+        if (registration_.devices.empty()) {
+            queries.emplace(folded(vendor.name), &vendor.device_query_command);
+        }
+    }
+    return queries;
 }
 
 void Registrar::finish() {
     std::set<std::pair<std::string, std::string>> seen;
+    std::map<std::string_view, std::shared_ptr<const Signature>> forms;
+    for (const OpDeclaration &declaration : registration_.ops) {
+        forms.emplace(declaration.signature->name, declaration.signature);
+    }
+    const std::map<std::string, const std::string *> queries = device_queries();
     for (const auto &implementation : implementations_) {
-        const auto declaration =
-            std::find_if(registration_.ops.begin(), registration_.ops.end(), [&](const OpDeclaration &candidate) {
-                return candidate.signature->name == implementation->op;
-            });
+        const auto form = forms.find(implementation->op);
         const auto what = [&] { return fmt::format("'{}' for op '{}'", implementation->impl_id, implementation->op); };
-        if (declaration == registration_.ops.end() && attempted_.contains(implementation->op)) {
+        if (form == forms.end() && attempted_.contains(implementation->op)) {
             continue; // said already
         }
-        if (declaration == registration_.ops.end()) {
+        if (form == forms.end()) {
             keep(RejectCode::op_undeclared,
                  fmt::format("register_impl: {}: this plugin does not declare the op. Call register_op with its "
                              "signature (standard ones are in opdock/standard_ops.h).",
@@ -473,10 +483,10 @@ void Registrar::finish() {
                  fmt::format("register_impl: {} is registered twice by this plugin; rename or remove one", what()));
             continue;
         }
-        implementation->form = declaration->signature;
+        implementation->form = form->second;
         if (!implementation->dtypes_text.empty()) {
             try {
-                implementation->dtypes = parse_dtypes(implementation->dtypes_text, *declaration->signature);
+                implementation->dtypes = parse_dtypes(implementation->dtypes_text, *form->second);
             } catch (const Rejected &rejected) {
                 if (is_newer()) {
                     leave_out("implementation " + what(), rejected.what());
@@ -485,9 +495,13 @@ void Registrar::finish() {
                 keep(rejected.code(), fmt::format("register_impl: {}: {}", what(), rejected.what()));
             }
         } else {
-            implementation->allowed_dtypes = declaration->signature->allowed_dtypes;
+            implementation->allowed_dtypes = form->second->allowed_dtypes;
         }
-        implementation->device_query = device_query_for(*implementation);
+        const auto query =
+            queries.find(folded(implementation->vendor.empty() ? identity_.vendor : implementation->vendor));
+        if (query != queries.end() && !same_name(implementation->device, "cpu")) {
+            implementation->device_query = *query->second;
+        }
         registration_.implementations.push_back(implementation);
     }
     implementations_.clear();

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -52,6 +53,11 @@ std::string text_of(const std::string &id, const std::vector<RegistrationError> 
 // How much one plugin may register.
 inline constexpr size_t max_registrations = 65536;
 inline constexpr size_t max_registered_tuples = 65536; // of all ops and implementations together
+inline constexpr size_t max_device_types = 16;
+// What a plugin may add to what is looked at by whoever lists all ops: each implementation of an op, and each tuple
+// that it lists, for each combination of dtypes of the op.
+inline constexpr size_t max_looks_at_implementations = size_t{1} << 18;
+inline constexpr size_t max_looks_at_tuples = size_t{1} << 26;
 // Knobs of one implementation: few enough that a host may go through all of them for each.
 inline constexpr size_t max_knobs = 256;
 
@@ -100,7 +106,7 @@ class Registrar {
     void add_device(const opdock_device_provider &device);
     void add_vendor(const opdock_vendor &vendor);
     // Empty where a device provider, or the host for the CPU, knows better.
-    std::string device_query_for(const Implementation &implementation) const;
+    std::map<std::string, const std::string *> device_queries() const;
     // What needs the whole registration: implementations find their declarations, duplicates show.
     void finish();
     void count_tuples();

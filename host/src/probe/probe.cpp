@@ -107,12 +107,17 @@ constexpr std::string_view quarantine = "\nHosts do not try it again until the f
 
 ProbeLimits limits_for(const std::vector<std::string> &devices) {
     const bool for_cpu = std::all_of(devices.begin(), devices.end(), [](const auto &kind) { return kind == "cpu"; });
-    if (!for_cpu) {
-        return {std::chrono::seconds(30), 0};
-    }
     // Libraries with threads of their own start one for each CPU, with a stack and an arena for it.
     const std::uint64_t cpus = std::max(1u, std::thread::hardware_concurrency());
-    return {std::chrono::seconds(5), (std::uint64_t{1} << 30) + cpus * (std::uint64_t{32} << 20)};
+    const std::uint64_t memory = (std::uint64_t{1} << 30) + cpus * (std::uint64_t{32} << 20);
+    if (for_cpu) {
+        return {std::chrono::seconds(5), memory, memory};
+    }
+    // A runtime holds some 100 MiB for each device of a machine.
+    constexpr std::uint64_t most_held = std::uint64_t{16} << 30;
+    const auto there = static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
+                       static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_PAGESIZE)));
+    return {std::chrono::seconds(30), 0, std::max(memory, std::min(most_held, there / 2))};
 }
 
 std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDirectory &directory,
@@ -137,9 +142,10 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
     }
 
     std::string memory = std::to_string(limits.memory);
+    std::string held = std::to_string(limits.held != 0 ? limits.held : limits.memory);
     std::string program = executable;
     std::string file = name;
-    char *const arguments[] = {program.data(), file.data(), memory.data(), nullptr};
+    char *const arguments[] = {program.data(), file.data(), memory.data(), held.data(), nullptr};
     char *const no_environment[] = {nullptr};
     pid_t process = -1;
     {

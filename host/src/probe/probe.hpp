@@ -18,11 +18,12 @@ namespace opdock::core {
 
 struct ProbeLimits {
     std::chrono::milliseconds time;
-    std::uint64_t memory = 0; // bytes of writable memory; 0: as much as there is
+    std::uint64_t memory = 0; // bytes of memory that each process maps to write to, and of each file; 0: no limit
+    std::uint64_t held = 0;   // bytes that all its processes together hold, of which there are few; 0: as `memory`
 };
 
 // Plugins for the CPU alone have little to do when they are opened. The runtimes of other devices may search for them,
-// and reserve much memory.
+// and reserve much memory, of which they hold little.
 ProbeLimits limits_for(const std::vector<std::string> &devices);
 
 // How much of what a plugin prints while it is tried is kept; the rest is read and dropped.

@@ -90,6 +90,7 @@ class Judge {
             judge(implementation);
         }
         say_of_others_kind();
+        judge_looks();
         result_.taken.vendors = registration_.vendors;
         result_.taken.shutdowns = registration_.shutdowns;
         return std::move(result_);
@@ -248,6 +249,70 @@ class Judge {
                                   "Give one of them another impl_id.",
                                   one.impl_id, one.op, *other,
                                   theirs.beats(claim) ? theirs.why_it_beats(claim) : "was found first"));
+        }
+    }
+
+    // What whoever lists an op looks at.
+    struct Looks {
+        std::size_t implementations = 0;
+        std::size_t tuples = 0; // that these list, or one where they list none
+
+        void add(const Implementation &one) {
+            ++implementations;
+            tuples += std::max<std::size_t>(one.dtypes.size(), 1);
+        }
+    };
+
+    // Hosts look at each implementation of an op for each combination of dtypes, so that the product counts. What
+    // plugins of opdock and modules of the program add is known.
+    void judge_looks() {
+        if (plugin_.standing >= Standing::own || !result_.errors.empty()) {
+            return;
+        }
+        std::map<std::string, Looks, std::less<>> added;
+        for (const auto &implementation : result_.taken.implementations) {
+            added[implementation->op].add(*implementation);
+        }
+        std::size_t implementations = 0;
+        std::size_t tuples = 0;
+        for (const OpDeclaration &declaration : result_.taken.ops) {
+            const std::string &name = declaration.signature->name;
+            const CatalogOp *op = catalog_.find(name);
+            const auto is_lost = [&](const std::string &plugin) {
+                return !lost_by_others_.empty() && lost_by_others_.contains({plugin, name});
+            };
+            std::vector<OpForm> forms;
+            for (const OpForm &form : op != nullptr ? std::span<const OpForm>(op->forms) : std::span<const OpForm>()) {
+                if (!std::all_of(form.plugins.begin(), form.plugins.end(), is_lost)) {
+                    forms.push_back({form.signature, {}});
+                }
+            }
+            const std::size_t before = number_of_tuples(forms);
+            forms.push_back({declaration.signature, {}});
+            const std::size_t after = number_of_tuples(forms);
+            const std::size_t more = after - std::min(before, after);
+            Looks others;
+            if (op != nullptr && more != 0) {
+                for (const auto &one : op->implementations) {
+                    if (!is_lost(one->plugin)) {
+                        others.add(*one);
+                    }
+                }
+            }
+            const Looks &mine = added[name];
+            implementations += after * mine.implementations + more * others.implementations;
+            tuples += after * mine.tuples + more * others.tuples;
+            if (implementations > max_looks_at_implementations || tuples > max_looks_at_tuples) {
+                refuse(RejectCode::too_many_registrations,
+                       fmt::format("up to op '{}', which has {} combinations of dtypes here, it adds {} "
+                                   "implementations times combinations, and {} combinations that implementations list "
+                                   "times those of the op; at most {} and {} are kept. Have fewer implementations of "
+                                   "an op, or fewer dtype variables, or list no dtypes where an implementation takes "
+                                   "all",
+                                   name, after, implementations, tuples, max_looks_at_implementations,
+                                   max_looks_at_tuples));
+                return;
+            }
         }
     }
 

@@ -78,6 +78,15 @@ void declare(CatalogOp &op, const OpDeclaration &declaration) {
 
 } // namespace
 
+size_t number_of_tuples(const std::vector<OpForm> &forms) {
+    if (forms.empty()) {
+        return 0;
+    }
+    Signature all;
+    all.allowed_dtypes = allowed_by_any(forms, *longest_of(forms).signature);
+    return number_of_tuples(all);
+}
+
 void Catalog::add(PluginRecord plugin) {
     if (plugin.status == PluginRecord::Status::loaded) {
         loaded.emplace(plugin.id, plugins.size());

@@ -55,6 +55,9 @@ struct CatalogOp {
     std::vector<std::shared_ptr<const Implementation>> implementations; // in order of registration
 };
 
+// How many combinations of dtypes an op of these forms allows, each two of which are compatible. None: 0.
+size_t number_of_tuples(const std::vector<OpForm> &forms);
+
 struct Catalog {
     std::vector<PluginRecord> plugins; // added by add()
     std::map<std::string, std::shared_ptr<const CatalogOp>, std::less<>> ops;

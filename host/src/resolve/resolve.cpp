@@ -148,6 +148,11 @@ class Rules {
     }
 
     static std::string taken_text(const Candidate &candidate) {
+        constexpr std::size_t most_listed = 32;
+        if (candidate.dtypes.size() > most_listed) {
+            return "it takes " + std::to_string(candidate.dtypes.size()) + " combinations of dtypes, the first " +
+                   dtypes_text(candidate.dtypes.front());
+        }
         if (!candidate.dtypes.empty()) {
             return "it takes dtypes " + alternatives(candidate.dtypes, dtypes_text);
         }

@@ -99,6 +99,21 @@ TEST_CASE("an op that a plugin's declaration makes longer is compared with the s
     CHECK(PluginCheck().run({fixture("appends_input"), "--op", "relu", "--shape", "input=f32[4]"}).code == 1);
 }
 
+TEST_CASE("dtypes that the reference does not take are not found right") {
+    const Finished finished = PluginCheck().run({fixture("more_dtypes"), "--seed", "4", "--json"});
+    CHECK(finished.code == 1);
+    const json op = json::parse(finished.out).at("ops").at(0);
+    CHECK(op.at("compared") > 0);
+    REQUIRE(op.at("findings").size() == 1);
+    CHECK(op.at("findings")[0].at("check") == "not-tried");
+    CHECK(contains(op.at("findings")[0].at("message"),
+                   "it lists the dtypes f64, and no call with them was compared: the reference: "));
+    // Whoever asks for the others alone gets no word of these.
+    CHECK(PluginCheck().run({fixture("more_dtypes"), "--op", "relu", "--shape", "input=f32[4,8]"}).code == 0);
+    CHECK(PluginCheck().run({fixture("more_dtypes"), "--op", "relu", "--shape", "input=f64[4,8]"}).code == 1);
+    CHECK(PluginCheck().run({fixture("more_dtypes"), "--op", "relu", "--shape", "input=f32[0,8]"}).code == 0);
+}
+
 TEST_CASE("outputs as large as an attribute says, or as the data do, are compared up to there") {
     for (const char *const op : {"planted.sound_head", "planted.sound_positive"}) {
         CHECK(findings_of(op, fixture("planted_sizes")).empty());
@@ -335,7 +350,7 @@ TEST_CASE("promises that are not kept are found") {
 }
 
 TEST_CASE("what the process is left with is found") {
-    check_found({{"rounds_upwards", "process"}, {"forks", "process"}});
+    check_found({{"rounds_upwards", "process"}, {"sets_locale", "process"}, {"forks", "process"}});
 }
 
 TEST_CASE("a process that a plugin leaves behind is not waited for") {
