@@ -158,8 +158,8 @@ class Kernel {
     Op op_;
     Form form_;
     bool all_outputs_;
-    // Whether views were refused, and copies of them were not.
-    mutable std::atomic<bool> takes_no_views_ = false;
+    // A bit for each DLDeviceType on which views were refused, and copies of them were not.
+    mutable std::atomic<uint32_t> takes_no_views_ = 0;
 };
 
 // One call, which owns what the stack held.
@@ -504,7 +504,8 @@ bool Kernel::Call::copy_views() {
 
 // Views are given as they are, and where nobody takes them, as copies.
 void Kernel::Call::compute() {
-    if (kernel_.takes_no_views_.load(std::memory_order_relaxed)) {
+    const uint32_t device = 1U << static_cast<uint32_t>(device_.device_type);
+    if ((kernel_.takes_no_views_.load(std::memory_order_relaxed) & device) != 0) {
         copy_views();
     }
     const opdock_args call = args();
@@ -521,7 +522,7 @@ void Kernel::Call::compute() {
     }
     const opdock_args again = args();
     detail::check(opdock_call_op(kernel_.op_.c(), &again));
-    kernel_.takes_no_views_.store(true, std::memory_order_relaxed);
+    kernel_.takes_no_views_.fetch_or(device, std::memory_order_relaxed);
 }
 
 void Kernel::Call::run(Value *stack) {

@@ -272,6 +272,10 @@ def test_a_layer_adds_and_normalizes_at_once_where_nobody_looks_between():
         model.gradient_checkpointing_enable()
         torch.testing.assert_close(step(model, inputs), expected, rtol=1e-4, atol=1e-5)
     model.gradient_checkpointing_disable()
+    layer.more = torch.nn.Dropout(0.5)
+    with opdock.torch.use(model, only=["fused_add_rmsnorm_fwd"]) as used:
+        assert [place.module for place in used.places] == ["model.layers.1"]
+    del layer.more
 
     def scaled(self, hidden_states, *args, **named):
         return own(self, hidden_states, *args, **named) * 2.0

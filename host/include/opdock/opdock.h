@@ -236,10 +236,9 @@ OPDOCK_API const char *opdock_prepared_impl(const opdock_prepared *prepared);
  * where the stream is not being captured, or OPDOCK_INVALID_ARGUMENT with the reason. */
 OPDOCK_API opdock_status opdock_prepared_run_incomplete(const opdock_prepared *prepared, const opdock_call *call);
 
-/* Runs it with new pointers. Nothing else is validated, there is no fallback and no counting; the kernel's status comes
- * back as it is, and an exception of C++, which no kernel may let out, comes out of the run. Any number of threads at
- * once. The device must be current. A call without a workspace gets one from the host for the run where
- * prepared->workspace_size is not 0, as any other call does; an exception is a status there. */
+/* Runs it with new pointers. Nothing else is validated, falls back or is counted: the kernel's status comes back, and
+ * so do its exceptions. Any number of threads at once. The device must be current. A call without a workspace gets one
+ * from the host for the run where prepared->workspace_size is not 0, and an exception is a status then. */
 static inline opdock_status opdock_prepared_run(const opdock_prepared *prepared, const opdock_call *call) {
     if (call->n_data != prepared->n_data || call->workspace_size < prepared->workspace_size)
         return opdock_prepared_run_incomplete(prepared, call);

@@ -13,11 +13,12 @@ from ._ops import overload
 from ._schema import FLOATS
 from ._trial import Tried, eps_of, random
 
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _PARTS = ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
 
 
 def _has_hooks(module: Any) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+    return any(getattr(module, name) for name in _HOOKS)
 
 
 def _forward(
@@ -30,7 +31,7 @@ def _forward(
         if self.training and getattr(self, "gradient_checkpointing", False):
             return own(self, hidden_states, *args, **named)  # which may be where checkpoints are made
         named = {**defaults, **dict(zip(names, args, strict=False)), **named}
-        attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **named)
+        attended = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **named)[0]
         norm = self.post_attention_layernorm
         dtype = hidden_states.dtype
         if dtype in FLOATS and attended.dtype == dtype and norm.weight.dtype == dtype and not _has_hooks(norm):
@@ -60,7 +61,7 @@ def _gives_the_same(module: nn.Module, forward: Callable[..., Any], device: torc
         tried = Tried(norm, {"weight": weight}, training)  # type: ignore[arg-type]
         seen = {**parts, "post_attention_layernorm": functools.partial(type(norm).forward, tried)}  # type: ignore[union-attr]
         expected = own(Tried(module, seen, training), x, **given)
-        plain = SimpleNamespace(weight=weight, _forward_hooks=None, _forward_pre_hooks=None, _backward_hooks=None)
+        plain = SimpleNamespace(weight=weight, **dict.fromkeys(_HOOKS))
         found = forward(SimpleNamespace(**parts, post_attention_layernorm=plain, training=False), x, **given)
         if not isinstance(expected, torch.Tensor) or not torch.allclose(found, expected, rtol=1e-4, atol=1e-5):
             return False
@@ -78,6 +79,8 @@ def offer(module: nn.Module, device: torch.device) -> Callable[..., Any] | None:
     eps = eps_of(norm)  # type: ignore[arg-type]
     if "RMSNorm" not in type(norm).__name__ or not isinstance(weight, torch.Tensor) or weight.dim() != 1 or eps is None:
         return None
+    if any(isinstance(one, nn.Dropout) and one.p > 0 for one in module.children()):
+        return None
     if _has_hooks(norm) or getattr(norm, "bias", None) is not None or getattr(module, "gradient_checkpointing", False):
         return None
     parameters = list(inspect.signature(type(module).forward).parameters.values())[2:]
@@ -86,8 +89,9 @@ def offer(module: nn.Module, device: torch.device) -> Callable[..., Any] | None:
     for zero_centered in (False, True):
         forward = _forward(type(module).forward, names, defaults, eps, zero_centered)
         try:
-            if _gives_the_same(module, forward, device):
-                return forward
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+                if _gives_the_same(module, forward, device):
+                    return forward
         except Exception:  # noqa: BLE001 - the module's, of any kind: a layer of another kind
             return None
     return None
