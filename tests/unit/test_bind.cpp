@@ -600,6 +600,8 @@ TEST_CASE("lists of floats and strings are given or their default, optional attr
     CHECK(error("o", value("text")) == "op 'f': attribute 'o' is of type string, expected float");
     CHECK(error("s", value(std::vector<opdock_text>{{"a", 1}, {"b", 2}})) ==
           "op 'f': attribute 's' has in place 1 no string of 2 bytes, none of them NUL");
+    CHECK(error("s", value(std::vector<opdock_text>{{"a", 2}, {"b", 1}})) ==
+          "op 'f': attribute 's' has in place 0 no string of 2 bytes, none of them NUL");
     opdock_value null = value(std::vector<opdock_text>{});
     null.count = 2;
     null.as.strings = nullptr;
@@ -981,7 +983,8 @@ TEST_CASE("an overlap is found among thousands of tensors, and only where there 
 TEST_CASE("a call fits a shorter form when it uses nothing that the form lacks") {
     const Signature shorter = parse_signature("f(x: T[n], *, eps: float = 1e-5) -> (y: T[n])");
     const Signature full = parse_signature("f(x: T[n], b: U[n]?, *, eps: float = 1e-5, exact: bool = false, "
-                                           "mode: string = \"a\", axes: int[] = [1]) -> (y: T[n], s: f32[n]?)");
+                                           "mode: string = \"a\", axes: int[] = [1], by: float[] = [0.5]) -> "
+                                           "(y: T[n], s: f32[n]?)");
     const auto fits = [&](CallArguments call) {
         const Bound bound = bind(full, call.args());
         CHECK(fits_form(full, full, bound));
@@ -1002,6 +1005,10 @@ TEST_CASE("a call fits a shorter form when it uses nothing that the form lacks")
     const std::vector<int64_t> other{1, 2};
     CHECK(fits(CallArguments(plain).attribute("axes", value(same))));
     CHECK_FALSE(fits(CallArguments(plain).attribute("axes", value(other))));
+    const std::vector<double> half{0.5};
+    const std::vector<double> halves{0.5, 0.5};
+    CHECK(fits(CallArguments(plain).attribute("by", value(half))));
+    CHECK_FALSE(fits(CallArguments(plain).attribute("by", value(halves))));
 }
 
 TEST_CASE("tensors that take turns in one buffer do not overlap, wherever it begins and whichever is first") {

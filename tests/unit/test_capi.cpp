@@ -498,6 +498,26 @@ TEST_CASE("a provider is asked about no device that it does not count") {
     CHECK(fake.events.empty());
 }
 
+TEST_CASE("options of tuning that end before what every host reads are refused, and longer ones are read") {
+    Opened host;
+    Made made("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    host.add(made);
+    AddCall call;
+    struct Newer {
+        opdock_tune_options known;
+        uint64_t more;
+    } newer = {};
+    opdock_tune_options &options = newer.known;
+    char *text = nullptr;
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data) - 1;
+    CHECK(opdock_tune(host.op(), &call.args(), &options, &text) == OPDOCK_INVALID_ARGUMENT);
+    CHECK(contains(last_error(), "opdock_tune_options.struct_size is too small"));
+    options.struct_size = sizeof newer;
+    CHECK(opdock_tune(host.op(), &call.args(), &options, &text) == OPDOCK_UNSUPPORTED);
+    CHECK(contains(last_error(), "there is nothing to tune"));
+    CHECK(text == nullptr);
+}
+
 TEST_CASE("tune files are joined, and what is left out of them is said") {
     const char *const texts[] = {
         "schema: opdock.tune/1\nops:\n  a: {pinned: [{key: {n: 1}, config: {block: 2}}]}\n",

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <iterator>
 
 #include <doctest/doctest.h>
@@ -86,6 +87,19 @@ TEST_CASE("a check names the libraries that are missing") {
     CHECK(result["status"] == "rejected");
     CHECK(result["code"] == "OPDOCK-E020");
     CHECK(result["reason"].get<std::string>().find("'libopdock_absent.so'") != std::string::npos);
+}
+
+TEST_CASE("a check finds libraries where the environment has the loader look for them") {
+    const TemporaryDirectory folder;
+    const std::filesystem::path plugin = folder.path() / "libneeds.so";
+    std::filesystem::copy_file(fixtures / "libneeds_library_beside.so", plugin);
+    CHECK(check(plugin)["code"] == "OPDOCK-E020");
+    const char *given = std::getenv("LD_LIBRARY_PATH");
+    const std::string before = given != nullptr ? given : "";
+    setenv("LD_LIBRARY_PATH", (fixtures / "libraries").c_str(), 1);
+    const auto found = check(plugin);
+    given != nullptr ? setenv("LD_LIBRARY_PATH", before.c_str(), 1) : unsetenv("LD_LIBRARY_PATH");
+    CHECK(found["code"] == "");
 }
 
 TEST_CASE("a check does not wait for ever for a library that is a pipe") {

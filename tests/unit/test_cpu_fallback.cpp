@@ -235,4 +235,10 @@ TEST_CASE("an explanation names who would serve on the CPU, and whether the poli
         CHECK(explained["on_cpu"]["follows"] == (*on == '1'));
         CHECK_FALSE(machine.host->explain("test.add", "cpu", nullptr, {}).contains("on_cpu"));
     }
+    HostWithFake served;
+    served.add("default.fake", 1);
+    served.host.add("default.cpu", OPDOCK_KIND_DEFAULT, {}, 1);
+    const nlohmann::json explained = served.host->explain("test.add", "fake", nullptr, {});
+    CHECK(explained["chain"] == nlohmann::json::array({"default.fake"}));
+    CHECK_FALSE(explained.contains("on_cpu"));
 }

@@ -1,6 +1,9 @@
 #include "load/deferred_plugin.hpp"
 
+#include <array>
 #include <filesystem>
+#include <memory>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -70,6 +73,22 @@ TEST_CASE("who asks a device to be told when work has run is told by its plugin,
 
     MadeHost other({}, "/nonexistent", {(fixtures / "libwithout_stream_callback.so").string()});
     CHECK((table_of(other).stream_callback == nullptr));
+}
+
+TEST_CASE("the code of a plugin that was opened may speak to its host when that is closed") {
+    MadeHost host({}, "/nonexistent", {(fixtures / "libregisters_everything.so").string()});
+    const opdock_host_api *table = &host->api();
+    CHECK(added_on(host, 0) == 1);
+    host.close();
+    // Memory that was given back is overwritten, so that what lies there is not found as it was.
+    std::vector<std::unique_ptr<std::array<unsigned char, sizeof(PluginTable)>>> others(64);
+    for (auto &other : others) {
+        other = std::make_unique<std::array<unsigned char, sizeof(PluginTable)>>();
+        other->fill(0xff);
+    }
+    table->log(table, OPDOCK_LOG_WARNING, "a line for nobody");
+    CHECK(host.logged("a line for nobody") == 0);
+    CHECK(table->fail(table, OPDOCK_UNSUPPORTED, "as ever") == OPDOCK_UNSUPPORTED);
 }
 
 TEST_CASE("hosts that open plugins of one folder hold it open once") {

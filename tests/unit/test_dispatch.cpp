@@ -1,7 +1,12 @@
 #include "dispatch/dispatch.hpp"
 
+#include <fstream>
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
 #endif
@@ -469,6 +474,38 @@ TEST_CASE("a kernel that throws bad_alloc ran out of memory") {
     t.standard.work = [](const auto &, const auto &) -> opdock_status { throw std::bad_alloc(); };
     CHECK(t.rows.call(t.host.op()) == OPDOCK_OUT_OF_MEMORY);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which map more than any limit of memory allows
+TEST_CASE("where there is no memory for an error's message the error says that") {
+    static const std::string text(64u << 20, 'x');
+    struct Wordy : std::exception {
+        const char *what() const noexcept override { return text.c_str(); }
+    };
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        core::thread_state();
+        rlimit limit = {};
+        getrlimit(RLIMIT_AS, &limit);
+        std::ifstream pages("/proc/self/statm");
+        uint64_t mapped = 0;
+        pages >> mapped;
+        limit.rlim_cur = mapped * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + (8u << 20);
+        setrlimit(RLIMIT_AS, &limit);
+        opdock_status status = OPDOCK_OK;
+        try {
+            throw Wordy();
+        } catch (...) {
+            status = core::leave_current_exception();
+        }
+        _exit(status == OPDOCK_OUT_OF_MEMORY && last_error() == "out of memory" ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+}
+#endif
 
 TEST_CASE("an op that writes an input goes on after a clean failure and stops after a dirty one") {
     MadeHost host;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,24 @@ TEST_CASE("the versions that a file needs are read, but for the weak ones") {
     CHECK(dynamic.versions.back().library == "libc.so.6");
     CHECK(dynamic.versions.back().version == "GLIBC_2.2.5");
     CHECK(read(file_needing_versions(2, 3, VER_FLG_WEAK)).versions.empty());
+    const TemporaryDirectory directory;
+    const auto linkage = read_linkage(directory.write("libacme.so", file_needing_versions(2, 3, 0)));
+    REQUIRE(linkage.has_value());
+    CHECK(linkage->versions == std::map<std::string, std::string>{{"GLIBC", "2.2.5"}});
+}
+
+TEST_CASE("memory of a file is read from the first byte of a segment to the last that the file has of it") {
+    const std::string bytes = DynamicElfFile({{DT_NULL, {0}}}, "end").bytes();
+    with_image(bytes, [&bytes](const ElfImage &image) {
+        std::string text(bytes.size(), '\0');
+        image.read(0, std::as_writable_bytes(std::span(text)));
+        CHECK(text == bytes);
+        CHECK_THROWS_AS(image.read(1, std::as_writable_bytes(std::span(text))), Rejected);
+        text.resize(3);
+        image.read(bytes.size() - 3, std::as_writable_bytes(std::span(text)));
+        CHECK(text == "end");
+        return true;
+    });
 }
 
 TEST_CASE("a file that makes out to need millions of versions is rejected before they are read, weak ones as well") {

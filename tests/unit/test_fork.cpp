@@ -169,7 +169,8 @@ TEST_CASE("a forked child does not run the shutdown functions of its parent's pl
 }
 
 TEST_CASE("a child of a fork inside a kernel can take the kernel's module away, and so can the parent") {
-    MadeHost host;
+    const TemporaryDirectory directory; // of the journal, where the first call of the kernel is written down
+    MadeHost host({{"XDG_CACHE_HOME", directory.path().string()}});
     host.add("reference.two", OPDOCK_KIND_REFERENCE, {}, 2);
     pid_t child = -1;
     Made made("default.jit", OPDOCK_KIND_DEFAULT, "", 5.0F);

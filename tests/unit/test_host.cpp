@@ -790,6 +790,15 @@ TEST_CASE("a vendor that serves a call may be allowed or denied without a warnin
     }
 }
 
+TEST_CASE("a vendor whose implementations are of other kinds is known, and told apart from one that nobody has") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT);
+    host->set_program_policy(host.policy("deny_vendors", "testvendor"));
+    CHECK(host.logged("no plugin is of vendor") == 0);
+    host->set_program_policy(host.policy("per_op", "test.add=vendor:testvendor|default"));
+    CHECK(host.logged("vendor 'testvendor' has plugins, but none of their implementations is of kind vendor") == 1);
+}
+
 TEST_CASE("a description has every variable with its value, its default and whether it is of the policy") {
     MadeHost host(RawEnvironment{{"PLUGIN_LOG_LEVEL", "DEBUG"}});
     const nlohmann::json variables = host->describe()["variables"];

@@ -163,6 +163,10 @@ TEST_CASE("an output with a dim beyond 64 bits is named, with what makes it so l
         CHECK(infer_error(fmt::format("f(x: T[n]) -> (y: T[{}]?)", dim), call) == expected);
     }
     CHECK(infer_error("f(x: T[n]) -> (y: T[n]) where n*n > 3", call) == "op 'f': n*n of 'where n*n > 3'" + with);
+    CallArguments rows;
+    rows.in(OPDOCK_F32, {2, std::numeric_limits<int64_t>::max()}, {0, 0});
+    CHECK(infer_error("f(x: T[m, n]) -> (y: T[n*n])", rows) ==
+          "op 'f': output 'y' would have the dim n*n, which" + with);
 }
 
 TEST_CASE("an ellipsis goes where the output has it, up to the highest rank") {

@@ -716,6 +716,47 @@ TEST_CASE("a forked child lets go of its parent's journal and may begin one of i
     CHECK(files_in(folder) == 1);
 }
 
+TEST_CASE("what a process was forked in the child may end too, and the parent's entry stands") {
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    in_child(SIGKILL, [&] {
+        Journal journal(folder);
+        auto calling = journal.write({JournalEntry::Doing::calling, "/opt/libacme.so", "acme.next", "vendor.acme"});
+        const pid_t child = fork();
+        if (child == 0) {
+            journal.leave_to_parent();
+            calling.close();
+            _exit(is_mapped(folder) ? 1 : 0);
+        }
+        int status = -1;
+        if (waitpid(child, &status, 0) != child || status != 0) {
+            abort();
+        }
+        raise(SIGKILL);
+    });
+    const std::vector<Death> deaths = Journal::collect(folder);
+    REQUIRE(deaths.size() == 1);
+    CHECK(deaths[0].entry.path == "/opt/libacme.so");
+}
+
+#ifndef __SANITIZE_THREAD__ // which has a thread of its own
+TEST_CASE("what a thread leaves open as it ends stands where that was the only thread, and not beside others") {
+    for (const bool is_beside_others : {false, true}) {
+        CAPTURE(is_beside_others);
+        const TemporaryDirectory directory;
+        const std::string folder = directory.path().string();
+        in_child(0, [&] {
+            Journal journal(folder);
+            const auto leave_open = [&] {
+                const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+            };
+            is_beside_others ? std::thread(leave_open).join() : leave_open();
+        });
+        CHECK(Journal::collect(folder).size() == (is_beside_others ? 0 : 1));
+    }
+}
+#endif
+
 TEST_CASE("a forked child whose parent has no journal has nothing to let go of") {
     const TemporaryDirectory directory;
     Journal journal(directory.path().string());

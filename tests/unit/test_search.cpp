@@ -254,6 +254,19 @@ TEST_CASE("the same file found twice is a candidate once, at the first place") {
     CHECK(result.problems.empty());
 }
 
+TEST_CASE("a candidate has what the search saw of its file, and nothing of a link that may lead elsewhere later") {
+    const Tree tree;
+    const std::string library = tree.file("install/libacme.so");
+    std::filesystem::create_symlink(tree.file("elsewhere.so"), tree.path("install/libbeta.so"));
+    const SearchResult result = tree.search({});
+    REQUIRE(tree.found(result) == Names{"install/libacme.so", "install/libbeta.so"});
+    struct stat status = {};
+    REQUIRE(stat(library.c_str(), &status) == 0);
+    REQUIRE(result.candidates[0].status.has_value());
+    CHECK(result.candidates[0].status->st_ino == status.st_ino);
+    CHECK_FALSE(result.candidates[1].status.has_value());
+}
+
 TEST_CASE("a dangling link is a problem, of what was asked for only where it was") {
     const Tree tree;
     tree.directory("install");

@@ -402,6 +402,9 @@ TEST_CASE("a dim that first appears in a list belongs to its elements") {
           "signature, column 18: 'n' is another one in each element of a list; 'y' is not a list");
     CHECK(first_line("f(xs: T[...]*, y: T[...]) -> ()") ==
           "signature, column 16: '...' is another one in each element of a list; 'y' is not a list");
+    // Open axes are shared where they first appear outside of lists.
+    CHECK(parse_error("f(xs: T[n]*, y: T[...]) -> (z: T[...])") == "no error");
+    CHECK(parse_error("f(x: T[...], ys: T[...]*) -> (z: T[...])") == "no error");
     CHECK(first_line("f(x: T[n]) -> (ys: T[n]*)") ==
           "signature, column 16: a list of outputs takes its length from a list of inputs; there is none");
 }
@@ -440,6 +443,7 @@ TEST_CASE("a default must be one of its type") {
           "signature, column 15: 9223372036854775808 does not fit into 64 bits");
     CHECK(first_line("f(*, a: float = 1e999) -> ()") == "signature, column 17: 1e999 does not fit into a double");
     CHECK(first_line("f(*, a: float = nan) -> ()") == "signature, column 17: expected a number, found 'nan'");
+    CHECK(first_line("f(*, a: float = \"1\") -> ()") == "signature, column 17: expected a number, found \"1\"");
     CHECK(first_line("f(*, a: bool = 1) -> ()") == "signature, column 16: expected true or false, found '1'");
     CHECK(first_line("f(*, a: string = tanh) -> ()") ==
           "signature, column 18: expected a string in double quotes, found 'tanh'");

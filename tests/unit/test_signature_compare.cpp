@@ -41,6 +41,8 @@ TEST_CASE("spelling, names of dims and names of dtype variables make no differen
                         "f( x:U[a,b] )->( y:U[a*2] ) where b in 1|a, b >= a") == Compatibility::same);
     CHECK(compare_texts("f(x: T[n]) -> () where T in e4m3|e5m2", "f(x: T[n]) -> () where T in e5m2|e4m3") ==
           Compatibility::same);
+    CHECK(compare_texts("f(*, k: int, m: int) -> () where k <= 4, m <= 8",
+                        "f(*, k: int, m: int) -> () where m <= 8, k <= 4") == Compatibility::same);
 }
 
 TEST_CASE("appending attributes with defaults extends a signature") {

@@ -26,10 +26,10 @@ std::vector<std::string> names_of(Contracts contracts) {
 }
 
 Contracts parse_contract(std::string_view name, const Place &place, std::size_t offset) {
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        if (same_name(name, words[i])) {
-            return {flags[i]};
-        }
+    const auto word =
+        std::find_if(words.begin(), words.end(), [name](std::string_view known) { return same_name(name, known); });
+    if (word != words.end()) {
+        return {flags[static_cast<std::size_t>(word - words.begin())]};
     }
     std::string hint = did_you_mean(name, words);
     if (name.find('=') != std::string_view::npos) {

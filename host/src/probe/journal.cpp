@@ -188,7 +188,6 @@ Journal::File *Journal::file() {
     if (lock(descriptor_) && posix_fallocate(descriptor_, 0, sizeof(File)) == 0) {
         void *memory = mmap(nullptr, sizeof(File), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
         if (memory != MAP_FAILED) {
-            madvise(memory, sizeof(File), MADV_DONTFORK);
             File *made = static_cast<File *>(memory);
             made->process = getpid();
             made->numbers = numbers_here();
@@ -227,8 +226,10 @@ Journal::Open Journal::write(const JournalEntry &entry) {
 }
 
 void Journal::leave_to_parent() {
-    // Not mapped here (MADV_DONTFORK); the lock stays with the parent's descriptor.
-    if (file_.exchange(nullptr) != nullptr) {
+    if (File *file = file_.exchange(nullptr)) {
+        // In its place comes memory of this process: the entry of what it was forked in is closed here as well. It
+        // stays for good. The lock stays with the parent's descriptor.
+        mmap(file, sizeof *file, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         close(std::exchange(descriptor_, -1));
     }
     tried_ = false;

@@ -4,6 +4,8 @@
 #include <functional>
 #include <tuple>
 
+#include <spdlog/fmt/fmt.h>
+
 #include "load/architecture.hpp"
 #include "signature/dtype.hpp"
 #include "signature/signature.hpp"
@@ -270,8 +272,7 @@ std::string decision_text(std::string_view op, const Key &key, const Decision &d
         width = std::max(width, dropped.impl_id.size());
     }
     const auto line = [&](const std::string &mark, const std::string &impl_id, const std::string &why) {
-        return std::string(mark.size() < 3 ? 3 - mark.size() : 0, ' ') + mark + "  " + impl_id +
-               std::string(width - impl_id.size() + 2, ' ') + why + "\n";
+        return fmt::format("{:>3}  {:<{}}  {}\n", mark, impl_id, width, why);
     };
     const OpPolicy &policy = decision.policy;
     std::string text = std::string(op) + " on " + key_text(key) + ", order " + shown_order(policy.order) + " (" +

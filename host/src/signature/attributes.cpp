@@ -134,9 +134,6 @@ size_t find(const Signature &signature, const char *name, size_t guess) {
 
 size_t bind_attributes(const Signature &signature, const opdock_args &args, std::vector<opdock_value> &values) {
     const auto &specs = signature.attributes;
-    if (args.attributes == nullptr && args.n_attributes != 0) {
-        fail(signature, fmt::format("n_attributes is {} and attributes is null", args.n_attributes));
-    }
     values.assign(specs.size(), opdock_value{});
     uint64_t given = 0;
     for (uint32_t i = 0; i < args.n_attributes; ++i) {

@@ -65,7 +65,7 @@ mu::Parser make_parser() {
     parser.ClearConst();
     parser.ClearPostfixOprt();
     parser.DefineNameChars("0123456789_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.");
-    parser.DefineOprt("%", static_cast<double (*)(double, double)>(std::fmod), mu::prMUL_DIV, mu::oaLEFT, true);
+    parser.DefineOprt("%", static_cast<double (*)(double, double)>(std::fmod), mu::prMUL_DIV);
     parser.DefineFun("min", smallest);
     parser.DefineFun("max", greatest);
     parser.DefineFun("abs", static_cast<double (*)(double)>(std::fabs));

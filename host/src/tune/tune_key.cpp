@@ -18,10 +18,10 @@ std::vector<std::string_view> views(const std::vector<std::string> &texts) {
 
 TuneKey::TuneKey(const TuneVariables &variables) {
     for (const size_t size : variables.sizes()) {
-        parts_.push_back({size, {Bucket::Kind::log2, 1}});
+        parts_.push_back({size, {Bucket::Kind::log2}});
     }
     for (const size_t presence : variables.presences()) {
-        parts_.push_back({presence, {Bucket::Kind::exact, 1}});
+        parts_.push_back({presence, {Bucket::Kind::exact}});
     }
 }
 
