@@ -1,12 +1,12 @@
 # What `cmake --install` gives as packages: `cpack -G TGZ` and `cpack -G DEB` in the build tree. README.md has the
 # steps. With OPDOCK_BUNDLE_LIBRARIES an installation needs glibc alone, wherever it lies.
+find_program(PATCHELF patchelf)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/bundle.cmake.in ${PROJECT_BINARY_DIR}/bundle.cmake @ONLY)
 if(OPDOCK_BUNDLE_LIBRARIES)
-    find_program(PATCHELF patchelf)
     if(NOT PATCHELF)
         message(FATAL_ERROR "OPDOCK_BUNDLE_LIBRARIES needs patchelf (tools/setup installs it).")
     endif()
-    configure_file(${CMAKE_CURRENT_LIST_DIR}/bundle.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/bundle.cmake @ONLY)
-    install(SCRIPT ${CMAKE_CURRENT_BINARY_DIR}/bundle.cmake)
+    install(SCRIPT ${PROJECT_BINARY_DIR}/bundle.cmake)
     install(FILES ${DLPACK_INCLUDE_DIR}/dlpack/dlpack.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opdock/bundled/dlpack)
 endif()
 
