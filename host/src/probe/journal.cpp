@@ -229,7 +229,7 @@ void Journal::leave_to_parent() {
     if (File *file = file_.exchange(nullptr)) {
         // In its place comes memory of this process: the entry of what it was forked in is closed here as well. It
         // stays for good. The lock stays with the parent's descriptor.
-        mmap(file, sizeof *file, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        (void)mmap(file, sizeof *file, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         close(std::exchange(descriptor_, -1));
     }
     tried_ = false;
