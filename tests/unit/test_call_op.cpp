@@ -181,9 +181,9 @@ TEST_CASE("available() that calls its own op gets an error") {
     CHECK(rows.added(host.op()) == 1);
 }
 
-TEST_CASE("device_init() that calls its own op gets an error") {
-    MadeHost host;
-    asking_host = &host;
+namespace {
+
+std::unique_ptr<Made> asks_in_device_init() {
     auto made = std::make_unique<Made>("default.asks", OPDOCK_KIND_DEFAULT, "", 1.0f);
     made->adjust = [](opdock_impl &impl) {
         impl.device_init = [](const opdock_host_api *api, void *user_data, DLDevice device, void ** /*state*/) {
@@ -191,6 +191,15 @@ TEST_CASE("device_init() that calls its own op gets an error") {
         };
         impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) {};
     };
+    return made;
+}
+
+} // namespace
+
+TEST_CASE("device_init() that calls its own op gets an error") {
+    MadeHost host;
+    asking_host = &host;
+    auto made = asks_in_device_init();
     host.add(std::move(made));
     Rows rows;
     CHECK(rows.added(host.op()) == 1);
@@ -200,13 +209,7 @@ TEST_CASE("device_init() that calls its own op gets an error") {
 TEST_CASE("device_init() that calls its own op is served by another implementation of it") {
     MadeHost host;
     asking_host = &host;
-    auto made = std::make_unique<Made>("default.asks", OPDOCK_KIND_DEFAULT, "", 1.0f);
-    made->adjust = [](opdock_impl &impl) {
-        impl.device_init = [](const opdock_host_api *api, void *user_data, DLDevice device, void ** /*state*/) {
-            return call_own_op(api, user_data, device);
-        };
-        impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) {};
-    };
+    auto made = asks_in_device_init();
     Made &asks = host.add(std::move(made));
     Made &three = host.add("reference.three", OPDOCK_KIND_REFERENCE, {}, 3);
     Rows rows;

@@ -1,14 +1,15 @@
-# What `cmake --install` gives as packages: `cpack -G TGZ` and `cpack -G DEB` in the build tree. README.md has the
-# steps. With OPDOCK_BUNDLE_LIBRARIES an installation needs glibc alone, wherever it lies.
+# Installations and packages that need glibc alone, wherever they lie: cpack packs what `cmake --install` gives with
+# OPDOCK_BUNDLE_LIBRARIES. README.md has the steps.
 find_program(PATCHELF patchelf)
-configure_file(${CMAKE_CURRENT_LIST_DIR}/bundle.cmake.in ${PROJECT_BINARY_DIR}/bundle.cmake @ONLY)
-if(OPDOCK_BUNDLE_LIBRARIES)
-    if(NOT PATCHELF)
-        message(FATAL_ERROR "OPDOCK_BUNDLE_LIBRARIES needs patchelf (tools/setup installs it).")
-    endif()
-    install(SCRIPT ${PROJECT_BINARY_DIR}/bundle.cmake)
-    install(FILES ${DLPACK_INCLUDE_DIR}/dlpack/dlpack.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opdock/bundled/dlpack)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/bundle.cmake.in ${PROJECT_BINARY_DIR}/bundle.cmake @ONLY) # a test runs it, too
+if(NOT OPDOCK_BUNDLE_LIBRARIES)
+    return()
 endif()
+if(NOT PATCHELF)
+    message(FATAL_ERROR "OPDOCK_BUNDLE_LIBRARIES needs patchelf (tools/setup installs it).")
+endif()
+install(SCRIPT ${PROJECT_BINARY_DIR}/bundle.cmake)
+install(FILES ${DLPACK_INCLUDE_DIR}/dlpack/dlpack.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opdock/bundled/dlpack)
 
 set(CPACK_GENERATOR TGZ DEB)
 set(CPACK_PACKAGE_NAME opdock)
@@ -21,14 +22,9 @@ set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-if(OPDOCK_BUNDLE_LIBRARIES)
-    # glibc's version is its own as dpkg compares it: what was built with one runs with later ones.
-    execute_process(COMMAND ldd --version OUTPUT_VARIABLE version)
-    string(REGEX MATCH "[0-9]+\\.[0-9]+\n" version "${version}")
-    string(STRIP "${version}" version)
-    set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= ${version})")
-else()
-    set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-    set(CPACK_DEBIAN_PACKAGE_DEPENDS libdlpack-dev)
-endif()
+# What was built with one glibc runs with later ones.
+execute_process(COMMAND ldd --version OUTPUT_VARIABLE version)
+string(REGEX MATCH "[0-9]+\\.[0-9]+\n" version "${version}")
+string(STRIP "${version}" version)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= ${version})")
 include(CPack)

@@ -25,8 +25,8 @@ class Record {
     // Of one that was not begun after all.
     void forget_case() { now_ = nullptr; }
     void note(const std::string &text) { notes_.push_back(text); }
-    // What only all cases together show: those of these tuples of dtypes, none of which was left out. `has_reference`:
-    // there is something to compare with.
+    // Adds the findings that only all cases together show. `tuples` are dtypes of which no case was left out;
+    // `has_reference` says that results could be compared.
     void conclude(const std::vector<std::string> &tuples, bool has_reference);
 
     // As check_implementation says.

@@ -54,8 +54,8 @@ std::string text_of(const std::string &id, const std::vector<RegistrationError> 
 inline constexpr size_t max_registrations = 65536;
 inline constexpr size_t max_registered_tuples = 65536; // of all ops and implementations together
 inline constexpr size_t max_device_types = 16;
-// What a plugin may add to what is looked at by whoever lists all ops: each implementation of an op, and each tuple
-// that it lists, for each combination of dtypes of the op.
+// Listing an op looks at each of its implementations, and at each tuple that one lists, for each combination of dtypes
+// of the op. These are the most looks of either kind that one plugin may add.
 inline constexpr size_t max_looks_at_implementations = size_t{1} << 18;
 inline constexpr size_t max_looks_at_tuples = size_t{1} << 26;
 // Knobs of one implementation: few enough that a host may go through all of them for each.

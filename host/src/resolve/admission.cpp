@@ -252,7 +252,7 @@ class Judge {
         }
     }
 
-    // What whoever lists an op looks at.
+    // Counts what listing an op looks at, as max_looks_at_implementations says.
     struct Looks {
         std::size_t implementations = 0;
         std::size_t tuples = 0; // that these list, or one where they list none

@@ -55,7 +55,7 @@ struct CatalogOp {
     std::vector<std::shared_ptr<const Implementation>> implementations; // in order of registration
 };
 
-// How many combinations of dtypes an op of these forms allows, each two of which are compatible. None: 0.
+// Counts the combinations of dtypes that an op of these forms allows; the forms are compatible. 0 without forms.
 size_t number_of_tuples(const std::vector<OpForm> &forms);
 
 struct Catalog {

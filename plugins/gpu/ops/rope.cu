@@ -272,7 +272,7 @@ Layout layout_of(const DLTensor &tensor) {
     return layout;
 }
 
-// Whether vectors of `n` elements are aligned in all rows where the first one is.
+// True if all rows are aligned for vectors of `n` elements once the first row is.
 bool has_rows_of(int64_t n, const Layout &layout, const DLTensor &tensor) {
     const auto fits = [&](int64_t dim, int64_t stride) { return tensor.shape[dim] <= 1 || stride % n == 0; };
     return fits(0, layout.position) && fits(1, layout.batch) && fits(2, layout.head);

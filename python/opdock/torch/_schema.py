@@ -8,7 +8,7 @@ import torch
 from .._native import _dtypes
 from .._signature import Attribute, Signature
 
-# Of each dtype in signatures that torch has too.
+# torch's dtype of each name that signatures have, where torch has one.
 DTYPES: dict[str, torch.dtype] = {
     name: getattr(torch, elsewhere) for name, elsewhere in _dtypes().items() if hasattr(torch, elsewhere)
 }
