@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # opdock_add_plugin(NAME SOURCES file... [TUNE file] [DESTINATION folder] [NO_INSTALL])
 #
 # Builds the plugin libNAME.so from C, C++, CUDA or other sources that the project has enabled.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Run after linking a plugin: cmake -DPLUGIN=libacme.so -DREADELF=readelf -P check-plugin.cmake
 #
 # Fails, and removes the library so that the next build links it again, when a host would reject it for its symbols or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Included by ctest for each plugin of opdock_add_plugin_check, which sets name, cmake, tool, plugin and arguments.
 
 if(NOT EXISTS "${plugin}")

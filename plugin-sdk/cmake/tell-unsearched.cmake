@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Run when a plugin is installed, with `name`, the `folder` it goes to and those that hosts look in, `searched`.
 
 if(NOT IS_ABSOLUTE "${folder}")

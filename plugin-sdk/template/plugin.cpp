@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who I am and what I register.
 #include "opdock/plugin.hpp"
 #include "opdock/standard_ops.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All a plugin needs, in C. Order of events:
  *
  *   1. The host finds the file, reads its note (note.h) and decides whether it can take it. No code of it runs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All a plugin needs, in C++17, on top of opdock/plugin.h. Header-only; nothing here crosses the ABI.
 //
 //   floats.hpp       half_t, bfloat16_t

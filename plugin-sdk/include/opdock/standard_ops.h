@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The standard ops: names, signatures and what they compute. One header per family:
  *
  *   ops/normalization.h  rmsnorm, layernorm and their fusions

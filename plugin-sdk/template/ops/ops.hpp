@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels. What a standard op computes is said beside its signature, in opdock/ops/.
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One run of a problem: the pointers.
  *
  * The caller owns the call and what it points to; a kernel may read it until it returns. Work queued on `stream` may

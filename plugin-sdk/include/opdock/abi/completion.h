@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An extension: to be told when queued work has run, by a function in place of a thread that waits.
  *
  * The host's; see opdock_host_api.get_extension. Since ABI 1.0. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A device type: what the host and its tools need to use a device without linking its library.
  *
  * A type fixes its DLDeviceType, its native stream type and how its architectures are spelled. Several plugins

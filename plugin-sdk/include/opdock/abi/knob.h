@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tunable integer of a kernel. The host gives a kernel one value for each knob of its implementation, in
  * `opdock_problem.knobs`.
  *

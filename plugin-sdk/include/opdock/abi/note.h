@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ELF note: what a host must know of a plugin before it runs any of its code.
  *
  *     OPDOCK_NOTE(id, version, vendor, devices, cpu_features)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The declaration of an op: its signature.
  *
  * A plugin declares every op that it implements, the standard ones (opdock/standard_ops.h) with the standard text: the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a kernel is asked to do: everything about a call that is known before there is data.
  *
  * A problem holds shapes, attributes, the chosen config, the device and the state prepared for it. It is constant for

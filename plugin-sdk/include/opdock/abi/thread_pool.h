@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An extension: threads that the program lends to kernels of the CPU.
  *
  * A plugin with threads of its own, beside those of the program, runs more of them than there are processors. A kernel

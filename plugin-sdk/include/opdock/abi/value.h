@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tagged value of 16 bytes, and with a name one attribute of a call. Their layouts are frozen.
  *
  * Since ABI 1.0. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The version of the C ABI, and the rules by which it grows.
  *
  * Within one major version nothing that was released changes: no field moves or goes, no function takes or means

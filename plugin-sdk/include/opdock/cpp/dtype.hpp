@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From element types known at run time to C++ types and back.
 //
 //     return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {

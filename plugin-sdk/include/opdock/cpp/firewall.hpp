@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plain C functions out of C++ ones. No exception leaves them: std::bad_alloc becomes OUT_OF_MEMORY, a Failure its own
 // status, anything else FAILED with what() as the sentence. What unwinds the stack of a cancelled thread
 // (pthread_cancel) passes: the C library ends the process where somebody stops it.

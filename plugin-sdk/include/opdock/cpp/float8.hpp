@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The 8-bit floating-point types as storage: conversions only, like those of floats.hpp, which they work beside in
 // templates: float(x) and T(value).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The 16-bit floating-point types as storage: conversions only. Kernels compute in float and round once, when they
 // store.
 //

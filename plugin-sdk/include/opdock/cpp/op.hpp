@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The declaration of an op, as a constant.
 #ifndef OPDOCK_CPP_OP_HPP
 #define OPDOCK_CPP_OP_HPP

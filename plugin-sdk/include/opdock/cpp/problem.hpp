@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // opdock_problem and opdock_call with types. Reading a parameter or attribute that is not there, or as what it is not,
 // is a mistake of the plugin and throws; the firewall makes it a status FAILED with a sentence that names both.
 #ifndef OPDOCK_CPP_PROBLEM_HPP

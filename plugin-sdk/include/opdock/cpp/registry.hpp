@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registration.
 //
 //     OPDOCK_NOTE("acme", "1.0.0", "acme", "cpu", "")

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A typed tensor: a pointer to the first element beside a shape and strides.
 //
 // Most kernels work on rows, the last dimension, and see a tensor as rows() of them whatever its rank:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elementwise arithmetic, dropout and quantization.
  *
  * Dropout draws the same bits on every device. Element i (its row-major position, whatever the strides) takes word

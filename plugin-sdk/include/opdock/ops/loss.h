@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cross entropy of rows of v logits against a class each, with label smoothing e.
  *
  * lse = log(sum(exp(logits))) of a row. Rows whose target is ignore_index have loss 0 and gradient 0. Nothing is

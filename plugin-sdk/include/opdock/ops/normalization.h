@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Normalization over the last dimension, of size n.
  *
  * g is the weight, or 1 + weight with zero_centered_gamma. Statistics accumulate in f32 or better. rsigma and mu are

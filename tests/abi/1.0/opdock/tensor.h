@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels in C need of tensors and their elements; in C++ opdock/cpp/tensor_view.hpp and floats.hpp have more. */
 #ifndef OPDOCK_TENSOR_H
 #define OPDOCK_TENSOR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An extension: memory of a device for what a plugin keeps longer than a call, such as packed weights of a plan.
  *
  *     plan_create   allocator->allocate(problem->host, problem->device, NULL, bytes, &plan->packed);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The arguments of a call by an embedding program, or by a kernel that calls another op.
  *
  * Everything is borrowed until the call returns. The host validates all of it against the op's signature.

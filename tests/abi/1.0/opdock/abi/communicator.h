@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An extension: the communicators of a program that runs as several processes, for kernels that are collective or have
  * a collective part.
  *

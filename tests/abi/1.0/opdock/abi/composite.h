@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An extension: kernels that are made of other ops, prepared beforehand.
  *
  * opdock_host_api.call_op finds and validates at each run, and is refused while a stream is being captured unless the

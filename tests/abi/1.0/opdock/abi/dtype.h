@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Element types: DLPack's DLDataType, and the codes that DLPack 0.6 lacks, with the values later DLPack gives them.
  *
  * Signatures name them as below. e4m3 is OCP's FN form (no infinities, 448 is the largest value); e8m0 is OCP's scale

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one symbol a plugin exports.
  *
  *     OPDOCK_NOTE("acme", "1.2.0", "acme", "cpu", "")

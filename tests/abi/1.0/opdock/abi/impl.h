@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An implementation: one kernel for one op.
  *
  * The limits that can be said as data are said as data: the host drops an implementation by dtypes, architecture,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a plugin's entry is given: where it says what it brings.
  *
  * Registration is a transaction. Each function checks its argument and returns OPDOCK_OK or OPDOCK_INVALID_ARGUMENT;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every call across the ABI returns, and what each value makes the host do.
  *
  * A status travels alone; the sentence that explains it is left with `opdock_host_api.fail` (from kernels and

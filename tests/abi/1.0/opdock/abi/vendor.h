@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A vendor as frameworks know it.
  *
  * Since ABI 1.0. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Activations, of each element; their derivatives; and derivatives that sum the bias gradient on the way.
  *
  * grad_bias sums grad_input, not grad, before it is rounded.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gated activations. `first` and `second` are the halves of the input's last dimension: elements 0 .. n-1 and n ..
  * 2n-1.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Linear algebra. Products accumulate in f32 or better; nothing is broadcast but what the dims say.
  *
  * Since opdock 1.0. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Optimizer steps over lists of tensors, in one launch or a few, whatever the lists' length.
  *
  * noop other than 0 makes the op do nothing: step, too, stays. What changes from step to step is a tensor, so that a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax over the last dimension, scaled and masked. A row with every key hidden gives zeros.
  *
  * The backward ops take the forward's output.
