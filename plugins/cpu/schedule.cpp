@@ -1,10 +1,12 @@
 #include "schedule.hpp"
 
+#include <atomic>
 #include <exception>
 #include <mutex>
 
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
+#include <pthread.h>
 
 namespace cpu::detail {
 namespace {
@@ -40,6 +42,16 @@ class LentLoop {
     std::exception_ptr thrown_;
 };
 
+// In a child of fork the threads of oneTBB are missing, and one of them may have held a lock of its own.
+std::atomic<bool> lost_threads{false};
+
+void expect_forks() {
+    static std::atomic<bool> is_expecting{false};
+    if (!is_expecting.load(std::memory_order_relaxed) && !is_expecting.exchange(true)) {
+        ::pthread_atfork(nullptr, nullptr, [] { lost_threads.store(true, std::memory_order_relaxed); });
+    }
+}
+
 } // namespace
 
 void run_chunks(const opdock_host_api &host, int64_t items, int64_t grain, Body body, const void *context) {
@@ -47,6 +59,11 @@ void run_chunks(const opdock_host_api &host, int64_t items, int64_t grain, Body 
         LentLoop(body, context).run(*pool, items, grain);
         return;
     }
+    if (lost_threads.load(std::memory_order_relaxed)) {
+        body(context, 0, items);
+        return;
+    }
+    expect_forks();
     using Range = oneapi::tbb::blocked_range<int64_t>;
     oneapi::tbb::parallel_for(Range(0, items, static_cast<size_t>(grain)),
                               [=](const Range &chunk) { body(context, chunk.begin(), chunk.end()); });

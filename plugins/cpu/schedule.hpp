@@ -1,5 +1,5 @@
 // How a call is spread over threads: knobs, and loops that obey them. The threads are those of the program's thread
-// pool where it lends one, else oneTBB's.
+// pool where it lends one, else oneTBB's; in a child that was forked while there were some, the calling thread alone.
 //
 // Chunks are independent of each other and each row is computed in one place, so results do not depend on the number of
 // threads or on who takes which chunk.
