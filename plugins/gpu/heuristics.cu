@@ -25,6 +25,12 @@ int64_t vectors_of_row(const DLTensor *tensor) {
     return tensor == nullptr ? 1 : std::max<int64_t>(1, row_size(*tensor) * element_bytes(*tensor) / 16);
 }
 
+int64_t row_threads(const opdock::Problem &problem) {
+    const DLTensor *tensor = largest(problem);
+    return default_row_threads(tensor == nullptr ? 1 : row_count(*tensor), vectors_of_row(tensor),
+                               compute_units(problem));
+}
+
 } // namespace
 
 // Few elements are spread over as many blocks as they make.
@@ -43,14 +49,14 @@ opdock::Status rotations_heuristic(const opdock::Problem & /*problem*/, int64_t 
 }
 
 opdock::Status rows_heuristic(const opdock::Problem &problem, int64_t *knobs) {
-    knobs[0] = default_row_threads(vectors_of_row(largest(problem)));
+    knobs[0] = row_threads(problem);
     knobs[1] = std::max<int64_t>(64, knobs[0]);
     return {};
 }
 
 // Blocks that are small next to what a compute unit holds: they read while others write.
 opdock::Status row_batches_heuristic(const opdock::Problem &problem, int64_t *knobs) {
-    knobs[0] = std::min<int64_t>(256, default_row_threads(vectors_of_row(largest(problem))));
+    knobs[0] = std::min<int64_t>(256, row_threads(problem));
     knobs[1] = std::max<int64_t>(64, knobs[0]);
     return {};
 }

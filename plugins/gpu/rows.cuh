@@ -24,11 +24,13 @@ struct Place {
     bool exists; // the last block may have groups without a row; they take part in reductions
 };
 
+// `threads` is a power of two.
 __device__ __forceinline__ Place place_of(int threads, int64_t rows) {
-    const int groups = static_cast<int>(blockDim.x) / threads;
-    const int group = static_cast<int>(threadIdx.x) / threads;
+    const int shift = 31 - __clz(threads); // divisions by a number that is not a constant take long
+    const int groups = static_cast<int>(blockDim.x) >> shift;
+    const int group = static_cast<int>(threadIdx.x) >> shift;
     const int64_t row = static_cast<int64_t>(blockIdx.x) * groups + group;
-    return {row, static_cast<int>(threadIdx.x) - group * threads, threads, row < rows};
+    return {row, static_cast<int>(threadIdx.x) - (group << shift), threads, row < rows};
 }
 
 template<class T, int N, int V>
@@ -165,9 +167,14 @@ struct RowPlan {
     }
 };
 
-// Threads of a row that nobody tuned: few with much in registers, so that several rows are in work on a compute unit
-// and one is read while another is written. Long rows take eight vectors of each thread, short ones four.
-inline int64_t default_row_threads(int64_t vectors) {
+// Threads of a row that nobody tuned. Few rows leave compute units idle: two vectors for each of many threads have the
+// result soonest. Of many rows, few threads with much in registers: several rows are in work on a compute unit, and one
+// is read while another is written. Long rows take eight vectors of each thread, short ones four.
+inline int64_t default_row_threads(int64_t rows, int64_t vectors, int compute_units) {
+    const int64_t soonest = std::min<int64_t>(next_power_of_two(ceil_div(vectors, 2)), 512);
+    if (rows <= 8 * int64_t(compute_units) && rows * soonest <= 1024 * int64_t(compute_units)) {
+        return soonest;
+    }
     return std::clamp<int64_t>(next_power_of_two(ceil_div(vectors, vectors >= 1024 ? 8 : 4)), 1, 1024);
 }
 

@@ -9,6 +9,45 @@
 namespace gpu {
 namespace {
 
+// The weights or the bias, as a thread needs them for its vectors of a row. Where registers allow it they are read when
+// this is made, before the reduction, and have come when that is done.
+template<class U, int N, int V>
+class Weights {
+    static constexpr bool is_early = V == 1 || V == 2;
+    static constexpr int step = N < wide<U> ? N : wide<U>; // elements that one access reads
+
+  public:
+    template<class Row>
+    __device__ __forceinline__ Weights(const Row &row, const U *weights) : weights_(weights) {
+        if constexpr (is_early) {
+            row.each_vector([&](int v, int i) {
+#pragma unroll
+                for (int part = 0; part < N / step; ++part) {
+                    early_[v][part] = reinterpret_cast<const Vector<U, step> *>(weights_)[i * (N / step) + part];
+                }
+            });
+        }
+    }
+
+    // Of the thread's vector v, which is the row's vector i.
+    template<class Index>
+    __device__ __forceinline__ void get(int v, Index i, float (&to)[N]) const {
+        if constexpr (is_early) {
+            float(&parts)[N / step][step] = reinterpret_cast<float(&)[N / step][step]>(to);
+#pragma unroll
+            for (int part = 0; part < N / step; ++part) {
+                widen(early_[v][part], parts[part]);
+            }
+        } else {
+            load<N>(weights_ + int64_t(i) * N, to);
+        }
+    }
+
+  private:
+    const U *weights_;
+    Vector<U, step> early_[is_early ? V : 1][N / step];
+};
+
 struct Shape {
     int64_t rows, n;
     float eps;
@@ -52,6 +91,7 @@ __global__ void __launch_bounds__(1024) rmsnorm_kernel(Shape shape, int threads,
             store<N>(sum + begin + static_cast<int64_t>(i) * N, a);
         });
     }
+    const Weights<U, N, V> weights(x, weight);
     float square = 0;
     x.each([&](int64_t, const float(&values)[N]) {
 #pragma unroll
@@ -65,14 +105,16 @@ __global__ void __launch_bounds__(1024) rmsnorm_kernel(Shape shape, int threads,
     if (rsigma != nullptr && place.exists && place.thread == 0) {
         rsigma[place.row] = factor;
     }
-    x.each([&](int64_t i, const float(&values)[N]) {
-        float gamma[N], y[N];
-        load_gamma(weight, i, shape.zero_centered, gamma);
+    x.each_vector([&](int v, auto i) {
+        float values[N], gamma[N], y[N];
+        x.get(v, i, values);
+        weights.get(v, i, gamma);
+        to_gamma(shape.zero_centered, gamma);
 #pragma unroll
         for (int k = 0; k < N; ++k) {
             y[k] = values[k] * factor * gamma[k];
         }
-        store<N>(output + begin + i, y);
+        store<N>(output + begin + int64_t(i) * N, y);
     });
 }
 
@@ -84,6 +126,7 @@ __global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int thread
     const int64_t begin = place.row * shape.n;
     const int64_t n = place.exists ? shape.n : 0;
     Row<T, N, V> x(input + begin, n, place);
+    const Weights<U, N, V> weights(x, weight), offsets(x, bias);
     const float count = static_cast<float>(max(shape.n, int64_t(1)));
     float sums[2] = {0.0f, 0.0f};
     x.each([&](int64_t, const float(&values)[N]) {
@@ -123,15 +166,17 @@ __global__ void __launch_bounds__(1024) layernorm_kernel(Shape shape, int thread
             rsigma[place.row] = factor;
         }
     }
-    x.each([&](int64_t i, const float(&values)[N]) {
-        float gamma[N], beta[N], y[N];
-        load_gamma(weight, i, shape.zero_centered, gamma);
-        load<N>(bias + i, beta);
+    x.each_vector([&](int v, auto i) {
+        float values[N], gamma[N], beta[N], y[N];
+        x.get(v, i, values);
+        weights.get(v, i, gamma);
+        to_gamma(shape.zero_centered, gamma);
+        offsets.get(v, i, beta);
 #pragma unroll
         for (int k = 0; k < N; ++k) {
             y[k] = fmaf((values[k] - mean) * factor, gamma[k], beta[k]);
         }
-        store<N>(output + begin + i, y);
+        store<N>(output + begin + int64_t(i) * N, y);
     });
 }
 

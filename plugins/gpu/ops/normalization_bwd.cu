@@ -105,7 +105,8 @@ opdock::Status run(const opdock::Call &call) {
             return status.ok() ? sum_up(plan.parts) : std::move(status);
         }
         const int width = width_of<T>(a.n, are_aligned);
-        const RowPlan rows = plan_rows(a.n, width, default_row_threads(a.n / width), 128, 4);
+        const RowPlan rows =
+            plan_rows(a.n, width, default_row_threads(a.rows, a.n / width, compute_units(call)), 128, 4);
         return visit_plan<T>(rows, [&](auto vector, auto held) -> opdock::Status {
             constexpr int N = decltype(vector)::value, V = decltype(held)::value > 4 ? 0 : decltype(held)::value;
             opdock::Status first =
