@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* From here on the channel is this process's, which is tried: a copy that the plugin makes of it tells nothing. */
+void keep_channel(void);
+
 /* Ends the process when the host is gone or memory runs out: there is nobody to tell. */
 void begin_record(uint8_t kind);
 void add_bytes(const void *bytes, size_t size);

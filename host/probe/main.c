@@ -265,6 +265,7 @@ int main(int argc, char **argv) {
     most_memory = argc >= 3 ? strtoull(argv[2], NULL, 10) : 0;
     most_held = argc == 4 ? strtoull(argv[3], NULL, 10) : most_memory;
     confine_process(most_memory, most_memory == 0, continue_in_kept_process(most_held));
+    keep_channel();
     /* On a thread that ends before the process does, as threads of hosts may: with the destructors of its data. */
     if (pthread_create(&thread, NULL, try_file, argv[1]) == 0) {
         (void)pthread_join(thread, NULL);

@@ -88,6 +88,40 @@ TEST_CASE("a thread that is cancelled in a kernel ends, and the host serves on")
     sem_destroy(&waits);
 }
 
+TEST_CASE("a thread that is cancelled, or ends itself, in a prepared run with the host's workspace ends") {
+    static sem_t waits;
+    REQUIRE(sem_init(&waits, 0, 0) == 0);
+    MadeHost host;
+    bool ends_itself = false;
+    auto made = std::make_unique<Made>("default.waits", OPDOCK_KIND_DEFAULT);
+    made->adjust = [](opdock_impl &impl) {
+        impl.workspace_size = [](const opdock_problem * /*problem*/, uint64_t *bytes) {
+            *bytes = 4096;
+            return opdock_status{OPDOCK_OK};
+        };
+    };
+    made->work = [&](const opdock_problem & /*problem*/, const opdock_call & /*call*/) {
+        sem_post(&waits);
+        if (ends_itself) {
+            pthread_exit(PTHREAD_CANCELED);
+        }
+        pause();
+        return OPDOCK_OK;
+    };
+    host.add(std::move(made));
+    for (const bool itself : {false, true}) {
+        CAPTURE(itself);
+        ends_itself = itself;
+        CHECK(is_cancelled(waits, [&] {
+            Rows rows;
+            auto prepared = host.op().prepare({&rows.x}, {&rows.y});
+            (void)prepared.run({rows.x.data(), rows.y.data()});
+        }));
+    }
+    CHECK(host.logged("failed") == 0);
+    sem_destroy(&waits);
+}
+
 TEST_CASE("a thread is cancelled in kernels and not while the host works") {
     static sem_t asks;
     static bool was_asked;

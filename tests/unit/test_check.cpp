@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <iterator>
 
 #include <doctest/doctest.h>
@@ -65,6 +66,18 @@ TEST_CASE("a check tells what a file shows and asks of the dynamic loader") {
     CHECK(good["versions"].contains("GLIBC"));
     CHECK(check(fixtures / "libsearch_path.so")["linkage"]["search_paths"] == nlohmann::json{"/opt/acme/lib"});
     CHECK(check(fixtures / "libgood.so.absent")["linkage"] == nullptr);
+}
+
+TEST_CASE("a name in a file that holds line feeds stays one line of a check") {
+    const TemporaryDirectory directory;
+    std::ifstream file(fixtures / "libsearch_path.so", std::ios::binary);
+    std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    const std::size_t at = bytes.find("/opt/acme/lib");
+    REQUIRE(at != std::string::npos);
+    bytes.replace(at, 9, "/opt\nok\x1b\n");
+    write_file(directory.path() / "libforged.so", bytes);
+    CHECK(check(directory.path() / "libforged.so")["linkage"]["search_paths"] ==
+          nlohmann::json{R"(/opt\x0aok\x1b\x0a/lib)"});
 }
 
 TEST_CASE("versions are compared number by number") {

@@ -16,9 +16,21 @@ TEST_CASE("a digest is SHA-256, of a file as of a text") {
     CHECK(hex(sha256_of(std::string_view("abc"))) == abc);
     const TemporaryDirectory directory;
     CHECK(hex(sha256_of(PluginFile(directory.write("abc", "abc")))) == abc);
-    CHECK(sha256_of(PluginFile(directory.write("empty", ""))) == sha256_of(std::string_view()));
     const std::string large(1'000'003, 'x'); // read in pieces
     CHECK(sha256_of(PluginFile(directory.write("large", large))) == sha256_of(large));
+}
+
+TEST_CASE("a file without content, or whose size nobody says, has no digest") {
+    const TemporaryDirectory directory;
+    for (const std::filesystem::path &path : {directory.write("empty", ""), std::filesystem::path("/proc/cpuinfo")}) {
+        CAPTURE(path);
+        try {
+            sha256_of(PluginFile(path));
+            FAIL("nothing was thrown");
+        } catch (const Rejected &rejected) {
+            CHECK(rejected.code() == RejectCode::truncated);
+        }
+    }
 }
 
 TEST_CASE("a file that is written to while it is read has no digest") {

@@ -188,7 +188,8 @@ TEST_CASE("a module id can be used once") {
 
 TEST_CASE("an entry cannot open a host or load plugins") {
     MadeHost host;
-    host.module("curious", [&](opdock_registry *) {
+    host.module("curious", [&](opdock_registry *registry) {
+        CHECK(registry->host->get_extension(registry->host, OPDOCK_ALLOCATOR) == nullptr);
         opdock_host *runtime = nullptr;
         CHECK(opdock_open(nullptr, &runtime) == OPDOCK_INVALID_ARGUMENT);
         CHECK(runtime == nullptr);

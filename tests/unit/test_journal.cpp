@@ -109,6 +109,23 @@ TEST_CASE("a process is found dead though a child that shares its descriptors li
     close(gate[1]);
 }
 
+TEST_CASE("a copy of a process that was made without libc's fork closes no entry of it") {
+    const TemporaryDirectory directory;
+    const std::string folder = directory.path().string();
+    in_child(SIGKILL, [&] {
+        Journal journal(folder);
+        auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+        const auto copy = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+        if (copy == 0) {
+            opening.close();
+            _exit(0);
+        }
+        (void)waitpid(copy, nullptr, 0);
+        raise(SIGKILL);
+    });
+    CHECK(Journal::collect(folder).size() == 1);
+}
+
 TEST_CASE("a process that lives, or ends well, leaves nothing to be found") {
     const TemporaryDirectory directory;
     const std::string folder = directory.path().string();
@@ -656,6 +673,20 @@ TEST_CASE("a plugin that ends the thread that opens it, or the clock of the proc
         CHECK(host.logged("ended while it opened plugin") == 1);
         CHECK(host->describe()["plugins"][0]["code"] == "OPDOCK-E055");
     }
+}
+
+TEST_CASE("a plugin that ends the process and goes on in a copy of it is not opened a third time") {
+    const TemporaryDirectory directory;
+    const char *const fixture = "libgoes_on_in_child_of_host.so";
+    for (int death = 0; death < 2; ++death) {
+        in_child(0, [&] {
+            auto host = host_in(directory, fixture);
+            CHECK(call_next(host) == OPDOCK_OK); // in the copy
+        });
+    }
+    auto host = host_in(directory, fixture);
+    CHECK(host.logged("ended while it opened plugin") == 1);
+    CHECK(host->describe()["plugins"][0]["code"] == "OPDOCK-E055");
 }
 
 TEST_CASE("a signal that a plugin leaves blocked, and that ends the host once it comes, is the plugin's doing") {

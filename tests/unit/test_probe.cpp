@@ -220,6 +220,7 @@ TEST_CASE("a plugin whose code ends the process is rejected with how and when, a
         {"libfaults_when_opened.so", "by signal 11 (Segmentation fault), while it was opened"},
         {"libtraps_when_opened.so", "by signal 4 (Illegal instruction), while it was opened"},
         {"libexits_in_entry.so", "with exit code 0, while it was registering"},
+        {"libgoes_on_in_child.so", "with exit code 0, while it was registering"}, // what is tried ends, a copy goes on
         {"libaborts_in_entry.so", "by signal 6 (Aborted), while it was registering"},
         {"libfaults_in_entry.so", "by signal 11 (Segmentation fault), while it was registering"},
         {"libtraps_in_entry.so", "by signal 4 (Illegal instruction), while it was registering"},

@@ -1,5 +1,6 @@
 #include "cli/text_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -22,6 +23,7 @@ Input::Input(const std::string &path)
         fail("it is a folder, and a file is expected");
     }
     is_silent_pipe_ = S_ISFIFO(status.st_mode);
+    size_ = S_ISREG(status.st_mode) ? static_cast<size_t>(status.st_size) : 0;
     // The terminal that the tool is run on is standard input. Another one, as files of the kernel's, says nothing and
     // does not end.
     struct stat standard = {};
@@ -70,6 +72,7 @@ size_t Input::read(void *into, size_t most) {
 }
 
 void Input::read_rest(std::string &text, size_t most) {
+    text.reserve(std::min(size_, most) + 1); // a text that grows is there twice while it moves
     char buffer[65536];
     while (const size_t got = read(buffer, sizeof buffer)) {
         text.append(buffer, got);

@@ -27,6 +27,7 @@ class Input {
 
     const std::string path_;
     int descriptor_;
+    size_t size_ = 0;             // of a regular file, as it was opened
     bool is_silent_pipe_ = false; // so far
     bool waits_ = false;          // for what is not there yet
 };

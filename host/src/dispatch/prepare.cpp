@@ -6,6 +6,7 @@
 
 #include "dispatch/workspace.hpp"
 #include "host/host.hpp"
+#include "load/cancellation.hpp"
 #include "load/plugin_call.hpp"
 #include "load/tenancy.hpp"
 #include "signature/bind.hpp"
@@ -186,6 +187,7 @@ std::string failed_run_text(const Prepared &prepared, opdock_status status) {
 }
 
 opdock_status run_incomplete(const Prepared &prepared, const opdock_call &call) {
+    const Uncancellable host_work;
     if (call.n_data != prepared.n_data) {
         throw Error(OPDOCK_INVALID_ARGUMENT,
                     fmt::format("op '{}': the call was prepared with {}, and {} given", prepared.shape->signature->name,
@@ -205,7 +207,10 @@ opdock_status run_incomplete(const Prepared &prepared, const opdock_call &call) 
     opdock_call complete = call;
     complete.workspace = workspace.memory();
     complete.workspace_size = prepared.workspace_size;
-    return status_of([&] { return __atomic_load_n(&prepared.kernel, __ATOMIC_RELAXED)(prepared.problem, &complete); });
+    return status_of([&] {
+        const Cancellable kernel(host_work);
+        return __atomic_load_n(&prepared.kernel, __ATOMIC_RELAXED)(prepared.problem, &complete);
+    });
 }
 
 } // namespace opdock::core

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include <fmt/format.h>
 #include <sodium.h>
 
 #include "files/reject.hpp"
@@ -39,6 +40,10 @@ Digest sha256_of(std::string_view text) {
 
 Digest sha256_of(const PluginFile &file) {
     prepare_sodium();
+    if (file.size() == 0) { // as many of /proc say, whatever is in them
+        throw Rejected(RejectCode::truncated,
+                       fmt::format("'{}' is empty, or has no size.\nName a plugin.", file.name()));
+    }
     crypto_hash_sha256_state state;
     crypto_hash_sha256_init(&state);
     std::vector<std::byte> buffer(std::min<std::uint64_t>(piece, file.size()));

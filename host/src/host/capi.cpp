@@ -34,12 +34,13 @@ using opdock::core::Error;
 using opdock::core::OpEntry;
 
 template<class Function>
-opdock_status guarded(Function function) noexcept {
+opdock_status guarded(Function function) {
     const opdock::core::Uncancellable host_work;
     try {
         function();
         return OPDOCK_OK;
     } catch (...) {
+        opdock::detail::let_cancellation_pass(); // code of a plugin may let it happen, or end the thread
         return opdock::core::leave_current_exception();
     }
 }
@@ -314,14 +315,14 @@ opdock_status opdock_prepared_failed(const opdock_prepared *prepared, opdock_sta
 }
 
 opdock_status opdock_prepared_run_incomplete(const opdock_prepared *prepared, const opdock_call *call) {
-    opdock_status status = OPDOCK_OK;
-    const opdock_status failed = guarded(
-        [&] { status = opdock::core::run_incomplete(*static_cast<const opdock::core::Prepared *>(prepared), *call); });
-    if (failed != OPDOCK_OK) {
+    try {
+        return opdock::core::run_incomplete(*static_cast<const opdock::core::Prepared *>(prepared), *call);
+    } catch (...) {
+        opdock::detail::let_cancellation_pass();
+        const opdock_status failed = opdock::core::leave_current_exception();
         opdock::core::leave_message(opdock_last_error()); // as a kernel would: opdock_prepared_failed may come next
         return failed;
     }
-    return status;
 }
 
 opdock_status opdock_freeze(opdock_host *host, const char *expected, char **manifest) {

@@ -18,6 +18,7 @@
 #include "load/register.hpp"
 #include "probe/scan_cache.hpp"
 #include "text/error.hpp"
+#include "text/spelling.hpp"
 #include "tune/plugin_tuning.hpp"
 
 namespace opdock::core {
@@ -35,14 +36,27 @@ json as_json(const Note &note) {
             {"cpu_features", note.cpu_features}};
 }
 
+// Names of a file may hold anything; each stays one line of a report.
+json as_lines(const std::vector<std::string> &names) {
+    json lines = json::array();
+    for (const std::string &name : names) {
+        lines.push_back(visible_line(name));
+    }
+    return lines;
+}
+
 json as_json(const std::optional<Linkage> &linkage) {
     if (!linkage) {
         return nullptr;
     }
-    return {{"exports", linkage->exports},
-            {"libraries", linkage->libraries},
-            {"search_paths", linkage->search_paths},
-            {"versions", linkage->versions},
+    json versions = json::object();
+    for (const auto &[kind, newest] : linkage->versions) {
+        versions[visible_line(kind)] = visible_line(newest);
+    }
+    return {{"exports", as_lines(linkage->exports)},
+            {"libraries", as_lines(linkage->libraries)},
+            {"search_paths", as_lines(linkage->search_paths)},
+            {"versions", std::move(versions)},
             {"relocates_text", linkage->relocates_text}};
 }
 

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <spdlog/fmt/fmt.h>
+#include <unistd.h>
 
 #include "host/host.hpp"
 #include "load/deferred_plugin.hpp"
@@ -70,6 +71,7 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
     }
     auto outcome = std::make_unique<DeferredPlugin::Outcome>();
     std::uint32_t deaths = 0;
+    const pid_t process = ::getpid();
     try {
         deaths = deaths_of(plugin);
         outcome->registration = open_and_register(book, plugin, outcome->warning);
@@ -81,7 +83,7 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
     if (!plugin.outcome()->warning.empty()) {
         log_.warning("Plugin " + plugin.outcome()->warning);
     }
-    if (rejection == nullptr && deaths != 0) {
+    if (rejection == nullptr && deaths != 0 && ::getpid() == process) { // not in a copy that the plugin made of it
         forget_deaths(plugin);
     }
     return rejection;

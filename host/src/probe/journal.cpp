@@ -146,7 +146,8 @@ Journal::Open::~Open() {
 }
 
 void Journal::Open::close() noexcept {
-    if (Slot *slot = std::exchange(slot_, nullptr)) {
+    Slot *slot = std::exchange(slot_, nullptr);
+    if (slot != nullptr && ::getpid() == process_) {
         __atomic_store_n(&slot->doing, 0u, __ATOMIC_RELEASE);
         __atomic_store_n(&slot->taken, 0u, __ATOMIC_RELEASE);
     }
@@ -220,7 +221,7 @@ Journal::Open Journal::write(const JournalEntry &entry) {
         }
         slot.file = entry.file;
         __atomic_store_n(&slot.doing, static_cast<std::uint32_t>(entry.doing), __ATOMIC_RELEASE);
-        return Open(&slot);
+        return {&slot, ::getpid()};
     }
     return {};
 }

@@ -44,11 +44,12 @@ class Journal {
     class Open {
       public:
         Open() = default;
-        Open(Open &&other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+        Open(Open &&other) noexcept : slot_(std::exchange(other.slot_, nullptr)), process_(other.process_) {}
         Open &operator=(Open &&) = delete;
         ~Open();
 
-        // The plugin's code returned, or threw.
+        // The plugin's code returned, or threw. In a copy of the process that this code made, the entry stays the
+        // process's own, as what it does is not over there.
         void close() noexcept;
 
         // Does the work, after which the entry is closed.
@@ -65,8 +66,9 @@ class Journal {
 
       private:
         friend class Journal;
-        explicit Open(Slot *slot) : slot_(slot) {}
+        Open(Slot *slot, int process) : slot_(slot), process_(process) {}
         Slot *slot_ = nullptr;
+        int process_ = 0;
     };
 
     // An empty folder: nothing is written. The file is made with the first entry; where it cannot be, there is none.

@@ -77,3 +77,9 @@ TEST_CASE("a file is read whole, and one that is too long is an error") {
     CHECK_THROWS_WITH_AS(read_text(directory.path().string()), doctest::Contains("it is a folder"), Failure);
     CHECK_THROWS_WITH_AS(read_text(path + ".absent"), (path + ".absent: No such file or directory").c_str(), Failure);
 }
+
+TEST_CASE("a large file is held once while it is read") {
+    const TemporaryDirectory directory;
+    const std::string path = directory.write("text", std::string(200'000, 'x')).string();
+    CHECK(read_text(path).capacity() < 210'000);
+}

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a kernel or callback written in C++ returns: a status and the sentence that explains it.
 //
 //     if (n % 2 != 0)
@@ -72,9 +73,9 @@ class Failure : public std::runtime_error {
 namespace detail {
 
 // The first thing in a block `catch (...)`: what unwinds the stack of a cancelled thread is no exception of C++, and
-// the C library ends the process where somebody stops it.
+// the C library ends the process where somebody stops it. Exceptions of other languages pass too.
 inline void let_cancellation_pass() {
-    if (abi::__cxa_current_exception_type() == nullptr)
+    if (std::current_exception() == nullptr)
         throw;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the host offers to kernels and callbacks. Valid as long as the process; one table per opened host.
  *
  * Since ABI 1.0. */
@@ -37,8 +38,8 @@ typedef struct opdock_host_api {
 
     /* [any thread] The table of an extension, or null when neither this host nor its program has it, and after the host
      * was closed. A table starts with `uint32_t struct_size` and grows as other structs do; it is constant and valid
-     * until the host is closed. Ask in a kernel or callback, each time: in an entry a host that only looks at the
-     * plugin says null. Names that begin with "opdock." are opdock's (allocator.h, communicator.h, completion.h,
+     * until the host is closed. Ask in a kernel or callback, each time: while a plugin is opened, and in its entry, it
+     * is null. Names that begin with "opdock." are opdock's (allocator.h, communicator.h, completion.h,
      * composite.h, thread_pool.h); others begin with their vendor's name, as "acme.counters" does. */
     const void *(*get_extension)(const struct opdock_host_api *host, const char *name);
 
