@@ -82,6 +82,8 @@ void register_all(opdock::Registry &registry) {
 
     serve(ops::fused_rope_fwd, cpu::fused_rope_fwd, cpu::any_float);
     serve(ops::fused_rope_bwd, cpu::fused_rope_bwd, cpu::any_float);
+    serve(ops::fused_rope_qk_fwd, cpu::fused_rope_qk_fwd, cpu::any_float);
+    serve(ops::fused_rope_qk_bwd, cpu::fused_rope_qk_bwd, cpu::any_float);
 
     serve(ops::add, cpu::add, cpu::any_float);
     serve(ops::mul, cpu::mul, cpu::any_float);

@@ -7,9 +7,12 @@
 #ifdef __HIP__
 #include <hip/hip_runtime.h>
 #define GPU(name) hip##name
+#define GPU_READ_ONLY
 #else
 #include <cuda_runtime.h>
 #define GPU(name) cuda##name
+#define GPU_READ_ONLY                                                                                                  \
+    __grid_constant__ // of a kernel's parameter: that nobody writes to it, so that no thread has a copy
 #endif
 
 #include <string>

@@ -80,6 +80,8 @@ void register_all(opdock::Registry &registry) {
     const Impl rope = Impl(one_dtype).supports(opdock::supports<&reference::supports_rope>);
     serve(ops::fused_rope_fwd, kernel<&reference::fused_rope_fwd>, rope);
     serve(ops::fused_rope_bwd, kernel<&reference::fused_rope_bwd>, rope);
+    serve(ops::fused_rope_qk_fwd, kernel<&reference::fused_rope_qk_fwd>, rope);
+    serve(ops::fused_rope_qk_bwd, kernel<&reference::fused_rope_qk_bwd>, rope);
 
     serve(ops::matmul, kernel<&reference::matmul>, one_dtype);
     serve(ops::linear_dgrad, kernel<&reference::linear_dgrad>, one_dtype);

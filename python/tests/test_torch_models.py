@@ -28,7 +28,7 @@ _few_keys = dict(_small, num_key_value_heads=2)
 _image = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 
 # Of each: its class, its config, and the ops that its layers are sent to.
-_llama_ops = {"rmsnorm_fwd", "fused_add_rmsnorm_fwd", "silu_and_mul", "fused_rope_fwd", "cross_entropy_fwd"}
+_llama_ops = {"rmsnorm_fwd", "fused_add_rmsnorm_fwd", "silu_and_mul", "fused_rope_qk_fwd", "cross_entropy_fwd"}
 models = {
     "Llama": ("ForCausalLM", _few_keys, _llama_ops),
     "Qwen2": ("ForCausalLM", _few_keys, _llama_ops),
@@ -41,7 +41,7 @@ models = {
         dict(_few_keys, head_dim=8),
         _llama_ops - {"silu_and_mul", "fused_add_rmsnorm_fwd"} | {"gelu_and_mul"},
     ),
-    "GPTNeoX": ("ForCausalLM", _small, {"layernorm_fwd", "fused_rope_fwd", "cross_entropy_fwd"}),
+    "GPTNeoX": ("ForCausalLM", _small, {"layernorm_fwd", "fused_rope_qk_fwd", "cross_entropy_fwd"}),
     "Bert": ("ForMaskedLM", dict(_small, hidden_act="gelu_new"), {"layernorm_fwd", "gelu"}),
     "ViT": ("ForImageClassification", dict(_image, image_size=32, patch_size=8), {"layernorm_fwd"}),
 }
@@ -207,7 +207,7 @@ def test_only_and_unused_choose_ops():
     model = make("Llama")
     with opdock.torch.use(model, only=["rmsnorm_fwd"]) as used:
         assert {op for place in used.places for op in place.ops} == {"rmsnorm_fwd"}
-    with opdock.torch.use(model, unused=["rmsnorm_fwd", "fused_add_rmsnorm_fwd", "fused_rope_fwd"]) as used:
+    with opdock.torch.use(model, unused=["rmsnorm_fwd", "fused_add_rmsnorm_fwd", "fused_rope_qk_fwd"]) as used:
         assert {op for place in used.places for op in place.ops} == {"silu_and_mul", "cross_entropy_fwd"}
     with pytest.raises(ValueError, match="no op 'rmsnorm'"):
         opdock.torch.use(model, only=["rmsnorm"])
@@ -235,7 +235,7 @@ def test_one_model_of_two_is_changed_and_uses_nest():
 def test_rope_of_heads_of_other_sizes(size):
     model, inputs = make("Llama", head_dim=size), inputs_of("Llama")
     expected = model(**inputs).logits
-    with opdock.torch.use(model, only=["fused_rope_fwd"]) as used:
+    with opdock.torch.use(model, only=["fused_rope_qk_fwd"]) as used:
         torch.testing.assert_close(model(**inputs).logits, expected, rtol=1e-4, atol=1e-5)
         assert [place.calls for place in used.places] == [1]
 

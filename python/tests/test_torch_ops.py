@@ -155,6 +155,11 @@ formulas = {
         [(3, 8), (3, 8), (8,)],
     ),
     "fused_rope_fwd": (lambda x: ops.fused_rope_fwd(x, angles), lambda x: rotated(x, angles), [(8, 2, 3, 8)]),
+    "fused_rope_qk_fwd": (
+        lambda q, k: ops.fused_rope_qk_fwd(q, k, angles),
+        lambda q, k: (rotated(q, angles), rotated(k, angles)),
+        [(8, 2, 3, 8), (8, 2, 1, 8)],
+    ),
     "geglu": (ops.geglu, gated(tanh_gelu), [(3, 16)]),
     "gelu": (ops.gelu, tanh_gelu, [(3, 8)]),
     "gelu_and_mul": (ops.gelu_and_mul, lambda g, u: tanh_gelu(g) * u, [(3, 8), (3, 8)]),

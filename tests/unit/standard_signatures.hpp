@@ -64,6 +64,8 @@ inline constexpr std::array standard_ops{
     ops::multi_tensor_scale,
     ops::fused_rope_fwd,
     ops::fused_rope_bwd,
+    ops::fused_rope_qk_fwd,
+    ops::fused_rope_qk_bwd,
     ops::scaled_softmax_fwd,
     ops::scaled_softmax_bwd,
     ops::scaled_masked_softmax_fwd,

@@ -30,7 +30,7 @@ extern const Implementation scaled_masked_softmax_fwd, scaled_masked_softmax_bwd
 extern const Implementation scaled_upper_triang_masked_softmax_fwd, scaled_upper_triang_masked_softmax_bwd;
 extern const Implementation scaled_aligned_causal_masked_softmax_fwd, scaled_aligned_causal_masked_softmax_bwd;
 // rope.cpp
-extern const Implementation fused_rope_fwd, fused_rope_bwd;
+extern const Implementation fused_rope_fwd, fused_rope_bwd, fused_rope_qk_fwd, fused_rope_qk_bwd;
 // elementwise.cpp
 extern const Implementation add, mul;
 // dropout.cpp, quantize.cpp

@@ -1,6 +1,6 @@
-// fused_rope_fwd and fused_rope_bwd.
+// fused_rope_fwd and fused_rope_bwd, of one tensor and of two (fused_rope_qk_*).
 //
-// Both are one rotation of pairs of dims: out = x cosine + partner cross, where cross holds the sines with the signs
+// All are one rotation of pairs of dims: out = x cosine + partner cross, where cross holds the sines with the signs
 // and, backward, the places of the transpose. The coefficients of a position are computed once for its batch and heads.
 #include <cmath>
 #include <string>
@@ -163,27 +163,33 @@ namespace {
 
 constexpr Operand forward_operands[] = {{"input"}, {"freqs"}, {"output"}};
 constexpr Operand backward_operands[] = {{"grad"}, {"freqs"}, {"grad_input"}};
+constexpr Operand forward_operands_of_both[] = {{"query"}, {"key"}, {"freqs"}, {"query_out"}, {"key_out"}};
+constexpr Operand backward_operands_of_both[] = {
+    {"grad_query_out"}, {"grad_key_out"}, {"freqs"}, {"grad_query"}, {"grad_key"}};
 
 std::string odd(int64_t rotated) {
     return "freqs: last dimension is " + std::to_string(rotated) +
            "; dimensions are rotated in pairs, so it must be even";
 }
 
-template<const Operand (&operands)[3]>
+// The angles are the last input.
+template<const auto &operands>
 opdock::Status supports(const opdock::Problem &problem) {
-    const int64_t rotated = row_size(*problem.input(1));
+    const int64_t rotated = row_size(*problem.input(problem.c().n_inputs - 1));
     return rotated % 2 == 0 ? check_rows(problem, operands) : opdock::invalid_argument(odd(rotated));
 }
 
-opdock::Status run(const opdock::Call &call, bool transposed) {
+// Input i into output i.
+void rotate(const opdock::Call &call, uint32_t i, bool transposed) {
     const Knobs knobs = Knobs::of(call);
-    const DLTensor &shape = *call.output(0);
-    const int64_t rotated = row_size(*call.input(1));
+    const uint32_t freqs = call.c().n_inputs - 1;
+    const DLTensor &shape = *call.output(i);
+    const int64_t rotated = row_size(*call.input(freqs));
     const Rope a = {
         .t = shape.dtype,
-        .input = Rows::of_input(call, 0),
-        .freqs = Rows::of_input(call, 1),
-        .output = Rows::of_output(call, 0),
+        .input = Rows::of_input(call, i),
+        .freqs = Rows::of_input(call, freqs),
+        .output = Rows::of_output(call, i),
         .dims = row_size(shape),
         .rotated = rotated,
         .per_position = shape.shape[1] * shape.shape[2],
@@ -194,21 +200,24 @@ opdock::Status run(const opdock::Call &call, bool transposed) {
     in_chunks(row_count(shape), 2 * a.dims * element_bytes(shape), knobs, [&](int64_t begin, int64_t end) {
         HWY_DYNAMIC_DISPATCH(rope_rows)(a, begin, end);
     });
+}
+
+template<bool transposed>
+opdock::Status run(const opdock::Call &call) {
+    for (uint32_t i = 0; i + 1 < call.c().n_inputs; ++i) {
+        rotate(call, i, transposed);
+    }
     return {};
-}
-
-opdock::Status forward(const opdock::Call &call) {
-    return run(call, false);
-}
-
-opdock::Status backward(const opdock::Call &call) {
-    return run(call, true);
 }
 
 } // namespace
 
-const Implementation fused_rope_fwd = {opdock::kernel<&forward>, opdock::supports<&supports<forward_operands>>};
-const Implementation fused_rope_bwd = {opdock::kernel<&backward>, opdock::supports<&supports<backward_operands>>};
+const Implementation fused_rope_fwd = {opdock::kernel<&run<false>>, opdock::supports<&supports<forward_operands>>};
+const Implementation fused_rope_bwd = {opdock::kernel<&run<true>>, opdock::supports<&supports<backward_operands>>};
+const Implementation fused_rope_qk_fwd = {opdock::kernel<&run<false>>,
+                                          opdock::supports<&supports<forward_operands_of_both>>};
+const Implementation fused_rope_qk_bwd = {opdock::kernel<&run<true>>,
+                                          opdock::supports<&supports<backward_operands_of_both>>};
 
 } // namespace cpu
 #endif

@@ -1,6 +1,6 @@
-// fused_rope_fwd and fused_rope_bwd.
+// fused_rope_fwd and fused_rope_bwd, of one tensor and of two (fused_rope_qk_*), which one kernel rotates.
 //
-// Both are one rotation of pairs of dims: out = x cosine + partner cross, where cross holds the sines with the signs
+// All are one rotation of pairs of dims: out = x cosine + partner cross, where cross holds the sines with the signs
 // and, backward, the places of the transpose. A block computes the coefficients of its positions once, for the rows
 // (batch and heads) that it has of them. Rows may lie anywhere, their elements beside each other: models have the
 // sequence in the second dim, and give views.
@@ -41,9 +41,26 @@ struct Rope {
     // How blocks share the work: `width` columns of `lanes` rows at once. Of positions with few rows a block has
     // several; of those with many rows there are several blocks.
     int width, lanes;
+    uint32_t width_inverse; // times the number of a thread, without its last inverse_bits, is that by `width`
     int positions_of_block;
-    int64_t slices; // blocks for the rows of a position
-    int64_t tiles;  // blocks for the columns of a row
+    uint32_t slices; // blocks for the rows of a position
+    uint32_t tiles;  // blocks for the columns of a row
+};
+
+// Enough for numbers and divisors up to 1024.
+constexpr int inverse_bits = 20;
+
+// What a block rotates. The first blocks have the first tensor, those behind them the second one.
+template<class T>
+struct Task {
+    Rope shape;
+    const T *input;
+    T *output;
+};
+template<class T, int tensors>
+struct Tasks {
+    Task<T> of[tensors];
+    uint32_t blocks_of_first;
 };
 
 // Where the two vectors of a column are in a row, and, by its number in the block, among the block's coefficients:
@@ -97,29 +114,37 @@ __device__ __forceinline__ void sine_and_cosine(float angle, float *sine, float 
     *cosine = ((quarter + 1) & 2) != 0 ? -second : second;
 }
 
-template<class T, int N, int unroll, bool interleaved>
-__global__ void __launch_bounds__(512, 2) rope_kernel(Rope shape, const T *input, const float *freqs, T *output) {
+template<class T, int N, int unroll, bool interleaved, int tensors>
+__global__ void __launch_bounds__(512, 2) rope_kernel(GPU_READ_ONLY const Tasks<T, tensors> tasks, const float *freqs) {
     extern __shared__ float coefficients[];
-    const int64_t tile = blockIdx.x % shape.tiles;
-    const int64_t slice = blockIdx.x / shape.tiles % shape.slices;
-    const int64_t first_position = blockIdx.x / (shape.tiles * shape.slices) * shape.positions_of_block;
+    const bool is_second = tensors == 2 && blockIdx.x >= tasks.blocks_of_first;
+    const Rope &shape = tasks.of[is_second ? tensors - 1 : 0].shape;
+    const T *const input = tasks.of[is_second ? tensors - 1 : 0].input;
+    T *const output = tasks.of[is_second ? tensors - 1 : 0].output;
+    const uint32_t block = blockIdx.x - (is_second ? tasks.blocks_of_first : 0);
+    // Divisions are in 32 bits and left out where they can be: of few rows they are a good part of the time.
+    const uint32_t slices = shape.tiles == 1 ? block : block / shape.tiles;
+    const uint32_t tile = block - slices * shape.tiles;
+    const uint32_t group = shape.slices == 1 ? slices : slices / shape.slices;
+    const uint32_t slice = slices - group * shape.slices;
+    const int64_t first_position = static_cast<int64_t>(group) * shape.positions_of_block;
     const int first_column = static_cast<int>(tile) * shape.width;
     const Places<N, interleaved> places = {shape.rotated / 2, shape.width};
     const int of_position = 2 * N * shape.width; // coefficients of each kind
 
     // This thread's column, and its rows: every lanes-th one.
-    const int lane = static_cast<int>(threadIdx.x) / shape.width;
+    const int lane = static_cast<int>(threadIdx.x * shape.width_inverse >> inverse_bits);
     const int column_of_block = static_cast<int>(threadIdx.x) - lane * shape.width;
     const int column = first_column + column_of_block;
     int position_of_block = 0;
-    int64_t row = slice * shape.lanes + lane;
+    int64_t row = static_cast<int64_t>(slice) * shape.lanes + lane;
     if (shape.positions_of_block > 1) {
         position_of_block = lane / static_cast<int>(shape.rows);
         row = lane - position_of_block * shape.rows;
     }
     const int64_t position = first_position + position_of_block;
     const bool is_pair = column < shape.pairs;
-    const int64_t rows_step = shape.lanes * shape.slices;
+    const int64_t rows_step = static_cast<int64_t>(shape.lanes) * shape.slices;
     const bool works = column < shape.columns && lane < shape.lanes && position_of_block < shape.positions_of_block &&
                        position < shape.positions;
     const int first_at = is_pair ? places.first_dim(column) : shape.rotated + (column - shape.pairs) * N;
@@ -144,7 +169,7 @@ __global__ void __launch_bounds__(512, 2) rope_kernel(Rope shape, const T *input
     const int pairs_of_position = N * shape.width;
     for (int e = static_cast<int>(threadIdx.x); e < shape.positions_of_block * pairs_of_position;
          e += static_cast<int>(blockDim.x)) {
-        const int p = e / pairs_of_position;
+        const int p = shape.positions_of_block == 1 ? 0 : e / pairs_of_position;
         const int in_position = e - p * pairs_of_position;
         const int pair = first_column * N + in_position;
         if (pair < shape.pairs * N && first_position + p < shape.positions) {
@@ -224,14 +249,15 @@ Split split(Rope shape, int N, int threads, int unroll, int64_t blocks, bool in_
     constexpr int most_coefficients = 4096;
     threads = std::min(threads, 512);
     shape.width = std::min({std::max(shape.columns, 1), threads, most_coefficients / (2 * N)});
+    shape.width_inverse = static_cast<uint32_t>(ceil_div(int64_t(1) << inverse_bits, shape.width));
     shape.lanes = threads / shape.width;
-    shape.tiles = ceil_div(shape.columns, shape.width);
+    shape.tiles = static_cast<uint32_t>(ceil_div(shape.columns, shape.width));
     const int64_t rows = std::max<int64_t>(shape.rows, 1);
     shape.positions_of_block =
         static_cast<int>(std::clamp<int64_t>(shape.lanes / rows, 1, most_coefficients / (2 * N * shape.width)));
     const int64_t groups = ceil_div(shape.positions, shape.positions_of_block) * shape.tiles;
     const int64_t rounds = ceil_div(rows, shape.lanes); // of a block that has all rows
-    shape.slices = std::clamp<int64_t>(ceil_div(blocks, groups), 1, rounds);
+    shape.slices = static_cast<uint32_t>(std::clamp<int64_t>(ceil_div(blocks, groups), 1, rounds));
     while (unroll > 1 && unroll / 2 >= ceil_div(rounds, shape.slices)) {
         unroll /= 2; // threads have no row for it
     }
@@ -244,19 +270,27 @@ std::string odd(int64_t rotated) {
            "; dimensions are rotated in pairs, so it must be even";
 }
 
+// The tensors that are rotated are all inputs but the last one, which has the angles.
+uint32_t tensor_count(const opdock::Problem &problem) {
+    return problem.c().n_inputs - 1;
+}
+
 opdock::Status supports(const opdock::Problem &problem) {
-    const DLTensor &tensor = *problem.input(0);
-    const int64_t rotated = row_size(*problem.input(1));
+    const uint32_t count = tensor_count(problem);
+    const int64_t rotated = row_size(*problem.input(count));
     if (rotated % 2 != 0) {
         return opdock::invalid_argument(odd(rotated));
     }
-    for (const DLTensor *one : {problem.input(0), problem.input(1), problem.output(0)}) {
-        if (one->shape[3] > 1 && one->strides[3] != 1) {
-            return opdock::unsupported("it needs rows whose elements lie beside each other");
+    for (uint32_t i = 0; i < count; ++i) {
+        const DLTensor &tensor = *problem.input(i);
+        for (const DLTensor *one : {&tensor, problem.input(count), problem.output(i)}) {
+            if (one->shape[3] > 1 && one->strides[3] != 1) {
+                return opdock::unsupported("it needs rows whose elements lie beside each other");
+            }
         }
-    }
-    if (tensor.shape[1] * tensor.shape[2] > INT32_MAX) {
-        return opdock::unsupported("it needs fewer than 2^31 heads of all batches");
+        if (tensor.shape[1] * tensor.shape[2] > INT32_MAX) {
+            return opdock::unsupported("it needs fewer than 2^31 heads of all batches");
+        }
     }
     return {};
 }
@@ -278,54 +312,93 @@ bool has_rows_of(int64_t n, const Layout &layout, const DLTensor &tensor) {
     return fits(0, layout.position) && fits(1, layout.batch) && fits(2, layout.head);
 }
 
-template<class T, int N, class Visitor>
+// Of two tensors, each thread has one row under way.
+template<class T, int N, int tensors, class Visitor>
 opdock::Status visit_kernel(int unroll, bool interleaved, Visitor &&visit) {
-    switch (unroll) {
-    case 1:
-        return visit(interleaved ? rope_kernel<T, N, 1, true> : rope_kernel<T, N, 1, false>);
-    case 2:
-        return visit(interleaved ? rope_kernel<T, N, 2, true> : rope_kernel<T, N, 2, false>);
-    default:
-        return visit(interleaved ? rope_kernel<T, N, 4, true> : rope_kernel<T, N, 4, false>);
+    if constexpr (tensors == 1) {
+        if (unroll == 2) {
+            return visit(interleaved ? rope_kernel<T, N, 2, true, 1> : rope_kernel<T, N, 2, false, 1>);
+        }
+        if (unroll > 2) {
+            return visit(interleaved ? rope_kernel<T, N, 4, true, 1> : rope_kernel<T, N, 4, false, 1>);
+        }
     }
+    return visit(interleaved ? rope_kernel<T, N, 1, true, tensors> : rope_kernel<T, N, 1, false, tensors>);
 }
 
 template<bool transposed>
-opdock::Status rope(const opdock::Call &call) {
-    const DLTensor &tensor = *call.output(0);
-    const int64_t rotated = row_size(*call.input(1));
-    if (element_count(tensor) == 0 || (rotated == 0 && input_data(call, 0) == output_data(call, 0))) {
-        return {};
-    }
+Rope shape_of(const opdock::Call &call, uint32_t i) {
+    const DLTensor &tensor = *call.output(i);
+    const DLTensor &freqs = *call.input(tensor_count(call));
     Rope shape = {};
-    shape.input = layout_of(*call.input(0));
+    shape.input = layout_of(*call.input(i));
     shape.output = layout_of(tensor);
     shape.positions = tensor.shape[0];
     shape.rows = tensor.shape[1] * tensor.shape[2];
     shape.dims = static_cast<int>(row_size(tensor));
-    shape.rotated = static_cast<int>(rotated);
-    shape.freqs_step = call.input(1)->strides[0];
+    shape.rotated = static_cast<int>(row_size(freqs));
+    shape.freqs_step = freqs.strides[0];
     shape.transposed = transposed;
-    const bool interleaved = call.get_bool(0);
+    return shape;
+}
+
+// Whether all rows of the tensor, as it comes and as it goes, are whole vectors of `n` elements.
+bool has_whole_vectors(const opdock::Call &call, uint32_t i, const Rope &shape, int n) {
+    return shape.rotated / 2 % n == 0 && shape.dims % n == 0 && has_rows_of(n, shape.input, *call.input(i)) &&
+           has_rows_of(n, shape.output, *call.output(i)) && all_aligned(input_data(call, i), output_data(call, i));
+}
+
+// `which`: the tensors that are not empty.
+template<bool transposed, int tensors>
+opdock::Status rotate(const opdock::Call &call, const uint32_t (&which)[tensors]) {
     const ElementwiseKnobs knobs = ElementwiseKnobs::of(call);
-    const int unroll = knobs.unroll >= 4 ? 4 : knobs.unroll >= 2 ? 2 : 1;
-    return visit_floating(tensor.dtype, [&](auto t) {
+    const int most_unroll = tensors > 1 ? 1 : knobs.unroll >= 4 ? 4 : knobs.unroll >= 2 ? 2 : 1;
+    return visit_floating(call.output(which[0])->dtype, [&](auto t) {
         using T = typename decltype(t)::type;
-        const auto *input = static_cast<const T *>(input_data(call, 0));
-        const auto *freqs = static_cast<const float *>(input_data(call, 1));
-        auto *output = static_cast<T *>(output_data(call, 0));
+        const auto *freqs = static_cast<const float *>(input_data(call, tensor_count(call)));
+        Tasks<T, tensors> tasks;
+        bool whole_vectors = true;
+        for (int k = 0; k < tensors; ++k) {
+            const Rope shape = shape_of<transposed>(call, which[k]);
+            tasks.of[k] = {shape, static_cast<const T *>(input_data(call, which[k])),
+                           static_cast<T *>(output_data(call, which[k]))};
+            whole_vectors = whole_vectors && has_whole_vectors(call, which[k], shape, wide<T>);
+        }
         const auto start = [&](auto width) {
             constexpr int N = decltype(width)::value;
-            const Split work = split(shape, N, knobs.threads, unroll, 16 * compute_units(call), input == output);
-            return visit_kernel<T, N>(work.unroll, interleaved, [&](auto *kernel) {
-                return launch(call, work.grid, kernel, work.shape, input, freqs, output);
-            });
+            Grid grid = {};
+            int unroll = 1;
+            for (Task<T> &task : tasks.of) {
+                const Split work = split(task.shape, N, knobs.threads, most_unroll, 16 * compute_units(call),
+                                         task.input == task.output);
+                task.shape = work.shape;
+                unroll = work.unroll;
+                tasks.blocks_of_first = static_cast<uint32_t>(grid.blocks); // those before the last tensor's
+                grid = {grid.blocks + work.grid.blocks, work.grid.threads,
+                        std::max(grid.shared_bytes, work.grid.shared_bytes)};
+            }
+            return visit_kernel<T, N, tensors>(unroll, call.get_bool(0),
+                                               [&](auto *kernel) { return launch(call, grid, kernel, tasks, freqs); });
         };
-        const bool whole_vectors = shape.rotated / 2 % wide<T> == 0 && shape.dims % wide<T> == 0 &&
-                                   has_rows_of(wide<T>, shape.input, *call.input(0)) &&
-                                   has_rows_of(wide<T>, shape.output, tensor);
-        return whole_vectors && all_aligned(input, output) ? start(Number<wide<T>>{}) : start(Number<1>{});
+        return whole_vectors ? start(Number<wide<T>>{}) : start(Number<1>{});
     });
+}
+
+template<bool transposed>
+opdock::Status rope(const opdock::Call &call) {
+    const uint32_t count = tensor_count(call);
+    const bool rotates = row_size(*call.input(count)) != 0;
+    uint32_t which[2] = {0, 0};
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+        if (element_count(*call.output(i)) != 0 && (rotates || input_data(call, i) != output_data(call, i))) {
+            which[found++] = i;
+        }
+    }
+    if (found == 2) {
+        return rotate<transposed, 2>(call, which);
+    }
+    return found == 0 ? opdock::Status() : rotate<transposed, 1>(call, {which[0]});
 }
 
 } // namespace
@@ -335,8 +408,10 @@ void add_rope(Plugin &plugin) {
     Implementation rotation = {opdock::kernel<&rope<false>>, Knobs::rotations, opdock::supports<&supports>};
     rotation.any_strides = true;
     plugin.add(ops::fused_rope_fwd, any_float, rotation);
+    plugin.add(ops::fused_rope_qk_fwd, any_float, rotation);
     rotation.kernel = opdock::kernel<&rope<true>>;
     plugin.add(ops::fused_rope_bwd, any_float, rotation);
+    plugin.add(ops::fused_rope_qk_bwd, any_float, rotation);
 }
 
 } // namespace gpu

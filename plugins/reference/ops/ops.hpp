@@ -61,6 +61,8 @@ Status scaled_aligned_causal_masked_softmax_bwd(const Call &call);
 Status supports_rope(const Problem &problem);
 Status fused_rope_fwd(const Call &call);
 Status fused_rope_bwd(const Call &call);
+Status fused_rope_qk_fwd(const Call &call);
+Status fused_rope_qk_bwd(const Call &call);
 
 Status matmul(const Call &call);
 Status linear_fwd(const Call &call);

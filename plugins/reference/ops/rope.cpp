@@ -1,4 +1,5 @@
 #include <string>
+#include <utility>
 
 #include "float64.hpp"
 #include "ops/ops.hpp"
@@ -11,16 +12,17 @@ std::string odd(std::int64_t rotated) {
     return "freqs: dims rotate in pairs, so its last dimension must be even; found " + std::to_string(rotated);
 }
 
-// Turns every pair of dims; turn(x, y, i, j) gives the new pair for dims i and j, with the cosines and sines at hand.
+// Turns every pair of dims of input i into output i; turn(x, y, i, j) gives the new pair for dims i and j, with the
+// cosines and sines at hand. The angles are the last input.
 template<class Turn>
-Status rotate(const Call &call, Turn turn) {
-    const auto freqs = call.input<const float>(1);
+Status rotate(const Call &call, std::uint32_t which, Turn turn) {
+    const auto freqs = call.input<const float>(call.c().n_inputs - 1);
     const std::int64_t r = freqs.size(-1);
     const bool interleaved = call.get_bool(0);
-    return opdock::visit_floating(call.input(0)->dtype, [&](auto tag) {
+    return opdock::visit_floating(call.input(which)->dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        const auto input = call.input<const T>(0);
-        const auto output = call.output<T>(0);
+        const auto input = call.input<const T>(which);
+        const auto output = call.output<T>(which);
         std::vector<double> cosines(static_cast<std::size_t>(r)), sines(static_cast<std::size_t>(r));
         const std::int64_t rows_per_position = input.size(1) * input.size(2);
         for (std::int64_t row = 0; row < input.rows(); ++row) {
@@ -51,23 +53,41 @@ struct Pair {
     double x, y;
 };
 
+Pair forward(double x, double y, const double *cos, const double *sin, std::int64_t i, std::int64_t j) {
+    return {x * cos[i] - y * sin[i], y * cos[j] + x * sin[j]};
+}
+
+Pair backward(double u, double v, const double *cos, const double *sin, std::int64_t i, std::int64_t j) {
+    return {u * cos[i] + v * sin[j], v * cos[j] - u * sin[i]};
+}
+
+template<class Turn>
+Status rotate_both(const Call &call, Turn turn) {
+    Status first = rotate(call, 0, turn);
+    return first.ok() ? rotate(call, 1, turn) : std::move(first);
+}
+
 } // namespace
 
 Status supports_rope(const Problem &problem) {
-    const std::int64_t rotated = problem.input(1)->shape[3];
+    const std::int64_t rotated = problem.input(problem.c().n_inputs - 1)->shape[3];
     return rotated % 2 == 0 ? Status() : opdock::invalid_argument(odd(rotated));
 }
 
 Status fused_rope_fwd(const Call &call) {
-    return rotate(call, [](double x, double y, const double *cos, const double *sin, std::int64_t i, std::int64_t j) {
-        return Pair{x * cos[i] - y * sin[i], y * cos[j] + x * sin[j]};
-    });
+    return rotate(call, 0, forward);
 }
 
 Status fused_rope_bwd(const Call &call) {
-    return rotate(call, [](double u, double v, const double *cos, const double *sin, std::int64_t i, std::int64_t j) {
-        return Pair{u * cos[i] + v * sin[j], v * cos[j] - u * sin[i]};
-    });
+    return rotate(call, 0, backward);
+}
+
+Status fused_rope_qk_fwd(const Call &call) {
+    return rotate_both(call, forward);
+}
+
+Status fused_rope_qk_bwd(const Call &call) {
+    return rotate_both(call, backward);
 }
 
 } // namespace reference

@@ -430,12 +430,12 @@ def use(
                     inside.add(module.post_attention_layernorm)
                 elif _use_ops(done, module, name, is_wanted, device):
                     inside.update(one for one in module.children() if next(one.parameters(), None) is None)
-                elif is_wanted("fused_rope_fwd") and (why := _rope.why_not(model, name, module)) is not None:
+                elif is_wanted("fused_rope_qk_fwd") and (why := _rope.why_not(model, name, module)) is not None:
                     if why:
                         done._leave(module, name, why)
                     else:
                         _rope.patch(sys.modules[type(module).__module__])
-                        done._replace(module, name, ("fused_rope_fwd",), _rope.angles)
+                        done._replace(module, name, ("fused_rope_qk_fwd",), _rope.angles)
         _use_loss(done, model, is_wanted, linear_cross_entropy)
     except BaseException:
         done.undo()

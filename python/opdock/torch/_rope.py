@@ -1,4 +1,4 @@
-"""Rotary embedding of transformers' models by fused_rope_fwd, which takes angles where they take cosines and sines."""
+"""Rotary embedding of transformers' models by fused_rope_qk_fwd, which takes angles where they take cosines and sines."""
 
 import sys
 import types
@@ -13,17 +13,19 @@ from ._ops import overload
 _STATIC_ROPE = ("default", "linear", "llama3")
 
 
-def _rotate(x: torch.Tensor, angle: torch.Tensor, sequence_dim: int) -> Any:
+def _rotate(q: torch.Tensor, k: torch.Tensor, angle: torch.Tensor, sequence_dim: int) -> Any:
     # To (sequence, batch, heads, head size), by views; batches with other positions count as one sequence.
-    x = x if sequence_dim == 1 else x.transpose(1, 2)
-    batch, sequence, heads, size = x.shape
-    op = overload("fused_rope_fwd", False)
+    both = [one if sequence_dim == 1 else one.transpose(1, 2) for one in (q, k)]
+    batch, sequence = both[0].shape[:2]
+    op = overload("fused_rope_qk_fwd", False)
     if angle.shape[0] == 1:
-        y = op(x.transpose(0, 1), angle.view(sequence, 1, 1, -1)).transpose(0, 1)
+        turned = op(*(one.transpose(0, 1) for one in both), angle.view(sequence, 1, 1, -1))
+        both = [one.transpose(0, 1) for one in turned]
     else:
-        y = op(x.reshape(batch * sequence, 1, heads, size), angle.view(batch * sequence, 1, 1, -1))
-        y = y.view(batch, sequence, heads, size)
-    return y if sequence_dim == 1 else y.transpose(1, 2)
+        rows = batch * sequence
+        turned = op(*(one.reshape(rows, 1, *one.shape[2:]) for one in both), angle.view(rows, 1, 1, -1))
+        both = [one.view(batch, sequence, *one.shape[2:]) for one in turned]
+    return tuple(one if sequence_dim == 1 else one.transpose(1, 2) for one in both)
 
 
 def patch(module: types.ModuleType) -> None:
@@ -39,7 +41,7 @@ def patch(module: types.ModuleType) -> None:
         if sin is not None:
             return original(q, k, cos, sin, *args, **named)
         unsqueeze_dim = args[0] if args else named.get("unsqueeze_dim", 1)
-        return tuple(_rotate(one, cos, 3 - unsqueeze_dim) for one in (q, k))
+        return _rotate(q, k, cos, 3 - unsqueeze_dim)
 
     apply_rotary_pos_emb.opdock_original = original  # type: ignore[attr-defined]
     module.apply_rotary_pos_emb = apply_rotary_pos_emb  # type: ignore[attr-defined]
@@ -78,8 +80,8 @@ def why_not(model: nn.Module, name: str, module: nn.Module) -> str | None:
     try:
         cos, sin = type(module).forward(module, q, positions)
         expected = function(q, q, cos, sin)[0]
-        found = _rotate(q, angles(module, q, positions)[0], 2)
+        found = _rotate(q, q, angles(module, q, positions)[0], 2)[0]
         close = found.dtype == expected.dtype and torch.allclose(found, expected, rtol=1e-3, atol=1e-4)
     except Exception as error:  # noqa: BLE001 - the module's, of any kind
         return str(error).partition("\n")[0] or type(error).__name__
-    return "" if close else "it computes something else than fused_rope_fwd"
+    return "" if close else "it computes something else than fused_rope_qk_fwd"

@@ -28,3 +28,13 @@ def fused_rope_bwd(grad, freqs, *, interleaved=False):
     grad_input[..., first] = x * np.cos(angles[..., first]) + y * np.sin(angles[..., second])
     grad_input[..., second] = y * np.cos(angles[..., second]) - x * np.sin(angles[..., first])
     return {"grad_input": Sum(grad_input, float(np.linalg.norm(np.ravel(grad))))}
+
+
+def fused_rope_qk_fwd(query, key, freqs, *, interleaved=False):
+    both = (fused_rope_fwd(one, freqs, interleaved=interleaved)["output"] for one in (query, key))
+    return dict(zip(("query_out", "key_out"), both))
+
+
+def fused_rope_qk_bwd(grad_query_out, grad_key_out, freqs, *, interleaved=False):
+    both = (fused_rope_bwd(one, freqs, interleaved=interleaved)["grad_input"] for one in (grad_query_out, grad_key_out))
+    return dict(zip(("grad_query", "grad_key"), both))

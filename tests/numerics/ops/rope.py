@@ -47,7 +47,27 @@ def rope(name, first, output):
     )
 
 
+def rope_of_both(name, first, second, outputs):
+    def draw_both(draw, shape, attributes):
+        s, b, h, d, m, r = shape
+        drawn = draw_rope(first)(draw, shape, attributes)
+        return {first: drawn[first], second: draw("T", s, b, h // 2 + 1, d), "freqs": drawn["freqs"]}
+
+    return Op(
+        draw_both,
+        getattr(formulas, name),
+        dict.fromkeys(outputs, "T"),
+        ROPE_SHAPES,
+        ROPE_ATTRIBUTES,
+        in_place=dict(zip(outputs, (first, second))),
+    )
+
+
 OPS = {
     "fused_rope_fwd": rope("fused_rope_fwd", "input", "output"),
     "fused_rope_bwd": rope("fused_rope_bwd", "grad", "grad_input"),
+    "fused_rope_qk_fwd": rope_of_both("fused_rope_qk_fwd", "query", "key", ("query_out", "key_out")),
+    "fused_rope_qk_bwd": rope_of_both(
+        "fused_rope_qk_bwd", "grad_query_out", "grad_key_out", ("grad_query", "grad_key")
+    ),
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rotary position embedding of [sequence, batch, heads, dim], by angles (radians) of [position, 1, 1, rotated dims].
  *
  * The first r dims are rotated, the rest pass through. With h = r / 2, dim i < h is paired with dim i + h, or,
@@ -23,11 +24,23 @@
     "fused_rope_bwd(grad: T[s, b, h, d], freqs: f32[m, 1, 1, r], *, interleaved: bool = false) "                       \
     "-> (grad_input ~ grad: T[s, b, h, d]) where m >= s, r <= d"
 
+/* Both tensors of an attention, as fused_rope_fwd rotates each; h query heads and g key heads. */
+#define OPDOCK_OP_FUSED_ROPE_QK_FWD                                                                                    \
+    "fused_rope_qk_fwd(query: T[s, b, h, d], key: T[s, b, g, d], freqs: f32[m, 1, 1, r], "                             \
+    "*, interleaved: bool = false) "                                                                                   \
+    "-> (query_out ~ query: T[s, b, h, d], key_out ~ key: T[s, b, g, d]) where m >= s, r <= d"
+#define OPDOCK_OP_FUSED_ROPE_QK_BWD                                                                                    \
+    "fused_rope_qk_bwd(grad_query_out: T[s, b, h, d], grad_key_out: T[s, b, g, d], freqs: f32[m, 1, 1, r], "           \
+    "*, interleaved: bool = false) "                                                                                   \
+    "-> (grad_query ~ grad_query_out: T[s, b, h, d], grad_key ~ grad_key_out: T[s, b, g, d]) where m >= s, r <= d"
+
 #ifdef __cplusplus
 namespace opdock::ops {
 
 inline constexpr OpDeclaration fused_rope_fwd(OPDOCK_OP_FUSED_ROPE_FWD);
 inline constexpr OpDeclaration fused_rope_bwd(OPDOCK_OP_FUSED_ROPE_BWD);
+inline constexpr OpDeclaration fused_rope_qk_fwd(OPDOCK_OP_FUSED_ROPE_QK_FWD);
+inline constexpr OpDeclaration fused_rope_qk_bwd(OPDOCK_OP_FUSED_ROPE_QK_BWD);
 
 } // namespace opdock::ops
 #endif
