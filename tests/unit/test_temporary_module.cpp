@@ -122,7 +122,7 @@ TEST_CASE("plans and device states go with a module, once") {
 
 TEST_CASE("a module that is taken away leaves the devices that another one provides") {
     for (const char *id : {"a", "z"}) { // before and behind the provider's
-        CAPTURE(id);
+        CAPTURE(std::string(id));
         HostWithFake t;
         t.add("default.one", 1);
         Made made("default.jit", OPDOCK_KIND_DEFAULT, "", 5.0F);
