@@ -566,6 +566,8 @@ TEST_CASE("a plugin with more implementations, times combinations of dtypes, tha
                        "op 'other.op', which has 4096 combinations of dtypes here, it adds 266240 implementations "
                        "times combinations"));
         CHECK(Crowd().add("a", narrow, 5000, "f32").empty());
+        CHECK(Crowd().add("a", wide, 65, "f32,f32,f32", core::Standing::own).empty());
+        CHECK(Crowd().add("a", wide, 65, "f32,f32,f32", core::Standing::program).empty());
     }
     SUBCASE("by the number of combinations that they list") {
         std::vector<std::string> dtypes;

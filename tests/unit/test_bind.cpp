@@ -696,6 +696,13 @@ TEST_CASE("an output may not overlap an input") {
     CHECK(rmsnorm_error(call) != "no error");
 }
 
+TEST_CASE("a tensor without elements overlaps nothing, wherever it lies") {
+    CallArguments call;
+    call.in(OPDOCK_F32, {0}).out(OPDOCK_F32, {4});
+    call.input(0).address = call.output(0).address + 4;
+    CHECK(bind_error("f(x: f32[m]) -> (y: f32[4])", call) == "no error");
+}
+
 TEST_CASE("outputs may not overlap each other, inputs may") {
     CallArguments outputs = rmsnorm();
     outputs.output(1).address = outputs.output(0).address + 2;

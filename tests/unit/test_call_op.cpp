@@ -421,6 +421,26 @@ TEST_CASE("a composite whose part nobody can be prepared for is passed over, wit
     CHECK(rows.added(host.op()) == 3);
 }
 
+TEST_CASE("of a part that cannot be prepared there is neither a part nor a workspace") {
+    static CompositePlan prepared;
+    prepared = {reinterpret_cast<opdock_part *>(&prepared), 64};
+    MadeHost host;
+    auto composite = made_composite();
+    composite->adjust = [](opdock_impl &impl) {
+        plan_as_composite(impl);
+        impl.plan_create = [](const opdock_problem *problem, void **) {
+            const std::array<TensorArg, 1> in = {*problem->tensors[0]}, out = {*problem->tensors[1]};
+            return opdock_composite_of(problem->host)
+                ->prepare(problem, "test.nothing", &Args(in, out).c(), &prepared.part, &prepared.bytes);
+        };
+    };
+    host.add(std::move(composite));
+    Rows rows;
+    rows.call(host.op());
+    CHECK(prepared.part == nullptr);
+    CHECK(prepared.bytes == 0);
+}
+
 TEST_CASE("the failure of a part is the composite's, with its sentence") {
     MadeHost host;
     host.add(made_composite());

@@ -295,6 +295,25 @@ TEST_CASE("a program in C loads plugins, calls by handle and by name, and counts
     CHECK(taken(text)["status"] == "ok");
 }
 
+TEST_CASE("a program in C has plugins asked again what is available") {
+    static bool is_available;
+    is_available = false;
+    Opened host;
+    Made made("default.one", OPDOCK_KIND_DEFAULT, {}, 1);
+    made.adjust = [](opdock_impl &impl) {
+        impl.available = [](const opdock_host_api *, void *, DLDevice) -> opdock_status {
+            return is_available ? OPDOCK_OK : OPDOCK_UNSUPPORTED;
+        };
+    };
+    host.add(made);
+    AddCall call;
+    CHECK(opdock_call_op(host.op(), &call.args()) == OPDOCK_ALL_DROPPED);
+    is_available = true;
+    CHECK(opdock_call_op(host.op(), &call.args()) == OPDOCK_ALL_DROPPED);
+    CHECK(opdock_refresh_availability(host.runtime) == OPDOCK_OK);
+    CHECK(opdock_call_op(host.op(), &call.args()) == OPDOCK_OK);
+}
+
 TEST_CASE("outputs are inferred as far as there is room for them, and all are counted") {
     Opened host;
     Made made("default.pair", OPDOCK_KIND_DEFAULT);

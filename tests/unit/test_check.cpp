@@ -258,6 +258,10 @@ TEST_CASE("a check judges who signed a file as a host does") {
     config.write("opdock/trust.d/acme.pub", print(signer.key()));
     CHECK(with("require")["status"] == "ok");
     CHECK(with("warn")["warnings"].empty());
+    const std::filesystem::path broken = config.write("opdock/trust.d/broken.pub", "no key");
+    REQUIRE(with("warn")["warnings"].size() == 1);
+    CHECK(contains(with("warn")["warnings"][0], "A key is not used: " + broken.string()));
+    std::filesystem::remove(broken);
     std::filesystem::copy_file(fixtures / "libscaler.so", file, std::filesystem::copy_options::overwrite_existing);
     CHECK(with("require")["code"] == "OPDOCK-E062");
     CHECK(with("off")["status"] == "ok");

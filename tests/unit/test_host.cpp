@@ -441,6 +441,15 @@ TEST_CASE("an op or vendor nobody knows is a warning, and an error when strict")
     CHECK(contains(error.what(), "otherop")); // all of them at once
 }
 
+TEST_CASE("a policy of the program may name an implementation, and one that is not there is a warning") {
+    MadeHost host;
+    host.add("default.one", OPDOCK_KIND_DEFAULT);
+    (void)host->make_policy(std::array{core::Setting{"per_op", "test.add=impl:default.one"}});
+    CHECK(host.logged("has no implementation") == 0);
+    (void)host->make_policy(std::array{core::Setting{"per_op", "test.add=impl:default.two"}});
+    CHECK(host.logged("op 'test.add' has no implementation 'default.two'") == 1);
+}
+
 TEST_CASE("a section of a policy file for a device type that nothing knows is a warning, also when strict") {
     const TemporaryDirectory folder;
     const std::string file =

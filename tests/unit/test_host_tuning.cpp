@@ -704,6 +704,24 @@ TEST_CASE("a config that is faster in every round, but not by two percent, does 
     CHECK(result["gain"] == 1);
 }
 
+TEST_CASE("a config replaces the one in force when it is faster in twelve rounds of fifteen, not in eleven") {
+    for (const int mode : {7, 8}) {
+        CAPTURE(mode);
+        const Installed installed(
+            fmt::format("schema: opdock.tune/1\nops:\n  fixture.work: {{configs: [{{mode: {}}}]}}\n", mode));
+        FakeKind fake;
+        fake.cache = 1024;
+        HostWithFakeKind host(installed, fake);
+        Work work(fake);
+        opdock_tune_options options = {};
+        options.flags = OPDOCK_TUNE_COLD; // a sample is one run
+        const json result = work.tune(host, options);
+        REQUIRE(result["tried"].size() == 2);
+        CHECK(result["tried"][1]["microseconds"] == doctest::Approx(32));
+        CHECK(result["best"]["config"]["mode"] == (mode == 8 ? 8 : 0));
+    }
+}
+
 TEST_CASE("where no time passes nothing is gained") {
     const Installed installed("schema: opdock.tune/1\nops:\n  fixture.look: {configs: [{fault: 7}]}\n", "traps");
     FakeKind fake;
@@ -751,6 +769,14 @@ TEST_CASE("an implementation that cannot take the call is not tuned with it") {
     opdock_tune_options options = {};
     options.impl_id = "vendor.tunable_fake";
     CHECK_THROWS_WITH(work.tune(host, options), doctest::Contains("'vendor.tunable_fake' cannot take the call: "));
+}
+
+TEST_CASE("a call on a device that does not exist is the caller's mistake, also when it is to be tuned") {
+    const Installed installed(work_configs);
+    FakeKind fake;
+    HostWithFakeKind host(installed, fake);
+    CHECK_THROWS_WITH(Work(4096, fake_device(5)).tune(host), doctest::Contains("2 devices"));
+    CHECK(fake.indices.empty());
 }
 
 TEST_CASE("what a list of vendors or a contract keeps out is not run to be tuned, and what an order passes over is") {

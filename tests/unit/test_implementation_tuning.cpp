@@ -711,6 +711,24 @@ TEST_CASE("rows are those of the first parameter whose axes are left open, whate
     CHECK(dim_of(form, problem, "n") == 4);
 }
 
+TEST_CASE("a dim is no number that stands before it") {
+    const Signature form = parse_signature("op(x: T[2, n]) -> (out: T[n])");
+    int64_t shape[] = {2, 5};
+    DLTensor x = {};
+    x.shape = shape;
+    x.ndim = 2;
+    x.dtype = opdock_dtype_unpack(OPDOCK_F32);
+    const DLTensor *tensors[] = {&x, nullptr};
+    const uint32_t starts[] = {0, 1, 2};
+    opdock_problem problem = {};
+    problem.n_inputs = 1;
+    problem.n_outputs = 1;
+    problem.n_tensors = 2;
+    problem.tensors = tensors;
+    problem.tensor_offsets = starts;
+    CHECK(dim_of(form, problem, "n") == 5);
+}
+
 TEST_CASE("a dim that an attribute tells has the attribute's value") {
     const Signature form =
         parse_signature("op(x: T[..., n], *, eps: float = 1.0, k: int, j: int = 3) -> (out: T[..., k, j])");
@@ -784,6 +802,23 @@ TEST_CASE("each dtype variable is that of the first tensor that bears it, or of 
     tensors[2] = &out;
     attributes[0].as.i = OPDOCK_F32; // it would be wrong, and the tensor comes first
     CHECK(dtypes_of(form, problem) == std::vector<uint32_t>{OPDOCK_F16, OPDOCK_BF16, OPDOCK_U8});
+}
+
+TEST_CASE("a dtype variable that an attribute alone tells may be the first") {
+    const Signature form = parse_signature("op(x: f32[n], *, to: V) -> (out: V[n]?) where V in f32|u8");
+    const DLTensor *tensors[] = {nullptr, nullptr};
+    const uint32_t starts[] = {0, 1, 2};
+    opdock_value attributes[1] = {};
+    attributes[0].type = OPDOCK_VALUE_DTYPE;
+    attributes[0].as.i = OPDOCK_U8;
+    opdock_problem problem = {};
+    problem.n_inputs = 1;
+    problem.n_outputs = 1;
+    problem.n_tensors = 2;
+    problem.tensors = tensors;
+    problem.tensor_offsets = starts;
+    problem.attributes = attributes;
+    CHECK(dtypes_of(form, problem) == std::vector<uint32_t>{OPDOCK_U8});
 }
 
 TEST_CASE("what the configs come to is bounded over all knobs and all implementations of a plugin") {

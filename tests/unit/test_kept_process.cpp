@@ -19,10 +19,12 @@
 #endif
 
 #include "made_host.hpp"
+#include "temporary_directory.hpp"
 
 using namespace opdock::core;
 using opdock::test::contains;
 using opdock::test::MadeHost;
+using opdock::test::TemporaryDirectory;
 
 namespace {
 
@@ -156,6 +158,32 @@ TEST_CASE("the umask and the working directory are put back also by a process wi
         const bool same_mask = umask(0) == mask;
         char now[4096];
         _exit(same_mask && getcwd(now, sizeof now) != nullptr && folder == now ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("the working directory is put back also where it has another name by then") {
+    const TemporaryDirectory directory;
+    const std::filesystem::path before = directory.path() / "before", after = directory.path() / "after";
+    std::filesystem::create_directory(before);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (chdir(before.c_str()) != 0) {
+            _exit(3);
+        }
+        {
+            const Log silent;
+            const std::string plugin = "acme";
+            const KeptProcess kept(silent, plugin);
+            if (chdir("/") != 0 || rename(before.c_str(), after.c_str()) != 0) {
+                _exit(2);
+            }
+        }
+        char now[4096];
+        _exit(getcwd(now, sizeof now) != nullptr && after == now ? 0 : 1);
     }
     int status = -1;
     REQUIRE(waitpid(child, &status, 0) == child);

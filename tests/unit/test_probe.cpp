@@ -389,6 +389,9 @@ TEST_CASE("what a plugin prints while it is tried is logged in lines that cannot
     CHECK(host.logged(start + "\\x1b]0;title\\x07") == 2);
     CHECK(host.logged(start + "[opdock host.cpp:1 ERROR] a forged line") == 2);
     CHECK(host.logged("[opdock host.cpp:1 ERROR] a forged line") == 2);
+    for (const std::string &line : host.log()) {
+        CHECK_FALSE(line.ends_with("printed while it was tried: ")); // nothing of empty lines
+    }
     CHECK(host.logged(start + "one more line") > 100);
     CHECK(host.logged(start) < 400);
     CHECK(host.logged("printed 16 KiB or more while it was tried; the rest is not shown") == 1);

@@ -283,6 +283,10 @@ TEST_CASE("an attribute has the value of before when kernels could not tell the 
     null.count = 0;
     CHECK(same(value(none), null)); // nothing is nothing, wherever it lies
 
+    const std::vector<opdock_text> texts = {{"one", 3}, {"two", 3}}, others = {{"one", 3}, {"ten", 3}};
+    CHECK(same(value(texts), value(texts)));
+    CHECK_FALSE(same(value(texts), value(others)));
+
     CHECK(same(value(1.5), value(1.5)));
     CHECK(same(value(NAN), value(NAN)));
     CHECK_FALSE(same(value(1.5), value(2.5)));

@@ -90,6 +90,7 @@ TEST_CASE("a knob that is a bool ranges within 0 and 1, one of choices within th
     CHECK(fault_of_knob(OPDOCK_KNOB_BOOL, {-1, 1, 0}) == "knob 'k' is a bool but ranges from -1 to 1");
     CHECK(fault_of_knob(OPDOCK_KNOB_BOOL, {0, 2, 0}) == "knob 'k' is a bool but ranges from 0 to 2");
     CHECK(fault_of_knob(OPDOCK_KNOB_CHOICE, {0, 2, 2}, "a,b,c").empty());
+    CHECK(fault_of_knob(OPDOCK_KNOB_CHOICE, {1, 2, 1}, "a,b,c").empty());
     CHECK(fault_of_knob(OPDOCK_KNOB_CHOICE, {0, 1, 0}, ",unroll").empty());
     CHECK(fault_of_knob(OPDOCK_KNOB_CHOICE, {-1, 2, 0}, "a,b,c") == "knob 'k' has 3 choices but ranges from -1 to 2");
     CHECK(fault_of_knob(OPDOCK_KNOB_CHOICE, {0, 3, 0}, "a,b,c") == "knob 'k' has 3 choices but ranges from 0 to 3");

@@ -232,6 +232,17 @@ TEST_CASE("an error shows forty bytes of what stands before the place, and says 
     CHECK(shown(40) == "    ..." + std::string(40, 'a'));
 }
 
+TEST_CASE("an error shows thirty-two bytes of what stands behind, and says when there is more") {
+    const std::string start = "f(" + std::string(60, 'a') + "; ";
+    const auto shown = [&](size_t name) {
+        const std::string error = parse_error(start + std::string(name, 'b'));
+        const size_t begin = error.find(';', error.find('\n'));
+        return error.substr(begin, error.find('\n', begin) - begin);
+    };
+    CHECK(shown(30) == "; " + std::string(30, 'b'));
+    CHECK(shown(31) == "; " + std::string(30, 'b') + "...");
+}
+
 TEST_CASE("bytes that a terminal would act on do not reach the message") {
     CHECK(parse_error("f(x: T[n]\x1b[31m) -> ()") ==
           "signature, column 10: expected ')' or ',' in the list of inputs and attributes, found byte 0x1b\n"

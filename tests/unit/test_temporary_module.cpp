@@ -120,6 +120,19 @@ TEST_CASE("plans and device states go with a module, once") {
     CHECK(states == 0);
 }
 
+TEST_CASE("a module that is taken away leaves the devices that another one provides") {
+    for (const char *id : {"a", "z"}) { // before and behind the provider's
+        CAPTURE(std::string(id));
+        HostWithFake t;
+        t.add("default.one", 1);
+        Made made("default.jit", OPDOCK_KIND_DEFAULT, "", 5.0F);
+        add_temporary(t.host, made, id);
+        t.host->unregister_module(id);
+        FakeRows rows;
+        CHECK(rows.call(t.host.op()) == OPDOCK_OK);
+    }
+}
+
 TEST_CASE("taking a module away waits for its kernels, and calls go on meanwhile") {
     MadeHost host;
     host.add("reference.two", OPDOCK_KIND_REFERENCE, {}, 2);

@@ -453,6 +453,10 @@ TEST_CASE("a file comes to a bounded number of configs, sections, expressions an
     REQUIRE(file.problems.size() == 1);
     CHECK(file.problems[0].message.starts_with("here the file comes to more than 65536 configs"));
     CHECK(file.sections.at(0).product.empty());
+    // And once more for every 64 bytes of the clause.
+    const auto clause = [](size_t bytes) { return "      where: block <" + std::string(bytes - 13, ' ') + "vector\n"; };
+    CHECK(problems(product(181, 181) + clause(63)).empty());
+    CHECK(problems(product(181, 181) + clause(64)).size() == 1);
 
     const auto repeated = [](const std::string &entry, size_t count) {
         std::string text = "schema: opdock.tune/1\nops:\n  scale:\n";

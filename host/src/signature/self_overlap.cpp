@@ -98,11 +98,7 @@ class Search {
         const Wide start = every == 1 ? 0 : residue * inverse(stride(k) / common, every) % every;
         const Wide low = std::max(-most(k), ceiling_division(sum - reach_[next], stride(k)));
         const Wide high = std::min(most(k), floor_division(sum + reach_[next], stride(k)));
-        Wide d = start + ceiling_division(low - start, every) * every;
-        if (next + 1 == axes_.count) {
-            return d <= high;
-        }
-        for (; d <= high && !exhausted_; d += every) {
+        for (Wide d = start + ceiling_division(low - start, every) * every; d <= high && !exhausted_; d += every) {
             if (reaches(next, sum - d * stride(k))) {
                 return true;
             }
