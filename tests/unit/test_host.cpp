@@ -254,6 +254,41 @@ TEST_CASE("what a plugin logs is copied") {
     CHECK(host.logged("other words") == 0);
 }
 
+TEST_CASE("device_fini and shutdown functions that call or prepare ops get an error") {
+    static const Op *op;
+    static Rows *rows;
+    static std::vector<std::string> heard;
+    heard.clear();
+    const auto ask = [] {
+        CHECK(op->try_call({rows->x}, {rows->y}) == OPDOCK_INVALID_ARGUMENT);
+        heard.emplace_back(opdock_last_error());
+        try {
+            (void)op->prepare({&rows->x}, {&rows->y});
+        } catch (const std::exception &error) {
+            heard.emplace_back(error.what());
+        }
+    };
+    static constexpr void (*asks)() = ask;
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.asks", OPDOCK_KIND_DEFAULT);
+    made->adjust = [](opdock_impl &impl) {
+        impl.device_init = [](const opdock_host_api *, void *, DLDevice, void **) { return opdock_status{OPDOCK_OK}; };
+        impl.device_fini = [](const opdock_host_api *, void *, DLDevice, void *) { asks(); };
+    };
+    host.add(std::move(made));
+    host.module("with-shutdown", [](opdock_registry *registry) {
+        return registry->register_shutdown(
+            registry, [](void *) { asks(); }, nullptr);
+    });
+    const Op add = host.op();
+    op = &add;
+    Rows own;
+    rows = &own;
+    own.call(add);
+    host.close();
+    CHECK(heard == std::vector<std::string>(4, "a plugin must not call ops while its host is being closed"));
+}
+
 TEST_CASE("shutdown functions run when the host closes, newest first") {
     static std::vector<int> order;
     order.clear();

@@ -3,6 +3,8 @@
 #include <pthread.h>
 
 #include <list>
+#include <new>
+#include <optional>
 #include <span>
 
 #include <spdlog/fmt/fmt.h>
@@ -165,6 +167,11 @@ void Host::open(const HostOptions &options) {
 }
 
 void Host::close() {
+    std::optional<ClosingHost> closing;
+    try {
+        closing.emplace(thread_state());
+    } catch (const std::bad_alloc &) { // NOLINT(bugprone-empty-catch): plugins are not kept from calling ops, then
+    }
     Hosts &all = hosts();
     {
         const std::lock_guard lock(all.mutex);
@@ -274,6 +281,12 @@ void refuse_while_registering(const char *what) {
     if ((thread_state().flags & ThreadState::registering) != 0) {
         throw Error(OPDOCK_INVALID_ARGUMENT,
                     fmt::format("a plugin's entry must not {}: it only says what the plugin brings", what));
+    }
+}
+
+void refuse_while_closing() {
+    if ((thread_state().flags & ThreadState::closing) != 0) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, "a plugin must not call ops while its host is being closed");
     }
 }
 

@@ -61,6 +61,7 @@ struct ThreadState {
     static constexpr uint32_t nested = 2;      // `active` is not null
     static constexpr uint32_t registering = 4; // runs code of a plugin that is being loaded
     static constexpr uint32_t spoken_to = 8;   // a plugin left a message since the host last called one
+    static constexpr uint32_t closing = 16;    // closes a host, and runs code of its plugins
 
     // Any of the above: the call takes the long way.
     uint32_t flags = 0;
@@ -92,21 +93,24 @@ struct ThreadState {
     }
 };
 
-// While it stands this thread runs constructors or the entry of a plugin: no host may be opened on it, and no op
-// called, which might load that plugin.
-class LoadingCode {
+// While it stands the thread has one of the flags of ThreadState.
+template<uint32_t flag>
+class Flagged {
   public:
-    explicit LoadingCode(ThreadState &thread) : thread_(thread), before_(thread.flags & ThreadState::registering) {
-        thread_.flags |= ThreadState::registering;
-    }
-    LoadingCode(const LoadingCode &) = delete;
-    LoadingCode &operator=(const LoadingCode &) = delete;
-    ~LoadingCode() { thread_.flags = (thread_.flags & ~ThreadState::registering) | before_; }
+    explicit Flagged(ThreadState &thread) : thread_(thread), before_(thread.flags & flag) { thread_.flags |= flag; }
+    Flagged(const Flagged &) = delete;
+    Flagged &operator=(const Flagged &) = delete;
+    ~Flagged() { thread_.flags = (thread_.flags & ~flag) | before_; }
 
   private:
     ThreadState &thread_;
     const uint32_t before_;
 };
+// This thread runs constructors or the entry of a plugin: no host may be opened on it, and no op called, which might
+// load that plugin.
+using LoadingCode = Flagged<ThreadState::registering>;
+// It closes a host, in which nothing may be looked up any more.
+using ClosingHost = Flagged<ThreadState::closing>;
 
 // The state of the calling thread, made on first use.
 ThreadState &thread_state();
