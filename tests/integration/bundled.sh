@@ -10,6 +10,11 @@ cp -r "$installation" "$folder/made"
 cmake -DCMAKE_INSTALL_PREFIX="$folder/made" -P "$script"
 mv "$folder/made" "$folder/moved"
 
+if command -v dpkg-query >/dev/null && [[ -z $(ls "$folder/moved/share/doc/opdock/licenses") ]]; then
+    echo "the licenses of bundled libraries are missing" >&2
+    exit 1
+fi
+
 unset LD_LIBRARY_PATH
 glibc='^(linux-vdso|ld-linux-.*|/.*/ld-linux-.*|lib(c|m|dl|rt|pthread|resolv|mvec))\.so'
 for file in "$folder"/moved/bin/plugin-* "$folder"/moved/lib*/libopdock.so.1 "$folder"/moved/lib*/opdock/plugins/*.so \

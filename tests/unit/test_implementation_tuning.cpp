@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -76,6 +77,22 @@ std::string space(const std::string &body) {
 }
 
 using Texts = std::vector<std::string>;
+
+// Of an op whose inputs and outputs are one tensor each.
+template<uint32_t count>
+opdock_problem problem_of(uint32_t n_inputs, const DLTensor *const (&tensors)[count],
+                          const opdock_value *attributes = nullptr) {
+    static constexpr uint32_t starts[] = {0, 1, 2, 3, 4};
+    static_assert(count < std::size(starts));
+    opdock_problem problem = {};
+    problem.n_inputs = n_inputs;
+    problem.n_outputs = count - n_inputs;
+    problem.n_tensors = count;
+    problem.tensors = tensors;
+    problem.tensor_offsets = starts;
+    problem.attributes = attributes;
+    return problem;
+}
 
 } // namespace
 
@@ -676,13 +693,7 @@ TEST_CASE("where no axes are left open there is one row") {
     x.ndim = 2;
     x.dtype = opdock_dtype_unpack(OPDOCK_F32);
     const DLTensor *tensors[] = {&x, &x};
-    const uint32_t starts[] = {0, 1, 2};
-    opdock_problem problem = {};
-    problem.n_inputs = 1;
-    problem.n_outputs = 1;
-    problem.n_tensors = 2;
-    problem.tensors = tensors;
-    problem.tensor_offsets = starts;
+    const opdock_problem problem = problem_of(1, tensors);
     const std::vector<double> values = variables.values(problem, dtypes_of(plain, problem), {});
     REQUIRE(variables.find("rows"));
     CHECK(values.at(*variables.find("rows")) == 1);
@@ -700,13 +711,7 @@ TEST_CASE("rows are those of the first parameter whose axes are left open, whate
     x.ndim = 3;
     w.dtype = x.dtype = opdock_dtype_unpack(OPDOCK_F32);
     const DLTensor *tensors[] = {&w, &x, &x};
-    const uint32_t starts[] = {0, 1, 2, 3};
-    opdock_problem problem = {};
-    problem.n_inputs = 2;
-    problem.n_outputs = 1;
-    problem.n_tensors = 3;
-    problem.tensors = tensors;
-    problem.tensor_offsets = starts;
+    const opdock_problem problem = problem_of(2, tensors);
     CHECK(dim_of(form, problem, "rows") == 15);
     CHECK(dim_of(form, problem, "n") == 4);
 }
@@ -719,13 +724,7 @@ TEST_CASE("a dim is no number that stands before it") {
     x.ndim = 2;
     x.dtype = opdock_dtype_unpack(OPDOCK_F32);
     const DLTensor *tensors[] = {&x, nullptr};
-    const uint32_t starts[] = {0, 1, 2};
-    opdock_problem problem = {};
-    problem.n_inputs = 1;
-    problem.n_outputs = 1;
-    problem.n_tensors = 2;
-    problem.tensors = tensors;
-    problem.tensor_offsets = starts;
+    const opdock_problem problem = problem_of(1, tensors);
     CHECK(dim_of(form, problem, "n") == 5);
 }
 
@@ -742,7 +741,6 @@ TEST_CASE("a dim that an attribute tells has the attribute's value") {
     out.shape = out_shape;
     out.ndim = 3;
     const DLTensor *tensors[] = {&x, &out};
-    const uint32_t starts[] = {0, 1, 2};
     opdock_value attributes[3] = {};
     attributes[0].type = OPDOCK_VALUE_FLOAT;
     attributes[0].as.f = 0.5;
@@ -750,13 +748,7 @@ TEST_CASE("a dim that an attribute tells has the attribute's value") {
     attributes[1].as.i = 7;
     attributes[2].type = OPDOCK_VALUE_INT;
     attributes[2].as.i = 4;
-    opdock_problem problem = {};
-    problem.n_inputs = 1;
-    problem.n_outputs = 1;
-    problem.n_tensors = 2;
-    problem.tensors = tensors;
-    problem.tensor_offsets = starts;
-    problem.attributes = attributes;
+    opdock_problem problem = problem_of(1, tensors, attributes);
     const std::vector<double> values = variables.values(problem, dtypes_of(form, problem), {});
     REQUIRE(values.size() == variables.names().size());
     CHECK(values[*variables.find("n")] == 5);
@@ -787,17 +779,10 @@ TEST_CASE("each dtype variable is that of the first tensor that bears it, or of 
     };
     const DLTensor x = tensor(OPDOCK_F16), y = tensor(OPDOCK_BF16), out = tensor(OPDOCK_U8);
     const DLTensor *tensors[] = {&x, &y, nullptr, &x};
-    const uint32_t starts[] = {0, 1, 2, 3, 4};
     opdock_value attributes[1] = {};
     attributes[0].type = OPDOCK_VALUE_DTYPE;
     attributes[0].as.i = OPDOCK_U8;
-    opdock_problem problem = {};
-    problem.n_inputs = 2;
-    problem.n_outputs = 2;
-    problem.n_tensors = 4;
-    problem.tensors = tensors;
-    problem.tensor_offsets = starts;
-    problem.attributes = attributes;
+    const opdock_problem problem = problem_of(2, tensors, attributes);
     CHECK(dtypes_of(form, problem) == std::vector<uint32_t>{OPDOCK_F16, OPDOCK_BF16, OPDOCK_U8});
     tensors[2] = &out;
     attributes[0].as.i = OPDOCK_F32; // it would be wrong, and the tensor comes first
@@ -807,17 +792,10 @@ TEST_CASE("each dtype variable is that of the first tensor that bears it, or of 
 TEST_CASE("a dtype variable that an attribute alone tells may be the first") {
     const Signature form = parse_signature("op(x: f32[n], *, to: V) -> (out: V[n]?) where V in f32|u8");
     const DLTensor *tensors[] = {nullptr, nullptr};
-    const uint32_t starts[] = {0, 1, 2};
     opdock_value attributes[1] = {};
     attributes[0].type = OPDOCK_VALUE_DTYPE;
     attributes[0].as.i = OPDOCK_U8;
-    opdock_problem problem = {};
-    problem.n_inputs = 1;
-    problem.n_outputs = 1;
-    problem.n_tensors = 2;
-    problem.tensors = tensors;
-    problem.tensor_offsets = starts;
-    problem.attributes = attributes;
+    const opdock_problem problem = problem_of(1, tensors, attributes);
     CHECK(dtypes_of(form, problem) == std::vector<uint32_t>{OPDOCK_U8});
 }
 
