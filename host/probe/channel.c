@@ -80,7 +80,7 @@ void keep_channel(void) {
 void flush_channel(void) {
     size_t sent = 0;
     if (owner != 0 && getpid() != owner) {
-        _exit(1); /* what happens to a program is what becomes of the process that is tried */
+        _exit(1); /* a copy that the plugin made; the plugin is judged by how the process that is tried ends */
     }
     while (sent < used) {
         const ssize_t wrote = write(OPDOCK_PROBE_CHANNEL, buffer + sent, used - sent);

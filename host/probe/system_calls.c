@@ -251,7 +251,7 @@ void forbid_system_calls(int is_alone, int may_use_devices) {
     refuse(SYS_pidfd_send_signal);
     refuse(SYS_pidfd_getfd);
     refuse(SYS_kcmp);
-    refuse(SYS_open_by_handle_at); /* of root; what is opened so is looked for below no folder that may be written to */
+    refuse(SYS_open_by_handle_at); /* root's way past Landlock, which cannot tell where such a file lies */
     /* System V's objects outlive the process. */
     refuse(SYS_shmget);
     refuse(SYS_semget);

@@ -1,7 +1,7 @@
 // CUDA and HIP under one name: this folder is compiled by nvcc into one plugin and by hipcc into another.
 //
 // GPU(Malloc) is cudaMalloc or hipMalloc. What the two spell differently beyond the prefix is here; other files know
-// neither.
+// neither. A kernel's parameter that is GPU_READ_ONLY is written to by nobody, so that no thread has a copy.
 #pragma once
 
 #ifdef __HIP__
@@ -11,8 +11,7 @@
 #else
 #include <cuda_runtime.h>
 #define GPU(name) cuda##name
-#define GPU_READ_ONLY                                                                                                  \
-    __grid_constant__ // of a kernel's parameter: that nobody writes to it, so that no thread has a copy
+#define GPU_READ_ONLY __grid_constant__
 #endif
 
 #include <string>

@@ -22,7 +22,7 @@ set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-# What was built with one glibc runs with later ones.
+# A build for one glibc runs with later ones.
 execute_process(COMMAND ldd --version OUTPUT_VARIABLE version)
 string(REGEX MATCH "[0-9]+\\.[0-9]+\n" version "${version}")
 string(STRIP "${version}" version)

@@ -53,7 +53,7 @@ const void *host_get_extension(const opdock_host_api *api, const char *name) {
     const void *const none = nullptr;
     const ThreadState *const thread = opdock_thread_state;
     if (thread != nullptr && (thread->flags & ThreadState::registering) != 0) {
-        return none; // as where a plugin is only looked at: what it registers must not depend on the program
+        return none; // as in the probe: what a plugin registers must not depend on the program
     }
     const void *const own = own_extension(name);
     return own != nullptr ? own : in_open_host(api, none, [&](const Host &host) { return host.extension(name); });

@@ -29,7 +29,7 @@ class Weights {
         }
     }
 
-    // Of the thread's vector v, which is the row's vector i.
+    // Gives those of the thread's vector v, which is the row's vector i.
     template<class Index>
     __device__ __forceinline__ void get(int v, Index i, float (&to)[N]) const {
         if constexpr (is_early) {

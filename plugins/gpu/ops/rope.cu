@@ -50,7 +50,7 @@ struct Rope {
 // Enough for numbers and divisors up to 1024.
 constexpr int inverse_bits = 20;
 
-// What a block rotates. The first blocks have the first tensor, those behind them the second one.
+// A tensor to rotate. The first blocks of a kernel have the first task, those behind them the second one.
 template<class T>
 struct Task {
     Rope shape;
@@ -312,7 +312,7 @@ bool has_rows_of(int64_t n, const Layout &layout, const DLTensor &tensor) {
     return fits(0, layout.position) && fits(1, layout.batch) && fits(2, layout.head);
 }
 
-// Of two tensors, each thread has one row under way.
+// A thread has one row under way where there are two tensors.
 template<class T, int N, int tensors, class Visitor>
 opdock::Status visit_kernel(int unroll, bool interleaved, Visitor &&visit) {
     if constexpr (tensors == 1) {
@@ -342,7 +342,7 @@ Rope shape_of(const opdock::Call &call, uint32_t i) {
     return shape;
 }
 
-// Whether all rows of the tensor, as it comes and as it goes, are whole vectors of `n` elements.
+// True if all rows of the tensor, of its input and its output, are whole vectors of `n` elements.
 bool has_whole_vectors(const opdock::Call &call, uint32_t i, const Rope &shape, int n) {
     return shape.rotated / 2 % n == 0 && shape.dims % n == 0 && has_rows_of(n, shape.input, *call.input(i)) &&
            has_rows_of(n, shape.output, *call.output(i)) && all_aligned(input_data(call, i), output_data(call, i));
