@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Walks the options of all tools: each has help, a place in the man page and a completion, and one thing has one word.
+"""Walks the options of all tools: each has help, a place in the man page and a completion, and one thing has one word,
+as has the value of an option.
 
 usage: check_options.py TOOLS_SOURCE COMPLETIONS.bash TOOL...
 """
@@ -18,6 +19,8 @@ ONE_WORD = {
     "--pretend": "--dry-run", "--quiet": "", "--debug": "", "--format": "--json or --csv", "--xml": "--junit",
 }
 EVERYWHERE = {"--help", "--version", "--json"}
+# What is expected depends on the tool.
+SEVERAL_VALUES = {"--shape", "--output", "--out", "--model", "--plugin"}
 
 
 def text_of(command: list[str]) -> str:
@@ -29,6 +32,10 @@ def text_of(command: list[str]) -> str:
 
 def options_of_help(text: str) -> set[str]:
     return set(re.findall(r"^  (?:-[a-z] \[ )?(--[a-z0-9][a-z0-9-]*)", text, re.MULTILINE))
+
+
+def values_of_help(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^  (--[a-z0-9][a-z0-9-]*) ([A-Z\[]\S*)(?:  |$)", text, re.MULTILINE))
 
 
 def options_of_man(text: str) -> tuple[set[str], set[str]]:
@@ -51,6 +58,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 def main() -> int:
     sources, completions, *tools = sys.argv[1:]
     faults = []
+    values: dict[str, tuple[str, str]] = {}  # of an option: its value, and the first tool that has it
     for tool in tools:
         name = pathlib.Path(tool).name
         text = text_of([tool, "--help"])
@@ -61,6 +69,12 @@ def main() -> int:
         faults += [f"{name} has no {option}" for option in sorted(EVERYWHERE - options)]
         faults += [f"{name} {option}: the word is {ONE_WORD[option] or 'another'}"
                    for option in sorted(options & ONE_WORD.keys())]
+        for option, value in values_of_help(text).items():
+            known, first = values.setdefault(option, (value, name))
+            if value != known and option not in SEVERAL_VALUES:
+                faults.append(f"{name} {option} {value}: {first} calls it {known}")
+            if len(value) == 1 and value != "N":
+                faults.append(f"{name} {option} {value}: expected a word")
         if (offered := completed(completions, tool, ["--"])) != options:
             faults.append(f"{name} --<TAB> offers other options than --help has: {sorted(offered ^ options)}")
         commands = set(re.findall(rf"^(?:Usage:| {{6}}) {name} ([a-z][a-z-]*)(?: |$)", text, re.MULTILINE))

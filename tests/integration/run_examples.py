@@ -136,7 +136,7 @@ def prepare(folder, environment, acme):
     (folder / "passphrase.txt").write_text("correct horse\n", encoding="utf-8")
     (folder / "passphrase.txt").chmod(0o600)
     for file, dims in {"x.npy": "3,4", "w.npy": "4"}.items():
-        subprocess.run(["plugin-run", "relu", "--in", f"input=random:f32[{dims}]", "--out", f"output={file}"],
+        subprocess.run(["plugin-run", "relu", "--in", f"input=random:f32[{dims}]", "--output", f"output={file}"],
                        cwd=folder, env=environment, check=True, capture_output=True)
     if shutil.which("jq") is None:  # at least what it is given has to be JSON
         stand_in = folder / "jq"

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <regex>
 #include <sstream>
 #include <string_view>
 
@@ -30,7 +31,8 @@ void refuse_line_feed(const std::string &word) {
 constexpr std::array<std::string_view, 8> alike[] = {
     {"--in", "--input", "--inputs", "--shape", "--shapes"},
     {"--shapes", "--from"},
-    {"--out", "--output", "--csv"},
+    {"--out", "--csv"},
+    {"--output", "--outputs", "--out"},
     {"--time", "--budget", "--seconds", "--timeout", "--config-time"},
     {"--rounds", "--repeat", "--iterations", "--count"},
     {"--modules", "--module", "--plugins", "--plugin-path"},
@@ -89,6 +91,26 @@ std::string entries_of(const std::string &text, const std::string &entry) {
     return kept;
 }
 
+// What of an option's text is about `command`: its clauses end with "; ", and begin with "COMMAND[, COMMAND]: " where
+// they are about some alone.
+std::string clauses_of(const std::string &text, const std::string &command) {
+    static const std::regex of_commands("([a-z-]+(?:, [a-z-]+)*): .*");
+    std::string kept;
+    for (size_t begin = 0; begin < text.size();) {
+        const size_t end = std::min(text.find("; ", begin), text.size());
+        std::string clause = text.substr(begin, end - begin);
+        begin = end + 2;
+        if (std::smatch found; std::regex_match(clause, found, of_commands)) {
+            if ((", " + found.str(1) + ",").find(", " + command + ",") == std::string::npos) {
+                continue;
+            }
+            clause.erase(0, found.str(1).size() + 2);
+        }
+        kept += (kept.empty() ? "" : "; ") + clause;
+    }
+    return kept;
+}
+
 // The paragraphs of `text` that say what a word of `usage` is: "A FILTER is ...", each after an empty line.
 std::string words_explained(const std::string &text, const std::string &usage) {
     std::string found;
@@ -126,8 +148,15 @@ std::string help_of(const std::string &introduction, const po::options_descripti
     for (const auto &option : options.options()) {
         const std::string &name = option->long_name();
         const auto is_it = [&](const char *taken) { return name == taken; };
-        if (name == "help" || std::any_of(options_of_command.begin(), options_of_command.end(), is_it)) {
+        if (name == "help") {
             own.add(option);
+        } else if (std::any_of(options_of_command.begin(), options_of_command.end(), is_it)) {
+            const std::string value = option->format_parameter();
+            own.add_options()(name.c_str(),
+                              value.empty()
+                                  ? new po::untyped_value(true)
+                                  : static_cast<po::value_semantic *>(po::value<std::string>()->value_name(value)),
+                              clauses_of(option->description(), command).c_str());
         }
     }
     const std::string own_examples = entries_of(examples, call);
@@ -166,7 +195,7 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
         const std::string word = first_word(arguments);
         const bool has_op = options.find_nothrow("op", false) != nullptr;
         throw UsageError("unexpected argument" + (word.empty() ? "" : " '" + core::visible_line(word) + "'") +
-                         "; options start with '--'" + (has_op ? ", such as --op NAME" : ""));
+                         "; options start with '--'" + (has_op ? ", such as --op OP" : ""));
     } catch (const po::error &error) {
         throw UsageError(core::visible_line(error.what()));
     }
@@ -217,11 +246,11 @@ std::string path_of(const po::variables_map &values, const char *option) {
     return values.count(option) == 0 ? "" : absolute_path(text_of(values, option));
 }
 
-// boost::lexical_cast takes "-1" for an unsigned number.
 std::string op_called(const std::string &name) {
     return std::string(core::standard_name(name));
 }
 
+// boost::lexical_cast takes "-1" for an unsigned number.
 uint64_t number_of(const po::variables_map &values, const char *option, uint64_t minimum, uint64_t maximum) {
     const auto &text = values[option].as<std::string>();
     uint64_t value = 0;

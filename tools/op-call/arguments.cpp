@@ -172,13 +172,13 @@ std::vector<std::string> match_outputs(const std::vector<std::string> &names, co
     for (const std::string &name : names) {
         const auto index = find_named(signature.outputs, name);
         if (!index) {
-            unknown_argument(spelling.output, name, optional, signature, spelling);
+            unknown_argument("--output", name, optional, signature, spelling);
         }
         if (!signature.outputs[*index].optional) {
-            throw cli::UsageError(spelling.output + (" " + name) + ": it is not optional, and is there without asking");
+            throw cli::UsageError("--output " + name + ": it is not optional, and is there without asking");
         }
         if (std::find(matched.begin(), matched.end(), name) != matched.end()) {
-            throw cli::UsageError(spelling.output + (" " + name) + " was given twice");
+            throw cli::UsageError("--output " + name + " was given twice");
         }
         matched.push_back(name);
     }

@@ -128,10 +128,10 @@ std::string expected_arguments(const Signature &signature, const std::vector<std
                                                  : "default " + attribute.by_default.dump(),
                          is_missing(attribute.name)});
     }
+    const bool writes_outputs = spelling.outputs == Spelling::Outputs::written;
     for (const Parameter &output : signature.outputs) {
-        if (spelling.output != nullptr && (spelling.writes_outputs || output.optional)) {
-            lines.push_back({spelling.output + (" " + output.name) + (spelling.writes_outputs ? "[=FILE]" : ""),
-                             remark_of(output)});
+        if (writes_outputs || (spelling.outputs == Spelling::Outputs::optional && output.optional)) {
+            lines.push_back({"--output " + output.name + (writes_outputs ? "[=FILE]" : ""), remark_of(output)});
         }
     }
     return "  " + cli::fill(cli::parameters_of(signature.text), 2, 6, width) + to_text(lines);

@@ -73,7 +73,7 @@ po::options_description describe_options() {
         ("shapes", text("FILE"), "the shapes of this file")                                     //
         ("all", "the ops with shapes that follow from their signatures")                        //
         ("impl", texts("IMPL_ID"), "this implementation and others named so; without it, all")  //
-        ("device", text("D"), "where to run: \"cpu\" (the default) or \"cuda:1\"")              //
+        ("device", text("DEVICE"), "where to run: \"cpu\" (the default) or \"cuda:1\"")         //
         ("rounds", text("N"), "at most so many rounds for each shape; 15 by default")           //
         ("budget", text("TIME"), "for each shape, such as 10s, 500ms or 2m; 2s by default")     //
         ("cold", "inputs and outputs take turns that no cache holds")                           //
@@ -85,7 +85,7 @@ po::options_description describe_options() {
         ("plot", text("FILE.svg"), "draw fractions of the copy rate and times over size; needs gnuplot") //
         ("force", "overwrite the files of --csv and --plot")                                             //
         ("modules", texts("PATH"), "search this plugin file or directory first")                         //
-        ("prefix", text("P"), cli::prefix_help)                                                          //
+        ("prefix", text("PREFIX"), cli::prefix_help)                                                     //
         ("json", "print JSON; docs/plugin-bench-json.md has the keys")                                   //
         ("version", "the version of this tool and its ABI")                                              //
         ("help,h", "this text");

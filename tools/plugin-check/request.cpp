@@ -48,27 +48,27 @@ po::options_description describe_options() {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
     const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    options.add_options()                                                                                  //
-        ("op", texts("OP"), "this op; all without it")                                                     //
-        ("impl", texts("IMPL_ID"), "this implementation; all of the files without it")                     //
-        ("device", text("D"), "where to run: \"cpu\" or \"cuda:1\"; the first one of its type without it") //
+    options.add_options()                                                                                       //
+        ("op", texts("OP"), "this op; all without it")                                                          //
+        ("impl", texts("IMPL_ID"), "this implementation; all of the files without it")                          //
+        ("device", text("DEVICE"), "where to run: \"cpu\" or \"cuda:1\"; the first one of its type without it") //
         ("shape", texts("NAME=DTYPE[DIMS]"),
-         "these shapes alone, with one --op: of an input, or of each tensor of a list")                  //
-        ("attr", texts("NAME=VALUE"), "with one --op: this attribute has this value in all cases")       //
-        ("seed", text("N"), "of the inputs; another one each time without it")                           //
-        ("case", text("N"), "this case alone; with --seed, --op and --impl, as a finding shows them")    //
-        ("threads", text("N"), "how many call at once where several do; 4 by default")                   //
-        ("timeout", text("T"), "a case, with its repetitions, that takes longer hangs; 60s by default")  //
-        ("config-time", text("T"), "for the configs of one shape; 5s by default")                        //
-        ("glibc", text("VERSION"), "the file must not need a newer one than this")                       //
-        ("list", "name the ops and implementations that would be checked")                               //
-        ("json", "print JSON; docs/plugin-check-json.md has the keys")                                   //
-        ("junit", text("FILE"), "write a report that build servers read")                                //
-        ("html", text("FILE"), "write a report for people: one file that needs no network")              //
-        ("force", "overwrite these files")                                                               //
-        ("modules", texts("PATH"), "search this first: for a device, or the reference of a vendor's op") //
-        ("prefix", text("P"), cli::prefix_help)                                                          //
-        ("version", "the version of this tool and its ABI")                                              //
+         "these shapes alone, with one --op: of an input, or of each tensor of a list")                    //
+        ("attr", texts("NAME=VALUE"), "with one --op: this attribute has this value in all cases")         //
+        ("seed", text("N"), "of the inputs; another one each time without it")                             //
+        ("case", text("N"), "this case alone; with --seed, --op and --impl, as a finding shows them")      //
+        ("threads", text("N"), "how many call at once where several do; 4 by default")                     //
+        ("timeout", text("TIME"), "a case, with its repetitions, that takes longer hangs; 60s by default") //
+        ("config-time", text("TIME"), "for the configs of one shape; 5s by default")                       //
+        ("glibc", text("VERSION"), "the file must not need a newer one than this")                         //
+        ("list", "name the ops and implementations that would be checked")                                 //
+        ("json", "print JSON; docs/plugin-check-json.md has the keys")                                     //
+        ("junit", text("FILE"), "write a report that build servers read")                                  //
+        ("html", text("FILE"), "write a report for people: one file that needs no network")                //
+        ("force", "overwrite these files")                                                                 //
+        ("modules", texts("PATH"), "search this first: for a device, or the reference of a vendor's op")   //
+        ("prefix", text("PREFIX"), cli::prefix_help)                                                       //
+        ("version", "the version of this tool and its ABI")                                                //
         ("help,h", "this text");
     return options;
 }

@@ -171,7 +171,7 @@ std::string render_plugins(const json &plugins, bool verbose, const Page &page,
             table.note("build " + text_of(plugin, "build_id"));
         }
         if (const auto of = idle.find(words(plugin.at("id"))); of != idle.end() && status == "loaded") {
-            table.note("serves nothing here; 'plugin-ls --why " + of->second + "' says why");
+            table.note("serves nothing here; the same command with --why " + of->second + " says why");
         }
         const std::string code = text_of(plugin, "code");
         table.note(code + (code.empty() ? "" : ": ") + text_of(plugin, "reason"));

@@ -54,14 +54,14 @@ po::options_description describe_options() {
     const auto texts = [](const char *name) {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
-    options.add_options()                                                                                //
-        ("op", text("NAME"), "one op: its signature, its implementations, its chains")                   //
-        ("why", text("NAME"), "one decision: each implementation, and the rule that kept or dropped it") //
-        ("device", text("D"),
-         "only what is for this type of device, \"cuda\"; with --why: on this device, \"cuda:1\"")     //
-        ("plugin", text("ID"), "only what this plugin brings")                                         //
-        ("vendor", text("NAME"), "only what plugins of this vendor bring")                             //
-        ("dtype", text("T"), "with --why: \"bf16\" for all dtype variables, or \"bf16,f32\" for each") //
+    options.add_options()                                                                              //
+        ("op", text("OP"), "one op: its signature, its implementations, its chains")                   //
+        ("why", text("OP"), "one decision: each implementation, and the rule that kept or dropped it") //
+        ("device", text("DEVICE"),
+         "only what is for this type of device, \"cuda\"; with --why: on this device, \"cuda:1\"")         //
+        ("plugin", text("ID"), "only what this plugin brings")                                             //
+        ("vendor", text("NAME"), "only what plugins of this vendor bring")                                 //
+        ("dtype", text("DTYPE"), "with --why: \"bf16\" for all dtype variables, or \"bf16,f32\" for each") //
         ("shape", texts("NAME=DTYPE[DIMS]"),
          "with --why: of a call with this input; also shows configs")                               //
         ("attr", texts("NAME=VALUE"), "with --shape: with this attribute")                          //
@@ -76,7 +76,7 @@ po::options_description describe_options() {
         ("bug-report", "everything somebody needs who cannot see this machine")                     //
         ("modules", texts("PATH"),
          "search this plugin file or directory first; may be repeated")                       //
-        ("prefix", text("P"), cli::prefix_help)                                               //
+        ("prefix", text("PREFIX"), cli::prefix_help)                                          //
         ("rescan", "try every plugin again, also those that failed before")                   //
         ("json", "as JSON; docs/plugin-ls-json.md has the keys")                              //
         ("verbose,v", "with details of every implementation, builds of plugins, and vendors") //

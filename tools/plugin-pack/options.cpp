@@ -8,11 +8,11 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr const char *introduction =
-    R"(Usage: plugin-pack patch --backend [NAME=]DIR@COMMIT... --device-type D
-                   --task T... --out PACKAGE (--key NAME.key | --unsigned)
-       plugin-pack unpatch (PACKAGE | --device-type D --task T [--commit C])
-                   --backend [NAME=]DIR... [--out DIR | --in-place]
-                   [--pub NAME.pub]
+    R"(Usage: plugin-pack patch --backend [NAME=]DIR@COMMIT... --device-type TYPE
+                   --task TASK... --out PACKAGE (--key NAME.key | --unsigned)
+       plugin-pack unpatch (PACKAGE | --device-type TYPE --task TASK
+                   [--commit COMMIT]) --backend [NAME=]DIR...
+                   [--out DIR | --in-place] [--pub NAME.pub]
        plugin-pack unpatch --3way PACKAGE --backend [NAME=]DIR@COMMIT...
                    [--pub NAME.pub]
        plugin-pack revert PACKAGE --backend [NAME=]DIR... [--pub NAME.pub]
@@ -35,8 +35,8 @@ files and policies, in one signed file.
   patch    packs all that differs from COMMIT in the checkout DIR: committed,
            staged, in the worktree, or untracked. The repository is only read.
   unpatch  puts the adapted files together from a repository that has COMMIT, in
-           a folder of their own: build/D/NAME. An earlier one is replaced as a
-           whole, or left as it is. --3way merges the changes with another
+           a folder of their own: build/TYPE/NAME. An earlier one is replaced as
+           a whole, or left as it is. --3way merges the changes with another
            commit. --in-place changes the files of the checkout DIR instead.
            Without PACKAGE the newest that is installed and fits is taken.
   revert   takes back what unpatch --in-place did.
@@ -133,12 +133,12 @@ po::options_description describe_options() {
     const auto texts = [](const char *name) {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
-    options.add_options()                                                                              //
-        ("backend", texts("B"), "[NAME=]DIR: a repository; patch: [NAME=]DIR@COMMIT; may be repeated") //
-        ("device-type", text("D"), "VENDOR_MODEL, such as Acme_A1")                                    //
-        ("task", texts("T"), "train, inference or post_train; may be repeated")                        //
+    options.add_options()                                                                                    //
+        ("backend", texts("BACKEND"), "[NAME=]DIR: a repository; patch: with @COMMIT behind it; may be repeated") //
+        ("device-type", text("TYPE"), "VENDOR_MODEL, such as Acme_A1")                                       //
+        ("task", texts("TASK"), "train, inference or post_train; may be repeated")                           //
         ("out", text("PATH"),
-         "patch, rebase: the package; unpatch: the folder, build/D without it; import-flagscale: the folder of the "
+         "patch, rebase: the package; unpatch: the folder, build/TYPE without it; import-flagscale: the folder of the "
          "packages; history: the file")                                                     //
         ("plugin", texts("FILE.so"), "patch: a plugin that belongs to it; may be repeated") //
         ("tune", texts("FILE"), "patch: a tune file; may be repeated")                      //
@@ -165,7 +165,7 @@ po::options_description describe_options() {
          "the key that it is encrypted for; import-flagscale: FlagScale's private_key.pem")               //
         ("3way", "unpatch: merge with the commit that --backend names")                                   //
         ("in-place", "unpatch: change the files of the checkouts")                                        //
-        ("commit", text("C"), "unpatch: a package for this commit of a backend, not the newest")          //
+        ("commit", text("COMMIT"), "unpatch: a package for this commit of a backend, not the newest")     //
         ("allow-older", "unpatch, install: in the place of a newer package")                              //
         ("folder", text("DIR"), "where packages are installed, instead of the user's folder for plugins") //
         ("system", "that is the folder for all users, /usr/local/lib/opdock/plugins")                     //

@@ -172,7 +172,8 @@ void read_unpatch(const po::variables_map &values, Request &request) {
         return;
     }
     if (values.count("device-type") == 0 || values.count("task") == 0) {
-        throw cli::UsageError("unpatch expects the PACKAGE, or --device-type D and --task T of one that is installed");
+        throw cli::UsageError(
+            "unpatch expects the PACKAGE, or --device-type TYPE and --task TASK of one that is installed");
     }
     read_device(values, request);
     request.commit = cli::text_of(values, "commit");

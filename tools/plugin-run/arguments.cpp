@@ -32,11 +32,11 @@ void match_outputs(const Request &request, const Signature &signature, Arguments
                     known.push_back(parameter.name);
                 }
             }
-            op_call::unknown_argument("--out", output.name, known, signature, op_call::sources_spelling);
+            op_call::unknown_argument("--output", output.name, known, signature, op_call::sources_spelling);
         }
         auto &targets = index ? arguments.outputs[*index] : arguments.written_inputs[*input];
         if (!targets.empty() && !(index ? signature.outputs[*index] : signature.inputs[*input]).list) {
-            throw cli::UsageError("--out " + output.name + " was given twice, and is not a list");
+            throw cli::UsageError("--output " + output.name + " was given twice, and is not a list");
         }
         Target target{targets.size(), std::nullopt};
         if (!output.text.empty()) {

@@ -19,7 +19,7 @@ struct Target {
 };
 
 struct Arguments : op_call::Arguments {
-    // One for each parameter; what --out named. `mut` inputs may be named too.
+    // One for each parameter; what --output named. `mut` inputs may be named too.
     std::vector<std::vector<Target>> written_inputs;
     std::vector<std::vector<Target>> outputs;
 };

@@ -29,7 +29,7 @@ void check_format(const Result &result) {
     }
     const uint32_t dtype = result.tensor->dtype;
     if (dtype == OPDOCK_BF16 || dtype == OPDOCK_E4M3 || dtype == OPDOCK_E5M2) {
-        throw cli::UsageError("--out " + result.name + "=" + result.file->path + ": .npy has no " +
+        throw cli::UsageError("--output " + result.name + "=" + result.file->path + ": .npy has no " +
                               std::string(files::dtype_name(dtype)) + "; write to a .safetensors file instead");
     }
 }
@@ -37,7 +37,7 @@ void check_format(const Result &result) {
 void add_results(std::vector<Result> &results, const Parameter &parameter, const std::vector<Target> &targets,
                  const Tensors &tensors) {
     if (targets.size() > tensors.size()) {
-        throw cli::UsageError("--out " + parameter.name + " was given " + std::to_string(targets.size()) +
+        throw cli::UsageError("--output " + parameter.name + " was given " + std::to_string(targets.size()) +
                               " times, but there are only " + std::to_string(tensors.size()) + " tensors");
     }
     for (const Target &target : targets) {

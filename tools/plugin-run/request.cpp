@@ -14,12 +14,12 @@ namespace po = boost::program_options;
 
 constexpr const char *introduction =
     R"(Usage: plugin-run OP --in NAME=SOURCE... [--attr NAME=VALUE]...
-                  [--out NAME[=FILE]]... [OPTION...]
+                  [--output NAME[=FILE]]... [OPTION...]
        plugin-run OP
 
 Runs one op once (or often) and shows what served it, how long it took and what
 came out. Outputs are allocated from the op's signature; optional ones only when
---out names them. 'plugin-run OP' alone shows what the op expects.
+--output names them. 'plugin-run OP' alone shows what the op expects.
 
 A SOURCE is a file or made up:
   x.npy                       NumPy's format; has no bf16
@@ -29,8 +29,8 @@ A SOURCE is a file or made up:
   random:i64[8]:0..100        evenly spread, 0 to 99; integers need a range
   random:f32[8]:-1..1         evenly spread, -1 to 1
   zeros:f32[8]  ones:f32[]    all the same; [] is a scalar
-A list parameter takes --in (and --out) once for each tensor. A 'mut' input can
-be written with --out as well.
+A list parameter takes --in (and --output) once for each tensor. A 'mut' input
+can be written with --output as well.
 )";
 
 constexpr const char *examples = R"(
@@ -39,7 +39,7 @@ Examples:
   plugin-run rmsnorm_fwd --in input=random:bf16[64,1024] \
                          --in weight=ones:bf16[1024]
   plugin-run rmsnorm_fwd --in input=x.npy --in weight=w.npy --attr eps=1e-6 \
-                         --out output=y.npy --out rsigma
+                         --output output=y.npy --output rsigma
   plugin-run gelu --in input=random:f32[64,64] --impl reference.cpp --repeat 10
   plugin-run cross_entropy_fwd --in logits=random:f32[8,100] \
                                --in target=random:i64[8]:0..100
@@ -54,18 +54,18 @@ po::options_description describe_options() {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
     const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    options.add_options()                                                                                       //
-        ("in", texts("NAME=SOURCE"), "an input")                                                                //
-        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                           //
-        ("out", texts("NAME[=FILE]"), "summarize this output; write it to .npy or .safetensors[:NAME]")         //
-        ("device", text("D"), "where to run: \"cpu\" (default), \"cuda:1\"; tensors are copied there and back") //
-        ("impl", text("IMPL_ID"), "this implementation or none")                                                //
-        ("repeat", text("N"), "after a first call N more, and their minimum and median time")                   //
-        ("seed", text("N"), "of the random inputs; 0 by default")                                               //
-        ("modules", texts("PATH"), "search this plugin file or directory first")                                //
-        ("prefix", text("P"), cli::prefix_help)                                                                 //
-        ("json", "print JSON; docs/plugin-run-json.md has the keys")                                            //
-        ("version", "the version of this tool and its ABI")                                                     //
+    options.add_options()                                                                                            //
+        ("in", texts("NAME=SOURCE"), "an input")                                                                     //
+        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                                //
+        ("output", texts("NAME[=FILE]"), "summarize this output; write it to .npy or .safetensors[:NAME]")           //
+        ("device", text("DEVICE"), "where to run: \"cpu\" (default), \"cuda:1\"; tensors are copied there and back") //
+        ("impl", text("IMPL_ID"), "this implementation or none")                                                     //
+        ("repeat", text("N"), "after a first call N more, and their minimum and median time")                        //
+        ("seed", text("N"), "of the random inputs; 0 by default")                                                    //
+        ("modules", texts("PATH"), "search this plugin file or directory first")                                     //
+        ("prefix", text("PREFIX"), cli::prefix_help)                                                                 //
+        ("json", "print JSON; docs/plugin-run-json.md has the keys")                                                 //
+        ("version", "the version of this tool and its ABI")                                                          //
         ("help,h", "this text");
     return options;
 }
@@ -86,7 +86,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.inputs = op_call::parse_named(cli::texts_of(values, "in"), "--in",
                                           std::string("NAME=SOURCE\n  ") + op_call::source_forms);
     request.attributes = op_call::parse_named(cli::texts_of(values, "attr"), "--attr", "NAME=VALUE");
-    request.outputs = op_call::parse_named(cli::texts_of(values, "out"), "--out", "NAME or NAME=FILE", false);
+    request.outputs = op_call::parse_named(cli::texts_of(values, "output"), "--output", "NAME or NAME=FILE", false);
     if (values.count("device") != 0) {
         request.device = values["device"].as<std::string>();
     }

@@ -20,7 +20,7 @@ constexpr const char *introduction =
                    [--output NAME]... [OPTION...]
        plugin-tune --shapes SHAPES.yaml [OPTION...]
        plugin-tune [OP] --all [OPTION...]
-       plugin-tune export [OP] [--impl ID] [--out FILE]
+       plugin-tune export [OP] [--impl IMPL_ID] [--out FILE]
        plugin-tune import FILE...
        plugin-tune merge FILE... [--out FILE]
        plugin-tune convert TUNE_CONFIGS.yaml [--rename OLD=NEW]... [--out FILE]
@@ -110,20 +110,20 @@ po::options_description describe_options() {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
     const auto text = [](const char *name) { return po::value<std::string>()->value_name(name); };
-    options.add_options()                                                                                    //
-        ("shape", texts("NAME=SOURCE"), "an input; once for each tensor of a list")                          //
-        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                        //
-        ("output", texts("NAME"), "an optional output that is wanted as well; may be repeated")              //
-        ("impl", text("IMPL_ID"), "this implementation; without it, the one that would serve the call")      //
-        ("shapes", text("FILE"), "the shapes of this file")                                                  //
-        ("all", "every implementation, with shapes that follow from the signatures; forget: every entry")    //
-        ("device", text("D"), "where to run: \"cpu\" (the default) or \"cuda:1\"")                           //
-        ("model", text("M"), "list, forget: of this model of device, as list shows it")                      //
-        ("dtype", text("T"), "list, forget: of these dtypes, such as \"bf16,f32\"")                          //
-        ("build", text("V"), "list, forget: of this build or tune_version, as list shows it")                //
-        ("budget", text("TIME"), "for each shape, such as 60s, 500ms or 2m; 10s by default")                 //
-        ("total-budget", text("TIME"), "for all: shapes share what is left evenly, none gets over --budget") //
-        ("strategy", text("S"),
+    options.add_options()                                                                                        //
+        ("shape", texts("NAME=SOURCE"), "an input; once for each tensor of a list")                              //
+        ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                            //
+        ("output", texts("NAME"), "an optional output that is wanted as well; may be repeated")                  //
+        ("impl", text("IMPL_ID"), "this implementation; without it, the one that would serve the call")          //
+        ("shapes", text("FILE"), "the shapes of this file")                                                      //
+        ("all", "every implementation, with shapes that follow from the signatures, or with forget every entry") //
+        ("device", text("DEVICE"), "where to run: \"cpu\" (the default) or \"cuda:1\"")                          //
+        ("model", text("MODEL"), "list, forget: of this model of device, as list shows it")                      //
+        ("dtype", text("DTYPE"), "list, forget: of these dtypes, such as \"bf16,f32\"")                          //
+        ("build", text("BUILD"), "list, forget: of this build or tune_version, as list shows it")                //
+        ("budget", text("TIME"), "for each shape, such as 60s, 500ms or 2m; 10s by default")                     //
+        ("total-budget", text("TIME"), "for all: shapes share what is left evenly, none gets over --budget")     //
+        ("strategy", text("STRATEGY"),
          "halving (the default): the slower half of the configs leaves after each "
          "round; exhaustive: all are timed equally often")                                      //
         ("cold", "flush the caches before each run")                                            //
@@ -134,7 +134,7 @@ po::options_description describe_options() {
         ("rename", texts("OLD=NEW"), "convert: an op's name here")                              //
         ("force", "overwrite the files of --out and --plot")                                    //
         ("modules", texts("PATH"), "search this plugin file or directory first")                //
-        ("prefix", text("P"), cli::prefix_help)                                                 //
+        ("prefix", text("PREFIX"), cli::prefix_help)                                            //
         ("json", "print JSON; docs/plugin-tune-json.md has the keys")                           //
         ("version", "the version of this tool and its ABI")                                     //
         ("help,h", "this text; with a command, what is about it");

@@ -74,8 +74,9 @@ std::vector<FileSignature> signatures_of(const SignedFiles &files) {
         throw Rejected(
             RejectCode::unsigned_,
             fmt::format("'{}' is not signed: expected its signature in '{}', and there is no such file.\nAsk "
-                        "its vendor for a signature; or, if you know that this is the file it should be, list "
-                        "its SHA-256 under trusted_sha256 of a policy file: {}",
+                        "its vendor for a signature. opdock's own plugins have none: sign them, and what you built "
+                        "yourself, with a key of your own (docs/trust.md). Or, if you know that this is the file it "
+                        "should be, list its SHA-256 under trusted_sha256 of a policy file: {}",
                         files.name, files.signature, hex(files.library)));
     }
     try {

@@ -344,7 +344,7 @@ TEST_CASE("unpatch takes the newest package that is installed and fits, and an o
                                           "fw=" + user.path_of("clone")})),
                 1, "no package for Acme_B1, train and fw in ");
     check_error(user.run({"unpatch", "--device-type", "Acme_A1", "--backend", "fw=x"}), 2,
-                "unpatch expects the PACKAGE, or --device-type D and --task T");
+                "unpatch expects the PACKAGE, or --device-type TYPE and --task TASK");
 
     CHECK(user.install("one.opdock", {"--allow-older"}).code == 0); // somebody went back
     CHECK(unpatch({"--allow-older"}).code == 0);

@@ -67,7 +67,7 @@ TEST_CASE("rmsnorm_fwd on .npy files gives what its formula says") {
     files::write_npy(folder + "w.npy", tensor_of("", {n}, w));
     const Finished finished =
         tool.run({"rmsnorm_fwd", "--in", "input=" + folder + "x.npy", "--in", "weight=" + folder + "w.npy", "--attr",
-                  "eps=1e-3", "--out", "output=" + folder + "y.npy", "--out", "rsigma=" + folder + "r.npy"});
+                  "eps=1e-3", "--output", "output=" + folder + "y.npy", "--output", "rsigma=" + folder + "r.npy"});
     INFO(finished.err);
     REQUIRE(finished.code == 0);
     CHECK(contains(finished.out, "served by  reference.cpp\n"));
@@ -116,7 +116,7 @@ TEST_CASE("tensors of .safetensors files are named, and outputs share a file") {
         std::vector<files::TensorData>{tensor_of("layer.0.x", {2, 2}, {1, 2, 3, 4}), tensor_of("weight", {2}, {1, 1})});
     const Finished finished =
         tool.run({"rmsnorm_fwd", "--in", "input=" + folder + "in.safetensors:layer.0.x", "--in",
-                  "weight=" + folder + "in.safetensors", "--out", "output=" + folder + "out.safetensors:y", "--out",
+                  "weight=" + folder + "in.safetensors", "--output", "output=" + folder + "out.safetensors:y", "--output",
                   "rsigma=" + folder + "./out.safetensors"});
     INFO(finished.err);
     REQUIRE(finished.code == 0);
@@ -128,7 +128,7 @@ TEST_CASE("bf16 goes in and out of .safetensors") {
     const PluginRun tool({REFERENCE_PLUGIN});
     const std::string file = tool.home().path().string() + "/y.safetensors";
     const json report =
-        report_of(tool.run({"gelu", "--in", "input=random:bf16[8,16]", "--out", "output=" + file, "--json"}));
+        report_of(tool.run({"gelu", "--in", "input=random:bf16[8,16]", "--output", "output=" + file, "--json"}));
     CHECK(report["outputs"][0]["dtype"] == "bf16");
     CHECK(files::read_safetensors(file, "output").dtype == OPDOCK_BF16);
     const json again = report_of(tool.run({"gelu", "--in", "input=" + file + ":output", "--json"}));
@@ -163,7 +163,7 @@ TEST_CASE("optional outputs are made only when they are asked for") {
     const json plain = report_of(tool.run(call));
     REQUIRE(plain["outputs"].size() == 1);
     CHECK(plain["outputs"][0]["name"] == "output");
-    const json asked = report_of(tool.run(and_also(call, {"--out", "rsigma"})));
+    const json asked = report_of(tool.run(and_also(call, {"--output", "rsigma"})));
     REQUIRE(asked["outputs"].size() == 1);
     CHECK(asked["outputs"][0]["name"] == "rsigma");
     CHECK(asked["outputs"][0]["shape"] == json{2});
@@ -228,8 +228,8 @@ TEST_CASE("a list is given tensor by tensor, and what the op writes can be writt
     files::write_npy(folder + "b.npy", tensor_of("", {2}, {10, 20}));
     const Finished finished =
         tool.run({"fixture.scale", "--in", "tensors=" + folder + "a.npy", "--in", "tensors=" + folder + "b.npy",
-                  "--attr", "factor=2", "--out", "tensors=" + folder + "a2.npy", "--out",
-                  "tensors=" + folder + "b2.npy", "--out", "count"});
+                  "--attr", "factor=2", "--output", "tensors=" + folder + "a2.npy", "--output",
+                  "tensors=" + folder + "b2.npy", "--output", "count"});
     INFO(finished.err);
     REQUIRE(finished.code == 0);
     CHECK(values_of(files::read_npy(folder + "a2.npy")) == std::vector<float>{2, 4, 6});

@@ -49,7 +49,7 @@ TEST_CASE("what is missing for a call is named, with the signature") {
     CHECK(contains(finished.err, "    --in input=SOURCE "));
     CHECK(contains(finished.err, "  > --in weight=SOURCE "));
     CHECK(contains(finished.err, "--attr eps=FLOAT "));
-    CHECK(contains(finished.err, "--out rsigma[=FILE] "));
+    CHECK(contains(finished.err, "--output rsigma[=FILE] "));
     CHECK(contains(finished.err, "\nTry 'plugin-run --help'.\n"));
     CHECK_FALSE(contains(finished.err, "\n\n"));
     check_error(PluginRun({REFERENCE_PLUGIN}).run({"rmsnorm_fwd", "--impl", "reference.cpp"}), 2,
@@ -103,7 +103,7 @@ TEST_CASE("wrong usage exits with 2") {
     check_error(tool.run({"gelu", "--in", "x.npy"}), 2, "NAME=");
     check_error(tool.run(rmsnorm_and({"--in", "wieght=ones:f32[4]"})), 2, "did you mean 'weight'");
     check_error(tool.run(rmsnorm_and({"--attr", "eps=small"})), 2, "'small' is not of type float");
-    check_error(tool.run(rmsnorm_and({"--out", "rsgima"})), 2, "did you mean 'rsigma'");
+    check_error(tool.run(rmsnorm_and({"--output", "rsgima"})), 2, "did you mean 'rsigma'");
     check_error(tool.run(rmsnorm_and({"--repeat", "0"})), 2, "--repeat '0'");
     check_error(tool.run({"cross_entropy_fwd", "--in", "logits=ones:f32[2,4]", "--in", "target=random:i64[2]"}), 2,
                 "a range for random integers, such as random:i64[2]:0..100");
@@ -112,7 +112,7 @@ TEST_CASE("wrong usage exits with 2") {
 TEST_CASE("bf16 for a .npy file is refused before the call") {
     const PluginRun tool({REFERENCE_PLUGIN});
     const std::string file = tool.home().path().string() + "/y.npy";
-    check_error(tool.run({"gelu", "--in", "input=ones:bf16[4]", "--out", "output=" + file}), 2, ".safetensors");
+    check_error(tool.run({"gelu", "--in", "input=ones:bf16[4]", "--output", "output=" + file}), 2, ".safetensors");
     CHECK_FALSE(std::filesystem::exists(file));
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("a tensor of more dims than there may be is named, with their number")
 TEST_CASE("shapes that do not fit are the host's error, with nothing written") {
     const PluginRun tool({REFERENCE_PLUGIN});
     const std::string file = tool.home().path().string() + "/y.npy";
-    check_error(tool.run({"rmsnorm_fwd", "--in", "input=ones:f32[2,4]", "--in", "weight=ones:f32[5]", "--out",
+    check_error(tool.run({"rmsnorm_fwd", "--in", "input=ones:f32[2,4]", "--in", "weight=ones:f32[5]", "--output",
                           "output=" + file}),
                 1, "weight");
     CHECK_FALSE(std::filesystem::exists(file));
@@ -168,7 +168,7 @@ TEST_CASE("a file that is not there, is no tensor file or lacks the tensor exits
 
 TEST_CASE("an output that cannot be written exits with 1") {
     check_error(
-        PluginRun({REFERENCE_PLUGIN}).run({"gelu", "--in", "input=ones:f32[4]", "--out", "output=/nonexistent/y.npy"}),
+        PluginRun({REFERENCE_PLUGIN}).run({"gelu", "--in", "input=ones:f32[4]", "--output", "output=/nonexistent/y.npy"}),
         1, "/nonexistent/y.npy");
 }
 

@@ -100,7 +100,8 @@ TEST_CASE("the help of a command is its usage, its paragraph, its options and it
     };
     const std::vector<Command> commands = {{"make", {"op"}}, {"make-all", {"json"}}, {"remove", {}}};
     po::options_description all("Options", 80);
-    all.add_options()("op", po::value<std::string>()->value_name("NAME"), "an op")("json", "as JSON")("help,h", "this");
+    all.add_options()("op", po::value<std::string>()->value_name("NAME"),
+                      "which; make, show: an op; remove: a thing; of it: \"b\"")("json", "as JSON")("help,h", "this");
     const std::string introduction = "Usage: tool make NAME [--op NAME]\n            [--more]\n       tool make-all\n"
                                      "       tool remove FILTER\n\nMakes things.\n\n  make     makes one,\n"
                                      "           and shows it\n  make-all\n           makes all\n"
@@ -109,7 +110,7 @@ TEST_CASE("the help of a command is its usage, its paragraph, its options and it
     CHECK(
         help_of(introduction, all, examples, commands, {"make", "a"}) ==
         "Usage: tool make NAME [--op NAME]\n            [--more]\n\n  make     makes one,\n           and shows it\n\n"
-        "Options:\n  --op NAME             an op\n  -h [ --help ]         this\n\nExamples:\n"
+        "Options:\n  --op NAME             which; an op; of it: \"b\"\n  -h [ --help ]         this\n\nExamples:\n"
         "  tool make a \\\n       --op b\n\n'tool --help' tells of all commands and of exit codes.\n");
     const std::string of_all = help_of(introduction, all, examples, commands, {"make-all"});
     CHECK(of_all.starts_with("Usage: tool make-all\n\n  make-all\n           makes all\n\nOptions:\n  --json"));

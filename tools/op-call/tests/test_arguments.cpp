@@ -33,7 +33,7 @@ TEST_CASE("what is wrong is said in the words of the tool's own options") {
         const std::string text = error.what();
         CHECK(text.find("sgd needs 'params', 'momentum'\n") == 0);
         CHECK(text.find("  > --shape params=SOURCE") != std::string::npos);
-        CHECK(text.find("--out") == std::string::npos);
+        CHECK(text.find("--output") == std::string::npos);
         CHECK(text.ends_with("\n  SOURCE is DTYPE[DIMS], such as bf16[64,1024]"));
     }
 }
@@ -64,8 +64,8 @@ TEST_CASE("only optional outputs are asked for, and each once") {
 
 TEST_CASE("a name without a text, and a text without a name, are usage errors") {
     CHECK(parse_named({"a=b=c"}, "--shape", "X").at(0).text == "b=c");
-    CHECK(parse_named({"a"}, "--out", "X", false).at(0).text.empty());
+    CHECK(parse_named({"a"}, "--output", "X", false).at(0).text.empty());
     CHECK_THROWS_WITH_AS(parse_named({"a"}, "--shape", "NAME=X"), "--shape 'a': expected NAME=X", UsageError);
     CHECK_THROWS_AS(parse_named({"=b"}, "--shape", "X"), UsageError);
-    CHECK_THROWS_AS(parse_named({""}, "--out", "X", false), UsageError);
+    CHECK_THROWS_AS(parse_named({""}, "--output", "X", false), UsageError);
 }

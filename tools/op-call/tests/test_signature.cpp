@@ -26,8 +26,8 @@ TEST_CASE("the expected arguments are listed and the missing ones marked") {
           "  > --in weight=SOURCE               U[n]  (missing)\n"
           "    --attr eps=FLOAT                 default 1e-05\n"
           "    --attr zero_centered_gamma=BOOL  default false\n"
-          "    --out output[=FILE]              T[..., n]\n"
-          "    --out rsigma[=FILE]              f32[...]?, optional");
+          "    --output output[=FILE]           T[..., n]\n"
+          "    --output rsigma[=FILE]           f32[...]?, optional");
 }
 
 TEST_CASE("lists, written inputs and required attributes are told apart") {

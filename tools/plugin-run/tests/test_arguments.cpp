@@ -54,7 +54,7 @@ TEST_CASE("an argument that the op does not have is named, with near misses") {
     CHECK(complaint(request, rmsnorm()).find("--attr 'epsilon': rmsnorm_fwd has no such argument") == 0);
     request = rmsnorm_request();
     request.outputs = {{"input", ""}};
-    CHECK(complaint(request, rmsnorm()).find("--out 'input': rmsnorm_fwd has it as an input") == 0);
+    CHECK(complaint(request, rmsnorm()).find("--output 'input': rmsnorm_fwd has it as an input") == 0);
 }
 
 TEST_CASE("only lists take an argument more than once") {
@@ -66,7 +66,7 @@ TEST_CASE("only lists take an argument more than once") {
     CHECK(complaint(request, rmsnorm()) == "--attr eps was given twice");
     request = rmsnorm_request();
     request.outputs = {{"output", ""}, {"output", ""}};
-    CHECK(complaint(request, rmsnorm()) == "--out output was given twice, and is not a list");
+    CHECK(complaint(request, rmsnorm()) == "--output output was given twice, and is not a list");
 
     Request list;
     list.inputs = {

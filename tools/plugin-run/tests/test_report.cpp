@@ -14,7 +14,7 @@ namespace {
 
 const opdock::cli::Page plain(false);
 
-// A call of rmsnorm_fwd that was served, with or without --out.
+// A call of rmsnorm_fwd that was served, with or without --output.
 struct Call {
     explicit Call(std::vector<Named> outputs, uint32_t dtype = OPDOCK_F32) {
         request.op = "rmsnorm_fwd";
@@ -72,7 +72,7 @@ TEST_CASE("calls that fell back name both implementations") {
     CHECK(text.find("served by  default.cpu (3 calls), vendor.acme (1 calls)\n") != std::string::npos);
 }
 
-TEST_CASE("without --out every tensor that was made is shown, with it those that were named") {
+TEST_CASE("without --output every tensor that was made is shown, with it those that were named") {
     CHECK(Call({}).results().size() == 2);
     const Call one(std::vector<Named>{{"rsigma", ""}});
     const std::vector<Result> results = one.results();
@@ -83,7 +83,7 @@ TEST_CASE("without --out every tensor that was made is shown, with it those that
 
 TEST_CASE("bf16 for a .npy file is refused with a pointer to .safetensors") {
     const Call call({{"output", "y.npy"}}, OPDOCK_BF16);
-    CHECK_THROWS_WITH_AS(call.results(), "--out output=y.npy: .npy has no bf16; write to a .safetensors file instead",
+    CHECK_THROWS_WITH_AS(call.results(), "--output output=y.npy: .npy has no bf16; write to a .safetensors file instead",
                          opdock::cli::UsageError);
     CHECK(Call({{"output", "y.safetensors"}}, OPDOCK_BF16).results().size() == 1);
 }

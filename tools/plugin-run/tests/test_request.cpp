@@ -11,7 +11,7 @@ using opdock::cli::UsageError;
 
 TEST_CASE("the command line of the manual is understood") {
     const Request request = parse_request({"rmsnorm_fwd", "--in", "input=x.npy", "--in", "weight=w.npy", "--attr",
-                                           "eps=1e-6", "--out", "output=y.npy", "--out", "rsigma"});
+                                           "eps=1e-6", "--output", "output=y.npy", "--output", "rsigma"});
     CHECK(request.op == "rmsnorm_fwd");
     REQUIRE(request.inputs.size() == 2);
     CHECK(request.inputs[1].name == "weight");
@@ -31,7 +31,7 @@ TEST_CASE("an argument without its name or value is a usage error") {
     CHECK_THROWS_AS(parse_request({"op", "--in", "x.npy"}), UsageError);
     CHECK_THROWS_AS(parse_request({"op", "--in", "=x.npy"}), UsageError);
     CHECK_THROWS_AS(parse_request({"op", "--attr", "eps="}), UsageError);
-    CHECK_THROWS_AS(parse_request({"op", "--out", "y="}), UsageError);
+    CHECK_THROWS_AS(parse_request({"op", "--output", "y="}), UsageError);
 }
 
 TEST_CASE("one op is needed, and one only") {
@@ -58,7 +58,7 @@ TEST_CASE("an op alone asks what it expects, and so it does with options that ca
     CHECK(asks_what_is_expected(parse_request({"op"})));
     CHECK(asks_what_is_expected(parse_request({"op", "--json", "--modules", "/x.so", "--device", "cpu"})));
     CHECK_FALSE(asks_what_is_expected(parse_request({"op", "--in", "a=x.npy"})));
-    CHECK_FALSE(asks_what_is_expected(parse_request({"op", "--out", "y"})));
+    CHECK_FALSE(asks_what_is_expected(parse_request({"op", "--output", "y"})));
     CHECK_FALSE(asks_what_is_expected(parse_request({"op", "--impl", "vendor.acme"})));
     CHECK_FALSE(asks_what_is_expected(parse_request({"op", "--repeat", "3"})));
 }
@@ -80,7 +80,7 @@ TEST_CASE("help fits a terminal of 80 columns") {
 }
 
 TEST_CASE("the help names every option") {
-    for (const char *option : {"--in", "--attr", "--out", "--device", "--impl", "--repeat", "--seed", "--modules",
+    for (const char *option : {"--in", "--attr", "--output", "--device", "--impl", "--repeat", "--seed", "--modules",
                                "--json", "--version", "--help", "Examples:"}) {
         INFO(option);
         CHECK(help_text().find(option) != std::string::npos);
