@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -675,6 +676,20 @@ TEST_CASE("a plugin that ends the thread that opens it, or the clock of the proc
     }
 }
 
+TEST_CASE("a plugin that ends the thread that opens it is remembered where other threads go on, too") {
+    const TemporaryDirectory directory;
+    for (int death = 0; death < 2; ++death) {
+        in_child(0, [&] {
+            auto host = host_in(directory, "libends_thread_in_host_when_opened.so");
+            std::thread([&] { call_next(host); }).join();
+            _exit(0); // with the host open: the loader waits for the thread
+        });
+    }
+    auto host = host_in(directory, "libends_thread_in_host_when_opened.so");
+    CHECK(host.logged("ended while it opened plugin") == 1);
+    CHECK(host->describe()["plugins"][0]["code"] == "OPDOCK-E055");
+}
+
 TEST_CASE("a plugin that ends the process and goes on in a copy of it is not opened a third time") {
     const TemporaryDirectory directory;
     const char *const fixture = "libgoes_on_in_child_of_host.so";
@@ -771,19 +786,22 @@ TEST_CASE("what a process was forked in the child may end too, and the parent's 
 }
 
 #ifndef __SANITIZE_THREAD__ // which has a thread of its own
-TEST_CASE("what a thread leaves open as it ends stands where that was the only thread, and not beside others") {
-    for (const bool is_beside_others : {false, true}) {
+TEST_CASE("what a thread leaves open as it ends stands where that was the only thread, and of opening beside others") {
+    using Doing = JournalEntry::Doing;
+    for (const auto &[doing, is_beside_others, deaths] :
+         {std::tuple(Doing::calling, false, 1), {Doing::calling, true, 0}, {Doing::opening, true, 1}}) {
+        CAPTURE(doing);
         CAPTURE(is_beside_others);
         const TemporaryDirectory directory;
         const std::string folder = directory.path().string();
         in_child(0, [&] {
             Journal journal(folder);
-            const auto leave_open = [&] {
-                const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/libacme.so", "", ""});
+            const auto leave_open = [&, doing = doing] {
+                const auto entry = journal.write({doing, "/opt/libacme.so", "", ""});
             };
             is_beside_others ? std::thread(leave_open).join() : leave_open();
         });
-        CHECK(Journal::collect(folder).size() == (is_beside_others ? 0 : 1));
+        CHECK(Journal::collect(folder).size() == static_cast<std::size_t>(deaths));
     }
 }
 #endif

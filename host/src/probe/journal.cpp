@@ -138,9 +138,13 @@ JournalEntry entry_of(std::uint32_t doing, const FileIdentity &plugin, std::stri
 } // namespace
 
 Journal::Open::~Open() {
-    const bool thread_ends =
-        slot_ != nullptr && slot_->doing != static_cast<std::uint32_t>(JournalEntry::Doing::trying);
-    if (!thread_ends || !is_only_thread()) {
+    if (slot_ == nullptr) {
+        return;
+    }
+    const auto doing = static_cast<JournalEntry::Doing>(slot_->doing);
+    const bool stands =
+        doing == JournalEntry::Doing::opening || (doing == JournalEntry::Doing::calling && is_only_thread());
+    if (!stands) {
         close();
     }
 }
