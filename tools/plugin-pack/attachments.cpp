@@ -47,9 +47,10 @@ std::string content_of(const std::string &kind, const std::string &path) {
         return cli::read_text(path); // no host reads more; and of a device nobody knows how much comes
     }
     const uintmax_t bytes = fs::file_size(path, error);
-    if (!error) {
-        require_size(path, bytes, {most_bytes});
+    if (error || bytes == 0) {
+        return cli::read_text(path); // of a file of /proc, which has the size 0, nobody knows either
     }
+    require_size(path, bytes, {most_bytes});
     return cli::read_text(path, most_bytes);
 }
 

@@ -133,10 +133,10 @@ po::options_description describe_options() {
     const auto texts = [](const char *name) {
         return po::value<std::vector<std::string>>()->composing()->value_name(name);
     };
-    options.add_options()                                                                                    //
+    options.add_options()                                                                                         //
         ("backend", texts("BACKEND"), "[NAME=]DIR: a repository; patch: with @COMMIT behind it; may be repeated") //
-        ("device-type", text("TYPE"), "VENDOR_MODEL, such as Acme_A1")                                       //
-        ("task", texts("TASK"), "train, inference or post_train; may be repeated")                           //
+        ("device-type", text("TYPE"), "VENDOR_MODEL, such as Acme_A1")                                            //
+        ("task", texts("TASK"), "train, inference or post_train; may be repeated")                                //
         ("out", text("PATH"),
          "patch, rebase: the package; unpatch: the folder, build/TYPE without it; import-flagscale: the folder of the "
          "packages; history: the file")                                                     //

@@ -52,6 +52,11 @@ json manifest_json(const Package &package) {
             {"models", package.models}, {"abi", abi_json(package.abi)},       {"backends", std::move(backends)}};
 }
 
+template<size_t digits>
+bool is_hex(const std::string &text) {
+    return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 core::AbiVersion version_of(const JsonValue &value) {
     const std::vector<JsonValue> parts = value.items();
     if (parts.size() != 2) {
@@ -81,8 +86,8 @@ Backend backend_of(const JsonValue &value) {
     backend.name = value.at("name").text(is_name, expected_name);
     backend.version = value.at("version").text();
     backend.format = value.at("format").text(is_format, expected_format);
-    backend.changes.commit = value.at("commit").text(is_id, expected_id);
-    backend.changes.tree = value.at("tree").text(is_id, expected_id);
+    backend.changes.commit = id_of(value.at("commit"), backend.format);
+    backend.changes.tree = id_of(value.at("tree"), backend.format);
     return backend;
 }
 
@@ -117,9 +122,11 @@ struct PayloadSummary {
 };
 
 PayloadSummary payload_of(const JsonValue &value) {
-    PayloadSummary summary{value.at("bytes").number(0, UINT64_MAX), value.at("sha256").text(), {}};
+    PayloadSummary summary{
+        value.at("bytes").number(0, UINT64_MAX), value.at("sha256").text(is_hex<64>, "64 digits of 0-9a-f"), {}};
     for (const JsonValue &one : value.at("recipients").items()) {
-        summary.recipients.push_back({one.at("key").text(), one.at("sealed").text()});
+        summary.recipients.push_back({one.at("key").text(is_hex<16>, "the id of a key, 16 digits of 0-9a-f"),
+                                      one.at("sealed").text(is_hex<160>, "a sealed key, 160 digits of 0-9a-f")});
     }
     return summary;
 }
@@ -174,8 +181,9 @@ bool is_task(const std::string &text) {
     return text == "train" || text == "inference" || text == "post_train";
 }
 
-bool is_id(const std::string &text) {
-    return (text.size() == 40 || text.size() == 64) && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+std::string id_of(const JsonValue &value, const std::string &format) {
+    return format == "sha1" ? value.text(is_hex<40>, "a full id of git's sha1, 40 digits of 0-9a-f")
+                            : value.text(is_hex<64>, "a full id of git's sha256, 64 digits of 0-9a-f");
 }
 
 bool is_format(const std::string &text) {

@@ -16,6 +16,8 @@
 
 namespace opdock::plugin_pack {
 
+class JsonValue;
+
 // A repository that the vendor adapted.
 struct Backend {
     std::string name;    // of the folder that its files come into
@@ -59,12 +61,12 @@ inline constexpr uint64_t most_serial = uint64_t{1} << 53;
 // [A-Z][A-Za-z0-9]*_[A-Za-z0-9]+
 bool is_device_type(const std::string &text);
 bool is_task(const std::string &text);
-bool is_id(const std::string &text);     // of an object of git
+// The full id of an object of git, in a repository of the format 'sha1' or 'sha256'. Refuses others.
+std::string id_of(const JsonValue &value, const std::string &format);
 bool is_format(const std::string &text); // "sha1", "sha256"
 // Letters, digits and ._- with none of those dots in front.
 bool is_name(const std::string &text);
 // What they are, for messages.
-inline constexpr const char *expected_id = "a full id of git";
 inline constexpr const char *expected_format = "'sha1' or 'sha256'";
 inline constexpr const char *expected_name = "a name of letters, digits and ._-, and none of .- in front";
 

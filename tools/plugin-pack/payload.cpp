@@ -29,7 +29,7 @@ constexpr const char *contents_name = "contents.json";
 constexpr size_t most_members = 50'000;
 constexpr size_t most_list_bytes = size_t{8} << 20;
 constexpr size_t most_contents_bytes = size_t{32} << 20;
-constexpr core::JsonLimits list_limits = {2, 1 + 4 * most_members};
+constexpr core::JsonLimits list_limits = {3, 1 + 4 * most_members};
 constexpr core::JsonLimits contents_limits = {64, 12 * most_members};
 
 // git refuses others as well, when it applies a patch; a package with one is refused before.
@@ -213,7 +213,7 @@ class ContentsReader {
                             "one of " + std::to_string(all.size()));
         }
         for (size_t i = 0; i < all.size(); ++i) {
-            read_files(all[i], package_.backends[i].changes);
+            read_files(all[i], package_.backends[i].format, package_.backends[i].changes);
         }
         read_attachments(listed.root().at("attachments"));
         places_.require_all_put();
@@ -239,14 +239,14 @@ class ContentsReader {
                                           : [](std::string_view) {});
     }
 
-    void read_change(const JsonValue &one, Change &change) {
+    void read_change(const JsonValue &one, const std::string &format, Change &change) {
         change.status = one.at("status").text(is_status, "one of A, D, M, R and T").front();
         change.path = path_of(one.at("path"));
         change.old_path = one.has("old_path") ? path_of(one.at("old_path")) : change.path;
         change.old_mode = mode_of(one.at("old_mode"));
         change.mode = mode_of(one.at("mode"));
-        change.old_blob = one.at("old_blob").text(is_id, expected_id);
-        change.blob = one.at("blob").text(is_id, expected_id);
+        change.old_blob = id_of(one.at("old_blob"), format);
+        change.blob = id_of(one.at("blob"), format);
         keep(one.at("patch"), change.patch);
     }
 
@@ -260,15 +260,15 @@ class ContentsReader {
             one.at("path").refuse("a path without a line feed", core::quote(submodule.path));
         }
         submodule.format = one.at("format").text(is_format, expected_format);
-        submodule.changes.commit = one.at("commit").text(is_id, expected_id);
-        submodule.changes.tree = one.at("tree").text(is_id, expected_id);
-        read_files(one, submodule.changes, depth);
+        submodule.changes.commit = id_of(one.at("commit"), submodule.format);
+        submodule.changes.tree = id_of(one.at("tree"), submodule.format);
+        read_files(one, submodule.format, submodule.changes, depth);
     }
 
-    void read_files(const JsonValue &listed, Changes &changes, int depth = 0) {
+    void read_files(const JsonValue &listed, const std::string &format, Changes &changes, int depth = 0) {
         const std::vector<JsonValue> list = make(changes.list, listed.at("changes"));
         for (size_t i = 0; i < list.size(); ++i) {
-            read_change(list[i], changes.list[i]);
+            read_change(list[i], format, changes.list[i]);
         }
         const std::vector<JsonValue> converted = make(changes.converted, listed.at("converted"));
         for (size_t i = 0; i < converted.size(); ++i) {

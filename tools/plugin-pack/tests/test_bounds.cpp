@@ -173,7 +173,7 @@ TEST_CASE("what a payload says of itself is within the same bounds") {
         CHECK(refusal(text) == "p.opdock: " + message);
     };
     const std::string nested = repeated("[", 100'000) + repeated("]", 100'000);
-    refused(package_with_list(nested), "members:1:3: nested deeper than 2 levels");
+    refused(package_with_list(nested), "members:1:4: nested deeper than 3 levels");
     refused(package_with_list(R"([{"name": "a", "name": "b"}])"),
             "members:1:21: field 'name' is given twice; keep one");
     refused(package_with_list(std::string((size_t{8} << 20) + 1, ' ')),

@@ -99,7 +99,9 @@ struct Document {
 std::vector<Document> documents() {
     const Parts parts = sample_parts();
     json manifest = parts.manifest;
-    manifest["payload"] = {{"bytes", 1}, {"sha256", ""}, {"recipients", {{{"key", ""}, {"sealed", ""}}}}};
+    manifest["payload"] = {{"bytes", 1},
+                           {"sha256", std::string(64, '0')},
+                           {"recipients", {{{"key", "0123456789abcdef"}, {"sealed", std::string(160, '0')}}}}};
     return {
         {"manifest", manifest, [](Parts &into, const json &text) { into.manifest = text; }},
         {"members", list_of(parts.members), [](Parts &into, const json &text) { into.list = text; }},
@@ -200,12 +202,20 @@ TEST_CASE("what no package says is refused with what there may be in its place")
         {"manifest", "/tasks/1", "inference", ": /tasks/1: expected tasks in alphabetical order, each once, found "},
         {"manifest", "/abi/built_for", {1}, ": /abi/built_for: expected two numbers, found a list"},
         {"manifest", "/backends/0/name", "../up", ": /backends/0/name: expected a name of letters, digits and ._-, "},
-        {"manifest", "/backends/0/commit", "main", ": /backends/0/commit: expected a full id of git, found 'main'"},
+        {"manifest", "/backends/0/commit", "main",
+         ": /backends/0/commit: expected a full id of git's sha1, 40 digits of 0-9a-f, found 'main'"},
+        {"manifest", "/backends/0/tree", std::string(64, '0'), "/tree: expected a full id of git's sha1, 40 digits of"},
+        {"manifest", "/payload/sha256", "x", ": /payload/sha256: expected 64 digits of 0-9a-f, found 'x'"},
+        {"manifest", "/payload/recipients/0/key", "x",
+         "/key: expected the id of a key, 16 digits of 0-9a-f, found 'x'"},
+        {"manifest", "/payload/recipients/0/sealed", "0", "/sealed: expected a sealed key, 160 digits of 0-9a-f, "},
         {"manifest", "/backends/0/format", "md5", ": /backends/0/format: expected 'sha1' or 'sha256', found 'md5'"},
         {"members", "", json::array(), ":1:1: expected a list that begins with 'contents.json', found an empty list"},
         {"members", "/0/name", "x", ": /0/name: expected 'contents.json', which comes first, found 'x'"},
         {"members", "/0/bytes", 1u << 30u, ": /0/bytes: expected at most 32.0 MiB of contents.json, found 1.0 GiB"},
         {"members", "/1/bytes", 1ull << 33u, ": /1/bytes: expected at most 4.0 GiB of all members, found more"},
+        {"members", "/1/bytes", json::array(),
+         ": /1/bytes: expected an integer from 0 to 18446744073709551615, found "},
         {"members", "/1/sha256", "x", ": /1/sha256: expected 64 digits of 0-9a-f, found 'x'"},
         {"members", "/2/name", "patches/0", ": /2/name: expected a name that no other member has, found "},
         {"contents.json", "/backends", json::array(), ": /backends: expected a list of 1, as in the manifest, found "},
@@ -225,9 +235,12 @@ TEST_CASE("what no package says is refused with what there may be in its place")
         {"contents.json", "/attachments/0/member", "patches/0", ": /attachments/0/member: expected a member that no "},
         {"contents.json", "/backends/0/changes/0/status", "MM",
          "/changes/0/status: expected one of A, D, M, R and T, found 'MM'"},
-        {"contents.json", "/backends/0/changes/0/blob", "z", "/changes/0/blob: expected a full id of git, found 'z'"},
+        {"contents.json", "/backends/0/changes/0/blob", "z",
+         "/changes/0/blob: expected a full id of git's sha1, 40 digits of 0-9a-f, found 'z'"},
+        {"contents.json", "/backends/0/submodules/0/commit", std::string(64, '0'),
+         "/submodules/0/commit: expected a full id of git's sha1, 40 digits of 0-9a-f, found "},
         {"contents.json", "/backends/0/changes/0/old_blob", "",
-         "/changes/0/old_blob: expected a full id of git, found ''"},
+         "/changes/0/old_blob: expected a full id of git's sha1, 40 digits of 0-9a-f, found ''"},
         {"contents.json", "/backends/0/changes/0/mode", 0104755,
          "/changes/0/mode: expected the mode of a file, link or submodule of git, found 35309"},
         {"contents.json", "/backends/0/changes/0/mode", 1u << 20u, "/mode: expected an integer from 0 to 57344, "},
