@@ -259,15 +259,18 @@ class Listing {
             for (const double size : {0.3, 0.8}) {
                 add(at(size), [](Case &one) { one.exercise = Exercise::in_place; });
             }
-            std::vector<Layout> layouts;
+            std::vector<std::pair<Layout, double>> layouts; // each with a size
             if (subject_.alignment <= 1) {
-                layouts.push_back(Layout::misaligned);
+                layouts.emplace_back(Layout::misaligned, 0.5);
             }
             if (!subject_.needs_contiguous) {
-                layouts.insert(layouts.end(), {Layout::transposed, Layout::mixed});
+                for (const Layout layout : {Layout::padded, Layout::transposed, Layout::scattered, Layout::mixed}) {
+                    layouts.emplace_back(layout, 0.5);
+                }
+                layouts.emplace_back(Layout::distant, 0.3);
             }
-            for (const Layout layout : layouts) {
-                add(at(0.5), [&](Case &one) {
+            for (const auto &[drawn, size] : layouts) {
+                add(at(size), [layout = drawn](Case &one) {
                     one.exercise = Exercise::in_place;
                     one.layout = layout;
                 });

@@ -253,8 +253,8 @@ std::vector<Shapes> zero_shapes(const Signature &signature, Random &random, cons
     const Names names = names_of(signature);
     std::vector<Shapes> all;
     for (const std::string &name : names.all) {
-        if (name == names.last) {
-            continue;
+        if (names.all.size() == 1 && name == names.last) {
+            continue; // as in empty_shapes(); beside others it is alone without a size here
         }
         const Takes takes_without = [&](const Shapes &shapes) {
             Shapes without = shapes;
