@@ -291,6 +291,39 @@ TEST_CASE("a wrong policy file has the status of a wrong policy") {
     CHECK(thrown_by([] { read_policy_file("/none", Enforce::accept); }).status() == OPDOCK_INVALID_POLICY);
 }
 
+TEST_CASE("what sections for devices list is bounded, with what holds there from elsewhere") {
+    const auto with_sections = [](const std::string &above, int sections, const std::string &item) {
+        std::string text = above + "devices:\n";
+        for (int i = 0; i < sections; ++i) {
+            text += " cuda:" + std::to_string(i) + ":\n  " + item;
+            for (std::size_t at = text.find('#'); at != std::string::npos; at = text.find('#')) {
+                text.replace(at, 1, std::to_string(i));
+            }
+            text += "\n";
+        }
+        return text;
+    };
+    std::string names = "v0";
+    for (int i = 1; i < 1000; ++i) {
+        names += ",v" + std::to_string(i);
+    }
+    const std::string denied = "deny_vendors: " + names + "\n";
+    CHECK_NOTHROW(parse(with_sections(denied, 99, "strict: 1")));
+    CHECK(message_of([&] {
+              parse(with_sections(denied, 101, "strict: 1"));
+          }).starts_with("p.yaml:3:2: the sections for devices list 101000 vendors, ops and tokens, "));
+    CHECK_NOTHROW(parse(with_sections("", 200, "per_op: {acme.a#: vendor, acme.b#: vendor}")));
+    CHECK(message_of([&] {
+              parse(with_sections("", 250, "per_op: {acme.a#: vendor, acme.b#: vendor}"));
+          }).starts_with("p.yaml:2:2: the sections for devices list 126000 vendors, ops and tokens, "));
+    CHECK(message_of([&] {
+              parse("devices:\n cuda: {deny_vendors: '" + names + "'}\n" +
+                    with_sections("", 101, "strict: 1").substr(9));
+          }).find("the sections for devices list 103000 ") != std::string::npos);
+    CHECK(message_of([&] { parse(with_sections("", 257, "strict: 1")); }) ==
+          "p.yaml:2:2: there are 257 sections for devices; at most 256 are taken");
+}
+
 TEST_CASE("a policy file of more than 256 KiB is refused before it is parsed") {
     const TemporaryDirectory directory;
     const std::string path = directory.write("p.yaml", std::string(300 * 1024, '#')).string();

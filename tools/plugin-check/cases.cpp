@@ -1,6 +1,7 @@
 #include "cases.hpp"
 
 #include <algorithm>
+#include <regex>
 #include <set>
 
 #include "attributes.hpp"
@@ -90,7 +91,7 @@ bool is_among(const std::vector<std::string> &names, const std::string &name) {
 }
 
 std::vector<std::string> optionals_of(const Signature &signature) {
-    const std::vector<std::string> appended = appended_inputs(signature);
+    const std::vector<std::string> appended = appended_to_standard(signature);
     std::vector<std::string> names;
     for (const std::vector<Parameter> *parameters : {&signature.inputs, &signature.outputs}) {
         for (const Parameter &parameter : *parameters) {
@@ -109,7 +110,12 @@ class Listing {
             const Takes &takes, const Pinned &pinned)
         : subject_(subject), signature_(signature), pinned_(pinned), random_(derive(seed, tuple)) {
         start_.tuple = tuple;
-        start_.without = appended_inputs(signature);
+        appended_ = appended_to_standard(signature);
+        for (const std::string &name : appended_) {
+            if (!op_call::find_named(signature.attributes, name)) {
+                start_.without.push_back(name);
+            }
+        }
         start_.dtypes = dtypes_of(signature, tuple);
         start_.attributes = required_attributes(signature, start_.dtypes);
         for (const AttributeArgument &attribute : pinned.attributes) {
@@ -163,7 +169,7 @@ class Listing {
         }
         add_unusual_numbers();
         for (const AttributeParameter &attribute : signature_.attributes) {
-            if (!op_call::find_named(pinned_.attributes, attribute.name)) {
+            if (is_varied(attribute)) {
                 add_other_value(attribute);
                 add_far_values(attribute);
                 add_boundaries(attribute);
@@ -210,6 +216,10 @@ class Listing {
         one.attributes_text = plugin_check::text_of(one.attributes);
         one.seed = random_.bits();
         cases_.push_back(std::move(one));
+    }
+
+    bool is_varied(const AttributeParameter &attribute) const {
+        return !op_call::find_named(pinned_.attributes, attribute.name) && !is_among(appended_, attribute.name);
     }
 
     // What has nothing to compute may still have an output to fill, or none because the input is it.
@@ -385,7 +395,7 @@ class Listing {
         size_t count = 0;
         for (const AttributeParameter &attribute : signature_.attributes) {
             const std::optional<AttributeArgument> other = other_value(attribute);
-            if (other && !op_call::find_named(pinned_.attributes, attribute.name)) {
+            if (other && is_varied(attribute)) {
                 set_attribute(all, *other);
                 ++count;
             }
@@ -410,6 +420,7 @@ class Listing {
     const Pinned &pinned_;
     Random random_;
     Case start_;
+    std::vector<std::string> appended_; // to the standard op
     std::vector<Shapes> plain_;
     std::vector<Shapes> empty_;
     std::vector<Shapes> zero_;    // in one name
@@ -452,16 +463,23 @@ bool is_standard(const std::string &op) {
     return op.find('.') == std::string::npos;
 }
 
-std::vector<std::string> appended_inputs(const Signature &signature) {
-    const std::string_view standard = core::standard_signature(signature.op);
+std::vector<std::string> appended_to_standard(const Signature &signature) {
+    const std::string standard(core::standard_signature(signature.op));
     std::vector<std::string> names;
-    for (const Parameter &input : signature.inputs) {
-        const bool is_known = standard.find("(" + input.name + ":") != std::string_view::npos ||
-                              standard.find(" " + input.name + ":") != std::string_view::npos;
-        if (!standard.empty() && input.optional && !is_known) {
-            names.push_back(input.name);
-        }
+    if (standard.empty()) {
+        return names;
     }
+    const auto look_at = [&](const auto &parameters) {
+        for (const auto &parameter : parameters) {
+            // "(input: T[...], *, eps: float) -> (output ~ input: T[...])"
+            if (!std::regex_search(standard, std::regex("[( ]" + parameter.name + "( ~ [a-z_0-9]+)?:"))) {
+                names.push_back(parameter.name);
+            }
+        }
+    };
+    look_at(signature.inputs);
+    look_at(signature.attributes);
+    look_at(signature.outputs);
     return names;
 }
 

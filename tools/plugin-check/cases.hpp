@@ -96,9 +96,9 @@ struct Pinned {
 // Whose names opdock gives, and for which it alone has references.
 bool is_standard(const std::string &op);
 
-// The optional inputs that a plugin's declaration appends to a standard op. The reference does not know them: no call
-// has them.
-std::vector<std::string> appended_inputs(const op_call::Signature &signature);
+// The optional tensors and the attributes that a plugin's declaration appends to a standard op. The reference does not
+// know them: no call has them, or another value than the default.
+std::vector<std::string> appended_to_standard(const op_call::Signature &signature);
 
 // The cases follow from the seed and the signature. `takes`: whether the op takes f32 inputs of these shapes.
 std::vector<Case> cases_for(const Subject &subject, const op_call::Signature &signature, uint64_t seed,

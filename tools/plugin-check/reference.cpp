@@ -147,7 +147,7 @@ bool Reference::takes(const Shapes &shapes) const {
     }
     Operands inputs(signature_.inputs.size());
     Case plain;
-    plain.without = appended_inputs(signature_);
+    plain.without = appended_to_standard(signature_);
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Parameter &input = signature_.inputs[i];
         const size_t count = !plain.has(input) ? 0 : input.list ? shapes.size() : 1;

@@ -171,10 +171,10 @@ json check_implementation(const std::string &program, OwnReferences &own, const 
             record.note("its values were not compared: the plugin brings no reference implementation of the op, nor "
                         "does one named with --modules");
         }
-        for (const std::string &name : appended_inputs(supervision.signature())) {
+        for (const std::string &name : appended_to_standard(supervision.signature())) {
             record.note("'" + name +
-                        "' was left out of all calls: it is not the standard op's, and the reference does "
-                        "not know it");
+                        "' was left out of all calls, or had its default: it is not the standard op's, and the "
+                        "reference does not know it");
         }
         if (plan.subject.batch_invariant && !supervision.has_rows()) {
             record.note("that it is batch invariant was not tried: its signature does not say what its rows are");

@@ -1,6 +1,7 @@
 #include "policy/policy_names.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "load/devices.hpp"
 #include "signature/other_names.hpp"
@@ -156,8 +157,7 @@ class Check {
 
     // A flattened policy repeats items in its device sections.
     void add(std::string problem, bool fulfilled = false, bool misspelt = false) {
-        if (std::none_of(problems_.begin(), problems_.end(),
-                         [&](const UnknownName &known) { return known.problem == problem; })) {
+        if (seen_.insert(problem).second) {
             problems_.push_back({std::move(problem), fulfilled, misspelt});
         }
     }
@@ -166,6 +166,7 @@ class Check {
     std::vector<std::string_view> vendors_;
     std::vector<std::string_view> ops_;
     std::vector<UnknownName> problems_;
+    std::unordered_set<std::string> seen_; // of these
 };
 
 } // namespace

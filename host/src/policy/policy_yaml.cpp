@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 #include <span>
 
 #include "files/bounded_file.hpp"
@@ -13,6 +14,16 @@ namespace opdock::core {
 namespace {
 
 using Type = YamlNode::Type;
+
+// What a section lists: names of vendors, ops, and the tokens of their orders.
+std::size_t weight(const PolicySection &section) {
+    std::size_t sum = (section.allow_vendors ? section.allow_vendors->value.size() : 0) +
+                      (section.deny_vendors ? section.deny_vendors->value.size() : 0) + section.require_per_op.size();
+    for (const auto &[op, order] : section.per_op) {
+        sum += 1 + order.value.size();
+    }
+    return sum;
+}
 
 class Reader {
   public:
@@ -27,9 +38,16 @@ class Reader {
         may_enforce_ = below == Enforce::accept;
         of_process(map, policy);
         if (const YamlNode *devices = find(map, "devices")) {
-            for (const auto &[key, value] : entries(*devices, "a map of sections such as 'cuda' or 'cuda:0'")) {
+            const auto &sections = entries(*devices, "a map of sections such as 'cuda' or 'cuda:0'");
+            constexpr std::size_t most_sections = 256;
+            if (sections.size() > most_sections) {
+                reject(place(*devices), 0, "there are " + std::to_string(sections.size()) + " sections for devices; at most " +
+                                               std::to_string(most_sections) + " are taken");
+            }
+            for (const auto &[key, value] : sections) {
                 section(value, policy.devices[device_name(key, policy)], {});
             }
+            bound(policy, *devices);
         }
     }
 
@@ -40,6 +58,37 @@ class Reader {
             }
         }
         return nullptr;
+    }
+
+    // What is in force is worked out for each section anew, so that a small file with thousands of them, below long
+    // lists, would take minutes and gigabytes. A thousandth of this is usual.
+    void bound(const Policy &policy, const YamlNode &devices) const {
+        constexpr std::size_t most = 100'000;
+        std::set<std::string_view> ops;
+        const auto collect = [&](const PolicySection &section) {
+            for (const auto &[op, order] : section.per_op) {
+                ops.insert(op);
+            }
+            for (const auto &[op, contracts] : section.require_per_op) {
+                ops.insert(op);
+            }
+        };
+        collect(policy.everywhere);
+        for (const auto &[device, section] : policy.devices) {
+            collect(section);
+        }
+        std::size_t sum = 0;
+        for (const auto &[device, section] : policy.devices) {
+            const auto type = policy.devices.find(device.substr(0, device.find(':')));
+            sum += weight(policy.everywhere) + weight(section) + ops.size() +
+                   (type == policy.devices.end() ? 0 : weight(type->second));
+        }
+        if (sum > most) {
+            reject(place(devices), 0,
+                   "the sections for devices list " + std::to_string(sum) +
+                       " vendors, ops and tokens, with those that hold in each from elsewhere; at most " +
+                       std::to_string(most) + " are taken");
+        }
     }
 
     // An absent map (a key with everything below it commented out) is an empty one.

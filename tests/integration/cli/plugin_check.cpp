@@ -89,14 +89,17 @@ TEST_CASE("what is wrong where tensors of a call are one is found") {
 }
 
 TEST_CASE("an op that a plugin's declaration makes longer is compared with the standard one") {
-    const Finished finished = PluginCheck().run({fixture("appends_input"), "--seed", "4", "--json"});
+    const Finished finished = PluginCheck().run({fixture("appends_to_standard"), "--seed", "4", "--json"});
     CHECK(finished.code == 1);
     const json op = json::parse(finished.out).at("ops").at(0);
     CHECK(op.at("ran") > 0);
+    CHECK(op.at("skipped") == 0);
     REQUIRE(!op.at("findings").empty());
     CHECK(op.at("findings")[0].at("check") == "wrong");
-    CHECK(contains(op.at("notes").dump(), "'bias' was left out of all calls"));
-    CHECK(PluginCheck().run({fixture("appends_input"), "--op", "relu", "--shape", "input=f32[4]"}).code == 1);
+    for (const std::string name : {"bias", "slope", "mask"}) {
+        CHECK(contains(op.at("notes").dump(), "'" + name + "' was left out of all calls, or had its default"));
+    }
+    CHECK(PluginCheck().run({fixture("appends_to_standard"), "--op", "relu", "--shape", "input=f32[4]"}).code == 1);
 }
 
 TEST_CASE("dtypes that the reference does not take are not found right") {
