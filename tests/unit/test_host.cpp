@@ -201,6 +201,28 @@ TEST_CASE("an entry cannot open a host or load plugins") {
     });
 }
 
+TEST_CASE("an entry cannot call or prepare ops that the program called before") {
+    MadeHost host;
+    host.add(std::make_unique<Made>("default.added", OPDOCK_KIND_DEFAULT));
+    const Op add = host.op();
+    Rows rows;
+    rows.call(add);
+    std::vector<std::string> heard;
+    host.module("curious", [&](opdock_registry *) {
+        CHECK(add.try_call({rows.x}, {rows.y}) == OPDOCK_INVALID_ARGUMENT);
+        heard.emplace_back(opdock_last_error());
+        try {
+            (void)add.prepare({&rows.x}, {&rows.y});
+        } catch (const std::exception &error) {
+            heard.emplace_back(error.what());
+        }
+        return OPDOCK_OK;
+    });
+    CHECK(heard ==
+          std::vector<std::string>(2, "a plugin's entry must not call ops: it only says what the plugin brings"));
+    rows.call(add);
+}
+
 TEST_CASE("a registry used after its entry returned answers with an error") {
     MadeHost host;
     opdock_registry *kept = nullptr;

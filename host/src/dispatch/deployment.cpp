@@ -70,7 +70,7 @@ Availability Deployment::known_availability() const {
 }
 
 Availability Deployment::ask_availability() {
-    if ((thread_state().flags & ThreadState::registering) != 0) {
+    if ((thread_state().flags & ThreadState::registering) != 0) { // and asked for an explanation, say
         return {Availability::no, "a plugin's entry must not call ops: it only says what the plugin brings"};
     }
     if (asker_ == std::this_thread::get_id()) {

@@ -250,7 +250,7 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
 opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &given) {
     const Uncancellable host_work;
     try {
-        refuse_while_closing();
+        refuse_op_calls();
         const opdock_args args = full_args(given);
         Host &host = *op.host;
         ThreadState &thread = thread_state();

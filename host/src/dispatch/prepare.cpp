@@ -101,7 +101,7 @@ Prepared::Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<At
 }
 
 std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const PolicyPtr &policy) {
-    refuse_while_closing();
+    refuse_op_calls();
     Host &host = *op.host;
     const uint64_t generation = host.generation(); // before anything is read: what changes from here on makes it stale
     PolicyStack stack = host.effective_policy();

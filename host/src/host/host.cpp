@@ -284,7 +284,8 @@ void refuse_while_registering(const char *what) {
     }
 }
 
-void refuse_while_closing() {
+void refuse_op_calls() {
+    refuse_while_registering("call ops");
     if ((thread_state().flags & ThreadState::closing) != 0) {
         throw Error(OPDOCK_INVALID_ARGUMENT, "a plugin must not call ops while its host is being closed");
     }

@@ -320,8 +320,8 @@ class Host {
 
 // Throws when this thread is inside a plugin's entry.
 void refuse_while_registering(const char *what);
-// Throws when this thread closes a host, and is inside a plugin's code for it.
-void refuse_while_closing();
+// Throws when this thread is inside code of a plugin that is being loaded, or of one whose host it closes.
+void refuse_op_calls();
 
 // Gives back what a thread that ends holds of hosts that are still open.
 void release_memos_of(ThreadState &thread);
