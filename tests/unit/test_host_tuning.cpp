@@ -968,6 +968,28 @@ ops:
     CHECK(host->export_tuning(nullptr, "vendor.nobody") == none);
 }
 
+TEST_CASE("rows of the database that nobody could have written are not exported, and keep no other row from it") {
+    const Installed installed(work_configs);
+    CHECK(installed.host()->import_tuning("schema: opdock.tune/1\nops: {fixture.work: {key: {n: log2}, pinned: [{key: "
+                                          "{n: 4096}, config: {speed: 2}}]}}\n",
+                                          "results.yaml") > 0);
+    MadeHost host = installed.host();
+    const std::string good = host->export_tuning(nullptr, nullptr);
+    CHECK(contains(good, "{speed: 2"));
+    const std::unique_ptr<core::DeploymentTuning> tuned =
+        host->tuning_for(*host->catalog().find("fixture.work")->implementations[0], {kDLCPU, 0});
+    REQUIRE(!tuned->entries().empty());
+    const core::TuneEntry entry = tuned->entries()[0];
+    for (const auto &[dtypes, key] : {std::pair<std::string, std::string>(entry.dtypes, "q"),
+                                      {entry.dtypes, "n=q"},
+                                      {entry.dtypes, "n=3"},
+                                      {"zz", entry.key},
+                                      {"f32,f32,f32", entry.key}}) {
+        host->tune_database().write(tuned->identity(), {{entry.space, dtypes, key, entry.config, 1, 1}});
+    }
+    CHECK(installed.host()->export_tuning(nullptr, nullptr) == good);
+}
+
 TEST_CASE("what is known of calls without an optional input is exported and imported, for them alone") {
     constexpr const char *configs = R"(schema: opdock.tune/1
 ops:

@@ -401,7 +401,8 @@ TEST_CASE("a config for which where has no value is kept out") {
 }
 
 TEST_CASE("a section takes its share of what a plugin's configs may come to, and is left out where there is less") {
-    // Three knobs each, and one config more for what is chosen without any.
+    // Three knobs each, and one config more for what is chosen without any. What is listed counts eight more, a pinned
+    // config forty.
     const auto taken = [](const std::string &body) {
         const TuneFile file = file_of(body);
         REQUIRE(file.problems.empty());
@@ -421,10 +422,10 @@ TEST_CASE("a section takes its share of what a plugin's configs may come to, and
         return values;
     };
     CHECK(taken("{heuristics: {}}") == 3);
-    CHECK(taken("{configs: [{block: 8}, {block: 16}]}") == 3 * 3);
+    CHECK(taken("{configs: [{block: 8}, {block: 16}]}") == 3 * 3 + 2 * 8);
     CHECK(taken("{product: {block: [8, 16], vector: [1, 2, 4]}}") == 3 * 7);
     CHECK(taken("{product: {block: 8}, configs: [{block: 8}], pinned: [{key: {n: 1, rows: 1}, config: {block: 8}}]}") ==
-          3 * 4);
+          3 * 4 + 8 + 40);
     // An expression counts 64 and one for each name that it may have: the variables and the knobs.
     const Acme implementation(norm);
     const size_t names = tuning_of(implementation, nullptr).variables().names().size() + 3;
@@ -840,5 +841,19 @@ TEST_CASE("what the configs come to is bounded over all knobs and all implementa
         CHECK(tuning.of(implementations[68])->sections().empty()); // 30,720 configs of two knobs each
         CHECK(tuning.of(implementations[199])->sections().empty());
         CHECK(tuning.problems().size() == 1); // said once
+    }
+    SUBCASE("lists of what a section is for") {
+        std::string text = "schema: opdock.tune/1\nops:\n  norm:\n    architectures: [sm_0";
+        for (int i = 1; i < 9000; ++i) {
+            text += (i % 100 == 0 ? ",\n      sm_" : ", sm_") + std::to_string(i);
+        }
+        const std::string lists = directory.write("lists.tune.yaml", text + "]\n").string();
+        for (int i = 0; i < 200; ++i) {
+            add(1);
+        }
+        const PluginTuning tuning(lists, true, list);
+        CHECK(tuning.of(implementations[57])->sections().size() == 1);
+        CHECK(tuning.of(implementations[58])->sections().empty()); // 9,000 texts of eight values each
+        CHECK(tuning.problems().size() == 1);
     }
 }

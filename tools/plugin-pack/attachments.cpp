@@ -98,6 +98,10 @@ void require_good_names(const std::vector<Attachment> &list) {
             throw cli::Failure("a file of a package cannot be called '" + one.name +
                                "', as it has one of its own of that name");
         }
+        if (is_mistaken_for_plugin(one)) {
+            throw cli::Failure("a " + one.kind + " of a package cannot be called '" + one.name +
+                               "': hosts would take it for a plugin");
+        }
         if (find(list, one.name.substr(0, one.name.find('/'))) != nullptr && one.name.find('/') != std::string::npos) {
             throw cli::Failure("the package would have both a file and a folder called '" +
                                one.name.substr(0, one.name.find('/')) + "'");

@@ -196,6 +196,10 @@ bool is_name(const std::string &text) {
                        [](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '_' || c == '-'; });
 }
 
+bool is_mistaken_for_plugin(const Attachment &attachment) {
+    return attachment.kind != "plugin" && attachment.name.ends_with(".so");
+}
+
 bool is_attachment_name(const std::string &text) {
     const size_t slash = text.find('/');
     const std::string first = text.substr(0, slash); // a file or a folder where install puts files of its own

@@ -73,6 +73,8 @@ inline constexpr const char *expected_name = "a name of letters, digits and ._-,
 // An attachment has one or two names with a '/' between them. The first is none of those that an installed package has
 // itself.
 bool is_attachment_name(const std::string &text);
+// Where hosts would find it, though it is listed as something else.
+bool is_mistaken_for_plugin(const Attachment &attachment);
 inline constexpr const char *expected_attachment_name =
     "a file's name, with at most one folder, whose first part is none of install's own names (opdock-installed.json, "
     "plugin.json, *.opdock)";

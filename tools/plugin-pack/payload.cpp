@@ -308,6 +308,9 @@ class ContentsReader {
             if (!names.insert(package_.attachments[i].name).second) {
                 listed[i].at("name").refuse("a name that no other file has");
             }
+            if (is_mistaken_for_plugin(package_.attachments[i])) {
+                listed[i].at("name").refuse("a name that no host takes for a plugin's");
+            }
         }
         for (const JsonValue &one : listed) {
             const std::string name = one.at("name").text();

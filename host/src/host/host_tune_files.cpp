@@ -29,6 +29,15 @@ NamedValues named_values(const std::string &text) {
     return values;
 }
 
+// A row of the database that this build could have written; another is left out, as where it is read to be used.
+bool is_readable(const TuneEntry &entry, const ImplementationSection &space, const ImplementationTuning &known) {
+    std::vector<TuneProblem> problems; // of nobody's file
+    const TuneSection::Pinned pinned{{}, named_values(entry.key), {}};
+    const auto tuple = parse_tuple({entry.dtypes, {}}, known.implementation().form->dtype_variables.size(), problems);
+    return space.key.of(known.variables(), pinned, problems) == entry.key &&
+           (entry.dtypes.empty() || (tuple && tuple_text(*tuple) == entry.dtypes));
+}
+
 } // namespace
 
 // Calls `visit` with each implementation on each of its devices that can be tuned here.
@@ -67,7 +76,7 @@ std::string Host::export_tuning(const char *op, const char *impl_id) const {
             }
             std::map<std::string, TuneSection> sections; // by dtypes
             for (const TuneEntry &entry : tuning.entries()) {
-                if (entry.space != space.space) {
+                if (entry.space != space.space || !is_readable(entry, space, known)) {
                     continue;
                 }
                 const auto [place, is_new] = sections.try_emplace(entry.dtypes);

@@ -24,31 +24,6 @@ std::vector<std::string_view> names_of(const std::vector<Knob> &knobs) {
     return names;
 }
 
-std::optional<std::vector<uint32_t>> parse_tuple(const PlacedText &text, size_t n_variables,
-                                                 std::vector<TuneProblem> &problems) {
-    std::vector<uint32_t> tuple;
-    for (size_t begin = 0; begin <= text.text.size();) {
-        const size_t end = std::min(text.text.find(',', begin), text.text.size());
-        const std::string_view name = trimmed(std::string_view(text.text).substr(begin, end - begin));
-        const std::optional<uint32_t> dtype = name == "-" ? 0 : parse_dtype(name);
-        if (!dtype) {
-            add_problem(problems, {text.place, quote(name) + " is no dtype; expected " OPDOCK_DTYPE_NAMES});
-            return {};
-        }
-        tuple.push_back(*dtype);
-        begin = end + 1;
-    }
-    if (tuple.size() == 1 && n_variables > 1) {
-        tuple.resize(n_variables, tuple.front()); // one for all
-    }
-    if (tuple.size() != n_variables) {
-        add_problem(problems, {text.place,
-                               fmt::format("dtypes {}: the op has {} dtype variables", quote(text.text), n_variables)});
-        return {};
-    }
-    return tuple;
-}
-
 // Nothing for what has no 64 bits. As integers, because a range may end where doubles skip some.
 std::optional<int64_t> rounded_down(double value) {
     const double whole = std::floor(value);
@@ -138,13 +113,18 @@ ImplementationTuning::ImplementationTuning(const Implementation &implementation,
 // A small file comes to much where a section is for many implementations, or for one with many knobs.
 bool ImplementationTuning::has_room_for(const TuneSection &section, size_t &values_left) {
     constexpr size_t values_of_expression = 64; // it takes as long to read as so many values
+    constexpr size_t values_of_text = 8;        // and has as many bytes; so has what a list of values has itself
+    constexpr size_t values_of_pinned = 32;
     size_t configs = section.product.empty() ? 0 : 1;
     for (const auto &[name, values] : section.product) {
         configs *= values.size(); // at most most_configs: tune_file.cpp
     }
-    configs += section.configs.size() + section.pinned.size() + 1;
+    const size_t listed = section.configs.size() + section.pinned.size();
     const size_t values =
-        configs * implementation_.knobs.size() + expressions_of(section) * (values_of_expression + where_names_.size());
+        (configs + listed + 1) * implementation_.knobs.size() +
+        expressions_of(section) * (values_of_expression + where_names_.size()) +
+        (section.architectures.size() + section.devices.size() + section.dtypes.size() + listed) * values_of_text +
+        section.pinned.size() * values_of_pinned;
     if (values > values_left) {
         no_room_ = {section.place, fmt::format("'{}' does without this section: over all implementations the file "
                                                "comes to more than {} values of knobs",
@@ -524,6 +504,31 @@ std::vector<uint32_t> dtypes_of(const Signature &form, const opdock_problem &pro
         }
     }
     return dtypes;
+}
+
+std::optional<std::vector<uint32_t>> parse_tuple(const PlacedText &text, size_t n_variables,
+                                                 std::vector<TuneProblem> &problems) {
+    std::vector<uint32_t> tuple;
+    for (size_t begin = 0; begin <= text.text.size();) {
+        const size_t end = std::min(text.text.find(',', begin), text.text.size());
+        const std::string_view name = trimmed(std::string_view(text.text).substr(begin, end - begin));
+        const std::optional<uint32_t> dtype = name == "-" ? 0 : parse_dtype(name);
+        if (!dtype) {
+            add_problem(problems, {text.place, quote(name) + " is no dtype; expected " OPDOCK_DTYPE_NAMES});
+            return {};
+        }
+        tuple.push_back(*dtype);
+        begin = end + 1;
+    }
+    if (tuple.size() == 1 && n_variables > 1) {
+        tuple.resize(n_variables, tuple.front()); // one for all
+    }
+    if (tuple.size() != n_variables) {
+        add_problem(problems, {text.place,
+                               fmt::format("dtypes {}: the op has {} dtype variables", quote(text.text), n_variables)});
+        return {};
+    }
+    return tuple;
 }
 
 std::string tuple_text(std::span<const uint32_t> dtypes) {

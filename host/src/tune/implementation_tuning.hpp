@@ -127,5 +127,8 @@ std::vector<uint32_t> dtypes_of(const Signature &form, const opdock_problem &pro
 
 // "bf16,f32"
 std::string tuple_text(std::span<const uint32_t> dtypes);
+// The same back: one dtype for each variable, or one for all. Nothing, with a problem, for what is none.
+std::optional<std::vector<uint32_t>> parse_tuple(const PlacedText &text, size_t n_variables,
+                                                 std::vector<TuneProblem> &problems);
 
 } // namespace opdock::core

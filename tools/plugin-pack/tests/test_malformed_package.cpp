@@ -223,6 +223,8 @@ TEST_CASE("what no package says is refused with what there may be in its place")
          ": /attachments/0/kind: expected 'plugin', 'manifest', 'signature', 'tune', 'policy' or 'license', found "},
         {"contents.json", "/attachments/0/kind", 1, ": /attachments/0/kind: expected a text, found 1"},
         {"contents.json", "/attachments/0/name", "a/b/c", ": /attachments/0/name: expected a file's name, with at "},
+        {"contents.json", "/attachments/1/name", "lib/zz.so",
+         "/attachments/1/name: expected a name that no host takes for a plugin's, found 'lib/zz.so'"},
         {"contents.json", "/attachments/0/name", "1.opdock/x",
          "none of install's own names (opdock-installed.json, plugin.json, *.opdock), found '1.opdock/x'"},
         {"contents.json", "/attachments/0/name", "opdock-installed.json/x", "found 'opdock-installed.json/x'"},
