@@ -204,10 +204,10 @@ def test_modules_of_torch_itself():
 
 
 def test_only_and_unused_choose_ops():
-    model = make("Llama")
+    model, ropes = make("Llama"), ["fused_rope_qk_fwd", "fused_rope_fwd"]
     with opdock.torch.use(model, only=["rmsnorm_fwd"]) as used:
         assert {op for place in used.places for op in place.ops} == {"rmsnorm_fwd"}
-    with opdock.torch.use(model, unused=["rmsnorm_fwd", "fused_add_rmsnorm_fwd", "fused_rope_qk_fwd"]) as used:
+    with opdock.torch.use(model, unused=["rmsnorm_fwd", "fused_add_rmsnorm_fwd", *ropes]) as used:
         assert {op for place in used.places for op in place.ops} == {"silu_and_mul", "cross_entropy_fwd"}
     with pytest.raises(ValueError, match="no op 'rmsnorm'"):
         opdock.torch.use(model, only=["rmsnorm"])
@@ -229,6 +229,19 @@ def test_one_model_of_two_is_changed_and_uses_nest():
         assert {place.calls for place in outer.places if place.kind == "LlamaRMSNorm"} == {2}
     own = source.apply_rotary_pos_emb  # stays, and does what it did
     assert function in (own, own.opdock_original)
+
+
+def test_who_serves_the_parts_of_a_fused_op_is_not_passed_over(device):
+    model, inputs = make("Llama"), inputs_of("Llama")
+    expected = step(model, inputs)
+    with opdock.torch.host().policy(per_op="fused_rope_fwd=impl:reference.cpp;rmsnorm_fwd=impl:reference.cpp"):
+        with opdock.torch.use(model) as used:
+            torch.testing.assert_close(step(model, inputs), expected, rtol=1e-4, atol=1e-5)
+            ops = {op for place in used.places for op in place.ops}
+            assert ops == _llama_ops - {"fused_add_rmsnorm_fwd", "fused_rope_qk_fwd"} | {"fused_rope_fwd"}
+            assert [place.calls for place in used.places if place.ops == ("fused_rope_fwd",)] == [1]
+        with opdock.torch.use(model, unused=["fused_rope_fwd", "rmsnorm_fwd"]) as used:
+            assert {"fused_rope_qk_fwd", "fused_add_rmsnorm_fwd"} < {op for place in used.places for op in place.ops}
 
 
 @pytest.mark.parametrize("size", [6, 32, 128])

@@ -14,7 +14,7 @@ from torch import nn
 
 from . import _layers, _rope
 from ._loss import cross_entropy, linear_cross_entropy
-from ._ops import overload
+from ._ops import keeps_choice, overload
 from ._schema import FLOATS
 from ._trial import Tried, eps_of, random
 
@@ -411,6 +411,10 @@ def use(
     def is_wanted(op: str) -> bool:
         return (chosen is None or op in chosen) and op not in left
 
+    rope = _rope.op_for(device, is_wanted)
+    adds = is_wanted("fused_add_rmsnorm_fwd")
+    if is_wanted("rmsnorm_fwd"):
+        adds = adds and keeps_choice("fused_add_rmsnorm_fwd", "rmsnorm_fwd", device)
     done = Use(model)
     inside: set[nn.Module] = set()  # of modules that are replaced: their work is done
     try:
@@ -425,17 +429,17 @@ def use(
                 if _is_replaced(module) and module is not model:
                     done._leave(module, name, "its forward is replaced already")
                     inside.update(module.modules())
-                elif is_wanted("fused_add_rmsnorm_fwd") and (layer := _layers.offer(module, device)) is not None:
+                elif adds and (layer := _layers.offer(module, device)) is not None:
                     done._replace(module, name, ("fused_add_rmsnorm_fwd",), layer)
                     inside.add(module.post_attention_layernorm)
                 elif _use_ops(done, module, name, is_wanted, device):
                     inside.update(one for one in module.children() if next(one.parameters(), None) is None)
-                elif is_wanted("fused_rope_qk_fwd") and (why := _rope.why_not(model, name, module)) is not None:
+                elif rope is not None and (why := _rope.why_not(model, name, module, rope)) is not None:
                     if why:
                         done._leave(module, name, why)
                     else:
                         _rope.patch(sys.modules[type(module).__module__])
-                        done._replace(module, name, ("fused_rope_qk_fwd",), _rope.angles)
+                        done._replace(module, name, (rope,), _rope.angles(rope))
         _use_loss(done, model, is_wanted, linear_cross_entropy)
     except BaseException:
         done.undo()

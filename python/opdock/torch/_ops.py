@@ -59,6 +59,19 @@ def overload(op: str, all_outputs: bool) -> Any:
     return packet.full if all_outputs and has_optional else packet.default
 
 
+def keeps_choice(fused: str, part: str, device: torch.device) -> bool:
+    """Whether `fused` may stand for `part`: not where who serves it would serve the part, too, and another is preferred.
+
+    A vendor who brings the part alone would be passed over then.
+    """
+    where = f"{device.type}:{device.index or 0}"
+    serves = host().explain(fused, where)["chain"][:1]
+    decision = host().explain(part, where)
+    implements = [one["impl_id"] for one in decision["kept"] + decision["dropped"]]
+    preferred = decision["chain"][:1]
+    return bool(serves) and (not preferred or preferred == serves or serves[0] not in implements)
+
+
 def _define(op: str) -> None:
     signature = _signatures[op]
     name = op.replace(".", "_")

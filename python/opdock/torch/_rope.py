@@ -1,58 +1,80 @@
-"""Rotary embedding of transformers' models by fused_rope_qk_fwd, which takes angles where they take cosines and sines."""
+"""Rotary embedding of transformers' models by fused_rope_qk_fwd, or q and k each by fused_rope_fwd.
+
+Both take angles where the models take cosines and sines.
+"""
 
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from ._ops import overload
+from ._ops import keeps_choice, overload
 
+OPS = ("fused_rope_qk_fwd", "fused_rope_fwd")
 # These kinds of rope never change their frequencies.
 _STATIC_ROPE = ("default", "linear", "llama3")
 
 
-def _rotate(q: torch.Tensor, k: torch.Tensor, angle: torch.Tensor, sequence_dim: int) -> Any:
+def _rotate(op_name: str, q: torch.Tensor, k: torch.Tensor, angle: torch.Tensor, sequence_dim: int) -> Any:
     # To (sequence, batch, heads, head size), by views; batches with other positions count as one sequence.
     both = [one if sequence_dim == 1 else one.transpose(1, 2) for one in (q, k)]
     batch, sequence = both[0].shape[:2]
-    op = overload("fused_rope_qk_fwd", False)
+    op = overload(op_name, False)
+
+    def turn(rows: list[torch.Tensor], angle: torch.Tensor) -> Any:
+        return op(*rows, angle) if op_name == OPS[0] else [op(one, angle) for one in rows]
+
     if angle.shape[0] == 1:
-        turned = op(*(one.transpose(0, 1) for one in both), angle.view(sequence, 1, 1, -1))
+        turned = turn([one.transpose(0, 1) for one in both], angle.view(sequence, 1, 1, -1))
         both = [one.transpose(0, 1) for one in turned]
     else:
         rows = batch * sequence
-        turned = op(*(one.reshape(rows, 1, *one.shape[2:]) for one in both), angle.view(rows, 1, 1, -1))
+        turned = turn([one.reshape(rows, 1, *one.shape[2:]) for one in both], angle.view(rows, 1, 1, -1))
         both = [one.view(batch, sequence, *one.shape[2:]) for one in turned]
     return tuple(one if sequence_dim == 1 else one.transpose(1, 2) for one in both)
 
 
 def patch(module: types.ModuleType) -> None:
-    """Has its apply_rotary_pos_emb take angles too, with None for sines: those that a replaced module for rope gives.
+    """Has its apply_rotary_pos_emb take angles too, with an op's name for sines: what a replaced module for rope gives.
 
-    It stays so: copies of a model may need it after the model is what it was, and nobody else gives None.
+    It stays so: copies of a model may need it after the model is what it was, and nobody else gives a name.
     """
     original = module.apply_rotary_pos_emb
     if hasattr(original, "opdock_original"):
         return
 
     def apply_rotary_pos_emb(q: Any, k: Any, cos: Any, sin: Any, *args: Any, **named: Any) -> Any:
-        if sin is not None:
+        if not isinstance(sin, str):
             return original(q, k, cos, sin, *args, **named)
         unsqueeze_dim = args[0] if args else named.get("unsqueeze_dim", 1)
-        return _rotate(q, k, cos, 3 - unsqueeze_dim)
+        return _rotate(sin, q, k, cos, 3 - unsqueeze_dim)
 
     apply_rotary_pos_emb.opdock_original = original  # type: ignore[attr-defined]
     module.apply_rotary_pos_emb = apply_rotary_pos_emb  # type: ignore[attr-defined]
 
 
-def angles(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> Any:
-    half = position_ids[..., None].float() * self.inv_freq.to(x.device, torch.float)
-    return torch.cat((half, half), -1), None
+def op_for(device: torch.device, is_wanted: Callable[[str], bool]) -> str | None:
+    """The op that rotates, of those that are wanted."""
+    both, single = (is_wanted(op) for op in OPS)
+    if both and (not single or keeps_choice(*OPS, device)):
+        return OPS[0]
+    return OPS[1] if single else None
 
 
-def why_not(model: nn.Module, name: str, module: nn.Module) -> str | None:
+def angles(op_name: str) -> Callable[..., Any]:
+    """The forward of a module for rope: angles, and the op that takes them."""
+
+    def forward(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> Any:
+        half = position_ids[..., None].float() * self.inv_freq.to(x.device, torch.float)
+        return torch.cat((half, half), -1), op_name
+
+    return forward
+
+
+def why_not(model: nn.Module, name: str, module: nn.Module, op_name: str) -> str | None:
     """None where it is no module for rope; else why it cannot be replaced, or ""."""
     frequencies = getattr(module, "inv_freq", None)
     if "RotaryEmbedding" not in type(module).__name__ or not isinstance(frequencies, torch.Tensor):
@@ -80,8 +102,8 @@ def why_not(model: nn.Module, name: str, module: nn.Module) -> str | None:
     try:
         cos, sin = type(module).forward(module, q, positions)
         expected = function(q, q, cos, sin)[0]
-        found = _rotate(q, q, angles(module, q, positions)[0], 2)[0]
+        found = _rotate(op_name, q, q, angles(op_name)(module, q, positions)[0], 2)[0]
         close = found.dtype == expected.dtype and torch.allclose(found, expected, rtol=1e-3, atol=1e-4)
     except Exception as error:  # noqa: BLE001 - the module's, of any kind
         return str(error).partition("\n")[0] or type(error).__name__
-    return "" if close else "it computes something else than fused_rope_qk_fwd"
+    return "" if close else f"it computes something else than {op_name}"
