@@ -180,6 +180,11 @@ TEST_CASE("a count without its array is refused") {
     args.attributes = nullptr;
     CHECK(error_of([&] { bind(signature, args); }) ==
           "op 'rmsnorm_fwd': opdock_args.n_attributes is 1 and its array is null");
+    args = call.args();
+    args.n_lists = 1;
+    args.list_sizes = nullptr;
+    CHECK(error_of([&] { bind(signature, args); }) ==
+          "op 'rmsnorm_fwd': opdock_args.n_lists is 1 and its array is null");
 }
 
 TEST_CASE("a missing tensor is named") {

@@ -88,6 +88,34 @@ TEST_CASE("a thread that is cancelled in a kernel ends, and the host serves on")
     sem_destroy(&waits);
 }
 
+TEST_CASE("a thread that is cancelled in a kernel that serves in place of another ends") {
+    static sem_t waits;
+    REQUIRE(sem_init(&waits, 0, 0) == 0);
+    MadeHost host;
+    Made &first = host.add("default.first", OPDOCK_KIND_DEFAULT);
+    Made &second = host.add("vendor.second", OPDOCK_KIND_VENDOR, "acme");
+    second.work = [](const opdock_problem & /*problem*/, const opdock_call & /*call*/) {
+        sem_post(&waits);
+        pause();
+        return OPDOCK_OK;
+    };
+    for (const int calls_before : {0, 1, 2}) { // resolved, on the long way, on the short one
+        CAPTURE(calls_before);
+        CHECK(is_cancelled(waits, [&] {
+            Rows rows;
+            first.status = OPDOCK_OK;
+            for (int call = 0; call < calls_before; ++call) {
+                rows.call(host.op());
+            }
+            first.status = OPDOCK_UNSUPPORTED;
+            rows.call(host.op());
+        }));
+    }
+    CHECK(first.calls == 6);
+    CHECK(second.calls == 3);
+    sem_destroy(&waits);
+}
+
 TEST_CASE("a thread that is cancelled, or ends itself, in a prepared run with the host's workspace ends") {
     static sem_t waits;
     REQUIRE(sem_init(&waits, 0, 0) == 0);

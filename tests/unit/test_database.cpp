@@ -7,6 +7,8 @@
 #include <SQLiteCpp/Exception.h>
 #include <doctest/doctest.h>
 #include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "temporary_directory.hpp"
 
@@ -29,6 +31,28 @@ TEST_CASE("a database is made with a write-ahead log, and opened with limits, fo
         database->exec("INSERT INTO things VALUES ('thing')");
     }
     CHECK(std::filesystem::status(directory.path() / "own").permissions() == std::filesystem::perms::owner_all);
+}
+
+TEST_CASE("a database is read also by a process without a standard input") {
+    const TemporaryDirectory directory;
+    const std::string path = (directory.path() / "things.sqlite").string();
+    const DatabaseFormat format = {0x1234, 7, "CREATE TABLE things (name TEXT)"};
+    bool is_told = false;
+    const auto tell = [&](const std::string &) { is_told = true; };
+    open_database(path, format, tell)->exec("INSERT INTO things VALUES ('thing')");
+    const pid_t child = fork();
+    if (child == 0) {
+        close(STDIN_FILENO);
+        try {
+            const OpenDatabase database = open_database(path, format, tell);
+            _exit(!is_told && database->execAndGet("SELECT count(*) FROM things").getInt() == 1 ? 0 : 1);
+        } catch (const std::exception &) {
+            _exit(2);
+        }
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
 }
 
 TEST_CASE("damage is what SQLite says of a file's content, however closely it says it") {

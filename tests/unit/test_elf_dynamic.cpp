@@ -85,6 +85,7 @@ TEST_CASE("a symbol is found among others by its whole name") {
     CHECK(exports_entry(file_with_symbols({"other", "opdock_register"}, 3, false)));
     CHECK_FALSE(exports_entry(file_with_symbols({"opdock_registe", "opdock_register_", "register"}, 4, false)));
     CHECK_FALSE(exports_entry(file_with_symbols({}, 1, false)));
+    CHECK(exports_entry(file_with_symbols({"other", "opdock_register"}, 0xffffffff, false))); // however many it says
 }
 
 TEST_CASE("a table of symbols that goes round in circles is left after as many steps as the file has room for") {
@@ -100,6 +101,7 @@ TEST_CASE("symbols that a file uses are listed, unless their names are longer th
         return with_image(bytes, [](const ElfImage &image) { return undefined_symbols(image); });
     };
     CHECK(undefined(file_with_symbols({"one", "two"}, 3, false, SHN_UNDEF)) == std::vector<std::string>{"one", "two"});
+    CHECK(undefined(file_with_symbols({"one", "two"}, 3, false)).empty()); // it defines them
     const std::vector<std::string> many(8000, std::string(4000, 'x'));
     CHECK_THROWS_WITH_AS(undefined(file_with_symbols(many, 8001, false, SHN_UNDEF)),
                          doctest::Contains("the names of the symbols that it uses are longer than"), Rejected);

@@ -62,6 +62,17 @@ TEST_CASE("a prefix that cannot begin a variable's name is refused") {
     }
 }
 
+TEST_CASE("a prefix has letters, digits after the first of them, and underscores") {
+    for (const char *prefix : {"A", "Z", "a", "z", "_", "AZaz09_", "_0"}) {
+        CAPTURE(prefix);
+        CHECK(is_variable_prefix(prefix));
+    }
+    for (const char *prefix : {"", "0A", "9", "@A", "[A", "`A", "{A", "A@", "A[", "A`", "A{", "A/", "A:", "A-B"}) {
+        CAPTURE(prefix);
+        CHECK_FALSE(is_variable_prefix(prefix));
+    }
+}
+
 TEST_CASE("set but empty is not the same as not set") {
     const Environment environment = make_environment("PLUGIN_", {{"PLUGIN_ALLOW_VENDORS", ""}}, false);
     REQUIRE(environment.find(Variable::allow_vendors) != nullptr);

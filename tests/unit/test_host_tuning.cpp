@@ -443,6 +443,29 @@ TEST_CASE("whoever watches tuning is told how much is done of how much, of each 
           {1, 2, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20});
 }
 
+TEST_CASE("a candidate that is the config in force is timed once") {
+    const Installed installed(R"(schema: opdock.tune/1
+ops:
+  fixture.work:
+    configs: [{speed: 0, mode: 0}, {speed: 1}]
+)");
+    FakeKind fake;
+    HostWithFakeKind host(installed, fake);
+    Work work(fake);
+    const json result = work.tune(host);
+    CHECK(result["before"]["config"] == json({{"speed", 0}, {"mode", 0}}));
+    CHECK(result["tried"].size() == 2);
+}
+
+TEST_CASE("outputs that are longer than the pieces that they are filled by are filled to their end") {
+    const Installed installed("schema: opdock.tune/1\nops:\n  fixture.work: {configs: [{speed: 1}]}\n");
+    FakeKind fake;
+    HostWithFakeKind host(installed, fake);
+    Work work(fake, (16 << 20) / 4 + 1);
+    CHECK(work.tune(host)["outcome"] == "tuned");
+    CHECK(work.out == std::vector<float>(work.in.size(), 3));
+}
+
 TEST_CASE("whoever watches tuning, or runs in it, cannot tune at the same time, and does not wait for itself") {
     const Installed installed(work_configs);
     MadeHost host = installed.host();
@@ -1158,6 +1181,7 @@ TEST_CASE("wrong settings of tuning are errors when the host opens") {
                       doctest::Contains("expected seconds, such as 0.5, 500ms or 2m, found '0'"));
     CHECK_THROWS_WITH(MadeHost(core::RawEnvironment{{"PLUGIN_TUNE_BUDGET", "5h"}}), doctest::Contains("found '5h'"));
     CHECK(MadeHost(core::RawEnvironment{{"PLUGIN_TUNE_BUDGET", "250 ms"}})->tune_budget() == 0.25);
+    CHECK(MadeHost()->tune_budget() == 1);
 }
 
 TEST_CASE("what is wrong with a tune file is in the log, with its place, and the rest of the file counts") {

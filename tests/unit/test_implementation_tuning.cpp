@@ -374,6 +374,7 @@ TEST_CASE("what an expression gives beyond 64 bits is no value of a knob, whatev
 
 TEST_CASE("the space is named by knobs, key and candidates, and by nothing else") {
     const std::string one = space("{configs: [{block: 8}]}");
+    CHECK(one.size() == 16);
     CHECK(one == space("{configs: [{block: 8, vector: 1}]}")); // the same config
     CHECK(one == space("{configs: [{block: 8}], heuristics: {block: n}, pinned: []}"));
     CHECK(one != space("{configs: [{block: 16}]}"));

@@ -191,6 +191,34 @@ TEST_CASE("the working directory is put back also where it has another name by t
     CHECK(WEXITSTATUS(status) == 0);
 }
 
+TEST_CASE("a working directory that cannot be entered again is told") {
+    std::string closed = "/tmp/opdock-closed-XXXXXX"; // where root finds it as anybody else, too
+    REQUIRE(mkdtemp(closed.data()) != nullptr);
+    REQUIRE((geteuid() != 0 || chown(closed.c_str(), 65534, 65534) == 0));
+    const pid_t child = fork();
+    if (child == 0) {
+        if (chdir(closed.c_str()) != 0 || (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0)) {
+            _exit(3);
+        }
+        std::string told;
+        const Log log(
+            [](void *user_data, int32_t, const char *line) { *static_cast<std::string *>(user_data) += line; }, &told);
+        {
+            const std::string plugin = "acme";
+            const KeptProcess kept(log, plugin);
+            if (chdir("/") != 0 || chmod(closed.c_str(), 0) != 0) {
+                _exit(2);
+            }
+        }
+        _exit(contains(told, "'" + closed + "' cannot be entered again") ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(rmdir(closed.c_str()) == 0);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+}
+
 TEST_CASE("the umask is put back also by a process without a standard input") {
     const mode_t mask = umask(0);
     umask(mask);

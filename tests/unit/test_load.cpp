@@ -363,6 +363,9 @@ TEST_CASE("words of the dynamic loader name a file that was replaced by its path
     const Rejection rejection =
         explain_refusal("/opt/libacme.so", "/proc/self/fd/9/././libacme.so: undefined symbol: acme_start");
     CHECK(contains(rejection.message, "does not load: /opt/libacme.so: undefined symbol: acme_start."));
+    CHECK(contains(
+        explain_refusal("/opt/libacme.so", "in /proc/self/fd/9/libacme.so: /proc/self/fd/9/libb.so: odd").message,
+        "does not load: in /opt/libacme.so: /opt/libb.so: odd."));
 }
 
 TEST_CASE("a plugin that cannot be opened is not taken for a library that is missing") {

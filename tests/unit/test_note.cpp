@@ -55,6 +55,8 @@ TEST_CASE("a note says who the plugin is and what it needs") {
     CHECK(note.vendor == "acme");
     CHECK(note.devices == std::vector<std::string>{"cpu", "cuda"});
     CHECK(note.cpu_features == std::vector<std::string>{"avx2", "fma"});
+    CHECK(parse_note("libacme.so", with("cpu_features", "avx2,fma,bmi2").dump(), host_1_3).cpu_features ==
+          std::vector<std::string>{"avx2", "fma", "bmi2"});
 }
 
 TEST_CASE("the note that the SDK's macro writes is one this host takes") {

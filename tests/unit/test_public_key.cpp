@@ -42,6 +42,8 @@ TEST_CASE("a wrong public key is an error with its line") {
     CHECK(message(key.substr(0, key.size() - 1)) == "/k/acme.pub:3: the file ends in the middle of this line");
     CHECK(message(std::string(600, 'x') + "\n") == "/k/acme.pub:1: a line of 600 characters; at most 512 are allowed");
     CHECK(message(std::string(513, 'x') + "\n") == "/k/acme.pub:1: a line of 513 characters; at most 512 are allowed");
+    CHECK(message("opdock.public-key/1\n" + std::string(600, 'x') + "\n") ==
+          "/k/acme.pub:2: a line of 600 characters; at most 512 are allowed");
     CHECK(message(std::string(512, 'x') + "\n").starts_with("/k/acme.pub:1: expected 'opdock.public-key/1', found"));
 }
 

@@ -383,6 +383,13 @@ TEST_CASE("a transcript tells of as many libraries as a probe sends") {
                          Rejected);
 }
 
+TEST_CASE("what an entry returned is a status and nothing else") {
+    MadeTranscript made;
+    made.put(OPDOCK_RECORD_RETURNED, raw_bytes(opdock_status{OPDOCK_OK}) + "x");
+    CHECK_THROWS_WITH_AS(Transcript::parse(made.bytes), doctest::Contains("a record is longer than what it holds"),
+                         Rejected);
+}
+
 TEST_CASE("a record that breaks off behind its header is none") {
     MadeTranscript made;
     made.put(OPDOCK_RECORD_RETURNED, raw_bytes(opdock_status{OPDOCK_OK}));

@@ -288,6 +288,16 @@ TEST_CASE("merging joins what is for the same, and the later pins win") {
     CHECK(back.sections[2].pinned.empty());
     CHECK(back.sections[2].configs.size() == 1);
 
+    const TuneFile both = parse("schema: opdock.tune/1\nops:\n  a: {configs: [{block: 1}]}\n"
+                                "  b: {pinned: [{key: {n: 1}, config: {block: 1}}]}\n");
+    const TuneFile of_b =
+        parse("schema: opdock.tune/1\nops:\n  b: {devices: A, pinned: [{key: {n: 1}, config: {block: 9}}]}\n");
+    const TuneFile two_ops = merge_tune_files({both, of_b});
+    REQUIRE(two_ops.sections.size() == 3); // each op's stand together
+    CHECK(two_ops.sections[0].op.text == "a");
+    CHECK(spelled(two_ops.sections[1].pinned.at(0).config) == "block=9");
+    CHECK(spelled(two_ops.sections[2].pinned.at(0).config) == "block=1");
+
     const TuneFile other = parse(section("configs: [{block: 2}]"));
     const Error error = thrown_by([&] { merge_tune_files({vendor, other}); });
     CHECK(error.status() == OPDOCK_INVALID_TUNE_FILE);
@@ -666,6 +676,8 @@ TEST_CASE("what is wrong with lists and strategies is told, and that op left out
           Texts{"acme.tune.yaml:2:27: 'B' has no values, which leaves no config"});
     CHECK(problems("mm:\n  - param_map: {META: {B: bs}}\n    bs: [1]\n  - strategy: {M: align64}\n") ==
           Texts{"acme.tune.yaml:4:19: 'M': expected default, align32 or log, found 'align64'"});
+    CHECK(parse("mm:\n  - param_map: {META: {B: bs}}\n    b: [1]\n").sections.empty());
+    CHECK(parse("mm:\n  - param_map: {META: {B: [1]}, num_warps: ws}\n    w: [1]\n").sections.empty());
     std::string bomb = "mm:\n  - param_map:\n      META:\n";
     for (int i = 0; i < 40; ++i) {
         bomb += "        K" + std::to_string(i) + ": [1, 2, 3, 4]\n";
