@@ -114,9 +114,6 @@ void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &int
         *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_->api, book.signatures, user_data));
     registrar.run(entry);
     refuse_errors(registrar, record);
-    if (record != nullptr) {
-        judge_tune_file(*record, registrar.registration());
-    }
     const Registration registration = registrar.take();
     if (identity.tenancy && (!registration.devices.empty() || !registration.shutdowns.empty())) {
         throw Error(OPDOCK_INVALID_ARGUMENT,
