@@ -52,7 +52,7 @@ TEST_CASE("what was timed once has no spread") {
 
 TEST_CASE("nothing faster, nothing kept and an interruption are said") {
     nlohmann::json document = every_outcome();
-    document["shapes"] = {document["shapes"][0]};
+    document["shapes"] = nlohmann::json::array({document["shapes"][0]}); // {x} alone is x to some compilers
     document["left_out"] = nlohmann::json::array();
     document["interrupted"] = true;
     document["dry_run"] = true;
