@@ -464,12 +464,13 @@ TEST_CASE("where trust is required, an unsigned plugin is rejected before any of
     CHECK(verdict(host) == "OPDOCK-E061");
     CHECK(machine.tries() == 0);
     CHECK(host->find_op("badco.next") == nullptr);
-    CHECK(plugin(host)["reason"] == "'libacme.so' is not signed: expected its signature in '" + file.string() +
-                                        ".sig', and there is no such file.\nAsk its vendor for a signature. opdock's own "
-                                        "plugins have none: sign them, and what you built yourself, with a key of your "
-                                        "own (docs/trust.md). Or, if you know that this is the file it should be, list "
-                                        "its SHA-256 under trusted_sha256 of a policy file: " +
-                                        hex(sha256_of(content_of(file))) + "\nTrust is decided by PLUGIN_TRUST.");
+    CHECK(plugin(host)["reason"] ==
+          "'libacme.so' is not signed: expected its signature in '" + file.string() +
+              ".sig', and there is no such file.\nAsk its vendor for a signature. opdock's own "
+              "plugins have none: sign them, and what you built yourself, with a key of your "
+              "own (docs/trust.md). Or, if you know that this is the file it should be, list "
+              "its SHA-256 under trusted_sha256 of a policy file: " +
+              hex(sha256_of(content_of(file))) + "\nTrust is decided by PLUGIN_TRUST.");
 }
 
 TEST_CASE("what the scan cache remembers of a plugin does not make it trusted") {

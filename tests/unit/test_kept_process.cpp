@@ -112,6 +112,45 @@ TEST_CASE("registers of the x87 unit that a plugin leaves in use are freed") {
 }
 #endif
 
+#if defined(__x86_64__)
+namespace {
+
+// The direction of string instructions, and traps on unaligned access.
+constexpr unsigned long long cpu_flags = (1U << 10U) | (1U << 18U);
+
+opdock_status leave_cpu_flags() {
+    __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | cpu_flags);
+    return OPDOCK_OK;
+}
+
+} // namespace
+
+TEST_CASE("flags of the processor that entries, callbacks and first calls leave set are cleared") {
+    const auto are_clear = [] { return (__builtin_ia32_readeflags_u64() & cpu_flags) == 0; };
+    MadeHost host;
+    host.module("leaves-flags", [](opdock_registry *) { return leave_cpu_flags(); });
+    CHECK(are_clear());
+    auto made = std::make_unique<opdock::test::Made>("vendor.leaves", OPDOCK_KIND_VENDOR);
+    made->adjust = [](opdock_impl &impl) {
+        impl.available = [](const opdock_host_api *, void *, DLDevice) { return leave_cpu_flags(); };
+        impl.kernel = [](const opdock_problem *, const opdock_call *) { return leave_cpu_flags(); };
+    };
+    host.add(std::move(made));
+    opdock::test::Rows rows;
+    CHECK(host.op().try_call({rows.x}, {rows.y}) == OPDOCK_OK);
+    CHECK(are_clear());
+    auto prepared = std::make_unique<opdock::test::Made>("vendor.prepared", OPDOCK_KIND_VENDOR);
+    prepared->adjust = [](opdock_impl &impl) {
+        impl.priority = 1;
+        impl.kernel = [](const opdock_problem *, const opdock_call *) { return leave_cpu_flags(); };
+    };
+    host.add(std::move(prepared));
+    const opdock::Prepared call = host.op().prepare({rows.x}, {rows.y});
+    CHECK(call.run({rows.in.data(), rows.out.data()}) == OPDOCK_OK);
+    CHECK(are_clear());
+}
+#endif
+
 TEST_CASE("hard limits that a plugin lowers stay lowered where they cannot be raised, and that is said") {
     rlimit before{};
     REQUIRE(getrlimit(RLIMIT_MSGQUEUE, &before) == 0);

@@ -56,7 +56,9 @@ opdock_status first_run(const opdock_problem *problem, const opdock_call *call) 
     Journal::Open entry = attempt.host.note_first_call(attempt.deployment);
     const opdock_status status = [&] {
         try {
-            return kernel(problem, call);
+            const opdock_status returned = kernel(problem, call);
+            clear_cpu_flags();
+            return returned;
         } catch (...) {
             opdock::detail::let_cancellation_pass();
             entry.close();

@@ -19,6 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "load/plugin_call.hpp"
+
 namespace opdock::core {
 namespace {
 
@@ -145,6 +147,7 @@ bool KeptProcess::put_back_locales() const {
 }
 
 void KeptProcess::put_back() const {
+    clear_cpu_flags();
     std::fenv_t floating_point{};
     std::fegetenv(&floating_point);
     std::fesetenv(&floating_point_);

@@ -88,6 +88,18 @@ inline void keep_current_exception() noexcept {
     }
 }
 
+// The flags of the processor that the ABI wants clear as a function returns, and that change what the host's own code
+// does: the direction of string instructions, and traps on unaligned access.
+inline void clear_cpu_flags() {
+#if defined(__x86_64__)
+    constexpr unsigned long long direction = 1U << 10U, alignment = 1U << 18U;
+    const unsigned long long flags = __builtin_ia32_readeflags_u64();
+    if ((flags & (direction | alignment)) != 0) {
+        __builtin_ia32_writeeflags_u64(flags & ~(direction | alignment));
+    }
+#endif
+}
+
 // `function` runs a plugin's code. Returns its status, or what an exception that escaped from it counts as.
 template<typename Function>
 [[gnu::always_inline]] inline opdock_status status_of(Function function) {
@@ -110,7 +122,9 @@ template<typename Function>
 opdock_status call_plugin(Function function) {
     return status_of([&] {
         thread_state().forget_message(); // may have to make the state
-        return function();
+        const opdock_status status = function();
+        clear_cpu_flags();
+        return status;
     });
 }
 

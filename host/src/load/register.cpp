@@ -104,6 +104,7 @@ void Registrar::run_once(const std::function<opdock_status(opdock_registry *)> &
         const Registering registering(thread, open_);
         try {
             status = entry(&table_);
+            clear_cpu_flags();
         } catch (const std::bad_alloc &) {
             out_of_memory_ = true;
         } catch (const std::exception &exception) {

@@ -41,8 +41,9 @@ class Reader {
             const auto &sections = entries(*devices, "a map of sections such as 'cuda' or 'cuda:0'");
             constexpr std::size_t most_sections = 256;
             if (sections.size() > most_sections) {
-                reject(place(*devices), 0, "there are " + std::to_string(sections.size()) + " sections for devices; at most " +
-                                               std::to_string(most_sections) + " are taken");
+                reject(place(*devices), 0,
+                       "there are " + std::to_string(sections.size()) + " sections for devices; at most " +
+                           std::to_string(most_sections) + " are taken");
             }
             for (const auto &[key, value] : sections) {
                 section(value, policy.devices[device_name(key, policy)], {});

@@ -40,7 +40,8 @@ class Journal {
   public:
     // An entry that stands as long as this lives, or until it is closed. Where it was not closed because the thread
     // ended in the plugin's code (pthread_exit, pthread_cancel), that of opening stands until the process ends: the
-    // loader's lock is held for good. That of a call stands where the thread was the only one: the process ends with it.
+    // loader's lock is held for good. That of a call stands where the thread was the only one: the process ends with
+    // it.
     class Open {
       public:
         Open() = default;

@@ -116,8 +116,8 @@ TEST_CASE("tensors of .safetensors files are named, and outputs share a file") {
         std::vector<files::TensorData>{tensor_of("layer.0.x", {2, 2}, {1, 2, 3, 4}), tensor_of("weight", {2}, {1, 1})});
     const Finished finished =
         tool.run({"rmsnorm_fwd", "--in", "input=" + folder + "in.safetensors:layer.0.x", "--in",
-                  "weight=" + folder + "in.safetensors", "--output", "output=" + folder + "out.safetensors:y", "--output",
-                  "rsigma=" + folder + "./out.safetensors"});
+                  "weight=" + folder + "in.safetensors", "--output", "output=" + folder + "out.safetensors:y",
+                  "--output", "rsigma=" + folder + "./out.safetensors"});
     INFO(finished.err);
     REQUIRE(finished.code == 0);
     CHECK(files::read_safetensors(folder + "out.safetensors", "y").shape == std::vector<int64_t>{2, 2});

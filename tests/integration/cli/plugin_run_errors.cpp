@@ -167,9 +167,9 @@ TEST_CASE("a file that is not there, is no tensor file or lacks the tensor exits
 }
 
 TEST_CASE("an output that cannot be written exits with 1") {
-    check_error(
-        PluginRun({REFERENCE_PLUGIN}).run({"gelu", "--in", "input=ones:f32[4]", "--output", "output=/nonexistent/y.npy"}),
-        1, "/nonexistent/y.npy");
+    check_error(PluginRun({REFERENCE_PLUGIN})
+                    .run({"gelu", "--in", "input=ones:f32[4]", "--output", "output=/nonexistent/y.npy"}),
+                1, "/nonexistent/y.npy");
 }
 
 TEST_CASE("a device that is not there is an error with what is there") {

@@ -110,7 +110,8 @@ TEST_CASE("a loaded plugin that no chain has an implementation of is told of") {
     json document = small_document();
     const auto is_told = [&] {
         return render_screen(document, false, plain)
-                   .find("      serves nothing here; the same command with --why rmsnorm_fwd says why\n") != std::string::npos;
+                   .find("      serves nothing here; the same command with --why rmsnorm_fwd says why\n") !=
+               std::string::npos;
     };
     CHECK(!is_told());
     document["ops"][1]["chains"][0]["chain"] = {"reference.cpp"}; // acme is denied, say

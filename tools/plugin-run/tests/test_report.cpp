@@ -83,7 +83,8 @@ TEST_CASE("without --output every tensor that was made is shown, with it those t
 
 TEST_CASE("bf16 for a .npy file is refused with a pointer to .safetensors") {
     const Call call({{"output", "y.npy"}}, OPDOCK_BF16);
-    CHECK_THROWS_WITH_AS(call.results(), "--output output=y.npy: .npy has no bf16; write to a .safetensors file instead",
+    CHECK_THROWS_WITH_AS(call.results(),
+                         "--output output=y.npy: .npy has no bf16; write to a .safetensors file instead",
                          opdock::cli::UsageError);
     CHECK(Call({{"output", "y.safetensors"}}, OPDOCK_BF16).results().size() == 1);
 }
