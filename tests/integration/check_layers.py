@@ -1,9 +1,10 @@
-"""Checks that data flows one way through the host's stages.
+"""Checks that data flows one way through the host's stages, and that docs/architecture.md tells of them as they are.
 
-    check_layers.py SOURCES
+    check_layers.py SOURCES ARCHITECTURE
 
 A file may include what stands in its own folder or in one that comes earlier below. Folders in one line share a level.
-A source, never a header, may include host/host.hpp: it works on the state that the host holds.
+A source, never a header, may include host/host.hpp: it works on the state that the host holds. The document has the
+folders in a table, and in others names, each with a link to the file that has it.
 """
 
 import pathlib
@@ -43,8 +44,29 @@ def wrong_includes(sources):
                 yield f"{path}: includes {include['folder']}/{include['file']} of a later stage"
 
 
+def wrong_tables(document):
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in document.read_text().split("\n")
+            if line.startswith("|") and not line.startswith("|-")]
+    folders = [row[0] for row in rows if len(row) == 2 and "`" not in row[0]]
+    expected = ["folder"] + [folder for level in LEVELS for folder in level]
+    if [one for one in folders if one not in ("function", "word")] != expected:
+        yield f"{document}: expected the folders {expected}, found {folders}"
+    named = 0
+    for row in rows:
+        name = re.fullmatch(r"`(\w+)`", row[0])
+        links = re.findall(r"\[[^]]*\]\(([^)]+)\)", " ".join(row[1:]))
+        if name and links:
+            named += 1
+            path = document.parent / links[-1]
+            if not path.is_file() or not re.search(rf"\b{name[1]}\b", path.read_text()):
+                yield f"{document}: {name[1]} is not in {links[-1]}"
+    if named == 0:
+        yield f"{document}: no names"
+
+
 def main():
-    found = list(wrong_includes(pathlib.Path(sys.argv[1])))
+    sources, document = (pathlib.Path(one) for one in sys.argv[1:])
+    found = list(wrong_includes(sources)) + list(wrong_tables(document))
     print("\n".join(found) or "data flows one way")
     sys.exit(1 if found else 0)
 
