@@ -93,7 +93,7 @@ def test_a_lock_lets_in_what_was_there_and_nothing_else(site, wheel, tmp_path):
         assert "E061" not in rejected()
         plugin = next((site / "opdock" / "lib" / "opdock" / "plugins").glob("libacme*"))
         plugin.write_bytes(plugin.read_bytes() + b"\0")
-        assert "acme" in rejected() and "E061" in rejected() and "libcpu" not in rejected()
+        assert "acme" in rejected() and "E061" in rejected() and "libopdock_cpu" not in rejected()
     finally:
         for name in zipfile.ZipFile(wheel).namelist():
             (site / name).unlink()

@@ -1,6 +1,6 @@
 // Implementations of ops against the cases that write_cases.py wrote.
 //
-//     numerics --module libreference.so --cases FOLDER --op gelu --impl reference.cpp
+//     numerics --module libopdock_reference.so --cases FOLDER --op gelu --impl reference.cpp
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

@@ -51,7 +51,7 @@ std::string own_file() {
     const std::filesystem::path library = library_directory();
     // Where it is installed, and where it is built.
     for (const char *place : {"opdock/plugins", "../plugins/reference"}) {
-        const std::filesystem::path file = (library / place / "libreference.so").lexically_normal();
+        const std::filesystem::path file = (library / place / "libopdock_reference.so").lexically_normal();
         std::error_code gone;
         if (!library.empty() && std::filesystem::is_regular_file(file, gone)) {
             return file.string();
