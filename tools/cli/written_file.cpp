@@ -67,10 +67,14 @@ bool is_device(const std::string &path) {
 }
 
 void write_into(const std::string &path, std::string_view text) {
-    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK); // or a pipe is waited for
+    if (descriptor < 0 && errno == ENXIO) {
+        throw Failure(path + ": nobody reads this pipe");
+    }
     if (descriptor < 0) {
         fail(path, errno);
     }
+    ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK); // a slow reader is
     try {
         write_all(descriptor, text, path);
         sync(descriptor, path);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/exit.hpp"
+#include "cli/written_file.hpp"
 #include "temporary_directory.hpp"
 
 using namespace opdock::cli;
@@ -59,6 +60,27 @@ TEST_CASE("a pipe that somebody writes to is read to its end, however long they 
     pipe.close_writer();
     reader.join();
     CHECK(text == "before one two");
+}
+
+TEST_CASE("a pipe that nobody reads is an error, and one that somebody reads gets all") {
+    const Pipe pipe;
+    CHECK_THROWS_WITH_AS(write_output(pipe.path, true, "text"), (pipe.path + ": nobody reads this pipe").c_str(),
+                         Failure);
+    const int reader = ::open(pipe.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    REQUIRE(reader >= 0);
+    const std::string text(1 << 20, 'x'); // more than a pipe holds
+    std::thread writer([&] { write_output(pipe.path, true, text); });
+    std::string got;
+    char piece[4096];
+    while (got.size() < text.size()) {
+        const ssize_t bytes = ::read(reader, piece, sizeof piece);
+        if (bytes > 0) {
+            got.append(piece, static_cast<size_t>(bytes));
+        }
+    }
+    writer.join();
+    ::close(reader);
+    CHECK(got == text);
 }
 
 TEST_CASE("a device without an end is too long") {
