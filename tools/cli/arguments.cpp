@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <regex>
 #include <sstream>
 #include <string_view>
 
@@ -94,18 +93,23 @@ std::string entries_of(const std::string &text, const std::string &entry) {
 // What of an option's text is about `command`: its clauses end with "; ", and begin with "COMMAND[, COMMAND]: " where
 // they are about some alone.
 std::string clauses_of(const std::string &text, const std::string &command) {
-    static const std::regex of_commands("([a-z-]+(?:, [a-z-]+)*): .*");
     std::string kept;
     for (size_t begin = 0; begin < text.size();) {
         const size_t end = std::min(text.find("; ", begin), text.size());
         std::string clause = text.substr(begin, end - begin);
         begin = end + 2;
-        if (std::smatch found; std::regex_match(clause, found, of_commands)) {
-            if ((", " + found.str(1) + ",").find(", " + command + ",") == std::string::npos) {
-                continue;
-            }
-            clause.erase(0, found.str(1).size() + 2);
+        const size_t colon = clause.find(": ");
+        std::string commands = ", " + clause.substr(0, colon) + ", ";
+        const bool is_of_it = commands.find(", " + command + ", ") != std::string::npos;
+        for (size_t comma = commands.find(", "); comma != std::string::npos; comma = commands.find(", ")) {
+            commands.erase(comma, 2);
         }
+        const bool is_of_some = colon != std::string::npos &&
+                                commands.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string::npos;
+        if (is_of_some && !is_of_it) {
+            continue;
+        }
+        clause.erase(0, is_of_some ? colon + 2 : 0);
         kept += (kept.empty() ? "" : "; ") + clause;
     }
     return kept;

@@ -1,7 +1,6 @@
 #include "cases.hpp"
 
 #include <algorithm>
-#include <regex>
 #include <set>
 
 #include "attributes.hpp"
@@ -88,6 +87,18 @@ bool has_in_place(const Signature &signature) {
 
 bool is_among(const std::vector<std::string> &names, const std::string &name) {
     return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Of the text of a signature: "(input: T[...], *, eps: float) -> (output ~ input: T[...])".
+bool has_parameter(std::string_view signature, const std::string &name) {
+    for (size_t at = signature.find(name, 1); at != std::string_view::npos; at = signature.find(name, at + 1)) {
+        const std::string_view rest = signature.substr(at + name.size());
+        const bool begins = signature[at - 1] == '(' || signature[at - 1] == ' ';
+        if (begins && (rest.starts_with(":") || rest.starts_with(" ~ "))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 std::vector<std::string> optionals_of(const Signature &signature) {
@@ -464,15 +475,14 @@ bool is_standard(const std::string &op) {
 }
 
 std::vector<std::string> appended_to_standard(const Signature &signature) {
-    const std::string standard(core::standard_signature(signature.op));
+    const std::string_view standard = core::standard_signature(signature.op);
     std::vector<std::string> names;
     if (standard.empty()) {
         return names;
     }
     const auto look_at = [&](const auto &parameters) {
         for (const auto &parameter : parameters) {
-            // "(input: T[...], *, eps: float) -> (output ~ input: T[...])"
-            if (!std::regex_search(standard, std::regex("[( ]" + parameter.name + "( ~ [a-z_0-9]+)?:"))) {
+            if (!has_parameter(standard, parameter.name)) {
                 names.push_back(parameter.name);
             }
         }
