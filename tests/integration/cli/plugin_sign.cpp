@@ -150,7 +150,8 @@ TEST_CASE("an operator who requires trust signs the plugins of opdock, or lists 
     const std::string key = operator_.make_key("mine");
     const fs::path plugins = operator_.directory.path() / "data/opdock/plugins";
     fs::create_directories(plugins);
-    const std::vector<std::string> files = {(plugins / "libopdock_cpu.so").string(), (plugins / "libopdock_reference.so").string()};
+    const std::vector<std::string> files = {(plugins / "libopdock_cpu.so").string(),
+                                            (plugins / "libopdock_reference.so").string()};
     fs::copy_file(CPU_PLUGIN, files[0]);
     fs::copy_file(REFERENCE_PLUGIN, files[1]);
     PluginLs tool({});
