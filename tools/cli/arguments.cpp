@@ -90,8 +90,8 @@ std::string entries_of(const std::string &text, const std::string &entry) {
     return kept;
 }
 
-// What of an option's text is about `command`: its clauses end with "; ", and begin with "COMMAND[, COMMAND]: " where
-// they are about some alone.
+// The clauses of an option's text that are about `command`. They end with "; ". A clause about some commands alone
+// begins with "COMMAND[, COMMAND]: ", which is left out.
 std::string clauses_of(const std::string &text, const std::string &command) {
     std::string kept;
     for (size_t begin = 0; begin < text.size();) {

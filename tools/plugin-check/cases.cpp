@@ -89,7 +89,7 @@ bool is_among(const std::vector<std::string> &names, const std::string &name) {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Of the text of a signature: "(input: T[...], *, eps: float) -> (output ~ input: T[...])".
+// True where the text of a signature, "(input: T[...], *, eps: float) -> (output ~ input: T[...])", has the parameter.
 bool has_parameter(std::string_view signature, const std::string &name) {
     for (size_t at = signature.find(name, 1); at != std::string_view::npos; at = signature.find(name, at + 1)) {
         const std::string_view rest = signature.substr(at + name.size());

@@ -23,9 +23,9 @@ struct Result {
     std::optional<FilePart> file;
 };
 
-// What --output named; without any --output all outputs that are not optional and all inputs that the op writes. Throws
-// cli::UsageError when --output names more tensors of a list than there are, or .npy for a dtype it cannot hold: to be
-// asked before the call, which may take long.
+// The tensors that --output named; without any --output all outputs that are not optional and all inputs that the op
+// writes. Throws cli::UsageError when --output names more tensors of a list than there are, or .npy for a dtype it
+// cannot hold: to be asked before the call, which may take long.
 std::vector<Result> results_of(const Signature &signature, const Arguments &arguments, const CallTensors &tensors);
 
 // Throws files::Error.

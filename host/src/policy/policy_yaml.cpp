@@ -15,7 +15,7 @@ namespace {
 
 using Type = YamlNode::Type;
 
-// What a section lists: names of vendors, ops, and the tokens of their orders.
+// The number of vendors, ops and tokens of orders that a section lists.
 std::size_t weight(const PolicySection &section) {
     std::size_t sum = (section.allow_vendors ? section.allow_vendors->value.size() : 0) +
                       (section.deny_vendors ? section.deny_vendors->value.size() : 0) + section.require_per_op.size();
@@ -61,8 +61,8 @@ class Reader {
         return nullptr;
     }
 
-    // What is in force is worked out for each section anew, so that a small file with thousands of them, below long
-    // lists, would take minutes and gigabytes. A thousandth of this is usual.
+    // The host works out what is in force for each section anew: a small file with thousands of them, below long lists,
+    // would take minutes and gigabytes. A thousandth of this is usual.
     void bound(const Policy &policy, const YamlNode &devices) const {
         constexpr std::size_t most = 100'000;
         std::set<std::string_view> ops;
