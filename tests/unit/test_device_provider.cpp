@@ -1,5 +1,5 @@
 // What a plugin's opdock_device_provider is asked, when, and what becomes of its answers.
-#include "load/devices.hpp"
+#include "devices/providers.hpp"
 
 #include <algorithm>
 #include <array>
@@ -263,7 +263,7 @@ TEST_CASE("putting back a device leaves what was said meanwhile, and nothing of 
     t.fake.current = 0;
     const opdock_host_api &api = t.host->api();
     {
-        const core::CurrentDevice current = t.host->enter(fake_device(1));
+        const core::CurrentDevice current = t.host->devices().enter(fake_device(1));
         REQUIRE(current.status() == OPDOCK_OK);
         CHECK(t.fake.current == 1);
         api.fail(&api, OPDOCK_FAILED, "the kernel's reason");
@@ -273,7 +273,7 @@ TEST_CASE("putting back a device leaves what was said meanwhile, and nothing of 
     {
         t.fake.make_current_status = OPDOCK_OK;
         t.fake.current = 0;
-        const core::CurrentDevice current = t.host->enter(fake_device(1));
+        const core::CurrentDevice current = t.host->devices().enter(fake_device(1));
         t.fake.make_current_status = OPDOCK_FAILED;
     }
     CHECK(core::take_message(OPDOCK_OK).empty());

@@ -1,5 +1,5 @@
 // The host's own device, and how devices are spelled.
-#include "load/devices.hpp"
+#include "devices/providers.hpp"
 
 #include <array>
 #include <cstdint>

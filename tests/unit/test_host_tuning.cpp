@@ -16,7 +16,7 @@
 #include "made_host.hpp"
 #include "temporary_directory.hpp"
 #include "thrown_error.hpp"
-#include "tune/agreement.hpp"
+#include "tuner/agreement.hpp"
 
 using namespace opdock;
 using namespace opdock::test;
@@ -896,7 +896,8 @@ TEST_CASE("a plugin that promises nothing keeps its results as long as its build
         MadeHost host = installed.host();
         Work work;
         CHECK(work.tune(host)["kept"] == true);
-        CHECK(host->tuning_for(*host->catalog().find("fixture.work")->implementations[0], {kDLCPU, 0})
+        CHECK(host->configs()
+                  .of(host->catalog(), *host->catalog().find("fixture.work")->implementations[0], {kDLCPU, 0})
                   ->identity()
                   .version.starts_with("tunable build "));
     }
@@ -1000,7 +1001,7 @@ TEST_CASE("rows of the database that nobody could have written are not exported,
     const std::string good = host->export_tuning(nullptr, nullptr);
     CHECK(contains(good, "{speed: 2"));
     const std::unique_ptr<core::DeploymentTuning> tuned =
-        host->tuning_for(*host->catalog().find("fixture.work")->implementations[0], {kDLCPU, 0});
+        host->configs().of(host->catalog(), *host->catalog().find("fixture.work")->implementations[0], {kDLCPU, 0});
     REQUIRE(!tuned->entries().empty());
     const core::TuneEntry entry = tuned->entries()[0];
     for (const auto &[dtypes, key] : {std::pair<std::string, std::string>(entry.dtypes, "q"),
@@ -1008,7 +1009,7 @@ TEST_CASE("rows of the database that nobody could have written are not exported,
                                       {entry.dtypes, "n=3"},
                                       {"zz", entry.key},
                                       {"f32,f32,f32", entry.key}}) {
-        host->tune_database().write(tuned->identity(), {{entry.space, dtypes, key, entry.config, 1, 1}});
+        host->configs().database().write(tuned->identity(), {{entry.space, dtypes, key, entry.config, 1, 1}});
     }
     CHECK(installed.host()->export_tuning(nullptr, nullptr) == good);
 }
@@ -1180,8 +1181,8 @@ TEST_CASE("wrong settings of tuning are errors when the host opens") {
     CHECK_THROWS_WITH(MadeHost(core::RawEnvironment{{"PLUGIN_TUNE_BUDGET", "0"}}),
                       doctest::Contains("expected seconds, such as 0.5, 500ms or 2m, found '0'"));
     CHECK_THROWS_WITH(MadeHost(core::RawEnvironment{{"PLUGIN_TUNE_BUDGET", "5h"}}), doctest::Contains("found '5h'"));
-    CHECK(MadeHost(core::RawEnvironment{{"PLUGIN_TUNE_BUDGET", "250 ms"}})->tune_budget() == 0.25);
-    CHECK(MadeHost()->tune_budget() == 1);
+    CHECK(MadeHost(core::RawEnvironment{{"PLUGIN_TUNE_BUDGET", "250 ms"}})->configs().budget() == 0.25);
+    CHECK(MadeHost()->configs().budget() == 1);
 }
 
 TEST_CASE("what is wrong with a tune file is in the log, with its place, and the rest of the file counts") {

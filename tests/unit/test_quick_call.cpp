@@ -213,7 +213,7 @@ bool takes_the_short_way(const char *signature, const std::function<void(CallArg
     opdock_args &args = call.args();
     REQUIRE_MESSAGE(op.call(args) == OPDOCK_OK, last_error());
     REQUIRE(op.call(args) == OPDOCK_OK);
-    core::Memo &memo = *core::thread_state().slot(op.host->op(op.name).index).ways.front().memo;
+    core::Memo &memo = *core::call_thread().slot(op.host->op(op.name).index).ways.front().memo;
     opdock_status status = OPDOCK_FAILED;
     return memo.quick.attempt(memo, args, &status) && status == OPDOCK_OK;
 }

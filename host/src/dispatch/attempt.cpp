@@ -4,7 +4,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "host/host.hpp"
+#include "dispatch/call_host.hpp"
 #include "load/cancellation.hpp"
 #include "load/plugin_call.hpp"
 #include "load/tenancy.hpp"
@@ -41,7 +41,7 @@ void Attempt::destroy_plan() noexcept {
     const Uncancellable host_work; // a destructor cannot be left
     const Callbacks &callbacks = implementation.callbacks();
     // Where that fails, what the plan holds of the host is still given back.
-    const CurrentDevice current = host.enter(deployment.device());
+    const CurrentDevice current = host.devices().enter(deployment.device());
     call_plugin([&] {
         callbacks.plan_destroy(&host.api(), callbacks.user_data, deployment.device(), problem.plan);
         return OPDOCK_OK;
@@ -210,7 +210,7 @@ opdock_status Attempt::choose(const CallShape &shape, bool ask_supports, const T
     map.clear();
     tensors_.clear();
     fill_problem(shape);
-    provider = host.provider_to_enter(shape.device);
+    provider = host.devices().provider_to_enter(shape.device);
     const CurrentDevice current(host.api(), provider, shape.device.device_id);
     status = current.status();
     if (status != OPDOCK_OK) {

@@ -13,10 +13,10 @@
 
 namespace opdock::core {
 
-class Host;
+class CallHost;
 
 struct Attempt {
-    Attempt(Host &of, Deployment &on) : host(of), deployment(on), implementation(on.implementation()) {}
+    Attempt(CallHost &of, Deployment &on) : host(of), deployment(on), implementation(on.implementation()) {}
     Attempt(const Attempt &) = delete;
     Attempt &operator=(const Attempt &) = delete;
     ~Attempt();
@@ -34,7 +34,7 @@ struct Attempt {
     // Why it cannot take the tensors at these addresses; empty when it can.
     std::string misalignment(const CallShape &shape, void *const *data) const;
 
-    Host &host;
+    CallHost &host;
     Deployment &deployment;
     const Implementation &implementation;
     // Whether the call uses nothing that the form of the signature it knows lacks.

@@ -25,7 +25,7 @@
 
 namespace opdock::core {
 
-class Host;
+class CallHost;
 struct Target;
 
 struct Link {
@@ -79,7 +79,7 @@ struct View : std::enable_shared_from_this<View> {
 // An op of a host. What a handle really is.
 struct OpEntry : opdock_op {
     std::string name;
-    Host *host = nullptr;
+    CallHost *host = nullptr;
     uint32_t number = 0; // within the host; `index` is unique in the process
 };
 

@@ -4,11 +4,10 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "dispatch/call_host.hpp"
 #include "dispatch/dispatch.hpp"
 #include "dispatch/prepare.hpp"
-#include "host/host.hpp"
 #include "load/plugin_call.hpp"
-#include "load/thread_state.hpp"
 #include "signature/layout.hpp"
 #include "text/error.hpp"
 
@@ -18,7 +17,7 @@ namespace {
 // Marks the implementation that calls another op as active on this thread.
 class ActiveFrame {
   public:
-    ActiveFrame(ThreadState &thread, Attempt &attempt)
+    ActiveFrame(CallThread &thread, Attempt &attempt)
         : thread_(thread), attempt_(attempt), frame_{&attempt.implementation, thread.active} {
         thread_.active = &frame_;
         thread_.flags |= ThreadState::nested;
@@ -35,7 +34,7 @@ class ActiveFrame {
     }
 
   private:
-    ThreadState &thread_;
+    CallThread &thread_;
     Attempt &attempt_;
     Frame frame_;
 };
@@ -67,7 +66,7 @@ template<class Work>
 opdock_status inside_kernel(const opdock_problem *from, Work work) {
     try {
         auto &attempt = *static_cast<Attempt *>(from->host_data);
-        const ActiveFrame frame(thread_state(), attempt);
+        const ActiveFrame frame(call_thread(), attempt);
         return work(attempt.host);
     } catch (...) {
         opdock::detail::let_cancellation_pass();
@@ -79,13 +78,13 @@ opdock_status prepare_part(const opdock_problem *from, const char *op, const opd
                            uint64_t *workspace_size) {
     *part = nullptr;
     *workspace_size = 0;
-    return inside_kernel(from, [&](Host &host) {
+    return inside_kernel(from, [&](CallHost &host) {
         std::unique_ptr<Prepared> prepared = prepare(host.op(op), full_args(*args), nullptr);
         if (!same_device(prepared->problem->device, from->device)) {
             throw Error(OPDOCK_INVALID_ARGUMENT,
                         fmt::format("op '{}': its tensors are on {}, and those of the op that it is a part of on {}",
-                                    op, device_text(host.catalog().providers, prepared->problem->device),
-                                    device_text(host.catalog().providers, from->device)));
+                                    op, host.devices().text(prepared->problem->device),
+                                    host.devices().text(from->device)));
         }
         *workspace_size = prepared->workspace_size;
         *part = reinterpret_cast<opdock_part *>(prepared.release());
@@ -96,7 +95,7 @@ opdock_status prepare_part(const opdock_problem *from, const char *op, const opd
 opdock_status run_part(const opdock_problem *from, const opdock_part *part, const opdock_call *call) {
     const auto &prepared = *reinterpret_cast<const Prepared *>(part);
     const bool is_complete = call->n_data == prepared.n_data && call->workspace_size >= prepared.workspace_size;
-    return inside_kernel(from, [&](Host & /*host*/) {
+    return inside_kernel(from, [&](CallHost & /*host*/) {
         return is_complete ? status_of([&] { return opdock_prepared_run(&prepared, call); })
                            : run_incomplete(prepared, *call);
     });
@@ -109,7 +108,7 @@ void release_part(const opdock_host_api * /*host*/, opdock_part *part) {
 } // namespace
 
 opdock_status call_from_kernel(const opdock_problem *from, const char *op, const opdock_args *args) {
-    return inside_kernel(from, [&](Host &host) { return passed_on(call_slowly(nullptr, host.op(op), *args)); });
+    return inside_kernel(from, [&](CallHost &host) { return passed_on(call_slowly(nullptr, host.op(op), *args)); });
 }
 
 const opdock_composite composite_extension = {

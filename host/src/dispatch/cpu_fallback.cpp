@@ -20,8 +20,8 @@ uint64_t count_elements(const DLTensor &tensor) {
 
 } // namespace
 
-CpuCopies::CpuCopies(const Host &host, const Signature &signature, const Bound &bound, const opdock_args &args)
-    : device_(host, bound.device, args.stream), cpu_(host, cpu, nullptr), tensors_(bound.tensors), args_(args) {
+CpuCopies::CpuCopies(const Devices &devices, const Signature &signature, const Bound &bound, const opdock_args &args)
+    : device_(devices, bound.device, args.stream), cpu_(devices, cpu, nullptr), tensors_(bound.tensors), args_(args) {
     const DeviceInUse current(device_);
     copies_.reserve(tensors_.size()); // calls point to them
     memory_.reserve(tensors_.size());

@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "devices/device_memory.hpp"
 #include "opdock/opdock.h"
 #include "signature/bind.hpp"
-#include "tune/device_memory.hpp"
 
 namespace opdock::core {
 
@@ -13,7 +13,7 @@ class CpuCopies {
   public:
     // Copies what the op reads, in the order of the call's stream, and waits for it. Tensors of `bound` that live on
     // the host stay where they are. Throws Error.
-    CpuCopies(const Host &host, const Signature &signature, const Bound &bound, const opdock_args &args);
+    CpuCopies(const Devices &devices, const Signature &signature, const Bound &bound, const opdock_args &args);
     CpuCopies(const CpuCopies &) = delete;
     CpuCopies &operator=(const CpuCopies &) = delete;
     ~CpuCopies() = default;

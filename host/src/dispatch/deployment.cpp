@@ -5,7 +5,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "host/host.hpp"
+#include "dispatch/call_host.hpp"
 #include "load/deferred_plugin.hpp"
 #include "load/plugin_call.hpp"
 #include "load/tenancy.hpp"
@@ -42,7 +42,7 @@ class Deployment::Asking {
     std::atomic<std::thread::id> &asker_;
 };
 
-Deployment::Deployment(const Implementation &implementation, DLDevice device, const Host &host)
+Deployment::Deployment(const Implementation &implementation, DLDevice device, const CallHost &host)
     : implementation_(implementation), device_(device), host_(host) {}
 
 Deployment::~Deployment() = default;
@@ -77,7 +77,7 @@ Availability Deployment::ask_availability() {
         return {Availability::no, "its available() or device_init() made the call, and must not call its own op"};
     }
     if (DeferredPlugin *plugin = implementation_.deferred) {
-        if (const Rejection *rejection = host_.open_plugin(*plugin)) {
+        if (const Rejection *rejection = plugin->open()) {
             return {Availability::no, plugin->unavailable(*rejection)};
         }
     }
@@ -97,13 +97,13 @@ Availability Deployment::ask_availability() {
     }
     Availability answer = known_availability();
     if (answer.answer == Availability::unknown) {
-        answer.reason = host_.missing_device(device_);
+        answer.reason = host_.devices().missing(device_);
         if (answer.reason.empty()) {
-            answer.reason = host_.query_device(implementation_, device_);
+            answer.reason = host_.devices().query(implementation_, device_);
         }
         answer.answer = answer.reason.empty() ? Availability::yes : Availability::no;
         if (answer.reason.empty() && callbacks.available != nullptr) {
-            const CurrentDevice current = host_.enter(device_);
+            const CurrentDevice current = host_.devices().enter(device_);
             opdock_status status = current.status();
             if (status == OPDOCK_OK) {
                 status = call_plugin([&] { return callbacks.available(&host_.api(), callbacks.user_data, device_); });
@@ -150,7 +150,7 @@ DeploymentTuning *Deployment::tuning() {
     if (!has_read_tuning_.load(std::memory_order_acquire)) {
         const std::lock_guard reading(reading_tuning_);
         if (!has_read_tuning_.load(std::memory_order_relaxed)) {
-            tuning_ = host_.tuning_for(implementation_, device_);
+            tuning_ = host_.configs().of(host_.catalog(), implementation_, device_);
             has_read_tuning_.store(true, std::memory_order_release);
         }
     }
@@ -166,7 +166,7 @@ void Deployment::finish() {
         initialized_ = false;
         const Callbacks &callbacks = implementation_.callbacks();
         // Where that fails, what the state holds of the host is still given back.
-        const CurrentDevice current = host_.enter(device_);
+        const CurrentDevice current = host_.devices().enter(device_);
         call_plugin([&] {
             callbacks.device_fini(&host_.api(), callbacks.user_data, device_, state_);
             return OPDOCK_OK;

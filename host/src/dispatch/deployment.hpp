@@ -16,7 +16,7 @@
 namespace opdock::core {
 
 class DeploymentTuning;
-class Host;
+class CallHost;
 
 class Deployment {
   public:
@@ -24,7 +24,7 @@ class Deployment {
     // After so many failures in a row an implementation leaves its op's chain on the device.
     static constexpr int32_t failure_limit = 3;
 
-    Deployment(const Implementation &implementation, DLDevice device, const Host &host);
+    Deployment(const Implementation &implementation, DLDevice device, const CallHost &host);
     ~Deployment();
 
     const Implementation &implementation() const { return implementation_; }
@@ -77,7 +77,7 @@ class Deployment {
   private:
     const Implementation &implementation_;
     const DLDevice device_;
-    const Host &host_;
+    const CallHost &host_;
 
     // Held while the plugin is asked; nothing else waits for it. A function that is asked may make calls, also such as
     // would ask again.

@@ -8,11 +8,11 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "dispatch/call_host.hpp"
 #include "dispatch/cpu_fallback.hpp"
 #include "dispatch/memo.hpp"
 #include "dispatch/quick_call.hpp"
 #include "dispatch/run_chain.hpp"
-#include "host/host.hpp"
 #include "signature/bind.hpp"
 #include "signature/layout.hpp"
 #include "text/error.hpp"
@@ -21,11 +21,11 @@ namespace opdock::core {
 namespace {
 
 // What nothing on a device serves, as `why` says, the CPU does where the policy has it so; else throws `why`.
-opdock_status call_on_cpu(Host &host, OpEntry &op, const OpPolicy &policy, const Bound &bound, const opdock_args &args,
-                          const Error &why) {
+opdock_status call_on_cpu(CallHost &host, OpEntry &op, const OpPolicy &policy, const Bound &bound,
+                          const opdock_args &args, const Error &why) {
     const bool nobody_serves = why.status() == OPDOCK_ALL_DROPPED || why.status() == OPDOCK_ALL_FAILED;
     if (!nobody_serves || !policy.falls_back_to_cpu || bound.device.device_type == kDLCPU ||
-        find_provider(host.catalog().providers, bound.device.device_type) == nullptr) {
+        find_provider(host.devices().providers(), bound.device.device_type) == nullptr) {
         throw why;
     }
     const auto refused = [&](const std::string &because) {
@@ -35,7 +35,7 @@ opdock_status call_on_cpu(Host &host, OpEntry &op, const OpPolicy &policy, const
     if (policy.strict) {
         throw refused("strict is set (" + policy.strict_source + ")");
     }
-    if (host.is_capturing(bound.device, args.stream)) {
+    if (host.devices().is_capturing(bound.device, args.stream)) {
         throw refused("the stream is being captured");
     }
     if (const auto *required = policy.required_beyond(host.effective_policy().effective(op.name, "cpu", 0))) {
@@ -44,7 +44,7 @@ opdock_status call_on_cpu(Host &host, OpEntry &op, const OpPolicy &policy, const
     }
     host.note_cpu_fallback(op.name, bound.device, policy.fallback_source, why.what());
     const CatalogOp &declared = host.catalog().declared(op.name);
-    const CpuCopies copies(host, *declared.signature, bound, args);
+    const CpuCopies copies(host.devices(), *declared.signature, bound, args);
     const opdock_status status = call_slowly(nullptr, op, copies.args());
     if (status == OPDOCK_OK) {
         copies.copy_back();
@@ -56,8 +56,8 @@ opdock_status call_on_cpu(Host &host, OpEntry &op, const OpPolicy &policy, const
 
 // The calls of this thread, newest first.
 [[gnu::noinline]] opdock_status look_back(const Target &target, OpEntry &op, const opdock_args &args) {
-    ThreadState &thread = *opdock_thread_state;
-    Way &latest = thread.latest[op.index % ThreadState::n_latest];
+    CallThread &thread = *known_call_thread();
+    Way &latest = thread.latest[op.index % CallThread::n_latest];
     const Memo *const tried = latest.target_id == target.id ? latest.memo : nullptr;
     if (op.index < thread.n_slots && thread.slots[op.index] != nullptr) {
         for (const Way way : thread.slots[op.index]->ways) { // a copy: the kernel may make calls of its own
@@ -93,7 +93,7 @@ constexpr QuickWay quick_way_of() {
 // A thread without a state yet, with scopes, inside a kernel that calls another op, or with a message of an earlier
 // kernel's that is not about this call.
 [[gnu::noinline]] opdock_status call_in_context(OpEntry &op, const opdock_args &args) {
-    ThreadState *thread = opdock_thread_state;
+    CallThread *thread = known_call_thread();
     if (thread == nullptr) {
         return call_slowly(nullptr, op, args);
     }
@@ -106,7 +106,7 @@ constexpr QuickWay quick_way_of() {
             const Uncancellable host_work;
             return op.host->target_of(op, *thread);
         }();
-        const Way &latest = thread->latest[op.index % ThreadState::n_latest];
+        const Way &latest = thread->latest[op.index % CallThread::n_latest];
         return latest.target_id == target.id ? latest.memo->quick.call(target, op, args, *latest.memo)
                                              : look_back(target, op, args);
     } catch (...) {
@@ -151,7 +151,7 @@ opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_s
             pointers.aliased |= alias != i && data[i] != nullptr && data[i] == data[alias];
         }
         const opdock_args args = full_args(given);
-        Run run{memo.head->host, thread_state(), memo, args, pointers, host_work};
+        Run run{memo.head->host, call_thread(), memo, args, pointers, host_work};
         try {
             return run_chain(run, &status);
         } catch (const Error &why) {
@@ -167,11 +167,11 @@ opdock_status continue_after_head(Memo &memo, const opdock_args &given, opdock_s
 opdock_status call_target(const opdock_target *given, opdock_op *handle, const opdock_args *args) {
     const auto &target = static_cast<const Target &>(*given);
     auto &op = static_cast<OpEntry &>(*handle);
-    ThreadState *thread = opdock_thread_state;
+    CallThread *thread = known_call_thread();
     if (thread == nullptr || thread->flags != 0) [[unlikely]] {
         return call_in_context(op, *args);
     }
-    const Way &latest = thread->latest[handle->index % ThreadState::n_latest];
+    const Way &latest = thread->latest[handle->index % CallThread::n_latest];
     return latest.target_id == target.id ? latest.memo->quick.call(target, op, *args, *latest.memo)
                                          : look_back(target, op, *args);
 }
@@ -203,7 +203,7 @@ opdock_status leave_current_exception() noexcept {
 
 namespace {
 
-bool is_pinned(const Host &host, const Way &way) {
+bool is_pinned(const CallHost &host, const Way &way) {
     return way.memo != nullptr && way.host_id == host.id() &&
            std::any_of(way.memo->attempts.begin(), way.memo->attempts.end(),
                        [](const auto &attempt) { return attempt->pins.load(std::memory_order_relaxed) != 0; });
@@ -211,7 +211,7 @@ bool is_pinned(const Host &host, const Way &way) {
 
 // The memo of this thread for a call that was validated, made when there is none. `given` is what the caller gave,
 // `args` the same with all fields.
-Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target &target, const Bound &bound,
+Memo &memo_for(CallHost &host, CallThread &thread, const OpEntry &op, const Target &target, const Bound &bound,
                const opdock_args &given, const opdock_args &args, Pointers &pointers) {
     Slot &slot = thread.slot(op.index);
     for (size_t i = 0; i < Slot::n_ways; ++i) {
@@ -219,7 +219,7 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
         if (way.target_id == target.id && matches(*way.memo, given, pointers)) {
             std::rotate(slot.ways.begin(), slot.ways.begin() + static_cast<std::ptrdiff_t>(i),
                         slot.ways.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-            thread.latest[op.index % ThreadState::n_latest] = slot.ways.front();
+            thread.latest[op.index % CallThread::n_latest] = slot.ways.front();
             return *slot.ways.front().memo;
         }
         pointers.aliased = false;
@@ -241,7 +241,7 @@ Memo &memo_for(Host &host, ThreadState &thread, const OpEntry &op, const Target 
     }
     std::rotate(slot.ways.begin(), oldest, oldest + 1);
     slot.ways.front() = {target_id, host.id(), &memo};
-    thread.latest[op.index % ThreadState::n_latest] = slot.ways.front();
+    thread.latest[op.index % CallThread::n_latest] = slot.ways.front();
     return memo;
 }
 
@@ -252,16 +252,17 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
     try {
         refuse_op_calls();
         const opdock_args args = full_args(given);
-        Host &host = *op.host;
-        ThreadState &thread = thread_state();
+        CallHost &host = *op.host;
+        CallThread &thread = call_thread();
         if (target == nullptr) {
             target = &host.target_of(op, thread);
         }
         const std::shared_ptr<const View> kept = target->view->shared_from_this(); // whatever the plugins' code does
         const CatalogOp &declared = target->view->catalog.declared(op.name);
         const Bound bound = bind(*declared.signature, args);
-        host.check_device(bound.device);
-        if (target->find(bound.device, bound.dtypes) == nullptr && host.is_capturing(bound.device, args.stream)) {
+        host.devices().check(bound.device);
+        if (target->find(bound.device, bound.dtypes) == nullptr &&
+            host.devices().is_capturing(bound.device, args.stream)) {
             throw Error(OPDOCK_NOT_PREPARED,
                         fmt::format("op '{}': the stream is being captured and the op was never "
                                     "resolved for these dtypes; prepare the call before the capture",
@@ -286,7 +287,7 @@ opdock_status call_slowly(const Target *target, OpEntry &op, const opdock_args &
             const PolicyStack &policy = target->view->policy;
             return call_on_cpu(host, op,
                                policy.effective(op.name,
-                                                device_type(host.catalog().providers, bound.device.device_type),
+                                                device_type(host.devices().providers(), bound.device.device_type),
                                                 bound.device.device_id),
                                bound, args, why);
         }

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "dispatch/dispatch.hpp"
-#include "host/host.hpp"
 
 namespace opdock::core {
 namespace {
@@ -149,7 +148,7 @@ bool matches(const Memo &memo, const opdock_args &args, Pointers &pointers) {
 }
 
 Memo::Memo(std::shared_ptr<const Chain> of, const Bound &bound, const opdock_args &args, uint32_t struct_size,
-           Host &host)
+           CallHost &host)
     : quick(no_quick_way()), chain(*of), n_inputs(args.n_inputs), shape(*of->op->signature, bound),
       kept_chain(std::move(of)) {
     static_assert(offsetof(opdock_args, inputs) == sizeof counts);

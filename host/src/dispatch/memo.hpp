@@ -14,7 +14,6 @@
 
 #include "dispatch/attempt.hpp"
 #include "dispatch/chain.hpp"
-#include "load/thread_state.hpp"
 #include "signature/call_shape.hpp"
 
 namespace opdock::core {
@@ -49,7 +48,7 @@ struct Memo {
 
     // `struct_size` is the one the caller gave; `args` has all fields.
     Memo(std::shared_ptr<const Chain> of, const Bound &bound, const opdock_args &args, uint32_t struct_size,
-         Host &host);
+         CallHost &host);
 
     struct GivenAttribute {
         uint32_t type;     // the tag the caller used

@@ -4,8 +4,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "dispatch/call_host.hpp"
+#include "dispatch/dispatch.hpp"
 #include "dispatch/workspace.hpp"
-#include "host/host.hpp"
 #include "load/cancellation.hpp"
 #include "load/plugin_call.hpp"
 #include "load/tenancy.hpp"
@@ -89,7 +90,8 @@ std::vector<uint32_t> sources_of(const Attempt &attempt, const CallShape &shape,
 
 } // namespace
 
-Prepared::Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen, const opdock_args &args)
+Prepared::Prepared(CallHost &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen,
+                   const opdock_args &args)
     : opdock_prepared{OPDOCK_STRUCT_SIZE(opdock_prepared, alignment),
                       args.n_inputs + args.n_outputs,
                       nullptr,
@@ -104,7 +106,7 @@ Prepared::Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<At
 
 std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const PolicyPtr &policy) {
     refuse_op_calls();
-    Host &host = *op.host;
+    CallHost &host = *op.host;
     const uint64_t generation = host.generation(); // before anything is read: what changes from here on makes it stale
     PolicyStack stack = host.effective_policy();
     if (policy != nullptr) {
@@ -112,14 +114,14 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
         stack.scopes.push_back(policy);
     }
     const auto target_of_thread = [&]() -> HeldTarget {
-        const Target &found = host.target_of(op, thread_state());
+        const Target &found = host.target_of(op, call_thread());
         return {found.view->shared_from_this(), &found};
     };
     const HeldTarget held = policy != nullptr ? host.target_under(op, std::move(stack)) : target_of_thread();
     const Target &target = *held.target;
     const CatalogOp &declared = target.view->catalog.declared(op.name);
     const Bound bound = bind(*declared.signature, args, Pointing::optional);
-    host.check_device(bound.device);
+    host.devices().check(bound.device);
     const std::shared_ptr<const Chain> kept = host.chain_for(target, bound.device, bound.dtypes);
     const Chain &chain = *kept;
     std::vector<void *> data;
@@ -130,7 +132,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
     const bool strict = chain.decision.policy.strict;
     std::string tried;
     for (const Link &link : chain.links) {
-        if (is_active(thread_state(), *link.implementation)) {
+        if (is_active(call_thread(), *link.implementation)) {
             tried += fmt::format("\n  '{}' is running on this thread and must not call itself",
                                  link.implementation->impl_id);
             continue;
@@ -164,7 +166,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
         tried += "\n  " + outcome;
     }
     throw Error(OPDOCK_ALL_FAILED, fmt::format("op '{}': no implementation can be prepared for this call on {}:{}",
-                                               op.name, device_text(host.catalog().providers, bound.device), tried));
+                                               op.name, host.devices().text(bound.device), tried));
 }
 
 std::string failed_run_text(const Prepared &prepared, opdock_status status) {

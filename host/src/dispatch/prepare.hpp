@@ -14,12 +14,12 @@
 
 namespace opdock::core {
 
-class Host;
+class CallHost;
 struct OpEntry;
 
 struct Prepared : opdock_prepared {
     // `args` are those that the call was prepared with.
-    Prepared(Host &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen, const opdock_args &args);
+    Prepared(CallHost &host, std::unique_ptr<CallShape> of, std::unique_ptr<Attempt> chosen, const opdock_args &args);
 
     std::unique_ptr<CallShape> shape; // outlives the attempt
     std::unique_ptr<Attempt> attempt;

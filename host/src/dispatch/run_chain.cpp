@@ -6,9 +6,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "dispatch/call_host.hpp"
 #include "dispatch/dispatch.hpp"
 #include "dispatch/workspace.hpp"
-#include "host/host.hpp"
 #include "load/plugin_call.hpp"
 #include "resolve/resolve_error.hpp"
 #include "text/error.hpp"
@@ -16,14 +16,14 @@
 namespace opdock::core {
 namespace {
 
-void remember_launch(ThreadState &thread, const Attempt &attempt) {
+void remember_launch(CallThread &thread, const Attempt &attempt) {
     thread.launches.at(thread.n_launches % thread.launches.size()) = {attempt.host.id(), &attempt.implementation,
                                                                       attempt.deployment.device()};
     ++thread.n_launches;
 }
 
 // "rmsnorm_fwd (vendor.acme), gelu (vendor.acme)", the latest first.
-std::string recent_launches(const ThreadState &thread, const Host &host, DLDevice device) {
+std::string recent_launches(const CallThread &thread, const CallHost &host, DLDevice device) {
     std::string text;
     const size_t kept = std::min<size_t>(thread.n_launches, thread.launches.size());
     for (size_t back = 1; back <= kept; ++back) {
@@ -147,7 +147,7 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
             }
             ran = false;
             if (!attempt.ready) {
-                if (run.host.tune_mode() == TuneMode::online) {
+                if (run.host.configs().mode() == TuneMode::online) {
                     run.host.tune_first_call(attempt.deployment,
                                              {memo.shape, run.pointers.data, run.pointers.attributes, run.args.stream});
                 }
@@ -175,7 +175,7 @@ opdock_status run_chain(Run &run, const opdock_status *head_status) {
         if (!may_fall_back(run, attempt, status, ran, reason, &result)) {
             return result;
         }
-        if (run.host.is_capturing(memo.shape.device, run.args.stream)) {
+        if (run.host.devices().is_capturing(memo.shape.device, run.args.stream)) {
             return fail_call(run, status, attempt, reason,
                              "Nothing else is tried because the stream is being captured; prepare the call before.");
         }

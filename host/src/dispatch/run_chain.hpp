@@ -1,16 +1,16 @@
 // Trying the implementations of a chain, one after the other, until one serves the call.
 #pragma once
 
+#include "dispatch/call_thread.hpp"
 #include "dispatch/memo.hpp"
 #include "load/cancellation.hpp"
-#include "load/thread_state.hpp"
 
 namespace opdock::core {
 
 // One call on the long way.
 struct Run {
-    Host &host;
-    ThreadState &thread;
+    CallHost &host;
+    CallThread &thread;
     Memo &memo;
     const opdock_args &args; // with all fields
     Pointers pointers;

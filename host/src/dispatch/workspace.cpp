@@ -4,7 +4,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "host/host.hpp"
+#include "dispatch/call_host.hpp"
 #include "load/plugin_call.hpp"
 
 namespace opdock::core {
@@ -68,13 +68,13 @@ opdock_status Workspace::allocate(std::string *reason) {
     if (allocator.allocate != nullptr) {
         memory_ = allocator.allocate(allocator.user_data, device, args_.stream, bytes);
         why = "the program's allocator gave none";
-    } else if (host_.is_capturing(device, args_.stream)) {
+    } else if (host_.devices().is_capturing(device, args_.stream)) {
         // The graph would write to memory that went back to the provider when it was captured.
         *reason = fmt::format("it needs a workspace of {} bytes, and the stream is being captured: the caller has to "
                               "give one that lives as long as the graph (opdock_args.workspace)",
                               bytes);
         return OPDOCK_INVALID_ARGUMENT;
-    } else if ((provider_ = find_provider(host_.catalog().providers, device.device_type)) != nullptr) {
+    } else if ((provider_ = find_provider(host_.devices().providers(), device.device_type)) != nullptr) {
         const opdock_device_provider &table = provider_->table;
         const opdock_status returned = call_plugin([&] {
             return table.allocate(&host_.api(), table.user_data, device.device_id, args_.stream, bytes, &memory_);

@@ -26,7 +26,7 @@ class Workspace {
   private:
     opdock_status allocate(std::string *reason);
 
-    Host &host_;
+    CallHost &host_;
     const Attempt &attempt_;
     const opdock_args &args_;
     void *memory_ = nullptr;

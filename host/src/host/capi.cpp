@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "devices/device_memory.hpp"
 #include "dispatch/dispatch.hpp"
 #include "dispatch/prepare.hpp"
 #include "host/check.hpp"
@@ -18,7 +19,6 @@
 #include "signature/layout.hpp"
 #include "signature/signature_json.hpp"
 #include "text/error.hpp"
-#include "tune/device_memory.hpp"
 
 // The opaque types of opdock.h.
 struct opdock_host : opdock::core::Host {
@@ -61,6 +61,10 @@ char *copy_text(const nlohmann::json &document) {
 
 OpEntry &entry_of(opdock_op *op) {
     return *static_cast<OpEntry *>(op);
+}
+
+opdock::core::Host &host_of(const OpEntry &op) {
+    return static_cast<opdock::core::Host &>(*op.host);
 }
 
 const opdock::core::Signature &signature_of(opdock_op *op) {
@@ -228,7 +232,7 @@ opdock_status opdock_infer_outputs(opdock_op *op, const opdock_args *args, opdoc
         }
         const auto inferred = opdock::core::infer_outputs(signature_of(op), opdock::core::full_args(*args));
         *count = static_cast<uint32_t>(inferred.size());
-        auto &shapes = opdock::core::thread_state().inferred_shapes;
+        auto &shapes = opdock::core::call_thread().inferred_shapes;
         shapes.resize(inferred.size());
         for (size_t i = 0; i < inferred.size(); ++i) {
             shapes[i] = inferred[i].shape;
@@ -343,8 +347,8 @@ opdock_status opdock_explain(opdock_host *host, const char *op, const char *devi
 
 opdock_status opdock_find_device(opdock_host *host, const char *text, DLDevice *device) {
     return guarded([&] {
-        const DLDevice found = opdock::core::parse_device(host->catalog().providers, text);
-        if (const std::string missing = host->missing_device(found); !missing.empty()) {
+        const DLDevice found = opdock::core::parse_device(host->devices().providers(), text);
+        if (const std::string missing = host->devices().missing(found); !missing.empty()) {
             throw Error(OPDOCK_INVALID_ARGUMENT, missing);
         }
         *device = found;
@@ -358,23 +362,24 @@ opdock_status opdock_devices(opdock_host *host, char **json) {
 
 opdock_status opdock_device_allocate(opdock_host *host, DLDevice device, void *stream, uint64_t bytes, void **memory) {
     *memory = nullptr;
-    return guarded([&] { *memory = opdock::core::DeviceAccess(*host, device, stream).allocate(bytes); });
+    return guarded([&] { *memory = opdock::core::DeviceAccess(host->devices(), device, stream).allocate(bytes); });
 }
 
 opdock_status opdock_device_free(opdock_host *host, DLDevice device, void *stream, void *memory) {
-    return guarded([&] { opdock::core::DeviceAccess(*host, device, stream).free(memory); });
+    return guarded([&] { opdock::core::DeviceAccess(host->devices(), device, stream).free(memory); });
 }
 
 opdock_status opdock_device_copy(opdock_host *host, void *to, DLDevice to_device, const void *from,
                                  DLDevice from_device, uint64_t bytes, void *stream) {
     return guarded([&] {
-        const opdock::core::DeviceAccess its(*host, to_device, stream), other(*host, from_device, stream);
+        const opdock::core::DeviceAccess its(host->devices(), to_device, stream),
+            other(host->devices(), from_device, stream);
         (its.is_host() ? other : its).copy(to, to_device, from, from_device, bytes);
     });
 }
 
 opdock_status opdock_device_synchronize(opdock_host *host, DLDevice device, void *stream) {
-    return guarded([&] { opdock::core::DeviceAccess(*host, device, stream).synchronize(); });
+    return guarded([&] { opdock::core::DeviceAccess(host->devices(), device, stream).synchronize(); });
 }
 
 opdock_status opdock_device_time(opdock_host *host, DLDevice device, void *stream,
@@ -382,7 +387,7 @@ opdock_status opdock_device_time(opdock_host *host, DLDevice device, void *strea
     *microseconds = 0;
     opdock_status status = OPDOCK_OK;
     const opdock_status timed = guarded([&] {
-        const opdock::core::DeviceAccess access(*host, device, stream);
+        const opdock::core::DeviceAccess access(host->devices(), device, stream);
         const opdock::core::DeviceInUse current(access);
         opdock::core::DeviceEvent begin(access);
         opdock::core::DeviceEvent end(access);
@@ -400,7 +405,7 @@ opdock_status opdock_explain_call(opdock_op *op, const opdock_args *args, const 
     *json = nullptr;
     return guarded([&] {
         OpEntry &entry = entry_of(op);
-        *json = copy_text(entry.host->explain_call(entry, opdock::core::full_args(*args), value_of(policy)));
+        *json = copy_text(host_of(entry).explain_call(entry, opdock::core::full_args(*args), value_of(policy)));
     });
 }
 
@@ -435,8 +440,9 @@ opdock_status opdock_tune(opdock_op *op, const opdock_args *args, const opdock_t
             }
         }
         OpEntry &entry = entry_of(op);
-        *json = copy_text(entry.host->tune_call(entry, opdock::core::full_args(*args), impl_id, options,
-                                                (flags & OPDOCK_TUNE_AGAIN) != 0, (flags & OPDOCK_TUNE_DRY_RUN) != 0));
+        *json =
+            copy_text(host_of(entry).tune_call(entry, opdock::core::full_args(*args), impl_id, options,
+                                               (flags & OPDOCK_TUNE_AGAIN) != 0, (flags & OPDOCK_TUNE_DRY_RUN) != 0));
     });
 }
 

@@ -121,7 +121,7 @@ json Host::describe() const {
         std::vector<std::string> warnings = plugin.warnings;
         warnings.insert(warnings.end(), plugin.left_out.begin(), plugin.left_out.end());
         if (plugin.status == PluginRecord::Status::loaded) {
-            const std::vector<std::string> &wrong = plugin_tuning(plugin.id).problems();
+            const std::vector<std::string> &wrong = configs_.of_plugin(now, plugin.id).problems();
             warnings.insert(warnings.end(), wrong.begin(), wrong.end());
         }
         if (plugin.deferred && plugin.deferred->outcome() != nullptr && !plugin.deferred->outcome()->warning.empty()) {
@@ -186,7 +186,7 @@ json Host::describe_devices() const {
     json devices = json::array();
     const Catalog &now = catalog();
     for (const auto &provider : now.providers) {
-        const DeviceCount count = device_count(*provider);
+        const DeviceCount count = devices_.count(*provider);
         if (!count.reason.empty()) {
             devices.push_back({{"type", provider->type}, {"problem", count.reason}});
         } else if (count.count == 0) {
@@ -196,7 +196,7 @@ json Host::describe_devices() const {
         for (int32_t i = 0; i < count.count; ++i) {
             const DLDevice device{static_cast<DLDeviceType>(provider->table.dl_device_type), i};
             json one = {{"device", device_text(now.providers, device)}, {"type", provider->type}};
-            if (const opdock_device_properties *properties = device_properties(device)) {
+            if (const opdock_device_properties *properties = devices_.properties(device)) {
                 one.update({{"name", properties->name},
                             {"architecture", properties->architecture},
                             {"driver", properties->driver},
@@ -224,7 +224,7 @@ json Host::describe_devices() const {
             json one = {{"type", implementation->device}, {"device_query_command", command}};
             const std::string refusal =
                 refusal_of_vendor(*implementation, policy.effective(op->name, implementation->device, 0));
-            if (const std::string reason = refusal.empty() ? query_device(command) : refusal; !reason.empty()) {
+            if (const std::string reason = refusal.empty() ? devices_.query(command) : refusal; !reason.empty()) {
                 one["problem"] = reason;
             }
             devices.push_back(std::move(one));
@@ -363,7 +363,7 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
         tuple = parse_tuple(dtypes, *declared.signature);
     }
     const Key key = key_for(now, device, tuple ? &*tuple : nullptr);
-    const std::string missing = missing_device(device); // of which nothing is remembered: anybody can make up more
+    const std::string missing = devices_.missing(device); // of which nothing is remembered: anybody can make up more
     // The policy decides first: code of an implementation that it leaves out is not run.
     Decision decision = decide(declared, policy, key, device, missing);
     for (const Kept &one : decision.chain) {

@@ -1,12 +1,12 @@
 #include "host/extensions.hpp"
 
+#include "devices/device_memory.hpp"
 #include "dispatch/composite.hpp"
 #include "host/host.hpp"
 #include "host/plugin_table.hpp"
 #include "load/plugin_call.hpp"
 #include "opdock/plugin.h"
 #include "text/error.hpp"
-#include "tune/device_memory.hpp"
 
 namespace opdock::core {
 namespace {
@@ -32,13 +32,13 @@ opdock_status allocate(const opdock_host_api *api, DLDevice device, void *stream
     *memory = nullptr;
     return for_plugin(api, [&](const Host &host) {
         const WorkspaceAllocator &program = host.workspace();
-        if (host.is_capturing(device, stream)) {
+        if (host.devices().is_capturing(device, stream)) {
             throw Error(OPDOCK_INVALID_ARGUMENT,
                         "no memory is allocated on a stream that is being captured; take it in "
                         "plan_create, before");
         }
         if (program.allocate == nullptr) {
-            *memory = DeviceAccess(host, device, stream).allocate(bytes);
+            *memory = DeviceAccess(host.devices(), device, stream).allocate(bytes);
         } else if (bytes != 0) {
             *memory = program.allocate(program.user_data, device, stream, bytes);
             if (*memory == nullptr) {
@@ -52,7 +52,7 @@ opdock_status free_memory(const opdock_host_api *api, DLDevice device, void *str
     return for_plugin(api, [&](const Host &host) {
         const WorkspaceAllocator &program = host.workspace();
         if (program.allocate == nullptr) {
-            DeviceAccess(host, device, stream).free(memory);
+            DeviceAccess(host.devices(), device, stream).free(memory);
         } else if (memory != nullptr) {
             program.free(program.user_data, device, stream, memory);
         }
@@ -61,7 +61,8 @@ opdock_status free_memory(const opdock_host_api *api, DLDevice device, void *str
 
 opdock_status notify(const opdock_host_api *api, DLDevice device, void *stream, void (*function)(void *),
                      void *argument) {
-    return for_plugin(api, [&](const Host &host) { DeviceAccess(host, device, stream).notify(function, argument); });
+    return for_plugin(
+        api, [&](const Host &host) { DeviceAccess(host.devices(), device, stream).notify(function, argument); });
 }
 
 constexpr opdock_allocator allocator{OPDOCK_STRUCT_SIZE(opdock_allocator, free), 0, allocate, free_memory};

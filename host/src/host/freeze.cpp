@@ -155,30 +155,6 @@ std::string digest_of_configs(const PluginTuning &plugin, const DeploymentTuning
 
 } // namespace
 
-void Host::refuse_when_frozen(const char *what) const {
-    if (is_frozen()) {
-        throw Error(OPDOCK_FROZEN, fmt::format("the host is frozen, so that nothing can {}.\nDo it before "
-                                               "opdock_freeze, or open another host.",
-                                               what));
-    }
-}
-
-// The process's policy under one that is strict everywhere.
-void Host::publish_frozen(bool frozen) {
-    Ledger &book = ledger();
-    const std::lock_guard lock(book.mutex);
-    auto next = std::make_unique<PolicyStack>(process_policy());
-    next->frozen = nullptr;
-    if (frozen) {
-        Policy strict;
-        strict.everywhere.strict = {true, "the host is frozen"};
-        strict.everywhere.fallback_to_cpu = {false, "the host is frozen"};
-        next->frozen = std::make_shared<const Policy>(std::move(strict));
-    }
-    frozen_.store(frozen, std::memory_order_release);
-    publish(book, book.policies.emplace_back(std::move(next)).get());
-}
-
 // Null where nothing can serve such calls.
 Deployment *Host::chosen_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes) {
     try {
@@ -201,16 +177,16 @@ json Host::freeze(const char *expected) {
         std::map<const Deployment *, std::string> configs; // their digests
         const Catalog &now = catalog();
         for (const auto &provider : now.providers) {
-            for (int32_t index = 0; index < device_count(*provider).count; ++index) {
+            for (int32_t index = 0; index < devices_.count(*provider).count; ++index) {
                 const DLDevice device{static_cast<DLDeviceType>(provider->table.dl_device_type), index};
-                const opdock_device_properties *properties = device_properties(device);
+                const opdock_device_properties *properties = devices_.properties(device);
                 const std::string model = properties != nullptr ? properties->name : "";
                 for (const auto &[name, op] : now.ops) {
                     if (std::none_of(op->implementations.begin(), op->implementations.end(),
                                      [&](const auto &one) { return same_name(one->device, provider->type); })) {
                         continue; // nothing can serve it there
                     }
-                    const Target &target = target_of(*find_op(name), thread_state());
+                    const Target &target = target_of(*find_op(name), call_thread());
                     const std::shared_ptr<const View> kept = target.view->shared_from_this();
                     for (const std::vector<uint32_t> &dtypes : tuples_of_calls(*op->signature)) {
                         Deployment *const chosen = chosen_for(target, device, dtypes);
@@ -221,7 +197,8 @@ json Host::freeze(const char *expected) {
                         const PluginRecord *record = now.find_plugin(implementation.plugin);
                         const auto [digest, is_new] = configs.try_emplace(chosen);
                         if (const DeploymentTuning *tuning = is_new ? chosen->tuning() : nullptr) {
-                            digest->second = digest_of_configs(plugin_tuning(implementation.plugin), *tuning);
+                            digest->second =
+                                digest_of_configs(configs_.of_plugin(catalog(), implementation.plugin), *tuning);
                         }
                         choices[{name, provider->type, model, tuple_text(dtypes)}] = {
                             implementation.impl_id, implementation.plugin, record != nullptr ? record->build_id : "",

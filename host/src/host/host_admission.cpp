@@ -90,7 +90,7 @@ void Host::admit(const PluginIdentity &identity, const Registration &registratio
 }
 
 void Host::judge_tune_file(const PluginRecord &record, const Registration &registration) const {
-    if (!process_policy().strict() || tune_mode_ == TuneMode::off) {
+    if (!process_policy().strict() || configs_.mode() == TuneMode::off) {
         return; // read when it is needed, and what is wrong with it is left out
     }
     std::vector<const Implementation *> implementations;
@@ -109,7 +109,7 @@ void Host::take(const PluginIdentity &identity, opdock_entry entry, Catalog &int
                 void *user_data) {
     // Both kept whatever comes of it: the plugin may have kept the registry, and what it knows of the host.
     table_->keep();
-    Ledger &book = ledger();
+    Loading &book = loading();
     Registrar &registrar =
         *book.registrars.emplace_back(std::make_unique<Registrar>(identity, &table_->api, book.signatures, user_data));
     registrar.run(entry);
@@ -137,8 +137,7 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
                                     what, quote(*name), max_name_bytes, name_separators));
         }
     }
-    Ledger &book = ledger();
-    const std::lock_guard loading(book.loading);
+    const std::lock_guard lock(loading().mutex);
     Catalog next = catalog();
     next.in_use = true;
     if (const PluginRecord *other = next.find_plugin(id)) {
@@ -168,7 +167,7 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
 }
 
 std::shared_ptr<Tenancy> Host::withdraw_module(const std::string &id) {
-    const std::lock_guard loading(ledger().loading);
+    const std::lock_guard lock(loading().mutex);
     Catalog next = catalog();
     next.in_use = true;
     const auto found = next.loaded.find(id);
@@ -212,11 +211,7 @@ void Host::unregister_module(const std::string &id) {
     for (Deployment *deployment : deployments) {
         deployment->finish();
     }
-    const std::lock_guard reading(book.reading_tune_files);
-    if (const auto tuning = book.plugin_tunings.find(id); tuning != book.plugin_tunings.end()) {
-        book.former_tunings.push_back(std::move(tuning->second));
-        book.plugin_tunings.erase(tuning);
-    }
+    configs_.forget(id);
 }
 
 } // namespace opdock::core

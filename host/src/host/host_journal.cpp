@@ -84,19 +84,6 @@ void warn_of_journal(const Log &log, const std::string &cache_folder, const std:
 
 } // namespace
 
-Journal::Open Host::note_first_call(Deployment &deployment) const noexcept try {
-    if (!deployment.is_first_call()) {
-        return {};
-    }
-    const Uncancellable host_work;
-    const Implementation &implementation = deployment.implementation();
-    const std::string plugin =
-        implementation.deferred != nullptr ? implementation.deferred->identity().path : implementation.plugin;
-    return ledger().journal.write({JournalEntry::Doing::calling, plugin, implementation.op, implementation.impl_id});
-} catch (const std::bad_alloc &) {
-    return {}; // the call may do without
-}
-
 void Host::forget_call_deaths(const char *op, const char *impl_id) const {
     std::optional<ScanCache> cache; // read when there is something to forget
     for (const PluginRecord &plugin : catalog().plugins) {

@@ -64,8 +64,7 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
     if (const DeferredPlugin::Outcome *known = plugin.outcome()) {
         return rejection_in(*known);
     }
-    Ledger &book = ledger();
-    const std::lock_guard loading(book.loading);
+    const std::lock_guard lock(loading().mutex);
     if (const DeferredPlugin::Outcome *known = plugin.outcome()) {
         return rejection_in(*known);
     }
@@ -74,7 +73,7 @@ const Rejection *Host::open_plugin(DeferredPlugin &plugin) const {
     const pid_t process = ::getpid();
     try {
         deaths = deaths_of(plugin);
-        outcome->registration = open_and_register(book, plugin, outcome->warning);
+        outcome->registration = open_and_register(plugin, outcome->warning);
     } catch (const Rejected &rejected) {
         outcome->rejection = Rejection{rejected.code(), plugin.identity().path, rejected.what()};
         log_.warning("The " + plugin.unavailable(*outcome->rejection));
@@ -106,15 +105,16 @@ void Host::open_untried(const PluginIdentity &identity, const DeferredPlugin::Pl
     });
 }
 
-Registration Host::open_and_register(Ledger &book, const DeferredPlugin &plugin, std::string &warning) const {
+Registration Host::open_and_register(const DeferredPlugin &plugin, std::string &warning) const {
     Journal::Open entry =
-        book.journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}, plugin.place().identity});
+        ledger().journal.write({JournalEntry::Doing::opening, plugin.identity().path, {}, {}, plugin.place().identity});
     Registration registration;
-    entry.during([&] { registration = register_opened(book, plugin, warning); });
+    entry.during([&] { registration = register_opened(plugin, warning); });
     return registration;
 }
 
-Registration Host::register_opened(Ledger &book, const DeferredPlugin &plugin, std::string &warning) const {
+Registration Host::register_opened(const DeferredPlugin &plugin, std::string &warning) const {
+    Loading &book = loading();
     const DeferredPlugin::Place &place = plugin.place();
     const KeptProcess keep(log_, plugin.identity().path); // as above
     // Whatever needs memory first: once its code is there, it stays, whatever comes of it.

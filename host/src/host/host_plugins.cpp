@@ -150,7 +150,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
     std::vector<CallDeath> call_deaths;
     try {
         const std::filesystem::path path = candidate.path;
-        HeldDirectories &directories = ledger().directories;
+        HeldDirectories &directories = loading().directories;
         HeldFile file = candidate.status ? HeldFile{directories.of(path), path.filename().string()} // no link
                                          : directories.follow(path);
         DeferredPlugin::Place place{std::move(file.directory), std::move(file.name), {}};
@@ -170,7 +170,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
                                          is_named_default(record.id, record.vendor),
                                          scan.note->abi};
         if (scan.transcript != nullptr) {
-            Registrar registrar(identity, &table_->api, ledger().signatures);
+            Registrar registrar(identity, &table_->api, loading().signatures);
             registrar.run([&](opdock_registry *registry) { return scan.transcript->replay(registry); });
             for (const std::string &change : scan.transcript->changes()) {
                 record.warnings.push_back(
@@ -234,7 +234,7 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
     if (kept && was_looked_at(*kept)) {
         scan = std::move(*kept);
         const auto changed = scan.transcript != nullptr
-                                 ? find_changed_library(*scan.transcript, place, ledger().trust.library_files)
+                                 ? find_changed_library(*scan.transcript, place, loading().trust.library_files)
                                  : std::nullopt;
         if (changed) {
             log_.debug(fmt::format("Plugin '{}' is tried again: the library '{}' that it uses was changed, or is gone",
@@ -242,7 +242,7 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
             scan.transcript.reset();
         }
     } else {
-        scan = look_at(*place.directory, place.name, ledger().library_versions);
+        scan = look_at(*place.directory, place.name, loading().library_versions);
         scan.deaths = kept ? kept->deaths : 0;
         scan.interruptions = kept ? kept->interruptions : 0;
     }
@@ -335,8 +335,8 @@ void Host::load(const std::string &path) {
                                 "searched",
                                 path));
     }
-    Ledger &book = ledger();
-    const std::lock_guard loading(book.loading);
+    Loading &book = loading();
+    const std::lock_guard lock(book.mutex);
     Catalog next = catalog();
     next.in_use = true;
     PluginCandidate candidate;

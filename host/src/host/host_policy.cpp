@@ -109,15 +109,15 @@ void Host::reload_policy() {
 
 void Host::push_scope(PolicyPtr policy) {
     refuse_when_frozen("change its policy");
-    ThreadState &thread = thread_state();
-    thread.scopes.push_back({this, id_, std::move(policy), nullptr, 0});
+    CallThread &thread = call_thread();
+    thread.scopes.push_back({this, id(), std::move(policy), nullptr, 0});
     thread.flags |= ThreadState::scoped;
 }
 
 void Host::pop_scope() {
-    ThreadState &thread = thread_state();
+    CallThread &thread = call_thread();
     const auto scope = std::find_if(thread.scopes.rbegin(), thread.scopes.rend(),
-                                    [&](const Scope &candidate) { return candidate.host_id == id_; });
+                                    [&](const Scope &candidate) { return candidate.host_id == id(); });
     if (scope == thread.scopes.rend()) {
         throw Error(OPDOCK_INVALID_ARGUMENT, "no policy of this host is pushed on this thread");
     }
@@ -125,16 +125,6 @@ void Host::pop_scope() {
     if (thread.scopes.empty()) {
         thread.flags &= ~ThreadState::scoped;
     }
-}
-
-PolicyStack Host::effective_policy() const {
-    PolicyStack stack = process_policy();
-    for (const Scope &scope : thread_state().scopes) {
-        if (scope.host_id == id_ && !is_frozen()) {
-            stack.scopes.push_back(scope.policy);
-        }
-    }
-    return stack;
 }
 
 } // namespace opdock::core

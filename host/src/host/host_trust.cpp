@@ -16,7 +16,7 @@
 namespace opdock::core {
 
 void Host::judge_place(const std::string &path, const struct stat *status, bool refuse, PluginRecord &record) {
-    TrustMemory &memory = ledger().trust;
+    TrustMemory &memory = loading().trust;
     const auto fault = core::judge_place(path, status, memory.rules);
     if (!fault) {
         return;
@@ -62,7 +62,7 @@ void Host::judge_trust(const PluginCandidate &candidate, const DeferredPlugin::P
 }
 
 void Host::judge_libraries(const Scan &scan, const DeferredPlugin::Place &place, PluginRecord &record) {
-    TrustMemory &memory = ledger().trust;
+    TrustMemory &memory = loading().trust;
     if (const auto fault = memory.libraries.judge(scan.libraries, place.directory->path(), environment_.library_path,
                                                   program_rpath(), memory.rules)) {
         const PolicyStack policy = process_policy();
@@ -78,7 +78,7 @@ void Host::judge_libraries(const Scan &scan, const DeferredPlugin::Place &place,
 
 // The loader gives a library that it has to whoever needs one of that name.
 void Host::judge_library_names(const Scan &scan, PluginRecord &record) {
-    TrustMemory &memory = ledger().trust;
+    TrustMemory &memory = loading().trust;
     std::vector<TakenLibrary> libraries = memory.libraries.taken();
     for (const std::string &name : scan.libraries.names) {
         if (std::none_of(libraries.begin(), libraries.end(), [&](const auto &known) { return known.name == name; })) {
@@ -118,7 +118,7 @@ void Host::judge_library_names(const Scan &scan, PluginRecord &record) {
 }
 
 const TrustedKeys &Host::trusted_keys() {
-    TrustMemory &memory = ledger().trust;
+    TrustMemory &memory = loading().trust;
     if (!memory.keys) {
         memory.keys = read_trusted_keys(trust_folders(environment_, system_trust_folder_), memory.rules);
         for (const std::string &warning : memory.keys->warnings) {

@@ -54,7 +54,7 @@ void Host::each_tuning(const char *op, const char *impl_id, Visit visit) const {
             const DeviceProvider *provider =
                 first ? find_provider(now.providers, static_cast<int32_t>(first->device_type)) : nullptr;
             std::set<std::string> models; // one of each does
-            for (int32_t i = 0; provider != nullptr && i < device_count(*provider).count; ++i) {
+            for (int32_t i = 0; provider != nullptr && i < devices_.count(*provider).count; ++i) {
                 Deployment &here = deployment_of(*implementation, {first->device_type, i});
                 DeploymentTuning *tuning = here.tuning();
                 if (tuning != nullptr && models.insert(tuning->identity().device).second) {
@@ -204,8 +204,8 @@ uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
             std::vector<TuneEntry> entries = tuning.adopt(given, problems, without_configs);
             if (!without_configs.empty()) {
                 const Implementation &implementation = tuning.implementation().implementation();
-                leave_out(section, why_without_configs(plugin_tuning(implementation.plugin), implementation.impl_id,
-                                                       without_configs));
+                leave_out(section, why_without_configs(configs_.of_plugin(catalog(), implementation.plugin),
+                                                       implementation.impl_id, without_configs));
                 is_told = true;
             }
             adopted += entries.size();
@@ -232,7 +232,7 @@ uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
     }
     try {
         for (const auto &[tuning, entries] : found) {
-            tune_database_.write(tuning->identity(), entries);
+            configs_.database().write(tuning->identity(), entries);
         }
     } catch (const DatabaseError &error) {
         throw Error(OPDOCK_FAILED, error.what());

@@ -44,9 +44,6 @@ const Implementation &find_implementation(const CatalogOp &op, const Chain &chai
                                                      did_you_mean(impl_id, known)));
 }
 
-// A FlagGems file names the ops of all of FlagGems; a plugin may implement two of them.
-constexpr size_t most_lines = 8;
-
 // An implementation that an order passes over, or that failed, may be tuned all the same. One that cannot take the call
 // is not asked, and one that a list of vendors or a contract keeps out is not run.
 void check_can_serve(const Decision &decision, const std::string &impl_id) {
@@ -88,90 +85,11 @@ thread_local const TuningTurn *TuningTurn::innermost = nullptr;
 
 } // namespace
 
-const PluginTuning &Host::plugin_tuning(const std::string &plugin) const {
-    Ledger &book = ledger();
-    std::unique_lock reading(book.reading_tune_files);
-    const auto place = book.plugin_tunings.try_emplace(plugin).first;
-    if (place->second != nullptr) {
-        return *place->second;
-    }
-    const Catalog &now = catalog();
-    std::vector<const Implementation *> implementations;
-    for (const auto &[name, op] : now.ops) {
-        for (const auto &implementation : op->implementations) {
-            if (implementation->plugin == plugin) {
-                implementations.push_back(implementation.get());
-            }
-        }
-    }
-    const PluginRecord *record = now.find_plugin(plugin);
-    place->second =
-        std::make_unique<const PluginTuning>(record != nullptr && tune_mode_ != TuneMode::off ? record->tune : "",
-                                             record != nullptr && record->names_tune, implementations);
-    const PluginTuning &made = *place->second;
-    reading.unlock(); // before the program's log function runs
-    const std::vector<std::string> &problems = made.problems();
-    for (size_t i = 0; i < std::min(problems.size(), most_lines); ++i) {
-        const bool is_sentence = problems[i].ends_with('.') || problems[i].ends_with('?');
-        log_.warning(fmt::format("{}{} This entry is ignored.", problems[i], is_sentence ? "" : "."));
-    }
-    if (problems.size() > most_lines) {
-        log_.warning(fmt::format("{}: {} more entries are ignored; `plugin-ls --check` shows all", made.path(),
-                                 problems.size() - most_lines));
-    }
-    return made;
-}
-
-namespace {
-
-bool is_new_problem(Ledger &ledger, const std::string &problem) {
-    const std::lock_guard telling(ledger.telling_database_problems);
-    return ledger.told_database_problems.insert(problem).second;
-}
-
-} // namespace
-
-std::unique_ptr<DeploymentTuning> Host::tuning_for(const Implementation &implementation, DLDevice device) const {
-    if (tune_mode_ == TuneMode::off || implementation.knobs.empty()) {
-        return nullptr;
-    }
-    const opdock_device_properties *properties = device_properties(device);
-    const DeviceProvider *provider = find_provider(catalog().providers, device.device_type);
-    const PluginTuning &plugin = plugin_tuning(implementation.plugin);
-    const ImplementationTuning *tuning = plugin.of(implementation);
-    if (properties == nullptr || provider == nullptr || tuning == nullptr) {
-        return nullptr;
-    }
-    const PluginRecord *record = catalog().find_plugin(implementation.plugin);
-    std::string version;
-    if (implementation.tune_version != 0) {
-        version = fmt::format("{} tune_version {}", implementation.plugin, implementation.tune_version);
-    } else if (record != nullptr && !record->build_id.empty()) {
-        version = fmt::format("{} build {}", implementation.plugin, record->build_id);
-    }
-    std::string problem;
-    auto made = std::make_unique<DeploymentTuning>(
-        *tuning, plugin.path(), *properties, (provider->table.flags & OPDOCK_DEVICE_ORDERED_ARCHITECTURES) != 0,
-        TuneIdentity{implementation.op, implementation.impl_id, std::move(version), properties->name,
-                     properties->architecture, properties->driver},
-        tune_database_, &problem);
-    if (!problem.empty() && is_new_problem(ledger(), problem)) {
-        log_.warning(fmt::format("What was tuned is not used: {}", problem));
-    }
-    return made;
-}
-
-Deployment &Host::deployment_of(const Implementation &implementation, DLDevice device) const {
-    Ledger &book = ledger();
-    const std::lock_guard lock(book.mutex);
-    return deployment(book, implementation, device);
-}
-
 json Host::explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &policy) {
     const CatalogOp &declared = catalog().declared(op.name);
     const Bound bound = bind(*declared.signature, args, Pointing::optional);
-    check_device(bound.device);
-    const std::string device = device_text(catalog().providers, bound.device);
+    devices_.check(bound.device);
+    const std::string device = devices_.text(bound.device);
     const std::string dtypes = tuple_text(bound.dtypes);
     json explained = explain(op.name, device.c_str(), bound.dtypes.empty() ? nullptr : dtypes.c_str(), policy);
     const CallShape shape(*declared.signature, bound);
@@ -196,7 +114,7 @@ json Host::explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &p
                             {"excluded", attempt.excluded}});
                 if (const DeploymentTuning *tuning = here.tuning()) {
                     const TuneTask task = tuning->task(attempt.problem);
-                    const PluginTuning &plugin = plugin_tuning(implementation->plugin);
+                    const PluginTuning &plugin = configs_.of_plugin(catalog(), implementation->plugin);
                     one.update({{"dtypes", task.dtypes},
                                 {"key", task.key},
                                 {"bucketed", task.key_text},
@@ -250,7 +168,7 @@ Error not_kept(const DatabaseError &error) {
 
 void Host::check_tune_database() const {
     try {
-        tune_database_.check();
+        configs_.database().check();
     } catch (const DatabaseError &error) {
         throw not_kept(error);
     }
@@ -263,7 +181,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     }
     const CatalogOp &declared = catalog().declared(op.name);
     const Bound bound = bind(*declared.signature, args);
-    check_device(bound.device);
+    devices_.check(bound.device);
     const std::shared_ptr<const Chain> chain =
         chain_for(*target_under(op, effective_policy()).target, bound.device, bound.dtypes);
     const Implementation &implementation = find_implementation(declared, *chain, impl_id);
@@ -274,7 +192,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
         throw Error(OPDOCK_UNSUPPORTED,
                     fmt::format("'{}' has no knobs: there is nothing to tune", implementation.impl_id));
     }
-    if (tune_mode_ == TuneMode::off) {
+    if (configs_.mode() == TuneMode::off) {
         throw Error(OPDOCK_UNSUPPORTED, fmt::format("{} is off", environment_.name(Variable::tune)));
     }
     const CallShape shape(*declared.signature, bound);
@@ -290,21 +208,21 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     }
     DeploymentTuning *tuning = here.tuning();
     if (tuning == nullptr) {
-        throw Error(OPDOCK_UNSUPPORTED, fmt::format("the provider of {} does not say what it is",
-                                                    device_text(catalog().providers, bound.device)));
+        throw Error(OPDOCK_UNSUPPORTED,
+                    fmt::format("the provider of {} does not say what it is", devices_.text(bound.device)));
     }
     const TuneTask task = tuning->task(now.problem);
     const TuneIdentity &identity = tuning->identity();
     json result = {{"op", op.name},
                    {"impl_id", implementation.impl_id},
-                   {"device", device_text(catalog().providers, bound.device)},
+                   {"device", devices_.text(bound.device)},
                    {"model", identity.device},
                    {"architecture", identity.architecture},
                    {"driver", identity.driver},
                    {"dtypes", task.dtypes},
                    {"key", task.key},
                    {"bucketed", task.key_text},
-                   {"database", tune_database_.path()}};
+                   {"database", configs_.database().path()}};
     const bool is_pinned = now.chosen.source == ConfigSource::pinned;
     if (is_pinned || (now.chosen.source == ConfigSource::database && !again)) {
         result.update({{"outcome", is_pinned ? "pinned" : "known"},
@@ -317,7 +235,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
     }
     if (!dry_run) {
         try {
-            tune_database_.write(tuning->identity(), {}); // before any time is spent
+            configs_.database().write(tuning->identity(), {}); // before any time is spent
         } catch (const DatabaseError &error) {
             throw not_kept(error);
         }
@@ -357,7 +275,7 @@ json Host::tune_call(OpEntry &op, const opdock_args &args, const std::string &im
 void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
     DeploymentTuning *tuning = deployment.tuning();
     if (is_frozen() || tuning == nullptr || TuningTurn::is_taken(ledger()) ||
-        is_capturing(call.shape.device, call.stream)) {
+        devices_.is_capturing(call.shape.device, call.stream)) {
         return;
     }
     const std::unique_lock turn(ledger().tuning, std::try_to_lock);
@@ -377,7 +295,7 @@ void Host::tune_first_call(Deployment &deployment, const TunedCall &call) {
             return;
         }
         TuneOptions options;
-        options.budget = tune_budget_;
+        options.budget = configs_.budget();
         const TuneResult tuned = tune(*this, deployment, call, task, options);
         log_.info(fmt::format("Op '{}': '{}' was tuned for {} {} in {:.2g} s: {}, {:.2f} times as fast as {}",
                               deployment.implementation().op, impl_id, task.dtypes, task.key, tuned.seconds,

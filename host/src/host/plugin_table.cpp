@@ -46,7 +46,7 @@ int64_t host_dim(const opdock_problem *problem, const char *name) {
 
 const opdock_device_properties *host_device_properties(const opdock_host_api *api, DLDevice device) {
     const opdock_device_properties *const none = nullptr;
-    return in_open_host(api, none, [&](const Host &host) { return host.device_properties(device); });
+    return in_open_host(api, none, [&](const Host &host) { return host.devices().properties(device); });
 }
 
 const void *host_get_extension(const opdock_host_api *api, const char *name) {

@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <utility>
 
 #include "load/cancellation.hpp"
+#include "load/register.hpp"
 #include "opdock/opdock.h"
 
 namespace opdock::core {
@@ -20,6 +22,7 @@ struct PluginTable {
     std::atomic<uint32_t> users{0};          // threads of plugins that are using `host`
     std::atomic<bool> kept{false};
     PluginTable *older = nullptr;
+    std::list<std::unique_ptr<Registrar>> registrars; // of the closed host: plugins may have kept their registries
 
     // To be called before a plugin's code gets it.
     void keep() noexcept;

@@ -4,7 +4,6 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "host/host.hpp"
 #include "load/plugin_call.hpp"
 
 namespace opdock::core {
@@ -25,7 +24,7 @@ struct Forward<Member> {
     static opdock_status call(const opdock_host_api *host, void *user_data, Arguments... arguments) {
         const ForwardedDevice &device = *static_cast<const ForwardedDevice *>(user_data);
         DeferredPlugin &plugin = *device.deferred;
-        if (const Rejection *rejection = plugin.host().open_plugin(plugin)) {
+        if (const Rejection *rejection = plugin.open()) {
             return host->fail(host, OPDOCK_FAILED, plugin.unavailable(*rejection).c_str());
         }
         const opdock_device_provider &real = plugin.outcome()->registration.devices[device.number]->table;
@@ -68,8 +67,8 @@ std::shared_ptr<const DeviceProvider> forwarded(const DeviceProvider &known, Def
 
 } // namespace
 
-DeferredPlugin::DeferredPlugin(const Host &host, PluginIdentity identity, Place place, Registration known)
-    : host_(host), identity_(std::move(identity)), place_(std::move(place)), known_(std::move(known)) {
+DeferredPlugin::DeferredPlugin(const PluginOpener &opener, PluginIdentity identity, Place place, Registration known)
+    : opener_(opener), identity_(std::move(identity)), place_(std::move(place)), known_(std::move(known)) {
     for (size_t i = 0; i < known_.devices.size(); ++i) {
         known_.devices[i] = forwarded(*known_.devices[i], *this, i);
     }

@@ -16,7 +16,17 @@
 
 namespace opdock::core {
 
-class Host;
+class DeferredPlugin;
+
+// Who opens plugins that are known already.
+class PluginOpener {
+  public:
+    // Opens the plugin unless that was done; null, or why it cannot be used.
+    virtual const Rejection *open_plugin(DeferredPlugin &plugin) const = 0;
+
+  protected:
+    ~PluginOpener() = default;
+};
 
 class DeferredPlugin {
   public:
@@ -36,7 +46,7 @@ class DeferredPlugin {
     };
 
     // `known`: its registration as it was replayed. Its device providers become ones that open the plugin first.
-    DeferredPlugin(const Host &host, PluginIdentity identity, Place place, Registration known);
+    DeferredPlugin(const PluginOpener &opener, PluginIdentity identity, Place place, Registration known);
     ~DeferredPlugin();
     DeferredPlugin(const DeferredPlugin &) = delete;
     DeferredPlugin &operator=(const DeferredPlugin &) = delete;
@@ -55,10 +65,11 @@ class DeferredPlugin {
     // "plugin 'acme' was found when the host opened, but is rejected now (OPDOCK-E053): ..."
     std::string unavailable(const Rejection &rejection) const;
 
-    const Host &host() const { return host_; }
+    // Null, or why it cannot be used.
+    const Rejection *open() { return opener_.open_plugin(*this); }
 
   private:
-    const Host &host_;
+    const PluginOpener &opener_;
     const PluginIdentity identity_;
     const Place place_;
     Registration known_;

@@ -1,53 +1,23 @@
 #include "load/thread_state.hpp"
 
-#include <pthread.h>
+#include <spdlog/fmt/fmt.h>
 
-#include "host/host.hpp"
-
-extern "C" {
-constinit thread_local opdock::core::ThreadState *opdock_thread_state
-    __attribute__((visibility("hidden"), tls_model("initial-exec"))) = nullptr;
-}
+#include "text/error.hpp"
 
 namespace opdock::core {
-namespace {
 
-// A pthread key, because a thread_local object with a destructor would cost every access a guard.
-pthread_key_t destructor_key() {
-    static const pthread_key_t key = [] {
-        pthread_key_t made = 0;
-        pthread_key_create(&made, [](void *state) {
-            auto *dying = static_cast<ThreadState *>(state);
-            release_memos_of(*dying);
-            delete dying;
-            opdock_thread_state = nullptr;
-        });
-        return made;
-    }();
-    return key;
+void refuse_while_registering(const char *what) {
+    if ((thread_state().flags & ThreadState::registering) != 0) {
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    fmt::format("a plugin's entry must not {}: it only says what the plugin brings", what));
+    }
 }
 
-} // namespace
-
-ThreadState &thread_state() {
-    if (opdock_thread_state == nullptr) {
-        auto state = std::make_unique<ThreadState>();
-        pthread_setspecific(destructor_key(), state.get());
-        opdock_thread_state = state.release();
+void refuse_op_calls() {
+    refuse_while_registering("call ops");
+    if ((thread_state().flags & ThreadState::closing) != 0) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, "a plugin must not call ops while its host is being closed");
     }
-    return *opdock_thread_state;
-}
-
-Slot &ThreadState::slot(uint32_t index) {
-    if (index >= slot_storage.size()) {
-        slot_storage.resize(static_cast<size_t>(index) + 16);
-        slots = slot_storage.data();
-        n_slots = static_cast<uint32_t>(slot_storage.size());
-    }
-    if (!slot_storage[index]) {
-        slot_storage[index] = std::make_unique<Slot>();
-    }
-    return *slot_storage[index];
 }
 
 } // namespace opdock::core

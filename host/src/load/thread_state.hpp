@@ -4,84 +4,28 @@
 // there is one pointer, and everything else hangs off it.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "opdock/opdock.h"
 
 namespace opdock::core {
 
-class Host;
-struct Memo;
-struct Implementation;
-struct Policy;
-struct View;
-
-// A call that this thread made. The memo may be dead; the id is then no target's any more, so compare it before
-// touching the memo. Ids are never used twice in a process.
-struct Way {
-    uint64_t target_id = 0;
-    uint64_t host_id = 0;
-    Memo *memo = nullptr;
-};
-
-// The calls of one op, newest first.
-struct Slot {
-    static constexpr size_t n_ways = 8;
-    std::array<Way, n_ways> ways;
-};
-
-// An implementation that is running on this thread and called another op.
-struct Frame {
-    const Implementation *implementation;
-    const Frame *previous;
-};
-
-// A scoped policy in force on this thread.
-struct Scope {
-    Host *host;
-    uint64_t host_id;
-    std::shared_ptr<const Policy> policy; // pushed
-    std::shared_ptr<const View> view;     // what the whole stack amounts to; valid for policy_generation
-    uint64_t policy_generation;
-};
-
-struct Launch {
-    uint64_t host_id; // the implementation is gone when the host is
-    const Implementation *implementation;
-    DLDevice device;
-};
-
+// Every one is a CallThread (dispatch/call_thread.hpp); this is what other stages know of it.
 struct ThreadState {
-    static constexpr uint32_t scoped = 1;      // `scopes` is not empty
-    static constexpr uint32_t nested = 2;      // `active` is not null
+    static constexpr uint32_t scoped = 1;      // calls are under a policy that the thread pushed
+    static constexpr uint32_t nested = 2;      // runs a kernel that called another op
     static constexpr uint32_t registering = 4; // runs code of a plugin that is being loaded
     static constexpr uint32_t spoken_to = 8;   // a plugin left a message since the host last called one
     static constexpr uint32_t closing = 16;    // closes a host, and runs code of its plugins
 
     // Any of the above: the call takes the long way.
     uint32_t flags = 0;
-    uint32_t n_slots = 0;
     uint32_t n_asking = 0; // implementations that this thread is asking whether they are available, one in another
-    // The last call of each op, by handle index modulo n_latest: what the hot path looks at. Copies of ways in slots.
-    static constexpr size_t n_latest = 64;
-    std::array<Way, n_latest> latest;
-    std::unique_ptr<Slot> *slots = nullptr; // n_slots of them, by handle index
-    const Frame *active = nullptr;
-    std::vector<std::unique_ptr<Slot>> slot_storage;
-    std::vector<Scope> scopes;
-    std::string error;   // opdock_last_error
-    std::string message; // what a plugin left with fail() since it was last taken or cleared
-    std::vector<std::array<int64_t, OPDOCK_MAX_RANK>> inferred_shapes; // that opdock_infer_outputs gave last
-    // The last launches on devices other than the CPU, for the message of a lost device.
-    std::array<Launch, 8> launches = {};
-    uint32_t n_launches = 0;
+    std::string error;     // opdock_last_error
+    std::string message;   // what a plugin left with fail() since it was last taken or cleared
 
-    Slot &slot(uint32_t index);
     // As fail() leaves it. The next call takes the long way once, because the short one does not clear messages.
     void leave_message(std::string text) {
         message = std::move(text);
@@ -115,15 +59,10 @@ using ClosingHost = Flagged<ThreadState::closing>;
 // The state of the calling thread, made on first use.
 ThreadState &thread_state();
 
-// True where a kernel or plan_create of it is running on the thread, and called for another op.
-inline bool is_active(const ThreadState &thread, const Implementation &implementation) {
-    for (const Frame *frame = thread.active; frame != nullptr; frame = frame->previous) {
-        if (frame->implementation == &implementation) {
-            return true;
-        }
-    }
-    return false;
-}
+// Throws when this thread is inside a plugin's entry.
+void refuse_while_registering(const char *what);
+// Throws when this thread is inside code of a plugin that is being loaded, or of one whose host it closes.
+void refuse_op_calls();
 
 } // namespace opdock::core
 

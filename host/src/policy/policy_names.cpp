@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "load/devices.hpp"
+#include "devices/providers.hpp"
 #include "signature/other_names.hpp"
 #include "signature/standard_ops.hpp"
 #include "text/spelling.hpp"

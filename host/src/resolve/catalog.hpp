@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "devices/providers.hpp"
 #include "files/file_identity.hpp"
-#include "load/devices.hpp"
 #include "load/register.hpp"
 #include "load/registration.hpp"
 

@@ -75,9 +75,9 @@ void set(NamedValues &config, const NamedValue &value) {
     }
 }
 
-class Reader : YamlReader {
+class FlagGemsReader : YamlReader {
   public:
-    explicit Reader(TuneFile &file) : YamlReader(file.problems), file_(file) {}
+    explicit FlagGemsReader(TuneFile &file) : YamlReader(file.problems), file_(file) {}
 
     void read(const YamlNode &root) {
         if (root.entries.size() > most_sections) {
@@ -432,7 +432,7 @@ class Reader : YamlReader {
 } // namespace
 
 void read_flaggems(const YamlNode &root, TuneFile &into) {
-    Reader(into).read(root);
+    FlagGemsReader(into).read(root);
 }
 
 } // namespace opdock::core

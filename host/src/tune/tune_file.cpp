@@ -26,9 +26,9 @@ constexpr std::array<std::string_view, 11> section_fields = {"impl",       "arch
                                                              "assume",     "configs",       "product", "where",
                                                              "heuristics", "key",           "pinned"};
 
-class Reader : YamlReader {
+class TuneFileReader : YamlReader {
   public:
-    explicit Reader(TuneFile &file) : YamlReader(file.problems), file_(file) {}
+    explicit TuneFileReader(TuneFile &file) : YamlReader(file.problems), file_(file) {}
 
     void read(const YamlNode &root) {
         static constexpr std::array<std::string_view, 2> fields = {"schema", "ops"};
@@ -372,7 +372,7 @@ TuneFile parse_tune_file(std::string_view text, const std::string &name) {
     } else if (schema->value.type != Type::scalar || schema->value.text != tune_schema) {
         fail(schema->value, fmt::format("expected schema {}, found {}", tune_schema, quote(schema->value.text)));
     } else {
-        Reader(file).read(root);
+        TuneFileReader(file).read(root);
     }
     return file;
 }

@@ -14,7 +14,7 @@
 
 #include "dispatch/deployment.hpp"
 #include "tune/deployment_tuning.hpp"
-#include "tune/repeated_call.hpp"
+#include "tuner/repeated_call.hpp"
 
 namespace opdock::core {
 
@@ -66,11 +66,11 @@ struct TuneResult {
 
 // Throws Error: OPDOCK_UNSUPPORTED when there is nothing to try, the config in force does not run, or the call cannot
 // be repeated (written tensors with gaps). The device is made current. Neither stores the result nor puts it in force.
-TuneResult tune(Host &host, Deployment &deployment, const TunedCall &call, const TuneTask &task,
+TuneResult tune(CallHost &host, Deployment &deployment, const TunedCall &call, const TuneTask &task,
                 const TuneOptions &options);
 
 // Writes the result to the database and puts it in force in this process. Throws DatabaseError when it cannot be
 // written; it is in force then all the same.
-void keep(Host &host, Deployment &deployment, const TuneTask &task, const TuneResult &result);
+void keep(CallHost &host, Deployment &deployment, const TuneTask &task, const TuneResult &result);
 
 } // namespace opdock::core

@@ -1,4 +1,4 @@
-#include "tune/tuner.hpp"
+#include "tuner/tuner.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -6,7 +6,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "dispatch/attempt.hpp"
-#include "host/host.hpp"
 #include "text/error.hpp"
 
 namespace opdock::core {
@@ -294,7 +293,7 @@ class Search {
 
 } // namespace
 
-TuneResult tune(Host &host, Deployment &deployment, const TunedCall &call, const TuneTask &task,
+TuneResult tune(CallHost &host, Deployment &deployment, const TunedCall &call, const TuneTask &task,
                 const TuneOptions &options) {
     if (task.candidates.empty()) {
         throw Error(
@@ -304,19 +303,20 @@ TuneResult tune(Host &host, Deployment &deployment, const TunedCall &call, const
                               deployment.implementation().impl_id)
                 : fmt::format("where leaves no config of '{}' for this shape", deployment.implementation().impl_id));
     }
-    if (host.is_capturing(call.shape.device, call.stream)) {
+    if (host.devices().is_capturing(call.shape.device, call.stream)) {
         throw Error(OPDOCK_UNSUPPORTED, "the stream is being captured");
     }
     RepeatedCall repeated(host, deployment, call, options.cold);
     return Search(repeated, options).run(task);
 }
 
-void keep(Host &host, Deployment &deployment, const TuneTask &task, const TuneResult &result) {
+void keep(CallHost &host, Deployment &deployment, const TuneTask &task, const TuneResult &result) {
     DeploymentTuning &tuning = *deployment.tuning();
     tuning.take(task, result.best.config, result.best.median, result.before.median);
-    host.tune_database().write(tuning.identity(), {{task.section->space, task.dtypes, task.key,
-                                                    config_text(deployment.implementation().knobs, result.best.config),
-                                                    result.best.median, result.before.median}});
+    host.configs().database().write(tuning.identity(),
+                                    {{task.section->space, task.dtypes, task.key,
+                                      config_text(deployment.implementation().knobs, result.best.config),
+                                      result.best.median, result.before.median}});
 }
 
 } // namespace opdock::core

@@ -1,4 +1,4 @@
-#include "load/devices.hpp"
+#include "devices/providers.hpp"
 
 #include <unistd.h>
 

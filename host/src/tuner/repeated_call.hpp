@@ -8,25 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "devices/device_memory.hpp"
 #include "dispatch/attempt.hpp"
+#include "dispatch/call_host.hpp"
 #include "signature/call_shape.hpp"
 #include "tune/deployment_tuning.hpp"
-#include "tune/device_memory.hpp"
 
 namespace opdock::core {
-
-struct TunedCall {
-    const CallShape &shape;
-    void *const *data; // shape.n_tensors pointers; null for tensors that are absent or have no elements
-    const opdock_value *attributes;
-    void *stream;
-};
 
 class RepeatedCall {
   public:
     // Everything must outlive it. With `cold`, caches are flushed before each sample. Throws Error(OPDOCK_UNSUPPORTED)
     // for a call that cannot be repeated: written tensors with gaps.
-    RepeatedCall(Host &host, Deployment &deployment, const TunedCall &call, bool cold);
+    RepeatedCall(CallHost &host, Deployment &deployment, const TunedCall &call, bool cold);
     // Inputs that the call writes hold again what they held before.
     ~RepeatedCall();
     RepeatedCall(const RepeatedCall &) = delete;
@@ -98,7 +92,7 @@ class RepeatedCall {
     void flush();
     std::string run(Attempt &attempt, size_t runs, std::optional<std::byte> garbage);
 
-    Host &host_;
+    CallHost &host_;
     Deployment &deployment_;
     const TunedCall &call_;
     const bool cold_;

@@ -1,4 +1,4 @@
-#include "tune/agreement.hpp"
+#include "tuner/agreement.hpp"
 
 #include <algorithm>
 #include <cmath>

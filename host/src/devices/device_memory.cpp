@@ -1,21 +1,19 @@
-#include "tune/device_memory.hpp"
+#include "devices/device_memory.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
-#include "host/host.hpp"
 #include "load/plugin_call.hpp"
 #include "text/error.hpp"
 
 namespace opdock::core {
 namespace {
 
-const opdock_device_provider &table_of(const Host &host, DLDevice device) {
-    const DeviceProvider *provider = find_provider(host.catalog().providers, device.device_type);
+const opdock_device_provider &table_of(const Devices &devices, DLDevice device) {
+    const DeviceProvider *provider = find_provider(devices.providers(), device.device_type);
     if (provider == nullptr) {
-        throw Error(OPDOCK_UNSUPPORTED,
-                    fmt::format("no plugin provides {}", device_text(host.catalog().providers, device)));
+        throw Error(OPDOCK_UNSUPPORTED, fmt::format("no plugin provides {}", devices.text(device)));
     }
-    if (const std::string missing = host.missing_device(device); !missing.empty()) {
+    if (const std::string missing = devices.missing(device); !missing.empty()) {
         throw Error(OPDOCK_INVALID_ARGUMENT, missing);
     }
     return provider->table;
@@ -23,15 +21,14 @@ const opdock_device_provider &table_of(const Host &host, DLDevice device) {
 
 } // namespace
 
-DeviceAccess::DeviceAccess(const Host &host, DLDevice device, void *stream)
-    : host_(host), device_(device), stream_(stream), table_(table_of(host, device)) {}
+DeviceAccess::DeviceAccess(const Devices &devices, DLDevice device, void *stream)
+    : devices_(devices), device_(device), stream_(stream), table_(table_of(devices, device)) {}
 
 template<class Call>
 void DeviceAccess::check(const char *what, Call call) const {
     const opdock_status status = call_plugin(call);
     if (status != OPDOCK_OK) {
-        throw Error(status, fmt::format("{} on {} failed: {}", what, device_text(host_.catalog().providers, device_),
-                                        take_message(status)));
+        throw Error(status, fmt::format("{} on {} failed: {}", what, devices_.text(device_), take_message(status)));
     }
 }
 
@@ -39,7 +36,7 @@ void *DeviceAccess::allocate(uint64_t bytes) const {
     void *memory = nullptr;
     if (bytes != 0) {
         check("allocating", [&] {
-            return table_.allocate(&host_.api(), table_.user_data, device_.device_id, stream_, bytes, &memory);
+            return table_.allocate(&devices_.api(), table_.user_data, device_.device_id, stream_, bytes, &memory);
         });
     }
     return memory;
@@ -48,14 +45,14 @@ void *DeviceAccess::allocate(uint64_t bytes) const {
 void DeviceAccess::free(void *memory) const {
     if (memory != nullptr) {
         check("freeing",
-              [&] { return table_.free(&host_.api(), table_.user_data, device_.device_id, stream_, memory); });
+              [&] { return table_.free(&devices_.api(), table_.user_data, device_.device_id, stream_, memory); });
     }
 }
 
 void DeviceAccess::copy(void *to, DLDevice to_device, const void *from, DLDevice from_device, uint64_t bytes) const {
     if (bytes != 0) {
         check("copying", [&] {
-            return table_.copy(&host_.api(), table_.user_data, to, to_device, from, from_device, bytes, stream_);
+            return table_.copy(&devices_.api(), table_.user_data, to, to_device, from, from_device, bytes, stream_);
         });
     }
 }
@@ -77,20 +74,21 @@ void DeviceAccess::copy(void *to, const void *from, uint64_t bytes) const {
 
 void DeviceAccess::synchronize() const {
     check("waiting",
-          [&] { return table_.stream_synchronize(&host_.api(), table_.user_data, device_.device_id, stream_); });
+          [&] { return table_.stream_synchronize(&devices_.api(), table_.user_data, device_.device_id, stream_); });
 }
 
 void DeviceAccess::notify(void (*function)(void *argument), void *argument) const {
     if (table_.stream_callback == nullptr) {
-        throw Error(OPDOCK_UNSUPPORTED, fmt::format("the provider of {} has no stream_callback",
-                                                    device_text(host_.catalog().providers, device_)));
+        throw Error(OPDOCK_UNSUPPORTED,
+                    fmt::format("the provider of {} has no stream_callback", devices_.text(device_)));
     }
     check("asking to be told when work is done", [&] {
-        return table_.stream_callback(&host_.api(), table_.user_data, device_.device_id, stream_, function, argument);
+        return table_.stream_callback(&devices_.api(), table_.user_data, device_.device_id, stream_, function,
+                                      argument);
     });
 }
 
-DeviceInUse::DeviceInUse(const DeviceAccess &access) : current_(access.host_.enter(access.device_)) {
+DeviceInUse::DeviceInUse(const DeviceAccess &access) : current_(access.devices_.enter(access.device_)) {
     access.check("making current", [&] { return current_.status(); });
 }
 
@@ -103,21 +101,21 @@ DeviceMemory::~DeviceMemory() {
 
 DeviceEvent::DeviceEvent(const DeviceAccess &access) : access_(access) {
     access_.check("making an event", [&] {
-        return access_.table_.event_create(&access_.host_.api(), access_.table_.user_data, access_.device_.device_id,
+        return access_.table_.event_create(&access_.devices_.api(), access_.table_.user_data, access_.device_.device_id,
                                            &event_);
     });
 }
 
 DeviceEvent::~DeviceEvent() {
     call_plugin([&] {
-        return access_.table_.event_destroy(&access_.host_.api(), access_.table_.user_data, access_.device_.device_id,
-                                            event_);
+        return access_.table_.event_destroy(&access_.devices_.api(), access_.table_.user_data,
+                                            access_.device_.device_id, event_);
     });
 }
 
 void DeviceEvent::record() {
     access_.check("recording an event", [&] {
-        return access_.table_.event_record(&access_.host_.api(), access_.table_.user_data, access_.device_.device_id,
+        return access_.table_.event_record(&access_.devices_.api(), access_.table_.user_data, access_.device_.device_id,
                                            event_, access_.stream_);
     });
 }
@@ -125,8 +123,8 @@ void DeviceEvent::record() {
 double DeviceEvent::microseconds_until(const DeviceEvent &end) const {
     float milliseconds = 0;
     access_.check("timing", [&] {
-        return access_.table_.event_elapsed(&access_.host_.api(), access_.table_.user_data, access_.device_.device_id,
-                                            event_, end.event_, &milliseconds);
+        return access_.table_.event_elapsed(&access_.devices_.api(), access_.table_.user_data,
+                                            access_.device_.device_id, event_, end.event_, &milliseconds);
     });
     return static_cast<double>(milliseconds) * 1000;
 }

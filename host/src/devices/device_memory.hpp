@@ -4,17 +4,15 @@
 #include <cstdint>
 #include <utility>
 
-#include "load/devices.hpp"
+#include "devices/devices.hpp"
 #include "opdock/opdock.h"
 
 namespace opdock::core {
 
-class Host;
-
 class DeviceAccess {
   public:
     // Throws Error(OPDOCK_UNSUPPORTED) when nobody provides the device.
-    DeviceAccess(const Host &host, DLDevice device, void *stream);
+    DeviceAccess(const Devices &devices, DLDevice device, void *stream);
 
     void *allocate(uint64_t bytes) const; // null for 0 bytes
     void free(void *memory) const;
@@ -35,7 +33,7 @@ class DeviceAccess {
     template<class Call>
     void check(const char *what, Call call) const;
 
-    const Host &host_;
+    const Devices &devices_;
     const DLDevice device_;
     void *const stream_;
     const opdock_device_provider &table_;

@@ -2,12 +2,11 @@
 // path; calls read what was published.
 #include <algorithm>
 #include <cstring>
-#include <span>
 
 #include <spdlog/fmt/fmt.h>
 
+#include "dispatch/call_host.hpp"
 #include "dispatch/dispatch.hpp"
-#include "host/host.hpp"
 #include "load/plugin_call.hpp"
 #include "resolve/resolve_error.hpp"
 #include "text/error.hpp"
@@ -42,7 +41,7 @@ Key key_of_device(const Catalog &catalog, DLDevice device) {
 
 } // namespace
 
-Deployment &Host::deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const {
+Deployment &CallHost::deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const {
     const std::pair key(&implementation, device_key(device));
     const auto found = ledger.deployments.find(key);
     if (found != ledger.deployments.end()) {
@@ -52,7 +51,7 @@ Deployment &Host::deployment(Ledger &ledger, const Implementation &implementatio
     return *ledger.deployments.emplace(key, std::make_unique<Deployment>(implementation, device, *this)).first->second;
 }
 
-const Target &Host::make_target(const View &view, OpEntry &op, const Chain *newest) {
+const Target &CallHost::make_target(const View &view, OpEntry &op, const Chain *newest) {
     auto target = std::make_unique<Target>();
     target->call = call_target;
     target->id = next_target_id();
@@ -67,12 +66,12 @@ const Target &Host::make_target(const View &view, OpEntry &op, const Chain *newe
     return made;
 }
 
-const Target &Host::target_in(const View &view, const OpEntry &op) {
+const Target &CallHost::target_in(const View &view, const OpEntry &op) {
     const Target *target = view.targets[op.number].load(std::memory_order_acquire);
     return target != nullptr ? *target : make_target(view, const_cast<OpEntry &>(op), nullptr);
 }
 
-std::shared_ptr<View> Host::view_for(Ledger &ledger, PolicyStack policy) {
+std::shared_ptr<View> CallHost::view_for(Ledger &ledger, PolicyStack policy) {
     const uint64_t epoch = epoch_.load(std::memory_order_relaxed);
     const Policy flattened = policy.flattened();
     size_t idle = 0;
@@ -93,7 +92,7 @@ std::shared_ptr<View> Host::view_for(Ledger &ledger, PolicyStack policy) {
         std::make_shared<View>(*catalog_.load(std::memory_order_acquire), epoch, std::move(policy), flattened, n_ops));
 }
 
-void Host::publish(Ledger &ledger, const PolicyStack *policy) {
+void CallHost::publish(Ledger &ledger, const PolicyStack *policy) {
     if (policy == nullptr) {
         epoch_.fetch_add(1, std::memory_order_relaxed);
     }
@@ -121,7 +120,13 @@ void Host::publish(Ledger &ledger, const PolicyStack *policy) {
     generation_.fetch_add(1, std::memory_order_release);
 }
 
-const Target &Host::target_of(const OpEntry &op, ThreadState &thread) {
+Deployment &CallHost::deployment_of(const Implementation &implementation, DLDevice device) const {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    return deployment(book, implementation, device);
+}
+
+const Target &CallHost::target_of(const OpEntry &op, CallThread &thread) {
     for (auto scope = thread.scopes.rbegin(); scope != thread.scopes.rend(); ++scope) {
         if (scope->host_id != id_) {
             continue;
@@ -144,7 +149,7 @@ const Target &Host::target_of(const OpEntry &op, ThreadState &thread) {
     return *static_cast<const Target *>(__atomic_load_n(&op.target, __ATOMIC_ACQUIRE));
 }
 
-HeldTarget Host::target_under(const OpEntry &op, PolicyStack policy) {
+HeldTarget CallHost::target_under(const OpEntry &op, PolicyStack policy) {
     Ledger &locked = ledger();
     const std::lock_guard lock(locked.mutex);
     std::shared_ptr<const View> view = view_for(locked, std::move(policy));
@@ -152,77 +157,29 @@ HeldTarget Host::target_under(const OpEntry &op, PolicyStack policy) {
     return {std::move(view), &target};
 }
 
-const opdock_device_properties *Host::device_properties(DLDevice device) const {
-    const DeviceProvider *provider = find_provider(catalog().providers, device.device_type);
-    if (provider == nullptr || !missing_device(device).empty()) {
-        return nullptr; // and not remembered: a plugin that is loaded later may tell
-    }
-    Ledger &book = ledger();
-    {
-        const std::lock_guard lock(book.mutex);
-        const auto known = book.properties.find(device_key(device));
-        if (known != book.properties.end()) {
-            return known->second;
-        }
-    }
-    auto properties = std::make_unique<opdock_device_properties>();
-    properties->struct_size = OPDOCK_STRUCT_SIZE(opdock_device_properties, cache);
-    const opdock_status status = call_plugin([&] {
-        return provider->table.properties(&table_->api, provider->table.user_data, device.device_id, properties.get());
-    });
-    for (const std::span<char> text : {std::span<char>(properties->name), std::span<char>(properties->architecture),
-                                       std::span<char>(properties->uuid), std::span<char>(properties->driver)}) {
-        text.back() = '\0';
-        const std::string shown = visible_line(text.data()); // messages have it, and files of tuned configs
-        text[shown.copy(text.data(), text.size() - 1)] = '\0';
-    }
-    const std::lock_guard lock(book.mutex);
-    if (status != OPDOCK_OK) {
-        return book.properties.try_emplace(device_key(device), nullptr).first->second;
-    }
-    auto same = std::find_if(book.kept_properties.begin(), book.kept_properties.end(), [&](const auto &kept) {
-        return std::memcmp(kept.get(), properties.get(), sizeof *properties) == 0;
-    });
-    if (same == book.kept_properties.end()) {
-        same = book.kept_properties.insert(same, std::move(properties));
-    }
-    return book.properties.try_emplace(device_key(device), same->get()).first->second;
-}
-
-std::string Host::architecture(DLDevice device) const {
-    const opdock_device_properties *properties = device_properties(device);
-    return properties != nullptr ? properties->architecture : "";
-}
-
-Key Host::key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const {
+Key CallHost::key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const {
     Key key = key_of_device(catalog, device);
     key.any_dtypes = dtypes == nullptr;
     if (dtypes != nullptr) {
         key.dtypes = *dtypes;
     }
-    key.architecture = architecture(device);
+    key.architecture = devices_.architecture(device);
     return key;
 }
 
-Key Host::listing_key(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> &dtypes) const {
+Key CallHost::listing_key(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> &dtypes) const {
     Key key = key_of_device(catalog, device);
     key.dtypes = dtypes;
     if (device.device_type == kDLCPU) { // the host's own
-        key.architecture = architecture(device);
+        key.architecture = devices_.architecture(device);
         return key;
     }
-    Ledger &book = ledger();
-    const std::lock_guard lock(book.mutex);
-    const auto known = book.properties.find(device_key(device));
-    key.any_architecture = known == book.properties.end();
-    if (!key.any_architecture && known->second != nullptr) {
-        key.architecture = known->second->architecture;
-    }
+    key.any_architecture = !devices_.known_architecture(device, &key.architecture);
     return key;
 }
 
-Decision Host::decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device,
-                      const std::string &missing) const {
+Decision CallHost::decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device,
+                          const std::string &missing) const {
     std::vector<Contender> contenders(op.implementations.size());
     Ledger &book = ledger();
     const std::lock_guard lock(book.mutex);
@@ -245,8 +202,8 @@ Decision Host::decide(const CatalogOp &op, const PolicyStack &policy, const Key 
     return resolve(contenders, key, policy.effective(op.name, key.device_type, key.device_index));
 }
 
-std::shared_ptr<const Chain> Host::chain_for(const Target &target, DLDevice device,
-                                             const std::vector<uint32_t> &dtypes) {
+std::shared_ptr<const Chain> CallHost::chain_for(const Target &target, DLDevice device,
+                                                 const std::vector<uint32_t> &dtypes) {
     if (const Chain *chain = target.find(device, dtypes)) {
         return chain->shared_from_this();
     }
@@ -267,17 +224,12 @@ std::shared_ptr<const Chain> Host::chain_for(const Target &target, DLDevice devi
             throw all_dropped_error(op.name, key, decision);
         }
         const Implementation &head = *op.implementations[decision.chain.front().id];
-        Deployment *there = nullptr;
-        {
-            Ledger &book = ledger();
-            const std::lock_guard lock(book.mutex);
-            there = &deployment(book, head, device);
-        }
-        if (there->known_availability().answer != Availability::unknown) {
+        Deployment &there = deployment_of(head, device);
+        if (there.known_availability().answer != Availability::unknown) {
             break;
         }
-        const Availability answer = there->ask_availability();
-        if (there->known_availability().answer == Availability::unknown) { // nobody may ask on this thread now
+        const Availability answer = there.ask_availability();
+        if (there.known_availability().answer == Availability::unknown) { // nobody may ask on this thread now
             throw Error(OPDOCK_INVALID_ARGUMENT,
                         fmt::format("op '{}': '{}' cannot be asked whether it is available: {}", op.name, head.impl_id,
                                     answer.reason));

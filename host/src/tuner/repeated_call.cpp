@@ -1,4 +1,4 @@
-#include "tune/repeated_call.hpp"
+#include "tuner/repeated_call.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -6,12 +6,12 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "dispatch/call_host.hpp"
 #include "dispatch/workspace.hpp"
-#include "host/host.hpp"
 #include "load/plugin_call.hpp"
 #include "signature/dtype.hpp"
 #include "text/error.hpp"
-#include "tune/agreement.hpp"
+#include "tuner/agreement.hpp"
 
 namespace opdock::core {
 namespace {
@@ -40,9 +40,9 @@ uint64_t digest_on(uint64_t digest, const std::byte *bytes, uint64_t count) {
 
 } // namespace
 
-RepeatedCall::RepeatedCall(Host &host, Deployment &deployment, const TunedCall &call, bool cold)
-    : host_(host), deployment_(deployment), call_(call), cold_(cold), access_(host, call.shape.device, call.stream),
-      current_(access_), begin_(access_), end_(access_) {
+RepeatedCall::RepeatedCall(CallHost &host, Deployment &deployment, const TunedCall &call, bool cold)
+    : host_(host), deployment_(deployment), call_(call), cold_(cold),
+      access_(host.devices(), call.shape.device, call.stream), current_(access_), begin_(access_), end_(access_) {
     find_written();
     find_read();
     for (const Written &one : written_) {
@@ -54,7 +54,7 @@ RepeatedCall::RepeatedCall(Host &host, Deployment &deployment, const TunedCall &
         }
     }
     if (cold) {
-        const opdock_device_properties *properties = host.device_properties(call.shape.device);
+        const opdock_device_properties *properties = host.devices().properties(call.shape.device);
         const uint64_t cache = properties != nullptr && properties->cache != 0 ? properties->cache : 64u << 20;
         flushed_.emplace(access_, 4 * cache); // copied from one half to the other
         flush_bytes_ = 2 * cache;

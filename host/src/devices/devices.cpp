@@ -1,0 +1,223 @@
+#include "devices/devices.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "load/plugin_call.hpp"
+#include "probe/device_query.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+// Devices of one type. The bound is there for what is kept of each, also where nobody says how many there are.
+constexpr int32_t most_devices = 1024;
+
+const DeviceProviders no_providers;
+
+// As messages and files of tuned configs show them.
+void make_texts_visible(opdock_device_properties &properties) {
+    for (const std::span<char> text : {std::span<char>(properties.name), std::span<char>(properties.architecture),
+                                       std::span<char>(properties.uuid), std::span<char>(properties.driver)}) {
+        text.back() = '\0';
+        const std::string shown = visible_line(text.data());
+        text[shown.copy(text.data(), text.size() - 1)] = '\0';
+    }
+}
+
+} // namespace
+
+struct Devices::Known {
+    std::mutex querying;                        // guards the next; held while one of the commands runs
+    std::map<std::string, std::string> queries; // by command: what it said, "" when the device is there
+
+    std::mutex mutex; // guards everything below; never held while a plugin's code runs
+    Answers answers;
+    std::vector<std::unique_ptr<opdock_device_properties>> kept_properties; // plugins may still read them
+    std::map<std::pair<int32_t, int32_t>, std::string> lost;                // device -> what is known of its end
+
+    const Known *of_parent = nullptr; // abandoned, and still pointed to: it is no leak
+};
+
+Devices::Devices(const opdock_host_api &api, std::string probe, bool secure)
+    : api_(api), probe_(std::move(probe)), secure_(secure), providers_(&no_providers), known_(new Known) {}
+
+Devices::~Devices() {
+    delete known_.load();
+}
+
+const DeviceProvider *Devices::provider_to_enter(DLDevice device) const {
+    return device.device_type == kDLCPU ? nullptr : find_provider(providers(), device.device_type);
+}
+
+bool Devices::is_capturing(DLDevice device, void *stream) const {
+    const DeviceProvider *provider = provider_to_enter(device);
+    if (provider == nullptr) {
+        return false;
+    }
+    int32_t capturing = 0;
+    const opdock_status status = call_plugin([&] {
+        return provider->table.stream_is_capturing(&api_, provider->table.user_data, device.device_id, stream,
+                                                   &capturing);
+    });
+    return status == OPDOCK_OK && capturing != 0;
+}
+
+DeviceCount Devices::count(const DeviceProvider &provider) const {
+    Known &all = known();
+    {
+        const std::lock_guard lock(all.mutex);
+        const auto answer = all.answers.counts.find(&provider);
+        if (answer != all.answers.counts.end()) {
+            return answer->second;
+        }
+    }
+    DeviceCount found;
+    const opdock_status status =
+        call_plugin([&] { return provider.table.count(&api_, provider.table.user_data, &found.count); });
+    if (status != OPDOCK_OK) {
+        found = {0, take_message(status)};
+    } else if (found.count < 0 || found.count > most_devices) {
+        found = {0, fmt::format("its provider counts {} devices; expected 0 to {}", found.count, most_devices)};
+    }
+    const std::lock_guard lock(all.mutex);
+    return all.answers.counts.try_emplace(&provider, std::move(found)).first->second;
+}
+
+const opdock_device_properties *Devices::properties(DLDevice device) const {
+    const DeviceProvider *provider = find_provider(providers(), device.device_type);
+    if (provider == nullptr || !missing(device).empty()) {
+        return nullptr; // and not remembered: a plugin that is loaded later may tell
+    }
+    Known &all = known();
+    {
+        const std::lock_guard lock(all.mutex);
+        const auto answer = all.answers.properties.find(device_key(device));
+        if (answer != all.answers.properties.end()) {
+            return answer->second;
+        }
+    }
+    auto properties = std::make_unique<opdock_device_properties>();
+    properties->struct_size = OPDOCK_STRUCT_SIZE(opdock_device_properties, cache);
+    const opdock_status status = call_plugin([&] {
+        return provider->table.properties(&api_, provider->table.user_data, device.device_id, properties.get());
+    });
+    make_texts_visible(*properties);
+    const std::lock_guard lock(all.mutex);
+    if (status != OPDOCK_OK) {
+        return all.answers.properties.try_emplace(device_key(device), nullptr).first->second;
+    }
+    auto same = std::find_if(all.kept_properties.begin(), all.kept_properties.end(), [&](const auto &kept) {
+        return std::memcmp(kept.get(), properties.get(), sizeof *properties) == 0;
+    });
+    if (same == all.kept_properties.end()) {
+        same = all.kept_properties.insert(same, std::move(properties));
+    }
+    return all.answers.properties.try_emplace(device_key(device), same->get()).first->second;
+}
+
+std::string Devices::architecture(DLDevice device) const {
+    const opdock_device_properties *said = properties(device);
+    return said != nullptr ? said->architecture : "";
+}
+
+bool Devices::known_architecture(DLDevice device, std::string *architecture) const {
+    Known &all = known();
+    const std::lock_guard lock(all.mutex);
+    const auto answer = all.answers.properties.find(device_key(device));
+    if (answer == all.answers.properties.end()) {
+        return false;
+    }
+    *architecture = answer->second != nullptr ? answer->second->architecture : "";
+    return true;
+}
+
+std::string Devices::missing(DLDevice device) const {
+    if (device.device_type == kDLCPU && device.device_id == 0) {
+        return {}; // what most calls name
+    }
+    const DeviceProvider *provider = find_provider(providers(), device.device_type);
+    const DeviceCount there = provider != nullptr ? count(*provider) : DeviceCount{most_devices, ""};
+    if (device.device_id >= 0 && device.device_id < there.count) {
+        return {};
+    }
+    if (provider == nullptr) {
+        return fmt::format("there is no device {}: no plugin counts devices of this type, and an index is below {}",
+                           text(device), there.count);
+    }
+    if (provider->plugin.empty()) {
+        return fmt::format("there is no device {}: memory of the CPU is that of {}:0", text(device), provider->type);
+    }
+    return fmt::format("there is no device {}: plugin '{}' counts {} devices{}", text(device), provider->plugin,
+                       there.count, there.reason.empty() ? "" : " (" + there.reason + ")");
+}
+
+std::string Devices::query(const Implementation &implementation, DLDevice device) const {
+    return implementation.device_query.empty() || find_provider(providers(), device.device_type) != nullptr
+               ? ""
+               : query(implementation.device_query);
+}
+
+std::string Devices::query(const std::string &command) const {
+    Known &all = known();
+    const std::lock_guard lock(all.querying);
+    const auto answer = all.queries.find(command);
+    if (answer != all.queries.end()) {
+        return answer->second;
+    }
+    return all.queries.emplace(command, run_device_query(command, probe_, secure_)).first->second;
+}
+
+bool Devices::lose(DLDevice device, const std::string &message) {
+    Known &all = known();
+    const std::lock_guard lock(all.mutex);
+    return all.lost.emplace(device_key(device), message).second;
+}
+
+void Devices::check(DLDevice device) const {
+    if (const std::string why = missing(device); !why.empty()) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, why);
+    }
+    Known &all = known();
+    const std::lock_guard lock(all.mutex);
+    const auto found = all.lost.find(device_key(device));
+    if (found != all.lost.end()) {
+        throw Error(OPDOCK_DEVICE_LOST,
+                    fmt::format("device {} was lost and nothing more is tried on it: {}", text(device), found->second));
+    }
+}
+
+Devices::Answers Devices::forget() {
+    Known &all = known();
+    Answers answers;
+    {
+        const std::lock_guard lock(all.mutex);
+        std::swap(answers, all.answers);
+    }
+    const std::lock_guard lock(all.querying);
+    all.queries.clear();
+    return answers;
+}
+
+bool Devices::differs_from(const Answers &before) const {
+    bool differs = false;
+    for (const auto &[provider, answer] : before.counts) {
+        differs = count(*provider) != answer || differs;
+    }
+    for (const auto &[device, answer] : before.properties) {
+        differs = properties({static_cast<DLDeviceType>(device.first), device.second}) != answer || differs;
+    }
+    return differs;
+}
+
+void Devices::start_over_in_child() {
+    auto *fresh = new Known;
+    fresh->of_parent = &known();
+    known_.store(fresh, std::memory_order_release);
+}
+
+} // namespace opdock::core

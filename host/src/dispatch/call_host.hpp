@@ -1,0 +1,176 @@
+// The host as its calls know it: what is registered and in force, published values that anyone may read without a lock,
+// and a Ledger of what calls found out. Bringing plugins in is left to who derives from it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "devices/devices.hpp"
+#include "dispatch/call_thread.hpp"
+#include "dispatch/chain.hpp"
+#include "dispatch/ledger.hpp"
+#include "opdock/opdock.h"
+#include "resolve/resolve_error.hpp"
+#include "signature/call_shape.hpp"
+#include "text/log.hpp"
+#include "tune/configs.hpp"
+
+namespace opdock::core {
+
+struct WorkspaceAllocator {
+    decltype(opdock_options::allocate_workspace) allocate = nullptr;
+    decltype(opdock_options::free_workspace) free = nullptr;
+    void *user_data = nullptr;
+};
+
+struct TunedCall {
+    const CallShape &shape;
+    void *const *data; // shape.n_tensors pointers; null for tensors that are absent or have no elements
+    const opdock_value *attributes;
+    void *stream;
+};
+
+class CallHost {
+  public:
+    struct Options {
+        const opdock_host_api &api;
+        Log log;
+        WorkspaceAllocator workspace;
+        std::string probe; // runs vendors' device_query_commands
+        bool secure = false;
+        ConfigOptions configs;
+        std::string journal_folder; // empty: no journal
+        Deployment::Clock::time_point (*now)() = Deployment::Clock::now;
+    };
+
+    CallHost(const CallHost &) = delete;
+    CallHost &operator=(const CallHost &) = delete;
+
+    // Never used twice in a process.
+    uint64_t id() const { return id_; }
+    const Log &log() const { return log_; }
+    const opdock_host_api &api() const { return devices_.api(); }
+    const Devices &devices() const { return devices_; }
+    const Configs &configs() const { return configs_; }
+    const WorkspaceAllocator &workspace() const { return workspace_; }
+    const Catalog &catalog() const { return *catalog_.load(std::memory_order_acquire); }
+    // Of anything that a decision depends on.
+    uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+    const std::atomic<uint64_t> &generation_counter() const { return generation_; }
+    bool is_frozen() const { return frozen_.load(std::memory_order_acquire); }
+    // Throws Error(OPDOCK_FROZEN): "the host is frozen, so that nothing can {what}".
+    void refuse_when_frozen(const char *what) const;
+
+    // Null when nobody declared it.
+    OpEntry *find_op(std::string_view name) const;
+    // Throws Error(OPDOCK_UNKNOWN_OP) naming the nearest one.
+    OpEntry &op(std::string_view name) const;
+    // What is in force on the calling thread.
+    PolicyStack effective_policy() const;
+
+    // The op's target under the policy of the process, or of the thread's scope.
+    // It stays as long as the thread is in that scope and runs nothing that may change the policy.
+    const Target &target_of(const OpEntry &op, CallThread &thread);
+    // The target under one policy.
+    HeldTarget target_under(const OpEntry &op, PolicyStack policy);
+    // The chain for a call, made and published when the target has none yet. Throws Error when nothing is left to try.
+    // The target is to be held meanwhile: plugins are asked whether they are available.
+    std::shared_ptr<const Chain> chain_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes);
+    // Null dtypes: whatever they are.
+    Key key_for(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> *dtypes) const;
+    // The same without asking a provider: of a device that nobody has met yet the architecture may be any.
+    Key listing_key(const Catalog &catalog, DLDevice device, const std::vector<uint32_t> &dtypes) const;
+    // `missing`: why there is no such device; nothing is available there.
+    Decision decide(const CatalogOp &op, const PolicyStack &policy, const Key &key, DLDevice device,
+                    const std::string &missing = {}) const;
+    Deployment &deployment_of(const Implementation &implementation, DLDevice device) const;
+
+    // What a process that dies of a first call leaves behind: an entry that stands as long as what is returned.
+    Journal::Open note_first_call(Deployment &deployment) const noexcept;
+    // TUNE=online: tunes what nobody tuned, before the first call of it. Never throws for want of a result.
+    virtual void tune_first_call(Deployment &deployment, const TunedCall &call) = 0;
+
+    Memo &adopt(std::unique_ptr<Memo> memo);
+    void release(Memo *memo);
+    // Writes the log line when `implementation` did not serve the op's last call. `failures`: those tried before it.
+    void note_serving(const Chain &chain, const Implementation &implementation, std::span<const Failure> failures);
+    // Says once for each op and device that calls are served on the CPU, and why.
+    void note_cpu_fallback(const std::string &op, DLDevice device, const std::string &source, const std::string &why);
+    // An implementation left its chain: says for how long.
+    void drop_failed(const Chain &chain, Deployment &deployment);
+    // Lets those of the chain's op that left it be tried again whose time has come: later calls find them.
+    void retry_failed(const Chain &chain);
+    void lose_device(DLDevice device, const std::string &message);
+
+    uint64_t served_count(const char *op, const char *impl_id) const;
+    void refresh_availability();
+
+    // In a forked child: abandons what threads of the parent may have been changing.
+    virtual void start_over_in_child();
+
+  protected:
+    explicit CallHost(Options options);
+    virtual ~CallHost(); // after end_calls
+
+    // Nothing of a plugin is called from here on but to give back what it made.
+    void end_calls();
+
+    // What is registered from now on.
+    void publish_catalog(Catalog next);
+    void reset_health(const char *op, const char *impl_id);
+    Ledger &ledger() const { return *ledger_.load(std::memory_order_acquire); }
+    PolicyStack process_policy() const { return *policy_.load(std::memory_order_acquire); }
+    // The op's own name for one of its names, null for null. Throws when the op (any, when null) has no implementation
+    // of this id (any, when null).
+    const char *expect_implementation(const char *op, const char *impl_id) const;
+
+    // The ledger is locked in these.
+    // With `policy`, which the ledger keeps, that comes into force; not when this throws. Without one a new epoch
+    // begins: no decision of before counts.
+    void publish(Ledger &ledger, const PolicyStack *policy = nullptr);
+    Deployment &deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const;
+
+    void set_first_policy(PolicyStack policy);
+    // Locks it.
+    void publish_frozen(bool frozen);
+
+    Log log_;
+    Devices devices_;
+    Configs configs_;
+
+  private:
+    // The implementations of a decision that health keeps out and that may be tried again at some time.
+    std::vector<Deployment *> waiting_for_retry(Ledger &ledger, const CatalogOp &op, const Decision &decision,
+                                                DLDevice device) const;
+    // True when the time of some of them has come.
+    bool retry_failed(const CatalogOp &op, const Decision &decision, DLDevice device);
+
+    // The ledger is locked in these.
+    std::shared_ptr<View> view_for(Ledger &ledger, PolicyStack policy);
+    const Target &target_in(const View &view, const OpEntry &op);
+    const Target &make_target(const View &view, OpEntry &op, const Chain *newest);
+
+    const uint64_t id_;
+    const WorkspaceAllocator workspace_;
+    const std::string journal_folder_;
+    Deployment::Clock::time_point (*const now_)();
+
+    // Published: replaced whole, the old ones kept for those who still read them.
+    std::atomic<const Catalog *> catalog_{nullptr};
+    std::atomic<const PolicyStack *> policy_{nullptr}; // without scopes
+    std::atomic<const std::vector<OpEntry *> *> ops_{nullptr};
+    std::atomic<const NameTable *> names_{nullptr};
+    std::atomic<const View *> view_{nullptr}; // of the process
+    std::atomic<Ledger *> ledger_;
+    std::atomic<uint64_t> generation_{1};        // of anything a decision depends on
+    std::atomic<uint64_t> policy_generation_{1}; // of the process's policy and the epoch: scopes look at it
+    std::atomic<uint64_t> epoch_{1};
+    std::atomic<bool> frozen_{false};
+};
+
+} // namespace opdock::core

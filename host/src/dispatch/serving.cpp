@@ -1,0 +1,297 @@
+// What calls tell the host: who served, who failed, which memory is whose.
+#include "dispatch/call_host.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
+
+#include "load/plugin_call.hpp"
+#include "load/tenancy.hpp"
+#include "text/error.hpp"
+#include "text/spelling.hpp"
+
+namespace opdock::core {
+namespace {
+
+// Calls of two shapes in turn, of which an implementation declines one, would write a line each.
+constexpr std::chrono::seconds least_between_lines(1);
+
+} // namespace
+
+Memo &CallHost::adopt(std::unique_ptr<Memo> memo) {
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    Memo *address = memo.get();
+    book.memos.emplace(address, std::move(memo));
+    return *address;
+}
+
+void CallHost::release(Memo *memo) {
+    Ledger &book = ledger();
+    std::unique_ptr<Memo> gone; // destroyed without the lock: its plans are the plugins'
+    {
+        const std::lock_guard lock(book.mutex);
+        const auto found = book.memos.find(memo);
+        if (found == book.memos.end()) {
+            return;
+        }
+        gone = std::move(found->second);
+        book.memos.erase(found);
+        for (const auto &attempt : gone->attempts) {
+            attempt->deployment.served_before.fetch_add(attempt->served.load(std::memory_order_relaxed),
+                                                        std::memory_order_relaxed);
+        }
+    }
+}
+
+Journal::Open CallHost::note_first_call(Deployment &deployment) const noexcept try {
+    if (!deployment.is_first_call()) {
+        return {};
+    }
+    const Uncancellable host_work;
+    const Implementation &implementation = deployment.implementation();
+    const std::string plugin =
+        implementation.deferred != nullptr ? implementation.deferred->identity().path : implementation.plugin;
+    return ledger().journal.write({JournalEntry::Doing::calling, plugin, implementation.op, implementation.impl_id});
+} catch (const std::bad_alloc &) {
+    return {}; // the call may do without
+}
+
+void CallHost::note_serving(const Chain &chain, const Implementation &implementation,
+                            std::span<const Failure> failures) {
+    if (chain.serving.load(std::memory_order_relaxed) == &implementation) {
+        return;
+    }
+    const Implementation *const last = chain.served_last.exchange(&implementation, std::memory_order_relaxed);
+    const bool is_change = last != nullptr && last != &implementation;
+    const Deployment::Clock::time_point now = now_();
+    if (now < chain.quiet_until.load(std::memory_order_relaxed)) {
+        chain.serving.store(nullptr, std::memory_order_relaxed);
+        if (is_change) {
+            chain.untold_changes.fetch_add(1, std::memory_order_relaxed);
+        }
+        return;
+    }
+    chain.serving.store(&implementation, std::memory_order_relaxed);
+    const uint64_t untold = chain.untold_changes.exchange(0, std::memory_order_relaxed);
+    std::string before;
+    {
+        Ledger &book = ledger();
+        const std::lock_guard lock(book.mutex);
+        std::string &serving = book.serving[{chain.op->name, chain.scoped}];
+        before = serving;
+        serving = implementation.impl_id;
+    }
+    if (before == implementation.impl_id && untold == 0) {
+        return;
+    }
+    if (!before.empty()) {
+        chain.quiet_until.store(now + least_between_lines, std::memory_order_relaxed);
+    }
+    std::string what = fmt::format("kind={}", kind_name(implementation.kind));
+    if (!implementation.vendor.empty()) {
+        what += ", vendor=" + implementation.vendor;
+    }
+    std::string why;
+    for (const Failure &failure : failures) {
+        why += fmt::format("{} '{}': {}", why.empty() ? " after" : ";", failure.impl_id, failure.outcome);
+    }
+    if (before.empty()) {
+        log_.info(fmt::format("Op '{}' using '{}' ({}){}", chain.op->name, implementation.impl_id, what, why));
+    } else if (untold != 0) {
+        const uint64_t changes = untold + (is_change ? 1 : 0);
+        log_.info(fmt::format("Op '{}' switched {} since the last line about it, now to '{}' ({}){}", chain.op->name,
+                              changes == 1 ? "once" : fmt::format("{} times", changes), implementation.impl_id, what,
+                              why));
+    } else {
+        log_.info(fmt::format("Op '{}' switched from '{}' to '{}' ({}){}", chain.op->name, before,
+                              implementation.impl_id, what, why));
+    }
+}
+
+void CallHost::drop_failed(const Chain &chain, Deployment &deployment) {
+    const OpPolicy &policy = chain.decision.policy;
+    std::string outlook = "opdock_reset_health (C++: host.reset_health) brings it back.";
+    // A failure of an op that writes its inputs is not made good by the next implementation: nobody risks it again.
+    if (policy.retries_failed() && !deployment.implementation().form->writes_inputs()) {
+        const std::chrono::duration<double> pause = deployment.retry_after(
+            now_(),
+            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(policy.retry_seconds)));
+        outlook = fmt::format("It is tried again in {:g} s (retry_failed, {}), or when opdock_reset_health (C++: "
+                              "host.reset_health) brings it back.",
+                              pause.count(), policy.retry_source);
+    }
+    log_.warning(fmt::format("Op '{}': '{}' leaves the chain on {}: {}. {}", chain.op->name,
+                             deployment.implementation().impl_id, devices_.text(chain.device), deployment.out_reason(),
+                             outlook));
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    publish(book);
+}
+
+std::vector<Deployment *> CallHost::waiting_for_retry(Ledger &ledger, const CatalogOp &op, const Decision &decision,
+                                                      DLDevice device) const {
+    std::vector<Deployment *> waiting;
+    for (const Dropped &dropped : decision.dropped) {
+        if (dropped.rule == Rule::health && decision.policy.retries_failed()) {
+            Deployment &out = deployment(ledger, *op.implementations[dropped.id], device);
+            if (out.retry_at()) {
+                waiting.push_back(&out);
+            }
+        }
+    }
+    return waiting;
+}
+
+bool CallHost::retry_failed(const CatalogOp &op, const Decision &decision, DLDevice device) {
+    const Deployment::Clock::time_point now = now_();
+    std::vector<std::string> again;
+    {
+        Ledger &book = ledger();
+        const std::lock_guard lock(book.mutex);
+        for (Deployment *out : waiting_for_retry(book, op, decision, device)) {
+            if (out->try_again(now)) {
+                again.push_back(out->implementation().impl_id);
+            }
+        }
+        if (again.empty()) {
+            return false;
+        }
+        publish(book);
+    }
+    log_.info(
+        fmt::format("Op '{}': '{}' is tried again on {}", op.name, fmt::join(again, "', '"), devices_.text(device)));
+    return true;
+}
+
+void CallHost::retry_failed(const Chain &chain) {
+    if (chain.retry_at && now_() >= *chain.retry_at) {
+        retry_failed(*chain.op, chain.decision, chain.device);
+    }
+}
+
+void CallHost::lose_device(DLDevice device, const std::string &message) {
+    if (!devices_.lose(device, message)) {
+        return;
+    }
+    {
+        Ledger &book = ledger();
+        const std::lock_guard lock(book.mutex);
+        publish(book); // no call may match what it remembers
+    }
+    log_.error(fmt::format("Device {} is lost; nothing more is tried on it. {}", devices_.text(device), message));
+}
+
+void CallHost::note_cpu_fallback(const std::string &op, DLDevice device, const std::string &source,
+                                 const std::string &why) {
+    Ledger &book = ledger();
+    {
+        const std::lock_guard lock(book.mutex);
+        if (!book.told_cpu_fallbacks.emplace(op, device_key(device)).second) {
+            return;
+        }
+    }
+    log_.warning(fmt::format("Op '{}' of {} is run on the CPU, as fallback_to_cpu has it ({}); each call copies its "
+                             "tensors there and back.\n{}",
+                             op, devices_.text(device), source, why));
+}
+
+const char *CallHost::expect_implementation(const char *op, const char *impl_id) const {
+    op = op != nullptr ? this->op(op).name.c_str() : nullptr; // throws
+    std::set<std::string_view> ids;
+    for (const auto &[name, declared] : catalog().ops) {
+        for (const auto &implementation : declared->implementations) {
+            if (op == nullptr || name == op) {
+                ids.insert(implementation->impl_id);
+            }
+        }
+    }
+    if (impl_id != nullptr &&
+        std::none_of(ids.begin(), ids.end(), [&](std::string_view known) { return same_name(known, impl_id); })) {
+        throw Error(OPDOCK_INVALID_ARGUMENT,
+                    fmt::format("{} implementation {}{}",
+                                op != nullptr ? "op " + quote(op) + " has no" : "no op has an", quote(impl_id),
+                                did_you_mean(impl_id, std::vector<std::string_view>(ids.begin(), ids.end()))));
+    }
+    return op;
+}
+
+uint64_t CallHost::served_count(const char *op, const char *impl_id) const {
+    op = expect_implementation(op, impl_id);
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    uint64_t count = 0;
+    const auto is_meant = [&](const Implementation &implementation) {
+        return implementation.op == op && same_name(implementation.impl_id, impl_id);
+    };
+    for (const auto &[key, deployment] : book.deployments) {
+        if (is_meant(deployment->implementation())) {
+            count += deployment->served_before.load(std::memory_order_relaxed);
+        }
+    }
+    for (const auto &[address, memo] : book.memos) {
+        for (const auto &attempt : memo->attempts) {
+            if (is_meant(attempt->implementation)) {
+                count += attempt->served.load(std::memory_order_relaxed);
+            }
+        }
+    }
+    return count;
+}
+
+void CallHost::reset_health(const char *op, const char *impl_id) {
+    op = expect_implementation(op, impl_id);
+    refuse_when_frozen("change who serves");
+    Ledger &book = ledger();
+    const std::lock_guard lock(book.mutex);
+    bool changed = false;
+    for (const auto &[key, deployment] : book.deployments) {
+        const Implementation &implementation = deployment->implementation();
+        if ((op == nullptr || implementation.op == op) &&
+            (impl_id == nullptr || same_name(implementation.impl_id, impl_id))) {
+            changed = deployment->reset_health() || changed;
+        }
+    }
+    if (changed) { // else every decision stands, and what is published is kept for long
+        publish(book);
+    }
+}
+
+void CallHost::refresh_availability() {
+    refuse_when_frozen("change who serves");
+    Ledger &book = ledger();
+    std::vector<std::pair<Deployment *, Availability>> answers;
+    const Devices::Answers before = devices_.forget();
+    {
+        const std::lock_guard lock(book.mutex);
+        for (const auto &[key, deployment] : book.deployments) {
+            if (Availability answer = deployment->forget_availability(); answer.answer != Availability::unknown) {
+                answers.emplace_back(deployment.get(), std::move(answer));
+            }
+        }
+    }
+    const auto decide_anew = [&] {
+        const std::lock_guard lock(book.mutex);
+        publish(book);
+    };
+    // All that was asked before is asked again at once: where the answers are the same, every decision stands.
+    bool changed = false;
+    try {
+        changed = devices_.differs_from(before);
+        for (const auto &[deployment, answer] : answers) {
+            const Availability now = deployment->ask_availability();
+            changed = changed || now.answer != answer.answer || now.reason != answer.reason;
+        }
+    } catch (...) { // no memory to remember the answers
+        decide_anew();
+        throw;
+    }
+    if (changed) {
+        decide_anew();
+    }
+}
+
+} // namespace opdock::core

@@ -1,0 +1,127 @@
+#include "tune/configs.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <spdlog/fmt/fmt.h>
+
+namespace opdock::core {
+namespace {
+
+// A FlagGems file names the ops of all of FlagGems; a plugin may implement two of them.
+constexpr size_t most_lines = 8;
+
+void log_problems(const Log &log, const PluginTuning &tuning) {
+    const std::vector<std::string> &problems = tuning.problems();
+    for (size_t i = 0; i < std::min(problems.size(), most_lines); ++i) {
+        const bool is_sentence = problems[i].ends_with('.') || problems[i].ends_with('?');
+        log.warning(fmt::format("{}{} This entry is ignored.", problems[i], is_sentence ? "" : "."));
+    }
+    if (problems.size() > most_lines) {
+        log.warning(fmt::format("{}: {} more entries are ignored; `plugin-ls --check` shows all", tuning.path(),
+                                problems.size() - most_lines));
+    }
+}
+
+} // namespace
+
+struct Configs::Known {
+    std::mutex reading;                                                 // guards the next two
+    std::map<std::string, std::unique_ptr<const PluginTuning>> plugins; // by id
+    std::vector<std::unique_ptr<const PluginTuning>> former;            // of modules that are gone
+
+    std::mutex telling;         // guards the next
+    std::set<std::string> told; // problems of the database: each is about all implementations
+
+    const Known *of_parent = nullptr; // abandoned, and still pointed to: it is no leak
+};
+
+Configs::Configs(ConfigOptions options, const Devices &devices, const Log &log)
+    : options_(std::move(options)), devices_(devices), log_(log), known_(new Known) {}
+
+Configs::~Configs() {
+    delete known_.load();
+}
+
+const PluginTuning &Configs::of_plugin(const Catalog &catalog, const std::string &plugin) const {
+    Known &all = known();
+    std::unique_lock reading(all.reading);
+    const auto place = all.plugins.try_emplace(plugin).first;
+    if (place->second != nullptr) {
+        return *place->second;
+    }
+    std::vector<const Implementation *> implementations;
+    for (const auto &[name, op] : catalog.ops) {
+        for (const auto &implementation : op->implementations) {
+            if (implementation->plugin == plugin) {
+                implementations.push_back(implementation.get());
+            }
+        }
+    }
+    const PluginRecord *record = catalog.find_plugin(plugin);
+    place->second =
+        std::make_unique<const PluginTuning>(record != nullptr && mode() != TuneMode::off ? record->tune : "",
+                                             record != nullptr && record->names_tune, implementations);
+    const PluginTuning &made = *place->second;
+    reading.unlock(); // before the program's log function runs
+    log_problems(log_, made);
+    return made;
+}
+
+bool Configs::is_new_problem(const std::string &problem) const {
+    Known &all = known();
+    const std::lock_guard telling(all.telling);
+    return all.told.insert(problem).second;
+}
+
+std::unique_ptr<DeploymentTuning> Configs::of(const Catalog &catalog, const Implementation &implementation,
+                                              DLDevice device) const {
+    if (mode() == TuneMode::off || implementation.knobs.empty()) {
+        return nullptr;
+    }
+    const opdock_device_properties *properties = devices_.properties(device);
+    const DeviceProvider *provider = find_provider(devices_.providers(), device.device_type);
+    const PluginTuning &plugin = of_plugin(catalog, implementation.plugin);
+    const ImplementationTuning *tuning = plugin.of(implementation);
+    if (properties == nullptr || provider == nullptr || tuning == nullptr) {
+        return nullptr;
+    }
+    const PluginRecord *record = catalog.find_plugin(implementation.plugin);
+    std::string version;
+    if (implementation.tune_version != 0) {
+        version = fmt::format("{} tune_version {}", implementation.plugin, implementation.tune_version);
+    } else if (record != nullptr && !record->build_id.empty()) {
+        version = fmt::format("{} build {}", implementation.plugin, record->build_id);
+    }
+    std::string problem;
+    auto made = std::make_unique<DeploymentTuning>(
+        *tuning, plugin.path(), *properties, (provider->table.flags & OPDOCK_DEVICE_ORDERED_ARCHITECTURES) != 0,
+        TuneIdentity{implementation.op, implementation.impl_id, std::move(version), properties->name,
+                     properties->architecture, properties->driver},
+        database(), &problem);
+    if (!problem.empty() && is_new_problem(problem)) {
+        log_.warning(fmt::format("What was tuned is not used: {}", problem));
+    }
+    return made;
+}
+
+void Configs::forget(const std::string &plugin) {
+    Known &all = known();
+    const std::lock_guard reading(all.reading);
+    if (const auto tuning = all.plugins.find(plugin); tuning != all.plugins.end()) {
+        all.former.push_back(std::move(tuning->second));
+        all.plugins.erase(tuning);
+    }
+}
+
+void Configs::start_over_in_child() {
+    auto *fresh = new Known;
+    fresh->of_parent = &known();
+    known_.store(fresh, std::memory_order_release);
+}
+
+} // namespace opdock::core

@@ -1,0 +1,62 @@
+// The configs of a host's implementations: what tune files say, read when it is first asked for, and the tuning
+// database.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "devices/devices.hpp"
+#include "resolve/catalog.hpp"
+#include "text/environment.hpp"
+#include "text/log.hpp"
+#include "tune/deployment_tuning.hpp"
+#include "tune/plugin_tuning.hpp"
+#include "tune/tune_database.hpp"
+
+namespace opdock::core {
+
+struct ConfigOptions {
+    TuneMode mode = TuneMode::cached;
+    double budget = 0; // seconds for each call that is tuned before it is first made
+    TuneDatabase database{""};
+};
+
+// Safe to use from any thread.
+class Configs {
+  public:
+    // Both have to outlive this. Problems of files are logged when they are read.
+    Configs(ConfigOptions options, const Devices &devices, const Log &log);
+    ~Configs();
+    Configs(const Configs &) = delete;
+    Configs &operator=(const Configs &) = delete;
+
+    TuneMode mode() const { return options_.mode; }
+    double budget() const { return options_.budget; }
+    const TuneDatabase &database() const { return options_.database; }
+
+    // What the plugin's tune file says. Valid as long as this.
+    const PluginTuning &of_plugin(const Catalog &catalog, const std::string &plugin) const;
+    // The same for one implementation on one device, with what the database has. Null without knobs and for a device
+    // that nothing is known of.
+    std::unique_ptr<DeploymentTuning> of(const Catalog &catalog, const Implementation &implementation,
+                                         DLDevice device) const;
+    // Another plugin of this id may come.
+    void forget(const std::string &plugin);
+
+    // In a forked child: abandons what threads of the parent may have been changing.
+    void start_over_in_child();
+
+  private:
+    struct Known;
+
+    Known &known() const { return *known_.load(std::memory_order_acquire); }
+    bool is_new_problem(const std::string &problem) const;
+
+    const ConfigOptions options_;
+    const Devices &devices_;
+    const Log &log_;
+    std::atomic<Known *> known_;
+};
+
+} // namespace opdock::core
