@@ -104,20 +104,42 @@ Prepared::Prepared(CallHost &host, std::unique_ptr<CallShape> of, std::unique_pt
     kernel = attempt->deployment.was_called() ? kernel_of(*this) : first_run;
 }
 
+namespace {
+
+// The op's target under the policy that is in force and `policy`, which may be null.
+HeldTarget target_for(OpEntry &op, const PolicyPtr &policy) {
+    CallHost &host = *op.host;
+    if (policy != nullptr) {
+        host.refuse_when_frozen("be prepared under another policy");
+        PolicyStack stack = host.effective_policy();
+        stack.scopes.push_back(policy);
+        return host.target_under(op, std::move(stack));
+    }
+    const Target &found = host.target_of(op, call_thread());
+    return {found.view->shared_from_this(), &found};
+}
+
+// Throws Error where nothing else may be tried after one that could not be prepared.
+void check_may_go_on(const OpEntry &op, DLDevice device, opdock_status status, const std::string &outcome,
+                     const OpPolicy &policy) {
+    if (status == OPDOCK_DEVICE_LOST) {
+        op.host->lose_device(device, outcome);
+    } else if (policy.strict) {
+        throw Error(status, fmt::format("op '{}': {}\nNothing else is tried because strict is set ({}).", op.name,
+                                        outcome, policy.strict_source));
+    }
+    if (status == OPDOCK_DEVICE_LOST || status == OPDOCK_INVALID_ARGUMENT || status == OPDOCK_OUT_OF_MEMORY) {
+        throw Error(status, fmt::format("op '{}': {}", op.name, outcome));
+    }
+}
+
+} // namespace
+
 std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const PolicyPtr &policy) {
     refuse_op_calls();
     CallHost &host = *op.host;
     const uint64_t generation = host.generation(); // before anything is read: what changes from here on makes it stale
-    PolicyStack stack = host.effective_policy();
-    if (policy != nullptr) {
-        host.refuse_when_frozen("be prepared under another policy");
-        stack.scopes.push_back(policy);
-    }
-    const auto target_of_thread = [&]() -> HeldTarget {
-        const Target &found = host.target_of(op, call_thread());
-        return {found.view->shared_from_this(), &found};
-    };
-    const HeldTarget held = policy != nullptr ? host.target_under(op, std::move(stack)) : target_of_thread();
+    const HeldTarget held = target_for(op, policy);
     const Target &target = *held.target;
     const CatalogOp &declared = target.view->catalog.declared(op.name);
     const Bound bound = bind(*declared.signature, args, Pointing::optional);
@@ -129,7 +151,6 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
         data.push_back(first_element(tensor));
     }
     auto shape = std::make_unique<CallShape>(*declared.signature, bound);
-    const bool strict = chain.decision.policy.strict;
     std::string tried;
     for (const Link &link : chain.links) {
         if (is_active(call_thread(), *link.implementation)) {
@@ -152,17 +173,7 @@ std::unique_ptr<Prepared> prepare(OpEntry &op, const opdock_args &args, const Po
         }
         const std::string outcome =
             fmt::format("'{}' returned {}: {}", link.implementation->impl_id, status_text(status), attempt->reason);
-        if (status == OPDOCK_DEVICE_LOST) {
-            host.lose_device(bound.device, outcome);
-            throw Error(status, fmt::format("op '{}': {}", op.name, outcome));
-        }
-        if (strict) {
-            throw Error(status, fmt::format("op '{}': {}\nNothing else is tried because strict is set ({}).", op.name,
-                                            outcome, chain.decision.policy.strict_source));
-        }
-        if (status == OPDOCK_INVALID_ARGUMENT || status == OPDOCK_OUT_OF_MEMORY) {
-            throw Error(status, fmt::format("op '{}': {}", op.name, outcome));
-        }
+        check_may_go_on(op, bound.device, status, outcome, chain.decision.policy);
         tried += "\n  " + outcome;
     }
     throw Error(OPDOCK_ALL_FAILED, fmt::format("op '{}': no implementation can be prepared for this call on {}:{}",

@@ -108,6 +108,12 @@ class Host : public CallHost, public PluginOpener {
     // What is known of the file, if it may be taken as far as can be told without opening it in this process; throws
     // Rejected. What it says of itself goes into the record.
     Scan scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record);
+    // `kept`: what the cache has of it.
+    Scan known_scan(const DeferredPlugin::Place &place, std::optional<Scan> kept, const std::string &path);
+    // Whether it goes with the machine, the policy and what was taken before; throws Rejected.
+    void judge_scan(const Scan &scan, const DeferredPlugin::Place &place, const Catalog &into, PluginRecord &record);
+    // Tries it in a process of its own, if there is a probe; throws Rejected where it may not be opened without.
+    void try_plugin(Scan &scan, const DeferredPlugin::Place &place, const std::string &path);
     // Whether the file may be believed at all; throws Rejected. What is only questionable goes into the log or the
     // record.
     void judge_trust(const PluginCandidate &candidate, const DeferredPlugin::Place &place, PluginRecord &record);
@@ -135,6 +141,9 @@ class Host : public CallHost, public PluginOpener {
                PluginRecord *record) const;
     // In strict mode a tune file has to be right: throws Rejected.
     void judge_tune_file(const PluginRecord &record, const Registration &registration) const;
+    // Adds what it registered when it was tried; throws Rejected.
+    void take_tried(const PluginIdentity &identity, const Scan &scan, DeferredPlugin::Place place, Catalog &into,
+                    PluginRecord &record);
     // Runs the entry in this process and adds what it registers; throws Rejected, with nothing added. `record`: of its
     // file; null for a module of the program, whose entry finds `user_data`.
     void take(const PluginIdentity &identity, opdock_entry entry, Catalog &into, PluginRecord *record,

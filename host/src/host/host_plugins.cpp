@@ -140,6 +140,20 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
     }
 }
 
+void Host::take_tried(const PluginIdentity &identity, const Scan &scan, DeferredPlugin::Place place, Catalog &into,
+                      PluginRecord &record) {
+    Registrar registrar(identity, &table_->api, loading().signatures);
+    registrar.run([&](opdock_registry *registry) { return scan.transcript->replay(registry); });
+    for (const std::string &change : scan.transcript->changes()) {
+        record.warnings.push_back(fmt::format("'{}' changes {} when it is loaded", place.name, visible_line(change)));
+    }
+    refuse_errors(registrar, &record);
+    judge_tune_file(record, registrar.registration());
+    auto deferred = std::make_shared<DeferredPlugin>(*this, identity, std::move(place), registrar.take());
+    admit(identity, deferred->known(), into, &record);
+    record.deferred = std::move(deferred);
+}
+
 PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, ScanCache &cache) {
     PluginRecord record;
     record.path = candidate.path;
@@ -170,17 +184,7 @@ PluginRecord Host::load_file(const PluginCandidate &candidate, Catalog &into, Sc
                                          is_named_default(record.id, record.vendor),
                                          scan.note->abi};
         if (scan.transcript != nullptr) {
-            Registrar registrar(identity, &table_->api, loading().signatures);
-            registrar.run([&](opdock_registry *registry) { return scan.transcript->replay(registry); });
-            for (const std::string &change : scan.transcript->changes()) {
-                record.warnings.push_back(
-                    fmt::format("'{}' changes {} when it is loaded", place.name, visible_line(change)));
-            }
-            refuse_errors(registrar, &record);
-            judge_tune_file(record, registrar.registration());
-            auto deferred = std::make_shared<DeferredPlugin>(*this, identity, std::move(place), registrar.take());
-            admit(identity, deferred->known(), into, &record);
-            record.deferred = std::move(deferred);
+            take_tried(identity, scan, std::move(place), into, record);
             call_deaths = scan.call_deaths;
         } else {
             open_untried(identity, place, into, record);
@@ -228,8 +232,7 @@ void Host::log_printed(std::string_view printed, const std::string &name, std::i
     }
 }
 
-Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record) {
-    std::optional<Scan> kept = cache.find(record.path, place.identity);
+Scan Host::known_scan(const DeferredPlugin::Place &place, std::optional<Scan> kept, const std::string &path) {
     Scan scan;
     if (kept && was_looked_at(*kept)) {
         scan = std::move(*kept);
@@ -238,37 +241,18 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
                                  : std::nullopt;
         if (changed) {
             log_.debug(fmt::format("Plugin '{}' is tried again: the library '{}' that it uses was changed, or is gone",
-                                   record.path, visible_line(*changed)));
+                                   path, visible_line(*changed)));
             scan.transcript.reset();
         }
-    } else {
-        scan = look_at(*place.directory, place.name, loading().library_versions);
-        scan.deaths = kept ? kept->deaths : 0;
-        scan.interruptions = kept ? kept->interruptions : 0;
+        return scan;
     }
-    if (scan.note) {
-        record.id = scan.note->id;
-        record.version = scan.note->version;
-        record.vendor = scan.note->vendor;
-    }
-    record.build_id = scan.build_id;
-    const auto refuse_rejected = [&] {
-        if (scan.rejection) {
-            throw Rejected(scan.rejection->code, scan.rejection->message);
-        }
-    };
-    if (scan.rejection) {
-        cache.keep(record.path, scan);
-    }
-    refuse_rejected();
-    if (scan.identity != place.identity) {
-        throw Rejected(RejectCode::file_changed, changed_since_judged(record.path).message);
-    }
-    if (kept) { // the file is the same; the machine may be another
-        if (const auto reason = judge_cpu_features(place.name, scan.note->cpu_features, machine_cpu_features())) {
-            throw Rejected(RejectCode::cpu_feature_missing, *reason);
-        }
-    }
+    scan = look_at(*place.directory, place.name, loading().library_versions);
+    scan.deaths = kept ? kept->deaths : 0;
+    scan.interruptions = kept ? kept->interruptions : 0;
+    return scan;
+}
+
+void Host::judge_scan(const Scan &scan, const DeferredPlugin::Place &place, const Catalog &into, PluginRecord &record) {
     for (const std::string &weakness : scan.weaknesses) {
         if (process_policy().strict()) {
             throw Rejected(RejectCode::unsafe_memory, weakness + " Strict mode refuses it.");
@@ -289,39 +273,71 @@ Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCac
     if (const PluginRecord *other = into.find_plugin(record.id); other != nullptr && !yields(*other, record, into)) {
         throw Rejected(RejectCode::shadowed, taken_text(record, *other, place.identity));
     }
-    if (scan.transcript != nullptr) {
-        return scan; // it was tried before
-    }
+}
+
+void Host::try_plugin(Scan &scan, const DeferredPlugin::Place &place, const std::string &path) {
     Trial trial;
     trial.why = "it is not installed (libexec/opdock/plugin-probe)";
     {
-        const Journal::Open entry =
-            ledger().journal.write({JournalEntry::Doing::trying, record.path, {}, {}, scan.identity});
+        const Journal::Open entry = ledger().journal.write({JournalEntry::Doing::trying, path, {}, {}, scan.identity});
         if (!probe_.empty()) {
             trial = try_out(scan, *place.directory, place.name, probe_, environment_.secure);
         }
     }
     log_printed(trial.printed, place.name, scan.rejection ? OPDOCK_LOG_WARNING : OPDOCK_LOG_INFO);
-    if (!trial.took_place) {
-        const PolicyStack policy = process_policy();
-        if (refuses_unsafe_places(policy.strict(), policy.trust())) {
-            throw Rejected(RejectCode::probe_unusable,
-                           fmt::format("'{}' could not be tried in a process of its own: plugin-probe could not be "
-                                       "used: {}.\nStrict mode and required trust open no plugin that was not tried.",
-                                       place.name, trial.why));
-        }
-        // Safer with it than without it, but no reason to do without the plugin.
-        log_.warning(fmt::format("Plugin '{}' is opened without being tried in a process of its own first: "
-                                 "plugin-probe could not be used: {}",
-                                 record.path, trial.why));
+    if (trial.took_place) {
+        return;
     }
-    if (scan.rejection && scan.rejection->code == RejectCode::probe_stopped) { // to be tried again by the next host
-        Scan untried = scan;
-        untried.rejection.reset();
-        cache.keep(record.path, untried);
-    } else {
+    const PolicyStack policy = process_policy();
+    if (refuses_unsafe_places(policy.strict(), policy.trust())) {
+        throw Rejected(RejectCode::probe_unusable,
+                       fmt::format("'{}' could not be tried in a process of its own: plugin-probe could not be used: "
+                                   "{}.\nStrict mode and required trust open no plugin that was not tried.",
+                                   place.name, trial.why));
+    }
+    // Safer with it than without it, but no reason to do without the plugin.
+    log_.warning(fmt::format("Plugin '{}' is opened without being tried in a process of its own first: plugin-probe "
+                             "could not be used: {}",
+                             path, trial.why));
+}
+
+Scan Host::scan(const DeferredPlugin::Place &place, const Catalog &into, ScanCache &cache, PluginRecord &record) {
+    std::optional<Scan> kept = cache.find(record.path, place.identity);
+    const bool was_kept = kept.has_value();
+    Scan scan = known_scan(place, std::move(kept), record.path);
+    if (scan.note) {
+        record.id = scan.note->id;
+        record.version = scan.note->version;
+        record.vendor = scan.note->vendor;
+    }
+    record.build_id = scan.build_id;
+    const auto refuse_rejected = [&] {
+        if (scan.rejection) {
+            throw Rejected(scan.rejection->code, scan.rejection->message);
+        }
+    };
+    if (scan.rejection) {
         cache.keep(record.path, scan);
     }
+    refuse_rejected();
+    if (scan.identity != place.identity) {
+        throw Rejected(RejectCode::file_changed, changed_since_judged(record.path).message);
+    }
+    if (was_kept) { // the file is the same; the machine may be another
+        if (const auto reason = judge_cpu_features(place.name, scan.note->cpu_features, machine_cpu_features())) {
+            throw Rejected(RejectCode::cpu_feature_missing, *reason);
+        }
+    }
+    judge_scan(scan, place, into, record);
+    if (scan.transcript != nullptr) {
+        return scan; // it was tried before
+    }
+    try_plugin(scan, place, record.path);
+    Scan known = scan;
+    if (scan.rejection && scan.rejection->code == RejectCode::probe_stopped) { // to be tried again by the next host
+        known.rejection.reset();
+    }
+    cache.keep(record.path, known);
     refuse_rejected();
     return scan;
 }

@@ -172,6 +172,33 @@ std::string why_without_configs(const PluginTuning &plugin, const std::string &i
                        quote(impl_id), has_dtypes ? "the dtypes " + quoted(dtypes) : "this op", quote(plugin.path()));
 }
 
+// What of a file is not imported, by reason: the first place and the ops.
+class LeftOut {
+  public:
+    void add(const TuneSection &section, const std::string &why) {
+        reasons_.try_emplace(why, section.place, std::set<std::string>{}).first->second.second.insert(section.op.text);
+    }
+    void tell(const Log &log, const TuneFile &file) const {
+        for (const auto &[why, sections] : reasons_) {
+            const auto &[first, ops] = sections;
+            log.warning(text_of(file, {first, ops.size() == 1 ? why : fmt::format("{} (ops {})", why, quoted(ops))}));
+        }
+    }
+
+  private:
+    std::map<std::string, std::pair<TunePlace, std::set<std::string>>> reasons_;
+};
+
+// As problems of the file that it was read from.
+void add_problems(const TuneFile &file, const ImplementationTuning &given, std::vector<std::string> &problems) {
+    for (const TuneProblem &problem : given.problems()) {
+        problems.push_back(text_of(file, problem));
+    }
+    if (given.no_room()) {
+        problems.push_back(text_of(file, *given.no_room()));
+    }
+}
+
 } // namespace
 
 uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
@@ -182,10 +209,7 @@ uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
         problems.push_back(text_of(file, problem));
     }
     std::vector<std::pair<DeploymentTuning *, std::vector<TuneEntry>>> found;
-    std::map<std::string, std::pair<TunePlace, std::set<std::string>>> left_out; // by reason: the first place, ops
-    const auto leave_out = [&](const TuneSection &section, const std::string &why) {
-        left_out.try_emplace(why, section.place, std::set<std::string>{}).first->second.second.insert(section.op.text);
-    };
+    LeftOut left_out;
     uint64_t count = 0;
     size_t values_left = most_values;
     for (const TuneSection &section : file.sections) {
@@ -194,18 +218,13 @@ uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
         bool is_told = false; // why some of it is left out
         each_tuning(nullptr, nullptr, [&](DeploymentTuning &tuning) {
             const ImplementationTuning given(tuning.implementation().implementation(), &alone, values_left);
-            for (const TuneProblem &problem : given.problems()) {
-                problems.push_back(text_of(file, problem));
-            }
-            if (given.no_room()) {
-                problems.push_back(text_of(file, *given.no_room()));
-            }
+            add_problems(file, given, problems);
             std::set<std::string> without_configs;
             std::vector<TuneEntry> entries = tuning.adopt(given, problems, without_configs);
             if (!without_configs.empty()) {
                 const Implementation &implementation = tuning.implementation().implementation();
-                leave_out(section, why_without_configs(configs_.of_plugin(catalog(), implementation.plugin),
-                                                       implementation.impl_id, without_configs));
+                left_out.add(section, why_without_configs(configs_.of_plugin(catalog(), implementation.plugin),
+                                                          implementation.impl_id, without_configs));
                 is_told = true;
             }
             adopted += entries.size();
@@ -220,16 +239,13 @@ uint64_t Host::import_tuning(std::string_view yaml, const std::string &name) {
                 here.models.insert(tuning.identity().device);
                 here.architectures.insert(tuning.identity().architecture);
             });
-            leave_out(section, why_not_imported(catalog().find(section.op.text), section.op.text, section, here));
+            left_out.add(section, why_not_imported(catalog().find(section.op.text), section.op.text, section, here));
         }
     }
     if (!problems.empty()) {
         throw Error(OPDOCK_INVALID_TUNE_FILE, fmt::format("{}", fmt::join(problems, "\n")));
     }
-    for (const auto &[why, sections] : left_out) {
-        const auto &[first, ops] = sections;
-        log_.warning(text_of(file, {first, ops.size() == 1 ? why : fmt::format("{} (ops {})", why, quoted(ops))}));
-    }
+    left_out.tell(log_, file);
     try {
         for (const auto &[tuning, entries] : found) {
             configs_.database().write(tuning->identity(), entries);

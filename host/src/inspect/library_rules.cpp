@@ -112,6 +112,55 @@ std::optional<LibraryFault> LibraryRules::judge(const LibraryNeeds &needs, const
     return judge_names({needs, "", folder, {}, std::move(of_program)}, rules);
 }
 
+LibraryRules::Folders LibraryRules::searched_by(const Needing &needing) const {
+    Folders searched;
+    if (!needing.needs.runpath) {
+        searched = needing.own;
+        searched.insert(searched.end(), needing.inherited.begin(), needing.inherited.end());
+    }
+    if (!library_path_.empty()) {
+        for (const std::string_view element : split_path(library_path_, ":;")) {
+            searched.emplace_back(element.starts_with('/') && element.find('$') == std::string_view::npos ? element
+                                                                                                          : "");
+        }
+    }
+    if (needing.needs.runpath) {
+        searched.insert(searched.end(), needing.own.begin(), needing.own.end());
+    }
+    return searched;
+}
+
+std::optional<LibraryFault> LibraryRules::find_library(const std::string &name, const Folders &searched,
+                                                       const Needing &needing, PathRules &rules) {
+    for (const std::string &folder : searched) {
+        if (folder.empty()) {
+            return LibraryFault{
+                RejectCode::unsafe_search, "LD_LIBRARY_PATH",
+                fmt::format("it would take '{}' from the working directory of whoever runs it: LD_LIBRARY_PATH has an "
+                            "element that is empty, relative or has a '$'.\nExpected absolute paths; a ':' at the end "
+                            "of it is an empty one too.",
+                            visible_line(name))};
+        }
+        for (const std::string &build : with_builds(folder)) {
+            bool is_maybe_taken = false; // on processors that are new enough
+            if (auto fault = judge_library(fmt::format("{}/{}", build, name), needing, rules, is_maybe_taken)) {
+                return fault;
+            }
+        }
+        const std::string file = fmt::format("{}/{}", folder, name);
+        bool is_taken = false;
+        if (auto fault = judge_library(file, needing, rules, is_taken)) {
+            return fault;
+        }
+        if (is_taken) {
+            taken_.push_back({name, file});
+            return std::nullopt;
+        }
+    }
+    taken_.push_back({name, ""});
+    return std::nullopt;
+}
+
 std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, PathRules &rules) {
     Needing needing = given;
     const LibraryNeeds &needs = needing.needs;
@@ -128,23 +177,8 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
             needing.own.push_back(*path);
         }
     }
-    // In the loader's order. An empty one stands for what LD_LIBRARY_PATH says that is not absolute.
-    Folders searched;
-    if (!needs.runpath) {
-        searched = needing.own;
-        searched.insert(searched.end(), needing.inherited.begin(), needing.inherited.end());
-    }
-    if (!library_path_.empty()) {
-        for (const std::string_view element : split_path(library_path_, ":;")) {
-            searched.emplace_back(element.starts_with('/') && element.find('$') == std::string_view::npos ? element
-                                                                                                          : "");
-        }
-    }
-    if (needs.runpath) {
-        searched.insert(searched.end(), needing.own.begin(), needing.own.end());
-    }
+    const Folders searched = searched_by(needing);
     for (const std::string &name : needs.names) {
-        bool is_taken = false;
         if (is_path(name)) {
             const std::optional<std::string> path = absolute(name, needing.folder);
             if (!path) {
@@ -153,6 +187,7 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
                                     : fmt::format("the name of a library that '{}' needs", visible_line(needing.file)),
                                 name, "Link it with the library's name alone (-l).");
             }
+            bool is_taken = false;
             if (auto fault = judge_library(*path, needing, rules, is_taken)) {
                 return fault;
             }
@@ -161,31 +196,8 @@ std::optional<LibraryFault> LibraryRules::judge_names(const Needing &given, Path
         if (is_always_there(name)) {
             continue;
         }
-        for (std::size_t i = 0; i < searched.size() && !is_taken; ++i) {
-            if (searched[i].empty()) {
-                return LibraryFault{
-                    RejectCode::unsafe_search, "LD_LIBRARY_PATH",
-                    fmt::format("it would take '{}' from the working directory of whoever runs it: "
-                                "LD_LIBRARY_PATH has an element that is empty, relative or has a '$'.\nExpected "
-                                "absolute paths; a ':' at the end of it is an empty one too.",
-                                visible_line(name))};
-            }
-            for (const std::string &build : with_builds(searched[i])) {
-                bool is_maybe_taken = false; // on processors that are new enough
-                if (auto fault = judge_library(fmt::format("{}/{}", build, name), needing, rules, is_maybe_taken)) {
-                    return fault;
-                }
-            }
-            const std::string file = fmt::format("{}/{}", searched[i], name);
-            if (auto fault = judge_library(file, needing, rules, is_taken)) {
-                return fault;
-            }
-            if (is_taken) {
-                taken_.push_back({name, file});
-            }
-        }
-        if (!is_taken) {
-            taken_.push_back({name, ""});
+        if (auto fault = find_library(name, searched, needing, rules)) {
+            return fault;
         }
     }
     return std::nullopt;

@@ -48,6 +48,10 @@ class LibraryRules {
     struct Needing;
 
     std::optional<LibraryFault> judge_names(const Needing &needing, PathRules &rules);
+    // Where the loader looks, in its order. An empty one stands for what LD_LIBRARY_PATH says that is not absolute.
+    Folders searched_by(const Needing &needing) const;
+    std::optional<LibraryFault> find_library(const std::string &name, const Folders &searched, const Needing &needing,
+                                             PathRules &rules);
     std::optional<LibraryFault> judge_library(const std::string &file, const Needing &needing, PathRules &rules,
                                               bool &is_taken);
     const Folders &with_builds(const std::string &folder);

@@ -146,6 +146,26 @@ bool KeptProcess::put_back_locales() const {
     return is_other;
 }
 
+KeptProcess::Limits KeptProcess::put_back_limits() const {
+    Limits found = Limits::same;
+    for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
+        const auto which = static_cast<__rlimit_resource_t>(resource);
+        const rlimit &before = limits_.at(static_cast<std::size_t>(resource));
+        rlimit now{};
+        if (::getrlimit(which, &now) != 0 || (now.rlim_cur == before.rlim_cur && now.rlim_max == before.rlim_max)) {
+            continue;
+        }
+        if (::setrlimit(which, &before) == 0) {
+            found = std::max(found, Limits::put_back);
+        } else { // only root raises what was lowered for good
+            now.rlim_cur = std::min(before.rlim_cur, now.rlim_max);
+            ::setrlimit(which, &now);
+            found = Limits::lowered;
+        }
+    }
+    return found;
+}
+
 void KeptProcess::put_back() const {
     clear_cpu_flags();
     std::fenv_t floating_point{};
@@ -168,22 +188,8 @@ void KeptProcess::put_back() const {
     if (!same_set(blocked, blocked_)) {
         changed.emplace_back("the signal mask of the thread that loads it");
     }
-    bool has_other_limits = false;
-    bool has_lower_limits = false;
-    for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
-        const auto which = static_cast<__rlimit_resource_t>(resource);
-        const rlimit &before = limits_.at(static_cast<std::size_t>(resource));
-        rlimit now{};
-        if (::getrlimit(which, &now) == 0 && (now.rlim_cur != before.rlim_cur || now.rlim_max != before.rlim_max)) {
-            has_other_limits = true;
-            if (::setrlimit(which, &before) != 0) { // only root raises what was lowered for good
-                now.rlim_cur = std::min(before.rlim_cur, now.rlim_max);
-                ::setrlimit(which, &now);
-                has_lower_limits = true;
-            }
-        }
-    }
-    if (has_other_limits && !has_lower_limits) {
+    const Limits limits = put_back_limits();
+    if (limits == Limits::put_back) {
         changed.emplace_back("the limits of resources");
     }
     // Where it cannot be looked up, for want of descriptors or of /proc, it is set all the same.
@@ -203,7 +209,7 @@ void KeptProcess::put_back() const {
                                      plugin_, working_directory_path_));
         }
     }
-    if (has_lower_limits) {
+    if (limits == Limits::lowered) {
         log_.warning(
             fmt::format("Plugin '{}' lowered hard limits of resources when it was opened; they stay lowered, as "
                         "only root may raise them",

@@ -30,6 +30,8 @@ class KeptProcess {
 
   private:
     void put_back() const;
+    enum class Limits { same, put_back, lowered }; // the last: some for good
+    Limits put_back_limits() const;
     // Returns whether one of them was another.
     bool put_back_locales() const;
     bool is_working_directory() const;

@@ -347,6 +347,102 @@ void Registrar::add_op(const opdock_op_declaration &given) {
     registration_.ops.push_back(std::move(declaration));
 }
 
+namespace {
+
+// What data alone can say wrong.
+void check_fields(const opdock_impl &impl, const std::string &what) {
+    if (impl.alignment != 0 && !std::has_single_bit(impl.alignment)) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("{}: alignment {} is no power of two; give the next one, or 0 for that of the dtype",
+                                   what, impl.alignment));
+    }
+    if ((impl.device_init == nullptr) != (impl.device_fini == nullptr) ||
+        (impl.plan_create == nullptr) != (impl.plan_destroy == nullptr)) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("{}: device_init and device_fini come together, and so do plan_create and "
+                                   "plan_destroy; one of a pair is null",
+                                   what));
+    }
+}
+
+Callbacks callbacks_of(const opdock_impl &impl) {
+    Callbacks callbacks;
+    callbacks.user_data = impl.user_data;
+    callbacks.kernel = impl.kernel;
+    callbacks.available = impl.available;
+    callbacks.supports = impl.supports;
+    callbacks.heuristic = impl.heuristic;
+    callbacks.device_init = impl.device_init;
+    callbacks.device_fini = impl.device_fini;
+    callbacks.plan_create = impl.plan_create;
+    callbacks.plan_destroy = impl.plan_destroy;
+    callbacks.workspace_size = impl.workspace_size;
+    callbacks.get_extension = impl.get_extension;
+    return callbacks;
+}
+
+} // namespace
+
+void Registrar::set_vendor(Implementation &copy, const opdock_impl &impl, const std::string &what) {
+    copy.kind = kind_of(what, impl.kind);
+    copy.vendor = impl.vendor != nullptr ? copy_identifier("vendor", impl.vendor)
+                                         : (copy.kind == Kind::vendor ? identity_.vendor : std::string());
+    if (copy.kind == Kind::vendor && copy.vendor.empty()) {
+        throw Rejected(RejectCode::bad_field, fmt::format("{}: kind vendor without a vendor", what));
+    }
+    if (copy.kind == Kind::vendor && identity_.one_vendor && !same_name(copy.vendor, identity_.vendor)) {
+        throw Rejected(RejectCode::bad_field,
+                       fmt::format("{}: vendor is '{}', but the plugin is of vendor '{}'; leave it null", what,
+                                   copy.vendor, identity_.vendor));
+    }
+    copy.plugin_vendor = identity_.one_vendor ? identity_.vendor : std::string();
+    copy.own = identity_.standing >= Standing::own;
+    copy.comes_with_opdock = identity_.standing >= Standing::beside || identity_.named_default;
+}
+
+void Registrar::warn_of_unnamed_device(const Implementation &copy, const std::string &what) {
+    if (!identity_.devices.empty() &&
+        std::none_of(identity_.devices.begin(), identity_.devices.end(),
+                     [&](const std::string &device) { return same_name(device, copy.device); })) {
+        warnings_.push_back(fmt::format("implementation {} is for device '{}', which the plugin's note does not name; "
+                                        "add it to the devices of OPDOCK_NOTE, from which hosts judge the file",
+                                        what, copy.device));
+    }
+}
+
+void Registrar::set_architectures(Implementation &copy, const opdock_impl &impl, const std::string &what) {
+    if (impl.architectures == nullptr) {
+        return;
+    }
+    copy.architectures = split(copy_line("architectures", impl.architectures), '|');
+    for (const std::string &pattern : copy.architectures) {
+        if (!is_architecture_pattern(pattern)) {
+            throw Rejected(RejectCode::bad_field,
+                           fmt::format("{}: architecture '{}' is neither a name such as sm_90a nor a name with '+' "
+                                       "after its number, such as sm_80+",
+                                       what, pattern));
+        }
+    }
+}
+
+void Registrar::set_knobs(Implementation &copy, const opdock_impl &impl, const std::string &what) {
+    if (impl.n_knobs > 0 && impl.knobs == nullptr) {
+        throw Rejected(RejectCode::bad_field, fmt::format("{}: n_knobs is {} but knobs is null", what, impl.n_knobs));
+    }
+    if (impl.n_knobs > max_knobs) {
+        throw Rejected(RejectCode::too_many_registrations,
+                       fmt::format("{}: n_knobs is {}; at most {} are kept", what, impl.n_knobs, max_knobs));
+    }
+    std::set<std::string> knob_names;
+    for (uint32_t i = 0; i < impl.n_knobs; ++i) {
+        copy.knobs.push_back(copy_knob(impl.knobs[i]));
+        if (!knob_names.insert(copy.knobs.back().name).second) {
+            throw Rejected(RejectCode::duplicate, fmt::format("{}: knob '{}' is declared twice; rename or remove one",
+                                                              what, copy.knobs.back().name));
+        }
+    }
+}
+
 void Registrar::add_impl(const opdock_impl &given) {
     subject_ = "an implementation";
     const opdock_impl impl = known_fields("opdock_impl", given, OPDOCK_STRUCT_SIZE(opdock_impl, kernel));
@@ -367,84 +463,19 @@ void Registrar::add_impl(const opdock_impl &given) {
     if (impl.kernel == nullptr) {
         throw Rejected(RejectCode::null_kernel, fmt::format("{}: kernel is null; set it", what));
     }
-    copy->kind = kind_of(what, impl.kind);
-    copy->vendor = impl.vendor != nullptr ? copy_identifier("vendor", impl.vendor)
-                                          : (copy->kind == Kind::vendor ? identity_.vendor : std::string());
-    if (copy->kind == Kind::vendor && copy->vendor.empty()) {
-        throw Rejected(RejectCode::bad_field, fmt::format("{}: kind vendor without a vendor", what));
-    }
-    if (copy->kind == Kind::vendor && identity_.one_vendor && !same_name(copy->vendor, identity_.vendor)) {
-        throw Rejected(RejectCode::bad_field,
-                       fmt::format("{}: vendor is '{}', but the plugin is of vendor '{}'; leave it null", what,
-                                   copy->vendor, identity_.vendor));
-    }
-    copy->plugin_vendor = identity_.one_vendor ? identity_.vendor : std::string();
-    copy->own = identity_.standing >= Standing::own;
-    copy->comes_with_opdock = identity_.standing >= Standing::beside || identity_.named_default;
+    set_vendor(*copy, impl, what);
     copy->device = copy_identifier("device", impl.device);
-    if (!identity_.devices.empty() &&
-        std::none_of(identity_.devices.begin(), identity_.devices.end(),
-                     [&](const std::string &device) { return same_name(device, copy->device); })) {
-        warnings_.push_back(fmt::format("implementation {} is for device '{}', which the plugin's note does not name; "
-                                        "add it to the devices of OPDOCK_NOTE, from which hosts judge the file",
-                                        what, copy->device));
-    }
+    warn_of_unnamed_device(*copy, what);
     copy->plugin = identity_.id;
     copy->dtypes_text = copy_line("dtypes", impl.dtypes);
-    if (impl.architectures != nullptr) {
-        copy->architectures = split(copy_line("architectures", impl.architectures), '|');
-        for (const std::string &pattern : copy->architectures) {
-            if (!is_architecture_pattern(pattern)) {
-                throw Rejected(RejectCode::bad_field,
-                               fmt::format("{}: architecture '{}' is neither a name such as sm_90a nor a name with '+' "
-                                           "after its number, such as sm_80+",
-                                           what, pattern));
-            }
-        }
-    }
-    if (impl.alignment != 0 && !std::has_single_bit(impl.alignment)) {
-        throw Rejected(RejectCode::bad_field,
-                       fmt::format("{}: alignment {} is no power of two; give the next one, or 0 for that of the dtype",
-                                   what, impl.alignment));
-    }
-    if ((impl.device_init == nullptr) != (impl.device_fini == nullptr) ||
-        (impl.plan_create == nullptr) != (impl.plan_destroy == nullptr)) {
-        throw Rejected(RejectCode::bad_field,
-                       fmt::format("{}: device_init and device_fini come together, and so do plan_create and "
-                                   "plan_destroy; one of a pair is null",
-                                   what));
-    }
-    if (impl.n_knobs > 0 && impl.knobs == nullptr) {
-        throw Rejected(RejectCode::bad_field, fmt::format("{}: n_knobs is {} but knobs is null", what, impl.n_knobs));
-    }
-    if (impl.n_knobs > max_knobs) {
-        throw Rejected(RejectCode::too_many_registrations,
-                       fmt::format("{}: n_knobs is {}; at most {} are kept", what, impl.n_knobs, max_knobs));
-    }
-    std::set<std::string> knob_names;
-    for (uint32_t i = 0; i < impl.n_knobs; ++i) {
-        copy->knobs.push_back(copy_knob(impl.knobs[i]));
-        if (!knob_names.insert(copy->knobs.back().name).second) {
-            throw Rejected(RejectCode::duplicate, fmt::format("{}: knob '{}' is declared twice; rename or remove one",
-                                                              what, copy->knobs.back().name));
-        }
-    }
+    set_architectures(*copy, impl, what);
+    check_fields(impl, what);
+    set_knobs(*copy, impl, what);
     copy->priority = impl.priority;
     copy->alignment = impl.alignment;
     copy->flags = impl.flags;
     copy->tune_version = impl.tune_version;
-    Callbacks &callbacks = copy->registered;
-    callbacks.user_data = impl.user_data;
-    callbacks.kernel = impl.kernel;
-    callbacks.available = impl.available;
-    callbacks.supports = impl.supports;
-    callbacks.heuristic = impl.heuristic;
-    callbacks.device_init = impl.device_init;
-    callbacks.device_fini = impl.device_fini;
-    callbacks.plan_create = impl.plan_create;
-    callbacks.plan_destroy = impl.plan_destroy;
-    callbacks.workspace_size = impl.workspace_size;
-    callbacks.get_extension = impl.get_extension;
+    copy->registered = callbacks_of(impl);
     implementations_.push_back(std::move(copy));
 }
 

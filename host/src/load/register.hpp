@@ -103,6 +103,11 @@ class Registrar {
     void run_once(const std::function<opdock_status(opdock_registry *)> &entry);
     void add_op(const opdock_op_declaration &op);
     void add_impl(const opdock_impl &impl);
+    // Parts of that; `what` names the implementation in messages. They throw Rejected.
+    void set_vendor(Implementation &copy, const opdock_impl &impl, const std::string &what);
+    void warn_of_unnamed_device(const Implementation &copy, const std::string &what);
+    void set_architectures(Implementation &copy, const opdock_impl &impl, const std::string &what);
+    void set_knobs(Implementation &copy, const opdock_impl &impl, const std::string &what);
     void add_device(const opdock_device_provider &device);
     void add_vendor(const opdock_vendor &vendor);
     // Empty where a device provider, or the host for the CPU, knows better.

@@ -94,6 +94,29 @@ std::vector<std::byte> encode_scan(const Scan &scan) {
     return writer.take();
 }
 
+std::optional<Note> decode_note(ByteReader &reader) {
+    if (reader.value<std::uint8_t>() == 0) {
+        return {};
+    }
+    Note note;
+    note.abi.major = reader.value<std::uint32_t>();
+    note.abi.minor = reader.value<std::uint32_t>();
+    note.oldest_host.major = reader.value<std::uint32_t>();
+    note.oldest_host.minor = reader.value<std::uint32_t>();
+    note.id = reader.text();
+    note.version = reader.text();
+    note.vendor = reader.text();
+    note.devices = reader.texts();
+    note.cpu_features = reader.texts();
+    return note;
+}
+
+std::optional<std::string> decode_folders(ByteReader &reader) {
+    const bool is_there = reader.value<std::uint8_t>() != 0;
+    std::string text = reader.text();
+    return is_there ? std::optional(std::move(text)) : std::nullopt;
+}
+
 std::optional<Scan> decode_scan(std::span<const std::byte> bytes, const std::string &path) {
     try {
         ByteReader reader(bytes);
@@ -106,29 +129,13 @@ std::optional<Scan> decode_scan(std::span<const std::byte> bytes, const std::str
         scan.deaths = reader.value<std::uint32_t>();
         scan.interruptions = reader.value<std::uint32_t>();
         scan.build_id = reader.text();
-        if (reader.value<std::uint8_t>() != 0) {
-            Note &note = scan.note.emplace();
-            note.abi.major = reader.value<std::uint32_t>();
-            note.abi.minor = reader.value<std::uint32_t>();
-            note.oldest_host.major = reader.value<std::uint32_t>();
-            note.oldest_host.minor = reader.value<std::uint32_t>();
-            note.id = reader.text();
-            note.version = reader.text();
-            note.vendor = reader.text();
-            note.devices = reader.texts();
-            note.cpu_features = reader.texts();
-        }
+        scan.note = decode_note(reader);
         scan.weaknesses = reader.texts();
         scan.remarks = reader.texts();
         scan.libraries.soname = reader.text();
         scan.libraries.names = reader.texts();
-        for (std::optional<std::string> *folders : {&scan.libraries.rpath, &scan.libraries.runpath}) {
-            const bool is_there = reader.value<std::uint8_t>() != 0;
-            std::string text = reader.text();
-            if (is_there) {
-                *folders = std::move(text);
-            }
-        }
+        scan.libraries.rpath = decode_folders(reader);
+        scan.libraries.runpath = decode_folders(reader);
         const auto code = reader.value<std::int32_t>();
         std::string message = reader.text();
         const auto sent = reader.bytes();

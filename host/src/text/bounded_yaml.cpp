@@ -39,6 +39,20 @@ class Reporter {
 // What must hold before yaml-cpp sees the text. Brackets are counted without regard to quotes: what hides in a quoted
 // string only makes the count less strict (the handler below has the last word on depth), and nobody balances more than
 // 32 brackets inside strings.
+// Throws where the character is none of UTF-8 text; returns where the next one begins.
+template<class Fail>
+std::size_t check_character(std::string_view rest, const Fail &fail) {
+    const auto byte = static_cast<unsigned char>(rest.front());
+    if ((byte < 0x20 && byte != '\t' && byte != '\r' && byte != '\n') || byte == 0x7f) {
+        fail("unexpected control character " + quote(rest.substr(0, 1)) + "; expected UTF-8 text");
+    }
+    const std::size_t bytes = character_bytes(rest);
+    if (bytes == 0) {
+        fail("unexpected byte " + quote(rest.substr(0, 1)) + "; expected UTF-8 text");
+    }
+    return bytes;
+}
+
 void check_text(std::string_view text, const Reporter &reporter) {
     std::size_t line = 1;
     std::size_t line_begin = 0;
@@ -69,16 +83,8 @@ void check_text(std::string_view text, const Reporter &reporter) {
         if (c == '\r' && (i + 1 == text.size() || text[i + 1] != '\n')) { // yaml-cpp would end the line here
             fail("a carriage return without a line feed; expected lines that end in LF or CR LF");
         }
-        const auto byte = static_cast<unsigned char>(c);
-        if ((byte < 0x20 && c != '\t' && c != '\r') || byte == 0x7f) {
-            fail("unexpected control character " + quote(text.substr(i, 1)) + "; expected UTF-8 text");
-        }
         if (i >= character_end) {
-            const std::size_t bytes = character_bytes(text.substr(i));
-            if (bytes == 0) {
-                fail("unexpected byte " + quote(text.substr(i, 1)) + "; expected UTF-8 text");
-            }
-            character_end = i + bytes;
+            character_end = i + check_character(text.substr(i), fail);
         }
         if (c == '%' && column == 1) {
             fail("directives (%YAML, %TAG) are not allowed; remove the line");

@@ -70,16 +70,18 @@ std::string print_texts(const std::vector<PlacedText> &texts) {
     return "[" + list.text() + "]";
 }
 
-void print_section(const TuneSection &section, std::string &into) {
-    const size_t begin = into.size();
-    const auto line = [&](size_t indent, const std::string &text) {
-        into += fmt::format("{:{}}{}\n", "", indent + 6, text);
-    };
+// A line of a section.
+void print_line(std::string &into, size_t indent, const std::string &text) {
+    into += fmt::format("{:{}}{}\n", "", indent + 6, text);
+}
+
+// What it is for: implementations, devices, dtypes, keys.
+void print_scope(const TuneSection &section, std::string &into) {
     for (const auto &[name, texts] :
          {std::pair("impl", &section.implementations), std::pair("architectures", &section.architectures),
           std::pair("devices", &section.devices), std::pair("dtypes", &section.dtypes)}) {
         if (!texts->empty()) {
-            line(0, fmt::format("{}: {}", name, print_texts(*texts)));
+            print_line(into, 0, fmt::format("{}: {}", name, print_texts(*texts)));
         }
     }
     if (section.has_key) {
@@ -87,11 +89,17 @@ void print_section(const TuneSection &section, std::string &into) {
         for (const auto &[name, bucket] : section.key) {
             key.add(yaml_text(name.text) + ": " + bucket.text());
         }
-        line(0, "key: {" + key.text() + "}");
+        print_line(into, 0, "key: {" + key.text() + "}");
     }
     if (!section.assumed.empty()) {
-        line(0, "assume: " + print_values(section.assumed));
+        print_line(into, 0, "assume: " + print_values(section.assumed));
     }
+}
+
+void print_section(const TuneSection &section, std::string &into) {
+    const size_t begin = into.size();
+    const auto line = [&](size_t indent, const std::string &text) { print_line(into, indent, text); };
+    print_scope(section, into);
     if (!section.configs.empty()) {
         line(0, "configs:");
         for (const NamedValues &config : section.configs) {
