@@ -60,11 +60,51 @@ TEST_CASE("a device is there when its vendor's command ends with 0") {
 }
 
 TEST_CASE("a command that cannot be run, and one that does not end, say so") {
-    CHECK(contains(run_device_query("acme-smi-that-nobody-has -L", probe, false), "No such file"));
+    CHECK(contains(run_device_query("acme-smi-that-nobody-has -L", probe, false),
+                   "no absolute folder of PATH has such a program"));
     CHECK(contains(run_device_query(" \t", probe, false), "no words"));
-    CHECK(contains(run_device_query("sleep 20", probe, false, std::chrono::milliseconds(1)), "stopped after 0.001 s"));
+    CHECK(contains(run_device_query("sleep 20", probe, false, {}, std::chrono::milliseconds(1)),
+                   "stopped after 0.001 s"));
     CHECK(contains(run_device_query("true", probe, true), "absolute paths"));
     CHECK(run_device_query("/bin/true", probe, true) == "");
+}
+
+TEST_CASE("a command is looked for in absolute folders of PATH alone") {
+    const TemporaryDirectory folder;
+    const std::string program = folder.write("acme-smi", "#!/bin/sh\nexit 0\n").string();
+    REQUIRE(chmod(program.c_str(), 0700) == 0);
+    const std::string before = std::getenv("PATH");
+    const std::filesystem::path working = std::filesystem::current_path();
+    std::filesystem::current_path(folder.path());
+    for (const char *path : {"", ".", ":/bin", "/bin:", "sub/..:/bin"}) {
+        CAPTURE(path);
+        setenv("PATH", path, 1);
+        CHECK(contains(run_device_query("acme-smi", probe, false), "no absolute folder of PATH has such a program"));
+    }
+    CHECK(contains(run_device_query("./acme-smi", probe, false), "its path is relative"));
+    setenv("PATH", (".:" + folder.path().string()).c_str(), 1);
+    CHECK(run_device_query("acme-smi", probe, false) == "");
+    setenv("PATH", before.c_str(), 1);
+    std::filesystem::current_path(working);
+}
+
+TEST_CASE("a command that somebody else could replace is run with a warning, and not where that counts") {
+    const TemporaryDirectory folder;
+    const std::string program = folder.write("acme-smi", "#!/bin/sh\nexit 0\n").string();
+    REQUIRE(chmod(program.c_str(), 0777) == 0);
+    MadeHost usual;
+    add_acme(usual, program);
+    CHECK(explained(usual)["chain"].size() == 1);
+    CHECK(usual.logged("The device_query_command '" + program +
+                       "' of a vendor is run, though somebody else could put "
+                       "code into '" +
+                       program + "': ") == 1);
+    for (const auto &[name, value] : {std::pair("PLUGIN_STRICT", "1"), std::pair("PLUGIN_TRUST", "require")}) {
+        CAPTURE(name);
+        MadeHost careful(core::RawEnvironment{{name, value}});
+        add_acme(careful, program);
+        CHECK(contains(explained(careful)["dropped"][0]["reason"], "could not be run: somebody else could put code"));
+    }
 }
 
 TEST_CASE("a command may do no more than a plugin that is tried: it reaches no other process and leaves none") {

@@ -496,6 +496,24 @@ TEST_CASE("a crash in the first call of an implementation is named at the next s
     }
 }
 
+TEST_CASE("what a journal says of names stays in one line of the log") {
+    const TemporaryDirectory directory;
+    { auto host = host_in(directory, "libgood.so"); } // makes the folder
+    in_child(SIGKILL, [&] {
+        Journal journal((directory.path() / "opdock" / "journal").string());
+        const std::string more = "'\nPlugin 'acme";
+        const auto calling =
+            journal.write({JournalEntry::Doing::calling, "/opt/p" + more, "op" + more, "vendor.beta" + more});
+        const auto opening = journal.write({JournalEntry::Doing::opening, "/opt/o" + more, "", ""});
+        raise(SIGKILL);
+    });
+    auto host = host_in(directory, "libaborts_in_kernel.so");
+    CHECK(host.logged("first call of 'vendor.beta'\\x0aPlugin 'acme' for op 'op'\\x0aPlugin 'acme' "
+                      "(plugin '/opt/p'\\x0aPlugin 'acme')") == 1);
+    CHECK(host.logged("plugin '/opt/o'\\x0aPlugin 'acme'") == 1);
+    CHECK(host.logged("\nPlugin") == 0);
+}
+
 TEST_CASE("what ended in a first call is listed until health is reset, all is tried again or the file changes") {
     const TemporaryDirectory directory;
     for (int death = 0; death < 2; ++death) {

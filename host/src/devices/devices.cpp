@@ -7,7 +7,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "load/plugin_call.hpp"
-#include "probe/device_query.hpp"
 #include "text/error.hpp"
 #include "text/spelling.hpp"
 
@@ -43,8 +42,8 @@ struct Devices::Known {
     const Known *of_parent = nullptr; // abandoned, and still pointed to: it is no leak
 };
 
-Devices::Devices(const opdock_host_api &api, std::string probe, bool secure)
-    : api_(api), probe_(std::move(probe)), secure_(secure), providers_(&no_providers), known_(new Known) {}
+Devices::Devices(const opdock_host_api &api, Ask ask)
+    : api_(api), ask_(std::move(ask)), providers_(&no_providers), known_(new Known) {}
 
 Devices::~Devices() {
     delete known_.load();
@@ -169,7 +168,7 @@ std::string Devices::query(const std::string &command) const {
     if (answer != all.queries.end()) {
         return answer->second;
     }
-    return all.queries.emplace(command, run_device_query(command, probe_, secure_)).first->second;
+    return all.queries.emplace(command, ask_(command)).first->second;
 }
 
 bool Devices::lose(DLDevice device, const std::string &message) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -30,8 +31,10 @@ inline std::pair<int32_t, int32_t> device_key(DLDevice device) {
 // Safe to use from any thread. No lock is held while a provider is asked.
 class Devices {
   public:
-    // `probe` runs the commands of vendors; in a `secure` process none is run.
-    Devices(const opdock_host_api &api, std::string probe, bool secure);
+    // Runs a vendor's device_query_command; "" when the device is there, else why not.
+    using Ask = std::function<std::string(const std::string &command)>;
+
+    Devices(const opdock_host_api &api, Ask ask);
     ~Devices();
     Devices(const Devices &) = delete;
     Devices &operator=(const Devices &) = delete;
@@ -91,8 +94,7 @@ class Devices {
     Known &known() const { return *known_.load(std::memory_order_acquire); }
 
     const opdock_host_api &api_;
-    const std::string probe_;
-    const bool secure_;
+    const Ask ask_;
     std::atomic<const DeviceProviders *> providers_;
     std::atomic<Known *> known_;
 };

@@ -13,7 +13,7 @@
 namespace opdock::core {
 
 CallHost::CallHost(Options options)
-    : log_(options.log), devices_(options.api, std::move(options.probe), options.secure),
+    : log_(options.log), devices_(options.api, std::move(options.ask_device_command)),
       configs_(std::move(options.configs), devices_, log_), id_(next_host_id()), workspace_(options.workspace),
       journal_folder_(std::move(options.journal_folder)), now_(options.now), ledger_(new Ledger(journal_folder_)) {}
 

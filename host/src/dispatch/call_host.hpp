@@ -41,8 +41,7 @@ class CallHost {
         const opdock_host_api &api;
         Log log;
         WorkspaceAllocator workspace;
-        std::string probe; // runs vendors' device_query_commands
-        bool secure = false;
+        Devices::Ask ask_device_command;
         ConfigOptions configs;
         std::string journal_folder; // empty: no journal
         Deployment::Clock::time_point (*now)() = Deployment::Clock::now;

@@ -32,12 +32,12 @@ std::string journal_folder_in(const std::string &cache_folder) {
     return cache_folder.empty() ? "" : cache_folder + "/journal";
 }
 
-CallHost::Options call_options(const HostOptions &options, const Environment &environment, const PluginTable &table) {
+CallHost::Options call_options(const HostOptions &options, const Environment &environment, const PluginTable &table,
+                               Devices::Ask ask_device_command) {
     return {table.api,
             options.log,
             options.workspace,
-            probe_of(options),
-            environment.secure,
+            std::move(ask_device_command),
             {environment.tune_mode(), environment.tune_budget(),
              TuneDatabase(environment.tune_database(options.cache_folder))},
             journal_folder_in(cache_folder_of(options, environment)),
@@ -49,11 +49,12 @@ CallHost::Options call_options(const HostOptions &options, const Environment &en
 Host::Host(const HostOptions &options) : Host(options, environment_of(options), new_plugin_table()) {}
 
 Host::Host(const HostOptions &options, Environment environment, PluginTablePtr table)
-    : CallHost(call_options(options, environment, *table)), table_(std::move(table)),
-      environment_given_(options.environment.has_value()), environment_(std::move(environment)),
-      system_policy_file_(options.system_policy_file), system_trust_folder_(options.system_trust_folder),
-      extensions_(options.extensions), probe_(probe_of(options)), cache_folder_(cache_folder_of(options, environment_)),
-      loading_(new Loading) {
+    : CallHost(call_options(options, environment, *table,
+                            [this](const std::string &command) { return ask_device_command(command); })),
+      table_(std::move(table)), environment_given_(options.environment.has_value()),
+      environment_(std::move(environment)), system_policy_file_(options.system_policy_file),
+      system_trust_folder_(options.system_trust_folder), extensions_(options.extensions), probe_(probe_of(options)),
+      cache_folder_(cache_folder_of(options, environment_)), loading_(new Loading) {
     try {
         open(options);
     } catch (...) {

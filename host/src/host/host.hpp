@@ -123,6 +123,8 @@ class Host : public CallHost, public PluginOpener {
     void judge_libraries(const Scan &scan, const DeferredPlugin::Place &place, PluginRecord &record);
     void judge_library_names(const Scan &scan, PluginRecord &record);
     const TrustedKeys &trusted_keys();
+    // Runs a vendor's device_query_command, by the rules for places. See Devices::Ask.
+    std::string ask_device_command(const std::string &command) const;
     // A line of the log for each that a plugin printed.
     void log_printed(std::string_view printed, const std::string &name, std::int32_t level) const;
     // True when the policy gives the plugin the kinds of opdock's own.

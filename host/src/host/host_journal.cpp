@@ -39,8 +39,8 @@ std::optional<Scan> scan_after(const ScanCache &cache, const JournalEntry &entry
             fmt::format("{} times in a row processes ended while they {}.\nHosts do not open it again until the file "
                         "changes or `plugin-ls --rescan` is run. Tell its vendor, or try yours with plugin-check.",
                         count,
-                        was_tried ? fmt::format("opened '{}'", entry.path)
-                                  : fmt::format("tried '{}' in a process of its own", entry.path))};
+                        was_tried ? fmt::format("opened '{}'", visible_line(entry.path))
+                                  : fmt::format("tried '{}' in a process of its own", visible_line(entry.path)))};
     }
     return scan;
 }
@@ -138,14 +138,16 @@ void Host::count_deaths(const std::vector<Death> &deaths, ScanCache &cache) cons
         if (entry.doing == JournalEntry::Doing::calling) {
             log_.warning(fmt::format("Process {} ended in its first call of '{}' for op '{}' (plugin '{}'). "
                                      "PLUGIN_PER_OP or PLUGIN_DENY_VENDORS can keep it from being chosen.",
-                                     death.process, entry.impl_id, entry.op, entry.path));
+                                     death.process, visible_line(entry.impl_id), visible_line(entry.op),
+                                     visible_line(entry.path)));
             if (is_new(entry)) {
                 remember_call_death(cache, entry);
             }
             continue;
         }
         log_.warning(fmt::format("Process {} ended while it {} plugin '{}'", death.process,
-                                 entry.doing == JournalEntry::Doing::opening ? "opened" : "tried", entry.path));
+                                 entry.doing == JournalEntry::Doing::opening ? "opened" : "tried",
+                                 visible_line(entry.path)));
         if (!is_new(entry)) {
             continue;
         }

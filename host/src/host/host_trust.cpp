@@ -11,6 +11,7 @@
 #include "host/plugin_trust.hpp"
 #include "inspect/library_place.hpp"
 #include "load/load.hpp"
+#include "probe/device_query.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::core {
@@ -126,6 +127,25 @@ const TrustedKeys &Host::trusted_keys() {
         }
     }
     return *memory.keys;
+}
+
+std::string Host::ask_device_command(const std::string &command) const {
+    return run_device_query(command, probe_, environment_.secure, [&](const std::string &program) -> std::string {
+        PathRules rules; // those of loading belong to who loads
+        const auto fault = rules.judge(program);
+        if (!fault) {
+            return {};
+        }
+        const std::string what = fmt::format("somebody else could put code into '{}': {}", program, fault->what);
+        const PolicyStack policy = process_policy();
+        if (environment_.secure || refuses_unsafe_places(policy.strict(), policy.trust())) {
+            return fmt::format("{}.\nExpected that only root and the user who runs this process may write there. Run "
+                               "`{}`, or install the program elsewhere.",
+                               what, fault->remedy);
+        }
+        log_.warning(fmt::format("The device_query_command '{}' of a vendor is run, though {}", command, what));
+        return {};
+    });
 }
 
 } // namespace opdock::core

@@ -1,10 +1,14 @@
 #include "probe/device_query.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,10 +30,30 @@ std::vector<std::string> words_of(const std::string &command) {
     return words;
 }
 
+// The program's path; empty where no absolute folder of PATH has it. What is relative would be looked for in whatever
+// folder the process works in.
+std::string find_program(const std::string &name) {
+    if (name.find('/') != std::string::npos) {
+        return name;
+    }
+    const char *const path = ::getenv("PATH"); // NOLINT(concurrency-mt-unsafe): as the C library looks it up
+    for (std::string_view rest = path != nullptr ? path : ""; !rest.empty();) {
+        const std::size_t end = std::min(rest.find(':'), rest.size());
+        const std::string file = fmt::format("{}/{}", rest.substr(0, end), name);
+        struct stat status = {};
+        if (file.starts_with('/') && end != 0 && ::stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+            ::access(file.c_str(), X_OK) == 0) {
+            return file;
+        }
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return {};
+}
+
 } // namespace
 
 std::string run_device_query(const std::string &command, const std::string &probe, bool secure,
-                             std::chrono::milliseconds limit) {
+                             const JudgeProgram &judge, std::chrono::milliseconds limit) {
     const auto could_not = [&](const std::string &why) {
         return fmt::format("its vendor's device_query_command '{}' could not be run: {}", command, why);
     };
@@ -39,6 +63,16 @@ std::string run_device_query(const std::string &command, const std::string &prob
     }
     if (secure && !words.front().starts_with('/')) {
         return could_not("a process with raised privileges runs absolute paths only");
+    }
+    if (words.front().find('/') != std::string::npos && !words.front().starts_with('/')) {
+        return could_not("its path is relative; expected an absolute one, or the name of a program that PATH has");
+    }
+    words.front() = find_program(words.front());
+    if (words.front().empty()) {
+        return could_not("no absolute folder of PATH has such a program");
+    }
+    if (const std::string why = judge ? judge(words.front()) : ""; !why.empty()) {
+        return could_not(why);
     }
     if (probe.empty()) {
         return could_not("plugin-probe is not installed (libexec/opdock/plugin-probe)");

@@ -11,14 +11,15 @@
 #include "load/load.hpp"
 #include "opdock_version.hpp"
 #include "probe/probe.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 
 std::string text_of(const CallDeath &death) {
     return fmt::format("{} ended in the first call of '{}' for op '{}'.\nPLUGIN_PER_OP or PLUGIN_DENY_VENDORS can keep "
                        "it from being chosen; reset_health or `plugin-ls --rescan` forgets this.",
-                       death.count == 1 ? "A process" : fmt::format("{} processes", death.count), death.impl_id,
-                       death.op);
+                       death.count == 1 ? "A process" : fmt::format("{} processes", death.count),
+                       visible_line(death.impl_id), visible_line(death.op));
 }
 
 Scan look_at(const HeldDirectory &directory, const std::string &name, LibraryVersions &versions) {
