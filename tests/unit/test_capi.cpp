@@ -130,7 +130,7 @@ TEST_CASE("options that a host does not know, or that lack their other half, are
     options.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, allocate_workspace) - 4;
     CHECK(contains(refusal(options), "struct_size ends inside a field"));
     options = options_with(log);
-    options.flags = OPDOCK_OPEN_RESCAN << 1;
+    options.flags = OPDOCK_OPEN_RETRY << 1;
     CHECK(contains(refusal(options), "flags has bits that this host does not know"));
     options = options_with(log);
     options.allocate_workspace = [](void *, DLDevice, void *, uint64_t) -> void * { return nullptr; };

@@ -58,17 +58,22 @@ inline bool log_is_wanted() {
     return secure_getenv(variable_name("LOG_LEVEL").c_str()) != nullptr;
 }
 
+// Which plugins are tried that the scan cache knows: none, those of `modules` that it keeps from being tried, all.
+enum class Again { none, modules, all };
+
 // Throws as look_at_module does. Warnings and errors go to `write`, made printable; so does all else if `whole_log` is
-// set or PLUGIN_LOG_LEVEL asks for it. `rescan`: as in Options.
+// set or PLUGIN_LOG_LEVEL asks for it.
 inline Host open_host(const std::vector<std::string> &modules, bool whole_log,
-                      const std::function<void(const std::string &)> &write = write_log_line, bool rescan = false) {
+                      const std::function<void(const std::string &)> &write = write_log_line,
+                      Again again = Again::none) {
     for (const std::string &module : modules) {
         look_at_module(module);
     }
     Options options;
     options.prefix = variable_prefix();
     options.modules = modules;
-    options.rescan = rescan;
+    options.rescan = again == Again::all;
+    options.retry = again == Again::modules;
     const bool all = whole_log || log_is_wanted();
     options.log = [all, write](int32_t level, std::string_view line) {
         if (all || level >= OPDOCK_LOG_WARNING) {

@@ -59,7 +59,8 @@ void answer(uint64_t number, const json &text, size_t bytes) {
 class Opened {
   public:
     explicit Opened(const Job &job)
-        : host_(cli::open_host(job.modules, false, [](const std::string &line) { host_log.push_back(line); })) {}
+        : host_(cli::open_host(
+              job.modules, false, [](const std::string &line) { host_log.push_back(line); }, cli::Again::modules)) {}
 
     json handle(const json &request) {
         if (request.at("do") == "describe") {

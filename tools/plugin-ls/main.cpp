@@ -39,7 +39,8 @@ class OpeningLog {
                 cli::write_log_line(line);
             }
         };
-        return cli::open_host(request.modules, request.verbose, keep, request.rescan);
+        return cli::open_host(request.modules, request.verbose, keep,
+                              request.rescan ? cli::Again::all : cli::Again::none);
     }
 
     void leave_out_what(const json &document) {

@@ -59,6 +59,7 @@ typedef struct opdock_host opdock_host;
 /* opdock_options.flags */
 #define OPDOCK_OPEN_RESCAN                                                                                             \
     1u /* try every plugin again, whatever the scan cache says, and those it keeps from being tried */
+#define OPDOCK_OPEN_RETRY 2u /* try those of `modules` again that the scan cache keeps from being tried */
 
 typedef struct opdock_options {
     uint32_t struct_size;

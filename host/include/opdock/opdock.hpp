@@ -192,6 +192,7 @@ struct Options {
     std::string prefix = "PLUGIN_";                     // of environment variables
     std::function<void(int32_t, std::string_view)> log; // level and line, on any thread; empty: stderr
     bool rescan = false;                                // try every plugin again, whatever the scan cache says
+    bool retry = false;                                 // try those of `modules` again that it keeps from being tried
     // Memory for workspaces, as opdock_options has it: both or none. `workspace_user_data` must outlive the host.
     void *(*allocate_workspace)(void *user_data, DLDevice device, void *stream, uint64_t bytes) = nullptr;
     void (*free_workspace)(void *user_data, DLDevice device, void *stream, void *memory) = nullptr;
@@ -210,7 +211,7 @@ class Host {
         }
         opdock_options c = {};
         c.struct_size = OPDOCK_STRUCT_SIZE(opdock_options, extension_user_data);
-        c.flags = options.rescan ? OPDOCK_OPEN_RESCAN : 0;
+        c.flags = (options.rescan ? OPDOCK_OPEN_RESCAN : 0) | (options.retry ? OPDOCK_OPEN_RETRY : 0);
         c.n_modules = static_cast<uint32_t>(modules.size());
         c.prefix = options.prefix.c_str();
         c.modules = modules.data();

@@ -84,6 +84,11 @@ bool is_skip(RejectCode code);
 // Whether its code did harm: it is not run again until the file changes or somebody asks for it.
 bool is_quarantine(RejectCode code);
 
+// How such a rejection ends. It is kept, and shown by what tried the file again, too.
+inline constexpr std::string_view quarantine_text =
+    "\nHosts do not try it again until the file changes; each `plugin-ls --rescan` and each plugin-check of the file "
+    "does. Mend the plugin, or tell its vendor.";
+
 // In the order of their numbers.
 std::vector<RejectCode> all_reject_codes();
 

@@ -101,7 +101,7 @@ opdock::core::HostOptions options_of(const opdock_options *given) {
         return options;
     }
     const opdock_options known = known_options(*given);
-    if ((known.flags & ~OPDOCK_OPEN_RESCAN) != 0) {
+    if ((known.flags & ~(OPDOCK_OPEN_RESCAN | OPDOCK_OPEN_RETRY)) != 0) {
         throw Error(OPDOCK_INVALID_ARGUMENT, "opdock_options.flags has bits that this host does not know");
     }
     if ((known.allocate_workspace == nullptr) != (known.free_workspace == nullptr)) {
@@ -114,6 +114,7 @@ opdock::core::HostOptions options_of(const opdock_options *given) {
         options.modules.emplace_back(known.modules[i]);
     }
     options.rescan = (known.flags & OPDOCK_OPEN_RESCAN) != 0;
+    options.retry = (known.flags & OPDOCK_OPEN_RETRY) != 0;
     options.log = opdock::core::Log(known.log, known.log_user_data);
     options.workspace = {known.allocate_workspace, known.free_workspace, known.workspace_user_data};
     options.extensions = {known.get_extension, known.extension_user_data};

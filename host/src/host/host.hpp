@@ -40,6 +40,7 @@ struct HostOptions {
     std::string prefix = "PLUGIN_";
     std::vector<std::string> modules;
     bool rescan = false; // try every plugin again, whatever the scan cache says
+    bool retry = false;  // try those of `modules` again that it keeps from being tried
     Log log;
     WorkspaceAllocator workspace;
     Extensions extensions;

@@ -158,7 +158,7 @@ void Host::register_module(const std::string &id, const std::string &vendor, opd
     PluginRecord record;
     record.id = id;
     record.vendor = vendor;
-    record.origin = "program";
+    record.origin = program_origin;
     record.standing = Standing::program;
     record.tenancy = identity.tenancy;
     next.add(std::move(record));

@@ -36,11 +36,10 @@ std::optional<Scan> scan_after(const ScanCache &cache, const JournalEntry &entry
         scan->transcript = nullptr;
         scan->rejection = Rejection{
             RejectCode::host_died, entry.path,
-            fmt::format("{} times in a row processes ended while they {}.\nHosts do not open it again until the file "
-                        "changes or `plugin-ls --rescan` is run. Tell its vendor, or try yours with plugin-check.",
-                        count,
+            fmt::format("{} times in a row processes ended while they {}.{}", count,
                         was_tried ? fmt::format("opened '{}'", visible_line(entry.path))
-                                  : fmt::format("tried '{}' in a process of its own", visible_line(entry.path)))};
+                                  : fmt::format("tried '{}' in a process of its own", visible_line(entry.path)),
+                        quarantine_text)};
     }
     return scan;
 }

@@ -120,6 +120,9 @@ void Host::load_found(const HostOptions &options, Catalog &into) {
         cache.forget_all();
     }
     for (const PluginCandidate &candidate : found.candidates) {
+        if (options.retry && candidate.origin == program_origin) {
+            cache.forget_rejection(candidate.path);
+        }
         PluginRecord record = load_file(candidate, into, cache);
         if (record.status == PluginRecord::Status::rejected) {
             log_.warning(fmt::format("Plugin '{}' rejected ({}): {}", record.path, record.code, record.reason));
@@ -357,7 +360,7 @@ void Host::load(const std::string &path) {
     next.in_use = true;
     PluginCandidate candidate;
     candidate.path = path;
-    candidate.origin = "program";
+    candidate.origin = program_origin;
     candidate.requested = true;
     ScanCache cache(cache_folder_, log_);
     book.trust.keys.reset(); // somebody may have trusted another key since, and changed who may write where

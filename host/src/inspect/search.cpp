@@ -240,7 +240,7 @@ SearchResult search_plugins(const SearchInput &input, const Environment &environ
             throw Error(OPDOCK_INVALID_ARGUMENT,
                         "expected the absolute path of a plugin or directory, found " + quote(path) + remedy);
         }
-        search.module(path, "program");
+        search.module(path, program_origin);
     }
     if (const std::string *value = environment.find(Variable::modules)) {
         for (const Piece &piece : split(*value, ",:")) {

@@ -30,10 +30,13 @@ struct SearchInput {
 // A place that was searched, in order.
 struct SearchPath {
     std::string path;
-    std::string origin; // "program", "PLUGIN_MODULES", "user", "install", "system"
+    std::string origin; // program_origin, "PLUGIN_MODULES", "user", "install", "system"
     bool requested = false;
     bool exists = false;
 };
+
+// The origin of what the program itself names.
+inline constexpr const char *program_origin = "program";
 
 // A file to be judged.
 struct PluginCandidate {

@@ -99,10 +99,6 @@ std::string_view doing(Transcript::Stage stage) {
     }
 }
 
-// Kept and shown later, and also shown by the `plugin-ls --rescan` that tried it.
-constexpr std::string_view quarantine = "\nHosts do not try it again until the file changes; each `plugin-ls --rescan` "
-                                        "does. Tell its vendor, or try yours with plugin-check.";
-
 } // namespace
 
 ProbeLimits limits_for(const std::vector<std::string> &devices) {
@@ -194,7 +190,8 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
         if (!result.end.in_time) {
             return rejection(RejectCode::probe_timed_out,
                              fmt::format("'{}' was stopped {} s after it was started in a process of its own, {}.{}",
-                                         name, std::chrono::duration<double>(limits.time).count(), when, quarantine));
+                                         name, std::chrono::duration<double>(limits.time).count(), when,
+                                         quarantine_text));
         }
         if (was_told_to_stop(result.end)) {
             return rejection(RejectCode::probe_stopped,
@@ -204,7 +201,7 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
                                          name, how_it_ended(result.end), when));
         }
         return rejection(RejectCode::probe_died, fmt::format("'{}' ended the process that tried it{}, {}.{}", name,
-                                                             how_it_ended(result.end), when, quarantine));
+                                                             how_it_ended(result.end), when, quarantine_text));
     };
     const bool ended_well = result.end.in_time && result.end.known && result.end.status == 0;
     try {

@@ -66,9 +66,8 @@ Trial try_out(Scan &scan, const HeldDirectory &directory, const std::string &nam
         if (scan.interruptions >= most_chances) {
             scan.rejection->code = RejectCode::probe_died;
             scan.rejection->message =
-                fmt::format("{} times in a row {}\nHosts do not try it again until the file changes or `plugin-ls "
-                            "--rescan` is run. Tell its vendor, or try yours with plugin-check.",
-                            scan.interruptions, scan.rejection->message.substr(0, scan.rejection->message.find('\n')));
+                fmt::format("{} times in a row {}{}", scan.interruptions,
+                            scan.rejection->message.substr(0, scan.rejection->message.find('\n')), quarantine_text);
         }
     } else {
         scan.interruptions = 0;

@@ -262,6 +262,14 @@ void ScanCache::keep(const std::string &path, const Scan &scan) {
     }
 }
 
+void ScanCache::forget_rejection(const std::string &path) {
+    const std::optional<Scan> scan = find_any(path);
+    if (scan && scan->rejection && is_quarantine(scan->rejection->code)) {
+        rows_.erase(path);
+        std::erase(changed_, path);
+    }
+}
+
 void ScanCache::forget_all() {
     rows_.clear();
     changed_.clear();

@@ -35,6 +35,8 @@ class ScanCache {
     // The last scan of this path, changed or not.
     std::optional<Scan> find_any(const std::string &path) const;
     void keep(const std::string &path, const Scan &scan);
+    // Forgets why the path is not tried again, until it is kept anew; other scans stay.
+    void forget_rejection(const std::string &path);
     // Forgets everything, also what is on disk already.
     void forget_all();
     // Writes what was kept since it was read, all of it or nothing.

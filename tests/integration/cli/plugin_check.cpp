@@ -16,6 +16,7 @@ using nlohmann::json;
 using opdock::test::contains;
 using opdock::test::Finished;
 using opdock::test::fixture;
+using opdock::test::PluginLs;
 using opdock::test::TemporaryDirectory;
 using opdock::test::Tool;
 
@@ -467,4 +468,33 @@ TEST_CASE("what no host takes of a plugin is a finding, as it is not checked") {
         contains(message(2), "implementation 'default.usurper' for op 'fixture.add' is left out: it is registered as"));
     CHECK(contains(message(3), "is left out: its required_flags 0x40000000 are not known to this host"));
     CHECK(document.at("ops").size() == 2); // vendor.acme and vendor.sound
+}
+
+TEST_CASE("a plugin that ended its probe is tried anew where plugin-check is given its file, and no other is") {
+    const TemporaryDirectory folder;
+    const std::string file = (folder.path() / "libasked.so").string();
+    const std::string other = (folder.path() / "libother.so").string();
+    std::filesystem::copy_file(fixture("aborts_when_asked"), file);
+    std::filesystem::copy_file(fixture("aborts_in_entry"), other);
+    const std::string cache = (folder.path() / "cache").string();
+    const auto status = [&](const std::string &plugin) {
+        const Finished judged = PluginLs({}).with("XDG_CACHE_HOME", cache).run({"--check", plugin, "--json"});
+        return json::parse(judged.out).at("status").get<std::string>();
+    };
+    PluginCheck crashing;
+    crashing.with("XDG_CACHE_HOME", cache).with("PLUGIN_MODULES", other).with("OPDOCK_FIXTURE_ABORTS", "1");
+    PluginCheck tool;
+    tool.with("XDG_CACHE_HOME", cache).with("PLUGIN_MODULES", other);
+    const Finished crashed = crashing.run({file, "--list"});
+    CHECK(crashed.code == 1);
+    CHECK(contains(crashed.err, "OPDOCK-E050"));
+    CHECK_FALSE(contains(crashed.err, "try yours with plugin-check"));
+    CHECK(status(file) == "quarantined");
+    CHECK(status(other) == "quarantined");
+    const Finished again = tool.run({file, "--list"});
+    CHECK(again.code == 0);
+    CHECK(contains(again.out, "badco.next vendor.badco\n"));
+    CHECK(status(file) == "ok");
+    CHECK(status(other) == "quarantined");
+    CHECK(tool.run({file, "--op", "badco.next", "--seed", "4", "--case", "0"}).code == 0);
 }
