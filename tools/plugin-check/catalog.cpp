@@ -7,12 +7,12 @@ namespace opdock::plugin_check {
 
 using nlohmann::json;
 
-Catalog::Catalog(const std::string &program, const std::vector<std::string> &modules,
-                 const std::vector<std::string> &files, double seconds)
+Catalog::Catalog(const std::string &program, const std::vector<std::string> &modules, double seconds)
     : conversation_(program, Job{modules, {}}, seconds) {
-    Reply reply = ask({{"do", "describe"}, {"files", files}});
+    Reply reply = ask({{"do", "describe"}});
     conversation_.understand([&] {
         document_ = std::move(reply.text.at("host"));
+        reply.text.at("refusal").get_to(refusal_);
         reply.text.at("log").get_to(log_);
     });
 }

@@ -12,12 +12,13 @@ namespace opdock::plugin_check {
 
 class Catalog {
   public:
-    // Throws as opening a host does, and cli::Failure for one of the files that was not taken.
-    Catalog(const std::string &program, const std::vector<std::string> &modules, const std::vector<std::string> &files,
-            double seconds);
+    // Throws as opening a host does, but for a module that is refused.
+    Catalog(const std::string &program, const std::vector<std::string> &modules, double seconds);
 
     // Host::describe().
     const nlohmann::json &document() const { return document_; }
+    // Why no host opens where strict is set, or "".
+    const std::string &refusal() const { return refusal_; }
     // Of the host's log, what needs attention.
     const std::vector<std::string> &log() const { return log_; }
     // Why there is no such device, or "".
@@ -28,6 +29,7 @@ class Catalog {
 
     Conversation conversation_;
     nlohmann::json document_;
+    std::string refusal_;
     std::vector<std::string> log_;
 };
 

@@ -108,7 +108,7 @@ Catalog open(const Request &request) {
         cli::look_at_module(module);
     }
     constexpr double least_seconds = 300; // plugins that were never tried before are tried first
-    return Catalog(own_program(), modules_of(request), request.files, std::max(request.timeout, least_seconds));
+    return Catalog(own_program(), modules_of(request), std::max(request.timeout, least_seconds));
 }
 
 uint64_t seed_of(const Request &request) {
@@ -154,6 +154,19 @@ void keep_pages() {
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
 }
 
+bool is_sound(const json &file) {
+    return file.at("status") == "ok" || file.at("status") == "faulty";
+}
+
+bool are_sound(const json &files) {
+    return std::all_of(files.begin(), files.end(), is_sound);
+}
+
+// Also one that hosts do not try again.
+bool may_be_tried(const json &file) {
+    return is_sound(file) || file.at("status") == "quarantined";
+}
+
 // Without a device every case would fail, and none for what the implementation does.
 void check_devices(Catalog &catalog, const std::vector<Subject> &subjects) {
     std::map<std::string, std::string> devices; // and who runs there
@@ -167,34 +180,70 @@ void check_devices(Catalog &catalog, const std::vector<Subject> &subjects) {
     }
 }
 
-// An implementation that no host takes runs nowhere, so that nobody can say that it is right.
-void add_left_out(json &file, const json &document) {
+// What a host makes of a file: that it refuses it, or leaves out an implementation. Neither is checked then, so that
+// nobody can say that it is right.
+void add_verdict(json &file, const json &document) {
+    const auto path = file.at("path").get<std::string>();
+    const auto refuse = [&](const std::string &why) {
+        if (is_sound(file)) { // else a finding says so
+            file["status"] = "rejected";
+            file.at("findings").push_back({{"check", "rejected"}, {"message", why}});
+        }
+    };
     for (const json &plugin : document.at("plugins")) {
         std::error_code not_there;
-        if (std::filesystem::equivalent(plugin.at("path").get<std::string>(), file.at("path").get<std::string>(),
-                                        not_there)) {
-            for (const json &sentence : plugin.at("left_out")) {
-                file.at("findings").push_back({{"check", "left-out"}, {"message", sentence}});
-            }
+        if (!std::filesystem::equivalent(plugin.at("path").get<std::string>(), path, not_there)) {
+            continue;
+        }
+        if (plugin.at("status") != "loaded") {
+            refuse(plugin.at("code").get<std::string>() + ": " + plugin.at("reason").get<std::string>());
+        }
+        for (const json &sentence : plugin.at("left_out")) {
+            file.at("findings").push_back({{"check", "left-out"}, {"message", sentence}});
+        }
+    }
+    for (const json &problem : document.at("problems")) {
+        const auto message = problem.at("message").get<std::string>();
+        if (!problem.at("taken").get<bool>() && message.find(path) != std::string::npos) {
+            refuse(message);
         }
     }
 }
 
-// What there is to check. Tells what of the host's log needs attention, each line once.
+// Whether a finding of the files says what the line of a log does.
+bool is_finding(const std::string &line, const json &files) {
+    return std::any_of(files.begin(), files.end(), [&](const json &file) {
+        const json &findings = file.at("findings");
+        return std::any_of(findings.begin(), findings.end(), [&](const json &finding) {
+            const auto message = finding.at("message").get<std::string>();
+            const size_t behind_code = finding.at("check") == "rejected" ? message.find(": ") + 2 : 0;
+            return line.ends_with(cli::printable(message.substr(behind_code)));
+        });
+    });
+}
+
+// What there is to check; nothing where a file is refused, which is a finding then. Tells what else of the host's log
+// needs attention, each line once.
 std::vector<Subject> find_subjects(const Request &request, const std::vector<std::string> &told, json &files) {
     Catalog catalog = open(request);
-    for (const std::string &line : catalog.log()) {
-        if (std::find(told.begin(), told.end(), line) == told.end()) {
-            cli::write_log_line(cli::printable(line)); // what tells it may be the plugin
-        }
-    }
     try {
-        std::vector<Subject> subjects = subjects_of(catalog.document(), request);
-        check_devices(catalog, subjects);
         for (json &file : files) { // now that a host has scanned it, its tune file can be judged by name
             file = check_binary(file.at("path").get<std::string>(), request.newest_glibc);
-            add_left_out(file, catalog.document());
+            add_verdict(file, catalog.document());
         }
+        for (const std::string &line : catalog.log()) {
+            if (std::find(told.begin(), told.end(), line) == told.end() && !is_finding(line, files)) {
+                cli::write_log_line(cli::printable(line)); // what tells it may be the plugin
+            }
+        }
+        if (!are_sound(files)) {
+            return {};
+        }
+        if (!catalog.refusal().empty()) { // of another module
+            throw Error(OPDOCK_LOAD_FAILED, catalog.refusal());
+        }
+        std::vector<Subject> subjects = subjects_of(catalog.document(), request);
+        check_devices(catalog, subjects);
         return subjects;
     } catch (const json::exception &) {
         throw cli::Failure("what the plugins bring cannot be read: code of one of them changed what the process says "
@@ -202,21 +251,25 @@ std::vector<Subject> find_subjects(const Request &request, const std::vector<std
     }
 }
 
+// The files that are named, as they are before a host has tried them.
+json named_files(const Request &request) {
+    json files = json::array();
+    for (const std::string &file : request.files) {
+        cli::look_at_module(file, "");
+        files.push_back(check_binary(file, request.newest_glibc));
+    }
+    return files;
+}
+
 int check(const Request &request) {
     cli::check_output(request.junit, request.force);
     cli::check_output(request.html, request.force);
     const auto begin = std::chrono::steady_clock::now();
-    json files = json::array();
-    bool is_sound = true;
-    for (const std::string &file : request.files) {
-        cli::look_at_module(file, "");
-        files.push_back(check_binary(file, request.newest_glibc));
-        is_sound = is_sound && files.back().at("status") != "rejected"; // one that hosts do not try again is tried
-    }
+    json files = named_files(request);
     const uint64_t seed = seed_of(request);
     const cli::Interrupts interrupts;
     json ops = json::array();
-    if (is_sound) {
+    if (std::all_of(files.begin(), files.end(), may_be_tried)) {
         keep_to_itself();
         keep_pages();
         std::vector<std::string> told;
@@ -225,14 +278,14 @@ int check(const Request &request) {
             told.push_back(line);
         });
         const std::vector<Subject> subjects = find_subjects(request, told, files);
-        if (subjects.empty()) {
+        if (subjects.empty() && are_sound(files)) {
             throw cli::Failure("there is nothing to check: no implementation is left" +
                                (request.device.empty() ? std::string() : " on " + request.device));
         }
         ops = check_ops(request, own, subjects, seed, interrupts);
         const bool has_none = std::all_of(
             ops.begin(), ops.end(), [](const json &one) { return one.at("cases") == 0 && one.at("findings").empty(); });
-        if (request.only_case && has_none && interrupts.signal() == 0) {
+        if (request.only_case && has_none && are_sound(files) && interrupts.signal() == 0) {
             throw cli::Failure("there is no case " + std::to_string(*request.only_case) + " with seed " +
                                std::to_string(seed));
         }
@@ -264,8 +317,16 @@ int check(const Request &request) {
 // "rmsnorm_fwd vendor.acme" for each.
 int list(const Request &request) {
     keep_to_itself();
-    json files = json::array();
-    for (const Subject &subject : find_subjects(request, {}, files)) {
+    json files = named_files(request);
+    const bool are_tried = std::all_of(files.begin(), files.end(), may_be_tried);
+    const std::vector<Subject> subjects = are_tried ? find_subjects(request, {}, files) : std::vector<Subject>();
+    for (const json &file : files) {
+        if (!is_sound(file)) {
+            throw cli::Failure(file.at("path").get<std::string>() + ": " +
+                               file.at("findings").at(0).at("message").get<std::string>());
+        }
+    }
+    for (const Subject &subject : subjects) {
         std::cout << cli::printable(subject.op + ' ' + subject.impl_id) << '\n';
     }
     return cli::exit_fine;

@@ -18,7 +18,6 @@
 #include "fault.hpp"
 #include "message.hpp"
 #include "op-call/device.hpp"
-#include "op-call/requested.hpp"
 #include "process.hpp"
 #include "worker_calls.hpp"
 
@@ -58,19 +57,33 @@ void answer(uint64_t number, const json &text, size_t bytes) {
 // What the plugins bring, for a tool that opens none of them itself.
 class Opened {
   public:
-    explicit Opened(const Job &job)
-        : host_(cli::open_host(
-              job.modules, false, [](const std::string &line) { host_log.push_back(line); }, cli::Again::modules)) {}
+    explicit Opened(const Job &job) : host_(open(job, refusal_)) {}
 
-    json handle(const json &request) {
+    json handle(const json &request) const {
         if (request.at("do") == "describe") {
-            op_call::check_modules(host_, request.at("files"));
-            return {{"host", json::parse(host_.describe())}, {"log", host_log}};
+            return {{"host", json::parse(host_.describe())}, {"refusal", refusal_}, {"log", host_log}};
         }
         return {{"missing", op_call::find_device(host_, request.at("device").get<std::string>()).problem}};
     }
 
   private:
+    // In strict mode no host opens that refuses a module: one that is not strict describes it.
+    static Host open(const Job &job, std::string &refusal) {
+        const auto keep = [](const std::string &line) { host_log.push_back(line); };
+        try {
+            return cli::open_host(job.modules, false, keep, cli::Again::modules);
+        } catch (const Error &error) {
+            if (error.status() != OPDOCK_LOAD_FAILED) {
+                throw;
+            }
+            refusal = error.what();
+        }
+        host_log.clear();
+        setenv(cli::variable_name("STRICT").c_str(), "0", 1);
+        return cli::open_host(job.modules, false, keep);
+    }
+
+    std::string refusal_; // of a host that is strict, or ""
     Host host_;
 };
 

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -52,6 +54,11 @@ void check_found(const std::vector<std::pair<std::string, std::string>> &expecte
         CAPTURE(found.size());
         CHECK(found.contains(check));
     }
+}
+
+std::string content_of(const std::string &file) {
+    std::ifstream in(file);
+    return {std::istreambuf_iterator<char>(in), {}};
 }
 
 } // namespace
@@ -497,4 +504,49 @@ TEST_CASE("a plugin that ended its probe is tried anew where plugin-check is giv
     CHECK(status(file) == "ok");
     CHECK(status(other) == "quarantined");
     CHECK(tool.run({file, "--op", "badco.next", "--seed", "4", "--case", "0"}).code == 0);
+}
+
+TEST_CASE("a plugin whose registration is refused is a failed case of every report, told once") {
+    for (const char *const strict : {"0", "1"}) {
+        CAPTURE(std::string(strict));
+        const TemporaryDirectory folder;
+        const std::string junit = (folder.path() / "report.xml").string();
+        const std::string html = (folder.path() / "report.html").string();
+        PluginCheck tool;
+        tool.with("PLUGIN_STRICT", strict);
+        const Finished text = tool.run({fixture("bad_alignment"), "--junit", junit, "--html", html});
+        CHECK(text.code == 1);
+        const auto times = [&](const std::string &part) {
+            std::string all; // wherever lines are broken
+            std::istringstream words(text.out + text.err);
+            for (std::string word; words >> word; all += word + ' ') {
+            }
+            size_t count = 0;
+            for (size_t at = all.find(part); at != std::string::npos; at = all.find(part, at + 1)) {
+                ++count;
+            }
+            return count;
+        };
+        CHECK(times("alignment 24") == 1);
+        CHECK(times("OPDOCK-E039") == 1);
+        CHECK_FALSE(contains(text.out + text.err, "--modules"));
+        CHECK(contains(text.out, fixture("bad_alignment") + "\n"));
+        CHECK(contains(content_of(junit), "<failure type=\"rejected\" message=\"OPDOCK-E039: "));
+        CHECK(contains(content_of(junit), "tests=\"1\" failures=\"1\""));
+        CHECK(contains(content_of(html), "alignment 24 is no power of two"));
+        const json document = json::parse(tool.run({fixture("bad_alignment"), "--json"}).out);
+        CHECK(document.at("schema") == "opdock.plugin-check/1");
+        CHECK(document.at("ops").empty());
+        const json &file = document.at("files").at(0);
+        CHECK(file.at("status") == "rejected");
+        CHECK(file.at("findings").size() == 1);
+        const Finished listed = tool.run({fixture("bad_alignment"), "--list"});
+        CHECK(listed.code == 1);
+        CHECK(contains(listed.err, "plugin-check: " + fixture("bad_alignment") + ": OPDOCK-E039: "));
+    }
+    PluginCheck tool;
+    tool.with("PLUGIN_STRICT", "1").with("PLUGIN_MODULES", fixture("bad_alignment"));
+    const Finished of_another = tool.run({fixture("good"), "--list"});
+    CHECK(of_another.code == 1);
+    CHECK(contains(of_another.err, "strict is set (PLUGIN_STRICT) and modules that were asked for did not load"));
 }
