@@ -240,6 +240,24 @@ TEST_CASE("a plugin whose code ends the process is rejected with how and when, a
     }
 }
 
+TEST_CASE("a rejection has the last lines that the plugin printed, and a bounded part of them") {
+    const Rejection thrown = rejection_of(try_plugin("libthrows.so"));
+    CHECK_MESSAGE(contains(thrown.message,
+                           "while it was registering. It printed: terminate called after throwing an instance of "
+                           "'std::runtime_error'; what():  the entry threw this\nHosts do not try it again"),
+                  thrown.message);
+    CHECK_FALSE(contains(rejection_of(try_plugin("libfaults_in_entry.so")).message, "It printed"));
+    ProbeResult result;
+    result.end = {true, SIGABRT, true};
+    result.printed_last = "first\nsecond\n\n  third \r\n\033[31mfourth\n" + std::string(5000, 'x') + "\n";
+    HeldDirectories directories;
+    const Rejection rejection = rejection_of(judge_probe(*directories.of(fixtures / "libthrows.so"), "libthrows.so",
+                                                         limits_for({"cpu"}), std::move(result)));
+    CHECK_MESSAGE(
+        contains(rejection.message, " It printed: second; third; \\x1b[31mfourth; " + std::string(300, 'x') + "...\n"),
+        rejection.message);
+}
+
 TEST_CASE("a process that somebody else may have ended says nothing for good of the plugin") {
     const Rejection rejection = rejection_of(try_plugin("libstops_after_counting.so"));
     CHECK(rejection.code == RejectCode::probe_stopped);

@@ -20,6 +20,7 @@
 #include "files/descriptor.hpp"
 #include "load/load.hpp"
 #include "probe/transcript_format.h"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -44,14 +45,38 @@ bool drain(int channel, std::vector<std::byte> &into) {
     }
 }
 
+constexpr std::size_t piece_bytes = 4096;
+
 // Reads some of what is there. False at the end, and when nothing is there.
-bool drain_printed(int printed, std::string &into) {
-    char piece[4096];
+bool drain_printed(int printed, ProbeResult &result) {
+    constexpr std::size_t most_last = 1024;
+    char piece[piece_bytes];
     const ssize_t got = TEMP_FAILURE_RETRY(read(printed, piece, sizeof piece));
     if (got > 0) {
-        into.append(piece, std::min(static_cast<std::size_t>(got), most_printed_bytes - into.size()));
+        const std::string_view text(piece, static_cast<std::size_t>(got));
+        result.printed += text.substr(0, most_printed_bytes - result.printed.size());
+        result.printed_last += text;
+        result.printed_last.erase(0, result.printed_last.size() - std::min(result.printed_last.size(), most_last));
     }
     return got > 0;
+}
+
+// " It printed: ONE; TWO", the last lines; "" when there are none.
+std::string printed_text(std::string_view printed) {
+    constexpr std::size_t most_lines = 4;
+    constexpr std::size_t longest = 300; // bytes of a line
+    std::string text;
+    for (std::size_t lines = 0; lines < most_lines && !printed.empty();) {
+        const std::size_t end = printed.find_last_of("\r\n");
+        const std::string_view line = trimmed(printed.substr(end == std::string_view::npos ? 0 : end + 1));
+        printed = printed.substr(0, end == std::string_view::npos ? 0 : end);
+        if (!line.empty()) {
+            text = visible_line(line.substr(0, longest)) + (line.size() > longest ? "..." : "") +
+                   (text.empty() ? "" : "; ") + text;
+            ++lines;
+        }
+    }
+    return text.empty() ? "" : " It printed: " + text;
 }
 
 // Reads until the process ends or time is up; true when it ended. Throws ChannelFailure.
@@ -72,7 +97,7 @@ bool follow(const ChildProcess &child, int channel, int printed, Clock::time_poi
             return true;
         }
         talking = talking && drain(channel, sent);
-        if (ends[2].revents != 0 && !drain_printed(printed, result.printed)) {
+        if (ends[2].revents != 0 && !drain_printed(printed, result)) {
             printed = -1; // every process that could print is gone, or closed it
         }
     }
@@ -165,7 +190,8 @@ std::optional<ProbeResult> run_probe(const std::string &executable, const HeldDi
     try {
         const bool ended = follow(child, channel.ours.get(), printed.ours.get(), Clock::now() + limits.time, result);
         result.end = child.reap();
-        while (result.printed.size() < most_printed_bytes && drain_printed(printed.ours.get(), result.printed)) {
+        constexpr std::size_t pipe_bytes = 65536; // what is left of it, and not what somebody goes on printing
+        for (std::size_t i = 0; i < pipe_bytes / piece_bytes && drain_printed(printed.ours.get(), result); ++i) {
         }
         result.end.in_time = ended;
         return result;
@@ -185,6 +211,7 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
             fmt::format("'{}' registers more than {} MiB of text.\nSplit the plugin, or see what its entry repeats.",
                         name, most_transcript_bytes >> 20));
     }
+    const std::string printed = printed_text(result.printed_last);
     // Whatever was sent by then: a plugin can write to its probe's end of the pipe.
     const auto of_bad_end = [&](std::string_view when) {
         if (!result.end.in_time) {
@@ -194,14 +221,15 @@ std::variant<Transcript, Rejection> judge_probe(const HeldDirectory &directory, 
                                          quarantine_text));
         }
         if (was_told_to_stop(result.end)) {
-            return rejection(RejectCode::probe_stopped,
-                             fmt::format("the process that tried '{}' ended{}, {}.\nPeople and schedulers end jobs by "
-                                         "this signal, so that nothing is known of the plugin; the next host tries it "
-                                         "again.",
-                                         name, how_it_ended(result.end), when));
+            return rejection(
+                RejectCode::probe_stopped,
+                fmt::format("the process that tried '{}' ended{}, {}.{}\nPeople and schedulers end jobs by "
+                            "this signal, so that nothing is known of the plugin; the next host tries it "
+                            "again.",
+                            name, how_it_ended(result.end), when, printed));
         }
-        return rejection(RejectCode::probe_died, fmt::format("'{}' ended the process that tried it{}, {}.{}", name,
-                                                             how_it_ended(result.end), when, quarantine_text));
+        return rejection(RejectCode::probe_died, fmt::format("'{}' ended the process that tried it{}, {}.{}{}", name,
+                                                             how_it_ended(result.end), when, printed, quarantine_text));
     };
     const bool ended_well = result.end.in_time && result.end.known && result.end.status == 0;
     try {

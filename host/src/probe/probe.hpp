@@ -31,7 +31,8 @@ inline constexpr std::size_t most_printed_bytes = 16384;
 
 struct ProbeResult {
     std::vector<std::byte> sent;
-    std::string printed; // to its standard output and standard error, as it came
+    std::string printed;      // to its standard output and standard error, as it came
+    std::string printed_last; // the end of all that it printed, however much
     ProcessEnd end;
 };
 

@@ -55,7 +55,7 @@ Trial try_out(Scan &scan, const HeldDirectory &directory, const std::string &nam
         return trial;
     }
     trial.took_place = true;
-    trial.printed = std::move(result->printed);
+    trial.printed = std::move(result->printed); // its last lines belong to a rejection, too
     if (refuse_other()) {
         return trial;
     }

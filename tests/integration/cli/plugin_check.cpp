@@ -550,3 +550,20 @@ TEST_CASE("a plugin whose registration is refused is a failed case of every repo
     CHECK(of_another.code == 1);
     CHECK(contains(of_another.err, "strict is set (PLUGIN_STRICT) and modules that were asked for did not load"));
 }
+
+TEST_CASE("the text of an exception that an entry lets out stays with the plugin's rejection") {
+    const TemporaryDirectory folder;
+    const std::string cache = (folder.path() / "cache").string();
+    const std::string text = "what():  the entry threw this";
+    PluginCheck tool;
+    tool.with("XDG_CACHE_HOME", cache);
+    for (int i = 0; i < 2; ++i) {
+        const json document = json::parse(tool.run({fixture("throws"), "--json"}).out);
+        CHECK(contains(document.at("files").at(0).at("findings").at(0).at("message").get<std::string>(), text));
+    }
+    for (int i = 0; i < 2; ++i) {
+        const Finished listed =
+            PluginLs({fixture("throws")}).with("XDG_CACHE_HOME", cache).run({"--rejected", "--json"});
+        CHECK(contains(json::parse(listed.out).at("plugins").at(0).at("reason").get<std::string>(), text));
+    }
+}
