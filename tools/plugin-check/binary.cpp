@@ -1,8 +1,14 @@
 #include "binary.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/variables.hpp"
+#include "inspect/linkage.hpp"
 #include "opdock/opdock.hpp"
 
 namespace opdock::plugin_check {
@@ -10,12 +16,54 @@ namespace {
 
 using nlohmann::json;
 
-std::string list_text(const json &list) {
-    std::string text;
-    for (const json &one : list) {
-        text += (text.empty() ? "" : ", ") + one.get<std::string>();
+// "acme::Kernel" for "_ZN4acme6KernelIfE3runEv": the name alone, as far as it is made of plain names. Anything else as
+// it is. Not by the C++ runtime's function, for which a short symbol can stand for a text of any size.
+std::string readable(const std::string &symbol) {
+    static constexpr std::pair<std::string_view, std::string_view> kinds[] = {
+        {"_ZTV", "vtable of "}, {"_ZTI", "type of "},    {"_ZTS", "type name of "},
+        {"_ZGV", "guard of "},  {"_ZZ", "variable in "}, {"_Z", ""}};
+    const auto *const kind = std::find_if(std::begin(kinds), std::end(kinds),
+                                          [&](const auto &one) { return symbol.starts_with(one.first); });
+    if (kind == std::end(kinds)) {
+        return symbol;
     }
-    return text;
+    std::string_view rest = std::string_view(symbol).substr(kind->first.size());
+    const bool is_nested = rest.starts_with('N');
+    rest.remove_prefix(std::min(rest.find_first_not_of(is_nested ? "NKVrRO" : "L"), rest.size()));
+    std::string name;
+    if (rest.starts_with("St")) {
+        name = "std";
+        rest.remove_prefix(2);
+    }
+    do {
+        size_t size = 0;
+        const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), size);
+        rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+        if (error != std::errc() || size == 0 || size > rest.size()) {
+            break;
+        }
+        name += (name.empty() ? "" : "::") + std::string(rest.substr(0, size));
+        rest.remove_prefix(size);
+    } while (is_nested);
+    return name.empty() || name == "std" ? symbol : std::string(kind->second) + name;
+}
+
+// The first names, and how many more there are.
+std::string symbols_text(const std::vector<std::string> &symbols, bool are_all) {
+    constexpr size_t most = 4;
+    std::vector<std::string> names; // one for all instances of a template
+    for (const std::string &symbol : symbols) {
+        if (std::string name = readable(symbol); std::find(names.begin(), names.end(), name) == names.end()) {
+            names.push_back(std::move(name));
+        }
+    }
+    std::string text;
+    for (size_t i = 0; i < std::min(names.size(), most); ++i) {
+        text += (text.empty() ? "" : ", ") + names[i];
+    }
+    return names.size() <= most
+               ? text
+               : text + " and " + (are_all ? "" : "at least ") + std::to_string(names.size() - most) + " more";
 }
 
 // Versions number by number: 2.9 is older than 2.34.
@@ -64,14 +112,11 @@ json judge_binary(const json &verdict, const std::string &newest_glibc) {
     if (const json &linkage = verdict.at("linkage"); linkage.is_object()) {
         needs = linkage.at("versions");
         libraries = linkage.at("libraries");
-        json others = json::array();
-        for (const json &name : linkage.at("exports")) {
-            if (name != "opdock_register") {
-                others.push_back(name);
-            }
-        }
+        auto others = linkage.at("exports").get<std::vector<std::string>>();
+        const bool are_all = others.size() < core::Linkage::most_exports;
+        std::erase(others, "opdock_register");
         if (!others.empty()) {
-            findings.add("exports", "it exports more than opdock_register: " + list_text(others) +
+            findings.add("exports", "it exports more than opdock_register: " + symbols_text(others, are_all) +
                                         ". Symbols of two plugins must not meet: link with a version script, as "
                                         "opdock_add_plugin does");
         }

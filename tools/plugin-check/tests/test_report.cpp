@@ -124,6 +124,30 @@ TEST_CASE("each requirement on a file is a finding of its own") {
     CHECK(judge_binary(relative, "")["findings"].empty());
 }
 
+TEST_CASE("of many symbols that a file shows the first are named, as C++ writes them") {
+    const auto message = [](const std::vector<std::string> &exports) {
+        json verdict = sound();
+        verdict["linkage"]["exports"] = exports;
+        const json findings = judge_binary(verdict, "").at("findings");
+        const auto text = findings.at(0).at("message").get<std::string>();
+        const std::string begin = "it exports more than opdock_register: ";
+        REQUIRE(text.starts_with(begin));
+        return text.substr(begin.size(), text.find(". Symbols") - begin.size());
+    };
+    CHECK(message({"opdock_register", "helper"}) == "helper");
+    CHECK(message({"_ZN4acme6KernelIfE3runEv", "_ZTVN4acme4BaseE", "_Z4freev", "_ZNKSt6vectorIfE4sizeEv"}) ==
+          "acme::Kernel, vtable of acme::Base, free, std::vector");
+    CHECK(message({"_Z", "_ZN", "_Z99x", "_ZNSt"}) == "_Z, _ZN, _Z99x, _ZNSt");
+    CHECK(message({"a", "b", "c", "d", "opdock_register", "e", "f"}) == "a, b, c, d and 2 more");
+    CHECK(message({"_Z3runIfEvT_", "_Z3runIdEvT_"}) == "run");
+    CHECK(message({"_ZZN4acme3runEvE5count"}) == "variable in acme::run");
+    std::vector<std::string> many;
+    for (int i = 100; i < 164; ++i) { // as many as the host names
+        many.push_back("f" + std::to_string(i));
+    }
+    CHECK(message(many) == "f100, f101, f102, f103 and at least 60 more");
+}
+
 TEST_CASE("a request says what to check") {
     const Request request =
         parse_request({"liba.so", "--op", "gelu", "--op", "relu", "--seed", "3", "--timeout", "2m"});
