@@ -35,10 +35,30 @@ TEST_CASE("an op under the name that another library has for it is named as opdo
     CHECK(core::other_name_hint("generic_gemm") ==
           "; opdock has 'linear_fwd', 'linear_dgrad', 'linear_wgrad' or 'matmul' for that.");
     CHECK(core::other_name_hint("rmsnorm") == "");
+    CHECK(core::other_name_hint("") == "");
     MadeHost host(core::RawEnvironment{{"PLUGIN_PER_OP", "rope_fwd=default"}});
     CHECK(host.logged("no plugin declares op 'rope_fwd'; opdock calls that 'fused_rope_fwd'.") == 1);
     CHECK_THROWS_WITH(host->op("softmax"),
                       doctest::Contains("no plugin declares op 'softmax'; opdock calls that 'scaled_softmax_fwd'."));
+}
+
+TEST_CASE("a name is known as its library writes it: with a prefix, a suffix, or as a class") {
+    for (const char *const name : {"liger_rms_norm", "LigerRMSNorm", "LigerRMSNormFunction", "RMSNorm",
+                                   "rms_norm_kernel", "te_rmsnorm_fwd", "nvte_rmsnorm_fwd", "triton_rms_norm_kernel"}) {
+        CAPTURE(std::string(name));
+        CHECK(core::ops_called(name) == "rmsnorm_fwd");
+    }
+    CHECK(core::ops_called("fused_adam") == "multi_tensor_adam");
+    CHECK(core::ops_called("FusedAdam") == "multi_tensor_adam");
+    CHECK(core::ops_called("te_gemm") == "linear_fwd linear_dgrad linear_wgrad matmul");
+    CHECK(core::ops_called("aten::mm") == "matmul");
+    CHECK(core::ops_called("LigerCrossEntropyLoss") == "cross_entropy_fwd");
+    CHECK(core::ops_called("liger_geglu") == "gelu_and_mul"); // of two tensors
+    CHECK(core::ops_called("tex_dgelu") == "gelu_bwd");
+    for (const char *const name : {"gelu", "GELU", "acme.rms_norm", "liger_", "_kernel", "te_te_", "unheard_of"}) {
+        CAPTURE(std::string(name));
+        CHECK(core::ops_called(name) == "");
+    }
 }
 
 namespace {

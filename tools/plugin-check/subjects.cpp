@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
+#include "signature/other_names.hpp"
 
 namespace opdock::plugin_check {
 namespace {
@@ -77,8 +79,9 @@ void check_names(const char *option, const std::vector<std::string> &wanted, con
     for (const std::string &name : wanted) {
         if (std::none_of(known.begin(), known.end(),
                          [&](const std::string &one) { return cli::same_name(one, name); })) {
+            const std::string hint = std::string_view(option) == "op" ? core::other_name_hint(name) : "";
             throw cli::Failure(std::string("--") + option + " " + name + ": there is none of that name to check" +
-                               cli::did_you_mean(name, known) + "\n'plugin-ls" +
+                               (hint.empty() ? cli::did_you_mean(name, known) : hint) + "\n'plugin-ls" +
                                (request.files.size() == 1 ? " --modules " + request.files.front() : "") +
                                "' lists those there are.");
         }

@@ -81,16 +81,14 @@ void tell_written(const std::string &path, const std::string &yaml, size_t left_
 
 // On stderr, what opdock calls an op that has the name of another library.
 void tell_other_name(const std::string &path, const std::string &op) {
-    const auto names = core::other_names();
-    const auto row =
-        std::find_if(names.begin(), names.end(), [&](const core::OtherName &one) { return one.name == op; });
-    if (row == names.end()) {
+    const std::string_view ops = core::ops_called(op);
+    if (ops.empty()) {
         return;
     }
     const std::string hint = core::other_name_hint(op); // "; opdock calls that 'matmul'."
-    const bool is_one = row->ops.find(' ') == std::string_view::npos;
+    const bool is_one = ops.find(' ') == std::string_view::npos;
     std::cerr << cli::printable(path) << ": " << op << ": " << hint.substr(2, hint.size() - 3) << "; --rename " << op
-              << '=' << (is_one ? row->ops : "NAME") << " takes it\n";
+              << '=' << (is_one ? ops : "NAME") << " takes it\n";
 }
 
 } // namespace

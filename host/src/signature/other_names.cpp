@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "signature/standard_ops.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::core {
@@ -19,20 +20,26 @@ constexpr std::array table = {
     OtherName{"addmm_out", "FlagGems", "linear_fwd"},
     OtherName{"apply_rotary_pos_emb", "FlagGems", "fused_rope_qk_fwd"},
     OtherName{"bmm", "PyTorch", "matmul"},
+    OtherName{"cross_entropy", "Liger-Kernel", "cross_entropy_fwd fused_cross_entropy"},
     OtherName{"cross_entropy_backward", "Liger-Kernel", "cross_entropy_bwd"},
     OtherName{"cross_entropy_forward", "Liger-Kernel", "cross_entropy_fwd fused_cross_entropy"},
     OtherName{"cross_entropy_loss", "FlagGems", "cross_entropy_fwd"},
+    OtherName{"fused_adam", "Apex", "multi_tensor_adam"},
     OtherName{"fused_add_rms_norm", "FlagGems", "fused_add_rmsnorm_fwd"},
     OtherName{"fused_add_rms_norm_backward", "Liger-Kernel", "rmsnorm_bwd_add"},
     OtherName{"fused_add_rms_norm_forward", "Liger-Kernel", "fused_add_rmsnorm_fwd"},
+    OtherName{"fused_sgd", "Apex", "multi_tensor_sgd"},
     OtherName{"geglu_backward", "Liger-Kernel", "gelu_and_mul_bwd"},
     OtherName{"geglu_forward", "Liger-Kernel", "gelu_and_mul"},
     OtherName{"gelu_backward", "PyTorch", "gelu_bwd"},
+    OtherName{"gemm", "TransformerEngine-FL", "linear_fwd linear_dgrad linear_wgrad matmul"},
     OtherName{"generic_gemm", "TransformerEngine-FL", "linear_fwd linear_dgrad linear_wgrad matmul"},
     OtherName{"layer_norm", "FlagGems", "layernorm_fwd"},
     OtherName{"layer_norm_backward", "Liger-Kernel", "layernorm_bwd"},
     OtherName{"layer_norm_forward", "Liger-Kernel", "layernorm_fwd"},
+    OtherName{"liger_geglu", "Liger-Kernel", "gelu_and_mul"},
     OtherName{"liger_rotary_pos_emb", "Liger-Kernel", "fused_rope_qk_fwd"},
+    OtherName{"liger_swiglu", "Liger-Kernel", "silu_and_mul"},
     OtherName{"linear", "PyTorch", "linear_fwd"},
     OtherName{"mm", "PyTorch", "matmul"},
     OtherName{"native_dropout", "PyTorch", "dropout_fwd"},
@@ -44,6 +51,7 @@ constexpr std::array table = {
     OtherName{"rms_norm", "FlagGems", "rmsnorm_fwd"},
     OtherName{"rms_norm_backward", "Liger-Kernel", "rmsnorm_bwd"},
     OtherName{"rms_norm_forward", "Liger-Kernel", "rmsnorm_fwd"},
+    OtherName{"rope", "Liger-Kernel", "fused_rope_fwd fused_rope_qk_fwd"},
     OtherName{"rope_backward", "Liger-Kernel", "fused_rope_qk_bwd"},
     OtherName{"rope_forward", "Liger-Kernel", "fused_rope_qk_fwd"},
     OtherName{"rope_fwd", "FlagGems", "fused_rope_fwd"},
@@ -56,21 +64,77 @@ constexpr std::array table = {
     OtherName{"threshold_backward", "PyTorch", "relu_bwd"},
 };
 
+// What libraries put before and behind the names of their functions.
+constexpr std::array<std::string_view, 10> prefixes = {"apex_", "aten::", "flag_gems_", "liger_",  "nvte_",
+                                                       "te_",   "tex_",   "torch_",     "triton_", "vllm_"};
+constexpr std::array<std::string_view, 6> suffixes = {"_cuda", "_function", "_impl", "_kernel", "_op", "_triton"};
+
+std::string_view ops_in_table(std::string_view name) {
+    const auto *const row =
+        std::find_if(table.begin(), table.end(), [&](const OtherName &one) { return one.name == name; });
+    return row == table.end() ? std::string_view() : row->ops;
+}
+
+// "liger_rms_norm" for "LigerRMSNorm".
+std::string in_snake_case(std::string_view name) {
+    const auto is_upper = [&](size_t i) { return i < name.size() && name[i] >= 'A' && name[i] <= 'Z'; };
+    std::string words;
+    for (size_t i = 0; i < name.size(); ++i) {
+        const bool ends_capitals = i + 1 < name.size() && name[i + 1] >= 'a' && name[i + 1] <= 'z';
+        const bool begins_word = i > 0 && is_upper(i) && name[i - 1] != '_' && (!is_upper(i - 1) || ends_capitals);
+        words += begins_word ? "_" : "";
+        words += name[i];
+    }
+    return folded(words);
+}
+
+// Takes one of them off; false when it has none.
+bool take_affix(std::string_view &name) {
+    for (const std::string_view prefix : prefixes) {
+        if (name.starts_with(prefix)) {
+            name.remove_prefix(prefix.size());
+            return true;
+        }
+    }
+    for (const std::string_view suffix : suffixes) {
+        if (name.ends_with(suffix)) {
+            name.remove_suffix(suffix.size());
+            return true;
+        }
+    }
+    return false;
+}
+
 } // namespace
 
 std::span<const OtherName> other_names() {
     return table;
 }
 
+std::string_view ops_called(std::string_view name) {
+    if (const std::string_view ops = ops_in_table(name); !ops.empty()) {
+        return ops;
+    }
+    const std::string words = in_snake_case(name);
+    std::string_view rest = words;
+    std::string_view ops = ops_in_table(rest);
+    while (ops.empty() && take_affix(rest)) {
+        const std::string_view signature = standard_signature(standard_name(rest));
+        ops = ops_in_table(rest);
+        ops = ops.empty() ? signature.substr(0, signature.find('(')) : ops;
+    }
+    return ops;
+}
+
 std::string other_name_hint(std::string_view name) {
-    const auto row = std::find_if(table.begin(), table.end(), [&](const OtherName &one) { return one.name == name; });
-    if (row == table.end()) {
+    const std::string_view called = ops_called(name);
+    if (called.empty()) {
         return "";
     }
     std::vector<std::string_view> ops;
-    for (size_t begin = 0; begin < row->ops.size();) {
-        const size_t end = std::min(row->ops.find(' ', begin), row->ops.size());
-        ops.push_back(row->ops.substr(begin, end - begin));
+    for (size_t begin = 0; begin < called.size();) {
+        const size_t end = std::min(called.find(' ', begin), called.size());
+        ops.push_back(called.substr(begin, end - begin));
         begin = end + 1;
     }
     return ops.size() == 1 ? "; opdock calls that " + quote(ops.front()) + "."

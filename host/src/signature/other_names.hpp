@@ -16,7 +16,11 @@ struct OtherName {
 
 std::span<const OtherName> other_names();
 
-// "; opdock calls that 'matmul'.", "; opdock has 'a', 'b' or 'c' for that."; "" for a name that is in no row.
+// The ops for a name, separated by blanks; "" when it is in no row. Also for one that a library writes in another way:
+// "LigerRMSNorm", "liger_rms_norm" and "rms_norm_kernel" are "rms_norm", and "te_rmsnorm_fwd" is opdock's own.
+std::string_view ops_called(std::string_view name);
+
+// "; opdock calls that 'matmul'.", "; opdock has 'a', 'b' or 'c' for that."; "" where there are none.
 std::string other_name_hint(std::string_view name);
 
 // That, else did_you_mean.

@@ -420,6 +420,14 @@ TEST_CASE("what cannot be checked is said") {
     const Finished misspelt = PluginCheck().run({fixture("planted"), "--op", "planted.sounds"});
     CHECK(misspelt.code == 1);
     CHECK(contains(misspelt.err, "did you mean 'planted.sound'"));
+    for (const auto &[name, hint] :
+         {std::pair("mm", "opdock calls that 'matmul'."),
+          {"generic_gemm", "opdock has 'linear_fwd', 'linear_dgrad', 'linear_wgrad' or 'matmul' for that."},
+          {"liger_rms_norm", "opdock calls that 'rmsnorm_fwd'."}}) {
+        const Finished other_name = PluginCheck().run({fixture("good"), "--op", name});
+        CHECK(other_name.code == 1);
+        CHECK(contains(other_name.err, std::string("--op ") + name + ": there is none of that name to check; " + hint));
+    }
     const Finished no_impl = PluginCheck().run({fixture("planted"), "--impl", "nope"});
     CHECK(no_impl.code == 1);
     CHECK(contains(no_impl.err, "--impl nope: there is none of that name to check\n'plugin-ls --modules " +
