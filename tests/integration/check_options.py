@@ -45,6 +45,27 @@ def options_of_man(text: str) -> tuple[set[str], set[str]]:
     return tuple(set(re.findall(r"--[a-z0-9][a-z0-9-]*", part)) for part in (text, entries))
 
 
+def refusal_of(tool: str, option: str) -> str:
+    done = subprocess.run([tool, option, "x"], capture_output=True, text=True, timeout=60)
+    return done.stderr if done.returncode == 2 else ""
+
+
+def faults_of_hidden(sources: pathlib.Path, tool: str, options: set[str]) -> list[str]:
+    """Names of positional values: they are no options, and no message says that they are."""
+    faults = []
+    hidden = {"--" + name for file in sources.glob("*.cpp")
+              for name in re.findall(r"positional\.add\(\"([a-z-]+)\"", file.read_text())}
+    for name in sorted(hidden):
+        for word in (name, name[:-1], name + "s"):
+            if word in options:
+                continue
+            refusal = refusal_of(tool, word)
+            suggested = set(re.findall(r"'(--[a-z-]+)'", refusal)) - {word}
+            if f"unknown option '{word}'" not in refusal or suggested - options:
+                faults.append(f"{tool} {word}: expected an unknown option, and no other that is none: {refusal!r}")
+    return faults
+
+
 def completed(completions: str, tool: str, words: list[str]) -> set[str]:
     script = f"""source {completions}
 COMP_WORDS=({' '.join([tool] + words)}{"''" if words[-1:] == [''] else ''})
@@ -77,6 +98,7 @@ def main() -> int:
                 faults.append(f"{name} {option} {value}: expected a word")
         if (offered := completed(completions, tool, ["--"])) != options:
             faults.append(f"{name} --<TAB> offers other options than --help has: {sorted(offered ^ options)}")
+        faults += faults_of_hidden(pathlib.Path(sources) / name, tool, options)
         commands = set(re.findall(rf"^(?:Usage:| {{6}}) {name} ([a-z][a-z-]*)(?: |$)", text, re.MULTILINE))
         if (offered := completed(completions, tool, [""])) != commands:
             faults.append(f"{name} <TAB> offers {sorted(offered)}, and the commands are {sorted(commands)}")

@@ -71,6 +71,38 @@ std::string first_word(const std::vector<std::string> &arguments) {
     return "";
 }
 
+// The names that values without an option go by: no options, though boost has them among these.
+std::vector<std::string> positional_names(const po::positional_options_description &positional) {
+    std::vector<std::string> names;
+    constexpr unsigned most = 16;
+    for (unsigned i = 0; i < std::min(positional.max_total_count(), most); ++i) {
+        names.push_back("--" + positional.name_for_position(i));
+    }
+    return names;
+}
+
+bool is_one_of(const std::vector<std::string> &names, const std::string &name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// `shown`: as the user wrote it.
+[[noreturn]] void refuse_unknown(const std::string &shown, const po::options_description &options,
+                                 const std::vector<std::string> &positional) {
+    std::vector<std::string> known;
+    for (const auto &option : options.options()) {
+        if (const std::string name = "--" + option->long_name(); !is_one_of(positional, name)) {
+            known.push_back(name);
+        }
+    }
+    const std::string name = core::visible_line(shown);
+    std::string hint = same_elsewhere(name, known); // more likely than a slip
+    hint = hint.empty() ? did_you_mean(name, known) : hint;
+    if (hint.empty() && !near_misses(name, positional).empty()) {
+        hint = "; write its value alone, without '" + name + "'";
+    }
+    throw UsageError("unknown option '" + name + "'" + hint);
+}
+
 // The lines of `text` that begin with `entry` and at least two blanks, and those below each that are indented deeper.
 std::string entries_of(const std::string &text, const std::string &entry) {
     std::string kept;
@@ -173,11 +205,15 @@ std::string help_of(const std::string &introduction, const po::options_descripti
 po::variables_map parse_arguments(const std::vector<std::string> &arguments, const po::options_description &options,
                                   const po::positional_options_description &positional, const std::string &prose) {
     po::variables_map values;
+    const std::vector<std::string> unnamed = positional_names(positional);
     try {
         const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
         const po::parsed_options parsed =
             po::command_line_parser(arguments).options(options).positional(positional).style(style).run();
         for (const po::option &given : parsed.options) {
+            if (given.position_key < 0 && is_one_of(unnamed, "--" + given.string_key)) {
+                refuse_unknown("--" + given.string_key, options, unnamed);
+            }
             if (prose.empty() || given.string_key != prose) {
                 std::for_each(given.value.begin(), given.value.end(), refuse_line_feed);
             }
@@ -188,13 +224,7 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
             use_variable_prefix(values["prefix"].as<std::string>());
         }
     } catch (const po::unknown_option &error) {
-        std::vector<std::string> known;
-        for (const auto &option : options.options()) {
-            known.push_back("--" + option->long_name());
-        }
-        const std::string name = core::visible_line(error.get_option_name());
-        const std::string meant = same_elsewhere(name, known); // more likely than a slip
-        throw UsageError("unknown option '" + name + "'" + (meant.empty() ? did_you_mean(name, known) : meant));
+        refuse_unknown(error.get_option_name(), options, unnamed);
     } catch (const po::too_many_positional_options_error &) {
         const std::string word = first_word(arguments);
         const bool has_op = options.find_nothrow("op", false) != nullptr;

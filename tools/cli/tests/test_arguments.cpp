@@ -40,6 +40,22 @@ TEST_CASE("an abbreviated option is not guessed") {
     CHECK_THROWS_AS(parse_arguments({"--js"}, options()), UsageError);
 }
 
+TEST_CASE("the name of positional values is no option, and none that is suggested") {
+    po::options_description all = options();
+    all.add_options()("files", po::value<std::vector<std::string>>());
+    po::positional_options_description positional;
+    positional.add("files", -1);
+    CHECK(parse_arguments({"a", "b"}, all, positional)["files"].as<std::vector<std::string>>().size() == 2);
+    CHECK(parse_arguments({"--", "--files"}, all, positional)["files"].as<std::vector<std::string>>().size() == 1);
+    for (const std::vector<std::string> &words :
+         {std::vector<std::string>{"--files", "a"}, {"--files=a"}, {"b", "--files", "a"}}) {
+        CHECK_THROWS_WITH_AS(parse_arguments(words, all, positional),
+                             "unknown option '--files'; write its value alone, without '--files'", UsageError);
+    }
+    CHECK_THROWS_WITH_AS(parse_arguments({"--file", "a"}, all, positional),
+                         "unknown option '--file'; write its value alone, without '--file'", UsageError);
+}
+
 TEST_CASE("an option without its value is a usage error") {
     CHECK_THROWS_AS(parse_arguments({"--op"}, options()), UsageError);
 }
