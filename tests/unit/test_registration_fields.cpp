@@ -124,10 +124,19 @@ TEST_CASE("a struct of a plugin has the fields that are needed, and ends behind 
 
 TEST_CASE("what is wrong with each tuple of dtypes is told, in one sentence") {
     const Signature signature = parse_signature("f(x: T[n], y: U[n]) -> (z: T[n]) where T in f32|f16");
-    CHECK(parse_dtypes("f32,f32|f16,bf16", signature).size() == 2);
-    const std::string several = rejected_for([&] { parse_dtypes("f32|f32,f32|bf16,f32", signature); });
+    bool dtypes_are_told = false;
+    CHECK(parse_dtypes("f32,f32|f16,bf16", signature, dtypes_are_told).size() == 2);
+    const std::string several = rejected_for([&] { parse_dtypes("f32|f32,f32|bf16,f32", signature, dtypes_are_told); });
     CHECK(several.find("dtypes 'f32|f32,f32|bf16,f32': 'f32' has 1 dtypes, but the signature has 2 dtype variables") ==
           0);
     CHECK(several.find("; T of 'f' is never bf16, so 'bf16,f32' would never be chosen; remove it") !=
           std::string::npos);
+}
+
+TEST_CASE("the dtypes that there are stand once in what is wrong with a registration") {
+    const Signature signature = parse_signature("f(x: T[n]) -> (y: T[n])");
+    bool dtypes_are_told = false;
+    CHECK(rejected_for([&] { parse_dtypes("f31|f32|f30", signature, dtypes_are_told); }) ==
+          "dtypes 'f31|f32|f30': 'f31' is no dtype; expected " OPDOCK_DTYPE_NAMES "; 'f30' is no dtype");
+    CHECK(rejected_for([&] { parse_dtypes("f29", signature, dtypes_are_told); }) == "dtypes 'f29': 'f29' is no dtype");
 }

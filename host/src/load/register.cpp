@@ -497,6 +497,7 @@ void Registrar::finish() {
         forms.emplace(declaration.signature->name, declaration.signature);
     }
     const std::map<std::string, const std::string *> queries = device_queries();
+    bool dtypes_are_told = false;
     for (const auto &implementation : implementations_) {
         const auto form = forms.find(implementation->op);
         const auto what = [&] { return fmt::format("'{}' for op '{}'", implementation->impl_id, implementation->op); };
@@ -518,7 +519,7 @@ void Registrar::finish() {
         implementation->form = form->second;
         if (!implementation->dtypes_text.empty()) {
             try {
-                implementation->dtypes = parse_dtypes(implementation->dtypes_text, *form->second);
+                implementation->dtypes = parse_dtypes(implementation->dtypes_text, *form->second, dtypes_are_told);
             } catch (const Rejected &rejected) {
                 if (is_newer()) {
                     leave_out("implementation " + what(), rejected.what());

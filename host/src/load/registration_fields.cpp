@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "signature/dtype.hpp"
 #include "text/spelling.hpp"
@@ -72,12 +73,14 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 namespace {
 
-// What is wrong with a tuple, or "".
-std::string fault_in(const std::string &text, const Signature &signature, std::vector<uint32_t> &tuple) {
+// What is wrong with a tuple, or "". `dtypes_are_told`: which dtypes there are was said before.
+std::string fault_in(const std::string &text, const Signature &signature, std::vector<uint32_t> &tuple,
+                     bool &dtypes_are_told) {
     for (const std::string &name : split(text, ',')) {
         const std::optional<uint32_t> dtype = parse_dtype(name);
         if (!dtype) {
-            return fmt::format("'{}' is no dtype; expected " OPDOCK_DTYPE_NAMES, name);
+            const bool is_told = std::exchange(dtypes_are_told, true);
+            return fmt::format("'{}' is no dtype{}", name, is_told ? "" : "; expected " OPDOCK_DTYPE_NAMES);
         }
         tuple.push_back(*dtype);
     }
@@ -97,11 +100,12 @@ std::string fault_in(const std::string &text, const Signature &signature, std::v
 
 } // namespace
 
-std::vector<std::vector<uint32_t>> parse_dtypes(const std::string &text, const Signature &signature) {
+std::vector<std::vector<uint32_t>> parse_dtypes(const std::string &text, const Signature &signature,
+                                                bool &dtypes_are_told) {
     std::vector<std::vector<uint32_t>> tuples;
     std::string faults;
     for (const std::string &tuple_text : split(text, '|')) {
-        const std::string fault = fault_in(tuple_text, signature, tuples.emplace_back());
+        const std::string fault = fault_in(tuple_text, signature, tuples.emplace_back(), dtypes_are_told);
         faults += fault.empty() ? "" : (faults.empty() ? "" : "; ") + fault;
     }
     if (!faults.empty()) {

@@ -33,8 +33,10 @@ std::string copy_identifier(const char *field, const char *text);
 
 std::vector<std::string> split(std::string_view text, char separator);
 
-// "f32,f16|bf16,bf16": tuples of dtypes that the signature's variables may have.
-std::vector<std::vector<uint32_t>> parse_dtypes(const std::string &text, const Signature &signature);
+// "f32,f16|bf16,bf16": tuples of dtypes that the signature's variables may have. The first rejection of a registration
+// that has a word which is no dtype lists them all, unless `dtypes_are_told`.
+std::vector<std::vector<uint32_t>> parse_dtypes(const std::string &text, const Signature &signature,
+                                                bool &dtypes_are_told);
 
 // `what` is what has it, for the message.
 Kind kind_of(const std::string &what, uint32_t kind);
