@@ -360,7 +360,7 @@ TEST_CASE("impossible shapes are refused before anything is computed from them")
     opdock_args args = one.args();
     args.inputs = &input;
     CHECK(error_of([&] { bind(signature, args); }) ==
-          "op 'f': input 'x' has 1 dims and no shape (DLTensor.shape is null)");
+          "op 'f': input 'x' has 1 dim and no shape (DLTensor.shape is null)");
     shapeless.ndim = -1;
     CHECK(error_of([&] { bind(signature, args); }) == "op 'f': input 'x' has -1 dims, expected 0 to 8");
 }
@@ -894,7 +894,7 @@ TEST_CASE("lists have one length, and every list has a size") {
     CallArguments call = adam({3, 70});
     call.lists({2, 2, 1, 2});
     CHECK(bind_error(OPDOCK_OP_MULTI_TENSOR_ADAM, call) ==
-          "op 'multi_tensor_adam': list 'exp_avg' has 1 elements, expected 2 as in list 'grads'");
+          "op 'multi_tensor_adam': list 'exp_avg' has 1 element, expected 2 as in list 'grads'");
     call.lists({2, 2, 2});
     CHECK(bind_error(OPDOCK_OP_MULTI_TENSOR_ADAM, call) ==
           "op 'multi_tensor_adam': n_lists is 3, expected 4: list 'exp_avg_sq' has no size");
@@ -933,7 +933,7 @@ TEST_CASE("an optional list may be absent, empty or as long as the others") {
     given.in(OPDOCK_F32, {3}).in(OPDOCK_F32, {4}).in(OPDOCK_F32, {3}).in(OPDOCK_F32, {4}).lists({2, 2});
     CHECK(bind(signature, given.args()).used_inputs == 2);
     given.lists({2, 1});
-    CHECK(bind_error(text, given) == "op 'f': list 'ys' has 1 elements, expected 2 as in list 'xs'");
+    CHECK(bind_error(text, given) == "op 'f': list 'ys' has 1 element, expected 2 as in list 'xs'");
 }
 
 TEST_CASE("dims bound outside of lists hold for every element") {

@@ -127,7 +127,7 @@ TEST_CASE("what is wrong with each tuple of dtypes is told, in one sentence") {
     bool dtypes_are_told = false;
     CHECK(parse_dtypes("f32,f32|f16,bf16", signature, dtypes_are_told).size() == 2);
     const std::string several = rejected_for([&] { parse_dtypes("f32|f32,f32|bf16,f32", signature, dtypes_are_told); });
-    CHECK(several.find("dtypes 'f32|f32,f32|bf16,f32': 'f32' has 1 dtypes, but the signature has 2 dtype variables") ==
+    CHECK(several.find("dtypes 'f32|f32,f32|bf16,f32': 'f32' has 1 dtype, but the signature has 2 dtype variables") ==
           0);
     CHECK(several.find("; T of 'f' is never bf16, so 'bf16,f32' would never be chosen; remove it") !=
           std::string::npos);

@@ -199,3 +199,10 @@ TEST_CASE("a choice of words reads as a sentence") {
     CHECK(one_of(std::span(words).first(2)) == "'a' or 'b'");
     CHECK(one_of(std::span(words).first(1)) == "'a'");
 }
+
+TEST_CASE("a count is followed by its noun in singular or plural") {
+    CHECK(counted(1, "config") == "1 config");
+    CHECK(counted(0, "config") == "0 configs");
+    CHECK(counted(2, "entry", "entries") == "2 entries");
+    CHECK(counted(1, "entry", "entries") == "1 entry");
+}

@@ -4,7 +4,13 @@
 #include <cmath>
 #include <cstdio>
 
+#include "text/spelling.hpp"
+
 namespace opdock::cli {
+
+std::string counted(uint64_t count, std::string_view one, std::string_view several) {
+    return core::counted(count, one, several);
+}
 
 std::string short_number(double value) {
     char text[32];

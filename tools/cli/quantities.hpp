@@ -1,9 +1,14 @@
-// Times, rates and ratios as every tool writes them.
+// Counts, times, rates and ratios as every tool writes them.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace opdock::cli {
+
+// "1 config", "2 configs"; `several` where that is not `one` and an s.
+std::string counted(uint64_t count, std::string_view one, std::string_view several = {});
 
 // Three significant digits, as many as repeat when something is measured again.
 std::string short_number(double value);

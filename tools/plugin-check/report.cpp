@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <iomanip>
 #include <sstream>
 
@@ -9,6 +10,7 @@
 
 #include "cli/fill.hpp"
 #include "cli/printable.hpp"
+#include "cli/quantities.hpp"
 #include "cli/table.hpp"
 
 namespace opdock::plugin_check {
@@ -35,14 +37,14 @@ std::string paragraph(const std::string &text, size_t indent, const Page &page) 
 }
 
 std::string counts_of(const json &one) {
-    std::string text = std::to_string(one.at("ran").get<uint64_t>()) + " cases";
+    std::string text = cli::counted(one.at("ran").get<uint64_t>(), "case");
     for (const char *what : {"declined", "skipped"}) {
         if (const auto count = one.at(what).get<uint64_t>(); count != 0) {
             text += ", " + std::to_string(count) + " " + what;
         }
     }
     if (const auto configs = one.at("configs").get<uint64_t>(); configs != 0) {
-        text += ", " + std::to_string(configs) + " configs";
+        text += ", " + cli::counted(configs, "config");
     }
     return text;
 }
@@ -68,8 +70,12 @@ std::string file_text(const json &file, const Page &page) {
                             file.at("vendor").get<std::string>();
         text += paragraph(facts + needs_text(file), 2, page);
     }
+    if (!file.at("findings").empty()) {
+        const std::string name = std::filesystem::path(file.at("path").get<std::string>()).filename().string();
+        text += "  " + page.paint(Tint::bad, "FAIL") + "  " + cli::printable_line(name) + "\n";
+    }
     for (const json &finding : file.at("findings")) {
-        text += "  " + page.paint(Tint::bad, "FAIL") + "\n" + finding_text(finding, page);
+        text += finding_text(finding, page);
     }
     for (const json &warning : file.at("warnings")) {
         text += paragraph("warning: " + warning.get<std::string>(), 2, page);
@@ -132,14 +138,13 @@ std::string tried_of(const json &document) {
         elements = std::max(elements, one.at("most_elements").get<uint64_t>());
         dims = std::max(dims, one.at("most_dims").get<uint64_t>());
     }
-    return std::to_string(cases) + " cases of " + std::to_string(calls) + " calls were tried, with inputs of at most " +
-           std::to_string(elements) + " elements and " + std::to_string(dims) + " dims";
+    return cli::counted(cases, "case") + " of " + cli::counted(calls, "call") + (cases == 1 ? " was" : " were") +
+           " tried, with inputs of at most " + cli::counted(elements, "element") + " and " + cli::counted(dims, "dim");
 }
 
 std::string verdict_of(const json &document) {
     const size_t findings = count_findings(document);
-    const std::string found =
-        findings == 0 ? "nothing found" : std::to_string(findings) + (findings == 1 ? " finding" : " findings");
+    const std::string found = findings == 0 ? "nothing found" : cli::counted(findings, "finding");
     const auto &ops = document.at("ops");
     const auto uncompared =
         std::count_if(ops.begin(), ops.end(), [](const json &one) { return !one.at("has_reference").get<bool>(); });
@@ -191,9 +196,8 @@ std::string render_text(const json &document, const Page &page) {
     const size_t findings = count_findings(document);
     std::ostringstream end;
     end << "\n"
-        << ops << (ops == 1 ? " implementation" : " implementations") << " checked in " << std::fixed
-        << std::setprecision(1) << document.at("seconds").get<double>() << " s with seed "
-        << document.at("seed").get<uint64_t>() << ": ";
+        << cli::counted(ops, "implementation") << " checked in " << std::fixed << std::setprecision(1)
+        << document.at("seconds").get<double>() << " s with seed " << document.at("seed").get<uint64_t>() << ": ";
     const bool is_good = findings == 0 && !document.at("interrupted").get<bool>();
     const size_t column = end.str().size() - 1; // it begins with a line of its own
     return text + end.str() +

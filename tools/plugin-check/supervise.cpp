@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "cli/quantities.hpp"
 #include "record.hpp"
 #include "rows.hpp"
 
@@ -121,8 +122,10 @@ class Supervision {
             return true;
         }
         if (one.index + 1 < total_) {
-            record_.note("after " + std::to_string(deaths_) + " ends of the process the other " +
-                         std::to_string(total_ - one.index - 1) + " cases were left out");
+            const size_t left = total_ - one.index - 1;
+            record_.note("after " + cli::counted(deaths_, "end") + " of the process " +
+                         (left == 1 ? "the last case was" : "the other " + std::to_string(left) + " cases were") +
+                         " left out");
         }
         return one.index + 1 >= total_;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cli/quantities.hpp"
 #include "op-call/element.hpp"
 #include "parts.hpp"
 #include "placed_run.hpp"
@@ -75,7 +76,7 @@ void find_unwritten(const std::vector<Output> &first, std::byte first_poison, co
         }
         if (unwritten != 0) {
             outcome.findings.push_back({"unwritten", "it left " + std::to_string(unwritten) + " of " +
-                                                         std::to_string(count) + " elements of output '" + a.name +
+                                                         cli::counted(count, "element") + " of output '" + a.name +
                                                          "' unwritten, the first at " + place_text(where, a.shape)});
         }
     }

@@ -1,4 +1,5 @@
 // Several calls at once.
+#include "cli/quantities.hpp"
 #include "trial.hpp"
 
 namespace opdock::plugin_check {
@@ -75,7 +76,7 @@ Outcome Trial::run_threads(const Case &one) const {
     }
 
     const std::string others =
-        std::to_string(threads.size() - 1) + " other threads" + (one.beside.empty() ? "" : ", some of other shapes,");
+        cli::counted(threads.size() - 1, "other thread") + (one.beside.empty() ? "" : ", some of other shapes,");
     const std::vector<std::vector<Answer>> answers = calls_.beside(rounds, calls_before);
     for (size_t i = 0; i < threads.size() && outcome.findings.empty(); ++i) {
         for (size_t round = 0; round < answers[i].size() && outcome.findings.empty(); ++round) {

@@ -8,6 +8,7 @@
 #include "cli/exit.hpp"
 #include "cli/open_host.hpp"
 #include "cli/print_document.hpp"
+#include "cli/quantities.hpp"
 #include "cli/suggest.hpp"
 #include "cli/text_file.hpp"
 #include "document.hpp"
@@ -122,7 +123,7 @@ void show_frozen(const Host &host, const std::string &file) {
         ops.insert(one.at("op").get<std::string>());
         choices += one.at("dtypes").size();
     }
-    std::cout << "the same: " << choices << " choices of " << ops.size() << " ops, "
+    std::cout << "the same: " << cli::counted(choices, "choice") << " of " << cli::counted(ops.size(), "op") << ", "
               << manifest.at("digest").get<std::string>() << '\n';
 }
 

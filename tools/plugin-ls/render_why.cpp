@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/quantities.hpp"
 #include "cli/table.hpp"
 #include "document.hpp"
 #include "render.hpp"
@@ -44,7 +45,7 @@ void add_config(Table &table, const json &one) {
     const std::string file = text_of(one, "tune_file");
     table.note(candidates == 0
                    ? "nothing to tune: " + (file.empty() ? "there is no tune file" : "no configs in " + file)
-                   : "to tune: " + std::to_string(candidates) + " configs of " + file);
+                   : "to tune: " + cli::counted(candidates, "config") + " of " + file);
 }
 
 } // namespace

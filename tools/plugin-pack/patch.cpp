@@ -11,6 +11,7 @@
 #include "cli/exit.hpp"
 #include "cli/print_document.hpp"
 #include "cli/printable.hpp"
+#include "cli/quantities.hpp"
 #include "cli/status_line.hpp"
 #include "cli/written_file.hpp"
 #include "commands.hpp"
@@ -54,7 +55,7 @@ void note_filtered(const Backend &backend) {
     names.resize(std::min(count, most));
     std::cerr << cli::printable(
         "plugin-pack: note: filters are not run; what stands in the worktree is packed of " + joined(names) +
-        (count > most ? " and " + std::to_string(count - most) + " other files" : "") + " of " + backend.name + "\n");
+        (count > most ? " and " + cli::counted(count - most, "other file") : "") + " of " + backend.name + "\n");
 }
 
 void note_made(const BackendPlace &place, const Backend &backend) {

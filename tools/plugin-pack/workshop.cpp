@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/exit.hpp"
+#include "cli/quantities.hpp"
 #include "cli/text_file.hpp"
 #include "differences.hpp"
 #include "exit_codes.hpp"
@@ -221,7 +222,7 @@ void Workshop::require_files(const std::string &commit) const {
             }
         }
     }
-    fail_partial(std::to_string(missing.size()) + " files of the commit " + commit + example);
+    fail_partial(cli::counted(missing.size(), "file") + " of the commit " + commit + example);
 }
 
 void Workshop::check_sizes(const std::vector<Change> &changes, const Limits &limits) const {

@@ -38,7 +38,8 @@ void add_results(std::vector<Result> &results, const Parameter &parameter, const
                  const Tensors &tensors) {
     if (targets.size() > tensors.size()) {
         throw cli::UsageError("--output " + parameter.name + " was given " + std::to_string(targets.size()) +
-                              " times, but there are only " + std::to_string(tensors.size()) + " tensors");
+                              " times, but there " + (tensors.size() == 1 ? "is" : "are") + " only " +
+                              cli::counted(tensors.size(), "tensor"));
     }
     for (const Target &target : targets) {
         results.push_back({result_name(parameter, target.element), &tensors[target.element], target.file});
@@ -86,7 +87,7 @@ std::string served_text(const Outcome &outcome) {
     }
     std::string text;
     for (const auto &[impl, calls] : outcome.served) {
-        text += (text.empty() ? "" : ", ") + impl + " (" + std::to_string(calls) + " calls)";
+        text += (text.empty() ? "" : ", ") + impl + " (" + cli::counted(calls, "call") + ")";
     }
     return text;
 }
@@ -98,7 +99,7 @@ std::string times_text(const Outcome &outcome) {
     }
     return "min " + cli::time_text(*std::min_element(outcome.microseconds.begin(), outcome.microseconds.end())) +
            ", median " + cli::time_text(cli::summarize(outcome.microseconds).median) + " of " +
-           std::to_string(outcome.microseconds.size()) + " calls, after a first of " + first;
+           cli::counted(outcome.microseconds.size(), "call") + ", after a first of " + first;
 }
 
 template<class T>

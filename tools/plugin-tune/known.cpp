@@ -77,7 +77,7 @@ json document_of(const std::string &path, const std::vector<TuneRow> &rows) {
 }
 
 std::string counted(size_t count) {
-    return std::to_string(count) + (count == 1 ? " entry" : " entries");
+    return cli::counted(count, "entry", "entries");
 }
 
 // Names what is there where a word of the request fits nothing at all.

@@ -60,7 +60,7 @@ void add_tried(Table &table, const json &shape) {
     for (const auto &[reason, count] : counts) {
         refused += count;
     }
-    table.note(counted(shape.at("tried").size(), "configs") + " in " +
+    table.note(cli::counted(shape.at("tried").size(), "config") + " in " +
                cli::time_text(1e6 * shape.at("seconds").get<double>()) +
                (wrong == 0 ? "" : ", " + counted(wrong, "wrong")) +
                (refused == wrong ? "" : ", " + counted(refused - wrong, "refused")) +
@@ -193,8 +193,8 @@ std::string render_report(const json &document, const cli::Page &page) {
     const auto skipped = std::count_if(shapes.begin(), shapes.end(),
                                        [](const json &shape) { return text_of(shape, "outcome") == "skipped"; });
     text += skipped == 0 ? ""
-                         : "\n" + counted(static_cast<size_t>(skipped), "of ") + std::to_string(shapes.size()) +
-                               " shapes were skipped.\n";
+                         : "\n" + counted(static_cast<size_t>(skipped), "of ") + cli::counted(shapes.size(), "shape") +
+                               (skipped == 1 ? " was" : " were") + " skipped.\n";
     const std::string kept = where_kept(document);
     text += kept.empty() ? "" : "\n" + cli::printable(kept);
     return text + (document.at("interrupted").get<bool>() ? "Interrupted: what was found until then is above.\n" : "");

@@ -10,6 +10,7 @@
 #include "cli/exit.hpp"
 #include "cli/open_host.hpp"
 #include "cli/printable.hpp"
+#include "cli/quantities.hpp"
 #include "cli/suggest.hpp"
 #include "cli/text_file.hpp"
 #include "cli/written_file.hpp"
@@ -67,10 +68,6 @@ std::string op_of(const std::string &line) {
                : std::string();
 }
 
-std::string number_of(size_t count, const std::string &one) {
-    return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
-}
-
 // On stderr, what a file that was written has: standard output tells itself.
 void tell_written(const std::string &path, const std::string &yaml, size_t left_out) {
     if (!path.empty()) {
@@ -109,8 +106,8 @@ std::string contents_of(const std::string &yaml) {
             ++configs;
         }
     }
-    return number_of(ops, "op") + ", " + number_of(configs, "config") +
-           (products == 0 ? "" : ", " + number_of(products, "product"));
+    return cli::counted(ops, "op") + ", " + cli::counted(configs, "config") +
+           (products == 0 ? "" : ", " + cli::counted(products, "product"));
 }
 
 std::string rename_ops(const std::string &yaml, const std::vector<Named> &renames, std::vector<std::string> *nameless) {
@@ -210,7 +207,7 @@ int import_results(const Request &request) {
     bool is_empty = false; // one of them
     for (size_t i = 0; i < texts.size(); ++i) {
         const uint64_t count = host.import_tuning(texts[i], request.files[i]);
-        std::cout << cli::printable(request.files[i]) << ": " << count << (count == 1 ? " config\n" : " configs\n");
+        std::cout << cli::printable(request.files[i]) << ": " << cli::counted(count, "config") << '\n';
         is_empty = is_empty || count == 0;
     }
     return is_empty ? cli::exit_absent : cli::exit_fine;

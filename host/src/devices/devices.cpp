@@ -151,8 +151,9 @@ std::string Devices::missing(DLDevice device) const {
     if (provider->plugin.empty()) {
         return fmt::format("there is no device {}: memory of the CPU is that of {}:0", text(device), provider->type);
     }
-    return fmt::format("there is no device {}: plugin '{}' counts {} devices{}", text(device), provider->plugin,
-                       there.count, there.reason.empty() ? "" : " (" + there.reason + ")");
+    return fmt::format("there is no device {}: plugin '{}' counts {}{}", text(device), provider->plugin,
+                       counted(static_cast<std::uint64_t>(there.count), "device"),
+                       there.reason.empty() ? "" : " (" + there.reason + ")");
 }
 
 std::string Devices::query(const Implementation &implementation, DLDevice device) const {

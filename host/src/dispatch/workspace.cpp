@@ -6,6 +6,7 @@
 
 #include "dispatch/call_host.hpp"
 #include "load/plugin_call.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 namespace {
@@ -47,7 +48,8 @@ opdock_status Workspace::provide(std::string *reason) {
     }
     const std::string &impl_id = attempt_.implementation.impl_id;
     if (args_.workspace_size < needed) {
-        *reason = fmt::format("the workspace given has {} bytes; '{}' needs {}", args_.workspace_size, impl_id, needed);
+        *reason = fmt::format("the workspace given has {}; '{}' needs {}", counted(args_.workspace_size, "byte"),
+                              impl_id, needed);
         return OPDOCK_INVALID_ARGUMENT;
     }
     if (reinterpret_cast<uintptr_t>(args_.workspace) % alignment != 0) {

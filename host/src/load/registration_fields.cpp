@@ -85,8 +85,8 @@ std::string fault_in(const std::string &text, const Signature &signature, std::v
         tuple.push_back(*dtype);
     }
     if (tuple.size() != signature.dtype_variables.size()) {
-        return fmt::format("'{}' has {} dtypes, but the signature has {} dtype variables; give one dtype for each",
-                           text, tuple.size(), signature.dtype_variables.size());
+        return fmt::format("'{}' has {}, but the signature has {}; give one dtype for each", text,
+                           counted(tuple.size(), "dtype"), counted(signature.dtype_variables.size(), "dtype variable"));
     }
     for (size_t i = 0; i < tuple.size(); ++i) {
         const std::vector<uint32_t> &allowed = signature.allowed_dtypes[i];

@@ -9,6 +9,7 @@
 
 #include "signature/dtype.hpp"
 #include "signature/solve.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 
@@ -58,7 +59,8 @@ opdock_value check(const Signature &signature, const AttributeSpec &spec, opdock
         break;
     case OPDOCK_VALUE_STRING:
         if (value.as.s == nullptr || strnlen(value.as.s, value.count) != value.count) {
-            fail_attribute(signature, spec, fmt::format("is not a string of {} bytes, none of them NUL", value.count));
+            fail_attribute(signature, spec,
+                           fmt::format("is not a string of {}, none of them NUL", counted(value.count, "byte")));
         }
         break;
     case OPDOCK_VALUE_INTS:
@@ -72,8 +74,9 @@ opdock_value check(const Signature &signature, const AttributeSpec &spec, opdock
         for (uint32_t i = 0; value.type == OPDOCK_VALUE_STRINGS && i < value.count; ++i) {
             const opdock_text &one = value.as.strings[i];
             if (one.text == nullptr || strnlen(one.text, one.size) != one.size) {
-                fail_attribute(signature, spec,
-                               fmt::format("has in place {} no string of {} bytes, none of them NUL", i, one.size));
+                fail_attribute(
+                    signature, spec,
+                    fmt::format("has in place {} no string of {}, none of them NUL", i, counted(one.size, "byte")));
             }
         }
         break;
@@ -114,7 +117,7 @@ size_t find(const Signature &signature, const char *name, size_t guess) {
     const auto &specs = signature.attributes;
     if (name == nullptr) {
         if (guess >= specs.size()) {
-            fail(signature, fmt::format("got {} attributes, expected at most {}", guess + 1, specs.size()));
+            fail(signature, fmt::format("got {}, expected at most {}", counted(guess + 1, "attribute"), specs.size()));
         }
         return guess;
     }

@@ -10,6 +10,7 @@
 #include "opdock/abi/version.h"
 #include "signature/solve.hpp"
 #include "text/error.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 
@@ -38,8 +39,8 @@ class ListSizes {
             first_ = &parameter;
             elements_ = size;
         } else if (size != elements_) {
-            fail(signature_, fmt::format("list '{}' has {} elements, expected {} as in list '{}'", parameter.name, size,
-                                         elements_, first_->name));
+            fail(signature_, fmt::format("list '{}' has {}, expected {} as in list '{}'", parameter.name,
+                                         counted(size, "element"), elements_, first_->name));
         }
         return size;
     }

@@ -8,6 +8,7 @@
 
 #include "signature/dtype.hpp"
 #include "text/error.hpp"
+#include "text/spelling.hpp"
 
 namespace opdock::core {
 
@@ -92,7 +93,9 @@ void Solver::match(ArgumentPlace place, const DLTensor &tensor) {
         fail(signature_, place, fmt::format("has {} dims, expected 0 to {}", tensor.ndim, OPDOCK_MAX_RANK));
     }
     if (tensor.shape == nullptr && tensor.ndim != 0) {
-        fail(signature_, place, fmt::format("has {} dims and no shape (DLTensor.shape is null)", tensor.ndim));
+        fail(signature_, place,
+             fmt::format("has {} and no shape (DLTensor.shape is null)",
+                         counted(static_cast<std::uint64_t>(tensor.ndim), "dim")));
     }
     int64_t signs = 0;
     for (int32_t axis = 0; axis < tensor.ndim; ++axis) {

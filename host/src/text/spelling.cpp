@@ -222,6 +222,11 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
     return guess.empty() ? std::string() : "; did you mean " + quote(guess) + "?";
 }
 
+std::string counted(std::uint64_t count, std::string_view one, std::string_view several) {
+    std::string text = std::to_string(count) + ' ';
+    return count != 1 && several.empty() ? text.append(one) + 's' : text.append(count == 1 ? one : several);
+}
+
 std::string one_of(std::span<const std::string_view> words) {
     std::string result;
     for (std::size_t i = 0; i < words.size(); ++i) {

@@ -52,6 +52,9 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
 // "; did you mean 'nearest'?", or "".
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
 
+// "1 config", "2 configs"; `several` where that is not `one` and an s.
+std::string counted(std::uint64_t count, std::string_view one, std::string_view several = {});
+
 // "'a', 'b' or 'c'"; for one word "'a'".
 std::string one_of(std::span<const std::string_view> words);
 

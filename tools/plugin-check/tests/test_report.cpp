@@ -49,7 +49,7 @@ json sound() {
 TEST_CASE("the text has a row for each op, and with each finding the command that shows it again") {
     CHECK(render_text(document(), Page(false)) == R"(/x/libacme.so
   acme 1.0 of Acme & Co, needs GCC 3.0, GLIBC 2.34 or newer
-  FAIL
+  FAIL  libacme.so
         exports: it exports more
 
   FAIL  gelu  vendor.acme  39 cases, 1 declined; relative error: f32 1e-07
@@ -62,6 +62,16 @@ TEST_CASE("the text has a row for each op, and with each finding the command tha
 2 implementations checked in 1.2 s with seed 7: 2 findings; 79 cases of 250
 calls were tried, with inputs of at most 65536 elements and 3 dims
 )");
+}
+
+TEST_CASE("one of a thing is not several") {
+    json one = document();
+    one["ops"].erase(1);
+    one["ops"][0].update({{"ran", 1}, {"calls", 1}, {"most_elements", 1}, {"most_dims", 1}, {"configs", 1}});
+    const std::string text = render_text(one, Page(false, 200));
+    CHECK(contains(text, "  1 case, 1 declined, 1 config;"));
+    CHECK(contains(text, "1 implementation checked in "));
+    CHECK(contains(text, "1 case of 1 call was tried, with inputs of at most 1 element and 1 dim\n"));
 }
 
 TEST_CASE("a run that was ended early is not reported as a sound plugin") {

@@ -69,7 +69,7 @@ TEST_CASE("calls that fell back name both implementations") {
     call.outcome.served = {{"default.cpu", 3}, {"vendor.acme", 1}};
     const std::string text =
         render_text(call.request, call.signature, call.arguments, call.tensors, call.outcome, call.results(), plain);
-    CHECK(text.find("served by  default.cpu (3 calls), vendor.acme (1 calls)\n") != std::string::npos);
+    CHECK(text.find("served by  default.cpu (3 calls), vendor.acme (1 call)\n") != std::string::npos);
 }
 
 TEST_CASE("without --output every tensor that was made is shown, with it those that were named") {
