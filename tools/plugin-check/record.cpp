@@ -17,7 +17,16 @@ std::string remedy_for(const std::string &check, Layout layout) {
         return ". Its tensors are not contiguous: go by their strides, or declare that the kernel needs contiguous "
                "ones (needs_contiguous)";
     }
-    if (check == "wrong") {
+    if (check == "out-of-bounds") {
+        return ". Check the kernel's bounds against the sizes of this call, also in its last block";
+    }
+    if (check == "unwritten") {
+        return ". Write each element of an output, also in the last block";
+    }
+    if (check == "input-changed") {
+        return ". Leave inputs as they are, and keep what is in between in a workspace";
+    }
+    if (check == "wrong" || check == "failed") {
         return ". Mend the kernel for such a call, or decline it in a `supports` function";
     }
     if (check == "config") {
@@ -29,6 +38,12 @@ std::string remedy_for(const std::string &check, Layout layout) {
     return check == "not-batch-invariant"
                ? ". Compute a row in the same order in every batch, or do not declare it batch invariant"
                : "";
+}
+
+// A plugin's own text may end in a full stop.
+std::string with_remedy(const std::string &message, const std::string &check, Layout layout) {
+    const std::string remedy = remedy_for(check, layout);
+    return message + (message.ends_with('.') && !remedy.empty() ? remedy.substr(1) : remedy);
 }
 
 } // namespace
@@ -108,7 +123,7 @@ void Record::add(const std::string &check, const std::string &message) {
         }
     }
     findings_.push_back({{"check", check},
-                         {"message", now_ != nullptr ? message + remedy_for(check, now_->layout) : message},
+                         {"message", now_ != nullptr ? with_remedy(message, check, now_->layout) : message},
                          {"case", now_ != nullptr ? json(now_->index) : json(nullptr)},
                          {"label", now_ != nullptr ? label_ : ""},
                          {"dtypes", tuple},

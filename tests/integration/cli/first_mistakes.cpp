@@ -96,8 +96,10 @@ TEST_CASE("first mistakes: a wrong registration names the op, the implementation
 TEST_CASE("first mistakes: a kernel that is wrong is found with the case and the remedy") {
     const std::string planted = fixture("planted");
     says(checked(planted, "planted.ignores_strides"), {"'output': relative error", "needs_contiguous"});
-    says(checked(planted, "planted.throws"), {"it returned FAILED: no kernel for this"});
-    says(checked(planted, "planted.write_past_end"), {"it writes right behind the end of output 'output'"});
+    says(checked(planted, "planted.throws"),
+         {"it returned FAILED: no kernel for this. Mend the kernel for such a call, or decline it in a `supports`"});
+    says(checked(planted, "planted.write_past_end"),
+         {"it writes right behind the end of output 'output'. Check the kernel's bounds"});
     says(checked(planted, "planted.noisy"),
          {"it declares itself deterministic, and the same call", "different bits",
           "Compute in the same order each time, or do not declare it deterministic"});

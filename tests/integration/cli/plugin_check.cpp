@@ -292,7 +292,14 @@ TEST_CASE("what is only called beside others is compared, too") {
 }
 
 TEST_CASE("findings say where, and what to declare") {
-    CHECK(message_of("write_past_end", "out-of-bounds") == "it writes right behind the end of output 'output'");
+    CHECK(
+        message_of("write_past_end", "out-of-bounds") ==
+        "it writes right behind the end of output 'output'. Check the kernel's bounds against the sizes of this call, "
+        "also in its last block");
+    CHECK(message_of("fails", "failed")
+              .ends_with(". Mend the kernel for such a call, or decline it in a `supports` function"));
+    CHECK(contains(message_of("unwritten_tail", "unwritten"), ". Write each element of an output"));
+    CHECK(contains(message_of("writes_input", "input-changed"), "which is not `mut`. Leave inputs as they are"));
     CHECK(contains(message_of("ignores_strides", "wrong"), "go by their strides, or declare that the kernel needs"));
     CHECK_FALSE(contains(message_of("wrong_in_four_dims", "wrong"), "strides"));
     CHECK(message_of("crashes", "crash") == "it ended the process by Segmentation fault"); // sent, not met
