@@ -87,7 +87,7 @@ void add_tuned(Table &table, const json &shape) {
     const json &before = shape.at("before");
     const json &best = shape.at("best");
     const bool stays = best.at("config") == before.at("config");
-    table.row({{""}, {"config", Tint::quiet}, {"time", Tint::quiet}, {"", Tint::quiet}});
+    table.row({{""}, {"config", Tint::quiet}, {"time", Tint::quiet}, {"source or gain", Tint::quiet}});
     table.row(
         {{"before"}, {config_text(before.at("config"))}, {time_of(before)}, {text_of(before, "source"), Tint::quiet}});
     table.row({{"best"},

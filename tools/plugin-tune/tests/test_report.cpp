@@ -11,7 +11,7 @@ using namespace opdock::plugin_tune;
 TEST_CASE("the report has best against default, what was wrong, and where it is kept") {
     CHECK(render_report(every_outcome(), opdock::cli::Page(false)) == R"(norm input=f32[4,8] eps=1e-6
   default.cpu on Some CPU, n=8 (n: log2)
-          config     time
+          config     time                 source or gain
   before  block=64   12.5 us, spread 2 %  defaults
   best    block=256  10 us, spread 1 %    1.25x faster
       4 configs in 3.1 s, 1 wrong, 1 refused
@@ -36,7 +36,7 @@ LEFT OUT
   conv  default.cpu
       no shapes follow from its signature
 
-1 of 4 shapes were skipped.
+1 of 4 shapes was skipped.
 
 Kept in /c/tune.sqlite
 )");
