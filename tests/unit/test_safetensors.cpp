@@ -168,6 +168,21 @@ TEST_CASE("safetensors: a header's size and nesting are bounded") {
     CHECK(error_for_header("{\"x\":" + std::string(100000, '[')) == Contains("nested too deep"));
 }
 
+TEST_CASE("safetensors: as many tensors as a header has room for are read without trying each against all others") {
+    constexpr int count = 100'000; // with the square of them that takes minutes
+    const TemporaryFolder folder;
+    std::string header;
+    for (int i = 0; i < count; ++i)
+        header +=
+            (i == 0 ? "{" : ",") + entry(std::to_string(i), "U8", "1", std::to_string(i) + "," + std::to_string(i + 1));
+    const auto file = folder.file("x.safetensors", safetensors(header + "}", std::string(count - 1, 'a') + "z"));
+    CHECK(read_safetensors(file).size() == count);
+    CHECK(read_safetensors(file, std::to_string(count - 1)).bytes == std::vector{std::byte{'z'}});
+    const auto twice =
+        folder.file("twice.safetensors", safetensors(header + "," + entry("0", "U8", "0", "0,0") + "}", ""));
+    CHECK(error_of([&] { read_safetensors(twice); }) == Contains("tensor \"0\" appears twice"));
+}
+
 TEST_CASE("safetensors: what cannot be read back is not written") {
     const TemporaryFolder folder;
     const auto file = folder.path("x.safetensors");

@@ -54,18 +54,60 @@ struct Index {
     std::uint64_t data = 0;     // where it starts in the file
 };
 
-json parse_header(const std::filesystem::path &path, const std::string &text) {
-    std::set<std::string> names;
-    const auto check = [&](int depth, json::parse_event_t event, const json &value) {
-        if (depth > max_depth)
-            fail(path, "malformed .safetensors header: nested too deep");
-        // json keeps the last of two equal keys; here that would hide data.
-        if (event == json::parse_event_t::key && depth == 1 && !names.insert(value.get<std::string>()).second)
-            fail(path, "malformed .safetensors header: tensor " + value.dump() + " appears twice");
+// Checks the header before it is read into a json: its depth, and that no tensor comes twice. json's own parser keeps
+// the last of two equal keys, which would hide data, and with a callback it takes time with the square of the tensors.
+class HeaderCheck : public nlohmann::json_sax<json> {
+  public:
+    explicit HeaderCheck(const std::filesystem::path &path) : path_(path) {}
+
+    bool null() override { return take(); }
+    bool boolean(bool /*value*/) override { return take(); }
+    bool number_integer(number_integer_t /*value*/) override { return take(); }
+    bool number_unsigned(number_unsigned_t /*value*/) override { return take(); }
+    bool number_float(number_float_t /*value*/, const string_t & /*text*/) override { return take(); }
+    bool string(string_t & /*value*/) override { return take(); }
+    bool binary(binary_t & /*value*/) override { return take(); }
+    bool start_object(std::size_t /*size*/) override { return open(); }
+    bool start_array(std::size_t /*size*/) override { return open(); }
+    bool end_object() override { return close(); }
+    bool end_array() override { return close(); }
+    bool key(string_t &name) override {
+        if (depth_ == 1 && !names_.insert(name).second)
+            fail(path_, "malformed .safetensors header: tensor " + json(name).dump() + " appears twice");
+        return take();
+    }
+    // Ends it; json's own parser says what is wrong.
+    bool parse_error(std::size_t /*offset*/, const std::string & /*token*/,
+                     const json::exception & /*error*/) override {
+        return false;
+    }
+
+  private:
+    bool take() {
+        if (depth_ > max_depth)
+            fail(path_, "malformed .safetensors header: nested too deep");
         return true;
-    };
+    }
+    bool open() {
+        take();
+        ++depth_;
+        return true;
+    }
+    bool close() {
+        --depth_;
+        return true;
+    }
+
+    const std::filesystem::path &path_;
+    std::set<std::string> names_;
+    int depth_ = 0; // objects and lists that are open
+};
+
+json parse_header(const std::filesystem::path &path, const std::string &text) {
+    HeaderCheck check(path);
     try {
-        return json::parse(text, check);
+        json::sax_parse(text, &check);
+        return json::parse(text);
     } catch (const json::exception &error) {
         fail(path, std::string("malformed .safetensors header: ") + error.what());
     }
