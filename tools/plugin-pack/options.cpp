@@ -18,8 +18,8 @@ constexpr const char *introduction =
        plugin-pack revert PACKAGE --backend [NAME=]DIR... [--pub NAME.pub]
        plugin-pack rebase PACKAGE --backend [NAME=]DIR@COMMIT... --out PACKAGE
                    (--key NAME.key | --unsigned) [--pub NAME.pub]
-       plugin-pack verify PACKAGE [--pub NAME.pub]
-       plugin-pack inspect PACKAGE [--pub NAME.pub]
+       plugin-pack verify PACKAGE [--pub NAME.pub] [--decrypt-key NAME.key]
+       plugin-pack inspect PACKAGE [--pub NAME.pub] [--decrypt-key NAME.key]
        plugin-pack install PACKAGE [--system | --folder DIR] [--pub NAME.pub]
        plugin-pack uninstall NAME [--system | --folder DIR]
        plugin-pack list [--system | --folder DIR] [--pub NAME.pub]
@@ -41,7 +41,8 @@ files and policies, in one signed file.
            Without PACKAGE the newest that is installed and fits is taken.
   revert   takes back what unpatch --in-place did.
   rebase   makes a package of the same changes to another commit.
-  verify   says who signed a package, and that nothing in it was changed.
+  verify   says who signed a package, and that nothing in it was changed; of one
+           that is encrypted all of it with --decrypt-key alone.
   inspect  shows what is in it.
   install  puts the files of a package where hosts find its plugins: in the
            user's folder for plugins. An earlier one is replaced as a whole.
@@ -113,7 +114,10 @@ const std::vector<Command> &commands() {
          "the PACKAGE",
          {"backend", "out", "pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "serial", "key",
           "unsigned", "recipient", "force", "json"}},
-        {"verify", Action::verify, "the PACKAGE", {"pub", "trusted", "allow-unsigned", "json"}},
+        {"verify",
+         Action::verify,
+         "the PACKAGE",
+         {"pub", "trusted", "allow-unsigned", "decrypt-key", "passphrase-file", "json"}},
         {"inspect",
          Action::inspect,
          "the PACKAGE",

@@ -30,6 +30,9 @@ std::string signer_text(const OpenedPackage &opened) {
                                  : "signed with " + opened.key->key.text() + " of " + opened.key->path;
 }
 
+// Without the key, and of packages alone that are encrypted. No package is called whole then.
+constexpr const char *not_looked_at = "what is encrypted was not looked at: --decrypt-key NAME.key checks it";
+
 // Those in submodules too, with the paths of these in front.
 std::vector<Change> all_changes(const Changes &changes, const std::string &prefix = "") {
     std::vector<Change> all = changes.list;
@@ -103,9 +106,11 @@ int verify(const Request &request) {
                              {"package", request.subject},
                              {"status", "valid"},
                              {"key", key_json(opened)},
-                             {"recipients", opened.recipients}});
+                             {"recipients", opened.recipients},
+                             {"is_open", opened.is_open}});
     } else {
-        std::cout << cli::printable(request.subject) << ": whole, " << cli::printable(signer_text(opened)) << '\n';
+        std::cout << cli::printable(request.subject + (opened.is_open ? ": whole, " : ": ") + signer_text(opened) +
+                                    (opened.is_open ? "\n" : std::string("; ") + not_looked_at + "\n"));
     }
     return cli::exit_fine;
 }
@@ -148,7 +153,7 @@ int inspect(const Request &request) {
     std::string text = request.subject + "\n  " + signer_text(opened) + "\n";
     if (!opened.recipients.empty()) {
         text += "  encrypted for " + joined(opened.recipients) +
-                (opened.is_open ? "\n" : "; --decrypt-key shows what was changed\n");
+                (opened.is_open ? "\n" : std::string("; ") + not_looked_at + " and shows what was changed\n");
     }
     text +=
         "  " + package.device_type + ", " + joined(package.tasks) + ", serial " + std::to_string(package.serial) + "\n";

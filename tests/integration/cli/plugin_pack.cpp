@@ -115,7 +115,9 @@ TEST_CASE("an encrypted package is unpacked by those whom it is for") {
     INFO(patched.err);
     CHECK(patched.code == 0);
     const Finished seen = work.run({"inspect", work.path_of("a.opdock"), "--pub", work.path_of("acme.pub")});
-    CHECK(contains(seen.out, "; --decrypt-key shows what was changed\n"));
+    CHECK(contains(
+        seen.out,
+        "; what is encrypted was not looked at: --decrypt-key NAME.key checks it and shows what was changed\n"));
     CHECK(!contains(seen.out, "a.py"));
     check_error(work.unpatch("a.opdock"), 1, "it is encrypted; --decrypt-key NAME.key opens it");
     check_error(work.unpatch("a.opdock", {"--decrypt-key", work.path_of("other.key")}), 1,
