@@ -276,24 +276,32 @@ void write_known(const Move &move, const std::string &path, const FileState &sta
     writer.write(place, state);
 }
 
-// Without the bytes of files that were not changed.
-Changes of_these(Changes changes, const std::set<std::string> &paths) {
-    std::erase_if(changes.converted, [&](const auto &one) { return !paths.contains(one.first); });
-    std::erase_if(changes.crlf, [&](const std::string &path) { return !paths.contains(path); });
-    return changes;
+// The files whose bytes the package has by themselves, those of them that the tree has.
+std::set<std::string> converted_files(const Adapted &adapted) {
+    const Changes &changes = adapted.backend.changes;
+    std::set<std::string> paths(changes.crlf.begin(), changes.crlf.end());
+    for (const auto &[path, content] : changes.converted) {
+        paths.insert(path);
+    }
+    if (!paths.empty()) {
+        const std::map<std::string, std::string> files = adapted.workshop->files(changes.tree);
+        std::erase_if(paths, [&](const std::string &path) { return !files.contains(path); });
+    }
+    return paths;
 }
 
 } // namespace
 
 Move move_to_adapted(const Adapted &adapted, const std::string &folder) {
     const Changes &changes = adapted.backend.changes;
-    std::vector<std::string> old_paths, new_paths;
+    std::vector<std::string> old_paths;
+    std::set<std::string> new_paths = converted_files(adapted); // checked also where nothing else changes them
     for (const Change &change : changes.list) {
         if (change.old_mode != 0 && change.old_mode != submodule_mode) {
             old_paths.push_back(change.old_path);
         }
         if (change.mode != 0 && change.mode != submodule_mode) {
-            new_paths.push_back(change.path);
+            new_paths.insert(change.path);
         }
     }
     const TemporaryFolder files;
@@ -301,8 +309,8 @@ Move move_to_adapted(const Adapted &adapted, const std::string &folder) {
     fs::create_directory(before);
     fs::create_directory(after);
     adapted.workshop->check_out(adapted.workshop->tree_of(changes.commit), old_paths, before.string());
-    adapted.workshop->check_out(changes.tree, new_paths, after.string());
-    restore_conversions(*adapted.workshop, of_these(changes, {new_paths.begin(), new_paths.end()}), after.string());
+    adapted.workshop->check_out(changes.tree, {new_paths.begin(), new_paths.end()}, after.string());
+    restore_conversions(*adapted.workshop, changes, after.string());
     Move move{folder, {}, {}};
     for (const Change &change : changes.list) {
         if (change.mode == submodule_mode) {

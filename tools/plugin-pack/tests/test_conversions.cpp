@@ -4,6 +4,7 @@
 #include "adapted.hpp"
 #include "cli/exit.hpp"
 #include "exit_codes.hpp"
+#include "in_place.hpp"
 #include "made_repository.hpp"
 #include "rebuilt.hpp"
 
@@ -206,21 +207,28 @@ TEST_CASE("files that a merge changes keep the line ends that they had in the wo
     CHECK(files.at("lf.bat") == "file 1\n2, adapted\n3\n4\n5\n6\n7\n8\n9\n10\n");
 }
 
-TEST_CASE("content that git would not convert to what the tree has is refused") {
+TEST_CASE("content that git would not convert to what the tree has is refused, in a checkout too") {
     const MadeRepository made;
     made.write("a.txt", "one\ntwo\n");
     made.write("b.bin", std::string("\0\n", 2));
     made.link("link", "a.txt");
     const std::string base = made.commit();
     const Changes changes = find_changes(made.path(), base);
-    const auto refused = [&](const Changes &bad) {
+    const auto message_of = [](const auto &body) {
         try {
-            rebuilt(made, bad);
+            body();
         } catch (const cli::Failure &failure) {
             CHECK(failure.code == exit_not_trusted);
             return std::string(failure.what());
         }
         return std::string();
+    };
+    const auto refused = [&](const Changes &bad) {
+        std::string message = message_of([&] { rebuilt(made, bad); });
+        CHECK(message_of([&] {
+                  move_to_adapted(adapt({"framework", "", "sha1", bad}, {"framework", made.path(), ""}), made.path());
+              }) == message);
+        return message;
     };
     Changes bad = changes;
     bad.converted = {{"a.txt", "one\r\ntwo\n"}};
