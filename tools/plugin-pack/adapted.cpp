@@ -49,17 +49,17 @@ std::string applied(const Backend &backend, const Workshop &workshop) {
     return tree;
 }
 
-// What the changes leave of each file that they are about, however renames are told.
-std::map<std::string, std::pair<uint32_t, std::string>> files_after(const std::vector<Change> &changes) {
-    std::map<std::string, std::pair<uint32_t, std::string>> files;
+using File = std::pair<uint32_t, std::string>; // mode and id; {} where there is none
+
+// What was and is of each file that the changes are about, however renames are told.
+std::map<std::string, std::pair<File, File>> files_of(const std::vector<Change> &changes) {
+    std::map<std::string, std::pair<File, File>> files;
     for (const Change &change : changes) {
-        if (change.old_mode != 0 && change.status != 'C') {
-            files.try_emplace(change.old_path, 0, "");
+        if (change.old_mode != 0) {
+            files[change.old_path].first = {change.old_mode, change.old_blob};
         }
-    }
-    for (const Change &change : changes) {
         if (change.mode != 0) {
-            files[change.path] = {change.mode, change.blob};
+            files[change.path].second = {change.mode, change.blob};
         }
     }
     return files;
@@ -198,7 +198,7 @@ Adapted adapt(const Backend &backend, const BackendPlace &place, const std::stri
     }
     workshop.require_files(base);
     const std::string tree = applied(backend, workshop);
-    if (files_after(workshop.changed_files(base, tree)) != files_after(backend.changes.list)) {
+    if (files_of(workshop.changed_files(base, tree)) != files_of(backend.changes.list)) {
         throw cli::Failure(backend.name + ": the package lists other changes than its patches make", exit_not_trusted);
     }
     if (!place.commit.empty()) {

@@ -75,6 +75,24 @@ bool is_status(const std::string &text) {
     return text.size() == 1 && text.find_first_of("ADMRT") == 0;
 }
 
+// Whether git says this status of a change with these modes and paths. inspect shows the status, and unpatch goes by
+// the modes.
+bool is_status_right(const Change &change) {
+    constexpr uint32_t type_bits = 0170000;
+    const bool was = change.old_mode != 0, is = change.mode != 0, moved = change.old_path != change.path;
+    const bool same_type = (change.old_mode & type_bits) == (change.mode & type_bits);
+    switch (change.status) {
+    case 'A':
+        return !was && is && !moved;
+    case 'D':
+        return was && !is && !moved;
+    case 'T':
+        return was && is && !same_type && !moved;
+    default: // M, R
+        return was && is && same_type && moved == (change.status == 'R');
+    }
+}
+
 // Of a file in a tree of git, and 0 for none.
 uint32_t mode_of(const JsonValue &value) {
     const auto mode = static_cast<uint32_t>(value.number(0, submodule_mode));
@@ -247,7 +265,17 @@ class ContentsReader {
         change.mode = mode_of(one.at("mode"));
         change.old_blob = id_of(one.at("old_blob"), format);
         change.blob = id_of(one.at("blob"), format);
+        if (!is_status_right(change)) {
+            one.at("status").refuse("the status that git has for these modes and paths");
+        }
         keep(one.at("patch"), change.patch);
+    }
+
+    // No two of the same list, or lists.
+    static void take_path(std::set<std::string> &paths, const JsonValue &value, const std::string &path) {
+        if (!paths.insert(path).second) {
+            value.refuse("a path that is not listed twice", core::quote(path));
+        }
     }
 
     void read_submodule(const JsonValue &one, Submodule &submodule, int depth) {
@@ -266,21 +294,29 @@ class ContentsReader {
     }
 
     void read_files(const JsonValue &listed, const std::string &format, Changes &changes, int depth = 0) {
+        std::set<std::string> changed, with_content, submodules;
         const std::vector<JsonValue> list = make(changes.list, listed.at("changes"));
         for (size_t i = 0; i < list.size(); ++i) {
+            const Change &change = changes.list[i];
             read_change(list[i], format, changes.list[i]);
+            take_path(changed, list[i].at("path"), change.path);
+            if (change.old_path != change.path) {
+                take_path(changed, list[i].at("old_path"), change.old_path);
+            }
         }
         const std::vector<JsonValue> converted = make(changes.converted, listed.at("converted"));
         for (size_t i = 0; i < converted.size(); ++i) {
             auto &[path, content] = changes.converted[i];
             path = path_of(converted[i].at("path"));
+            take_path(with_content, converted[i].at("path"), path);
             keep(converted[i].at("member"), content);
         }
         for (const JsonValue &one : listed.at("crlf").items()) {
-            changes.crlf.push_back(path_of(one));
+            take_path(with_content, one, changes.crlf.emplace_back(path_of(one)));
         }
         for (const JsonValue &one : listed.at("submodules").items()) {
             read_submodule(one, changes.submodules.emplace_back(), depth + 1);
+            take_path(submodules, one.at("path"), changes.submodules.back().path);
         }
     }
 

@@ -5,7 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include "adapted.hpp"
 #include "cli/exit.hpp"
+#include "exit_codes.hpp"
 #include "made_repository.hpp"
 #include "rebuilt.hpp"
 #include "workshop.hpp"
@@ -431,4 +433,41 @@ TEST_CASE("repositories whose ids are of SHA-256, and folders with odd names") {
     CHECK(changes.commit.size() == 64);
     const Workshop workshop(objects_of(path));
     CHECK(workshop.apply(changes.commit, {changes.list.at(0).patch}) == changes.tree);
+}
+
+TEST_CASE("a list of changes that says other than the patches make is refused") {
+    const MadeRepository made;
+    made.write("a.txt", "one\n");
+    made.write("b.txt", "1\n2\n3\n4\n");
+    const std::string base = made.commit();
+    made.write("a.txt", "two\n");
+    std::filesystem::rename(made / "b.txt", made / "c.txt");
+    const Changes changes = find_changes(made.path(), base);
+    const auto refused = [&](const Changes &listed) {
+        try {
+            adapt({"framework", "", "sha1", listed}, {"framework", made.path(), ""});
+        } catch (const cli::Failure &failure) {
+            CHECK(failure.code == exit_not_trusted);
+            return std::string(failure.what());
+        }
+        return std::string();
+    };
+    const std::string message = "framework: the package lists other changes than its patches make";
+    CHECK(refused(changes) == "");
+    REQUIRE(changes.list.size() == 2);
+    Changes added = changes; // though it was there
+    added.list[0].status = 'A';
+    added.list[0].old_mode = 0;
+    added.list[0].old_blob = std::string(40, '0');
+    CHECK(refused(added) == message);
+    Changes other = changes; // than the file that was changed
+    other.list[0].old_blob = other.list[0].blob;
+    CHECK(refused(other) == message);
+    Changes fewer = changes;
+    fewer.list[0].patch += fewer.list[1].patch;
+    fewer.list.pop_back();
+    CHECK(refused(fewer) == message);
+    Changes elsewhere = changes;
+    elsewhere.list[1].old_path = "a.txt";
+    CHECK(refused(elsewhere) == message);
 }

@@ -26,7 +26,7 @@ Package sample() {
     Backend backend{"fw", "0.9", "sha1", {}};
     Changes &changes = backend.changes;
     changes.commit = changes.tree = std::string(40, 'a');
-    changes.list = {{'M', "old", "new", 0100644, 0100755, changes.tree, changes.tree, "a patch"}};
+    changes.list = {{'R', "old", "new", 0100644, 0100755, changes.tree, changes.tree, "a patch"}};
     changes.converted = {{"converted", "its content"}};
     changes.crlf = {"crlf"};
     changes.submodules = {{"submodule", "sha1", {}}};
@@ -237,6 +237,8 @@ TEST_CASE("what no package says is refused with what there may be in its place")
         {"contents.json", "/attachments/0/member", "patches/0", ": /attachments/0/member: expected a member that no "},
         {"contents.json", "/backends/0/changes/0/status", "MM",
          "/changes/0/status: expected one of A, D, M, R and T, found 'MM'"},
+        {"contents.json", "/backends/0/changes/0/status", "D",
+         "/changes/0/status: expected the status that git has for these modes and paths, found 'D'"},
         {"contents.json", "/backends/0/changes/0/blob", "z",
          "/changes/0/blob: expected a full id of git's sha1, 40 digits of 0-9a-f, found 'z'"},
         {"contents.json", "/backends/0/submodules/0/commit", std::string(64, '0'),
@@ -249,6 +251,8 @@ TEST_CASE("what no package says is refused with what there may be in its place")
         {"contents.json", "/backends/0/changes/0/path", "../up", "/path: expected a path within a tree, found '../up'"},
         {"contents.json", "/backends/0/converted/0/path", {{"hex", "2f"}}, "expected a path within a tree, found '/'"},
         {"contents.json", "/backends/0/crlf/0", {{"hex", "2"}}, "/crlf/0/hex: expected pairs of 0-9a-f, found '2'"},
+        {"contents.json", "/backends/0/crlf/0", "converted",
+         "/crlf/0: expected a path that is not listed twice, found 'converted'"},
         {"contents.json", "/backends/0/submodules/0/path", "a\nb", "/path: expected a path without a line feed, "},
     };
     for (const auto &one : cases) {
@@ -262,6 +266,67 @@ TEST_CASE("what no package says is refused with what there may be in its place")
                 CHECK(message.find(one.message) != std::string::npos);
             }
         }
+    }
+}
+
+TEST_CASE("a change is of the status that its modes and paths have, and of a path that no other change has") {
+    const auto refusal_of = [](char status, const std::string &old_path, uint32_t old_mode, uint32_t mode) {
+        Package package = sample();
+        package.backends[0].changes.list.push_back(package.backends[0].changes.list[0]);
+        Change &change = package.backends[0].changes.list[1];
+        change.path = "file";
+        change.old_path = old_path;
+        change.status = status;
+        change.old_mode = old_mode;
+        change.mode = mode;
+        Trust trust;
+        trust.allow_unsigned = true;
+        try {
+            open(parse_package(print(package, nullptr), "p.opdock"), trust);
+        } catch (const cli::Failure &failure) {
+            CHECK(failure.code == exit_not_trusted);
+            return std::string(failure.what());
+        }
+        return std::string();
+    };
+    constexpr uint32_t none = 0, file = 0100644, program = 0100755, link = 0120000;
+    const struct {
+        std::string good; // the statuses that there may be
+        const char *old_path;
+        uint32_t old_mode, mode;
+    } cases[] = {
+        {"A", "file", none, file},
+        {"D", "file", file, none},
+        {"M", "file", file, program},
+        {"M", "file", file, file},
+        {"T", "file", file, link},
+        {"T", "file", submodule_mode, file},
+        {"R", "moved", file, program},
+        {"R", "moved", link, link},
+        {"", "moved", none, file},
+        {"", "moved", file, none},
+        {"", "moved", file, link},
+        {"", "file", none, none},
+        {"M", "file", submodule_mode, submodule_mode},
+    };
+    for (const auto &one : cases) {
+        for (const char status : std::string("ADMRT")) {
+            CAPTURE(status);
+            CAPTURE(one.old_path);
+            CAPTURE(one.old_mode);
+            CAPTURE(one.mode);
+            const std::string message = refusal_of(status, one.old_path, one.old_mode, one.mode);
+            const bool is_good = one.good.find(status) != std::string::npos;
+            CHECK((message.find("/changes/1/status: expected the status that git has") == std::string::npos) ==
+                  is_good);
+            CHECK(message.empty() == is_good);
+        }
+    }
+    // The other change moves "old" to "new".
+    for (const char *path : {"old", "new"}) {
+        const std::string message = refusal_of('R', path, file, file);
+        CHECK(message.ends_with(": /backends/0/changes/1/old_path: expected a path that is not listed twice, found '" +
+                                std::string(path) + "'"));
     }
 }
 

@@ -45,7 +45,7 @@ Package framework_package() {
     const std::string zeros(40, '0');
     for (int i = 0; i < 20; ++i) {
         const std::string path = i == 3 ? "n\xe4me" : "dir/" + std::to_string(i);
-        backend.changes.list.push_back({'M', i == 4 ? "old" : path, path, 0100644, 0100755, zeros, zeros,
+        backend.changes.list.push_back({i == 4 ? 'R' : 'M', i == 4 ? "old" : path, path, 0100644, 0100755, zeros, zeros,
                                         "diff --git a/x b/x\n" + std::to_string(i * 7919) + "\n"});
     }
     backend.changes.converted = {{"crlf.txt", "a\r\n"}};
