@@ -20,6 +20,7 @@
 #include "commands.hpp"
 #include "exit_codes.hpp"
 #include "files/bounded_file.hpp"
+#include "files/path_rules.hpp"
 #include "inspect/manifest.hpp"
 #include "installed.hpp"
 #include "target.hpp"
@@ -208,6 +209,19 @@ void keep_to_owner(const fs::path &folder) {
     fs::permissions(folder, fs::perms(0755));
 }
 
+// `staging` is beside where `folder` is or comes.
+void warn_of_unsafe_place(const std::string &folder, const fs::path &staging) {
+    const auto fault =
+        core::PathRules().judge_folder(fs::absolute(staging).string(), core::PathRules::Missing::is_fine);
+    if (fault) {
+        std::cerr << cli::printable("plugin-pack: note: " + folder +
+                                    ": somebody else could put code into it: " + fault->what +
+                                    "; hosts warn of its plugins, and take none where strict is set or trust is "
+                                    "required. Run `" +
+                                    fault->remedy + "`, or install it elsewhere\n");
+    }
+}
+
 } // namespace
 
 int install(const Request &request) {
@@ -243,6 +257,7 @@ int install(const Request &request) {
     write_attachments(read, trust, decrypting, staging);
     const std::vector<std::string> list = plugins_of(package);
     const Removed removed = removed_files(there, staging);
+    warn_of_unsafe_place(folder, staging);
     if (!request.dry_run) {
         target.replace();
     }

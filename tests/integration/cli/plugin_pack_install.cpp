@@ -101,6 +101,41 @@ TEST_CASE("whoever may write in the user's name only may change what is installe
     }
 }
 
+TEST_CASE("install says when hosts would not trust the place") {
+    const User user;
+    CHECK(user.patch_with_plugin("a.opdock").code == 0);
+    const std::string plugins = user.path_of("plugins"), folder = plugins + "/" + name;
+    CHECK(user.install("a.opdock").err.empty());
+    Tool ls(PLUGIN_LS, {plugins});
+    ls.with("PLUGIN_STRICT", "1");
+    const auto is_taken = [&] {
+        return json::parse(ls.run({"--json"}).out).at("plugins").at(0).at("status") == "loaded";
+    };
+    CHECK(is_taken());
+    REQUIRE(::chmod(plugins.c_str(), 0777) == 0);
+    CHECK(!is_taken());
+    for (const char *dry_run : {"", "--dry-run"}) {
+        const Finished open =
+            user.install("a.opdock", *dry_run == 0 ? std::vector<std::string>() : std::vector<std::string>{dry_run});
+        INFO(open.err);
+        CHECK(open.code == 0);
+        CHECK(open.err == "plugin-pack: note: " + folder +
+                              ": somebody else could put code into it: everybody may write to the folder '" + plugins +
+                              "' (mode 0777); hosts warn of its plugins, and take none where strict is set or trust is "
+                              "required. Run `chmod o-w '" +
+                              plugins + "'`, or install it elsewhere\n");
+    }
+    REQUIRE(::chmod(plugins.c_str(), 01777) == 0); // where others cannot replace it
+    CHECK(user.install("a.opdock").err.empty());
+    CHECK(is_taken());
+    if (::geteuid() == 0) {
+        REQUIRE(::chmod(plugins.c_str(), 0755) == 0);
+        REQUIRE(::chown(plugins.c_str(), 65534, 65534) == 0);
+        CHECK(contains(user.install("a.opdock").err, "the folder '" + plugins + "' belongs to user 65534"));
+        CHECK(!is_taken());
+    }
+}
+
 TEST_CASE("what the folder for plugins passes on to others is not passed on to what is installed") {
     const User user;
     CHECK(user.patch_with_plugin("a.opdock").code == 0);
