@@ -37,9 +37,17 @@ void sync(int to, const std::string &path) {
     }
 }
 
+using Pieces = std::vector<std::string_view>;
+
+void write_all(int to, const Pieces &pieces, const std::string &path) {
+    for (const std::string_view piece : pieces) {
+        write_all(to, piece, path);
+    }
+}
+
 // Writes a file beside `path`, and lets `place` give it that name.
 template<class Place>
-void put_in_place(const std::string &path, std::string_view text, Place place) {
+void put_in_place(const std::string &path, const Pieces &pieces, Place place) {
     const std::filesystem::path target(path);
     std::string pattern = (target.parent_path() / ("." + target.filename().string() + ".XXXXXX")).string();
     const int descriptor = ::mkostemp(pattern.data(), O_CLOEXEC);
@@ -47,7 +55,7 @@ void put_in_place(const std::string &path, std::string_view text, Place place) {
         fail(path, errno);
     }
     try {
-        write_all(descriptor, text, path);
+        write_all(descriptor, pieces, path);
         sync(descriptor, path);
         if (::fchmod(descriptor, 0644) != 0 || !place(pattern.c_str())) {
             fail(path, errno);
@@ -66,7 +74,7 @@ bool is_device(const std::string &path) {
     return std::filesystem::is_other(path, error);
 }
 
-void write_into(const std::string &path, std::string_view text) {
+void write_into(const std::string &path, const Pieces &pieces) {
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK); // or a pipe is waited for
     if (descriptor < 0 && errno == ENXIO) {
         throw Failure(path + ": nobody reads this pipe");
@@ -76,13 +84,27 @@ void write_into(const std::string &path, std::string_view text) {
     }
     ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK); // a slow reader is
     try {
-        write_all(descriptor, text, path);
+        write_all(descriptor, pieces, path);
         sync(descriptor, path);
     } catch (...) {
         ::close(descriptor);
         throw;
     }
     ::close(descriptor);
+}
+
+void replace_with(const std::string &path, const Pieces &pieces) {
+    put_in_place(path, pieces, [&](const char *written) { return std::rename(written, path.c_str()) == 0; });
+}
+
+void write_new(const std::string &path, const Pieces &pieces) {
+    put_in_place(path, pieces, [&](const char *written) {
+        if (::link(written, path.c_str()) != 0) { // unlike rename, fails where there is a file
+            return false;
+        }
+        ::unlink(written);
+        return true;
+    });
 }
 
 } // namespace
@@ -118,17 +140,11 @@ void NewFile::write(std::string_view text) {
 }
 
 void replace_file(const std::string &path, std::string_view text) {
-    put_in_place(path, text, [&](const char *written) { return std::rename(written, path.c_str()) == 0; });
+    replace_with(path, {text});
 }
 
 void write_new_file(const std::string &path, std::string_view text) {
-    put_in_place(path, text, [&](const char *written) {
-        if (::link(written, path.c_str()) != 0) { // unlike rename, fails where there is a file
-            return false;
-        }
-        ::unlink(written);
-        return true;
-    });
+    write_new(path, {text});
 }
 
 void check_output(const std::string &path, bool force) {
@@ -142,14 +158,20 @@ void check_output(const std::string &path, bool force) {
 }
 
 void write_output(const std::string &path, bool force, const std::string &text) {
+    write_output(path, force, Pieces{text});
+}
+
+void write_output(const std::string &path, bool force, const Pieces &pieces) {
     if (path.empty()) {
-        std::cout << text;
+        for (const std::string_view piece : pieces) {
+            std::cout << piece;
+        }
     } else if (force && is_device(path)) {
-        write_into(path, text);
+        write_into(path, pieces);
     } else if (force) {
-        replace_file(path, text);
+        replace_with(path, pieces);
     } else {
-        write_new_file(path, text);
+        write_new(path, pieces);
     }
 }
 

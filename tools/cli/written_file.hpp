@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -44,5 +45,7 @@ void check_output(const std::string &path, bool force);
 
 // To that file, whole or not at all; into a device, with `force`; or to standard output.
 void write_output(const std::string &path, bool force, const std::string &text);
+// The same of a text in pieces, one after the other.
+void write_output(const std::string &path, bool force, const std::vector<std::string_view> &pieces);
 
 } // namespace opdock::cli

@@ -136,8 +136,9 @@ FilePart parse_file_part(std::string_view text) {
 
 std::string place_of(const FilePart &file) {
     std::error_code error;
-    const std::filesystem::path place = std::filesystem::weakly_canonical(std::filesystem::absolute(file.path), error);
-    return error ? file.path : place.string();
+    const std::filesystem::path path = std::filesystem::absolute(file.path);
+    const std::filesystem::path folder = std::filesystem::weakly_canonical(path.parent_path(), error);
+    return error ? file.path : (folder / path.filename()).string();
 }
 
 Source parse_source(std::string_view text) {

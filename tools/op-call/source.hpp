@@ -52,7 +52,8 @@ Source parse_shape_or_source(std::string_view text);
 Source parse_shape(std::string_view text);
 FilePart parse_file_part(std::string_view text);
 
-// The same for every spelling of a file's path.
+// The same for every spelling of a file's path. A link is another file than the one that it leads to, as it is
+// replaced.
 std::string place_of(const FilePart &file);
 uint32_t parse_dtype(std::string_view name);
 

@@ -57,8 +57,9 @@ int execute(const Request &request) {
     const Arguments arguments = match(request, signature);
     CallTensors tensors = make_tensors(op, request, signature, arguments);
     const std::vector<Result> results = results_of(signature, arguments, tensors);
+    check_files(results, request.force);
     const Outcome outcome = call(host, request, device, signature, arguments, tensors);
-    write_files(results);
+    write_files(results, request.force);
     if (request.json) {
         cli::print_document(render_json(request, signature, arguments, tensors, outcome, results));
     } else {

@@ -7,6 +7,7 @@
 #include "cli/quantities.hpp"
 #include "cli/statistics.hpp"
 #include "cli/table.hpp"
+#include "cli/written_file.hpp"
 #include "summary.hpp"
 
 namespace opdock::plugin_run {
@@ -141,20 +142,34 @@ std::vector<Result> results_of(const Signature &signature, const Arguments &argu
     return results;
 }
 
-void write_files(const std::vector<Result> &results) {
+void check_files(const std::vector<Result> &results, bool force) {
+    for (const Result &result : results) {
+        if (result.file) {
+            cli::check_output(result.file->path, force);
+        }
+    }
+}
+
+void write_files(const std::vector<Result> &results, bool force) {
+    const auto write = [&](const std::string &path, files::FileContent content) {
+        content.pieces.insert(content.pieces.begin(), content.header);
+        cli::write_output(path, force, content.pieces);
+    };
     std::map<std::string, std::vector<files::TensorData>> together;
     for (const Result &result : results) {
         if (!result.file) {
             continue;
         }
+        const std::string &path = result.file->path;
         if (result.file->format == FilePart::Format::npy) {
-            files::write_npy(result.file->path, to_file(*result.tensor, ""));
+            const files::TensorData tensor = to_file(*result.tensor, "");
+            write(path, files::npy_content(path, tensor));
         } else {
             together[op_call::place_of(*result.file)].push_back(to_file(*result.tensor, result.file->tensor));
         }
     }
     for (const auto &[path, tensors] : together) {
-        files::write_safetensors(path, tensors);
+        write(path, files::safetensors_content(path, tensors));
     }
 }
 

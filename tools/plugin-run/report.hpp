@@ -28,8 +28,13 @@ struct Result {
 // cannot hold: to be asked before the call, which may take long.
 std::vector<Result> results_of(const Signature &signature, const Arguments &arguments, const CallTensors &tensors);
 
-// Throws files::Error.
-void write_files(const std::vector<Result> &results);
+// Throws cli::Failure when one of their files is there and `force` does not allow to overwrite it: to be asked before
+// the call as well.
+void check_files(const std::vector<Result> &results, bool force);
+
+// Each whole or not at all, in the place of what `force` allows to be overwritten. Throws cli::Failure and
+// files::Error.
+void write_files(const std::vector<Result> &results, bool force);
 
 std::string render_text(const Request &request, const Signature &signature, const Arguments &arguments,
                         const CallTensors &tensors, const Outcome &outcome, const std::vector<Result> &results,

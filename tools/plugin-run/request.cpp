@@ -58,6 +58,7 @@ po::options_description describe_options() {
         ("in", texts("NAME=SOURCE"), "an input")                                                                     //
         ("attr", texts("NAME=VALUE"), "an attribute; lists of int are written 1,2,3")                                //
         ("output", texts("NAME[=FILE]"), "summarize this output; write it to .npy or .safetensors[:NAME]")           //
+        ("force", "overwrite the files of --output")                                                                 //
         ("device", text("DEVICE"), "where to run: \"cpu\" (default), \"cuda:1\"; tensors are copied there and back") //
         ("impl", text("IMPL_ID"), "this implementation or none")                                                     //
         ("repeat", text("N"), "after a first call N more, and their minimum and median time")                        //
@@ -83,6 +84,7 @@ Request parse_request(const std::vector<std::string> &arguments) {
     request.help = values.count("help") != 0;
     request.version = values.count("version") != 0;
     request.json = values.count("json") != 0;
+    request.force = values.count("force") != 0;
     request.inputs = op_call::parse_named(cli::texts_of(values, "in"), "--in",
                                           std::string("NAME=SOURCE\n  ") + op_call::source_forms);
     request.attributes = op_call::parse_named(cli::texts_of(values, "attr"), "--attr", "NAME=VALUE");

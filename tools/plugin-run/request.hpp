@@ -18,6 +18,7 @@ struct Request {
     std::vector<Named> inputs;
     std::vector<Named> attributes;
     std::vector<Named> outputs; // the text may be ""
+    bool force = false;         // overwrite their files
     std::string device = "cpu";
     std::string impl;    // "" leaves the choice to the policy
     uint32_t repeat = 0; // timed calls after the first

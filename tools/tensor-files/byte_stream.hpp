@@ -38,7 +38,6 @@ class ByteWriter {
     explicit ByteWriter(const std::filesystem::path &path);
 
     void write(std::string_view text);
-    void write(const std::vector<std::byte> &bytes);
     // Call last: an error such as a full disk may only show here.
     void close();
 
@@ -50,5 +49,9 @@ class ByteWriter {
 // What a writer checks of every tensor before it opens the file.
 struct TensorData;
 void check_consistent(const std::filesystem::path &path, const TensorData &tensor);
+
+std::string_view bytes_of(const TensorData &tensor);
+struct FileContent;
+void write_content(const std::filesystem::path &path, const FileContent &content);
 
 } // namespace opdock::files

@@ -243,7 +243,7 @@ TensorData read_npy(const std::filesystem::path &path) {
     return tensor;
 }
 
-void write_npy(const std::filesystem::path &path, const TensorData &tensor) {
+FileContent npy_content(const std::filesystem::path &path, const TensorData &tensor) {
     check_consistent(path, tensor);
     const auto *known =
         std::find_if(descrs.begin(), descrs.end(), [&](const Descr &d) { return d.dtype == tensor.dtype; });
@@ -261,14 +261,15 @@ void write_npy(const std::filesystem::path &path, const TensorData &tensor) {
     if (header.size() > 0xffff)
         fail(path, "too many dimensions for a .npy header");
 
-    ByteWriter file(path);
-    file.write(magic);
     const std::array<char, 4> version_and_size = {1, 0, static_cast<char>(header.size() & 0xff),
                                                   static_cast<char>(header.size() >> 8)};
-    file.write(std::string_view(version_and_size.data(), version_and_size.size()));
-    file.write(header);
-    file.write(tensor.bytes);
-    file.close();
+    header.insert(0, version_and_size.data(), version_and_size.size());
+    header.insert(0, magic);
+    return {std::move(header), {bytes_of(tensor)}};
+}
+
+void write_npy(const std::filesystem::path &path, const TensorData &tensor) {
+    write_content(path, npy_content(path, tensor));
 }
 
 } // namespace opdock::files

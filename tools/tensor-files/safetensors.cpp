@@ -216,7 +216,7 @@ TensorData read_safetensors(const std::filesystem::path &path, std::string_view 
     fail(path, "has no tensor '" + std::string(name) + "'; it has " + (names.empty() ? "none" : names));
 }
 
-void write_safetensors(const std::filesystem::path &path, std::span<const TensorData> tensors) {
+FileContent safetensors_content(const std::filesystem::path &path, std::span<const TensorData> tensors) {
     // Wide elements first keeps every tensor aligned to its element size in a mapped file.
     std::vector<const TensorData *> order;
     std::set<std::string_view> names;
@@ -251,15 +251,18 @@ void write_safetensors(const std::filesystem::path &path, std::span<const Tensor
     }
     text.append((8 - text.size() % 8) % 8, ' ');
 
-    ByteWriter file(path);
     std::array<char, 8> size{};
     for (std::size_t i = 0; i < size.size(); ++i)
         size[i] = static_cast<char>((text.size() >> (8 * i)) & 0xff);
-    file.write(std::string_view(size.data(), size.size()));
-    file.write(text);
+    text.insert(0, size.data(), size.size());
+    FileContent content{std::move(text), {}};
     for (const TensorData *tensor : order)
-        file.write(tensor->bytes);
-    file.close();
+        content.pieces.push_back(bytes_of(*tensor));
+    return content;
+}
+
+void write_safetensors(const std::filesystem::path &path, std::span<const TensorData> tensors) {
+    write_content(path, safetensors_content(path, tensors));
 }
 
 } // namespace opdock::files

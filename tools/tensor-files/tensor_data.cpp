@@ -140,15 +140,23 @@ void ByteWriter::write(std::string_view text) {
     stream_.write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 
-void ByteWriter::write(const std::vector<std::byte> &bytes) {
-    stream_.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-}
-
 void ByteWriter::close() {
     errno = 0;
     stream_.close();
     if (!stream_)
         fail(path_, std::string("cannot write: ") + std::strerror(errno));
+}
+
+std::string_view bytes_of(const TensorData &tensor) {
+    return {reinterpret_cast<const char *>(tensor.bytes.data()), tensor.bytes.size()};
+}
+
+void write_content(const std::filesystem::path &path, const FileContent &content) {
+    ByteWriter file(path);
+    file.write(content.header);
+    for (const std::string_view piece : content.pieces)
+        file.write(piece);
+    file.close();
 }
 
 } // namespace opdock::files

@@ -42,6 +42,15 @@ std::uint64_t byte_size(std::uint32_t dtype, std::span<const std::int64_t> shape
 TensorData read_npy(const std::filesystem::path &path);
 void write_npy(const std::filesystem::path &path, const TensorData &tensor);
 
+// What a file of tensors holds, for who writes it in another way: a header, and then pieces, which are the bytes of the
+// tensors. `path` is for messages.
+struct FileContent {
+    std::string header;
+    std::vector<std::string_view> pieces;
+};
+FileContent npy_content(const std::filesystem::path &path, const TensorData &tensor);
+FileContent safetensors_content(const std::filesystem::path &path, std::span<const TensorData> tensors);
+
 // All tensors, in the order they lie in the file.
 std::vector<TensorData> read_safetensors(const std::filesystem::path &path);
 // One of them; the error for a missing name lists the names there are.

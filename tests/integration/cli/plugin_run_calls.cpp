@@ -1,10 +1,12 @@
 // plugin-run when the call is served.
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <random>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 #include "tensor_files.hpp"
 #include "tools.hpp"
@@ -134,6 +136,40 @@ TEST_CASE("bf16 goes in and out of .safetensors") {
     const json again = report_of(tool.run({"gelu", "--in", "input=" + file + ":output", "--json"}));
     CHECK(again["inputs"][0]["dtype"] == "bf16");
     CHECK(again["inputs"][0]["shape"] == json{8, 16});
+}
+
+TEST_CASE("--output overwrites nothing unasked, and replaces a link rather than follow it") {
+    namespace fs = std::filesystem;
+    const PluginRun tool({REFERENCE_PLUGIN});
+    for (const char *file : {"y.npy", "y.safetensors"}) {
+        CAPTURE(file);
+        const fs::path path = tool.home().path() / file;
+        const auto run = [&](const std::vector<std::string> &more) {
+            return tool.run(
+                and_also({"gelu", "--in", "input=ones:f32[4]", "--output", "output=" + path.string()}, more));
+        };
+        const mode_t before = ::umask(0);
+        CHECK(run({}).code == 0);
+        ::umask(before);
+        CHECK(fs::status(path).permissions() == fs::perms(0644));
+        const Finished again = run({});
+        CHECK(again.code == 1);
+        CHECK(again.err == "plugin-run: " + path.string() + ": there is such a file; --force overwrites it\n");
+        CHECK(run({"--force"}).code == 0);
+
+        const fs::path theirs = tool.home().write("theirs", "what is theirs");
+        fs::remove(path);
+        fs::create_symlink(theirs, path);
+        CHECK(run({}).code == 1);
+        CHECK(fs::is_symlink(path));
+        CHECK(run({"--force"}).code == 0);
+        CHECK(!fs::is_symlink(path));
+        CHECK(fs::file_size(theirs) == 14);
+        fs::remove(path);
+        fs::create_symlink(tool.home().path() / "nothing", path);
+        CHECK(run({}).code == 1);
+        CHECK(!fs::exists(tool.home().path() / "nothing"));
+    }
 }
 
 TEST_CASE("the seed decides the result and is reported") {
