@@ -55,25 +55,21 @@ auto with_database(Work work) {
     }
 }
 
-json document_of(const std::string &path, const std::vector<TuneRow> &rows) {
-    json entries = json::array();
-    for (const TuneRow &row : rows) {
-        const bool is_timed = row.entry.microseconds > 0;
-        entries.push_back({{"op", row.identity.op},
-                           {"impl_id", row.identity.impl_id},
-                           {"version", row.identity.version},
-                           {"model", row.identity.device},
-                           {"architecture", row.identity.architecture},
-                           {"driver", row.identity.driver},
-                           {"dtypes", row.entry.dtypes},
-                           {"key", row.entry.key},
-                           {"space", row.entry.space},
-                           {"config", row.entry.config},
-                           {"imported", !is_timed},
-                           {"microseconds", is_timed ? json(row.entry.microseconds) : json()},
-                           {"before_microseconds", is_timed ? json(row.entry.default_microseconds) : json()}});
-    }
-    return {{"schema", "opdock.plugin-tune.list/1"}, {"database", path}, {"entries", std::move(entries)}};
+json entry_of(const TuneRow &row) {
+    const bool is_timed = row.entry.microseconds > 0;
+    return {{"op", row.identity.op},
+            {"impl_id", row.identity.impl_id},
+            {"version", row.identity.version},
+            {"model", row.identity.device},
+            {"architecture", row.identity.architecture},
+            {"driver", row.identity.driver},
+            {"dtypes", row.entry.dtypes},
+            {"key", row.entry.key},
+            {"space", row.entry.space},
+            {"config", row.entry.config},
+            {"imported", !is_timed},
+            {"microseconds", is_timed ? json(row.entry.microseconds) : json()},
+            {"before_microseconds", is_timed ? json(row.entry.default_microseconds) : json()}};
 }
 
 std::string counted(size_t count) {
@@ -108,12 +104,11 @@ std::string nothing_fits(const core::TuneDatabase &database, const Request &requ
 
 // A heading for each implementation and device, and a row for each entry below it. The config is the last cell, the
 // only one that may be broken into lines.
-std::string render(const std::string &path, const std::vector<TuneRow> &rows, const cli::Page &page) {
-    std::string text;
+void print(const std::string &path, const std::vector<TuneRow> &rows, const cli::Page &page) {
     std::string heading;
     cli::Table table;
     const auto flush = [&] {
-        text += heading.empty() ? "" : heading + "\n" + table.text(page) + "\n";
+        std::cout << (heading.empty() ? "" : heading + "\n" + table.text(page) + "\n");
         table = cli::Table();
     };
     std::pair<std::string, std::string> last;
@@ -141,7 +136,7 @@ std::string render(const std::string &path, const std::vector<TuneRow> &rows, co
                    {row.entry.config}});
     }
     flush();
-    return text + counted(rows.size()) + " in " + cli::printable(path) + "\n";
+    std::cout << counted(rows.size()) << " in " << cli::printable(path) << '\n';
 }
 
 } // namespace
@@ -150,11 +145,12 @@ int list(const Request &request) {
     return with_database([&](const core::TuneDatabase &database) {
         const std::vector<TuneRow> rows = database.rows(filter_of(request));
         if (request.json) {
-            cli::print_document(document_of(database.path(), rows));
+            cli::print_with_list({{"schema", "opdock.plugin-tune.list/1"}, {"database", database.path()}}, "entries",
+                                 rows, entry_of);
         } else if (rows.empty()) {
             std::cout << cli::printable(nothing_fits(database, request)) << '\n';
         } else {
-            std::cout << render(database.path(), rows, cli::page_of_stdout());
+            print(database.path(), rows, cli::page_of_stdout());
         }
         return cli::exit_fine;
     });
