@@ -210,6 +210,12 @@ TEST_CASE("a NUL byte is an error, not the end of the text") {
           "f.yaml:1:5: unexpected control character '\\x00'; expected UTF-8 text");
 }
 
+TEST_CASE("a text in UTF-32 is told as that, and not as UTF-16, which begins alike") {
+    for (const std::string &text : {std::string("\xff\xfe\0\0a\0\0\0", 8), std::string("\0\0\xfe\xff\0\0\0a", 8)}) {
+        CHECK(refusal(text) == "f.yaml:1:1: the text is UTF-32; expected UTF-8");
+    }
+}
+
 // yaml-cpp ends lines at them, editors do not: lines would have other numbers, and comments would end where no reader
 // of the file sees it.
 TEST_CASE("a carriage return alone is an error, and before a line feed part of it") {

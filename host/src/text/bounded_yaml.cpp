@@ -111,6 +111,10 @@ void check_text(std::string_view text, const Reporter &reporter) {
 }
 
 void check_encoding(std::string_view text, const Reporter &reporter) {
+    using namespace std::string_view_literals;
+    if (text.starts_with("\xff\xfe\0\0"sv) || text.starts_with("\0\0\xfe\xff"sv)) {
+        reporter.fail(1, 1, "the text is UTF-32; expected UTF-8");
+    }
     if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
         reporter.fail(1, 1, "the text is UTF-16; expected UTF-8");
     }
