@@ -13,6 +13,9 @@ TEST_CASE("a text is read to its end, whatever lies behind it in memory") {
     CHECK_NOTHROW(inside.read());
     BoundedJson json(whole, "a.json", OPDOCK_INVALID_ARGUMENT, {4, 4});
     CHECK(message_of([&] { json.read(); }) == "a.json:1:3: this is not JSON: unexpected ']'");
+    BoundedJson marked("\xef\xbb\xbf{}", "a.json", OPDOCK_INVALID_ARGUMENT, {4, 4});
+    CHECK(message_of([&] { marked.read(); }) ==
+          "a.json:1:1: this is not JSON: unexpected byte order mark; save it as UTF-8 without one");
     BoundedJson empty("", "a.json", OPDOCK_INVALID_ARGUMENT, {4, 4});
     CHECK(message_of([&] { empty.read(); }) == "a.json:1:1: this is not JSON: unexpected end of the file");
 }

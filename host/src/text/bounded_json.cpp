@@ -40,6 +40,9 @@ BoundedJson::BoundedJson(std::string_view text, std::string name, opdock_status 
     : text_(text), name_(std::move(name)), status_(status), limits_(limits) {}
 
 void BoundedJson::read() {
+    if (text_.starts_with("\xef\xbb\xbf")) { // which nlohmann passes over
+        fail(1, "this is not JSON: unexpected byte order mark; save it as UTF-8 without one");
+    }
     nlohmann::json::sax_parse(Counting(text_.data(), &consumed_), Counting(text_.data() + text_.size(), &consumed_),
                               this);
 }
