@@ -148,7 +148,13 @@ SecretKey read_secret_key(const std::string &path, const AskPassphrase &ask) {
     lines.hex_of("public", stated.bytes);
     const std::optional<Cost> cost = parse_cost(lines);
     lines.hex_of("salt", salt);
+    if (!cost && salt != Salt{}) {
+        lines.fail("expected zeros after 'salt', as there is no passphrase (kdf none)");
+    }
     lines.hex_of("nonce", nonce);
+    if (!cost && nonce != Nonce{}) {
+        lines.fail("expected zeros after 'nonce', as there is no passphrase (kdf none)");
+    }
     if (cost) {
         std::array<unsigned char, box_bytes> box{};
         lines.hex_of("secret", box);

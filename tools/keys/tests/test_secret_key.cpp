@@ -121,5 +121,7 @@ TEST_CASE("a changed or cut secret key is an error") {
     CHECK(with("kdf none", "kdf argon2id 999 268435456").find("acme.key:4: expected") != std::string::npos);
     CHECK(with("kdf none", "kdf argon2id 3 1").find("acme.key:4: expected") != std::string::npos);
     CHECK(with("kdf none", "kdf scrypt").find("acme.key:4: expected") != std::string::npos);
+    CHECK(with("salt 0", "salt 1").find("acme.key:5: expected zeros after 'salt'") != std::string::npos);
+    CHECK(with("nonce 0", "nonce 1").find("acme.key:6: expected zeros after 'nonce'") != std::string::npos);
     CHECK(KeyFile("-----BEGIN\n").refusal().find("acme.key:1: expected 'opdock.secret-key/1'") != std::string::npos);
 }
