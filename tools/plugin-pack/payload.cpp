@@ -432,9 +432,11 @@ Listed list_of(std::string_view plain) {
     constexpr std::string_view word = "members ";
     const size_t line = plain.substr(0, 64).find('\n');
     size_t bytes = 0;
-    if (line == std::string_view::npos || !plain.starts_with(word) ||
-        std::from_chars(plain.data() + word.size(), plain.data() + line, bytes).ptr != plain.data() + line ||
-        bytes > plain.size() - line - 1) {
+    const auto is_number = [&] {
+        const auto [end, error] = std::from_chars(plain.data() + word.size(), plain.data() + line, bytes);
+        return error == std::errc() && end == plain.data() + line;
+    };
+    if (line == std::string_view::npos || !plain.starts_with(word) || !is_number() || bytes > plain.size() - line - 1) {
         throw cli::Failure("the payload does not begin as it should", exit_not_trusted);
     }
     if (bytes > most_list_bytes) {

@@ -156,6 +156,8 @@ TEST_CASE("a manifest that is deep, large or has a key twice is refused with the
           place(14) + ": field 'device_type' is given twice; keep one");
     CHECK(refusal(package_of(begin + ",\"x\":{\"y\":1,\"y\":2}}")) ==
           place(15) + ": field 'y' is given twice; keep one");
+    CHECK(refusal(package_of("\xef\xbb\xbf" + good)) ==
+          "p.opdock: manifest:1:1: this is not JSON: unexpected byte order mark; save it as UTF-8 without one");
     CHECK(refusal(package_of(begin + ",}")) == place(2) + ": this is not JSON: unexpected '}'");
     CHECK(refusal(package_of(begin + ",\"x\":[" + repeated("1,", 200'000) + "1]}")).find("more than 200000 values") !=
           std::string::npos);
@@ -174,6 +176,12 @@ TEST_CASE("what a payload says of itself is within the same bounds") {
     };
     const std::string nested = repeated("[", 100'000) + repeated("]", 100'000);
     refused(package_with_list(nested), "members:1:4: nested deeper than 3 levels");
+    for (const char *bytes : {"1000000000000000000000000000000", "18446744073709551616", "-1", "x", "10", ""}) {
+        refused(package_with_payload("members " + std::string(bytes) + "\n[]"),
+                "the payload does not begin as it should");
+    }
+    refused(package_with_list("\xef\xbb\xbf[]"),
+            "members:1:1: this is not JSON: unexpected byte order mark; save it as UTF-8 without one");
     refused(package_with_list(R"([{"name": "a", "name": "b"}])"),
             "members:1:21: field 'name' is given twice; keep one");
     refused(package_with_list(std::string((size_t{8} << 20) + 1, ' ')),
@@ -267,6 +275,10 @@ TEST_CASE("headers of an archive that would have a reader do more than read a fi
     std::string elsewhere = header_of("attachments/0", 0); // beginning in another field
     elsewhere[345] = 'x';
     CHECK_FALSE(refusal(package_with_plugin(0, elsewhere)).empty());
+    std::string gnu = header_of("attachments/0", 0);
+    gnu.replace(257, 8, "ustar  \0", 8);
+    CHECK(refusal(package_with_plugin(0, gnu)) ==
+          "p.opdock: the package does not hold what its manifest lists: expected attachments/0");
     std::string negative = header_of("attachments/0", 0);
     negative[124] = '-';
     CHECK(refusal(package_with_plugin(0, negative)) ==
