@@ -83,13 +83,17 @@ void require_own_files(const Package &package) {
     }
 }
 
-// Piece by piece, from a package that was found good: nothing that it unpacks to is held in memory.
-void write_attachments(const PackageFile &package, const Trust &trust, const keys::SecretKey *key, const fs::path &to) {
+// Piece by piece, from a package that was found good: nothing that it unpacks to is held in memory. `stays`: waits
+// until each file is on the disk, which takes milliseconds for each.
+void write_attachments(const PackageFile &package, const Trust &trust, const keys::SecretKey *key, const fs::path &to,
+                       bool stays) {
     std::optional<cli::NewFile> file;
     const Attachment *written = nullptr;
     const auto finish = [&] {
-        if (file) {
+        if (file && stays) {
             file->write({});
+        }
+        if (file) {
             file->keep();
         }
     };
@@ -254,7 +258,7 @@ int install(const Request &request) {
     if (there) {
         keep_others(*there, file, staging);
     }
-    write_attachments(read, trust, decrypting, staging);
+    write_attachments(read, trust, decrypting, staging, !request.dry_run);
     const std::vector<std::string> list = plugins_of(package);
     const Removed removed = removed_files(there, staging);
     warn_of_unsafe_place(folder, staging);
