@@ -84,10 +84,11 @@ device_type: Acme_A1
 models: [llama]
 task: {task}
 """
-FLAGGEMS = """gelu_and_mul:
+FLAGGEMS = """silu_and_mul_out:
 - META:
-    BLOCK: 64
-  num_warps: 4
+    block: 64
+- META:
+    block: 256
 """
 
 

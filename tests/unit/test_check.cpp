@@ -292,7 +292,7 @@ TEST_CASE("in strict mode a check refuses what makes attacks easier, and a wrong
     CHECK(faulty["status"] == "faulty");
     CHECK(faulty["code"] == "OPDOCK-E042");
     CHECK(contains(faulty["reason"], "acme.tune.yaml:2:1: unknown field 'beside'"));
-    CHECK(contains(faulty["reason"], "Hosts take the plugin and leave these entries out."));
+    CHECK(contains(faulty["reason"], "unknown field 'beside'.\nHosts take the plugin and leave these entries out."));
     CHECK(check(folder.path() / "libacme.so", {{"PLUGIN_TUNE", "off"}})["status"] == "ok");
     const auto refused = check(folder.path() / "libacme.so", strict);
     CHECK(refused["code"] == "OPDOCK-E042");

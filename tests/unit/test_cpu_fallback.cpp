@@ -81,7 +81,15 @@ TEST_CASE("the CPU serves nothing of a device unless the policy has it so, and n
     FakeRows rows;
     Machine lenient(RawEnvironment{});
     CHECK(rows.call(lenient.host.op()) == OPDOCK_ALL_DROPPED);
-    CHECK_FALSE(contains(opdock_last_error(), "fallback_to_cpu"));
+    CHECK(contains(opdock_last_error(), "\nOn the CPU default.cpu would serve it, on copies, with fallback_to_cpu "
+                                        "(PLUGIN_FALLBACK_TO_CPU=1)."));
+    for (const RawEnvironment &useless : {RawEnvironment{{"PLUGIN_STRICT", "1"}},
+                                          RawEnvironment{{"PLUGIN_PER_OP", "test.add=vendor"}}}) { // not on the CPU
+        Machine machine(useless);
+        CHECK(rows.call(machine.host.op()) == OPDOCK_ALL_DROPPED);
+        CHECK_FALSE(contains(opdock_last_error(), "fallback_to_cpu"));
+        CHECK(machine.on_cpu->calls == 0);
+    }
 
     Machine strict(RawEnvironment{{"PLUGIN_FALLBACK_TO_CPU", "1"}, {"PLUGIN_STRICT", "1"}});
     CHECK(rows.call(strict.host.op()) == OPDOCK_ALL_DROPPED);

@@ -169,6 +169,32 @@ TEST_CASE("the command decides whether a vendor's implementations are available 
     CHECK(contains(absent->describe_devices().back()["problem"], "'false'"));
 }
 
+TEST_CASE("a device type that only a vendor's plugin knows is explained by the command, though nobody provides it") {
+    MadeHost absent;
+    add_acme(absent, "false", "qpu");
+    const nlohmann::json why = explained(absent, "QPU:1");
+    CHECK(why["device"] == "qpu:1");
+    CHECK(why["chain"].empty());
+    CHECK_FALSE(why.contains("on_cpu"));
+    CHECK(why["dropped"][0]["rule"] == "availability");
+    CHECK(contains(why["dropped"][0]["reason"], "'false' says that the device is not there: it ended"));
+    CHECK_THROWS_WITH(absent->named_device("qpu"), "there is no device qpu:0: no plugin provides devices of this type");
+    CHECK_THROWS_WITH(explained(absent, "qpus"), doctest::Contains("'qpus' names no device"));
+    CHECK_THROWS_WITH(explained(absent, "qpu:x"), doctest::Contains("'qpu:x' names no device"));
+
+    MadeHost there;
+    add_acme(there, "true", "qpu");
+    CHECK(explained(there, "qpu")["dropped"][0]["reason"] ==
+          "there is no device qpu:0: no plugin provides devices of this type, though its vendor's "
+          "device_query_command 'true' says that there is one");
+
+    const TemporaryDirectory folder;
+    MadeHost denying(core::RawEnvironment{{"PLUGIN_DENY_VENDORS", "acme"}});
+    add_acme(denying, "mkdir " + (folder.path() / "asked").string(), "qpu");
+    CHECK(explained(denying, "qpu")["dropped"][0]["rule"] == "deny_vendors");
+    CHECK_FALSE(std::filesystem::exists(folder.path() / "asked"));
+}
+
 TEST_CASE("the command is run once, when somebody asks, and again when availability is asked again") {
     const TemporaryDirectory folder;
     MadeHost host;

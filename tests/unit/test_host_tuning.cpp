@@ -1201,6 +1201,24 @@ ops:
     CHECK(host.logged("unknown op 'fixture.knob'") == 1); // once
 }
 
+TEST_CASE("a tune file that is no YAML is said to be ignored as a whole, in the log and of a check") {
+    const Installed installed("schema: opdock.tune/1\nops: {fixture.work: {configs: [}}\n");
+    MadeHost host = installed.host();
+    const std::string told = "this is not YAML: illegal flow end. The file is ignored.";
+    const json described = host->describe();
+    REQUIRE(described["plugins"][0]["warnings"].size() == 1);
+    CHECK(contains(described["plugins"][0]["warnings"][0], told));
+    CHECK(host.logged(told) == 1);
+    CHECK(host.logged("This entry") == 0);
+    core::CheckSettings settings;
+    for (const std::string &cache : {std::string(), (installed.directory.path() / "cache" / "opdock").string()}) {
+        settings.cache_folder = cache; // with it the registration is known
+        const json checked = core::check_file(installed.plugin(), settings);
+        CHECK(checked["status"] == "faulty");
+        CHECK(contains(checked["reason"], "illegal flow end.\nHosts take the plugin and ignore the file."));
+    }
+}
+
 TEST_CASE("in strict mode a plugin whose tune file is wrong is rejected, with every place") {
     const std::string wrong =
         "schema: opdock.tune/1\nops:\n  fixture.work: {configs: [{sped: 1}], product: {speed: 9}}\n";

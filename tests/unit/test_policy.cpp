@@ -176,6 +176,15 @@ TEST_CASE("a setting given twice is an error") {
           }) == "setting 'strict' is given twice; keep one");
 }
 
+TEST_CASE("all variables that are wrong are told at once") {
+    const std::string message = message_of([] {
+        from_environment({{"PLUGIN_PREFER", "vendr"}, {"PLUGIN_STRICT", "maybe"}, {"PLUGIN_PER_OP", "gelu=refrence"}});
+    });
+    CHECK(message.find("PLUGIN_PREFER, column 1: ") == 0);
+    CHECK(message.find("\nPLUGIN_STRICT, column 1: ") != std::string::npos);
+    CHECK(message.find("\nPLUGIN_PER_OP, column 6: ") != std::string::npos);
+}
+
 TEST_CASE("a wrong value of a setting names the setting and the column") {
     CHECK(message_of([] {
               from_settings({{"per_op", "gelu=default;silu"}});

@@ -1,6 +1,8 @@
 #include "policy/policy_yaml.hpp"
 
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -274,6 +276,26 @@ TEST_CASE("every wrong value is an error with file, line, column and what was ex
         CAPTURE(found);
         CHECK(found.starts_with(message));
     }
+}
+
+TEST_CASE("all that is wrong in a policy file is told at once, a line each") {
+    const std::string message = refusal("strict: maybe\n"
+                                        "per_op:\n"
+                                        "  gelu: [vendr, default, refrence]\n"
+                                        "  silu: acme\n"
+                                        "devices:\n"
+                                        "  cuda: {prefer: vendro}\n");
+    std::vector<std::string> lines;
+    std::istringstream text(message);
+    for (std::string line; std::getline(text, line);) {
+        lines.push_back(line.substr(0, line.find(": ")));
+    }
+    CHECK(lines == std::vector<std::string>{"p.yaml:1:9", "p.yaml:3:10", "p.yaml:3:26", "p.yaml:4:9", "p.yaml:6:18"});
+}
+
+TEST_CASE("an order's key that is misspelt is hinted at under both of its names") {
+    CHECK(parse("op_backend: {}\n").unknown_keys[0].ends_with("did you mean 'op_backends'?"));
+    CHECK(parse("per_ops: {}\n").unknown_keys[0].ends_with("did you mean 'per_op'?"));
 }
 
 TEST_CASE("digests of trusted files are a list, in the machine's own file") {

@@ -1,6 +1,8 @@
 #include "load/token.hpp"
 
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -170,7 +172,24 @@ TEST_CASE("an unknown token lists what a token can be") {
           "PLUGIN_PER_OP, column 1: expected a token ('default', 'vendor', 'reference', 'flagos', 'vendor:NAME' or "
           "'impl:ID'), "
           "found "
-          "'fastest'");
+          "'fastest'; for a vendor of that name write 'vendor:fastest'");
+}
+
+TEST_CASE("all wrong tokens of a value are told at once, a line each") {
+    const std::string message =
+        message_of([] { parse_per_op("gelu=vendr|default|acme;silu=refrence;relu;tanh=default", place); });
+    std::vector<std::string> lines;
+    std::istringstream text(message);
+    for (std::string line; std::getline(text, line);) {
+        lines.push_back(line);
+    }
+    REQUIRE(lines.size() == 4);
+    CHECK(lines[0].starts_with("PLUGIN_PER_OP, column 6: "));
+    CHECK(lines[0].ends_with("found 'vendr'; did you mean 'vendor'?"));
+    CHECK(lines[1].starts_with("PLUGIN_PER_OP, column 20: "));
+    CHECK(lines[1].ends_with("found 'acme'; for a vendor of that name write 'vendor:acme'"));
+    CHECK(lines[2].ends_with("found 'refrence'; did you mean 'reference'?"));
+    CHECK(lines[3] == "PLUGIN_PER_OP, column 39: expected OP=TOKEN|TOKEN, found 'relu'");
 }
 
 TEST_CASE("only kinds can be preferred") {

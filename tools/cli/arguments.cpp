@@ -30,6 +30,7 @@ void refuse_line_feed(const std::string &word) {
 constexpr std::array<std::string_view, 8> alike[] = {
     {"--in", "--input", "--inputs", "--shape", "--shapes"},
     {"--shapes", "--from"},
+    {"--in", "--shape", "--from"},
     {"--out", "--csv"},
     {"--output", "--outputs", "--out"},
     {"--time", "--budget", "--seconds", "--timeout", "--config-time"},
@@ -60,6 +61,31 @@ std::string same_elsewhere(const std::string &name, const std::vector<std::strin
     return "";
 }
 
+// What the option that is given as `name`, or as `name=VALUE`, has as its value; "" for none.
+std::string value_given(const std::vector<std::string> &arguments, const std::string &name) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+        if (arguments[i].starts_with(name + "=")) {
+            return arguments[i].substr(name.size() + 1);
+        }
+        if (arguments[i] == name && i + 1 < arguments.size()) {
+            return arguments[i + 1];
+        }
+    }
+    return "";
+}
+
+std::string hint_at_option(const std::vector<std::string> &arguments, const std::string &name,
+                           const std::vector<std::string> &known) {
+    if (name == "--format" || name == "--output-format") { // --format csv: each has an option of its own
+        const std::string format = "--" + value_given(arguments, name);
+        if (std::find(known.begin(), known.end(), format) != known.end()) {
+            return "; did you mean '" + format + "'?";
+        }
+    }
+    const std::string meant = same_elsewhere(name, known); // more likely than a slip
+    return meant.empty() ? did_you_mean(name, known) : meant;
+}
+
 // That is no option and no value behind one.
 std::string first_word(const std::vector<std::string> &arguments) {
     for (size_t i = 0; i < arguments.size(); ++i) {
@@ -85,18 +111,17 @@ bool is_one_of(const std::vector<std::string> &names, const std::string &name) {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// `shown`: as the user wrote it.
-[[noreturn]] void refuse_unknown(const std::string &shown, const po::options_description &options,
-                                 const std::vector<std::string> &positional) {
+// `shown`: as the user wrote it, with "=VALUE" where that stands there.
+[[noreturn]] void refuse_unknown(const std::string &shown, const std::vector<std::string> &arguments,
+                                 const po::options_description &options, const std::vector<std::string> &positional) {
     std::vector<std::string> known;
     for (const auto &option : options.options()) {
         if (const std::string name = "--" + option->long_name(); !is_one_of(positional, name)) {
             known.push_back(name);
         }
     }
-    const std::string name = core::visible_line(shown);
-    std::string hint = same_elsewhere(name, known); // more likely than a slip
-    hint = hint.empty() ? did_you_mean(name, known) : hint;
+    const std::string name = core::visible_line(shown.substr(0, shown.find('=')));
+    std::string hint = hint_at_option(arguments, name, known);
     if (hint.empty() && !near_misses(name, positional).empty()) {
         hint = "; write its value alone, without '" + name + "'";
     }
@@ -212,7 +237,7 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
             po::command_line_parser(arguments).options(options).positional(positional).style(style).run();
         for (const po::option &given : parsed.options) {
             if (given.position_key < 0 && is_one_of(unnamed, "--" + given.string_key)) {
-                refuse_unknown("--" + given.string_key, options, unnamed);
+                refuse_unknown("--" + given.string_key, arguments, options, unnamed);
             }
             if (prose.empty() || given.string_key != prose) {
                 std::for_each(given.value.begin(), given.value.end(), refuse_line_feed);
@@ -224,7 +249,7 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
             use_variable_prefix(values["prefix"].as<std::string>());
         }
     } catch (const po::unknown_option &error) {
-        refuse_unknown(error.get_option_name(), options, unnamed);
+        refuse_unknown(error.get_option_name(), arguments, options, unnamed);
     } catch (const po::too_many_positional_options_error &) {
         const std::string word = first_word(arguments);
         const bool has_op = options.find_nothrow("op", false) != nullptr;
@@ -241,7 +266,11 @@ void refuse_options_of_others(const char *command, const std::vector<const char 
     for (const auto &[option, value] : values) {
         const auto is_it = [&, &name = option](const char *own) { return name == own; };
         if (option != "words" && std::none_of(options.begin(), options.end(), is_it)) {
-            throw UsageError("--" + option + " has no meaning with " + command);
+            std::vector<std::string> known;
+            for (const char *own : options) {
+                known.push_back(std::string("--") + own);
+            }
+            throw UsageError("--" + option + " has no meaning with " + command + same_elsewhere("--" + option, known));
         }
     }
 }

@@ -1,10 +1,41 @@
 #include "cli/fill.hpp"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "cli/printable.hpp"
 
 namespace opdock::cli {
+namespace {
+
+// `word` in parts that are no wider than `room`: behind the first of `separators` if it is wider itself, those that
+// still are behind the next, and where none is left, anywhere.
+void add_broken(std::vector<std::string> &parts, std::string_view word, size_t room,
+                std::span<const std::string_view> separators) {
+    if (columns(word.substr(0, word.find_last_not_of(' ') + 1)) <= room) {
+        parts.emplace_back(word);
+        return;
+    }
+    while (!word.empty()) {
+        size_t end = std::min(room, word.size()); // as many bytes are no more columns
+        if (!separators.empty()) {
+            end = std::min(word.find(separators.front()), word.size() - 1) + 1;
+        }
+        while (end < word.size() && columns(word.substr(end, 1)) == 0) { // inside a character
+            ++end;
+        }
+        end = std::min(word.find_first_not_of(' ', end), word.size()); // blanks belong to what they follow
+        if (separators.empty()) {
+            parts.emplace_back(word.substr(0, end));
+        } else {
+            add_broken(parts, word.substr(0, end), room, separators.subspan(1));
+        }
+        word.remove_prefix(end);
+    }
+}
+
+} // namespace
 
 std::string fill(const std::vector<std::string> &pieces, size_t begin, size_t hanging, size_t width) {
     std::string text;
@@ -36,6 +67,15 @@ std::vector<std::string> words_of(std::string_view text) {
         begin = next;
     }
     return words;
+}
+
+std::vector<std::string> broken_words(const std::vector<std::string> &words, size_t room) {
+    static constexpr std::array<std::string_view, 3> separators = {",", ":", "/"};
+    std::vector<std::string> parts;
+    for (const std::string &word : words) {
+        add_broken(parts, word, room, separators);
+    }
+    return parts;
 }
 
 std::vector<std::string> parameters_of(std::string_view signature) {

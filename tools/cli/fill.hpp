@@ -16,6 +16,10 @@ std::string fill(const std::vector<std::string> &pieces, size_t begin, size_t ha
 // "f32 bf16" in pieces "f32 " and "bf16".
 std::vector<std::string> words_of(std::string_view text);
 
+// The words, each that is wider than `room` in parts that are not: behind ',', where that does not do behind ':' and
+// '/', and else anywhere.
+std::vector<std::string> broken_words(const std::vector<std::string> &words, size_t room);
+
 // A signature in pieces that each hold a whole parameter.
 std::vector<std::string> parameters_of(std::string_view signature);
 

@@ -57,7 +57,7 @@ Page page_of_stdout() {
     if (isatty(STDOUT_FILENO) != 1) {
         return Page(false);
     }
-    return Page(variable("NO_COLOR").empty() && variable("TERM") != "dumb", width_of_terminal());
+    return Page(variable("NO_COLOR").empty() && variable("TERM") != "dumb", width_of_terminal(), true);
 }
 
 } // namespace opdock::cli

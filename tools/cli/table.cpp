@@ -15,28 +15,43 @@ std::string shown(const Cell &cell) {
     return text;
 }
 
-// The last cell of a row, which begins in `column`. Without room for a word or two it goes on near the margin instead.
-std::string broken(const std::string &cell, size_t column, size_t width) {
+constexpr size_t margin = 6;
+
+// Without the blanks behind it.
+size_t width_of(std::string_view word) {
+    return columns(word.substr(0, word.find_last_not_of(' ') + 1));
+}
+
+// The last cell of a row, which begins in `column`. Without room for a word or two it goes on near the margin instead,
+// as it does where words are broken and one is too wide for its column.
+std::string broken(const std::string &cell, size_t column, const Page &page) {
     constexpr size_t least_room = 16;
-    const size_t hanging = column + least_room > width ? 6 : column;
-    const std::vector<std::string> words = words_of(cell);
-    const std::string_view first = words.empty() ? "" : std::string_view(words.front());
-    if (hanging < column && column + columns(first.substr(0, first.find_last_not_of(' ') + 1)) > width) {
-        return "\n" + std::string(hanging, ' ') + fill(words, hanging, hanging, width);
+    std::vector<std::string> words = words_of(cell);
+    const auto is_too_wide = [&](const std::string &word) { return column + width_of(word) > page.width(); };
+    const bool has_room = column + least_room <= page.width() &&
+                          !(page.breaks_words() && std::any_of(words.begin(), words.end(), is_too_wide));
+    const size_t hanging = has_room ? column : std::min(column, margin);
+    const bool moves = hanging < column && !words.empty() && is_too_wide(words.front());
+    if (page.breaks_words()) {
+        words = broken_words(words, page.width() - hanging);
     }
-    return fill(words, column, hanging, width);
+    return (moves ? "\n" + std::string(hanging, ' ') : "") +
+           fill(words, moves ? hanging : column, hanging, page.width());
 }
 
 // Each line of a note, its own indentation kept.
-std::string paragraph(const std::string &note, size_t width) {
-    constexpr size_t indent = 6;
+std::string paragraph(const std::string &note, const Page &page) {
     std::string text;
     std::istringstream lines(printable(note));
     for (std::string line; std::getline(lines, line);) {
         const size_t blanks = std::min(line.find_first_not_of(' '), line.size());
-        const size_t begin = indent + blanks;
+        const size_t begin = margin + blanks;
         const size_t hanging = begin + (blanks == 0 ? 0 : 2); // what is indented is of one line, such as a signature
-        text += std::string(begin, ' ') + fill(words_of(line.substr(blanks)), begin, hanging, width) + "\n";
+        std::vector<std::string> words = words_of(line.substr(blanks));
+        if (page.breaks_words() && hanging < page.width()) {
+            words = broken_words(words, page.width() - hanging);
+        }
+        text += std::string(begin, ' ') + fill(words, begin, hanging, page.width()) + "\n";
     }
     return text;
 }
@@ -71,7 +86,7 @@ std::string Table::text(const Page &page) const {
     std::string result;
     for (const Row &row : rows_) {
         if (!row.note.empty()) {
-            result += paragraph(row.note, page.width());
+            result += paragraph(row.note, page);
             continue;
         }
         std::string line;
@@ -81,7 +96,7 @@ std::string Table::text(const Page &page) const {
             const std::string text = shown(row.cells[i]);
             if (!text.empty()) {
                 const bool last = i + 1 == row.cells.size();
-                const std::string lines = last ? broken(text, column, page.width()) : text;
+                const std::string lines = last ? broken(text, column, page) : text;
                 line.append(lines.front() == '\n' ? 0 : blanks, ' ');
                 line += page.paint(row.cells[i].tint, lines);
                 blanks = 0;

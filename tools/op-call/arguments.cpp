@@ -1,8 +1,10 @@
 #include "op-call/arguments.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
+#include <string_view>
 
 #include "cli/exit.hpp"
 #include "cli/suggest.hpp"
@@ -53,6 +55,29 @@ auto parse_list(std::string_view text, const AttributeParameter &parameter, Pars
         text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
     }
     return list;
+}
+
+// Ops of gated units: of one tensor with both halves, and of two. Liger-Kernel's geglu is the other's.
+struct GatedOps {
+    std::string_view of_one;
+    std::string_view of_two;
+};
+constexpr std::array<GatedOps, 4> gated_ops = {{{"geglu", "gelu_and_mul"},
+                                                {"swiglu", "silu_and_mul"},
+                                                {"geglu_bwd", "gelu_and_mul_bwd"},
+                                                {"swiglu_bwd", "silu_and_mul_bwd"}}};
+
+// For an input that a gated op does not have, and the other of the two may; "" for all other ops.
+std::string hint_at_gated_op(const std::string &op) {
+    for (const auto &[of_one, of_two] : gated_ops) {
+        if (op == of_one) {
+            return "; of two tensors, gate and up, the op is '" + std::string(of_two) + "'";
+        }
+        if (op == of_two) {
+            return "; of one tensor with both halves the op is '" + std::string(of_one) + "'";
+        }
+    }
+    return "";
 }
 
 void match_inputs(const std::vector<Named> &inputs, const Signature &signature, const Spelling &spelling,
@@ -215,7 +240,11 @@ void unknown_argument(const std::string &option, const std::string &name, const 
     } else if (find_named(signature.attributes, name)) {
         what = " has it as an attribute";
     }
-    throw cli::UsageError(option + " '" + name + "': " + signature.op + what + cli::did_you_mean(name, known) + "\n" +
+    std::string hint = cli::did_you_mean(name, known);
+    if (hint.empty() && option == spelling.input) {
+        hint = hint_at_gated_op(signature.op);
+    }
+    throw cli::UsageError(option + " '" + name + "': " + signature.op + what + hint + "\n" +
                           expected_arguments(signature, {}, spelling));
 }
 

@@ -174,7 +174,20 @@ json filtered(json document, const Filter &filter) {
                (is_or_empty(filter.vendor, plugin.at("vendor")) || brought.contains(words(plugin.at("id")))) &&
                (filter.device.empty() || plugin.at("status") != "loaded" || brought.contains(words(plugin.at("id"))));
     });
-    keep_if(document.at("vendors"), [&](const json &vendor) { return is_or_empty(filter.vendor, vendor.at("name")); });
+    std::set<std::string> shown; // vendors of what remains
+    for (const json &plugin : document.at("plugins")) {
+        shown.insert(words(plugin.at("vendor")));
+    }
+    for (const json &op : document.at("ops")) {
+        for (const json &impl : op.at("implementations")) {
+            shown.insert(words(impl.at("vendor")));
+        }
+    }
+    keep_if(document.at("vendors"), [&](const json &vendor) {
+        return is_or_empty(filter.vendor, vendor.at("name")) &&
+               std::any_of(shown.begin(), shown.end(),
+                           [&](const std::string &name) { return cli::same_name(name, words(vendor.at("name"))); });
+    });
     return document;
 }
 

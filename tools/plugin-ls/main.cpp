@@ -77,6 +77,15 @@ json explain_call(const Host &host, const Request &request, const std::string &d
     return json::parse(op.explain(call.args()));
 }
 
+// "" for a device that is there.
+std::string problem_of_device(const Host &host, const std::string &device) {
+    try {
+        return op_call::find_device(host, device).problem;
+    } catch (const Error &error) { // explain() took the name, as that of a type that plugins name and nobody provides
+        return error.what();
+    }
+}
+
 int show_why(const Host &host, const Request &request, const Page &page) {
     const std::string device = request.device.empty() ? "cpu" : request.device;
     json decision = json::parse(host.explain(request.subject, device)); // what fails here is not the dtypes' fault
@@ -93,7 +102,7 @@ int show_why(const Host &host, const Request &request, const Page &page) {
     if (!request.shapes.empty() || !request.attributes.empty()) {
         decision = explain_call(host, request, device);
     }
-    if (const std::string problem = op_call::find_device(host, device).problem; !problem.empty()) {
+    if (const std::string problem = problem_of_device(host, device); !problem.empty()) {
         decision["device_problem"] = problem; // why a chain on a device serves nobody
     }
     decision["schema"] = "opdock.plugin-ls.why/1";
@@ -198,7 +207,9 @@ std::string as_text(const Request &request, const json &document, const Page &pa
         return render_policy(document.at("policy"), page) + "\n" + page.paint(cli::Tint::heading, "VARIABLES") + "\n" +
                render_variables(document.at("variables"), page);
     default:
-        return render_screen(document, request.verbose, page);
+        return render_screen(document, request.verbose, page,
+                             !request.filter.plugin.empty() || !request.filter.vendor.empty() ||
+                                 !request.filter.device.empty());
     }
 }
 

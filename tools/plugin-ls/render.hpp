@@ -14,8 +14,8 @@ namespace opdock::plugin_ls {
 using cli::Page;
 
 // Plugins and chains on one screen, ops with the same chains together; `verbose` shows every op as render_op does, and
-// vendors.
-std::string render_screen(const nlohmann::json &document, bool verbose, const Page &page);
+// vendors. `narrowed`: options left plugins out of the document.
+std::string render_screen(const nlohmann::json &document, bool verbose, const Page &page, bool narrowed = false);
 
 // `verbose` adds the build of each; `idle` are the plugins that serve nothing, each with an op that tells why.
 std::string render_plugins(const nlohmann::json &plugins, bool verbose, const Page &page,

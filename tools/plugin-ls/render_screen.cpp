@@ -231,13 +231,14 @@ std::string render_vendors(const json &vendors, const Page &page) {
     return table.text(page);
 }
 
-std::string render_screen(const json &document, bool verbose, const Page &page) {
+std::string render_screen(const json &document, bool verbose, const Page &page, bool narrowed) {
     const json &host = document.at("host");
     std::string text = "opdock " + words(host.at("version")) + ", ABI " + words(host.at("abi").at(0)) + "." +
                        words(host.at("abi").at(1)) + "\n\n" + page.paint(Tint::heading, "PLUGINS") + "\n";
-    text += document.at("plugins").empty()
-                ? "  none found; 'plugin-ls --paths' shows where was searched\n"
-                : render_plugins(document.at("plugins"), verbose, page, idle_plugins(document));
+    text += !document.at("plugins").empty()
+                ? render_plugins(document.at("plugins"), verbose, page, idle_plugins(document))
+            : narrowed ? "  none that --plugin, --vendor and --device together leave; 'plugin-ls' shows all\n"
+                       : "  none found; 'plugin-ls --paths' shows where was searched\n";
     if (!document.at("problems").empty()) {
         text += "\n" + page.paint(Tint::heading, "PROBLEMS") + " of the search for plugins\n" +
                 render_problems(document.at("problems"));

@@ -114,8 +114,12 @@ std::string read_backend(FlagscaleBackend &backend, bool has_key) {
     }
     const fs::path &description = files.descriptions.front();
     YamlNode root;
+    const std::string text = cli::read_text(description.string());
+    if (is_lfs_pointer(text)) {
+        return description.filename().string() + ": " + lfs_remedy;
+    }
     try {
-        root = core::parse_bounded_yaml(cli::read_text(description.string()), description.string(), OPDOCK_LOAD_FAILED);
+        root = core::parse_bounded_yaml(text, description.string(), OPDOCK_LOAD_FAILED);
     } catch (const core::Error &error) {
         return error.what();
     }
@@ -160,6 +164,10 @@ std::string read_backend(FlagscaleBackend &backend, bool has_key) {
 }
 
 } // namespace
+
+bool is_lfs_pointer(const std::string &text) {
+    return text.starts_with("version https://git-lfs.github.com/spec/");
+}
 
 FlagscaleTree read_flagscale(const std::string &hardware, bool has_key) {
     if (!fs::is_directory(hardware)) {

@@ -30,6 +30,11 @@ struct FlagscaleTree {
     std::vector<Unresolved> unresolved;
 };
 
+// Git LFS leaves a short text in place of a file that was not fetched.
+bool is_lfs_pointer(const std::string &text);
+inline constexpr const char *lfs_remedy =
+    "this is what Git LFS leaves in place of the file; run `git lfs pull` where it comes from";
+
 // Without a key folders with encrypted patches (flagscale_encryption.hpp) are not taken over. Throws cli::Failure when
 // there is no such folder.
 FlagscaleTree read_flagscale(const std::string &hardware, bool has_key);

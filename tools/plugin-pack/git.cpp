@@ -231,24 +231,6 @@ std::vector<std::string> lines_of(const std::string &text) {
     return lines;
 }
 
-// The line that says why in front, the others indented below it.
-std::string words_of(const std::string &err) {
-    std::vector<std::string> lines = lines_of(err);
-    const auto is_reason = [](const std::string &line) {
-        return line.starts_with("fatal: ") || line.starts_with("error: ");
-    };
-    const auto reason = std::find_if(lines.begin(), lines.end(), is_reason);
-    if (reason != lines.end()) {
-        std::rotate(lines.begin(), reason, reason + 1);
-        lines.front().erase(0, std::string_view("fatal: ").size());
-    }
-    std::string text;
-    for (const std::string &line : lines) {
-        text += (text.empty() ? "" : "\n  ") + line;
-    }
-    return text;
-}
-
 // Not of a run that fails for another reason.
 void explain_owner(const GitPlace &place, const std::string &err) {
     if (err.find("dubious ownership") != std::string::npos || err.find("unsafe repository") != std::string::npos) {
@@ -311,13 +293,28 @@ GitRun run_git(const GitPlace &place, const std::vector<std::string> &arguments,
     return run;
 }
 
+std::string words_of(const GitRun &run) {
+    std::vector<std::string> lines = lines_of(run.err);
+    const auto is_reason = [](const std::string &line) {
+        return line.starts_with("fatal: ") || line.starts_with("error: ");
+    };
+    const auto reason = std::find_if(lines.begin(), lines.end(), is_reason);
+    if (reason != lines.end()) {
+        std::rotate(lines.begin(), reason, reason + 1);
+        lines.front().erase(0, std::string_view("fatal: ").size());
+    }
+    std::string text;
+    for (const std::string &line : lines) {
+        text += (text.empty() ? "" : "\n  ") + line;
+    }
+    return text.empty() ? "exit code " + std::to_string(run.code) : text;
+}
+
 std::string git(const GitPlace &place, const std::vector<std::string> &arguments, std::string_view input) {
     GitRun run = run_git(place, arguments, input);
     if (run.code != 0) {
         explain_owner(place, run.err);
-        const std::string words = words_of(run.err);
-        throw cli::Failure(first_words(arguments) + " in " + place.directory +
-                           " failed: " + (words.empty() ? "exit code " + std::to_string(run.code) : words));
+        throw cli::Failure(first_words(arguments) + " in " + place.directory + " failed: " + words_of(run));
     }
     return std::move(run.out);
 }

@@ -46,6 +46,9 @@ GitRun run_git(const GitPlace &place, const std::vector<std::string> &arguments,
 // What it printed. Throws cli::Failure with its words when it fails: the line that says why, the others below it.
 std::string git(const GitPlace &place, const std::vector<std::string> &arguments, std::string_view input = {});
 
+// What a run that failed says: the line that says why, the others below it, or its exit code.
+std::string words_of(const GitRun &run);
+
 // Without the line feed at the end.
 std::string git_line(const GitPlace &place, const std::vector<std::string> &arguments);
 

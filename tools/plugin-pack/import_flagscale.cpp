@@ -80,6 +80,9 @@ class Repositories {
 
     std::string read(const std::string &file) const {
         const std::string text = cli::read_text(file);
+        if (is_lfs_pointer(text)) {
+            throw cli::Failure(lfs_remedy);
+        }
         return file.ends_with(flagscale_encrypted) ? key_->decrypt(text) : text;
     }
 

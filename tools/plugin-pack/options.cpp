@@ -8,7 +8,7 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr const char *introduction =
-    R"(Usage: plugin-pack patch --backend [NAME=]DIR@COMMIT... --device-type TYPE
+    R"(Usage: plugin-pack patch [--backend [NAME=]DIR@COMMIT]... --device-type TYPE
                    --task TASK... --out PACKAGE (--key NAME.key | --unsigned)
        plugin-pack unpatch (PACKAGE | --device-type TYPE --task TASK
                    [--commit COMMIT]) --backend [NAME=]DIR...
@@ -34,6 +34,7 @@ files and policies, in one signed file.
 
   patch    packs all that differs from COMMIT in the checkout DIR: committed,
            staged, in the worktree, or untracked. The repository is only read.
+           Without --backend the package is of plugins and their files alone.
   unpatch  puts the adapted files together from a repository that has COMMIT, in
            a folder of their own: build/TYPE/NAME. An earlier one is replaced as
            a whole, or left as it is. --3way merges the changes with another

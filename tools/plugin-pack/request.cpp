@@ -146,7 +146,7 @@ void read_patch(const po::variables_map &values, Request &request) {
         }
     }
     if (request.out.empty() || values.count("device-type") == 0 || values.count("task") == 0) {
-        throw cli::UsageError("patch expects --backend, --device-type, --task and --out");
+        throw cli::UsageError("patch expects --device-type, --task and --out");
     }
     if (request.backends.empty() && request.attachments.empty()) {
         throw cli::UsageError("patch expects --backend [NAME=]DIR@COMMIT, or files alone, such as --plugin libacme.so");

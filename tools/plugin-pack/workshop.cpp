@@ -142,11 +142,15 @@ std::string Workshop::apply(const std::string &commit, const std::vector<std::st
 
 void Workshop::apply_to_index(const std::string &patch) const {
     in_index_.clear();
-    try {
-        git(place(), {"apply", "--cached", "--whitespace=nowarn", "-"}, patch);
-    } catch (const cli::Failure &failure) {
-        throw cli::Failure(failure.what(), exit_conflict);
+    const GitRun run = run_git(place(), {"apply", "--cached", "--whitespace=nowarn", "-"}, patch);
+    if (run.code == 0) {
+        return;
     }
+    const auto says = [&](const char *words) { return run.err.find(words) != std::string::npos; };
+    const bool is_patch = !says("No valid patches in input") && !says("unrecognized input"); // of git before 2.35
+    throw cli::Failure(is_patch ? "git apply failed: " + words_of(run)
+                                : "this is no patch that git reads, or one without a change",
+                       exit_conflict);
 }
 
 std::string Workshop::apply_files(const std::string &commit, const std::vector<std::string> &files,

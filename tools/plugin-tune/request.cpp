@@ -72,7 +72,7 @@ Examples:
   plugin-tune export --out results.tune.yaml
   plugin-tune import results.tune.yaml
   plugin-tune merge libacme.tune.yaml results.tune.yaml --out acme.tune.yaml
-  plugin-tune convert tune_configs.yaml --rename gelu_and_mul=acme.gelu_and_mul
+  plugin-tune convert tune_configs.yaml --rename silu_and_mul_out=silu_and_mul
   plugin-tune list rmsnorm_fwd --dtype bf16,bf16
   plugin-tune forget --impl default.cpu --dry-run
 

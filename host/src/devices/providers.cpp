@@ -285,19 +285,25 @@ std::string device_text(const DeviceProviders &providers, DLDevice device) {
     return fmt::format("{}:{}", device_type(providers, device.device_type), device.device_id);
 }
 
-std::optional<DLDevice> find_device(const DeviceProviders &providers, std::string_view text) {
+std::optional<SpelledDevice> split_device(std::string_view text) {
     const size_t colon = text.find(':');
-    const std::string_view wanted = text.substr(0, colon);
-    int32_t index = 0;
-    bool good = true;
+    SpelledDevice device{text.substr(0, colon), 0};
     if (colon != std::string_view::npos) {
         const char *end = text.data() + text.size();
-        const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, index);
-        good = error == std::errc() && stop == end && index >= 0;
+        const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, device.index);
+        if (error != std::errc() || stop != end || device.index < 0) {
+            return std::nullopt;
+        }
     }
-    if (!good) {
+    return device;
+}
+
+std::optional<DLDevice> find_device(const DeviceProviders &providers, std::string_view text) {
+    const std::optional<SpelledDevice> spelled = split_device(text);
+    if (!spelled) {
         return std::nullopt;
     }
+    const auto &[wanted, index] = *spelled;
     if (const DeviceProvider *provider = find_provider(providers, wanted)) {
         return DLDevice{static_cast<DLDeviceType>(provider->table.dl_device_type), index};
     }

@@ -68,6 +68,14 @@ bool is_dlpack_type(std::string_view name);
 // "cuda:1"
 std::string device_text(const DeviceProviders &providers, DLDevice device);
 
+struct SpelledDevice {
+    std::string_view type;
+    int32_t index = 0;
+};
+
+// The parts of "cuda" or "cuda:1", whatever the type; nothing where the index is none.
+std::optional<SpelledDevice> split_device(std::string_view text);
+
 // "cuda" or "cuda:1", in any case; nothing for anything else.
 std::optional<DLDevice> find_device(const DeviceProviders &providers, std::string_view text);
 

@@ -20,13 +20,31 @@
 namespace opdock::core {
 namespace {
 
+// `why`, and who would serve on the CPU if the policy had it so.
+Error with_cpu_hint(const CallHost &host, const OpEntry &op, const OpPolicy &policy, const Bound &bound,
+                    const Error &why) {
+    constexpr DLDevice cpu{kDLCPU, 0};
+    const Catalog &catalog = host.catalog();
+    const Decision there =
+        host.decide(catalog.declared(op.name), host.effective_policy(), host.key_for(catalog, cpu, &bound.dtypes), cpu);
+    if (there.chain.empty() || policy.required_beyond(there.policy) != nullptr) {
+        return why;
+    }
+    return {why.status(), fmt::format("{}\nOn the CPU {} would serve it, on copies, with fallback_to_cpu "
+                                      "(PLUGIN_FALLBACK_TO_CPU=1).",
+                                      why.what(), there.chain.front().impl_id)};
+}
+
 // What nothing on a device serves, as `why` says, the CPU does where the policy has it so; else throws `why`.
 opdock_status call_on_cpu(CallHost &host, OpEntry &op, const OpPolicy &policy, const Bound &bound,
                           const opdock_args &args, const Error &why) {
     const bool nobody_serves = why.status() == OPDOCK_ALL_DROPPED || why.status() == OPDOCK_ALL_FAILED;
-    if (!nobody_serves || !policy.falls_back_to_cpu || bound.device.device_type == kDLCPU ||
+    if (!nobody_serves || bound.device.device_type == kDLCPU ||
         find_provider(host.devices().providers(), bound.device.device_type) == nullptr) {
         throw why;
+    }
+    if (!policy.falls_back_to_cpu) {
+        throw policy.strict ? why : with_cpu_hint(host, op, policy, bound, why);
     }
     const auto refused = [&](const std::string &because) {
         return Error(why.status(), fmt::format("{}\nNor is it run on the CPU (fallback_to_cpu, {}): {}.", why.what(),

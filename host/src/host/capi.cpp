@@ -347,13 +347,7 @@ opdock_status opdock_explain(opdock_host *host, const char *op, const char *devi
 }
 
 opdock_status opdock_find_device(opdock_host *host, const char *text, DLDevice *device) {
-    return guarded([&] {
-        const DLDevice found = opdock::core::parse_device(host->devices().providers(), text);
-        if (const std::string missing = host->devices().missing(found); !missing.empty()) {
-            throw Error(OPDOCK_INVALID_ARGUMENT, missing);
-        }
-        *device = found;
-    });
+    return guarded([&] { *device = host->named_device(text); });
 }
 
 opdock_status opdock_devices(opdock_host *host, char **json) {

@@ -62,7 +62,11 @@ json as_json(const std::optional<Linkage> &linkage) {
 
 Rejection wrong_tune_file(const std::filesystem::path &path, const std::vector<std::string> &problems,
                           std::string_view consequence) {
-    return {RejectCode::tune_file_wrong, path, fmt::format("{}\n{}", fmt::join(problems, "\n"), consequence)};
+    std::string text;
+    for (const std::string &problem : problems) {
+        text += sentence(problem) + "\n";
+    }
+    return {RejectCode::tune_file_wrong, path, fmt::format("{}{}", text, consequence)};
 }
 
 // One file that is being judged.
@@ -249,8 +253,9 @@ class Check {
         if (!is_named && !std::filesystem::exists(file, unreachable)) {
             return;
         }
+        bool is_read = true;
         const std::vector<std::string> problems =
-            registration_ ? problems_by_registration(file) : problems_of_text(file);
+            registration_ ? problems_by_registration(file, is_read) : problems_of_text(file, is_read);
         if (settings_.tune == TuneMode::off) { // nobody reads it
             warnings_.insert(warnings_.end(), problems.begin(), problems.end());
         } else if (strict_ && !problems.empty()) {
@@ -258,7 +263,9 @@ class Check {
                 wrong_tune_file(path_, problems, "Strict mode refuses a plugin whose tune file is wrong.");
             throw Rejected(wrong.code, wrong.message);
         } else if (!problems.empty()) {
-            fault_ = wrong_tune_file(path_, problems, "Hosts take the plugin and leave these entries out.");
+            fault_ = wrong_tune_file(path_, problems,
+                                     is_read ? "Hosts take the plugin and leave these entries out."
+                                             : "Hosts take the plugin and ignore the file.");
         }
         if (!registration_) {
             warnings_.push_back(fmt::format("the tune file's knobs and ops were not looked up, because no host has "
@@ -267,16 +274,18 @@ class Check {
         }
     }
 
-    // Names too: the registration is known.
-    std::vector<std::string> problems_by_registration(const std::string &file) const {
+    // Names too: the registration is known. `is_read` becomes false for what is no tune file at all.
+    std::vector<std::string> problems_by_registration(const std::string &file, bool &is_read) const {
         std::vector<const Implementation *> implementations;
         for (const auto &implementation : registration_->implementations) {
             implementations.push_back(implementation.get());
         }
-        return PluginTuning(file, true, implementations).problems();
+        const PluginTuning tuning(file, true, implementations);
+        is_read = tuning.has_file();
+        return tuning.problems();
     }
 
-    static std::vector<std::string> problems_of_text(const std::string &file) {
+    static std::vector<std::string> problems_of_text(const std::string &file, bool &is_read) {
         std::vector<std::string> problems;
         try {
             const TuneFile read = read_tune_file(file);
@@ -284,6 +293,7 @@ class Check {
                 problems.push_back(text_of(read, problem));
             }
         } catch (const Error &error) {
+            is_read = false;
             problems.emplace_back(error.what());
         }
         return problems;

@@ -3,6 +3,8 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
@@ -121,7 +123,7 @@ json Host::describe() const {
         std::vector<std::string> warnings = plugin.warnings;
         warnings.insert(warnings.end(), plugin.left_out.begin(), plugin.left_out.end());
         if (plugin.status == PluginRecord::Status::loaded) {
-            const std::vector<std::string> &wrong = configs_.of_plugin(now, plugin.id).problems();
+            const std::vector<std::string> wrong = configs_.of_plugin(now, plugin.id).warnings();
             warnings.insert(warnings.end(), wrong.begin(), wrong.end());
         }
         if (plugin.deferred && plugin.deferred->outcome() != nullptr && !plugin.deferred->outcome()->warning.empty()) {
@@ -349,11 +351,85 @@ Availability Host::known_availability(const Catalog &now, const Implementation &
     return answer;
 }
 
+namespace {
+
+// The registered spelling of a device type that an implementation or a vendor names; "" for none.
+std::string named_device_type(const Catalog &now, std::string_view type) {
+    for (const auto &[name, op] : now.ops) {
+        for (const auto &implementation : op->implementations) {
+            if (same_name(implementation->device, type)) {
+                return implementation->device;
+            }
+        }
+    }
+    for (const Vendor &vendor : now.vendors) {
+        if (same_name(vendor.device_name, type)) {
+            return vendor.device_name;
+        }
+    }
+    return "";
+}
+
+// The type and index of a device of a type that plugins name, nobody provides and DLPack has no number for: no call
+// can name it.
+struct UnprovidedDevice {
+    std::string type;
+    int32_t index = 0;
+
+    std::string text() const { return fmt::format("{}:{}", type, index); }
+    std::string missing() const {
+        return fmt::format("there is no device {}: no plugin provides devices of this type", text());
+    }
+};
+
+std::optional<UnprovidedDevice> find_unprovided(const Catalog &now, std::string_view text) {
+    const std::optional<SpelledDevice> spelled = split_device(text);
+    if (!spelled || spelled->type.empty() || find_device(now.providers, text)) {
+        return std::nullopt;
+    }
+    std::string type = named_device_type(now, spelled->type);
+    return type.empty() ? std::nullopt : std::optional(UnprovidedDevice{std::move(type), spelled->index});
+}
+
+// Of a device that nobody provides: what the policy keeps is not available, by what its vendor's command says.
+void drop_unprovided(const CatalogOp &op, const std::string &missing, const Devices &devices, Decision &decision) {
+    for (const Kept &one : std::exchange(decision.chain, {})) {
+        const std::string &command = op.implementations[one.id]->device_query;
+        std::string reason = command.empty() ? "" : devices.query(command);
+        if (reason.empty()) {
+            reason = missing + (command.empty() ? ""
+                                                : fmt::format(", though its vendor's device_query_command '{}' "
+                                                              "says that there is one",
+                                                              command));
+        }
+        decision.dropped.push_back({one.id, one.impl_id, Rule::availability, std::move(reason)});
+    }
+    std::sort(decision.dropped.begin(), decision.dropped.end(),
+              [](const Dropped &a, const Dropped &b) { return std::tie(a.impl_id, a.id) < std::tie(b.impl_id, b.id); });
+}
+
+} // namespace
+
+DLDevice Host::named_device(std::string_view text) const {
+    const Catalog &now = catalog();
+    if (const std::optional<UnprovidedDevice> unprovided = find_unprovided(now, text)) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, unprovided->missing());
+    }
+    const DLDevice device = parse_device(now.providers, text);
+    if (const std::string missing = devices_.missing(device); !missing.empty()) {
+        throw Error(OPDOCK_INVALID_ARGUMENT, missing);
+    }
+    return device;
+}
+
 json Host::explain(std::string_view op_name, const char *device_name, const char *dtypes,
                    const PolicyPtr &given) const {
     const Catalog &now = catalog();
     const CatalogOp &declared = now.declared(op(op_name).name); // an unknown one throws
-    const DLDevice device = parse_device(now.providers, device_name != nullptr ? device_name : "cpu:0");
+    const std::string name = device_name != nullptr ? device_name : "cpu:0";
+    const std::optional<UnprovidedDevice> unprovided = find_unprovided(now, name);
+    constexpr DLDevice cpu{kDLCPU, 0};
+    const DLDevice device = unprovided ? cpu : parse_device(now.providers, name); // the former for want of a number
     PolicyStack policy = effective_policy();
     if (given != nullptr) {
         policy.scopes.push_back(given);
@@ -362,14 +438,24 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
     if (dtypes != nullptr) {
         tuple = parse_tuple(dtypes, *declared.signature);
     }
-    const Key key = key_for(now, device, tuple ? &*tuple : nullptr);
-    const std::string missing = devices_.missing(device); // of which nothing is remembered: anybody can make up more
+    Key key = key_for(now, device, tuple ? &*tuple : nullptr);
+    // Of a device that is missing nothing is remembered: anybody can make up more.
+    const std::string missing = unprovided ? unprovided->missing() : devices_.missing(device);
     // The policy decides first: code of an implementation that it leaves out is not run.
-    Decision decision = decide(declared, policy, key, device, missing);
-    for (const Kept &one : decision.chain) {
-        deployment_of(*declared.implementations[one.id], device).ask_availability();
+    Decision decision;
+    if (unprovided) {
+        key.device_type = unprovided->type;
+        key.device_index = unprovided->index;
+        key.any_architecture = true;
+        decision = decide(declared, policy, key, device);
+        drop_unprovided(declared, missing, devices_, decision);
+    } else {
+        decision = decide(declared, policy, key, device, missing);
+        for (const Kept &one : decision.chain) {
+            deployment_of(*declared.implementations[one.id], device).ask_availability();
+        }
+        decision = decide(declared, policy, key, device, missing);
     }
-    decision = decide(declared, policy, key, device, missing);
     json chain = json::array();
     json kept = json::array();
     for (const Kept &one : decision.chain) {
@@ -381,7 +467,7 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
         dropped.push_back({{"impl_id", one.impl_id}, {"rule", rule_name(one.rule)}, {"reason", one.reason}});
     }
     json explained = {{"op", declared.name},
-                      {"device", device_text(now.providers, device)},
+                      {"device", unprovided ? unprovided->text() : device_text(now.providers, device)},
                       {"dtypes", tuple ? json(tuple_text(*tuple)) : json()},
                       {"strict", decision.policy.strict},
                       {"order", order_text(decision.policy.order)},
@@ -389,8 +475,8 @@ json Host::explain(std::string_view op_name, const char *device_name, const char
                       {"chain", std::move(chain)},
                       {"kept", std::move(kept)},
                       {"dropped", std::move(dropped)}};
-    if (decision.chain.empty() && device.device_type != kDLCPU) {
-        const DLDevice cpu{kDLCPU, 0};
+    if (decision.chain.empty() &&
+        device.device_type != kDLCPU) { // never of an unprovided type: nobody copies its memory
         json on_cpu = json::array();
         const Decision there = decide(declared, policy, key_for(now, cpu, tuple ? &*tuple : nullptr), cpu);
         for (const Kept &one : there.chain) {

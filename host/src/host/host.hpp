@@ -85,6 +85,8 @@ class Host : public CallHost, public PluginOpener {
     nlohmann::json freeze(const char *expected);
     nlohmann::json describe() const;
     nlohmann::json describe_devices() const;
+    // See opdock_find_device.
+    DLDevice named_device(std::string_view text) const;
     nlohmann::json explain(std::string_view op, const char *device, const char *dtypes, const PolicyPtr &policy) const;
     nlohmann::json explain_call(OpEntry &op, const opdock_args &args, const PolicyPtr &policy);
 

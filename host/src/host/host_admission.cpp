@@ -99,9 +99,11 @@ void Host::judge_tune_file(const PluginRecord &record, const Registration &regis
     }
     const PluginTuning tuning(record.tune, record.names_tune, implementations);
     if (!tuning.problems().empty()) {
-        throw Rejected(RejectCode::tune_file_wrong,
-                       fmt::format("{}\nStrict mode refuses a plugin whose tune file is wrong.",
-                                   fmt::join(tuning.problems(), "\n")));
+        std::string told;
+        for (const std::string &problem : tuning.problems()) {
+            told += sentence(problem) + "\n";
+        }
+        throw Rejected(RejectCode::tune_file_wrong, told + "Strict mode refuses a plugin whose tune file is wrong.");
     }
 }
 

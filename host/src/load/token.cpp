@@ -128,6 +128,9 @@ Token parse_token(std::string_view text, const Place &place, std::size_t offset)
                              ? "impl:ID"
                              : std::string(guess) + std::string(keep_name ? text.substr(colon) : std::string_view())) +
                    "?";
+        } else if (colon == std::string_view::npos && !text.empty() &&
+                   find_no_name_character(text) == std::string_view::npos) {
+            hint = "; for a vendor of that name write " + quote("vendor:" + std::string(text));
         }
         reject(place, offset, "expected a token (" + one_of(words) + "), found " + quote(text) + hint);
     }
@@ -159,9 +162,11 @@ Token parse_token(std::string_view text, const Place &place, std::size_t offset)
 
 Order parse_order(std::string_view value, const Place &place, std::size_t offset) {
     Order order;
+    Faults faults;
     for (const Piece &piece : split(value, "|")) {
-        order.push_back(parse_token(piece.text, place, offset + piece.offset));
+        faults.attempt([&] { order.push_back(parse_token(piece.text, place, offset + piece.offset)); });
     }
+    faults.raise();
     if (order.empty()) {
         reject(place, offset, "expected at least one token, such as 'default' or 'vendor:acme'");
     }
@@ -170,17 +175,21 @@ Order parse_order(std::string_view value, const Place &place, std::size_t offset
 
 std::map<std::string, Order, std::less<>> parse_per_op(std::string_view value, const Place &place) {
     std::map<std::string, Order, std::less<>> orders;
+    Faults faults;
     for (const Piece &piece : split(value, ";")) {
-        const std::size_t equals = piece.text.find('=');
-        if (equals == std::string_view::npos) {
-            reject(place, piece.offset, "expected OP=TOKEN|TOKEN, found " + quote(piece.text));
-        }
-        const std::string_view op = parse_op_name(trimmed(piece.text.substr(0, equals)), place, piece.offset);
-        Order order = parse_order(piece.text.substr(equals + 1), place, piece.offset + equals + 1);
-        if (!orders.emplace(op, std::move(order)).second) {
-            reject(place, piece.offset, "op " + quote(op) + " is given twice; keep one order");
-        }
+        faults.attempt([&] {
+            const std::size_t equals = piece.text.find('=');
+            if (equals == std::string_view::npos) {
+                reject(place, piece.offset, "expected OP=TOKEN|TOKEN, found " + quote(piece.text));
+            }
+            const std::string_view op = parse_op_name(trimmed(piece.text.substr(0, equals)), place, piece.offset);
+            Order order = parse_order(piece.text.substr(equals + 1), place, piece.offset + equals + 1);
+            if (!orders.emplace(op, std::move(order)).second) {
+                reject(place, piece.offset, "op " + quote(op) + " is given twice; keep one order");
+            }
+        });
     }
+    faults.raise();
     return orders;
 }
 

@@ -82,11 +82,14 @@ Policy policy_from_settings(std::span<const Setting> settings) {
         }
     }
     Policy policy;
+    Faults faults;
     for (const std::string_view name : names) {
         if (const auto found = given.find(name); found != given.end()) {
-            set_item(policy.everywhere, name, found->second, Place{"setting " + quote(name)}, "");
+            faults.attempt(
+                [&] { set_item(policy.everywhere, name, found->second, Place{"setting " + quote(name)}, ""); });
         }
     }
+    faults.raise();
     return policy;
 }
 
@@ -96,19 +99,24 @@ Policy policy_from_environment(const Environment &environment) {
         Variable::allow_vendors, Variable::deny_vendors,    Variable::per_op,
         Variable::retry_failed,  Variable::fallback_to_cpu, Variable::require};
     Policy policy;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-        if (const std::string *value = environment.find(order[i])) {
-            set_item(policy.everywhere, names[i], *value, environment.place(order[i]), environment.name(order[i]));
+    Faults faults;
+    const auto read = [&](Variable variable, auto set) {
+        if (const std::string *value = environment.find(variable)) {
+            faults.attempt([&] { set(*value, environment.place(variable), environment.name(variable)); });
         }
+    };
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        read(order[i], [&](const std::string &value, const Place &place, const std::string &source) {
+            set_item(policy.everywhere, names[i], value, place, source);
+        });
     }
-    if (const std::string *value = environment.find(Variable::trust)) {
-        policy.trust =
-            Item<Trust>{parse_trust(*value, environment.place(Variable::trust)), environment.name(Variable::trust)};
-    }
-    if (const std::string *value = environment.find(Variable::default_plugins)) {
-        policy.default_plugins = Item<Vendors>{parse_vendors(*value, environment.place(Variable::default_plugins)),
-                                               environment.name(Variable::default_plugins)};
-    }
+    read(Variable::trust, [&](const std::string &value, const Place &place, const std::string &source) {
+        policy.trust = Item<Trust>{parse_trust(value, place), source};
+    });
+    read(Variable::default_plugins, [&](const std::string &value, const Place &place, const std::string &source) {
+        policy.default_plugins = Item<Vendors>{parse_vendors(value, place), source};
+    });
+    faults.raise();
     return policy;
 }
 

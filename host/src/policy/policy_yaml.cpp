@@ -34,9 +34,10 @@ class Reader {
         const std::array others = {std::string_view("devices"), trust_key, digests_key, default_plugins_key, extra};
         is_enforced_ = below == Enforce::accept;
         may_enforce_ = here == Enforce::accept;
-        section(map, policy.everywhere, others);
+        Faults faults;
+        faults.attempt([&] { section(map, policy.everywhere, others); });
         may_enforce_ = below == Enforce::accept;
-        of_process(map, policy);
+        faults.attempt([&] { of_process(map, policy); });
         if (const YamlNode *devices = find(map, "devices")) {
             const auto &sections = entries(*devices, "a map of sections such as 'cuda' or 'cuda:0'");
             constexpr std::size_t most_sections = 256;
@@ -46,10 +47,12 @@ class Reader {
                            std::to_string(most_sections) + " are taken");
             }
             for (const auto &[key, value] : sections) {
-                section(value, policy.devices[device_name(key, policy)], {});
+                faults.attempt(
+                    [&, &key = key, &value = value] { section(value, policy.devices[device_name(key, policy)], {}); });
             }
             bound(policy, *devices);
         }
+        faults.raise();
     }
 
     const YamlNode *find(const YamlNode &map, std::string_view key) const {
@@ -108,6 +111,7 @@ class Reader {
     }
 
   private:
+    static constexpr std::string_view op_backends = "op_backends"; // as plugins of vLLM and SGLang spell per_op
     static constexpr std::string_view trust_key = "trust";
     static constexpr std::string_view digests_key = "trusted_sha256";
     static constexpr std::string_view default_plugins_key = "default_plugins";
@@ -144,7 +148,8 @@ class Reader {
         const YamlNode *prefer_vendor = nullptr;
         const YamlNode *prefer_vendor_key = nullptr;
         const YamlNode *per_op_key = nullptr;
-        for (const auto &[key, value] : entries(map, "a map of settings")) {
+        Faults faults;
+        const auto item = [&](const YamlNode &key, const YamlNode &value) {
             const std::string source = source_at(key);
             if (key.text == "prefer_vendor") { // after prefer, wherever it stands
                 prefer_vendor = &value;
@@ -156,7 +161,7 @@ class Reader {
                 section.allow_vendors = Item<Vendors>{vendors(value), source};
             } else if (key.text == "deny_vendors") {
                 section.deny_vendors = Item<Vendors>{vendors(value), source};
-            } else if (key.text == "per_op" || key.text == "op_backends") { // as plugins of vLLM and SGLang spell it
+            } else if (key.text == "per_op" || key.text == op_backends) {
                 if (per_op_key != nullptr) {
                     reject(place(key), 0,
                            quote(key.text) + " is another name of " + quote(per_op_key->text) + "; keep one of them");
@@ -168,11 +173,17 @@ class Reader {
             } else if (std::find(others.begin(), others.end(), key.text) == others.end()) {
                 unknown(key, hint(key.text, others));
             }
+        };
+        for (const auto &[key, value] : entries(map, "a map of settings")) {
+            faults.attempt([&, &key = key, &value = value] { item(key, value); });
         }
         if (prefer_vendor != nullptr) {
-            set_item(section, "prefer_vendor", scalar(*prefer_vendor), place(*prefer_vendor),
-                     source_at(*prefer_vendor_key));
+            faults.attempt([&] {
+                set_item(section, "prefer_vendor", scalar(*prefer_vendor), place(*prefer_vendor),
+                         source_at(*prefer_vendor_key));
+            });
         }
+        faults.raise();
     }
 
     std::string source_at(const YamlNode &key) const { return place(key).text() + (is_enforced_ ? " (enforced)" : ""); }
@@ -198,6 +209,7 @@ class Reader {
             }
         }
         std::vector<std::string_view> known(setting_names().begin(), setting_names().end());
+        known.push_back(op_backends);
         for (const std::string_view name : others) {
             if (!name.empty()) {
                 known.push_back(name);
@@ -230,12 +242,16 @@ class Reader {
             set_item(section, "per_op", node.text, place(node), source);
             return;
         }
+        Faults faults;
         for (const auto &[op, order] : entries(node, "a map from ops to orders")) {
-            const std::string_view name = parse_op_name(op.text, place(op));
-            if (!section.per_op.emplace(name, Item<Order>{this->order(order), source_at(op)}).second) {
-                reject(place(op), 0, "op " + quote(name) + " is given twice; keep one order");
-            }
+            faults.attempt([&, &op = op, &order = order] {
+                const std::string_view name = parse_op_name(op.text, place(op));
+                if (!section.per_op.emplace(name, Item<Order>{this->order(order), source_at(op)}).second) {
+                    reject(place(op), 0, "op " + quote(name) + " is given twice; keep one order");
+                }
+            });
         }
+        faults.raise();
     }
 
     // A list of contracts, and of maps from ops to more of them.
@@ -292,14 +308,18 @@ class Reader {
             reject(place(node), 0, "expected a list of tokens such as [vendor:acme, default], found " + describe(node));
         }
         Order result;
+        Faults faults;
         for (const YamlNode &item : node.items) {
-            if (item.type == Type::map && item.entries.size() == 1) {
-                const auto &[key, value] = item.entries.front();
-                reject(place(item), 0,
-                       "found a map; a token has no space after ':', write " + key.text + ":" + value.text);
-            }
-            result.push_back(parse_token(scalar(item), place(item)));
+            faults.attempt([&] {
+                if (item.type == Type::map && item.entries.size() == 1) {
+                    const auto &[key, value] = item.entries.front();
+                    reject(place(item), 0,
+                           "found a map; a token has no space after ':', write " + key.text + ":" + value.text);
+                }
+                result.push_back(parse_token(scalar(item), place(item)));
+            });
         }
+        faults.raise();
         return result;
     }
 

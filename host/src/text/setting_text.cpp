@@ -23,6 +23,19 @@ void reject(const Place &place, std::size_t offset, const std::string &message) 
     throw Error(OPDOCK_INVALID_POLICY, place.at(offset) + ": " + message);
 }
 
+void Faults::add(const std::string &text) {
+    constexpr std::size_t most_told = 20;
+    if (++count_ <= most_told) {
+        text_ += (text_.empty() ? "" : "\n") + text;
+    }
+}
+
+void Faults::raise() const {
+    if (count_ != 0) {
+        throw Error(OPDOCK_INVALID_POLICY, text_);
+    }
+}
+
 std::vector<Piece> split(std::string_view value, std::string_view separators) {
     std::vector<Piece> pieces;
     if (trimmed(value).empty()) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "opdock/opdock.h"
+#include "text/error.hpp"
 
 namespace opdock::core {
 
@@ -25,6 +26,28 @@ struct Place {
 
 // Throws Error(OPDOCK_INVALID_POLICY) that starts with place.at(offset).
 [[noreturn]] void reject(const Place &place, std::size_t offset, const std::string &message);
+
+// Reads values one after the other and keeps what is wrong with each, so that all of it is told at once.
+class Faults {
+  public:
+    template<class Read>
+    void attempt(Read read) {
+        try {
+            read();
+        } catch (const Error &error) {
+            add(error.what());
+        }
+    }
+
+    // Throws Error(OPDOCK_INVALID_POLICY), a line for each fault, when there were any.
+    void raise() const;
+
+  private:
+    void add(const std::string &text);
+
+    std::string text_;
+    std::size_t count_ = 0;
+};
 
 // One entry of a list, without the white space around it, and where it starts in the value.
 struct Piece {

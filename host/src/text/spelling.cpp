@@ -188,6 +188,13 @@ std::string quote(std::string_view text) {
     return result + "'";
 }
 
+std::string sentence(std::string text) {
+    if (!text.ends_with('.') && !text.ends_with('?')) {
+        text += '.';
+    }
+    return text;
+}
+
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
     constexpr std::size_t longest_compared = 128; // the longest name there is; more is not a slip of the keyboard
     std::size_t left =

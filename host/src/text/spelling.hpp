@@ -45,6 +45,9 @@ std::string visible_line(std::string_view text);
 // 'text', for messages: the same, on one line, cut after 80 characters.
 std::string quote(std::string_view text);
 
+// `text`, with a full stop unless it ends like a sentence already.
+std::string sentence(std::string text);
+
 // The known word that `word` most likely was meant to be, or "" when none is near. Compares without case; of two
 // equally near words the first wins. Of very many words only the first are looked at.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known);

@@ -16,14 +16,13 @@ namespace {
 constexpr size_t most_lines = 8;
 
 void log_problems(const Log &log, const PluginTuning &tuning) {
-    const std::vector<std::string> &problems = tuning.problems();
-    for (size_t i = 0; i < std::min(problems.size(), most_lines); ++i) {
-        const bool is_sentence = problems[i].ends_with('.') || problems[i].ends_with('?');
-        log.warning(fmt::format("{}{} This entry is ignored.", problems[i], is_sentence ? "" : "."));
+    const std::vector<std::string> warnings = tuning.warnings();
+    for (size_t i = 0; i < std::min(warnings.size(), most_lines); ++i) {
+        log.warning(warnings[i]);
     }
-    if (problems.size() > most_lines) {
+    if (warnings.size() > most_lines) {
         log.warning(fmt::format("{}: {} more entries are ignored; `plugin-ls --check` shows all", tuning.path(),
-                                problems.size() - most_lines));
+                                warnings.size() - most_lines));
     }
 }
 

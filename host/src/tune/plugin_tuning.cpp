@@ -61,6 +61,14 @@ PluginTuning::PluginTuning(std::string path, bool named, const std::vector<const
     }
 }
 
+std::vector<std::string> PluginTuning::warnings() const {
+    std::vector<std::string> texts;
+    for (const std::string &problem : problems_) {
+        texts.push_back(sentence(problem) + (has_file() ? " This entry is ignored." : " The file is ignored."));
+    }
+    return texts;
+}
+
 const ImplementationTuning *PluginTuning::of(const Implementation &implementation) const {
     const auto found = std::find_if(tunings_.begin(), tunings_.end(),
                                     [&](const auto &tuning) { return &tuning->implementation() == &implementation; });

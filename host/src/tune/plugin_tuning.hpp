@@ -23,6 +23,8 @@ class PluginTuning {
     bool has_file() const { return file_ != nullptr; }
     // "acme.tune.yaml:12:5: unknown op 'rmsnom'; did you mean 'rmsnorm'?" Such entries are left out.
     const std::vector<std::string> &problems() const { return problems_; }
+    // The problems as sentences, each with what is ignored: "... This entry is ignored."
+    std::vector<std::string> warnings() const;
     // Null for an implementation that has no knobs.
     const ImplementationTuning *of(const Implementation &implementation) const;
 

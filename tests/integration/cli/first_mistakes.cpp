@@ -154,6 +154,10 @@ TEST_CASE("first mistakes: a setting is an error where it is, with what was mean
          {"PLUGIN_MODULES, column 1", "found 'plugins/libgood.so'", "write the absolute path"});
     says(listed({good}, "PLUGIN_PREFER", "vender"), {"PLUGIN_PREFER, column 1", "did you mean 'vendor'?"});
     says(listed({good}, "PLUGIN_PER_OP", "fixture.add=vendr"), {"PLUGIN_PER_OP, column 13", "did you mean 'vendor'?"});
+    says(listed({good}, "PLUGIN_PER_OP", "fixture.add=vendr;gelu=refrence"),
+         {"PLUGIN_PER_OP, column 13", "did you mean 'vendor'?", "PLUGIN_PER_OP, column 24",
+          "did you mean 'reference'?"});
+    says(listed({good}, "PLUGIN_PER_OP", "fixture.add=acme"), {"for a vendor of that name write 'vendor:acme'"});
     says(listed({good}, "PLUGIN_TRUST", "require"),
          {"OPDOCK-E061", "'libgood.so' is not signed", "libgood.so.sig", "Ask its vendor for a signature"});
 }

@@ -1,5 +1,6 @@
 // What plugin-ls shows when nothing is wrong.
 #include <algorithm>
+#include <initializer_list>
 #include <sstream>
 
 #include <doctest/doctest.h>
@@ -58,6 +59,8 @@ TEST_CASE("the screen and its document are narrowed to a plugin, a vendor or a d
     CHECK(contains(tool.run({"--plugin", "globexx"}).err,
                    "plugin-ls: no plugin has the id 'globexx'; did you mean 'globex'?\n"));
     CHECK(tool.run({"--paths", "--plugin", "globex"}).code == 2);
+    CHECK(contains(tool.run({"--plugin", "globex", "--device", "cuda"}).out,
+                   "PLUGINS\n  none that --plugin, --vendor and --device together leave; 'plugin-ls' shows all\n"));
 }
 
 TEST_CASE("without any plugin the screen says where to look") {
@@ -173,6 +176,22 @@ TEST_CASE("why of a call without tensors is asked for the device that was named"
     CHECK(contains(on_cpu.out, "it runs on npu, not on cpu"));
 }
 
+TEST_CASE("why is answered for a type of device that only a plugin names and nobody provides") {
+    const PluginLs tool({fixture("undeclared_device"), fixture("good")});
+    const Finished finished = tool.run({"--why", "fixture.add", "--device", "npu"});
+    INFO(finished.err);
+    CHECK(finished.code == 1);
+    const std::string missing = "there is no device npu:0: no plugin provides devices of this type";
+    CHECK(contains(finished.out, "fixture.add on npu:0, any dtypes\n"));
+    CHECK(contains(finished.out, "DEVICE npu:0 can run none of it\n  " + missing + "\n"));
+    CHECK(contains(finished.out, "  vendor.acme-npu  availability\n      " + missing + "\n"));
+    CHECK(contains(finished.out, "it runs on cpu, not on npu"));
+    CHECK(contains(tool.run({"--why", "fixture.add", "--device", "npux"}).err, "'npux' names no device"));
+    CHECK(contains(
+        tool.run({"--why", "fixture.add", "--device", "npu", "--shape", "a=f32[4]", "--shape", "b=f32[4]"}).err,
+        missing));
+}
+
 TEST_CASE("one dtype stands for all variables of the signature") {
     const PluginLs tool({REFERENCE_PLUGIN});
     CHECK(contains(tool.run({"--why", "rmsnorm_fwd", "--dtype", "f32"}).out, "rmsnorm_fwd on cpu:0, dtypes f32,f32\n"));
@@ -246,6 +265,14 @@ TEST_CASE("details of the in-tree plugins' ops fit 80 columns, or the terminal")
     }
     CHECK(widest(tool.run_on_terminal({"--op", "rmsnorm_fwd"}, 60).out) <= 60);
     CHECK(widest(tool.run_on_terminal({"--op", "rmsnorm_fwd"}, 120).out) > 80);
+    // Paths and values of variables too; in a file each is whole.
+    const std::string modules = REFERENCE_PLUGIN "," CPU_PLUGIN;
+    for (const unsigned short columns : std::initializer_list<unsigned short>{60, 80, 100}) {
+        CHECK(widest(tool.run_on_terminal({}, columns).out) <= columns);
+        CHECK(widest(tool.run_on_terminal({"--policy"}, columns).out) <= columns);
+    }
+    CHECK(contains(tool.run({}).out, REFERENCE_PLUGIN "\n"));
+    CHECK(contains(tool.run({"--policy"}).out, modules + "\n"));
 }
 
 TEST_CASE("every answer is the same twice") {

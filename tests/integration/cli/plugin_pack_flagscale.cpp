@@ -102,16 +102,28 @@ TEST_CASE("each patch of FlagScale is applied by itself, and one that git refuse
     const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
     std::string without_line_feed = diff("a.cu");
     without_line_feed.pop_back();
-    const std::vector<std::string> bad = {without_line_feed, "", "garbage\n", pointer};
-    for (const std::string &patch : bad) {
+    const std::string none = "this is no patch that git reads, or one without a change";
+    const std::vector<std::pair<std::string, std::string>> bad = {
+        {without_line_feed, "git apply failed: corrupt patch at line 7"},
+        {"", none},
+        {"garbage\n", none},
+        {pointer, "this is what Git LFS leaves in place of the file; run `git lfs pull` where it comes from"}};
+    for (const auto &[patch, reason] : bad) {
         CAPTURE(patch);
         const Finished finished = imported("a.cu.patch", patch);
         CHECK(finished.code == 1);
-        CHECK(contains(finished.out, "a.cu.patch: "));
+        CHECK(contains(finished.out, "a.cu.patch: " + reason));
+        CHECK_FALSE(contains(finished.out, "--allow-empty"));
+        CHECK_FALSE(contains(finished.out, ".opdock-pack")); // a temporary folder
     }
     const Finished late = imported("zz.py.patch", without_line_feed);
-    CHECK(contains(late.out, "zz.py.patch: "));
-    CHECK(contains(late.out, "at line 7"));
+    CHECK(contains(late.out, "zz.py.patch: git apply failed: corrupt patch at line 7"));
+    work.write("hardware/Acme_A1/fw/diff.yaml", pointer);
+    const Finished described =
+        work.run({"import-flagscale", work.path_of("hardware"), "--backend", "fw=" + work.path_of("clone") + "@HEAD",
+                  "--out", work.path_of("packages"), "--unsigned", "--force"});
+    CHECK(described.code == 1);
+    CHECK(contains(described.out, "diff.yaml: this is what Git LFS leaves in place of the file"));
 }
 
 TEST_CASE("what of FlagScale's folder is ambiguous, lost or one level up is said") {

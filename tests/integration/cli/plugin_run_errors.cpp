@@ -100,6 +100,9 @@ TEST_CASE("wrong usage exits with 2") {
     check_error(tool.run({}), 2, "which op?");
     check_error(tool.run({"gelu", "relu"}), 2, "one op at a time");
     check_error(tool.run({"gelu", "--imp", "x"}), 2, "did you mean '--impl'");
+    check_error(tool.run({"gelu", "--shape=input=f32[4]"}), 2, "unknown option '--shape'; did you mean '--in'?");
+    check_error(tool.run({"gelu", "--from", "x.npy"}), 2, "unknown option '--from'; did you mean '--in'?");
+    check_error(tool.run({"gelu", "--format=json"}), 2, "unknown option '--format'; did you mean '--json'?");
     check_error(tool.run({"gelu", "--in", "x.npy"}), 2, "NAME=");
     check_error(tool.run(rmsnorm_and({"--in", "wieght=ones:f32[4]"})), 2, "did you mean 'weight'");
     check_error(tool.run(rmsnorm_and({"--attr", "eps=small"})), 2, "'small' is not of type float");
@@ -107,6 +110,18 @@ TEST_CASE("wrong usage exits with 2") {
     check_error(tool.run(rmsnorm_and({"--repeat", "0"})), 2, "--repeat '0'");
     check_error(tool.run({"cross_entropy_fwd", "--in", "logits=ones:f32[2,4]", "--in", "target=random:i64[2]"}), 2,
                 "a range for random integers, such as random:i64[2]:0..100");
+}
+
+TEST_CASE("a gated op that is given what another of its kind takes names that one") {
+    const PluginRun tool({REFERENCE_PLUGIN});
+    for (const auto &[op, other] : {std::pair("geglu", "gelu_and_mul"), {"swiglu", "silu_and_mul"}}) {
+        check_error(tool.run({op, "--in", "gate=ones:f32[4]", "--in", "up=ones:f32[4]"}), 2,
+                    "--in 'gate': " + std::string(op) +
+                        " has no such argument; of two tensors, gate and up, the op is '" + other + "'\n");
+        check_error(tool.run({other, "--in", "input=ones:f32[4]"}), 2,
+                    "; of one tensor with both halves the op is '" + std::string(op) + "'\n");
+    }
+    check_error(tool.run({"geglu", "--in", "inptu=ones:f32[4]"}), 2, "did you mean 'input'?\n");
 }
 
 TEST_CASE("bf16 for a .npy file is refused before the call") {

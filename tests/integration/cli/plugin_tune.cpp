@@ -453,6 +453,7 @@ TEST_CASE("a drawing that fails leaves one JSON document, of what was measured")
 TEST_CASE("wrong usage of plugin-tune exits with 2, an absent op or implementation with 1") {
     const Tuned tune(two_configs);
     check_error(tune.run({}), 2, "what is to be tuned?");
+    check_error(tune.run({"export", "--output", "x"}), 2, "--output has no meaning with export; did you mean '--out'?");
     check_error(tune.run(rmsnorm_and({"--strategy", "x"})), 2, "expected halving or exhaustive");
     check_error(tune.run({"rmsnorm_fwd", "--shape", "input=f32[8,100]"}), 2, "rmsnorm_fwd needs 'weight'");
     check_error(tune.run({"rmsnorm_fdw", "--shape", "a=f32[1]"}), 1, "did you mean 'rmsnorm_fwd'");

@@ -1,5 +1,9 @@
 #include "cli/arguments.hpp"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include "cli/exit.hpp"
@@ -34,6 +38,35 @@ TEST_CASE("an option of another tool is answered with the one that means the sam
                          "unknown option '--time'; did you mean '--budget'?", UsageError);
     CHECK_THROWS_WITH_AS(parse_arguments({"--format", "json"}, options()),
                          "unknown option '--format'; did you mean '--json'?", UsageError);
+}
+
+TEST_CASE("a wrong option gets the same hint whether its value stands behind '=' or by itself") {
+    po::options_description description;
+    description.add_options()("in", po::value<std::string>(), "")("json", "")("csv", po::value<std::string>(), "");
+    const std::vector<std::pair<std::string, std::string>> hints = {
+        {"--shape=input=f32[4]", "unknown option '--shape'; did you mean '--in'?"},
+        {"--jsno=1", "unknown option '--jsno'; did you mean '--json'?"},
+        {"--from=x.npy", "unknown option '--from'; did you mean '--in'?"},
+        {"--format=json", "unknown option '--format'; did you mean '--json'?"},
+        {"--format=table", "unknown option '--format'; did you mean '--json'?"},
+        {"--format=csv", "unknown option '--format'; did you mean '--csv'?"}};
+    for (const auto &[argument, message] : hints) {
+        CAPTURE(argument);
+        CHECK_THROWS_WITH_AS(parse_arguments({argument}, description), message.c_str(), UsageError);
+        const size_t equals = argument.find('=');
+        CHECK_THROWS_WITH_AS(parse_arguments({argument.substr(0, equals), argument.substr(equals + 1)}, description),
+                             message.c_str(), UsageError);
+    }
+}
+
+TEST_CASE("an option that a command does not take is answered with its own for the same") {
+    po::options_description description;
+    description.add_options()("output", po::value<std::string>(), "")("out", po::value<std::string>(), "");
+    const po::variables_map given = parse_arguments({"--output", "x"}, description);
+    CHECK_THROWS_WITH_AS(refuse_options_of_others("export", {"out"}, given),
+                         "--output has no meaning with export; did you mean '--out'?", UsageError);
+    CHECK_THROWS_WITH_AS(refuse_options_of_others("import", {"force"}, given), "--output has no meaning with import",
+                         UsageError);
 }
 
 TEST_CASE("an abbreviated option is not guessed") {

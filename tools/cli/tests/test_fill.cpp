@@ -17,6 +17,17 @@ TEST_CASE("a word that is too wide stays whole") {
     CHECK(fill(words_of("/a/very/long/path b"), 0, 2, 8) == "/a/very/long/path\n  b");
 }
 
+TEST_CASE("a word that is too wide is broken behind its separators, and else anywhere, where that is asked for") {
+    using Words = std::vector<std::string>;
+    CHECK(broken_words({"one ", "/opt/acme/lib/libacme.so  ", "two"}, 10) ==
+          Words{"one ", "/", "opt/", "acme/", "lib/", "libacme.so  ", "two"});
+    CHECK(broken_words({"a=1,b=2,c=3"}, 10) == Words{"a=1,", "b=2,", "c=3"});
+    CHECK(broken_words({"/a/b.so,/opt/c.so,/d"}, 9) == Words{"/a/b.so,", "/", "opt/", "c.so,", "/d"});
+    CHECK(broken_words({"0123456789abcdef"}, 10) == Words{"0123456789", "abcdef"});
+    CHECK(broken_words({"\u00e4\u00e4\u00e4"}, 2) == Words{"\u00e4", "\u00e4", "\u00e4"});
+    CHECK(fill(broken_words({"/opt/acme/libacme.so"}, 12), 2, 2, 14) == "/opt/acme/\n  libacme.so");
+}
+
 TEST_CASE("a signature is broken between parameters, not inside a shape") {
     const std::string text = "f(a: T[..., n], b: U[n, m]) -> (c: T[n]) where m in 1|n";
     CHECK(parameters_of(text) ==

@@ -23,6 +23,19 @@ TEST_CASE("a last cell goes on below itself, and near the margin where its colum
     CHECK(last_cell("block=64 stages=3", 48) == "  f32,f32  n=4096 rows=2048 has_rsigma=0\n      block=64 stages=3\n");
 }
 
+TEST_CASE("where words are broken, one that is too wide for its column goes on near the margin") {
+    const auto shown = [](const std::string &path, size_t width) {
+        Table table;
+        table.row({{"acme"}, {"loaded"}, {path}});
+        return table.text(Page(false, width, true));
+    };
+    const std::string path = "/usr/lib/opdock/plugins/libacme.so";
+    CHECK(shown(path, 50) == "  acme  loaded  /usr/lib/opdock/plugins/libacme.so\n");
+    CHECK(shown(path, 49) == "  acme  loaded\n      /usr/lib/opdock/plugins/libacme.so\n");
+    CHECK(shown(path, 40) == "  acme  loaded\n      /usr/lib/opdock/plugins/libacme.so\n");
+    CHECK(shown(path, 39) == "  acme  loaded\n      /usr/lib/opdock/plugins/\n      libacme.so\n");
+}
+
 TEST_CASE("a head without rows is no text") {
     Table table;
     table.head({"a", "b"});

@@ -111,6 +111,12 @@ TEST_CASE("a document is narrowed to a plugin, a vendor or a type of device") {
     CHECK(filtered(document, {"acme", "", ""})["ops"][0]["chains"][0]["chain"] == json{"reference.cpp"});
     document["ops"][0]["chains"][0]["device"] = "cpu";
     CHECK(shown({"", "", "cpu"}).starts_with("acme - gpu reference | gelu:1:1 rmsnorm_fwd:2:"));
+    document["vendors"] = {{{"name", "ACME"}}, {{"name", "opdock"}}, {{"name", "gone"}}};
+    const auto vendors = [&](const Filter &filter) { return words(filtered(document, filter)["vendors"]); };
+    CHECK(vendors({}) == words(document["vendors"]));
+    CHECK(vendors({"acme", "", ""}) == words(json{{{"name", "ACME"}}}));
+    CHECK(vendors({"reference", "", ""}) == words(json{{{"name", "opdock"}}}));
+    CHECK(vendors({"", "acme", ""}) == words(json{{{"name", "ACME"}}}));
     CHECK_THROWS_WITH(filtered(document, {"acmee", "", ""}), "no plugin has the id 'acmee'; did you mean 'acme'?");
     CHECK_THROWS_WITH(filtered(document, {"", "nobody", ""}), "no plugin is of vendor 'nobody'");
     CHECK_THROWS_WITH(filtered(document, {"", "", "cqu"}),

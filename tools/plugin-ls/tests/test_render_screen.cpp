@@ -97,6 +97,15 @@ TEST_CASE("a host without plugins says where to look") {
           "opdock 1.0.0, ABI 1.0\n\nPLUGINS\n  none found; 'plugin-ls --paths' shows where was searched\n");
 }
 
+TEST_CASE("where options leave no plugin, the screen says so and not that none was found") {
+    json document = small_document();
+    document["plugins"] = json::array();
+    document["ops"] = json::array();
+    CHECK(render_screen(document, false, plain, true) ==
+          "opdock 1.0.0, ABI 1.0\n\nPLUGINS\n"
+          "  none that --plugin, --vendor and --device together leave; 'plugin-ls' shows all\n");
+}
+
 TEST_CASE("with details plugins have their builds") {
     json plugins = small_document()["plugins"];
     plugins[0]["build_id"] = "ab12";
