@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include <spdlog/fmt/fmt.h>
-#include <spdlog/fmt/ranges.h>
 
 #include "host/plugin_trust.hpp"
 #include "inspect/dependencies.hpp"

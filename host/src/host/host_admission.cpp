@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <spdlog/fmt/fmt.h>
-#include <spdlog/fmt/ranges.h>
 
 #include "host/host.hpp"
 #include "load/deferred_plugin.hpp"

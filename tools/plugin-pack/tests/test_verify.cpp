@@ -47,6 +47,7 @@ std::string with_payload(const PackageFile &file, const std::string &payload) {
 TEST_CASE("of an encrypted package verify and inspect say what they looked at, and with the key all of it is") {
     const test::TemporaryDirectory folder;
     const std::string key = (folder.path() / "customer").string(), path = (folder.path() / "p.opdock").string();
+    core::prepare_sodium();
     (void)keys::make_key_files(key, {"", true});
     Package package;
     package.device_type = "Acme_A1";
