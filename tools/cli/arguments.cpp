@@ -261,16 +261,20 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
     return values;
 }
 
+std::string same_among(const std::vector<const char *> &options, const std::string &option) {
+    std::vector<std::string> known;
+    for (const char *own : options) {
+        known.push_back(std::string("--") + own);
+    }
+    return same_elsewhere("--" + option, known);
+}
+
 void refuse_options_of_others(const char *command, const std::vector<const char *> &options,
                               const po::variables_map &values) {
     for (const auto &[option, value] : values) {
         const auto is_it = [&, &name = option](const char *own) { return name == own; };
         if (option != "words" && std::none_of(options.begin(), options.end(), is_it)) {
-            std::vector<std::string> known;
-            for (const char *own : options) {
-                known.push_back(std::string("--") + own);
-            }
-            throw UsageError("--" + option + " has no meaning with " + command + same_elsewhere("--" + option, known));
+            throw UsageError("--" + option + " has no meaning with " + command + same_among(options, option));
         }
     }
 }

@@ -55,6 +55,9 @@ std::string help_of(const std::string &introduction, const boost::program_option
     return help_of(introduction, options, examples);
 }
 
+// "; did you mean '--out'?" for an option that means what one of `options` does, such as "output"; "" for any other.
+std::string same_among(const std::vector<const char *> &options, const std::string &option);
+
 // Throws UsageError for an option that the command does not take; "words" are its words.
 void refuse_options_of_others(const char *command, const std::vector<const char *> &options,
                               const boost::program_options::variables_map &values);

@@ -36,7 +36,7 @@ std::string find_program(const std::string &name) {
     if (name.find('/') != std::string::npos) {
         return name;
     }
-    const char *const path = ::getenv("PATH"); // NOLINT(concurrency-mt-unsafe): as the C library looks it up
+    const char *const path = ::secure_getenv("PATH"); // NOLINT(concurrency-mt-unsafe): as the C library looks it up
     for (std::string_view rest = path != nullptr ? path : ""; !rest.empty();) {
         const std::size_t end = std::min(rest.find(':'), rest.size());
         const std::string file = fmt::format("{}/{}", rest.substr(0, end), name);
