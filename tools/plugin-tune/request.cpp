@@ -162,7 +162,9 @@ void refuse_options_of_others(const Command &command, const po::variables_map &v
                                                                       : std::string("with ") + command.name) +
                                       (is_filter && std::string_view(option) == "device"
                                            ? "; --model says which model of device the entries are about"
-                                           : cli::same_among(command.options, option)));
+                                       // --output of tuning is an output of the op, and no file.
+                                       : command.action == Action::tune ? ""
+                                                                        : cli::same_among(command.options, option)));
             }
         }
     }
