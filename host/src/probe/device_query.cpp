@@ -36,10 +36,10 @@ std::string find_program(const std::string &name) {
     if (name.find('/') != std::string::npos) {
         return name;
     }
-    const char *const path = ::secure_getenv("PATH"); // NOLINT(concurrency-mt-unsafe): as the C library looks it up
+    const char *const path = ::secure_getenv("PATH");
     for (std::string_view rest = path != nullptr ? path : ""; !rest.empty();) {
         const std::size_t end = std::min(rest.find(':'), rest.size());
-        const std::string file = fmt::format("{}/{}", rest.substr(0, end), name);
+        std::string file = fmt::format("{}/{}", rest.substr(0, end), name);
         struct stat status = {};
         if (file.starts_with('/') && end != 0 && ::stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
             ::access(file.c_str(), X_OK) == 0) {

@@ -71,8 +71,8 @@ std::string printed_text(std::string_view printed) {
         const std::string_view line = trimmed(printed.substr(end == std::string_view::npos ? 0 : end + 1));
         printed = printed.substr(0, end == std::string_view::npos ? 0 : end);
         if (!line.empty()) {
-            text = visible_line(line.substr(0, longest)) + (line.size() > longest ? "..." : "") +
-                   (text.empty() ? "" : "; ") + text;
+            text = fmt::format("{}{}{}{}", visible_line(line.substr(0, longest)), line.size() > longest ? "..." : "",
+                               text.empty() ? "" : "; ", text);
             ++lines;
         }
     }
