@@ -8,6 +8,8 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
 
+#include "load/cancellation.hpp"
+#include "load/deferred_plugin.hpp"
 #include "load/plugin_call.hpp"
 #include "load/tenancy.hpp"
 #include "text/error.hpp"
