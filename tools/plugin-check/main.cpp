@@ -216,7 +216,8 @@ bool is_finding(const std::string &line, const json &files) {
         const json &findings = file.at("findings");
         return std::any_of(findings.begin(), findings.end(), [&](const json &finding) {
             const auto message = finding.at("message").get<std::string>();
-            const size_t behind_code = finding.at("check") == "rejected" ? message.find(": ") + 2 : 0;
+            const size_t code = finding.at("check") == "rejected" ? message.find(": ") : std::string::npos;
+            const size_t behind_code = code == std::string::npos ? 0 : code + 2;
             return line.ends_with(cli::printable(message.substr(behind_code)));
         });
     });

@@ -15,7 +15,7 @@
 
 namespace opdock::core {
 
-// How many devices a provider has.
+// The count of a provider's devices.
 struct DeviceCount {
     int32_t count = 0;
     std::string reason; // why it could not say
@@ -23,7 +23,7 @@ struct DeviceCount {
     bool operator==(const DeviceCount &) const = default;
 };
 
-// To look devices up by.
+// A key for maps of devices.
 inline std::pair<int32_t, int32_t> device_key(DLDevice device) {
     return {static_cast<int32_t>(device.device_type), device.device_id};
 }
@@ -54,8 +54,8 @@ class Devices {
     bool is_capturing(DLDevice device, void *stream) const;
 
     DeviceCount count(const DeviceProvider &provider) const;
-    // What its provider says of the device; null for one that is not there, and where the provider failed to say. Valid
-    // as long as this.
+    // The properties that the provider states. Null where the device is not there, or its provider failed to state
+    // them. Valid as long as this.
     const opdock_device_properties *properties(DLDevice device) const;
     // Empty where nobody says.
     std::string architecture(DLDevice device) const;
@@ -75,7 +75,7 @@ class Devices {
     // Throws Error: OPDOCK_INVALID_ARGUMENT for a missing device, OPDOCK_DEVICE_LOST for one that was lost.
     void check(DLDevice device) const;
 
-    // What providers answered.
+    // Answers of providers.
     struct Answers {
         std::map<const DeviceProvider *, DeviceCount> counts;
         std::map<std::pair<int32_t, int32_t>, const opdock_device_properties *> properties; // null: it could not say

@@ -1,5 +1,5 @@
-// The host as its calls know it: what is registered and in force, published values that anyone may read without a lock,
-// and a Ledger of what calls found out. Bringing plugins in is left to who derives from it.
+// The host as its calls know it: published values of what is registered and in force, which anyone may read without a
+// lock, and a Ledger of what calls found out. A derived class brings plugins in.
 #pragma once
 
 #include <atomic>
@@ -58,7 +58,7 @@ class CallHost {
     const Configs &configs() const { return configs_; }
     const WorkspaceAllocator &workspace() const { return workspace_; }
     const Catalog &catalog() const { return *catalog_.load(std::memory_order_acquire); }
-    // Of anything that a decision depends on.
+    // Grows with each change of anything that a decision depends on.
     uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
     const std::atomic<uint64_t> &generation_counter() const { return generation_; }
     bool is_frozen() const { return frozen_.load(std::memory_order_acquire); }
@@ -69,7 +69,7 @@ class CallHost {
     OpEntry *find_op(std::string_view name) const;
     // Throws Error(OPDOCK_UNKNOWN_OP) naming the nearest one.
     OpEntry &op(std::string_view name) const;
-    // What is in force on the calling thread.
+    // The policy in force on the calling thread.
     PolicyStack effective_policy() const;
 
     // The op's target under the policy of the process, or of the thread's scope.
@@ -89,7 +89,8 @@ class CallHost {
                     const std::string &missing = {}) const;
     Deployment &deployment_of(const Implementation &implementation, DLDevice device) const;
 
-    // What a process that dies of a first call leaves behind: an entry that stands as long as what is returned.
+    // Enters a first call into the journal, for the case that the process dies of it. The entry stands as long as the
+    // returned value.
     Journal::Open note_first_call(Deployment &deployment) const noexcept;
     // TUNE=online: tunes what nobody tuned, before the first call of it. Never throws for want of a result.
     virtual void tune_first_call(Deployment &deployment, const TunedCall &call) = 0;
@@ -116,10 +117,10 @@ class CallHost {
     explicit CallHost(Options options);
     virtual ~CallHost(); // after end_calls
 
-    // Nothing of a plugin is called from here on but to give back what it made.
+    // Gives back plans and states of devices. No call may be made from here on.
     void end_calls();
 
-    // What is registered from now on.
+    // `next` is what is registered from now on.
     void publish_catalog(Catalog next);
     void reset_health(const char *op, const char *impl_id);
     Ledger &ledger() const { return *ledger_.load(std::memory_order_acquire); }
@@ -135,6 +136,7 @@ class CallHost {
     Deployment &deployment(Ledger &ledger, const Implementation &implementation, DLDevice device) const;
 
     void set_first_policy(PolicyStack policy);
+    const std::string &journal_folder() const { return journal_folder_; }
     // Locks it.
     void publish_frozen(bool frozen);
 

@@ -1,4 +1,4 @@
-// What is kept per thread for its calls, beside what load/thread_state.hpp has.
+// The state of a thread's calls, beside the state that load/thread_state.hpp has.
 #pragma once
 
 #include <array>

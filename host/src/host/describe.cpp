@@ -1,9 +1,8 @@
-// What a host tells people and tools, as JSON. Only explain() asks plugins anything: describing opens none.
+// The state of a host as JSON, for people and tools. No plugin is opened or asked for it.
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -52,30 +51,6 @@ json dtypes_json(const Implementation &implementation, const Signature &signatur
     return list;
 }
 
-std::vector<uint32_t> parse_tuple(std::string_view text, const Signature &signature) {
-    std::vector<uint32_t> tuple;
-    for (size_t begin = 0; begin <= text.size();) {
-        const size_t end = std::min(text.find(',', begin), text.size());
-        const std::string_view name = text.substr(begin, end - begin);
-        const std::optional<uint32_t> dtype = parse_dtype(name);
-        if (!dtype) {
-            throw Error(OPDOCK_INVALID_ARGUMENT,
-                        fmt::format("'{}' is no dtype; expected " OPDOCK_DTYPE_NAMES ", separated by commas", name));
-        }
-        tuple.push_back(*dtype);
-        begin = end + 1;
-    }
-    const size_t variables = signature.dtype_variables.size();
-    if (tuple.size() == 1 && variables > 1) {
-        tuple.resize(variables, tuple.front()); // one for all
-    }
-    if (tuple.size() != variables) {
-        throw Error(OPDOCK_INVALID_ARGUMENT,
-                    fmt::format("dtypes '{}': op '{}' has {} dtype variables", text, signature.name, variables));
-    }
-    return tuple;
-}
-
 // Why a plugin that was taken could not be opened later; null when it could, or was not tried.
 const Rejection *rejection_since(const PluginRecord &plugin) {
     const DeferredPlugin::Outcome *outcome = plugin.deferred ? plugin.deferred->outcome() : nullptr;
@@ -113,42 +88,45 @@ json variables_json(const Environment &environment) {
     return list;
 }
 
+json plugin_json(const PluginRecord &plugin, const std::vector<std::string> &of_tune_file) {
+    const Rejection *refused = rejection_since(plugin);
+    std::vector<std::string> warnings = plugin.warnings;
+    warnings.insert(warnings.end(), plugin.left_out.begin(), plugin.left_out.end());
+    warnings.insert(warnings.end(), of_tune_file.begin(), of_tune_file.end());
+    if (plugin.deferred && plugin.deferred->outcome() != nullptr && !plugin.deferred->outcome()->warning.empty()) {
+        warnings.push_back(plugin.deferred->outcome()->warning);
+    }
+    const std::optional<std::string> replaced = replaced_by(plugin);
+    if (replaced) {
+        warnings.push_back(
+            fmt::format("'{}' is not the file any more that this host took ({}): {}.\nOpen a host "
+                        "again, or start the process again, to use what is there.",
+                        plugin.path, build_text(plugin.build_id),
+                        replaced->empty() ? "it is gone, or has no build id" : build_text(*replaced) + " lies there"));
+    }
+    return {{"id", plugin.id},
+            {"version", plugin.version},
+            {"vendor", plugin.vendor},
+            {"path", plugin.path},
+            {"build_id", plugin.build_id},
+            {"replaced_by", replaced ? json(*replaced) : json()},
+            {"requested", plugin.requested},
+            {"status", status_text(refused ? PluginRecord::Status::rejected : plugin.status)},
+            {"code", refused ? code_text(refused->code) : plugin.code},
+            {"reason", refused ? refused->message : plugin.reason},
+            {"warnings", warnings},
+            {"left_out", plugin.left_out}};
+}
+
 } // namespace
 
 json Host::describe() const {
     const Catalog &now = catalog();
     json plugins = json::array();
     for (const PluginRecord &plugin : now.plugins) {
-        const Rejection *refused = rejection_since(plugin);
-        std::vector<std::string> warnings = plugin.warnings;
-        warnings.insert(warnings.end(), plugin.left_out.begin(), plugin.left_out.end());
-        if (plugin.status == PluginRecord::Status::loaded) {
-            const std::vector<std::string> wrong = configs_.of_plugin(now, plugin.id).warnings();
-            warnings.insert(warnings.end(), wrong.begin(), wrong.end());
-        }
-        if (plugin.deferred && plugin.deferred->outcome() != nullptr && !plugin.deferred->outcome()->warning.empty()) {
-            warnings.push_back(plugin.deferred->outcome()->warning);
-        }
-        const std::optional<std::string> replaced = replaced_by(plugin);
-        if (replaced) {
-            warnings.push_back(fmt::format("'{}' is not the file any more that this host took ({}): {}.\nOpen a host "
-                                           "again, or start the process again, to use what is there.",
-                                           plugin.path, build_text(plugin.build_id),
-                                           replaced->empty() ? "it is gone, or has no build id"
-                                                             : build_text(*replaced) + " lies there"));
-        }
-        plugins.push_back({{"id", plugin.id},
-                           {"version", plugin.version},
-                           {"vendor", plugin.vendor},
-                           {"path", plugin.path},
-                           {"build_id", plugin.build_id},
-                           {"replaced_by", replaced ? json(*replaced) : json()},
-                           {"requested", plugin.requested},
-                           {"status", status_text(refused ? PluginRecord::Status::rejected : plugin.status)},
-                           {"code", refused ? code_text(refused->code) : plugin.code},
-                           {"reason", refused ? refused->message : plugin.reason},
-                           {"warnings", warnings},
-                           {"left_out", plugin.left_out}});
+        plugins.push_back(plugin_json(plugin, plugin.status == PluginRecord::Status::loaded
+                                                  ? configs_.of_plugin(now, plugin.id).warnings()
+                                                  : std::vector<std::string>()));
     }
     json paths = json::array();
     for (const SearchPath &path : paths_) {
@@ -256,6 +234,53 @@ json knobs_json(const std::vector<Knob> &knobs) {
     return list;
 }
 
+json implementation_json(const Implementation &implementation, const Availability &availability) {
+    return {{"impl_id", implementation.impl_id},
+            {"kind", kind_name(implementation.kind)},
+            {"vendor", implementation.vendor},
+            {"priority", implementation.priority},
+            {"device", implementation.device},
+            {"dtypes", dtypes_json(implementation, *implementation.form)},
+            {"architectures", implementation.architectures},
+            {"alignment", implementation.alignment},
+            {"deterministic", (implementation.flags & OPDOCK_IMPL_DETERMINISTIC) != 0},
+            {"batch_invariant", (implementation.flags & OPDOCK_IMPL_BATCH_INVARIANT) != 0},
+            {"capture_safe", (implementation.flags & OPDOCK_IMPL_CAPTURE_SAFE) != 0},
+            {"needs_contiguous", (implementation.required_flags & OPDOCK_IMPL_NEEDS_CONTIGUOUS) != 0},
+            {"knobs", knobs_json(implementation.knobs)},
+            {"available", answer_text(availability.answer)},
+            {"reason", availability.reason},
+            {"plugin", implementation.plugin}};
+}
+
+// The chains of an op on devices of a type, of which this is one.
+void add_chains(const CallHost &host, const CatalogOp &op, const std::string &type, DLDevice device,
+                const PolicyStack &policy, json &chains) {
+    CatalogOp here = op; // with what is for this type alone: there may be many types
+    std::erase_if(here.implementations, [&](const auto &one) { return !same_name(one->device, type); });
+    // Tuples with the same chain share a row.
+    std::vector<std::pair<std::vector<std::string>, json>> rows;
+    std::map<std::vector<std::string>, size_t> row_of;
+    for (const std::vector<uint32_t> &tuple : all_tuples(*op.signature)) {
+        const Decision decision = host.decide(here, policy, host.listing_key(host.catalog(), device, tuple), device);
+        std::vector<std::string> chain;
+        for (const Kept &kept : decision.chain) {
+            chain.push_back(kept.impl_id);
+        }
+        if (chain.empty()) {
+            continue;
+        }
+        const auto [row, is_new] = row_of.try_emplace(chain, rows.size());
+        if (is_new) {
+            rows.emplace_back(std::move(chain), json::array());
+        }
+        rows[row->second].second.push_back(tuple_text(tuple));
+    }
+    for (auto &[chain, dtypes] : rows) {
+        chains.push_back({{"device", type}, {"dtypes", std::move(dtypes)}, {"chain", chain}});
+    }
+}
+
 } // namespace
 
 json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStack &policy) const {
@@ -268,24 +293,7 @@ json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStac
     std::sort(sorted.begin(), sorted.end(), [](const auto *a, const auto *b) { return a->impl_id < b->impl_id; });
     json implementations = json::array();
     for (const Implementation *implementation : sorted) {
-        const Availability availability = known_availability(now, *implementation);
-        implementations.push_back(
-            {{"impl_id", implementation->impl_id},
-             {"kind", kind_name(implementation->kind)},
-             {"vendor", implementation->vendor},
-             {"priority", implementation->priority},
-             {"device", implementation->device},
-             {"dtypes", dtypes_json(*implementation, *implementation->form)},
-             {"architectures", implementation->architectures},
-             {"alignment", implementation->alignment},
-             {"deterministic", (implementation->flags & OPDOCK_IMPL_DETERMINISTIC) != 0},
-             {"batch_invariant", (implementation->flags & OPDOCK_IMPL_BATCH_INVARIANT) != 0},
-             {"capture_safe", (implementation->flags & OPDOCK_IMPL_CAPTURE_SAFE) != 0},
-             {"needs_contiguous", (implementation->required_flags & OPDOCK_IMPL_NEEDS_CONTIGUOUS) != 0},
-             {"knobs", knobs_json(implementation->knobs)},
-             {"available", answer_text(availability.answer)},
-             {"reason", availability.reason},
-             {"plugin", implementation->plugin}});
+        implementations.push_back(implementation_json(*implementation, known_availability(now, *implementation)));
     }
     json chains = json::array();
     for (const std::string &type : device_types) {
@@ -293,30 +301,7 @@ json Host::describe_op(const Catalog &now, const CatalogOp &op, const PolicyStac
         if (!first) {
             continue; // of a type that nobody provides there is no device, and so no chain
         }
-        const DLDevice device = *first;
-        CatalogOp here = op; // with what is for this type alone: there may be many types
-        std::erase_if(here.implementations, [&](const auto &one) { return !same_name(one->device, type); });
-        // Tuples with the same chain share a row.
-        std::vector<std::pair<std::vector<std::string>, json>> rows;
-        std::map<std::vector<std::string>, size_t> row_of;
-        for (const std::vector<uint32_t> &tuple : all_tuples(*op.signature)) {
-            const Decision decision = decide(here, policy, listing_key(now, device, tuple), device);
-            std::vector<std::string> chain;
-            for (const Kept &kept : decision.chain) {
-                chain.push_back(kept.impl_id);
-            }
-            if (chain.empty()) {
-                continue;
-            }
-            const auto [row, is_new] = row_of.try_emplace(chain, rows.size());
-            if (is_new) {
-                rows.emplace_back(std::move(chain), json::array());
-            }
-            rows[row->second].second.push_back(tuple_text(tuple));
-        }
-        for (auto &[chain, dtypes] : rows) {
-            chains.push_back({{"device", type}, {"dtypes", std::move(dtypes)}, {"chain", chain}});
-        }
+        add_chains(*this, op, type, *first, policy, chains);
     }
     return {{"op", op.name},
             {"signature", op.signature->text},
@@ -349,148 +334,6 @@ Availability Host::known_availability(const Catalog &now, const Implementation &
         }
     }
     return answer;
-}
-
-namespace {
-
-// The registered spelling of a device type that an implementation or a vendor names; "" for none.
-std::string named_device_type(const Catalog &now, std::string_view type) {
-    for (const auto &[name, op] : now.ops) {
-        for (const auto &implementation : op->implementations) {
-            if (same_name(implementation->device, type)) {
-                return implementation->device;
-            }
-        }
-    }
-    for (const Vendor &vendor : now.vendors) {
-        if (same_name(vendor.device_name, type)) {
-            return vendor.device_name;
-        }
-    }
-    return "";
-}
-
-// The type and index of a device of a type that plugins name, nobody provides and DLPack has no number for: no call
-// can name it.
-struct UnprovidedDevice {
-    std::string type;
-    int32_t index = 0;
-
-    std::string text() const { return fmt::format("{}:{}", type, index); }
-    std::string missing() const {
-        return fmt::format("there is no device {}: no plugin provides devices of this type", text());
-    }
-};
-
-std::optional<UnprovidedDevice> find_unprovided(const Catalog &now, std::string_view text) {
-    const std::optional<SpelledDevice> spelled = split_device(text);
-    if (!spelled || spelled->type.empty() || find_device(now.providers, text)) {
-        return std::nullopt;
-    }
-    std::string type = named_device_type(now, spelled->type);
-    return type.empty() ? std::nullopt : std::optional(UnprovidedDevice{std::move(type), spelled->index});
-}
-
-// Of a device that nobody provides: what the policy keeps is not available, by what its vendor's command says.
-void drop_unprovided(const CatalogOp &op, const std::string &missing, const Devices &devices, Decision &decision) {
-    for (const Kept &one : std::exchange(decision.chain, {})) {
-        const std::string &command = op.implementations[one.id]->device_query;
-        std::string reason = command.empty() ? "" : devices.query(command);
-        if (reason.empty()) {
-            reason = missing + (command.empty() ? ""
-                                                : fmt::format(", though its vendor's device_query_command '{}' "
-                                                              "says that there is one",
-                                                              command));
-        }
-        decision.dropped.push_back({one.id, one.impl_id, Rule::availability, std::move(reason)});
-    }
-    std::sort(decision.dropped.begin(), decision.dropped.end(),
-              [](const Dropped &a, const Dropped &b) { return std::tie(a.impl_id, a.id) < std::tie(b.impl_id, b.id); });
-}
-
-} // namespace
-
-DLDevice Host::named_device(std::string_view text) const {
-    const Catalog &now = catalog();
-    if (const std::optional<UnprovidedDevice> unprovided = find_unprovided(now, text)) {
-        throw Error(OPDOCK_INVALID_ARGUMENT, unprovided->missing());
-    }
-    const DLDevice device = parse_device(now.providers, text);
-    if (const std::string missing = devices_.missing(device); !missing.empty()) {
-        throw Error(OPDOCK_INVALID_ARGUMENT, missing);
-    }
-    return device;
-}
-
-json Host::explain(std::string_view op_name, const char *device_name, const char *dtypes,
-                   const PolicyPtr &given) const {
-    const Catalog &now = catalog();
-    const CatalogOp &declared = now.declared(op(op_name).name); // an unknown one throws
-    const std::string name = device_name != nullptr ? device_name : "cpu:0";
-    const std::optional<UnprovidedDevice> unprovided = find_unprovided(now, name);
-    constexpr DLDevice cpu{kDLCPU, 0};
-    const DLDevice device = unprovided ? cpu : parse_device(now.providers, name); // the former for want of a number
-    PolicyStack policy = effective_policy();
-    if (given != nullptr) {
-        policy.scopes.push_back(given);
-    }
-    std::optional<std::vector<uint32_t>> tuple;
-    if (dtypes != nullptr) {
-        tuple = parse_tuple(dtypes, *declared.signature);
-    }
-    Key key = key_for(now, device, tuple ? &*tuple : nullptr);
-    // Of a device that is missing nothing is remembered: anybody can make up more.
-    const std::string missing = unprovided ? unprovided->missing() : devices_.missing(device);
-    // The policy decides first: code of an implementation that it leaves out is not run.
-    Decision decision;
-    if (unprovided) {
-        key.device_type = unprovided->type;
-        key.device_index = unprovided->index;
-        key.any_architecture = true;
-        decision = decide(declared, policy, key, device);
-        drop_unprovided(declared, missing, devices_, decision);
-    } else {
-        decision = decide(declared, policy, key, device, missing);
-        for (const Kept &one : decision.chain) {
-            deployment_of(*declared.implementations[one.id], device).ask_availability();
-        }
-        decision = decide(declared, policy, key, device, missing);
-    }
-    json chain = json::array();
-    json kept = json::array();
-    for (const Kept &one : decision.chain) {
-        chain.push_back(one.impl_id);
-        kept.push_back({{"impl_id", one.impl_id}, {"rule", one.rule}});
-    }
-    json dropped = json::array();
-    for (const Dropped &one : decision.dropped) {
-        dropped.push_back({{"impl_id", one.impl_id}, {"rule", rule_name(one.rule)}, {"reason", one.reason}});
-    }
-    json explained = {{"op", declared.name},
-                      {"device", unprovided ? unprovided->text() : device_text(now.providers, device)},
-                      {"dtypes", tuple ? json(tuple_text(*tuple)) : json()},
-                      {"strict", decision.policy.strict},
-                      {"order", order_text(decision.policy.order)},
-                      {"order_source", decision.policy.order_source},
-                      {"chain", std::move(chain)},
-                      {"kept", std::move(kept)},
-                      {"dropped", std::move(dropped)}};
-    if (decision.chain.empty() &&
-        device.device_type != kDLCPU) { // never of an unprovided type: nobody copies its memory
-        json on_cpu = json::array();
-        const Decision there = decide(declared, policy, key_for(now, cpu, tuple ? &*tuple : nullptr), cpu);
-        for (const Kept &one : there.chain) {
-            on_cpu.push_back(one.impl_id);
-        }
-        if (!on_cpu.empty()) {
-            const OpPolicy &of = decision.policy;
-            explained["on_cpu"] = {{"chain", std::move(on_cpu)},
-                                   {"follows", missing.empty() && of.falls_back_to_cpu && !of.strict &&
-                                                   of.required_beyond(there.policy) == nullptr},
-                                   {"source", of.fallback_source}};
-        }
-    }
-    return explained;
 }
 
 } // namespace opdock::core

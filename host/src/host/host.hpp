@@ -171,7 +171,6 @@ class Host : public CallHost, public PluginOpener {
     Deployment *chosen_for(const Target &target, DLDevice device, const std::vector<uint32_t> &dtypes);
 
     Loading &loading() const { return *loading_.load(std::memory_order_acquire); }
-    std::string journal_folder() const { return cache_folder_.empty() ? "" : cache_folder_ + "/journal"; }
     // Learns from what killed earlier processes.
     void read_journals(ScanCache &cache) const;
     void count_deaths(const std::vector<Death> &deaths, ScanCache &cache) const;

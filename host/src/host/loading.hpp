@@ -1,4 +1,4 @@
-// What a host found out while plugins were brought in. A forked child starts with a new one and abandons the old.
+// The findings of a host while it brought plugins in. A forked child starts with a new one and abandons the old.
 #pragma once
 
 #include <list>
@@ -22,7 +22,7 @@
 
 namespace opdock::core {
 
-// What was found out while plugins were judged.
+// Findings while plugins were judged.
 struct TrustMemory {
     PathRules rules;
     LibraryRules libraries;
