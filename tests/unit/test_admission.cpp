@@ -671,12 +671,12 @@ TEST_CASE("what the form of an op is made of stays as it is until a plugin chang
 
 TEST_CASE("each two declarations of an op have to go together, in whatever order the plugins come") {
     const std::string usual = "other.op(x: T[n]) -> (y: T[n])";
-    const std::string f32 = usual + " where T in f32", f16 = usual + " where T in f16";
-    CHECK(Declared{f32, f16}.refused == "b");
-    CHECK(Declared{f32, usual, f16}.refused == "c");
-    CHECK(Declared{usual, f32, f16}.refused == "c");
-    CHECK(Declared{f32, f16, usual}.refused == "b");
-    CHECK(Declared{f32, usual, f32}.refused.empty());
+    const std::string of_f32 = usual + " where T in f32", of_f16 = usual + " where T in f16";
+    CHECK(Declared{of_f32, of_f16}.refused == "b");
+    CHECK(Declared{of_f32, usual, of_f16}.refused == "c");
+    CHECK(Declared{usual, of_f32, of_f16}.refused == "c");
+    CHECK(Declared{of_f32, of_f16, usual}.refused == "b");
+    CHECK(Declared{of_f32, usual, of_f32}.refused.empty());
     const std::string input = "other.op(x: T[n], w: T[n]?) -> (y: T[n])";
     const std::string attribute = "other.op(x: T[n], *, eps: float = 1.0) -> (y: T[n])";
     const std::string both = "other.op(x: T[n], w: T[n]?, *, eps: float = 1.0) -> (y: T[n])";

@@ -117,7 +117,8 @@ TEST_CASE("what has no place in a configuration file is an error with line and c
         {"\xff\xfe\x61", "f.yaml:1:1: the text is UTF-16; expected UTF-8"},
     };
     for (const auto &[text, message] : cases) {
-        CAPTURE(text);
+        const auto &tried = text;
+        CAPTURE(tried);
         CHECK(refusal(text) == message);
     }
 }
@@ -154,7 +155,8 @@ TEST_CASE("an alias is the value that its anchor names, wherever that stands") {
         {"a: &x b\n*x : c\n", "{a: b, b: c}"},
     };
     for (const auto &[text, tree] : cases) {
-        CAPTURE(text);
+        const auto &tried = text;
+        CAPTURE(tried);
         CHECK(spelled(parse(text)) == tree);
     }
     const YamlNode root = parse("a: &x\n  - b\nc: *x\n");
@@ -172,7 +174,8 @@ TEST_CASE("a merged map gives the entries that the map around it does not have")
         {"1: {a: 2}\n<: {b: 3}\n<<<: {c: 4}\n", "{1: {a: 2}, <: {b: 3}, <<<: {c: 4}}"},
     };
     for (const auto &[text, tree] : cases) {
-        CAPTURE(text);
+        const auto &tried = text;
+        CAPTURE(tried);
         CHECK(spelled(parse(text)) == tree);
     }
 }
@@ -332,8 +335,10 @@ TEST_CASE("no text takes long to judge") {
     const std::string half = "- &a\n" + filled("  - 1\n", most_yaml_nodes / 2 * 6);
     texts.emplace_back("a copy of half", half + "- *a\n");
     for (const auto &[name, text] : texts) {
-        CAPTURE(name);
-        CAPTURE(text.size());
+        const auto &tried = name;
+        CAPTURE(tried);
+        const std::size_t size = text.size();
+        CAPTURE(size);
         const double before = cpu_milliseconds();
         try {
             const YamlNode root = parse(text);

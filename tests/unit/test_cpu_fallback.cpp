@@ -127,7 +127,8 @@ TEST_CASE("gaps between the elements of an output stay as they are") {
         int64_t first = 0;
     };
     for (const auto &[strides, size, first] : {Layout{{4, 1}, 8}, {{3, 2}, 8}, {{1, 2}, 6}, {{-3, 1}, 6, 3}}) {
-        CAPTURE(strides[0]);
+        const int64_t tried = strides[0];
+        CAPTURE(tried);
         std::vector<float> out(static_cast<size_t>(size), -1);
         machine.on_cpu->work = [&](const opdock_problem &problem, const opdock_call &call) -> opdock_status {
             const auto *to = problem.tensors[1];

@@ -100,7 +100,8 @@ TEST_CASE("a command that somebody else could replace is run with a warning, and
                        "code into '" +
                        program + "': ") == 1);
     for (const auto &[name, value] : {std::pair("PLUGIN_STRICT", "1"), std::pair("PLUGIN_TRUST", "require")}) {
-        CAPTURE(name);
+        const auto &tried = name;
+        CAPTURE(tried);
         MadeHost careful(core::RawEnvironment{{name, value}});
         add_acme(careful, program);
         CHECK(contains(explained(careful)["dropped"][0]["reason"], "could not be run: somebody else could put code"));

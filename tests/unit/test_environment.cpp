@@ -129,7 +129,8 @@ TEST_CASE("a slip in the prefix is pointed out, and what belongs to somebody els
                                               {"PLUGIN_", "PLUGIN_DENYVENDORS", "PLUGIN_DENY_VENDORS"},
                                               {"PLUGIN_", "plugin_strict", "PLUGIN_STRICT"},
                                               {"PLUGIN_", "PLUGINSTRICT", "PLUGIN_STRICT"}}) {
-        CAPTURE(name);
+        const auto &tried = name;
+        CAPTURE(tried);
         REQUIRE(warnings(prefix, name).size() == 1);
         CHECK(warnings(prefix, name)[0] ==
               std::string("\'") + name + "' is set but means nothing to opdock; did you mean '" + meant + "'?");
@@ -142,7 +143,8 @@ TEST_CASE("a slip in the prefix is pointed out, and what belongs to somebody els
                                        {"PLUGIN_", "STRICT"},
                                        {"X_", "Y_CONFIG"},
                                        {"PLUGIN_", "GIT_CONFIG"}}) {
-        CAPTURE(name);
+        const auto &tried = name;
+        CAPTURE(tried);
         CHECK(warnings(prefix, name).empty());
     }
 }

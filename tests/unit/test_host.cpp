@@ -410,12 +410,12 @@ TEST_CASE("a plugin that allows more dtypes serves them, and leaves old implemen
         }
         Rows rows;
         std::vector<uint8_t> in(3), out(3);
-        const DLDataType e4m3 = opdock_dtype_unpack(OPDOCK_E4M3);
+        const DLDataType dtype = opdock_dtype_unpack(OPDOCK_E4M3);
         const Op grow = host.op("test.grow");
         for (int i = 1; i <= 2; ++i) { // looked for, then remembered
             grow({rows.x}, {rows.y});
             CHECK(rows.out[0] - rows.in[0] == 1);
-            grow({Tensor(in.data(), e4m3, {3})}, {Tensor(out.data(), e4m3, {3})});
+            grow({Tensor(in.data(), dtype, {3})}, {Tensor(out.data(), dtype, {3})});
             CHECK(wide.calls == i);
         }
         CHECK(old.calls == 2);
@@ -452,8 +452,8 @@ TEST_CASE("a longer form that allows fewer dtypes takes none away from older imp
     add(old, "test.grow(input: T[..., n]) -> (output: T[..., n]) where T in f32|e4m3");
     add(grown, "test.grow(input: T[..., n], *, scale: float = 1.0) -> (output: T[..., n]) where T in f32");
     std::vector<uint8_t> in(3), out(3);
-    const DLDataType e4m3 = opdock_dtype_unpack(OPDOCK_E4M3);
-    const Tensor x(in.data(), e4m3, {3}), y(out.data(), e4m3, {3});
+    const DLDataType dtype = opdock_dtype_unpack(OPDOCK_E4M3);
+    const Tensor x(in.data(), dtype, {3}), y(out.data(), dtype, {3});
     CHECK(host.op("test.grow").try_call({x}, {y}) == OPDOCK_OK);
     CHECK(old.calls == 1);
     CHECK(host.op("test.grow").try_call({x}, {y}, {{"scale", 2.0}}) == OPDOCK_ALL_FAILED);
@@ -528,7 +528,8 @@ TEST_CASE("an op that is misspelt below enforce is an error of opening the host"
          ":2:28 (enforced): no plugin declares op 'rellu'"},
     };
     for (const auto &[text, problem] : cases) {
-        CAPTURE(text);
+        const auto &tried = text;
+        CAPTURE(tried);
         const std::string file = folder.write("policy.yaml", text).string();
         const core::Error error = thrown_by([&] { MadeHost made({}, file); });
         CHECK(error.status() == OPDOCK_INVALID_POLICY);

@@ -824,7 +824,8 @@ TEST_CASE("what a list of vendors or a contract keeps out is not run to be tuned
     };
     for (const auto &[item, value] :
          {std::pair("deny_vendors", "acme"), std::pair("allow_vendors", ""), std::pair("require", "deterministic")}) {
-        CAPTURE(std::string(item));
+        const std::string tried(item);
+        CAPTURE(tried);
         CHECK_THROWS_WITH(tuned(item, value), doctest::Contains("'vendor.tunable' is not run: "));
     }
     CHECK(tuned("per_op", "fixture.work=reference") == "vendor.tunable");
@@ -1336,18 +1337,18 @@ TEST_CASE("how much configs may differ goes by the precision of the dtype, for o
     };
     const uint16_t half = 0x3c00;  // 1 in f16
     const uint16_t brain = 0x3f80; // 1 in bf16
-    const uint8_t e4m3 = 0x38;
-    const uint8_t e5m2 = 0x3c;
+    const uint8_t one_e4m3 = 0x38;
+    const uint8_t one_e5m2 = 0x3c;
     CHECK(one_off(OPDOCK_F32, 1.0F, 1.0038F).empty());
     CHECK(one_off(OPDOCK_F32, 1.0F, 1.0040F) == "element 1999 is 1.004, expected 1");
     CHECK(one_off(OPDOCK_F16, half, uint16_t{half + 32}).empty());
     CHECK(one_off(OPDOCK_F16, half, uint16_t{half + 33}) == "element 1999 is 1.03223, expected 1");
     CHECK(one_off(OPDOCK_BF16, brain, uint16_t{brain + 32}).empty());
     CHECK(one_off(OPDOCK_BF16, brain, uint16_t{brain + 33}) == "element 1999 is 1.25781, expected 1");
-    CHECK(one_off(OPDOCK_E4M3, e4m3, uint8_t{e4m3 + 4}).empty());
-    CHECK(one_off(OPDOCK_E4M3, e4m3, uint8_t{e4m3 + 5}) == "element 1999 is 1.625, expected 1");
-    CHECK(one_off(OPDOCK_E5M2, e5m2, uint8_t{e5m2 + 4}).empty());
-    CHECK(one_off(OPDOCK_E5M2, e5m2, uint8_t{e5m2 + 5}) == "element 1999 is 2.5, expected 1");
+    CHECK(one_off(OPDOCK_E4M3, one_e4m3, uint8_t{one_e4m3 + 4}).empty());
+    CHECK(one_off(OPDOCK_E4M3, one_e4m3, uint8_t{one_e4m3 + 5}) == "element 1999 is 1.625, expected 1");
+    CHECK(one_off(OPDOCK_E5M2, one_e5m2, uint8_t{one_e5m2 + 4}).empty());
+    CHECK(one_off(OPDOCK_E5M2, one_e5m2, uint8_t{one_e5m2 + 5}) == "element 1999 is 2.5, expected 1");
 
     const std::string norm = "the relative norm of the difference is ";
     CHECK(all_off(OPDOCK_F32, 1.0F, 1.0001F).empty());
@@ -1356,8 +1357,8 @@ TEST_CASE("how much configs may differ goes by the precision of the dtype, for o
     CHECK(all_off(OPDOCK_F16, half, uint16_t{half + 3}) == norm + "0.0029, allowed are 0.002");
     CHECK(all_off(OPDOCK_BF16, brain, uint16_t{brain + 1}).empty());
     CHECK(all_off(OPDOCK_BF16, brain, uint16_t{brain + 2}) == norm + "0.016, allowed are 0.0078");
-    CHECK(all_off(OPDOCK_E4M3, e4m3, uint8_t{e4m3 + 1}) == norm + "0.12, allowed are 0.062");
-    CHECK(all_off(OPDOCK_E5M2, e5m2, uint8_t{e5m2 + 1}) == norm + "0.25, allowed are 0.12");
+    CHECK(all_off(OPDOCK_E4M3, one_e4m3, uint8_t{one_e4m3 + 1}) == norm + "0.12, allowed are 0.062");
+    CHECK(all_off(OPDOCK_E5M2, one_e5m2, uint8_t{one_e5m2 + 1}) == norm + "0.25, allowed are 0.12");
 }
 
 TEST_CASE("with the strategy exhaustive each config is timed as often as the others, with halving the slow ones less") {

@@ -808,20 +808,22 @@ TEST_CASE("what a process was forked in the child may end too, and the parent's 
 #ifndef __SANITIZE_THREAD__ // which has a thread of its own
 TEST_CASE("what a thread leaves open as it ends stands where that was the only thread, and of opening beside others") {
     using Doing = JournalEntry::Doing;
-    for (const auto &[doing, is_beside_others, deaths] :
-         {std::tuple(Doing::calling, false, 1), {Doing::calling, true, 0}, {Doing::opening, true, 1}}) {
-        CAPTURE(doing);
-        CAPTURE(is_beside_others);
+    const struct {
+        Doing doing;
+        bool is_beside_others;
+        std::size_t deaths;
+    } cases[] = {{Doing::calling, false, 1}, {Doing::calling, true, 0}, {Doing::opening, true, 1}};
+    for (const auto &one : cases) {
+        CAPTURE(one.doing);
+        CAPTURE(one.is_beside_others);
         const TemporaryDirectory directory;
         const std::string folder = directory.path().string();
         in_child(0, [&] {
             Journal journal(folder);
-            const auto leave_open = [&, doing = doing] {
-                const auto entry = journal.write({doing, "/opt/libacme.so", "", ""});
-            };
-            is_beside_others ? std::thread(leave_open).join() : leave_open();
+            const auto leave_open = [&] { const auto entry = journal.write({one.doing, "/opt/libacme.so", "", ""}); };
+            one.is_beside_others ? std::thread(leave_open).join() : leave_open();
         });
-        CHECK(Journal::collect(folder).size() == static_cast<std::size_t>(deaths));
+        CHECK(Journal::collect(folder).size() == one.deaths);
     }
 }
 #endif

@@ -97,7 +97,7 @@ TEST_CASE("the name of a rejected file stands in the log as it is safe to show")
 
 TEST_CASE("what a plugin says is one line, and so is each message that quotes it") {
     constexpr const char *forged = "x\nPlugin 'libcpu.so' rejected\r\nagain";
-    constexpr const char *shown = "x\\x0aPlugin 'libcpu.so' rejected\\x0d\\x0aagain";
+    constexpr const char *escaped = "x\\x0aPlugin 'libcpu.so' rejected\\x0d\\x0aagain";
     MadeHost host;
     const std::string why = message_of([&] {
         host.module("talks", [&](opdock_registry *registry) {
@@ -105,8 +105,8 @@ TEST_CASE("what a plugin says is one line, and so is each message that quotes it
             return registry->fail(registry, OPDOCK_FAILED, forged);
         });
     });
-    CHECK(contains(why, shown));
-    CHECK(host.logged(shown) == 1);
+    CHECK(contains(why, escaped));
+    CHECK(host.logged(escaped) == 1);
     CHECK(host.logged("\n") == 0);
 
     Made &made = host.add("default.one", OPDOCK_KIND_DEFAULT);
@@ -115,11 +115,11 @@ TEST_CASE("what a plugin says is one line, and so is each message that quotes it
         return problem.host->fail(problem.host, OPDOCK_INVALID_ARGUMENT, forged);
     };
     CHECK(rows.added(host.op()) < 0);
-    CHECK(contains(last_error(), shown));
+    CHECK(contains(last_error(), escaped));
     CHECK_FALSE(contains(last_error(), "\n"));
     made.work = [&](const opdock_problem &, const opdock_call &) -> opdock_status { throw std::runtime_error(forged); };
     rows.added(host.op());
-    CHECK(contains(last_error(), std::string("it threw: ") + shown));
+    CHECK(contains(last_error(), std::string("it threw: ") + escaped));
     CHECK(host.logged("\nPlugin") == 0);
 
     CHECK(message_of([&] {

@@ -90,7 +90,8 @@ TEST_CASE("every malformed manifest is an error with line and column") {
         {"{\"library\": \"a\", \"x\": {\"y\": 1, \"y\": 2}}", ":1:34: field 'y' is given twice; keep one"},
     };
     for (const auto &[text, expected] : cases) {
-        CAPTURE(text);
+        const auto &tried = text;
+        CAPTURE(tried);
         const std::string message = refusal(text);
         CAPTURE(message);
         CHECK(message.starts_with(path + expected));

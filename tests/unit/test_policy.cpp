@@ -86,7 +86,8 @@ TEST_CASE("every variable's error names it, with the program's prefix") {
         {"TE_FL_ALLOW_VENDORS", "a;b"}, {"TE_FL_DENY_VENDORS", "a,,b"},    {"TE_FL_PER_OP", "gelu:vendor"},
     };
     for (const auto &[name, value] : cases) {
-        CAPTURE(name);
+        const auto &tried = name;
+        CAPTURE(tried);
         const Error error = thrown_by([&, n = name, v = value] { from_environment({{n, v}}, "TE_FL_"); });
         CHECK(error.status() == OPDOCK_INVALID_POLICY);
         CHECK(std::string(error.what()).starts_with(std::string(name) + ", column "));

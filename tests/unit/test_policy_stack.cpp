@@ -323,8 +323,9 @@ TEST_CASE("the effective policy as one value decides everything as the stack did
     elsewhere.scopes = {std::make_shared<const Policy>(stack.flattened())};
     for (const auto &[kind, index] : devices) {
         for (const char *op : {"gelu", "silu"}) {
-            CAPTURE(kind);
-            CAPTURE(index);
+            const std::pair tried(kind, index);
+            CAPTURE(tried.first);
+            CAPTURE(tried.second);
             CAPTURE(op);
             CHECK(elsewhere.effective(op, kind, index) == stack.effective(op, kind, index));
         }

@@ -271,7 +271,8 @@ TEST_CASE("every wrong value is an error with file, line, column and what was ex
         {"strict: *on\n", "p.yaml:1:9: an alias (*name) without its anchor"},
     };
     for (const auto &[text, message] : cases) {
-        CAPTURE(text);
+        const auto &tried = text;
+        CAPTURE(tried);
         const std::string found = refusal(text);
         CAPTURE(found);
         CHECK(found.starts_with(message));

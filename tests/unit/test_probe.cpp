@@ -602,7 +602,8 @@ TEST_CASE("what the processes of a plugin for devices hold together, and how man
     const std::uint64_t much = std::uint64_t{1} << 40;
     for (const auto &[file, held] : {std::pair{"libtakes_memory_in_children.so", std::uint64_t{200} << 20},
                                      std::pair{"libstarts_many_children.so", much}}) {
-        CAPTURE(file);
+        const auto &tried = file;
+        CAPTURE(tried);
         const Rejection rejection = rejection_of(try_plugin(file, {std::chrono::minutes(1), 0, held}));
         CHECK(rejection.code == RejectCode::probe_died);
         CHECK(contains(rejection.message, "by signal 9"));
@@ -1001,7 +1002,8 @@ TEST_CASE(
     for (const auto &[file, end] : cases) {
         const Rejection rejection = rejection_of(try_plugin(file));
         CHECK(rejection.code == RejectCode::probe_died);
-        CHECK_MESSAGE(contains(rejection.message, end), rejection.message);
+        const std::string &message = rejection.message;
+        CHECK_MESSAGE(contains(message, end), message);
     }
     const auto handled = try_plugin("libcounts_time.so");
     REQUIRE(std::holds_alternative<Transcript>(handled));

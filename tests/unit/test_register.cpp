@@ -458,7 +458,7 @@ TEST_CASE("what messages quote of a registration is one line without control cha
         CAPTURE(text);
         for (const auto &[field, member] :
              {std::pair{"dtypes", &opdock_impl::dtypes}, {"architectures", &opdock_impl::architectures}}) {
-            const std::string why = rejection_of([&](opdock_registry *registry) {
+            const std::string why = rejection_of([text, member = member](opdock_registry *registry) {
                 opdock_impl impl = sound_impl("default.faulty");
                 impl.*member = text;
                 registry->register_impl(registry, &impl);

@@ -98,7 +98,8 @@ TEST_CASE("each token alone keeps what it names and drops the rest by the order"
         {"impl:none", {}},
     };
     for (const auto &[token, expected] : cases) {
-        CAPTURE(token);
+        const auto &tried = token;
+        CAPTURE(tried);
         const Decision decision = decide(everything(), with_order(token));
         CHECK(chain(decision) == expected);
         CHECK(decision.dropped.size() == everything().size() - expected.size());

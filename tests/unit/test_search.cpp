@@ -164,7 +164,8 @@ TEST_CASE("relative and empty modules are errors, and the working directory is n
         {a + ":/b\n.so", a.size() + 2},
     };
     for (const auto &[value, column] : cases) {
-        CAPTURE(value);
+        const auto &tried = value;
+        CAPTURE(tried);
         const Error error = thrown_by([&, text = value] { tree.search({}, {{"PLUGIN_MODULES", text}}); });
         CHECK(error.status() == OPDOCK_INVALID_POLICY);
         CHECK(std::string(error.what())

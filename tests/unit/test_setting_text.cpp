@@ -95,7 +95,8 @@ TEST_CASE("a malformed list of vendors is an error with the column") {
         {"a=b", "column 2", "unexpected '='"},
     };
     for (const auto &[value, at, expected] : cases) {
-        CAPTURE(value);
+        const auto &tried = value;
+        CAPTURE(tried);
         const std::string message =
             message_of([&, text = value] { parse_vendors(text, Place{"PLUGIN_DENY_VENDORS"}); });
         CHECK(message.starts_with(std::string("PLUGIN_DENY_VENDORS, ") + at + ": "));

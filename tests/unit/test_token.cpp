@@ -37,7 +37,8 @@ TEST_CASE("every token is read in any case and written in one way") {
         {"impl:a:b", "impl:a:b"},
     };
     for (const auto &[text, written] : cases) {
-        CAPTURE(text);
+        const auto &tried = text;
+        CAPTURE(tried);
         CHECK(parse_token(text, place).text() == written);
     }
 }
@@ -72,7 +73,8 @@ TEST_CASE("a token names the implementations it should, and no other") {
     for (const auto &[text, names] : cases) {
         const Token token = parse_token(text, place);
         for (std::size_t i = 0; i < std::size(implementations); ++i) {
-            CAPTURE(text);
+            const auto &tried = text;
+            CAPTURE(tried);
             CAPTURE(implementations[i].impl_id);
             CHECK(token.names(implementations[i].impl_id, implementations[i].kind, implementations[i].vendor, true) ==
                   names[i]);
@@ -157,7 +159,8 @@ TEST_CASE("every malformed entry of an order per op is an error with variable, c
         {"gelu=default;silu=vendor; gelu=reference", 27, "op 'gelu' is given twice; keep one order"},
     };
     for (const auto &[value, column, expected] : cases) {
-        CAPTURE(value);
+        const auto &tried = value;
+        CAPTURE(tried);
         const Error error = thrown_by([&, text = value] { parse_per_op(text, place); });
         const std::string message = error.what();
         CAPTURE(message);

@@ -157,7 +157,8 @@ TEST_CASE("what is no tune file is one error") {
              {"schema: opdock.tune/1\nops: {a: {}, b: *x}\n", "2:17: an alias (*name) without its anchor"},
              {"schema: opdock.tune/1\nops:\n  a: {}\n  a: {}\n", "4:3: key 'a' is given twice"},
          }) {
-        CAPTURE(text);
+        const auto &tried = text;
+        CAPTURE(tried);
         const Error error = thrown_by([&text = text] { parse(text); });
         CHECK(error.status() == OPDOCK_INVALID_TUNE_FILE);
         CHECK(std::string(error.what()).starts_with("acme.tune.yaml:"));

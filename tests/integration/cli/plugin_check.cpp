@@ -49,7 +49,8 @@ std::set<std::string> findings_of(const std::string &op, const std::string &file
 void check_found(const std::vector<std::pair<std::string, std::string>> &expected,
                  const std::string &file = fixture("planted")) {
     for (const auto &[op, check] : expected) {
-        CAPTURE(op);
+        const auto &tried = op;
+        CAPTURE(tried);
         const std::set<std::string> found = findings_of("planted." + op, file);
         CAPTURE(found.size());
         CHECK(found.contains(check));
@@ -327,7 +328,8 @@ TEST_CASE("what the policy keeps out is not found right") {
     for (const auto &[variable, value] :
          {std::pair("PLUGIN_DENY_VENDORS", "acme"), std::pair("PLUGIN_ALLOW_VENDORS", ""),
           std::pair("PLUGIN_REQUIRE", "deterministic")}) {
-        CAPTURE(std::string(variable));
+        const std::string tried(variable);
+        CAPTURE(tried);
         PluginCheck check;
         check.with(variable, value);
         const Finished finished =

@@ -25,7 +25,8 @@ TEST_CASE("wrong usage exits with 2, says what is wrong on stderr and prints not
     };
     for (const auto &[arguments, message] : mistakes) {
         const Finished finished = tool.run(arguments);
-        INFO(message);
+        const std::string &tried = message;
+        CAPTURE(tried);
         CHECK(finished.code == 2);
         CHECK(finished.out.empty());
         CHECK(finished.err.rfind("plugin-ls: ", 0) == 0);
@@ -131,7 +132,8 @@ TEST_CASE("whatever is asked, a module that was asked for and not taken makes th
             std::vector<std::string> arguments = {"--modules", fixture("good"), "--modules", module};
             arguments.insert(arguments.end(), question.begin(), question.end());
             const Finished finished = tool.run(arguments);
-            INFO(module, " ", question.empty() ? "" : question[0]);
+            const std::string tried = module + " " + (question.empty() ? "" : question[0]);
+            CAPTURE(tried);
             CHECK(finished.code == 1);
             // A plugin of an id that is taken is nobody's mistake, and no warning.
             if (module != fixture("same_id")) {

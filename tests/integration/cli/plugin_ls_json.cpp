@@ -41,12 +41,14 @@ bool has_type(const json &value, Is type) {
 void check_members(const json &object, const std::map<std::string, Is> &members) {
     REQUIRE(object.is_object());
     for (const auto &[name, type] : members) {
-        INFO(name << " in " << object.dump());
+        const std::string &tried = name;
+        INFO(tried << " in " << object.dump());
         REQUIRE(object.contains(name));
         CHECK(has_type(object[name], type));
     }
     for (const auto &[name, value] : object.items()) {
-        INFO("unexpected " << name << " in " << object.dump());
+        const std::string &tried = name;
+        INFO("unexpected " << tried << " in " << object.dump());
         CHECK(members.count(name) == 1);
     }
 }

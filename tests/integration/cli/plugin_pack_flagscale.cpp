@@ -109,7 +109,8 @@ TEST_CASE("each patch of FlagScale is applied by itself, and one that git refuse
         {"garbage\n", none},
         {pointer, "this is what Git LFS leaves in place of the file; run `git lfs pull` where it comes from"}};
     for (const auto &[patch, reason] : bad) {
-        CAPTURE(patch);
+        const auto &tried = patch;
+        CAPTURE(tried);
         const Finished finished = imported("a.cu.patch", patch);
         CHECK(finished.code == 1);
         CHECK(contains(finished.out, "a.cu.patch: " + reason));

@@ -471,9 +471,9 @@ TEST_CASE("who may read a file stays as it is when it is adapted in place: owner
         REQUIRE(::stat(file.c_str(), &status) == 0);
         std::string text = std::to_string(status.st_uid) + " " + std::to_string(status.st_gid) + " " +
                            std::to_string(status.st_mode & 07777);
-        for (const char *name : {"system.posix_acl_access", "user.opdock"}) {
+        for (const char *attribute : {"system.posix_acl_access", "user.opdock"}) {
             std::string value(4096, '\0');
-            const ssize_t size = ::getxattr(file.c_str(), name, value.data(), value.size());
+            const ssize_t size = ::getxattr(file.c_str(), attribute, value.data(), value.size());
             text += " " + value.substr(0, size > 0 ? static_cast<size_t>(size) : 0);
         }
         return text;

@@ -51,7 +51,8 @@ TEST_CASE("a wrong option gets the same hint whether its value stands behind '='
         {"--format=table", "unknown option '--format'; did you mean '--json'?"},
         {"--format=csv", "unknown option '--format'; did you mean '--csv'?"}};
     for (const auto &[argument, message] : hints) {
-        CAPTURE(argument);
+        const auto &tried = argument;
+        CAPTURE(tried);
         CHECK_THROWS_WITH_AS(parse_arguments({argument}, description), message.c_str(), UsageError);
         const size_t equals = argument.find('=');
         CHECK_THROWS_WITH_AS(parse_arguments({argument.substr(0, equals), argument.substr(equals + 1)}, description),

@@ -57,7 +57,8 @@ TEST_CASE("of an encrypted package verify and inspect say what they looked at, a
     folder.write("p.opdock", whole);
 
     for (const auto &[name, command] : {std::pair("verify", &verify), std::pair("inspect", &inspect)}) {
-        CAPTURE(name);
+        const auto &tried = name;
+        CAPTURE(tried);
         const std::vector<std::string> without = {name, path, "--allow-unsigned"};
         std::vector<std::string> with = without;
         with.insert(with.end(), {"--decrypt-key", key + ".key"});
