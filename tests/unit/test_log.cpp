@@ -124,7 +124,7 @@ TEST_CASE("what a plugin says is one line, and so is each message that quotes it
 
     CHECK(message_of([&] {
               host.module("throws", [&](opdock_registry *) -> opdock_status { throw std::runtime_error(forged); });
-          }).find(shown) != std::string::npos);
+          }).find(escaped) != std::string::npos);
 }
 
 TEST_CASE("what a plugin says has an end") {
