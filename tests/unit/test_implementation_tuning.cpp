@@ -515,6 +515,21 @@ ops:
     CHECK(plugin.of(second)->sections()[1].configs.size() == 2);
 }
 
+TEST_CASE("what aliases share within a section is wrong once for each implementation") {
+    const TemporaryDirectory directory;
+    const std::string path = directory.write("acme.tune.yaml", R"(schema: opdock.tune/1
+ops:
+  norm: {configs: [&one {only: 1}, *one, &none {neither: 1}, *none]}
+)");
+    Acme first(norm);
+    Acme second(norm, "vendor.other");
+    const std::string neither = path + ":3:49: 'vendor.acme' has no knob 'neither'";
+    CHECK(PluginTuning(path, false, {&first}).problems() ==
+          Texts{path + ":3:26: 'vendor.acme' has no knob 'only'", neither});
+    second.knobs.push_back({"only", "", OPDOCK_KNOB_INT, 0, 4, 0, {}});
+    CHECK(PluginTuning(path, false, {&first, &second}).problems() == Texts{neither});
+}
+
 TEST_CASE("of a plugin without implementations it is said once that its tune file is for none") {
     const TemporaryDirectory directory;
     const std::string path =

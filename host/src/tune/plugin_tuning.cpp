@@ -130,7 +130,8 @@ void PluginTuning::check_names(const std::vector<const Implementation *> &implem
 void PluginTuning::take_problems() {
     struct Seen {
         const TuneProblem *problem;
-        size_t count = 0;
+        const ImplementationTuning *last = nullptr; // aliases may have one place twice
+        size_t count = 0;                           // of implementations
     };
     using Where = std::pair<const TuneSection *, TunePlace>;
     const auto before = [](const Where &a, const Where &b) {
@@ -142,14 +143,14 @@ void PluginTuning::take_problems() {
             const TuneProblem &problem = tuning->problems()[i];
             Seen &entry =
                 seen.try_emplace({tuning->section_of_problem(i), problem.place}, Seen{&problem}).first->second;
-            ++entry.count;
+            entry.count += std::exchange(entry.last, tuning.get()) != tuning.get() ? 1 : 0;
         }
     }
     for (const auto &[where, entry] : seen) {
         const TuneSection &section = *where.first;
         const auto meant = static_cast<size_t>(std::count_if(
             tunings_.begin(), tunings_.end(), [&](const auto &one) { return one->is_meant_by(section); }));
-        if (entry.count >= meant) {
+        if (entry.count == meant) {
             add_problem(found_, *entry.problem);
         }
     }
