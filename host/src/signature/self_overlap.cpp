@@ -24,7 +24,7 @@ Wide magnitude(Wide a) {
     return a < 0 ? -a : a;
 }
 
-// x with a * x == 1 (mod m), for numbers without a common divisor.
+// x with a * x == 1 (mod m), between -m and m, for numbers without a common divisor.
 Wide inverse(Wide a, Wide m) {
     Wide before = 0, x = 1;
     for (Wide r_before = m, r = a % m; r != 0;) {
@@ -32,7 +32,7 @@ Wide inverse(Wide a, Wide m) {
         before = std::exchange(x, before - quotient * x);
         r_before = std::exchange(r, r_before - quotient * r);
     }
-    return before < 0 ? before + m : before;
+    return before;
 }
 
 class Search {
