@@ -41,6 +41,7 @@ struct FakeKind {
     std::vector<uint64_t> allocated;       // bytes of each
     std::vector<uint64_t> copied;          // bytes of each copy within the device
     std::vector<uint64_t> received;        // bytes of each copy from the host
+    std::vector<uint64_t> sent;            // bytes of each copy to the host
     bool is_copying = false;               // since then nobody has waited for a stream
     int64_t overtaken = 0;                 // copies that another one followed before anybody waited
     int64_t device_events = 0;             // made and not yet destroyed
@@ -137,6 +138,8 @@ inline opdock_device_provider FakeKind::table() {
             return OPDOCK_INVALID_ARGUMENT; // the host is one device
         } else if (to_device.device_type != kDLCPU) {
             static_cast<FakeKind *>(user_data)->received.push_back(bytes);
+        } else {
+            static_cast<FakeKind *>(user_data)->sent.push_back(bytes);
         }
         FakeKind &fake = *static_cast<FakeKind *>(user_data);
         fake.overtaken += fake.is_copying ? 1 : 0;

@@ -522,15 +522,16 @@ constexpr const char *every_dtype = "f64|f32|f16|bf16|e4m3|e5m2|e8m0|i64|i32|i16
 // Plugins that declare one op, each with implementations of it.
 struct Crowd {
     // What keeps the plugin out; empty when it is taken.
+    // `plain`: how many of them there are besides that list no dtypes.
     std::string add(const std::string &id, const std::string &signature, int count, const std::string &dtypes,
-                    core::Standing standing = core::Standing::found) {
+                    core::Standing standing = core::Standing::found, int plain = 0) {
         core::Registrar registrar({id, id, id, true, {"cpu"}, standing}, nullptr, known);
         registrar.run([&](opdock_registry *registry) {
             declare(registry, signature.c_str());
-            for (int i = 0; i < count; ++i) {
+            for (int i = 0; i < count + plain; ++i) {
                 Made made("vendor." + id + std::to_string(i), OPDOCK_KIND_VENDOR);
                 made.op = "other.op";
-                made.dtypes = dtypes;
+                made.dtypes = i < count ? dtypes : "";
                 register_made(registry, made);
             }
             return OPDOCK_OK;
@@ -585,6 +586,17 @@ TEST_CASE("a plugin with more implementations, times combinations of dtypes, tha
         CHECK(contains(Crowd().add("a", wide, 64, listed + "|f32,f32,f32"),
                        "and 67371008 combinations that implementations list times those of the op"));
         CHECK(Crowd().add("a", wide, 15, "").empty()); // they take all
+        // One that lists none counts as one that lists one: 60 * 273 + 4 are as many as 64 * 256.
+        const auto first_of = [&](int count) {
+            std::string text;
+            for (int i = 0; i < count; ++i) {
+                text += (i == 0 ? "" : "|") + dtypes.at(static_cast<size_t>(i) / 16 % 16) + "," +
+                        dtypes.at(static_cast<size_t>(i) % 16) + "," + dtypes.at(static_cast<size_t>(i) / 256);
+            }
+            return text;
+        };
+        CHECK(Crowd().add("a", wide, 60, first_of(273), core::Standing::found, 4).empty());
+        CHECK_FALSE(Crowd().add("a", wide, 60, first_of(274), core::Standing::found, 4).empty());
     }
     SUBCASE("also where another plugin brings the implementations, or the dtypes") {
         Crowd crowd;
@@ -667,6 +679,58 @@ TEST_CASE("what the form of an op is made of stays as it is until a plugin chang
     CHECK(declared.op().signature->text == usual);
     REQUIRE(declared.op().implementations.size() == 1);
     CHECK(declared.op().implementations[0]->impl_id == "vendor.c");
+}
+
+TEST_CASE("what one plugin has of an op goes without what others have of it") {
+    const std::string usual = "other.op(x: T[n]) -> (y: T[n])";
+    Declared declared{usual, usual, usual};
+    const auto implementations = declared.op().implementations; // of a, b and c
+    REQUIRE(implementations.size() == 3);
+    declared.catalog.remove("other.op", "b");
+    REQUIRE(declared.op().implementations.size() == 2);
+    CHECK(declared.catalog.implementer(*implementations[1]) == nullptr);
+    for (const auto &stays : {implementations[0], implementations[2]}) {
+        CAPTURE(stays->plugin);
+        REQUIRE(declared.catalog.implementer(*stays) != nullptr);
+        CHECK(*declared.catalog.implementer(*stays) == stays->plugin);
+    }
+    declared.catalog.remove("other.op", "a");
+    declared.catalog.remove("other.op", "c");
+    CHECK(declared.catalog.find("other.op") == nullptr);
+    CHECK(declared.catalog.implementers.empty());
+    CHECK(core::number_of_tuples(std::vector<core::OpForm>()) == 0);
+}
+
+TEST_CASE("a plugin that is forgotten leaves the others to be found by their ids, before and behind it") {
+    core::Catalog catalog;
+    for (const char *id : {"a", "b", "c", "d"}) {
+        core::PluginRecord record;
+        record.id = id;
+        record.standing = *id == 'a' ? core::Standing::own : core::Standing::found;
+        catalog.add(std::move(record));
+    }
+    core::PluginRecord rejected;
+    rejected.id = "e";
+    rejected.status = core::PluginRecord::Status::rejected;
+    catalog.add(std::move(rejected));
+    CHECK(catalog.find_plugin("e") == nullptr);
+    catalog.forget_plugin("b");
+    CHECK(catalog.plugins.size() == 4);
+    CHECK(catalog.find_plugin("b") == nullptr);
+    for (const std::string id : {"a", "c", "d"}) {
+        CAPTURE(id);
+        REQUIRE(catalog.find_plugin(id) != nullptr);
+        CHECK(catalog.find_plugin(id)->id == id);
+    }
+    CHECK(catalog.standing("a") == core::Standing::own);
+    CHECK(catalog.standing("b") == core::Standing::found);
+    CHECK(catalog.standing("") == core::Standing::program);
+    catalog.remove_plugin("c"); // whose record stays
+    CHECK(catalog.plugins.size() == 4);
+    CHECK(catalog.find_plugin("c") == nullptr);
+    catalog.forget_plugin("d");
+    catalog.forget_plugin("a");
+    CHECK(catalog.loaded.empty());
 }
 
 TEST_CASE("each two declarations of an op have to go together, in whatever order the plugins come") {

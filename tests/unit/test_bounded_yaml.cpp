@@ -270,6 +270,17 @@ TEST_CASE("brackets inside quotes and comments are no levels") {
     CHECK(parse("# " + std::string(100, '[') + "\n" + text).entries.size() == 100);
 }
 
+TEST_CASE("a closing bracket ends one level, and where none is open it ends nothing") {
+    const auto text = [](const std::string &before, std::size_t levels) {
+        return "k: '" + before + std::string(levels, '[') + std::string(levels, '}') + "'\n";
+    };
+    for (const char *before : {"", "[]", "{}{}", "[[]]", "]", "}}}"}) {
+        CAPTURE(before);
+        CHECK_NOTHROW(parse(text(before, 32)));
+        CHECK(refusal(text(before, 33)).ends_with("nested deeper than 32 levels"));
+    }
+}
+
 TEST_CASE("closing brackets in comments hide no depth from the reader") {
     std::string text = "a: ";
     for (int i = 0; i < 40; ++i) {

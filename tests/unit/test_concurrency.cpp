@@ -68,6 +68,33 @@ TEST_CASE("threads that end leave their counts behind") {
     CHECK(host->served_count("test.add", "default.one") == 400);
 }
 
+TEST_CASE("the plans that a thread's calls have go when the thread ends") {
+    static std::atomic<int> made_plans{0}, gone{0};
+    made_plans = gone = 0;
+    MadeHost host;
+    auto made = std::make_unique<Made>("default.one", OPDOCK_KIND_DEFAULT, "", 1.0F);
+    made->adjust = [](opdock_impl &impl) {
+        impl.plan_create = [](const opdock_problem *, void **plan) -> opdock_status {
+            *plan = &made_plans;
+            ++made_plans;
+            return OPDOCK_OK;
+        };
+        impl.plan_destroy = [](const opdock_host_api *, void *, DLDevice, void *) { ++gone; };
+    };
+    host.add(std::move(made));
+    Rows rows;
+    rows.call(host.op());
+    on_threads(3, [&](int) {
+        Rows own;
+        own.call(host.op());
+        own.call(host.op());
+    });
+    CHECK(made_plans == 4);
+    CHECK(gone == 3);
+    host.close();
+    CHECK(gone == 4);
+}
+
 TEST_CASE("loading, listing, resolving and calling at once") {
     MadeHost host;
     host.add("reference.base", OPDOCK_KIND_REFERENCE, {}, 3);

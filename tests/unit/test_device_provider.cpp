@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <stdexcept>
 #include <string>
@@ -853,6 +854,45 @@ TEST_CASE("the provider's properties are asked once per device, in a struct that
     CHECK(t.fake.property_sizes == std::vector<uint32_t>{size, size});
 }
 
+TEST_CASE("what providers answered is asked again with availability, and decided anew where one says otherwise") {
+    FakeKind one, other;
+    other.device = "fake2";
+    other.stream_type = "OtherStream";
+    other.type = 1000;
+    MadeHost host;
+    host.module("one", [&](opdock_registry *registry) { return one.provide(registry); });
+    host.module("other", [&](opdock_registry *registry) { return other.provide(registry); });
+    const auto is_decided_anew = [&] {
+        const uint64_t before = host->generation();
+        host->refresh_availability();
+        return host->generation() != before;
+    };
+    for (const FakeKind *kind : {&one, &other}) {
+        CHECK(host->devices().missing({static_cast<DLDeviceType>(kind->type), 0}).empty());
+    }
+    CHECK_FALSE(is_decided_anew());
+    for (FakeKind *kind : {&one, &other}) {
+        kind->counted = 1;
+        CHECK(is_decided_anew());
+        CHECK_FALSE(is_decided_anew());
+        kind->counted.reset();
+        CHECK(is_decided_anew());
+    }
+    for (const FakeKind *kind : {&one, &other}) {
+        for (const int32_t index : {0, 1}) {
+            CHECK_FALSE(host->devices().architecture({static_cast<DLDeviceType>(kind->type), index}).empty());
+        }
+    }
+    CHECK_FALSE(is_decided_anew());
+    for (FakeKind *kind : {&one, &other}) {
+        for (std::string &architecture : kind->architectures) {
+            architecture += "0";
+            CHECK(is_decided_anew());
+            CHECK_FALSE(is_decided_anew());
+        }
+    }
+}
+
 TEST_CASE("a provider whose header knows more properties writes nothing behind those of an older host") {
     FakeKind fake;
     fake.cache = 4096;
@@ -893,6 +933,27 @@ TEST_CASE("a host can be described though nobody provides the device of an imple
     CHECK(op["implementations"][1]["device"] == "toaster");
     REQUIRE(op["chains"].size() == 1);
     CHECK(op["chains"][0]["device"] == "cpu");
+}
+
+TEST_CASE("an implementation is described as available where one of the devices that were asked says so") {
+    static std::atomic<int32_t> good{0};
+    for (const int32_t index : {0, 1}) {
+        CAPTURE(index);
+        good = index;
+        HostWithFake t;
+        t.add("default.one", 1, [](opdock_impl &impl) {
+            impl.available = [](const opdock_host_api *host, void *, DLDevice device) {
+                return device.device_id == good ? OPDOCK_OK : host->fail(host, OPDOCK_UNSUPPORTED, "no such unit");
+            };
+        });
+        const auto described = [&] { return t.host->describe()["ops"][0]["implementations"][0]; };
+        CHECK(described()["available"] == "unknown");
+        FakeRows without(1 - index), with(index);
+        CHECK(without.call(t.host.op()) == OPDOCK_ALL_DROPPED);
+        CHECK(described()["available"] == "no");
+        CHECK(with.call(t.host.op()) == OPDOCK_OK);
+        CHECK(described()["available"] == "yes");
+    }
 }
 
 TEST_CASE("describing asks a provider nothing, and lists what may run on a device that nobody has met") {

@@ -1,6 +1,7 @@
 // The command by which a vendor's plugin says whether the vendor's device is there, and what becomes of its answer.
 #include "probe/device_query.hpp"
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "fake_device.hpp"
@@ -69,6 +71,42 @@ TEST_CASE("a command that cannot be run, and one that does not end, say so") {
     CHECK(run_device_query("/bin/true", probe, true) == "");
 }
 
+namespace {
+
+std::string gate; // a FIFO that whoever reads waits at
+volatile std::sig_atomic_t rings = 0;
+
+// Opens the gate after many signals.
+void ring(int) {
+    rings = rings + 1;
+    if (rings >= 50) {
+        const int kept = errno;
+        close(open(gate.c_str(), O_WRONLY | O_NONBLOCK)); // fails until somebody reads
+        errno = kept;
+    }
+}
+
+} // namespace
+
+TEST_CASE("signals that arrive while a command runs change nothing") {
+    const TemporaryDirectory folder;
+    gate = (folder.path() / "gate").string();
+    REQUIRE(mkfifo(gate.c_str(), 0600) == 0);
+    rings = 0;
+    struct sigaction before = {};
+    struct sigaction ringing = {};
+    ringing.sa_handler = ring; // without SA_RESTART: what waits is interrupted
+    REQUIRE(sigaction(SIGALRM, &ringing, &before) == 0);
+    const itimerval often = {{0, 1000}, {0, 1000}};
+    REQUIRE(setitimer(ITIMER_REAL, &often, nullptr) == 0);
+    const std::string why = run_device_query("cat " + gate, probe, false);
+    const itimerval never = {};
+    setitimer(ITIMER_REAL, &never, nullptr);
+    sigaction(SIGALRM, &before, nullptr);
+    CHECK(why == "");
+    CHECK(rings >= 50);
+}
+
 TEST_CASE("a command is looked for in absolute folders of PATH alone") {
     const TemporaryDirectory folder;
     const std::string program = folder.write("acme-smi", "#!/bin/sh\nexit 0\n").string();
@@ -84,6 +122,24 @@ TEST_CASE("a command is looked for in absolute folders of PATH alone") {
     CHECK(contains(run_device_query("./acme-smi", probe, false), "its path is relative"));
     setenv("PATH", (".:" + folder.path().string()).c_str(), 1);
     CHECK(run_device_query("acme-smi", probe, false) == "");
+    // What is no program is passed over, and the first that is one is run.
+    std::filesystem::create_directories(folder.path() / "folders" / "acme-smi");
+    for (const char *name : {"texts", "failing"}) {
+        std::filesystem::create_directory(folder.path() / name);
+        folder.write(std::string(name) + "/acme-smi", "#!/bin/sh\nexit 3\n");
+    }
+    REQUIRE(chmod((folder.path() / "failing" / "acme-smi").c_str(), 0700) == 0);
+    const auto found_in = [&](std::initializer_list<const char *> folders) {
+        std::string path;
+        for (const char *name : folders) {
+            path += (path.empty() ? "" : ":") + (folder.path() / name).string();
+        }
+        setenv("PATH", path.c_str(), 1);
+        return run_device_query("acme-smi", probe, false);
+    };
+    CHECK(found_in({"nothing", "folders", "texts", ""}) == "");
+    CHECK(contains(found_in({"folders", "failing", ""}), "exit code 3"));
+    CHECK(contains(found_in({"folders", "texts"}), "no absolute folder of PATH has such a program"));
     setenv("PATH", before.c_str(), 1);
     std::filesystem::current_path(working);
 }
@@ -182,6 +238,21 @@ TEST_CASE("a device type that only a vendor's plugin knows is explained by the c
     CHECK_THROWS_WITH(absent->named_device("qpu"), "there is no device qpu:0: no plugin provides devices of this type");
     CHECK_THROWS_WITH(explained(absent, "qpus"), doctest::Contains("'qpus' names no device"));
     CHECK_THROWS_WITH(explained(absent, "qpu:x"), doctest::Contains("'qpu:x' names no device"));
+
+    MadeHost naming; // vendors alone name the type, and none that another one names
+    for (const char *type : {"gpu", "Qpu"}) {
+        naming.module(type, [&](opdock_registry *registry) {
+            declare(registry, test_ops[0]);
+            opdock_vendor known = {};
+            known.struct_size = OPDOCK_STRUCT_SIZE(opdock_vendor, device_query_command);
+            known.name = type;
+            known.device_name = type;
+            return registry->register_vendor(registry, &known);
+        });
+    }
+    CHECK(explained(naming, "qpu:2")["device"] == "Qpu:2");
+    CHECK(explained(naming, "GPU")["device"] == "gpu:0");
+    CHECK_THROWS_WITH(explained(naming, "npu"), doctest::Contains("'npu' names no device"));
 
     MadeHost there;
     add_acme(there, "true", "qpu");

@@ -715,6 +715,45 @@ TEST_CASE("what the op only reads is watched to its last byte, on a device by pi
                       doctest::Contains("with fault=8, 'vendor.traps_fake' changed 'input', which the op only"));
 }
 
+TEST_CASE("what lies in host memory and is only read is watched there, without copies") {
+    const Installed installed("schema: opdock.tune/1\nops:\n  fixture.look: {configs: [{fault: 1}]}\n", "traps");
+    FakeKind fake;
+    HostWithFakeKind host(installed, fake);
+    std::vector<uint8_t> in(1000, 1);
+    std::vector<int64_t> numbers = {1, 2, 3};
+    std::vector<float> out(1, -1);
+    const Tensor x(in.data(), u8, {1000}, fake_device(0));
+    const Tensor sizes(numbers.data(), i64, {3});
+    const Tensor y(out.data(), f32, {1}, fake_device(0));
+    opdock_tune_options options = {};
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+    (void)host.op("fixture.look").tune({x, sizes}, {y}, {}, &options);
+    const auto sent = [&](uint64_t bytes) { return std::count(fake.sent.begin(), fake.sent.end(), bytes); };
+    CHECK(out[0] == 1000);
+    CHECK(sent(1000) > 0);
+    CHECK(sent(numbers.size() * sizeof numbers[0]) == 0);
+}
+
+TEST_CASE("a kernel has the workspace that it asked for while it is tuned, and one that reads it first is wrong") {
+    const Installed installed("schema: opdock.tune/1\nops:\n  fixture.look: {configs: [{fault: 1}, {fault: 4}]}\n",
+                              "traps");
+    FakeKind fake;
+    HostWithFakeKind host(installed, fake);
+    std::vector<uint8_t> in(1000, 1);
+    std::vector<float> out(1, -1);
+    const Tensor x(in.data(), u8, {1000}, fake_device(0));
+    const Tensor y(out.data(), f32, {1}, fake_device(0));
+    opdock_tune_options options = {};
+    options.struct_size = OPDOCK_STRUCT_SIZE(opdock_tune_options, user_data);
+    const json result = json::parse(host.op("fixture.look").tune({x}, {y}, {}, &options));
+    REQUIRE(result["tried"].size() == 3);
+    CHECK(result["tried"][2]["config"]["fault"] == 4);
+    CHECK(result["tried"][2]["outcome"] == "wrong");
+    CHECK(out[0] == 1000);
+    CHECK(std::count(fake.allocated.begin(), fake.allocated.end(), 48) > 0);
+    CHECK(fake.outstanding.empty());
+}
+
 TEST_CASE("a config that is faster in every round, but not by two percent, does not replace the one in force") {
     const Installed installed("schema: opdock.tune/1\nops:\n  fixture.work: {configs: [{mode: 6}]}\n");
     FakeKind fake;
@@ -937,6 +976,8 @@ TEST_CASE("results travel: exported, imported elsewhere, or shipped as pins") {
         work.tune(host);
         yaml = host->export_tuning(nullptr, nullptr);
         CHECK(contains(yaml, "- {key: {n: 4096}, config: {speed: 5, mode: 0}}"));
+        CHECK(contains(yaml, "devices: [Fake 1]\n"));
+        CHECK(contains(yaml, "key: {n: log2}\n"));
         CHECK(host->export_tuning("fixture.knobs", nullptr) == "schema: opdock.tune/1\nops:\n");
         CHECK(host->export_tuning(nullptr, "vendor.nobody") == "schema: opdock.tune/1\nops:\n");
     }

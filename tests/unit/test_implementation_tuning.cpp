@@ -423,6 +423,9 @@ TEST_CASE("a section takes its share of what a plugin's configs may come to, and
         return values;
     };
     CHECK(taken("{heuristics: {}}") == 3);
+    CHECK(taken("{devices: A, heuristics: {}}") == 3 + 8);
+    CHECK(taken("{architectures: [sm_90, sm_80+], devices: [A, B, C], dtypes: ['f32,f32'], heuristics: {}}") ==
+          3 + 6 * 8);
     CHECK(taken("{configs: [{block: 8}, {block: 16}]}") == 3 * 3 + 2 * 8);
     CHECK(taken("{product: {block: [8, 16], vector: [1, 2, 4]}}") == 3 * 7);
     CHECK(taken("{product: {block: 8}, configs: [{block: 8}], pinned: [{key: {n: 1, rows: 1}, config: {block: 8}}]}") ==
@@ -696,6 +699,16 @@ TEST_CASE("variables are read from shapes, attributes, dtypes and the device") {
     tensors[1] = nullptr;
     CHECK(dim_of(form, problem, "rows") == 35);
     CHECK_FALSE(dim_of(form, problem, "d"));
+}
+
+TEST_CASE("variables are the dims, rows, what is optional, numbers, dtypes and the device, in that order") {
+    const auto names = [](const char *signature) { return TuneVariables(parse_signature(signature)).names(); };
+    const Texts device = {"device_memory", "device_compute_units", "device_warp_size", "device_shared_memory",
+                          "device_cache"};
+    Texts expected = {"n", "m", "rows", "has_x", "has_aux", "k", "e", "b", "sizeof_T"};
+    expected.insert(expected.end(), device.begin(), device.end());
+    CHECK(names("op(x: T[n]?, y: T[n, m], *, k: int, e: float = 1.0, b: bool = true, s: string = \"\", o: int?) -> "
+                "(out: T[n], aux: T[n]?)") == expected);
 }
 
 TEST_CASE("where no axes are left open there is one row") {

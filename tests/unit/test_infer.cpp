@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <limits>
 #include <string>
 #include <vector>
@@ -33,6 +34,14 @@ std::string inferred(std::string_view signature, CallArguments &call) {
         text += spec.optional ? "]?" : "]";
     }
     return text;
+}
+
+// Fills with zeros what calls from here will have on the stack.
+[[gnu::noinline]] void clear_stack() {
+    std::array<volatile char, 16384> there;
+    for (volatile char &byte : there) {
+        byte = 0;
+    }
 }
 
 std::string infer_error(std::string_view signature, CallArguments &call) {
@@ -78,6 +87,10 @@ TEST_CASE("an output with a counted dim is inferred as large as it can be") {
     CHECK(inferred(nonzero, call) == "indices i64[32, 2]; m i64[]");
     call.attribute(value(5));
     CHECK(inferred(nonzero, call) == "indices i64[5, 2]; m i64[]");
+    const Signature parsed = parse_signature(nonzero); // what memory held before is not taken for a size
+    const opdock_args &args = call.args();
+    clear_stack();
+    CHECK(infer_outputs(parsed, args).at(0).shape.at(0) == 5);
     CallArguments negative;
     negative.in(OPDOCK_F32, {4});
     CHECK(infer_error("f(x: T[n]) -> (y: T[m], m: i64[]) where m <= n-5", negative) ==
@@ -85,6 +98,9 @@ TEST_CASE("an output with a counted dim is inferred as large as it can be") {
     CallArguments shifted; // only a clause of the dim alone says how many there may be
     shifted.in(OPDOCK_F32, {4});
     CHECK(inferred("f(x: T[n]) -> (y: T[m], m: i64[]) where m <= n, m-3 <= 1", shifted) == "y f32[4]; m i64[]");
+    CHECK(inferred("f(x: T[n]) -> (y: T[m], m: i64[]) where m <= n, m >= 1, m < 3", shifted) == "y f32[4]; m i64[]");
+    CHECK(inferred("f(x: T[n]) -> (y: T[a], a: i64[], z: T[b], b: i64[]) where b <= a-1, a <= n, b <= n", shifted) ==
+          "y f32[4]; a i64[]; z f32[4]; b i64[]"); // nor one of two of them
 }
 
 TEST_CASE("the tensors of each element of a list have to fit together") {

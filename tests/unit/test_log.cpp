@@ -1,6 +1,7 @@
 #include "text/log.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
@@ -8,6 +9,8 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "made_host.hpp"
@@ -61,6 +64,62 @@ TEST_CASE("without a callback the log goes to stderr, with its beginning before 
           "[opdock host.cpp:12 WARNING] one\n[opdock host.cpp:12 WARNING]     two\n");
     CHECK(on_stderr([&] { log.write(OPDOCK_LOG_ERROR, "short", "host.cpp", 7); }) ==
           "[opdock host.cpp:7 ERROR] short\n");
+}
+
+namespace {
+
+// A pipe whose reader takes nothing until it has been found full twice, by a signal that interrupts whoever writes.
+volatile int pipe_reader = -1;
+volatile int pipe_capacity = 0;
+volatile int times_full = 0;
+volatile int taken = 0;
+
+void take_when_full(int) {
+    int there = 0;
+    if (ioctl(pipe_reader, FIONREAD, &there) != 0 || there < pipe_capacity) {
+        return;
+    }
+    times_full = times_full + 1;
+    char piece[4096];
+    for (ssize_t got = 1; times_full > 1 && there > 0 && got > 0; there -= static_cast<int>(got)) {
+        got = read(pipe_reader, piece, std::min(sizeof piece, static_cast<size_t>(there)));
+        taken = taken + static_cast<int>(got);
+    }
+}
+
+} // namespace
+
+TEST_CASE("a line of which stderr takes only a part at first is written to its last byte") {
+    int ends[2] = {};
+    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+    pipe_reader = ends[0];
+    pipe_capacity = fcntl(ends[1], F_SETPIPE_SZ, 4096);
+    REQUIRE(pipe_capacity > 0);
+    const std::string beginning = "[opdock host.cpp:12 WARNING] ";
+    const std::string message(static_cast<size_t>(pipe_capacity) - beginning.size(), 'x'); // one more is its end
+    struct sigaction before = {};
+    struct sigaction taking = {};
+    taking.sa_handler = take_when_full;
+    taking.sa_flags = SA_RESTART; // what has written nothing yet goes on
+    REQUIRE(sigaction(SIGALRM, &taking, &before) == 0);
+    const int kept = dup(STDERR_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    const itimerval often = {{0, 1000}, {0, 1000}};
+    setitimer(ITIMER_REAL, &often, nullptr);
+    Log().write(OPDOCK_LOG_WARNING, message, "host.cpp", 12);
+    const itimerval never = {};
+    setitimer(ITIMER_REAL, &never, nullptr);
+    sigaction(SIGALRM, &before, nullptr);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    close(ends[1]);
+    char last = 0;
+    if (taken == pipe_capacity) {
+        CHECK(read(ends[0], &last, 1) == 1);
+    }
+    close(ends[0]);
+    CHECK(taken == pipe_capacity);
+    CHECK(last == '\n');
 }
 
 TEST_CASE("lines below the level of the log are dropped, and whoever asks is told") {

@@ -103,13 +103,18 @@ TEST_CASE("a name is reported with the variable or the line that has it, and onc
 
 TEST_CASE("a section for a device type that nothing loaded and not DLPack knows is reported, and no error") {
     Policy policy;
-    for (const char *device : {"npu", "npu:1", "cpu", "cuda", "rocm", "hip:0", "npuu:0", "oddity"}) {
+    for (const char *device :
+         {"npu", "npu:1", "cpu", "cuda", "rocm", "hip:0", "cudaa:0", "npuu:0", "oddity", "rocmm"}) {
         policy.devices[device].strict = Item<bool>{true, "/p.yaml:3:5"};
     }
-    CHECK(problems_of(policy) ==
-          Problems{"/p.yaml:3:5: the section for 'npuu:0': no loaded plugin is for device type 'npuu'; did you mean "
-                   "'npu'?",
-                   "/p.yaml:3:5: the section for 'oddity': no loaded plugin is for device type 'oddity'"});
+    const auto unknown = [](const std::string &device, const std::string &type, const std::string &hint) {
+        return "/p.yaml:3:5: the section for '" + device + "': no loaded plugin is for device type '" + type + "'" +
+               hint;
+    };
+    CHECK(problems_of(policy) == Problems{unknown("cudaa:0", "cudaa", "; did you mean 'cuda'?"),
+                                          unknown("npuu:0", "npuu", "; did you mean 'npu'?"),
+                                          unknown("oddity", "oddity", ""),
+                                          unknown("rocmm", "rocmm", "; did you mean 'rocm'?")});
     for (const UnknownName &name : unknown_names(policy, machine())) {
         CHECK(name.fulfilled);
     }

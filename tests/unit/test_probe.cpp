@@ -850,6 +850,21 @@ TEST_CASE("interruptions of a plugin that is tried to its end are forgotten") {
     CHECK(scan.interruptions == 0);
 }
 
+TEST_CASE("a plugin that is not the one that was looked at is tried no further, and rejected") {
+    HeldDirectories directories;
+    const HeldDirectoryPtr directory = directories.of(fixtures / "libgood.so");
+    LibraryVersions versions;
+    Scan scan = look_at(*directory, "libgood.so", versions);
+    ++scan.identity.size;
+    const Trial trial = try_out(scan, *directory, "libgood.so", find_probe(), false);
+    CHECK(trial.took_place); // to its end: it is not for want of a probe
+    CHECK(trial.why.empty());
+    CHECK(trial.printed.empty());
+    REQUIRE(scan.rejection.has_value());
+    CHECK(scan.rejection->code == RejectCode::file_changed);
+    CHECK(scan.transcript == nullptr);
+}
+
 TEST_CASE("a plugin cannot end the host from its probe") {
     for (const auto &calls : poorer_kernels) {
         CAPTURE(calls.size());

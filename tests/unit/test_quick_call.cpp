@@ -3,12 +3,16 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <random>
 #include <thread>
 
 #include <doctest/doctest.h>
 
 #include "call_arguments.hpp"
+#include "dispatch/call_thread.hpp"
+#include "dispatch/memo.hpp"
 #include "made_host.hpp"
 #include "signature/dtype.hpp"
 
@@ -537,6 +541,67 @@ TEST_CASE("calls on a thread that remembers come out as on a thread that remembe
         served += here.starts_with("0 ") ? 1 : 0;
     }
     CHECK(served > 400);
+}
+
+TEST_CASE("a call that looks like the one before is served by what is remembered, of any rank and number of tensors") {
+    for (const char *signature :
+         {"test.one(a: f32[...]) -> (x: f32[...])", "test.four(a: f32[...], b: f32[...]) -> (x: f32[...], y: f32[...])",
+          "test.most(a: f32[...], b: f32[...], c: f32[...], d: f32[...]) -> (x: f32[...], y: f32[...], z: f32[...])",
+          "test.five(a: f32[...], b: f32[...], c: f32[...], d: f32[...], e: f32[...]) -> (x: f32[...])"}) {
+        CAPTURE(signature);
+        const core::Signature parsed = core::parse_signature(signature);
+        for (size_t rank = 0; rank < 5; ++rank) {
+            CAPTURE(rank);
+            OneOp op(signature);
+            Made &made = op.add("default.one", OPDOCK_KIND_DEFAULT);
+            const auto call_of = [&](CallArguments &call, int64_t size) -> opdock_args & {
+                std::vector<int64_t> shape(rank, size), strides(rank, 1);
+                for (size_t axis = rank; axis-- > 1;) {
+                    strides[axis - 1] = strides[axis] * size;
+                }
+                for (size_t i = 0; i < parsed.n_params(); ++i) {
+                    (void)(i < parsed.inputs.size() ? call.in(OPDOCK_F32, shape, strides)
+                                                    : call.out(OPDOCK_F32, shape, strides));
+                }
+                return call.args();
+            };
+            CallArguments call;
+            const opdock_args &args = call_of(call, 2);
+            REQUIRE(op.call(args) == OPDOCK_OK);
+            const auto &entry = op.host->op(op.name);
+            core::Memo *const memo = core::call_thread().latest[entry.index % core::CallThread::n_latest].memo;
+            REQUIRE(memo != nullptr);
+            const auto is_served = [&](const opdock_args &given) {
+                const int before = made.calls;
+                opdock_status status = OPDOCK_FAILED;
+                const bool served = memo->quick.attempt(*memo, given, &status);
+                CHECK(made.calls - before == (served ? 1 : 0));
+                CHECK(status == (served ? OPDOCK_OK : OPDOCK_FAILED));
+                return served;
+            };
+            CHECK(is_served(args) == (rank != 0)); // a scalar has no strides to compare
+            const std::function<void(MadeTensor &)> changes[] = {
+                [](MadeTensor &tensor) { tensor.dtype = OPDOCK_I32; },
+                [](MadeTensor &tensor) { tensor.device.device_id = 1; },
+                [](MadeTensor &tensor) { tensor.device.device_type = kDLCUDAHost; },
+                [](MadeTensor &tensor) { tensor.shape.empty() ? tensor.shape.push_back(1) : tensor.shape.pop_back(); },
+                [&](MadeTensor &tensor) { tensor.shape.at(rank - 1) = 1; },
+                [&](MadeTensor &tensor) { tensor.strides.at(rank - 1) = 2; },
+                [](MadeTensor &tensor) { tensor.shape.at(0) = 1; },
+                [](MadeTensor &tensor) { tensor.strides.at(0) = 32; },
+            };
+            for (size_t change = 0; change < (rank == 0 ? 4 : std::size(changes)); ++change) {
+                CAPTURE(change);
+                CallArguments first, last;
+                call_of(first, 2);
+                changes[change](first.input(0));
+                CHECK_FALSE(is_served(first.args()));
+                call_of(last, 2);
+                changes[change](last.output(parsed.outputs.size() - 1));
+                CHECK_FALSE(is_served(last.args()));
+            }
+        }
+    }
 }
 
 TEST_CASE("a call that is made again has its plan from the first time, and a call that differs anywhere has its own") {

@@ -380,6 +380,12 @@ TEST_CASE("an output may count a dim of outputs that is at most what a clause sa
               "signature, column 21: no input has a dim 'm', no int attribute is named 'm', and no output 'm: i64[]' "
               "counts it");
     }
+    for (const char *count : {"m: i64[]*", "m: i64[...]", "m: i64[..., n]"}) {
+        CAPTURE(count);
+        CHECK(first_line("f(x: T[..., n], l: T[n]*) -> (y: T[m], " + std::string(count) + ") where m <= n") ==
+              "signature, column 36: no input has a dim 'm', no int attribute is named 'm', and no output 'm: i64[]' "
+              "counts it");
+    }
     for (const char *clause : {"", " where m >= n", " where m+0 <= n", " where m <= m", " where m <= b"}) {
         CAPTURE(clause);
         CHECK(first_line("f(x: T[n], b: T[b]?) -> (y: T[m], m: i64[])" + std::string(clause)) ==

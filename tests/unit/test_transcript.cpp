@@ -269,6 +269,10 @@ TEST_CASE("records out of their order are no transcript") {
                                  Rejected);
         }
     }
+    std::vector<std::byte> headless = hello; // what a first record holds, in one of another kind
+    headless[0] = std::byte{OPDOCK_RECORD_OPENED};
+    CHECK_THROWS_WITH_AS(Transcript::parse(headless), doctest::Contains("it does not begin as a transcript does"),
+                         Rejected);
     std::vector<std::byte> twice = sent_by("libgood.so");
     const std::vector<std::byte> again = twice;
     twice.insert(twice.end(), again.begin(), again.end());

@@ -127,6 +127,10 @@ TEST_CASE("what promises nothing across builds and has no build id is not kept")
     nameless.version.clear();
     CHECK_THROWS_AS(database.write(nameless, {entry("n=1")}), DatabaseError);
     CHECK(database.read(nameless).empty());
+    database.write(identity, {entry("n=1")});
+    SQLite::Database(database.path(), SQLite::OPEN_READWRITE).exec("UPDATE configs SET version = ''");
+    CHECK(database.rows({}).size() == 1);
+    CHECK(database.read(nameless).empty()); // nor is such a row, whoever wrote it
     CHECK_THROWS_AS(TuneDatabase("").write(identity, {entry("n=1")}), DatabaseError);
     CHECK(TuneDatabase("").read(identity).empty());
 }

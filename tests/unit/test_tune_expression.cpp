@@ -105,6 +105,10 @@ TEST_CASE("names have letters of either case, underscores and, behind those, dig
     CHECK(value("2.5E1 + n", 1) == 26);
     CHECK(value("0.5*n", 4) == 2);
     CHECK(value("90 - 09") == 81);
+    const std::vector<std::string> of_the_parser = {"_pi", "_e", "sin", "sum", "avg"}; // which has such names itself
+    const auto own = TuneExpression::parse("_pi + 2*_e + 4*sin + 8*sum + 16*avg", of_the_parser);
+    REQUIRE(std::holds_alternative<TuneExpression>(own));
+    CHECK(std::get<TuneExpression>(own).evaluate(std::vector<double>(5, 1)) == 31);
     CHECK(fault("nn").starts_with("0: unknown name 'nn'"));
     CHECK(fault("1 + n_").starts_with("4: unknown name 'n_'"));
     CHECK(fault("1 + n0 ").starts_with("4: unknown name 'n0'"));

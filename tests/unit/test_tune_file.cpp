@@ -176,6 +176,10 @@ TEST_CASE("a product that explodes is left out") {
     REQUIRE(file.problems.size() == 1);
     CHECK(file.problems[0].message == "the product comes to more than 65536 configs");
     CHECK(file.sections[0].product.empty());
+    const std::string none = section("product: {block: 1, vector: []}");
+    CHECK(problems(none) ==
+          std::vector<std::string>{"acme.tune.yaml:4:33: 'vector' has no values, which leaves no config"});
+    CHECK(parse(none).sections[0].product.empty());
 }
 
 TEST_CASE("what is long is written so that it can be read again, or not at all") {
@@ -298,6 +302,19 @@ TEST_CASE("merging joins what is for the same, and the later pins win") {
     CHECK(two_ops.sections[0].op.text == "a");
     CHECK(spelled(two_ops.sections[1].pinned.at(0).config) == "block=9");
     CHECK(spelled(two_ops.sections[2].pinned.at(0).config) == "block=1");
+
+    // A section that is there already is no rival of itself, also behind one that pins.
+    const TuneFile pins_first = parse(section("[{devices: A, pinned: [{key: {n: 1}, config: {block: 1}}]}, "
+                                              "{configs: [{block: 1}]}]"));
+    CHECK(merge_tune_files({pins_first, vendor}).sections.size() == 2);
+    const TuneFile more =
+        merge_tune_files({pins_first, parse(section("{configs: [{block: 1}], pinned: [{key: {n: 2}, config: "
+                                                    "{block: 2}}]}"))});
+    REQUIRE(more.sections.size() == 3);
+    CHECK(spelled(more.sections[0].pinned.at(0).config) == "block=2");
+    CHECK(more.sections[1].devices.size() == 1);
+    CHECK(more.sections[2].pinned.empty());
+    CHECK(more.sections[2].configs.size() == 1);
 
     const TuneFile other = parse(section("configs: [{block: 2}]"));
     const Error error = thrown_by([&] { merge_tune_files({vendor, other}); });
@@ -506,6 +523,18 @@ TEST_CASE("a file comes to a bounded number of configs, sections, expressions an
     }
     CHECK(problems(section(wide)) ==
           std::vector<std::string>{"acme.tune.yaml:5:11: a config gives more than 256 values"});
+    const auto product_of = [](size_t knobs) {
+        std::string text = "- product:\n";
+        for (size_t i = 0; i < knobs; ++i) {
+            text += "        k" + std::to_string(i) + ": 0\n";
+        }
+        return section(text);
+    };
+    CHECK(problems(product_of(most_knobs)).empty());
+    CHECK(parse(product_of(most_knobs)).sections.at(0).product.size() == most_knobs);
+    CHECK(problems(product_of(most_knobs + 1)) ==
+          std::vector<std::string>{"acme.tune.yaml:5:9: the product is of more than 256 knobs"});
+    CHECK(parse(product_of(most_knobs + 1)).sections.at(0).product.empty());
 }
 
 // --- FlagGems -------------------------------------------------------------------------------------------------------
@@ -778,6 +807,23 @@ TEST_CASE("a config of a FlagGems file has as many names as a kernel may have kn
     CHECK(problems("mm:\n  - param_map: {META: " + more + "}\n") == Texts{"acme.tune.yaml:2:23: more than 256 names"});
     CHECK(problems("mm:\n  - param_map: {META: {}, " + more.substr(1) + "\n") ==
           Texts{"acme.tune.yaml:2:16: more than 256 names"});
+}
+
+TEST_CASE("a FlagGems file has as many ops as a tune file may have sections, and one with more has none") {
+    const auto ops = [](size_t count) {
+        std::string text;
+        for (size_t i = 0; i < count; ++i) {
+            text += fmt::format("op{}:\n  - META: {{B: 1}}\n", i);
+        }
+        return parse(text);
+    };
+    const TuneFile most = ops(most_sections);
+    CHECK(most.problems.empty());
+    CHECK(most.sections.size() == most_sections);
+    const TuneFile more = ops(most_sections + 1);
+    REQUIRE(more.problems.size() == 1);
+    CHECK(text_of(more, more.problems[0]) == "acme.tune.yaml:1:1: more than 1024 ops");
+    CHECK(more.sections.empty());
 }
 
 TEST_CASE("a META that is no map is told, and there is no config of it") {
