@@ -50,7 +50,7 @@ void expect_few_warnings(const MadeHost &host, ChildReport &report) {
     std::int64_t of_cache = host.logged("The cache of scanned plugins is not used");
     std::int64_t of_probe = host.logged("is opened without being tried");
     std::int64_t of_journal = host.logged("The journal of plugins that are opened is not kept");
-    std::int64_t all = host.logged(" WARNING] ") + host.logged(" ERROR] ");
+    std::int64_t all = host.logged("[warning] ") + host.logged("[error] ");
     if (of_cache > 1 || of_probe > 1 || of_journal > 1 || all != of_cache + of_probe + of_journal) {
         std::string lines;
         for (const std::string &line : host.log()) {
@@ -84,7 +84,7 @@ void attempt(const Installation &place, const std::vector<std::string> &plugins,
     {
         MadeHost next(place.environment(), "/nonexistent", {plugins.back()});
         expect_served(next, "the next host", report);
-        if (next.logged(" WARNING] ") != 0) {
+        if (next.logged("[warning] ") != 0) {
             report.say("the next host warns");
         }
     }

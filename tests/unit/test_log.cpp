@@ -1,10 +1,16 @@
 #include "text/log.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -41,6 +47,35 @@ std::string on_stderr(Work work) {
     return text;
 }
 
+constexpr std::string_view shape_of_time = "[0000-00-00 00:00:00.000Z] ";
+
+// The lines without their time, which is between `begin` and the next second.
+std::string without_time(const std::string &text, time_t begin) {
+    const auto second = [](time_t time) {
+        tm parts = {};
+        char written[32] = "";
+        std::strftime(written, sizeof written, "[%Y-%m-%d %H:%M:%S", gmtime_r(&time, &parts));
+        return std::string(written);
+    };
+    std::string rest;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        std::string time = line.substr(0, shape_of_time.size());
+        const std::string to_second = time.substr(0, second(begin).size());
+        CHECK(second(begin) <= to_second);
+        CHECK(to_second <= second(std::time(nullptr)));
+        std::replace_if(
+            time.begin(), time.end(), [](unsigned char c) { return std::isdigit(c) != 0; }, '0');
+        CHECK(time == shape_of_time);
+        rest += line.substr(time.size()) + "\n";
+    }
+    return rest;
+}
+
+std::string number_of_thread() {
+    return "[" + std::to_string(getpid()) + ":" + std::to_string(gettid()) + "] ";
+}
+
 constexpr const char *hostile = "a\x1b]0;title\x07 \xc2\x9b"
                                 "2J \u202e \xff\r\tb";
 constexpr const char *shown = "a\\x1b]0;title\\x07 \\u009b2J \\u202e \\xff\\x0d\\x09b";
@@ -60,10 +95,41 @@ TEST_CASE("what is logged cannot steer a terminal, on stderr or in a program's c
 
 TEST_CASE("without a callback the log goes to stderr, with its beginning before each line of a message") {
     const Log log;
-    CHECK(on_stderr([&] { log.write(OPDOCK_LOG_WARNING, "one\ntwo", "/src/host.cpp", 12); }) ==
-          "[opdock host.cpp:12 WARNING] one\n[opdock host.cpp:12 WARNING]     two\n");
-    CHECK(on_stderr([&] { log.write(OPDOCK_LOG_ERROR, "short", "host.cpp", 7); }) ==
-          "[opdock host.cpp:7 ERROR] short\n");
+    const time_t begin = std::time(nullptr);
+    const std::string warning = "[opdock] [warning] " + number_of_thread();
+    CHECK(without_time(on_stderr([&] { log.warning("one\ntwo"); }), begin) ==
+          warning + "one\n" + warning + "    two\n");
+    std::string beside;
+    const std::string text =
+        on_stderr([&] { std::thread([&] { log.error("short"), beside = number_of_thread(); }).join(); });
+    CHECK(without_time(text, begin) == "[opdock] [error] " + beside + "short\n");
+}
+
+TEST_CASE("on a terminal the level has a colour, unless NO_COLOR says that none is wanted") {
+    const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    REQUIRE(master >= 0);
+    REQUIRE(grantpt(master) == 0);
+    REQUIRE(unlockpt(master) == 0);
+    const int terminal = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    REQUIRE(terminal >= 0);
+    const int kept = dup(STDERR_FILENO);
+    const auto seen = [&](const char *no_colour) {
+        no_colour != nullptr ? setenv("NO_COLOR", no_colour, 1) : unsetenv("NO_COLOR");
+        const Log log;
+        dup2(terminal, STDERR_FILENO);
+        log.warning("beware");
+        dup2(kept, STDERR_FILENO);
+        unsetenv("NO_COLOR");
+        std::string text(1024, '\0');
+        text.resize(static_cast<size_t>(std::max<ssize_t>(read(master, text.data(), text.size()), 0)));
+        return text;
+    };
+    CHECK(contains(seen(nullptr), "[opdock] [\x1b[33mwarning\x1b[0m] ["));
+    CHECK(contains(seen(""), "\x1b[33m"));
+    CHECK(contains(seen("1"), "[opdock] [warning] ["));
+    close(terminal);
+    close(master);
+    close(kept);
 }
 
 namespace {
@@ -90,23 +156,30 @@ void take_when_full(int) {
 } // namespace
 
 TEST_CASE("a line of which stderr takes only a part at first is written to its last byte") {
+    int flags = 0;
+    SUBCASE("where signals interrupt what has written nothing yet") {}
+    SUBCASE("where they do not") {
+        flags = SA_RESTART;
+    }
+    times_full = 0;
+    taken = 0;
     int ends[2] = {};
     REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
     pipe_reader = ends[0];
     pipe_capacity = fcntl(ends[1], F_SETPIPE_SZ, 4096);
     REQUIRE(pipe_capacity > 0);
-    const std::string beginning = "[opdock host.cpp:12 WARNING] ";
+    const std::string beginning = std::string(shape_of_time) + "[opdock] [warning] " + number_of_thread();
     const std::string message(static_cast<size_t>(pipe_capacity) - beginning.size(), 'x'); // one more is its end
     struct sigaction before = {};
     struct sigaction taking = {};
     taking.sa_handler = take_when_full;
-    taking.sa_flags = SA_RESTART; // what has written nothing yet goes on
+    taking.sa_flags = flags;
     REQUIRE(sigaction(SIGALRM, &taking, &before) == 0);
     const int kept = dup(STDERR_FILENO);
     dup2(ends[1], STDERR_FILENO);
     const itimerval often = {{0, 1000}, {0, 1000}};
     setitimer(ITIMER_REAL, &often, nullptr);
-    Log().write(OPDOCK_LOG_WARNING, message, "host.cpp", 12);
+    Log().warning(message);
     const itimerval never = {};
     setitimer(ITIMER_REAL, &never, nullptr);
     sigaction(SIGALRM, &before, nullptr);
@@ -139,10 +212,10 @@ TEST_CASE("a callback is given each message whole, with its level") {
             *static_cast<std::string *>(self) += std::to_string(level) + " " + line + "|";
         },
         &seen);
-    log.write(OPDOCK_LOG_INFO, "one\ntwo", "a/b/memo.cpp", 3);
-    log.write(99, "most", "memo.cpp", 4);
-    CHECK(seen == std::to_string(OPDOCK_LOG_INFO) + " [opdock memo.cpp:3 INFO] one\ntwo|" +
-                      std::to_string(OPDOCK_LOG_ERROR) + " [opdock memo.cpp:4 ERROR] most|");
+    log.info("one\ntwo");
+    log.write(99, "most");
+    CHECK(seen == std::to_string(OPDOCK_LOG_INFO) + " [opdock] [info] one\ntwo|" + std::to_string(OPDOCK_LOG_ERROR) +
+                      " [opdock] [error] most|");
 }
 
 TEST_CASE("the name of a rejected file stands in the log as it is safe to show") {

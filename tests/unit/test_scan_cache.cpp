@@ -398,7 +398,7 @@ TEST_CASE("a cache that is damaged, or is none, is set aside and made anew") {
         {
             auto host = place.host(plugin);
             CHECK(status(host) == "loaded ");
-            CHECK(host.logged("WARNING] The cache of scanned plugins '" + place.file.string() + "' was damaged") ==
+            CHECK(host.logged("warning] The cache of scanned plugins '" + place.file.string() + "' was damaged") ==
                   (content.empty() ? 0 : 1));
             CHECK(host.logged("is '" + place.file.string() + ".damaged' now") == (content.empty() ? 0 : 1));
             CHECK(host.logged("is not used") == 0);

@@ -422,7 +422,7 @@ TEST_CASE("the standard directories are the one beside the library, then the sys
 TEST_CASE("a file whose name ends a line is passed over, so that nobody writes lines of the log") {
     const Tree tree;
     tree.file("install/a.so");
-    tree.file("install/b\n[opdock host.cpp:1 INFO] all is well.so");
+    tree.file("install/b\n[opdock] [info] all is well.so");
     tree.file("install/c\n/plugin.json", R"({"library": "d.so"})");
     const SearchResult result = tree.search({});
     CHECK(tree.found(result) == Names{"install/a.so"});

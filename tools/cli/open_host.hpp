@@ -7,6 +7,7 @@
 #include <functional>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -19,10 +20,11 @@
 
 namespace opdock::cli {
 
-// Each line of a message with the message's beginning, "[opdock FILE:LINE LEVEL] ", and indented from the second on, as
-// the host writes them itself.
+// Each line of a message with the message's beginning, "[opdock] [LEVEL] ", and indented from the second on, as the host
+// writes them itself.
 inline void write_log_line(const std::string &message) {
-    const size_t end = message.starts_with("[opdock ") ? message.find("] ") : std::string::npos;
+    constexpr std::string_view name = "[opdock] ";
+    const size_t end = message.starts_with(name) ? message.find("] ", name.size()) : std::string::npos;
     const std::string beginning = end == std::string::npos ? "" : message.substr(0, end + 2);
     std::string lines;
     for (const char c : message) {

@@ -73,8 +73,9 @@ typedef struct opdock_options {
     /* Plugin files or directories, absolute, searched before everything else; asked for by name in the sense of strict.
      */
     const char *const *modules;
-    /* Receives every log line, newline not included, instead of stderr; null is stderr. Called on any thread, and while
-     * the host is at work: it must not call it. */
+    /* Receives every log message, such as "[opdock] [info] Op 'gelu' using ...", instead of stderr; null is stderr. A
+     * message may have several lines; the last newline is not included. Called on any thread, and while the host is at
+     * work: it must not call it. */
     void (*log)(void *user_data, int32_t level, const char *line);
     void *log_user_data;
     /* Memory for workspaces, and for what plugins keep (opdock/abi/allocator.h), aligned to 256; both null take the

@@ -222,16 +222,13 @@ void Host::log_printed(std::string_view printed, const std::string &name, std::i
     while (!printed.empty()) {
         const std::size_t end = std::min(printed.find_first_of("\r\n"), printed.size());
         if (end != 0) {
-            log_.write(level, fmt::format("Plugin '{}' printed while it was tried: {}", name, printed.substr(0, end)),
-                       __FILE__, __LINE__);
+            log_.write(level, fmt::format("Plugin '{}' printed while it was tried: {}", name, printed.substr(0, end)));
         }
         printed.remove_prefix(std::min(end + 1, printed.size()));
     }
     if (is_cut) {
-        log_.write(level,
-                   fmt::format("Plugin '{}' printed {} KiB or more while it was tried; the rest is not shown", name,
-                               most_printed_bytes >> 10),
-                   __FILE__, __LINE__);
+        log_.write(level, fmt::format("Plugin '{}' printed {} KiB or more while it was tried; the rest is not shown",
+                                      name, most_printed_bytes >> 10));
     }
 }
 

@@ -20,7 +20,7 @@ std::atomic<PluginTable *> newest{nullptr};
 
 void host_log(const opdock_host_api *api, int32_t level, const char *message) {
     in_open_host(api, false, [&](const Host &host) {
-        host.log().write(level, line_of(message), __builtin_FILE(), __builtin_LINE());
+        host.log().write(level, line_of(message));
         return true;
     });
 }

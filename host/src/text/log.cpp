@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
 #include <iterator>
 
 #include <spdlog/details/log_msg.h>
@@ -17,11 +20,34 @@ namespace {
 
 constexpr std::array<spdlog::level::level_enum, 4> spdlog_levels = {spdlog::level::debug, spdlog::level::info,
                                                                     spdlog::level::warn, spdlog::level::err};
-constexpr std::array<const char *, 4> level_names = {"DEBUG", "INFO", "WARNING", "ERROR"};
+
+struct LevelName {
+    const char *name;
+    const char *colour; // of a terminal
+};
+constexpr std::array<LevelName, 4> level_names = {
+    {{"debug", "\x1b[36m"}, {"info", "\x1b[32m"}, {"warning", "\x1b[33m"}, {"error", "\x1b[31m"}}};
 
 int32_t level_of(spdlog::level::level_enum level) {
     const auto *found = std::find(spdlog_levels.begin(), spdlog_levels.end(), level);
     return found == spdlog_levels.end() ? OPDOCK_LOG_ERROR : static_cast<int32_t>(found - spdlog_levels.begin());
+}
+
+// Not by localtime() or gmtime(): both take a lock, which a forked child may find locked.
+void add_time(fmt::memory_buffer &line, std::chrono::system_clock::time_point time) {
+    using namespace std::chrono;
+    const auto now = floor<milliseconds>(time);
+    const auto today = floor<days>(now);
+    const year_month_day date(today);
+    const hh_mm_ss clock(now - today);
+    fmt::format_to(std::back_inserter(line), "[{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03}Z] ", int{date.year()},
+                   unsigned{date.month()}, unsigned{date.day()}, clock.hours().count(), clock.minutes().count(),
+                   clock.seconds().count(), clock.subseconds().count());
+}
+
+bool wants_colours() {
+    const char *no_colour = secure_getenv("NO_COLOR");
+    return no_colour == nullptr || *no_colour == '\0';
 }
 
 class LineSink final : public spdlog::sinks::sink {
@@ -30,11 +56,16 @@ class LineSink final : public spdlog::sinks::sink {
 
     void log(const spdlog::details::log_msg &message) override {
         const int32_t level = level_of(message.level);
-        const std::string_view file = message.source.filename;
+        const LevelName &name = level_names.at(static_cast<size_t>(level));
         fmt::memory_buffer line;
-        fmt::format_to(std::back_inserter(line), "[opdock {}:{} {}] ",
-                       file.substr(file.find_last_of('/') + 1), // npos + 1 is 0
-                       message.source.line, level_names.at(static_cast<size_t>(level)));
+        if (callback_ != nullptr) {
+            fmt::format_to(std::back_inserter(line), "[opdock] [{}] ", name.name);
+        } else {
+            const bool is_coloured = wants_colours_ && isatty(STDERR_FILENO) == 1;
+            add_time(line, message.time);
+            fmt::format_to(std::back_inserter(line), "[opdock] [{}{}{}] [{}:{}] ", is_coloured ? name.colour : "",
+                           name.name, is_coloured ? "\x1b[0m" : "", getpid(), gettid());
+        }
         const size_t beginning = line.size();
         // What files, plugins and the environment say comes by here: none of it is for a terminal to act on.
         const std::string payload = visible({message.payload.data(), message.payload.size()});
@@ -56,6 +87,9 @@ class LineSink final : public spdlog::sinks::sink {
         size_t left = line.size();
         while (left > 0) {
             const ssize_t written = ::write(STDERR_FILENO, text, left);
+            if (written < 0 && errno == EINTR) {
+                continue;
+            }
             if (written <= 0) {
                 return; // nobody to tell
             }
@@ -70,6 +104,7 @@ class LineSink final : public spdlog::sinks::sink {
   private:
     Log::Callback callback_;
     void *user_data_;
+    bool wants_colours_ = wants_colours();
 };
 
 } // namespace
@@ -87,10 +122,9 @@ bool Log::writes(int32_t level) const {
     return logger_->should_log(spdlog_levels.at(static_cast<size_t>(level)));
 }
 
-void Log::write(int32_t level, std::string_view message, const char *file, int line) const {
+void Log::write(int32_t level, std::string_view message) const {
     const auto index = static_cast<size_t>(std::clamp(level, OPDOCK_LOG_DEBUG, OPDOCK_LOG_ERROR));
-    logger_->log(spdlog::source_loc{file, line, ""}, spdlog_levels.at(index),
-                 spdlog::string_view_t(message.data(), message.size()));
+    logger_->log(spdlog_levels.at(index), spdlog::string_view_t(message.data(), message.size()));
 }
 
 } // namespace opdock::core

@@ -1,8 +1,10 @@
 // The host's log: one line for each thing that people grep for, on stderr or to the program's callback.
 //
-//     [opdock dispatch.cpp:90 INFO] Op 'rmsnorm_fwd' using 'vendor.acme' (kind=vendor, vendor=acme)
+//     [2026-11-23 02:40:11.123Z] [opdock] [info] [1204:1209] Op 'rmsnorm_fwd' using 'vendor.acme' (kind=vendor, ...)
 //
-// A line is formatted on the caller's stack and written with one write(2): no lock that a forked child could inherit,
+// The time is UTC, and the numbers are those of the process and the thread. The level has a colour where stderr is a
+// terminal and NO_COLOR is not set. A callback is given what follows the time, without process and thread: the program's
+// own log has these. A line is formatted on the caller's stack and written with one write(2): no lock that a forked child could inherit,
 // and lines of two threads do not mix.
 #pragma once
 
@@ -17,7 +19,6 @@
 
 namespace opdock::core {
 
-// Takes the caller's file and line by builtins: clang 14 has no std::source_location.
 class Log {
   public:
     using Callback = void (*)(void *user_data, int32_t level, const char *line);
@@ -31,19 +32,11 @@ class Log {
     // For those who would rather not make a line that nobody reads.
     bool writes(int32_t level) const;
 
-    void debug(std::string_view message, const char *file = __builtin_FILE(), int line = __builtin_LINE()) const {
-        write(OPDOCK_LOG_DEBUG, message, file, line);
-    }
-    void info(std::string_view message, const char *file = __builtin_FILE(), int line = __builtin_LINE()) const {
-        write(OPDOCK_LOG_INFO, message, file, line);
-    }
-    void warning(std::string_view message, const char *file = __builtin_FILE(), int line = __builtin_LINE()) const {
-        write(OPDOCK_LOG_WARNING, message, file, line);
-    }
-    void error(std::string_view message, const char *file = __builtin_FILE(), int line = __builtin_LINE()) const {
-        write(OPDOCK_LOG_ERROR, message, file, line);
-    }
-    void write(int32_t level, std::string_view message, const char *file, int line) const;
+    void debug(std::string_view message) const { write(OPDOCK_LOG_DEBUG, message); }
+    void info(std::string_view message) const { write(OPDOCK_LOG_INFO, message); }
+    void warning(std::string_view message) const { write(OPDOCK_LOG_WARNING, message); }
+    void error(std::string_view message) const { write(OPDOCK_LOG_ERROR, message); }
+    void write(int32_t level, std::string_view message) const;
 
   private:
     std::shared_ptr<spdlog::logger> logger_;

@@ -68,13 +68,13 @@ TEST_CASE("a line of the log repeats what the document says of a plugin or a pro
     json document = small_document();
     document["problems"] = {{{"message", "/x/plugin.json: broken"}, {"requested", true}, {"taken", false}}};
     CHECK(
-        repeats("[opdock host.cpp:1 WARNING] Plugin '/usr/lib/opdock/plugins/libold.so' rejected (OPDOCK-E012): plugin "
+        repeats("[opdock] [warning] Plugin '/usr/lib/opdock/plugins/libold.so' rejected (OPDOCK-E012): plugin "
                 "'libold.so' was built for ABI 7.0; this host supports 1.0.\nRebuild it.",
                 document));
-    CHECK(repeats("[opdock host.cpp:1 WARNING] /x/plugin.json: broken", document));
+    CHECK(repeats("[opdock] [warning] /x/plugin.json: broken", document));
     document["plugins"][0]["warnings"] = {"'libacme.so' changes the locale when it is loaded"};
-    CHECK(repeats("[opdock host.cpp:1 WARNING] Plugin 'libacme.so' changes the locale when it is loaded", document));
-    CHECK_FALSE(repeats("[opdock host.cpp:1 WARNING] PLUGIN_PREFRE: did you mean PLUGIN_PREFER?", document));
+    CHECK(repeats("[opdock] [warning] Plugin 'libacme.so' changes the locale when it is loaded", document));
+    CHECK_FALSE(repeats("[opdock] [warning] PLUGIN_PREFRE: did you mean PLUGIN_PREFER?", document));
 }
 
 TEST_CASE("rejected and skipped plugins are those that are not loaded") {
