@@ -16,9 +16,9 @@ ONE_WORD = {
     "--module": "--modules", "--dtypes": "--dtype", "--iterations": "--rounds", "--overwrite": "--force",
     "--yes": "--force", "--public-key": "--pub", "--private-key": "--key", "--secret-key": "--key",
     "--from": "--shapes", "--time": "--budget", "--seconds": "--budget",
-    "--pretend": "--dry-run", "--quiet": "", "--debug": "", "--format": "--json or --csv", "--xml": "--junit",
+    "--pretend": "--dry-run", "--quiet": "", "--debug": "", "--xml": "--junit",
 }
-EVERYWHERE = {"--help", "--version", "--json"}
+EVERYWHERE = {"--help", "--version", "--format", "--json"}
 # What is expected depends on the tool.
 SEVERAL_VALUES = {"--shape", "--output", "--out", "--model", "--plugin"}
 

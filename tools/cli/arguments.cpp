@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "cli/exit.hpp"
+#include "cli/format.hpp"
 #include "cli/suggest.hpp"
 #include "cli/variables.hpp"
 #include "signature/standard_ops.hpp"
@@ -44,7 +45,7 @@ constexpr std::array<std::string_view, 8> alike[] = {
     {"--dry-run", "--pretend", "--simulate"},
     {"--force", "--overwrite", "--yes"},
     {"--verbose", "--details", "--long"},
-    {"--json", "--format", "--output-format"},
+    {"--format", "--output-format"},
 };
 
 // "; did you mean '--in'?" for a word that means the same in another tool; "" when there is none.
@@ -59,31 +60,6 @@ std::string same_elsewhere(const std::string &name, const std::vector<std::strin
         }
     }
     return "";
-}
-
-// What the option that is given as `name`, or as `name=VALUE`, has as its value; "" for none.
-std::string value_given(const std::vector<std::string> &arguments, const std::string &name) {
-    for (size_t i = 0; i < arguments.size(); ++i) {
-        if (arguments[i].starts_with(name + "=")) {
-            return arguments[i].substr(name.size() + 1);
-        }
-        if (arguments[i] == name && i + 1 < arguments.size()) {
-            return arguments[i + 1];
-        }
-    }
-    return "";
-}
-
-std::string hint_at_option(const std::vector<std::string> &arguments, const std::string &name,
-                           const std::vector<std::string> &known) {
-    if (name == "--format" || name == "--output-format") { // --format csv: each has an option of its own
-        const std::string format = "--" + value_given(arguments, name);
-        if (std::find(known.begin(), known.end(), format) != known.end()) {
-            return "; did you mean '" + format + "'?";
-        }
-    }
-    const std::string meant = same_elsewhere(name, known); // more likely than a slip
-    return meant.empty() ? did_you_mean(name, known) : meant;
 }
 
 // That is no option and no value behind one.
@@ -112,8 +88,8 @@ bool is_one_of(const std::vector<std::string> &names, const std::string &name) {
 }
 
 // `shown`: as the user wrote it, with "=VALUE" where that stands there.
-[[noreturn]] void refuse_unknown(const std::string &shown, const std::vector<std::string> &arguments,
-                                 const po::options_description &options, const std::vector<std::string> &positional) {
+[[noreturn]] void refuse_unknown(const std::string &shown, const po::options_description &options,
+                                 const std::vector<std::string> &positional) {
     std::vector<std::string> known;
     for (const auto &option : options.options()) {
         if (const std::string name = "--" + option->long_name(); !is_one_of(positional, name)) {
@@ -121,7 +97,10 @@ bool is_one_of(const std::vector<std::string> &names, const std::string &name) {
         }
     }
     const std::string name = core::visible_line(shown.substr(0, shown.find('=')));
-    std::string hint = hint_at_option(arguments, name, known);
+    std::string hint = same_elsewhere(name, known); // more likely than a slip
+    if (hint.empty()) {
+        hint = did_you_mean(name, known);
+    }
     if (hint.empty() && !near_misses(name, positional).empty()) {
         hint = "; write its value alone, without '" + name + "'";
     }
@@ -185,6 +164,12 @@ std::string words_explained(const std::string &text, const std::string &usage) {
     return found;
 }
 
+// Whether a command with these options takes `option`: --format where it takes --json.
+bool takes(const std::vector<const char *> &options, const std::string &option) {
+    const std::string listed = option == "format" ? "json" : option;
+    return std::any_of(options.begin(), options.end(), [&](const char *own) { return listed == own; });
+}
+
 } // namespace
 
 std::string help_of(const std::string &introduction, const po::options_description &options,
@@ -208,10 +193,9 @@ std::string help_of(const std::string &introduction, const po::options_descripti
     po::options_description own("Options", width, width * 7 / 10);
     for (const auto &option : options.options()) {
         const std::string &name = option->long_name();
-        const auto is_it = [&](const char *taken) { return name == taken; };
         if (name == "help") {
             own.add(option);
-        } else if (std::any_of(options_of_command.begin(), options_of_command.end(), is_it)) {
+        } else if (takes(options_of_command, name)) {
             const std::string value = option->format_parameter();
             own.add_options()(name.c_str(),
                               value.empty()
@@ -237,7 +221,7 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
             po::command_line_parser(arguments).options(options).positional(positional).style(style).run();
         for (const po::option &given : parsed.options) {
             if (given.position_key < 0 && is_one_of(unnamed, "--" + given.string_key)) {
-                refuse_unknown("--" + given.string_key, arguments, options, unnamed);
+                refuse_unknown("--" + given.string_key, options, unnamed);
             }
             if (prose.empty() || given.string_key != prose) {
                 std::for_each(given.value.begin(), given.value.end(), refuse_line_feed);
@@ -245,11 +229,12 @@ po::variables_map parse_arguments(const std::vector<std::string> &arguments, con
         }
         po::store(parsed, values);
         po::notify(values);
+        read_format(options, values);
         if (values.count("prefix") != 0) {
             use_variable_prefix(values["prefix"].as<std::string>());
         }
     } catch (const po::unknown_option &error) {
-        refuse_unknown(error.get_option_name(), arguments, options, unnamed);
+        refuse_unknown(error.get_option_name(), options, unnamed);
     } catch (const po::too_many_positional_options_error &) {
         const std::string word = first_word(arguments);
         const bool has_op = options.find_nothrow("op", false) != nullptr;
@@ -272,9 +257,9 @@ std::string same_among(const std::vector<const char *> &options, const std::stri
 void refuse_options_of_others(const char *command, const std::vector<const char *> &options,
                               const po::variables_map &values) {
     for (const auto &[option, value] : values) {
-        const auto is_it = [&, &name = option](const char *own) { return name == own; };
-        if (option != "words" && std::none_of(options.begin(), options.end(), is_it)) {
-            throw UsageError("--" + option + " has no meaning with " + command + same_among(options, option));
+        if (option != "words" && !takes(options, option)) {
+            throw UsageError(as_given(values, option) + " has no meaning with " + command +
+                             same_among(options, option));
         }
     }
 }

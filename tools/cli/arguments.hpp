@@ -13,9 +13,9 @@
 
 namespace opdock::cli {
 
-// `arguments` without the program's name. Throws UsageError, with near misses for an option that does not exist, and
-// for a word of several lines: what such a name has after a line feed would stand in messages as a line of its own. The
-// value of the option `prose` may have several.
+// `arguments` without the program's name; --format as read_format() has it. Throws UsageError, with near misses for an
+// option that does not exist, and for a word of several lines: what such a name has after a line feed would stand in
+// messages as a line of its own. The value of the option `prose` may have several.
 boost::program_options::variables_map
 parse_arguments(const std::vector<std::string> &arguments, const boost::program_options::options_description &options,
                 const boost::program_options::positional_options_description &positional = {},
@@ -58,7 +58,8 @@ std::string help_of(const std::string &introduction, const boost::program_option
 // "; did you mean '--out'?" for an option that means what one of `options` does, such as "output"; "" for any other.
 std::string same_among(const std::vector<const char *> &options, const std::string &option);
 
-// Throws UsageError for an option that the command does not take; "words" are its words.
+// Throws UsageError for an option that the command does not take; "words" are its words. --format is taken where --json
+// is, and not listed.
 void refuse_options_of_others(const char *command, const std::vector<const char *> &options,
                               const boost::program_options::variables_map &values);
 

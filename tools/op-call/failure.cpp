@@ -1,10 +1,9 @@
 #include "op-call/failure.hpp"
 
-#include <algorithm>
-
 #include <nlohmann/json.hpp>
 
 #include "cli/exit.hpp"
+#include "cli/format.hpp"
 #include "cli/print_document.hpp"
 #include "opdock/opdock.hpp"
 
@@ -33,7 +32,7 @@ int run_json_tool(const std::string &tool, const std::vector<std::string> &argum
         try {
             return execute(arguments);
         } catch (const std::exception &error) {
-            if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
+            if (cli::asks_for_json(arguments)) {
                 cli::print_document(error_document(tool, error));
             }
             throw;

@@ -1,4 +1,4 @@
-// --csv: a row for each shape and implementation.
+// --csv FILE and --format csv: a row for each shape and implementation.
 #pragma once
 
 #include <string>

@@ -99,6 +99,8 @@ int measure(const Request &request) {
     }
     if (request.json) {
         cli::print_document(document);
+    } else if (request.prints_csv) {
+        std::cout << render_csv(document);
     } else {
         const cli::Page page = cli::page_of_stdout();
         std::cout << render_report(document, page);

@@ -5,6 +5,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
+#include "cli/format.hpp"
 #include "cli/gnuplot.hpp"
 #include "cli/variables.hpp"
 #include "op-call/source.hpp"
@@ -85,9 +86,10 @@ po::options_description describe_options() {
         ("plot", text("FILE.svg"), "draw fractions of the copy rate and times over size; needs gnuplot") //
         ("force", "overwrite the files of --csv and --plot")                                             //
         ("modules", texts("PATH"), "search this plugin file or directory first")                         //
-        ("prefix", text("PREFIX"), cli::prefix_help)                                                     //
-        ("json", "print JSON; docs/plugin-bench-json.md has the keys")                                   //
-        ("version", "the version of this tool and its ABI")                                              //
+        ("prefix", text("PREFIX"), cli::prefix_help);
+    cli::add_format(options, "docs/plugin-bench-json.md");
+    options.add_options()                                   //
+        ("version", "the version of this tool and its ABI") //
         ("help,h", "this text");
     return options;
 }
@@ -122,8 +124,9 @@ void check_what_to_measure(Request &request) {
     if (request.ops.size() > 1) {
         throw cli::UsageError("one op at a time without --all; '" + request.ops[1] + "' is a second one");
     }
-    if (!has_call && request.json) {
-        throw cli::UsageError("--json prints what was measured; give --shape, --shapes or --all beside it");
+    if (!has_call && (request.json || request.prints_csv)) {
+        throw cli::UsageError(std::string(request.json ? "--json" : "--format csv") +
+                              " prints what was measured; give --shape, --shapes or --all beside it");
     }
     request.action = has_call ? Action::measure : Action::show_expected;
 }
@@ -174,6 +177,10 @@ Request parse_request(const std::vector<std::string> &arguments) {
     }
     request.force = values.count("force") != 0;
     request.json = values.count("json") != 0;
+    request.prints_csv = cli::text_of(values, "format") == "csv";
+    if (request.prints_csv && !request.compare.empty()) {
+        throw cli::UsageError("--format csv has no place for what --compare finds; write the table with --csv FILE");
+    }
     for (const std::string &path : cli::texts_of(values, "modules")) {
         request.modules.push_back(cli::absolute_path(path));
     }

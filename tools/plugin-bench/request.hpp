@@ -30,6 +30,7 @@ struct Request {
     double fail_above = 0; // times as long; 0: nothing fails
     bool force = false;
     bool json = false;
+    bool prints_csv = false;          // in place of the table
     std::vector<std::string> modules; // absolute
 };
 

@@ -352,22 +352,11 @@ int execute(const Request &request) {
     return cli::exit_fine;
 }
 
-// Who asked for JSON gets JSON, whatever happens; the sentence goes to stderr as always.
-int run_or_report(const std::vector<std::string> &arguments) {
-    try {
-        return execute(parse_request(arguments));
-    } catch (const std::exception &error) {
-        if (std::find(arguments.begin(), arguments.end(), "--json") != arguments.end()) {
-            cli::print_document(op_call::error_document("plugin-check", error));
-        }
-        throw;
-    }
-}
-
 } // namespace
 } // namespace opdock::plugin_check
 
 int main(int argc, char **argv) {
-    const std::vector<std::string> arguments(argv + 1, argv + argc);
-    return opdock::cli::run_tool("plugin-check", [&] { return opdock::plugin_check::run_or_report(arguments); });
+    return opdock::op_call::run_json_tool("plugin-check", {argv + 1, argv + argc}, [](const auto &arguments) {
+        return opdock::plugin_check::execute(opdock::plugin_check::parse_request(arguments));
+    });
 }

@@ -5,6 +5,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
+#include "cli/format.hpp"
 #include "cli/variables.hpp"
 
 namespace opdock::plugin_check {
@@ -61,14 +62,15 @@ po::options_description describe_options() {
         ("timeout", text("TIME"), "a case, with its repetitions, that takes longer hangs; 60s by default") //
         ("config-time", text("TIME"), "for the configs of one shape; 5s by default")                       //
         ("glibc", text("VERSION"), "the file must not need a newer one than this")                         //
-        ("list", "name the ops and implementations that would be checked")                                 //
-        ("json", "print JSON; docs/plugin-check-json.md has the keys")                                     //
-        ("junit", text("FILE"), "write a report that build servers read")                                  //
-        ("html", text("FILE"), "write a report for people: one file that needs no network")                //
-        ("force", "overwrite these files")                                                                 //
-        ("modules", texts("PATH"), "search this first: for a device, or the reference of a vendor's op")   //
-        ("prefix", text("PREFIX"), cli::prefix_help)                                                       //
-        ("version", "the version of this tool and its ABI")                                                //
+        ("list", "name the ops and implementations that would be checked");
+    cli::add_format(options, "docs/plugin-check-json.md");
+    options.add_options()                                                                                //
+        ("junit", text("FILE"), "write a report that build servers read")                                //
+        ("html", text("FILE"), "write a report for people: one file that needs no network")              //
+        ("force", "overwrite these files")                                                               //
+        ("modules", texts("PATH"), "search this first: for a device, or the reference of a vendor's op") //
+        ("prefix", text("PREFIX"), cli::prefix_help)                                                     //
+        ("version", "the version of this tool and its ABI")                                              //
         ("help,h", "this text");
     return options;
 }

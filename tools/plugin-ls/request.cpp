@@ -6,6 +6,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
+#include "cli/format.hpp"
 #include "cli/variables.hpp"
 
 namespace opdock::plugin_ls {
@@ -75,10 +76,11 @@ po::options_description describe_options() {
         ("frozen", text("FILE"), "whether that is here as this manifest has it, else what differs") //
         ("bug-report", "everything somebody needs who cannot see this machine")                     //
         ("modules", texts("PATH"),
-         "search this plugin file or directory first; may be repeated")                       //
-        ("prefix", text("PREFIX"), cli::prefix_help)                                          //
-        ("rescan", "try every plugin again, also those that failed before")                   //
-        ("json", "as JSON; docs/plugin-ls-json.md has the keys")                              //
+         "search this plugin file or directory first; may be repeated") //
+        ("prefix", text("PREFIX"), cli::prefix_help)                    //
+        ("rescan", "try every plugin again, also those that failed before");
+    cli::add_format(options, "docs/plugin-ls-json.md");
+    options.add_options()                                                                     //
         ("verbose,v", "with details of every implementation, builds of plugins, and vendors") //
         ("version", "the version of this tool and its ABI")                                   //
         ("help,h", "this text");
@@ -198,7 +200,8 @@ Request parse_request(const std::vector<std::string> &arguments) {
     }
     if (request.json && (request.show == Show::exists || request.show == Show::frozen ||
                          request.show == Show::bug_report || request.show == Show::version)) {
-        throw cli::UsageError("--json has no meaning with --exists, --frozen, --bug-report and --version");
+        throw cli::UsageError(cli::as_given(values, "json") +
+                              " has no meaning with --exists, --frozen, --bug-report and --version");
     }
     return request;
 }

@@ -1,6 +1,7 @@
 #include "options.hpp"
 
 #include "cli/arguments.hpp"
+#include "cli/format.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -175,9 +176,10 @@ po::options_description describe_options() {
         ("folder", text("DIR"), "where packages are installed, instead of the user's folder for plugins") //
         ("system", "that is the folder for all users, /usr/local/lib/opdock/plugins")                     //
         ("dry-run", "unpatch, revert, install: do everything but put it in place")                        //
-        ("force", "overwrite files")                                                                      //
-        ("json", "as JSON; docs/packages.md has the keys")                                                //
-        ("version", "the version of this tool")                                                           //
+        ("force", "overwrite files");
+    cli::add_format(options, "docs/packages.md");
+    options.add_options()                       //
+        ("version", "the version of this tool") //
         ("help,h", "this text; with a command, what is about it");
     return options;
 }

@@ -4,6 +4,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
+#include "cli/format.hpp"
 #include "cli/variables.hpp"
 #include "op-call/source.hpp"
 
@@ -64,9 +65,10 @@ po::options_description describe_options() {
         ("repeat", text("N"), "after a first call N more, and their minimum and median time")                        //
         ("seed", text("N"), "of the random inputs; 0 by default")                                                    //
         ("modules", texts("PATH"), "search this plugin file or directory first")                                     //
-        ("prefix", text("PREFIX"), cli::prefix_help)                                                                 //
-        ("json", "print JSON; docs/plugin-run-json.md has the keys")                                                 //
-        ("version", "the version of this tool and its ABI")                                                          //
+        ("prefix", text("PREFIX"), cli::prefix_help);
+    cli::add_format(options, "docs/plugin-run-json.md");
+    options.add_options()                                   //
+        ("version", "the version of this tool and its ABI") //
         ("help,h", "this text");
     return options;
 }

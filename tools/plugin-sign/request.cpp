@@ -2,6 +2,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
+#include "cli/format.hpp"
 
 namespace opdock::plugin_sign {
 namespace {
@@ -62,10 +63,11 @@ po::options_description describe_options() {
          "verify: this key, and not those a host trusts; may be repeated")                  //
         ("trusted", text("DIR"), "verify: the keys of this folder instead")                 //
         ("passphrase-file", text("FILE"),
-         "keygen, sign: the passphrase is its first line, and nobody is asked")               //
-        ("no-passphrase", "keygen: leave the secret key unencrypted, for machines that sign") //
-        ("json", "verify, digest: as JSON; docs/trust.md has the keys")                       //
-        ("version", "the version of this tool")                                               //
+         "keygen, sign: the passphrase is its first line, and nobody is asked") //
+        ("no-passphrase", "keygen: leave the secret key unencrypted, for machines that sign");
+    cli::add_format(options, "docs/trust.md", "verify, digest: ");
+    options.add_options()                       //
+        ("version", "the version of this tool") //
         ("help,h", "this text; with a command, what is about it");
     return options;
 }

@@ -4,6 +4,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/exit.hpp"
+#include "cli/format.hpp"
 #include "cli/gnuplot.hpp"
 #include "cli/suggest.hpp"
 #include "cli/variables.hpp"
@@ -134,9 +135,10 @@ po::options_description describe_options() {
         ("rename", texts("OLD=NEW"), "convert: an op's name here")                              //
         ("force", "overwrite the files of --out and --plot")                                    //
         ("modules", texts("PATH"), "search this plugin file or directory first")                //
-        ("prefix", text("PREFIX"), cli::prefix_help)                                            //
-        ("json", "print JSON; docs/plugin-tune-json.md has the keys")                           //
-        ("version", "the version of this tool and its ABI")                                     //
+        ("prefix", text("PREFIX"), cli::prefix_help);
+    cli::add_format(options, "docs/plugin-tune-json.md");
+    options.add_options()                                   //
+        ("version", "the version of this tool and its ABI") //
         ("help,h", "this text; with a command, what is about it");
     return options;
 }
@@ -157,7 +159,7 @@ void refuse_options_of_others(const Command &command, const po::variables_map &v
             const auto is_it = [&](const char *own) { return std::string_view(own) == option; };
             if (values.count(option) != 0 && std::none_of(command.options.begin(), command.options.end(), is_it)) {
                 const bool is_filter = command.action == Action::list || command.action == Action::forget;
-                throw cli::UsageError(std::string("--") + option + " has no meaning " +
+                throw cli::UsageError(cli::as_given(values, option) + " has no meaning " +
                                       (command.action == Action::tune ? std::string("when tuning")
                                                                       : std::string("with ") + command.name) +
                                       (is_filter && std::string_view(option) == "device"

@@ -135,6 +135,7 @@ TEST_CASE("no tool lets a word of its command line steer a terminal") {
             check_harmless(program, {"--" + word});
             check_harmless(program, {"--json", word});
             check_harmless(program, {"--json=" + word});
+            check_harmless(program, {"--json", "--format", word});
             check_harmless(program, {"--", word});
         }
     }

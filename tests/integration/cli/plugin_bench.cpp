@@ -217,6 +217,28 @@ TEST_CASE("tables and drawings are written, and not over others without --force"
     CHECK(contains(content(drawing), "rmsnorm_fwd  f32  default.cpu"));
 }
 
+TEST_CASE("--format csv prints what --csv writes, and --format json what --json prints") {
+    const PluginBench bench;
+    const std::string table = bench.path("ops.csv");
+    const Finished finished = bench.run(rmsnorm_and({"--format", "csv", "--csv", table}));
+    INFO(finished.err);
+    CHECK(finished.code == 0);
+    CHECK(contains(finished.out, "\ncpu:0,rmsnorm_fwd,"));
+    CHECK(finished.out == content(table));
+    const json document = json::parse(bench.run(rmsnorm_and({"--format", "json"})).out);
+    CHECK(document["schema"] == "opdock.plugin-bench/1");
+    CHECK(document["shapes"].size() == 1);
+    const std::vector<std::string> unknown = {"rmsnorm_fdw", "--shape", "a=f32[1]"};
+    const auto printed = [&](const char *option) {
+        std::vector<std::string> all = unknown;
+        all.emplace_back(option);
+        return bench.run(all).out;
+    };
+    CHECK(contains(printed("--json"), "UNKNOWN_OP"));
+    CHECK(printed("--format=json") == printed("--json"));
+    CHECK(printed("--format=csv").empty());
+}
+
 TEST_CASE("an interruption prints what is done and exits with 128 and the signal") {
     for (const int signal : {SIGINT, SIGTERM}) {
         PluginBench bench;

@@ -445,6 +445,11 @@ TEST_CASE("what cannot be checked is said") {
     CHECK(rejected.code == 1);
     CHECK(contains(rejected.out, "rejected: OPDOCK-E"));
     CHECK(PluginCheck().run({}).code == 2);
+    for (const char *option : {"--json", "--format=json"}) {
+        const json document = json::parse(PluginCheck().run({option}).out);
+        CHECK(document["schema"] == "opdock.plugin-check.error/1");
+        CHECK(document["error"]["status"] == "WRONG_USAGE");
+    }
     const Finished list = PluginCheck().run({fixture("good"), "--list"});
     CHECK(list.code == 0);
     CHECK(contains(list.out, "fixture.add vendor.acme\n"));

@@ -283,6 +283,22 @@ TEST_CASE("why as JSON accounts for every implementation once") {
     CHECK(dropped == std::set<std::string>{"vendor.acme-cuda", "vendor.globex"});
 }
 
+TEST_CASE("--format json prints what --json does, and --format table what neither does") {
+    const PluginLs tool({fixture("good")});
+    for (const std::vector<std::string> &question : {std::vector<std::string>(), {"--why", "fixture.add"}}) {
+        const auto printed = [&](std::vector<std::string> arguments) {
+            arguments.insert(arguments.end(), question.begin(), question.end());
+            return tool.run(arguments).out;
+        };
+        CHECK(printed({"--format", "json"}) == printed({"--json"}));
+        CHECK(printed({"--format=table"}) == printed({}));
+        CHECK(json::parse(printed({"--format", "json", "--json"})).contains("schema"));
+    }
+    const Finished wrong = tool.run({"--format", "csv"});
+    CHECK(wrong.code == 2);
+    CHECK(wrong.err == "plugin-ls: --format 'csv': expected table or json\nTry 'plugin-ls --help'.\n");
+}
+
 TEST_CASE("every document begins with its schema") {
     const PluginLs tool({fixture("good")});
     const std::vector<std::pair<std::vector<std::string>, std::string>> questions = {

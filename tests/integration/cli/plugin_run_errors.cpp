@@ -84,6 +84,8 @@ TEST_CASE("a failure is JSON for who asked for JSON") {
     };
     CHECK(error_of({"fixture.add", "--json", "--in", "a=ones:f32[3]"}, 2) == "WRONG_USAGE");
     CHECK(error_of({"--json"}, 2) == "WRONG_USAGE");
+    CHECK(error_of({"--format", "json"}, 2) == "WRONG_USAGE");
+    CHECK(error_of({"fixture.ad", "--format=json"}, 1) == "UNKNOWN_OP");
     CHECK(error_of({"fixture.ad", "--json"}, 1) == "UNKNOWN_OP");
     CHECK(error_of({"fixture.add", "--json", "--in", "a=/nonexistent.npy", "--in", "b=ones:f32[3]"}, 1) ==
           "TOOL_FAILED");
@@ -102,7 +104,8 @@ TEST_CASE("wrong usage exits with 2") {
     check_error(tool.run({"gelu", "--imp", "x"}), 2, "did you mean '--impl'");
     check_error(tool.run({"gelu", "--shape=input=f32[4]"}), 2, "unknown option '--shape'; did you mean '--in'?");
     check_error(tool.run({"gelu", "--from", "x.npy"}), 2, "unknown option '--from'; did you mean '--in'?");
-    check_error(tool.run({"gelu", "--format=json"}), 2, "unknown option '--format'; did you mean '--json'?");
+    check_error(tool.run({"gelu", "--output-format=json"}), 2,
+                "unknown option '--output-format'; did you mean '--format'?");
     check_error(tool.run({"gelu", "--in", "x.npy"}), 2, "NAME=");
     check_error(tool.run(rmsnorm_and({"--in", "wieght=ones:f32[4]"})), 2, "did you mean 'weight'");
     check_error(tool.run(rmsnorm_and({"--attr", "eps=small"})), 2, "'small' is not of type float");

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/exit.hpp"
+#include "cli/format.hpp"
 
 using namespace opdock::cli;
 namespace po = boost::program_options;
@@ -36,20 +37,20 @@ TEST_CASE("an option of another tool is answered with the one that means the sam
                          "unknown option '--from'; did you mean '--shapes'?", UsageError);
     CHECK_THROWS_WITH_AS(parse_arguments({"--time", "3"}, description), // and not '--tile'
                          "unknown option '--time'; did you mean '--budget'?", UsageError);
-    CHECK_THROWS_WITH_AS(parse_arguments({"--format", "json"}, options()),
-                         "unknown option '--format'; did you mean '--json'?", UsageError);
+    add_format(description, "docs/tool.md");
+    CHECK_THROWS_WITH_AS(parse_arguments({"--output-format", "json"}, description),
+                         "unknown option '--output-format'; did you mean '--format'?", UsageError);
 }
 
 TEST_CASE("a wrong option gets the same hint whether its value stands behind '=' or by itself") {
     po::options_description description;
-    description.add_options()("in", po::value<std::string>(), "")("json", "")("csv", po::value<std::string>(), "");
+    description.add_options()("in", po::value<std::string>(), "");
+    add_format(description, "docs/tool.md");
     const std::vector<std::pair<std::string, std::string>> hints = {
         {"--shape=input=f32[4]", "unknown option '--shape'; did you mean '--in'?"},
         {"--jsno=1", "unknown option '--jsno'; did you mean '--json'?"},
         {"--from=x.npy", "unknown option '--from'; did you mean '--in'?"},
-        {"--format=json", "unknown option '--format'; did you mean '--json'?"},
-        {"--format=table", "unknown option '--format'; did you mean '--json'?"},
-        {"--format=csv", "unknown option '--format'; did you mean '--csv'?"}};
+        {"--output-format=json", "unknown option '--output-format'; did you mean '--format'?"}};
     for (const auto &[argument, message] : hints) {
         const auto &tried = argument;
         CAPTURE(tried);
@@ -68,6 +69,77 @@ TEST_CASE("an option that a command does not take is answered with its own for t
                          "--output has no meaning with export; did you mean '--out'?", UsageError);
     CHECK_THROWS_WITH_AS(refuse_options_of_others("import", {"force"}, given), "--output has no meaning with import",
                          UsageError);
+}
+
+namespace {
+
+po::options_description options_with_format(bool with_csv) {
+    po::options_description description("Options", 80);
+    if (with_csv) {
+        description.add_options()("csv", po::value<std::string>()->value_name("FILE"), "");
+    }
+    add_format(description, "docs/tool.md", "list: ");
+    return description;
+}
+
+bool is_json(const std::vector<std::string> &arguments) {
+    return parse_arguments(arguments, options_with_format(false)).count("json") == 1;
+}
+
+} // namespace
+
+TEST_CASE("--format json is --json, and --format table nothing") {
+    CHECK(is_json({"--json"}));
+    CHECK(is_json({"--format", "json"}));
+    CHECK(is_json({"--format=json", "--json"}));
+    CHECK_FALSE(is_json({}));
+    CHECK(parse_arguments({"--format", "table"}, options_with_format(true)).empty());
+    const po::variables_map csv = parse_arguments({"--format", "csv", "--csv", "x"}, options_with_format(true));
+    CHECK(csv.count("json") == 0);
+    CHECK(text_of(csv, "format") == "csv");
+}
+
+TEST_CASE(
+    "a format that a tool does not have is a usage error that names those it has, as is another one beside --json") {
+    const auto refuses = [](bool with_csv, const std::vector<std::string> &arguments, const char *message) {
+        CHECK_THROWS_WITH_AS(parse_arguments(arguments, options_with_format(with_csv)), message, UsageError);
+    };
+    refuses(false, {"--format", "xml"}, "--format 'xml': expected table or json");
+    refuses(false, {"--format", "csv"}, "--format 'csv': expected table or json");
+    refuses(false, {"--format", ""}, "--format '': expected table or json");
+    refuses(true, {"--format=JSON"}, "--format 'JSON': expected table, csv or json");
+    refuses(true, {"--format", "csv", "--json"}, "--json and --format csv contradict each other");
+    refuses(false, {"--json", "--format", "table"}, "--json and --format table contradict each other");
+    CHECK_THROWS_AS(is_json({"--format", "json", "--format", "json"}), UsageError);
+}
+
+TEST_CASE("a command takes --format where it takes --json, and has it in its help") {
+    const po::options_description all = options_with_format(false);
+    const std::vector<std::string> format = {"--format", "json"};
+    refuse_options_of_others("list", {"json"}, parse_arguments(format, all));
+    refuse_options_of_others("sign", {"key"}, parse_arguments({"--format", "table"}, all));
+    CHECK_THROWS_WITH_AS(refuse_options_of_others("sign", {"key"}, parse_arguments(format, all)),
+                         "--format json has no meaning with sign", UsageError);
+    CHECK_THROWS_WITH_AS(refuse_options_of_others("sign", {"key"}, parse_arguments({"--json"}, all)),
+                         "--json has no meaning with sign", UsageError);
+    const std::string introduction = "Usage: tool list\n       tool sign\n\n  list  lists\n  sign  signs\n";
+    const std::string of_list = help_of(introduction, all, "", "list", {"json"});
+    CHECK(of_list.find("--format FORMAT       table (the default) or json\n") != std::string::npos);
+    CHECK(of_list.find("--json                short for --format json; docs/tool.md has the keys\n") !=
+          std::string::npos);
+    CHECK(help_of(introduction, all, "", "sign", {}).find("--format") == std::string::npos);
+    CHECK(help_of(introduction, options_with_format(true), "").find("list: table (the default), csv or json") !=
+          std::string::npos);
+}
+
+TEST_CASE("JSON is asked for in three ways, whatever else is wrong") {
+    CHECK(asks_for_json({"x", "--json", "--y"}));
+    CHECK(asks_for_json({"--format=json", "--format", "xml"}));
+    CHECK(asks_for_json({"--y", "--format", "json"}));
+    for (const std::vector<std::string> &other :
+         {std::vector<std::string>(), {"json"}, {"--format"}, {"--format", "csv", "json"}, {"--format=table"}}) {
+        CHECK_FALSE(asks_for_json(other));
+    }
 }
 
 TEST_CASE("an abbreviated option is not guessed") {

@@ -32,6 +32,9 @@ TEST_CASE("an op alone asks what it expects, several need --all, and nothing at 
     CHECK_THROWS_WITH_AS(parse_request({"gelu", "relu"}), "one op at a time without --all; 'relu' is a second one",
                          UsageError);
     CHECK_THROWS_AS(parse_request({"gelu", "--json"}), UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"gelu", "--format", "csv"}),
+                         "--format csv prints what was measured; give --shape, --shapes or --all beside it",
+                         UsageError);
 }
 
 TEST_CASE("there is one way at a time to say what to time") {
@@ -40,6 +43,15 @@ TEST_CASE("there is one way at a time to say what to time") {
     CHECK_THROWS_AS(parse_request({"--all", "--shape", "a=f32[2]"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--all", "--output", "a"}), UsageError);
     CHECK_THROWS_AS(parse_request({"--shapes", "s.yaml", "--output", "a"}), UsageError);
+}
+
+TEST_CASE("CSV can be printed, but not what is compared") {
+    CHECK(parse_request({"--all", "--format", "csv"}).prints_csv);
+    CHECK_FALSE(parse_request({"--all", "--csv", "x"}).prints_csv);
+    CHECK(parse_request({"--all", "--format", "json"}).json);
+    CHECK_THROWS_WITH_AS(parse_request({"--all", "--format", "csv", "--compare", "b.json"}),
+                         "--format csv has no place for what --compare finds; write the table with --csv FILE",
+                         UsageError);
 }
 
 TEST_CASE("wrong values name their option") {

@@ -23,6 +23,7 @@ TEST_CASE("each command takes what it is about, as an absolute path") {
     CHECK(verify.subjects == std::vector<std::string>{"/p/libacme.so"});
     CHECK(verify.public_keys == std::vector<std::string>{"/a.pub", "/b.pub"});
     CHECK(verify.json);
+    CHECK(parse_request({"digest", "a", "--format", "json"}).json);
     CHECK(parse_request({"verify", "/x.so", "--trusted", "/etc/keys"}).trusted == "/etc/keys");
     CHECK(parse_request({"digest", "a", "b"}).subjects == std::vector<std::string>{"a", "b"});
 }
@@ -51,6 +52,7 @@ TEST_CASE("wrong usage says what is wrong") {
     refuses({"digest"}, "digest expects at least one FILE");
     refuses({"verify", "a.so", "--key", "k"}, "--key has no meaning with verify");
     refuses({"sign", "a.so", "--key", "k", "--json"}, "--json has no meaning with sign");
+    refuses({"sign", "a.so", "--key", "k", "--format", "json"}, "--format json has no meaning with sign");
     refuses({"sign", "a.so", "--key", "k", "--no-passphrase"}, "--no-passphrase has no meaning with sign");
     refuses({"keygen", "a", "--no-passphrase", "--passphrase-file", "p"},
             "--passphrase-file and --no-passphrase contradict each other");

@@ -53,6 +53,9 @@ TEST_CASE("commands take files, and their own options only") {
     CHECK_THROWS_AS(parse_request({"convert", "a", "b"}), UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"merge", "a", "--budget", "1s"}), "--budget has no meaning with merge",
                          UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"export", "--json"}), "--json has no meaning with export", UsageError);
+    CHECK_THROWS_WITH_AS(parse_request({"export", "--format", "json"}), "--format json has no meaning with export",
+                         UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"gelu", "--out", "x"}), "--out has no meaning when tuning", UsageError);
     CHECK_THROWS_WITH_AS(parse_request({"gelu", "--shape", "a=f32[1]", "--strategy", "halvin"}),
                          "--strategy 'halvin': expected halving or exhaustive; did you mean 'halving'?", UsageError);
