@@ -9,12 +9,12 @@
 #include <sstream>
 #include <system_error>
 
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/exit.hpp"
+#include "files/spawn.hpp"
 #include "text/spelling.hpp"
 
 namespace opdock::cli {
@@ -88,18 +88,15 @@ std::string run_gnuplot(const std::string &gnuplot, const std::string &script) {
     const MemoryFile out("drawing");
     const MemoryFile err("complaints");
     in.write(script);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in.descriptor(), STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out.descriptor(), STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, err.descriptor(), STDERR_FILENO);
-    std::string name = "gnuplot";
+    core::Spawn spawn;
+    spawn.give(in.descriptor(), STDIN_FILENO);
+    spawn.give(out.descriptor(), STDOUT_FILENO);
+    spawn.give(err.descriptor(), STDERR_FILENO);
+    std::string name = gnuplot;
     std::string from_stdin = "-";
     char *const arguments[] = {name.data(), from_stdin.data(), nullptr};
     pid_t child = 0;
-    const int error = posix_spawn(&child, gnuplot.c_str(), &actions, nullptr, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) {
+    if (const int error = spawn.run(arguments, environ, &child); error != 0) {
         throw Failure("--plot: " + core::visible_line(gnuplot) + ": " + std::generic_category().message(error));
     }
     int status = 0;

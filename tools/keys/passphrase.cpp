@@ -16,27 +16,12 @@
 #include "cli/exit.hpp"
 #include "cli/printable.hpp"
 #include "cli/text_file.hpp"
+#include "files/descriptor.hpp"
 
 namespace opdock::keys {
 namespace {
 
 constexpr std::size_t longest = 1024;
-
-class Descriptor {
-  public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) {
-            ::close(number_);
-        }
-    }
-    Descriptor(const Descriptor &) = delete;
-    Descriptor &operator=(const Descriptor &) = delete;
-    int number() const { return number_; }
-
-  private:
-    int number_;
-};
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -157,17 +142,17 @@ Secret passphrase_from_file(const std::string &path) {
 }
 
 Secret passphrase_from_terminal(const std::string &what_for, Times times) {
-    const Descriptor terminal(::open("/dev/tty", O_RDWR | O_CLOEXEC));
-    if (terminal.number() < 0) {
+    const core::Descriptor terminal(::open("/dev/tty", O_RDWR | O_CLOEXEC));
+    if (terminal.get() < 0) {
         throw cli::Failure("there is no terminal to ask for the passphrase of " + what_for +
                            "; use --passphrase-file FILE" +
                            (times == Times::twice ? ", or --no-passphrase for a key without one" : ""));
     }
     const CatchSignals signals;
-    const WithoutEcho silent(terminal.number());
-    Secret passphrase = not_empty(ask(terminal.number(), "Passphrase of " + what_for + ": ", signals), "the terminal");
+    const WithoutEcho silent(terminal.get());
+    Secret passphrase = not_empty(ask(terminal.get(), "Passphrase of " + what_for + ": ", signals), "the terminal");
     if (times == Times::twice) {
-        const Secret again = ask(terminal.number(), "The same again: ", signals);
+        const Secret again = ask(terminal.get(), "The same again: ", signals);
         if (again.size() != passphrase.size() ||
             sodium_memcmp(again.data(), passphrase.data(), passphrase.size()) != 0) {
             throw cli::Failure("the second passphrase is not the first; nothing was written");

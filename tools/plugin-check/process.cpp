@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -20,6 +19,7 @@
 #include <unistd.h>
 
 #include "cli/exit.hpp"
+#include "files/spawn.hpp"
 #include "message.hpp"
 
 extern char **environ; // NOLINT(readability-redundant-declaration): POSIX leaves it to programs
@@ -77,13 +77,6 @@ void end_orphans() {
 
 } // namespace
 
-void Descriptor::close() {
-    if (number_ >= 0) {
-        ::close(number_);
-        number_ = -1;
-    }
-}
-
 void keep_to_itself() {
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -120,26 +113,19 @@ Process::Process(const std::string &program, const std::string &job)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         fail("a process for the plugin cannot be started", errno);
     }
-    socket_.reset(moved_up(ends[0]));
-    Descriptor theirs(moved_up(ends[1]));
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, errors_.get(), 2);
-    posix_spawn_file_actions_adddup2(&actions, theirs.get(), message_descriptor);
-    posix_spawn_file_actions_adddup2(&actions, exchange_.get(), exchange_descriptor);
+    socket_ = core::Descriptor(moved_up(ends[0]));
+    const core::Descriptor theirs(moved_up(ends[1]));
+    core::Spawn spawn;
+    spawn.give_nothing(STDIN_FILENO);
+    spawn.drop(STDOUT_FILENO);
+    spawn.give(errors_.get(), STDERR_FILENO);
+    spawn.give(theirs.get(), message_descriptor);
+    spawn.give(exchange_.get(), exchange_descriptor);
+    spawn.begin_session(); // with what it may fork
     const std::string option = "--worker";
     char *arguments[] = {const_cast<char *>(program.c_str()), const_cast<char *>(option.c_str()),
                          const_cast<char *>(job.c_str()), nullptr};
-    // In a group of its own, with what it may fork, and without the terminal of this one.
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-    const int error = posix_spawn(&process_, program.c_str(), &actions, &attributes, arguments, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) {
+    if (const int error = spawn.run(arguments, environ, &process_); error != 0) {
         fail("a process for the plugin cannot be started", error);
     }
     workers().insert(process_);
@@ -190,7 +176,7 @@ Process::News Process::next(std::string &packet, Clock::time_point deadline) {
 }
 
 bool Process::ends_within(double seconds) const {
-    const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
+    const core::Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
     if (process.get() < 0) {
         fail("a process cannot be watched", errno);
     }

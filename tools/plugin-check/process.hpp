@@ -6,27 +6,11 @@
 
 #include <sys/types.h>
 
+#include "files/descriptor.hpp"
+
 namespace opdock::plugin_check {
 
 using Clock = std::chrono::steady_clock;
-
-class Descriptor {
-  public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() { close(); }
-    Descriptor(const Descriptor &) = delete;
-    Descriptor &operator=(const Descriptor &) = delete;
-
-    int get() const { return number_; }
-    void close();
-    void reset(int number) {
-        close();
-        number_ = number;
-    }
-
-  private:
-    int number_;
-};
 
 // Closes plugin-check's memory and descriptors to the processes it starts, where the system lets it, and makes it the
 // parent of whatever they leave behind.
@@ -65,9 +49,9 @@ class Process {
     std::string said() const;
 
   private:
-    Descriptor errors_;
-    Descriptor exchange_;
-    Descriptor socket_{-1};
+    core::Descriptor errors_;
+    core::Descriptor exchange_;
+    core::Descriptor socket_;
     pid_t process_ = -1;
 };
 

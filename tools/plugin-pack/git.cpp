@@ -10,11 +10,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/exit.hpp"
+#include "files/spawn.hpp"
 
 namespace opdock::plugin_pack {
 namespace {
@@ -160,24 +160,17 @@ class Pipe {
 pid_t start(const GitPlace &place, std::vector<std::string> arguments, const Pipe &in, const Pipe &out,
             const Pipe &err) {
     std::vector<std::string> environment = environment_of(place);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addchdir_np(&actions, place.directory.c_str());
-    posix_spawn_file_actions_adddup2(&actions, in.end(0), STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out.end(1), STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, err.end(1), STDERR_FILENO);
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    sigset_t defaults;
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    core::Spawn spawn;
+    spawn.work_in(place.directory.c_str());
+    spawn.give(in.end(0), STDIN_FILENO);
+    spawn.give(out.end(1), STDOUT_FILENO);
+    spawn.give(err.end(1), STDERR_FILENO);
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    spawn.reset_signals(pipe);
     pid_t process = -1;
-    const int error = posix_spawnp(&process, "git", &actions, &attributes, pointers_to(arguments).data(),
-                                   pointers_to(environment).data());
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
+    const int error = spawn.run(pointers_to(arguments).data(), pointers_to(environment).data(), &process);
     if (error == ENOENT) {
         throw cli::Failure("there is no program 'git' on the PATH, which plugin-pack works with");
     }

@@ -14,10 +14,10 @@
 #include <fmt/ranges.h>
 #include <link.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "files/spawn.hpp"
 #include "inspect/elf_dynamic.hpp"
 #include "text/spelling.hpp"
 
@@ -69,10 +69,9 @@ std::string listed(const std::string &loader, const std::filesystem::path &path)
     if (loader.empty() || ::pipe2(ends.data(), O_CLOEXEC) != 0) {
         return {};
     }
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    Spawn spawn;
+    spawn.give(ends[1], STDOUT_FILENO);
+    spawn.drop(STDERR_FILENO);
     std::string program = loader;
     std::string tracing = "LD_TRACE_LOADED_OBJECTS=1";
     std::error_code error; // without a working directory the path is as good
@@ -85,8 +84,7 @@ std::string listed(const std::string &loader, const std::filesystem::path &path)
     }
     environment.push_back(nullptr);
     pid_t child = 0;
-    const int failed = ::posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environment.data());
-    posix_spawn_file_actions_destroy(&actions);
+    const int failed = spawn.run(arguments.data(), environment.data(), &child);
     ::close(ends[1]);
     std::string text;
     if (failed == 0) {

@@ -60,38 +60,12 @@ std::string how_it_ended(const ProcessEnd &end) {
 }
 
 ChildStart::ChildStart() {
-    sigset_t none;
     sigset_t all;
-    sigemptyset(&none);
     sigfillset(&all);
-    posix_spawnattr_init(&attributes_); // these only set memory
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&attributes_, &none);
-    posix_spawnattr_setsigdefault(&attributes_, &all);
-    posix_spawn_file_actions_init(&actions_);
-    failed_ = posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-}
-
-ChildStart::~ChildStart() {
-    posix_spawn_file_actions_destroy(&actions_);
-    posix_spawnattr_destroy(&attributes_);
-}
-
-void ChildStart::give(int descriptor, int as) {
-    failed_ = std::max(failed_, posix_spawn_file_actions_adddup2(&actions_, descriptor, as));
-}
-
-void ChildStart::drop(int as) {
-    failed_ = std::max(failed_, posix_spawn_file_actions_addopen(&actions_, as, "/dev/null", O_WRONLY, 0));
-}
-
-void ChildStart::close_from(int first) {
-    failed_ = std::max(failed_, posix_spawn_file_actions_addclosefrom_np(&actions_, first));
-}
-
-int ChildStart::run(char *const *arguments, char *const *environment, pid_t *process) const {
-    return failed_ != 0 ? failed_
-                        : posix_spawnp(process, arguments[0], &actions_, &attributes_, arguments, environment);
+    begin_session();
+    unblock_signals();
+    reset_signals(all);
+    give_nothing(STDIN_FILENO);
 }
 
 ChildProcess::ChildProcess(pid_t process, Descriptor status)

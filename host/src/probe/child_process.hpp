@@ -5,10 +5,10 @@
 #include <chrono>
 #include <string>
 
-#include <spawn.h>
 #include <sys/types.h>
 
 #include "files/descriptor.hpp"
+#include "files/spawn.hpp"
 
 namespace opdock::core {
 
@@ -41,30 +41,12 @@ struct ChannelFailure {
     int code;
 };
 
-// posix_spawn's settings. A session of its own, so that its children can be killed with it, and so that the terminal
-// and the priority of the host's session are not its; signals as a new program finds them; no descriptor but the ones
-// it is given, and nothing to read.
-class ChildStart {
+// A session of its own, so that its children can be killed with it, and so that the terminal and the priority of the
+// host's session are not its; signals as a new program finds them; no descriptor but the ones it is given, and nothing
+// to read.
+class ChildStart : public Spawn {
   public:
     ChildStart();
-    ~ChildStart();
-    ChildStart(const ChildStart &) = delete;
-    ChildStart &operator=(const ChildStart &) = delete;
-
-    // In the child, `descriptor` has the number `as`.
-    void give(int descriptor, int as);
-    // What it writes to `as` is dropped.
-    void drop(int as);
-    void close_from(int first);
-
-    // Runs the file that arguments[0] names, searched in PATH when it has no slash. 0, or what went wrong: here or
-    // before, since each of the above needs memory.
-    int run(char *const *arguments, char *const *environment, pid_t *process) const;
-
-  private:
-    posix_spawnattr_t attributes_{};
-    posix_spawn_file_actions_t actions_{};
-    int failed_ = 0;
 };
 
 class ChildProcess {
