@@ -118,9 +118,11 @@ static int count_threads(void) {
 
 /* Waits up to a quarter of a second for threads that the plugin started: one that crashes then would crash the host. */
 static void wait_for_threads(int before) {
-    const struct timespec moment = {0, 5000000};
-    int moments;
-    for (moments = 50; moments > 0 && count_threads() > before; --moments) {
+    const long most = 250000000;
+    struct timespec moment = {0, 50000};
+    long waited;
+    for (waited = 0; waited < most && count_threads() > before; waited += moment.tv_nsec) {
+        moment.tv_nsec = moment.tv_nsec < 2500000 ? 2 * moment.tv_nsec : 5000000;
         (void)nanosleep(&moment, NULL);
     }
 }
@@ -195,11 +197,18 @@ static void let_signals_come(void) {
     }
 }
 
+/* What the plugin left running, and left for later, since there were that many threads. */
+static void see_what_is_left(int threads) {
+    wait_for_threads(threads);
+    let_signals_come();
+}
+
 /* As programs do: with the handlers that the plugin registered for it. What ends the child would end theirs. */
 static void fork_once(void) {
     int status;
     const pid_t child = fork();
     if (child == 0) {
+        see_what_is_left(1);
         _exit(0);
     }
     if (child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status)) {
@@ -227,10 +236,10 @@ static void *try_file(void *name) {
         flush_channel();
         _exit(0);
     }
-    wait_for_threads(threads);
-    let_signals_come();
+    see_what_is_left(threads);
     fork_once();
     run_shutdowns(); /* a host does, and plugins end their threads there */
+    see_what_is_left(threads);
     send_empty(OPDOCK_RECORD_END);
     flush_channel();
     return NULL;
@@ -250,6 +259,7 @@ int main(int argc, char **argv) {
     uint64_t most_memory;
     uint64_t most_held;
     pthread_t thread;
+    int threads;
     int has_ends;
     leave_real_time();
     has_ends = fcntl(OPDOCK_PROBE_CHANNEL, F_GETFD) >= 0 && fcntl(OPDOCK_PROBE_DIRECTORY, F_GETFD) >= 0;
@@ -267,8 +277,10 @@ int main(int argc, char **argv) {
     confine_process(most_memory, most_memory == 0, continue_in_kept_process(most_held));
     keep_channel();
     /* On a thread that ends before the process does, as threads of hosts may: with the destructors of its data. */
+    threads = count_threads();
     if (pthread_create(&thread, NULL, try_file, argv[1]) == 0) {
         (void)pthread_join(thread, NULL);
+        see_what_is_left(threads);
     } else {
         (void)try_file(argv[1]);
     }

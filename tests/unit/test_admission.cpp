@@ -610,6 +610,29 @@ TEST_CASE("a plugin with more implementations, times combinations of dtypes, tha
     }
 }
 
+TEST_CASE("what the signatures of all plugins have together is limited, and what others declare too counts once") {
+    Crowd crowd;
+    const std::string one = "other.op(x: T[a]) -> (o: T[a]) where T in f32";
+    REQUIRE(crowd.add("a", one, 1, "f32").empty());
+    CHECK(crowd.catalog.signature_bytes == one.size());
+    CHECK(crowd.add("b", one, 1, "f32").empty());
+    CHECK(crowd.catalog.signature_bytes == one.size());
+    const std::string other = "other.op(x: T[a]) -> (o: T[a]) where T in f32|f16";
+    crowd.catalog.signature_bytes = core::max_declared_bytes_of_all - other.size() + 1;
+    CHECK(contains(crowd.add("c", other, 1, "f16"),
+                   "its signatures have 49 bytes beside the 16777168 of what is loaded already; at most 16777216"));
+    CHECK(crowd.add("d", one, 1, "f32").empty());
+    CHECK(crowd.add("e", other, 1, "f16", core::Standing::own).empty());
+    crowd.catalog.remove("other.op", "e");
+    --crowd.catalog.signature_bytes;
+    CHECK(crowd.add("c", other, 1, "f16").empty());
+    CHECK(crowd.catalog.signature_bytes == core::max_declared_bytes_of_all);
+    for (const char *plugin : {"a", "b", "d"}) {
+        crowd.catalog.remove("other.op", plugin);
+    }
+    CHECK(crowd.catalog.signature_bytes == core::max_declared_bytes_of_all - one.size());
+}
+
 // What a catalog has after plugins declared one op in these ways, each under a name of its own: a, b, c, and with an
 // implementation of it. One that is refused is left out.
 struct Declared {

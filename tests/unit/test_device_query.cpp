@@ -164,6 +164,50 @@ TEST_CASE("a command that somebody else could replace is run with a warning, and
     }
 }
 
+TEST_CASE("the interpreter of a command that is a script is judged as the script is") {
+    const TemporaryDirectory folder;
+    const std::string interpreter = (folder.path() / "acme-sh").string();
+    std::filesystem::copy_file("/bin/sh", interpreter);
+    REQUIRE(chmod(interpreter.c_str(), 0777) == 0);
+    const std::string program = folder.write("acme-smi", "#! " + interpreter + " -e\nexit 0\n").string();
+    REQUIRE(chmod(program.c_str(), 0700) == 0);
+    const std::string what = "somebody else could put code into '" + interpreter + "': ";
+    MadeHost usual;
+    add_acme(usual, program);
+    CHECK(explained(usual)["chain"].size() == 1);
+    CHECK(usual.logged("of a vendor is run, though " + what) == 1);
+    MadeHost careful(core::RawEnvironment{{"PLUGIN_STRICT", "1"}});
+    add_acme(careful, program);
+    CHECK(contains(explained(careful)["dropped"][0]["reason"], "could not be run: " + what));
+    folder.write("acme-smi", "#!acme-sh\nexit 0\n");
+    CHECK(contains(run_device_query(program, probe, false), "the path of its interpreter, 'acme-sh', is relative"));
+}
+
+TEST_CASE(
+    "a command is given those folders of PATH and LD_LIBRARY_PATH that are absolute and that no others write to") {
+    const TemporaryDirectory folder;
+    const std::string own = (folder.path() / "own").string(), everybodys = (folder.path() / "everybodys").string();
+    REQUIRE(mkdir(own.c_str(), 0700) == 0);
+    REQUIRE(mkdir(everybodys.c_str(), 0700) == 0);
+    REQUIRE(chmod(everybodys.c_str(), 0777) == 0);
+    const std::string program = folder.write("acme-smi", "").string();
+    REQUIRE(chmod(program.c_str(), 0700) == 0);
+    const std::string before = std::getenv("PATH");
+    const auto sees = [&](const std::string &path, const std::string &libraries) {
+        folder.write("acme-smi", "#!/bin/sh\ntest \"$PATH\" = '" + path + "' && test \"${LD_LIBRARY_PATH-none}\" = '" +
+                                     libraries + "'\n");
+        return run_device_query(program, probe, false) == "";
+    };
+    setenv("PATH", (":" + everybodys + ":.:" + own + "::/usr/bin:/bin:").c_str(), 1);
+    setenv("LD_LIBRARY_PATH", (own + ";lib:" + everybodys).c_str(), 1);
+    CHECK(sees(own + ":/usr/bin:/bin", own));
+    setenv("PATH", ".", 1);
+    setenv("LD_LIBRARY_PATH", ":", 1);
+    CHECK(sees("/usr/bin:/bin", "none"));
+    unsetenv("LD_LIBRARY_PATH");
+    setenv("PATH", before.c_str(), 1);
+}
+
 TEST_CASE("a command may do no more than a plugin that is tried: it reaches no other process and leaves none") {
     const TemporaryDirectory folder;
     const std::string script = (folder.path() / "script").string();

@@ -1044,6 +1044,24 @@ TEST_CASE(
     }
 }
 
+TEST_CASE(
+    "what a plugin leaves for later as it is shut down, as its thread ends, or to a child of the program counts") {
+    for (const char *file :
+         {"libcrashes_after_shutdown.so", "libcrashes_after_its_thread.so", "libcrashes_later_in_child.so"}) {
+        CAPTURE(file);
+        const Rejection crash = rejection_of(try_plugin(file));
+        CHECK(crash.code == RejectCode::probe_died);
+        CHECK_MESSAGE(contains(crash.message, "by signal 11 (Segmentation fault), after it had registered"),
+                      crash.message);
+    }
+    for (const char *file : {"libalarms_after_shutdown.so", "libalarms_in_child.so"}) {
+        CAPTURE(file);
+        const Rejection alarm = rejection_of(try_plugin(file));
+        CHECK(alarm.code == RejectCode::probe_died);
+        CHECK_MESSAGE(contains(alarm.message, "by signal 14 (Alarm clock), after it had registered"), alarm.message);
+    }
+}
+
 #if defined(__x86_64__)
 TEST_CASE("a plugin that forbids the process reading the clock is rejected") {
     const Rejection crash = rejection_of(try_plugin("libforbids_clock.so"));

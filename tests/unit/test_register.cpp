@@ -706,6 +706,42 @@ TEST_CASE("a plugin that registers without end is rejected") {
     CHECK(why.find("because of an error: ") != std::string::npos); // one, however often it is told
 }
 
+TEST_CASE("a plugin whose signatures have more text than a host parses is rejected") {
+    static size_t room;      // that large signatures leave
+    static size_t n_refused; // of two small ones behind them
+    const auto errors_with = [](size_t room_left) {
+        room = room_left;
+        n_refused = 0;
+        core::Signatures signatures;
+        core::Registrar registrar({"acme", "acme", "libacme.so"}, nullptr, signatures);
+        registrar.run([](opdock_registry *registry) {
+            const opdock_vendor vendor = sound_vendor();
+            registry->register_vendor(registry, &vendor);
+            constexpr size_t length = 2048;
+            constexpr size_t count = core::max_declared_bytes / length;
+            for (size_t i = 0; i < count + 2; ++i) {
+                const std::string begin = "acme.o" + std::to_string(1000 + i) + "(x: T[";
+                const std::string end = "1]) -> (y: T[1])";
+                const size_t blanks = length - begin.size() - end.size() - (i + 1 == count ? room : 0);
+                const std::string signature = begin + std::string(i < count ? blanks : 0, ' ') + end;
+                const bool is_refused = declare(registry, signature.c_str()) != OPDOCK_OK;
+                n_refused += is_refused ? 1 : 0;
+                CHECK(!(is_refused && i < count));
+            }
+            return OPDOCK_OK;
+        });
+        return registrar.errors();
+    };
+    const std::vector<core::RegistrationError> errors = errors_with(0);
+    REQUIRE(errors.size() == 1); // said once
+    CHECK(errors[0].code == core::RejectCode::too_many_registrations);
+    CHECK(contains(errors[0].message, "up to this one its signatures have 1048608 bytes; at most 1048576 are kept"));
+    CHECK(n_refused == 2);
+    CHECK(errors_with(64).empty()); // there is room for both
+    CHECK(errors_with(63).size() == 1);
+    CHECK(n_refused == 1);
+}
+
 TEST_CASE("a plugin whose ops allow more combinations of dtypes than anybody lists is rejected") {
     const auto with_ops = [](int count, bool listed) {
         static int n_ops;

@@ -317,6 +317,12 @@ void Registrar::add_op(const opdock_op_declaration &given) {
                        fmt::format("required_flags {:#x} are not known to this host", op.required_flags));
     }
     const std::string text = copy_text("signature", op.signature);
+    if ((signature_bytes_ += text.size()) > max_declared_bytes) {
+        n_registered_ = max_registrations + 1; // said once
+        throw Rejected(RejectCode::too_many_registrations,
+                       fmt::format("up to this one its signatures have {} bytes; at most {} are kept", signature_bytes_,
+                                   max_declared_bytes));
+    }
     OpDeclaration declaration;
     try {
         declaration.signature = signatures_.parse(text);

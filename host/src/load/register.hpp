@@ -54,6 +54,10 @@ std::string text_of(const std::string &id, const std::vector<RegistrationError> 
 inline constexpr size_t max_registrations = 65536;
 inline constexpr size_t max_registered_tuples = 65536; // of all ops and implementations together
 inline constexpr size_t max_device_types = 16;
+// Of the signatures that one plugin declares, and of all that a host knows: each byte of a signature costs some hundred
+// bytes of memory, and a microsecond at each start.
+inline constexpr size_t max_declared_bytes = size_t{1} << 20;
+inline constexpr size_t max_declared_bytes_of_all = size_t{1} << 24;
 // Listing an op looks at each of its implementations, and at each tuple that one lists, for each combination of dtypes
 // of the op. These are the most looks of either kind that one plugin may add.
 inline constexpr size_t max_looks_at_implementations = size_t{1} << 18;
@@ -129,6 +133,7 @@ class Registrar {
     std::string subject_; // what is being registered, as leave_out() takes it; empty where its faults are always errors
     std::string fail_message_;
     size_t n_registered_ = 0;
+    size_t signature_bytes_ = 0;
     bool open_ = false;
     bool out_of_memory_ = false; // some time during run()
 };

@@ -7,11 +7,14 @@
 #include <system_error>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "files/descriptor.hpp"
+#include "files/path_rules.hpp"
 #include "probe/child_process.hpp"
 #include "probe/probe.hpp"
 #include "probe/transcript_format.h"
@@ -50,6 +53,71 @@ std::string find_program(const std::string &name) {
     return {};
 }
 
+// What the first line of a script names as the program that reads it, as Linux finds it; "" of any other program.
+std::string interpreter_of(const std::string &program) {
+    const Descriptor file(::open(program.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    char text[256];
+    const ssize_t got = file.get() >= 0 ? ::read(file.get(), text, sizeof text) : 0;
+    const std::string_view begin(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (!begin.starts_with("#!")) {
+        return {};
+    }
+    const std::vector<std::string> words = words_of(std::string(begin.substr(2, begin.find('\n') - 2)));
+    return words.empty() ? "" : words.front();
+}
+
+// Why the program, or one that it is read by, is not to be run; "" when they may.
+std::string judge_programs(std::string program, const JudgeProgram &judge) {
+    constexpr int most = 5; // Linux goes no further
+    for (int i = 0; i < most && !program.empty(); ++i) {
+        if (!program.starts_with('/')) {
+            return fmt::format("the path of its interpreter, '{}', is relative", program);
+        }
+        if (const std::string why = judge ? judge(program) : ""; !why.empty()) {
+            return why;
+        }
+        program = interpreter_of(program);
+    }
+    return {};
+}
+
+// The folders of a list that are absolute and that nobody else may write to, so that what the command runs and loads
+// by its name is not somebody else's.
+std::string safe_folders(std::string_view list) {
+    PathRules rules;
+    std::string safe;
+    for (std::size_t begin = 0; begin < list.size();) {
+        const std::size_t end = std::min(list.find_first_of(":;", begin), list.size());
+        const std::string folder(list.substr(begin, end - begin));
+        if (folder.starts_with('/') && !rules.judge_folder(folder, PathRules::Missing::is_judged)) {
+            safe += (safe.empty() ? "" : ":") + folder;
+        }
+        begin = end + 1;
+    }
+    return safe;
+}
+
+// The program's environment, with such folders alone. PATH is always set: shells have one of their own otherwise.
+std::vector<std::string> environment_of_command() {
+    constexpr std::string_view programs = "PATH=", libraries = "LD_LIBRARY_PATH=";
+    std::string path;
+    std::vector<std::string> all;
+    for (char **variable = environ; *variable != nullptr; ++variable) {
+        const std::string_view text = *variable;
+        if (text.starts_with(programs)) {
+            path = safe_folders(text.substr(programs.size()));
+        } else if (text.starts_with(libraries)) {
+            if (const std::string folders = safe_folders(text.substr(libraries.size())); !folders.empty()) {
+                all.push_back(std::string(libraries) + folders);
+            }
+        } else {
+            all.emplace_back(text);
+        }
+    }
+    all.push_back(std::string(programs) + (path.empty() ? "/usr/bin:/bin" : path));
+    return all;
+}
+
 } // namespace
 
 std::string run_device_query(const std::string &command, const std::string &probe, bool secure,
@@ -71,7 +139,7 @@ std::string run_device_query(const std::string &command, const std::string &prob
     if (words.front().empty()) {
         return could_not("no absolute folder of PATH has such a program");
     }
-    if (const std::string why = judge ? judge(words.front()) : ""; !why.empty()) {
+    if (const std::string why = judge_programs(words.front(), judge); !why.empty()) {
         return could_not(why);
     }
     if (probe.empty()) {
@@ -85,7 +153,12 @@ std::string run_device_query(const std::string &command, const std::string &prob
         arguments.push_back(word.data());
     }
     arguments.push_back(nullptr);
-    char *const no_environment[] = {nullptr};
+    std::vector<std::string> texts = secure ? std::vector<std::string>() : environment_of_command();
+    std::vector<char *> environment;
+    for (std::string &text : texts) {
+        environment.push_back(text.data());
+    }
+    environment.push_back(nullptr);
     Pipe status;
     if (const char *failed = status.open()) {
         return could_not(fmt::format("{}: {}", failed, std::generic_category().message(errno)));
@@ -99,7 +172,7 @@ std::string run_device_query(const std::string &command, const std::string &prob
         start.drop(OPDOCK_PROBE_DIRECTORY);
         start.give(status.theirs.get(), OPDOCK_PROBE_STATUS);
         start.close_from(OPDOCK_PROBE_STATUS + 1);
-        if (const int failed = start.run(arguments.data(), secure ? no_environment : environ, &process); failed != 0) {
+        if (const int failed = start.run(arguments.data(), environment.data(), &process); failed != 0) {
             return could_not(std::generic_category().message(failed));
         }
     }

@@ -90,6 +90,7 @@ class Judge {
             judge(implementation);
         }
         say_of_others_kind();
+        judge_signatures();
         judge_looks();
         result_.taken.vendors = registration_.vendors;
         result_.taken.shutdowns = registration_.shutdowns;
@@ -262,6 +263,28 @@ class Judge {
             tuples += std::max<std::size_t>(one.dtypes.size(), 1);
         }
     };
+
+    // What is parsed and kept of all plugins together.
+    void judge_signatures() {
+        if (plugin_.standing >= Standing::own || !result_.errors.empty()) {
+            return;
+        }
+        std::size_t added = 0;
+        for (const OpDeclaration &declaration : result_.taken.ops) {
+            const CatalogOp *op = catalog_.find(declaration.signature->name);
+            const bool is_known =
+                op != nullptr && std::any_of(op->forms.begin(), op->forms.end(),
+                                             [&](const auto &form) { return form.signature == declaration.signature; });
+            added += is_known ? 0 : declaration.signature->text.size();
+        }
+        if (added != 0 && catalog_.signature_bytes + added > max_declared_bytes_of_all) {
+            refuse(RejectCode::too_many_registrations,
+                   fmt::format(
+                       "its signatures have {} bytes beside the {} of what is loaded already; at most {} are kept. "
+                       "Declare fewer ops of its own, or leave out other plugins",
+                       added, catalog_.signature_bytes, max_declared_bytes_of_all));
+        }
+    }
 
     // Hosts look at each implementation of an op for each combination of dtypes, so that the product counts. What
     // plugins of opdock and modules of the program add is known.

@@ -64,16 +64,18 @@ void choose_form(CatalogOp &op) {
     }
 }
 
-void declare(CatalogOp &op, const OpDeclaration &declaration) {
+// Returns how many bytes of signatures are new.
+size_t declare(CatalogOp &op, const OpDeclaration &declaration) {
     op.name = declaration.signature->name;
     const auto same = std::find_if(op.forms.begin(), op.forms.end(),
                                    [&](const OpForm &form) { return form.signature == declaration.signature; });
     if (same != op.forms.end()) {
         same->plugins.push_back(declaration.plugin);
-        return;
+        return 0;
     }
     op.forms.push_back({declaration.signature, {declaration.plugin}});
     choose_form(op);
+    return declaration.signature->text.size();
 }
 
 } // namespace
@@ -121,7 +123,7 @@ std::vector<std::string> Catalog::rejected_plugins() const {
 
 void Catalog::add(const Registration &registration, Standing of_plugin) {
     for (const OpDeclaration &declaration : registration.ops) {
-        declare(own(ops[declaration.signature->name]), declaration);
+        signature_bytes += declare(own(ops[declaration.signature->name]), declaration);
     }
     for (const auto &implementation : registration.implementations) {
         // The registrar saw to it that the plugin declares the op.
@@ -167,7 +169,10 @@ void Catalog::remove(const std::string &name, const std::string &plugin) {
     for (OpForm &form : op.forms) {
         std::erase(form.plugins, plugin);
     }
-    std::erase_if(op.forms, [](const OpForm &form) { return form.plugins.empty(); });
+    std::erase_if(op.forms, [&](const OpForm &form) {
+        signature_bytes -= form.plugins.empty() ? form.signature->text.size() : 0;
+        return form.plugins.empty();
+    });
     if (op.forms.empty()) {
         ops.erase(found);
     } else {
