@@ -858,7 +858,7 @@ TEST_CASE("what providers answered is asked again with availability, and decided
     FakeKind one, other;
     other.device = "fake2";
     other.stream_type = "OtherStream";
-    other.type = 1000;
+    other.type = kDLOpenCL;
     MadeHost host;
     host.module("one", [&](opdock_registry *registry) { return one.provide(registry); });
     host.module("other", [&](opdock_registry *registry) { return other.provide(registry); });

@@ -154,11 +154,8 @@ std::string run_device_query(const std::string &command, const std::string &prob
     }
     arguments.push_back(nullptr);
     std::vector<std::string> texts = secure ? std::vector<std::string>() : environment_of_command();
-    std::vector<char *> environment;
-    for (std::string &text : texts) {
-        environment.push_back(text.data());
-    }
-    environment.push_back(nullptr);
+    std::vector<char *> environment(texts.size() + 1); // and a null
+    std::transform(texts.begin(), texts.end(), environment.begin(), [](std::string &text) { return text.data(); });
     Pipe status;
     if (const char *failed = status.open()) {
         return could_not(fmt::format("{}: {}", failed, std::generic_category().message(errno)));
