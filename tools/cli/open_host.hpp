@@ -20,8 +20,8 @@
 
 namespace opdock::cli {
 
-// Each line of a message with the message's beginning, "[opdock] [LEVEL] ", and indented from the second on, as the host
-// writes them itself.
+// Each line of a message with the message's beginning, "[opdock] [LEVEL] ", and indented from the second on, as the
+// host writes them itself.
 inline void write_log_line(const std::string &message) {
     constexpr std::string_view name = "[opdock] ";
     const size_t end = message.starts_with(name) ? message.find("] ", name.size()) : std::string::npos;

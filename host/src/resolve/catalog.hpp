@@ -62,7 +62,7 @@ struct Catalog {
     std::vector<PluginRecord> plugins; // added by add()
     std::map<std::string, std::shared_ptr<const CatalogOp>, std::less<>> ops;
     size_t signature_bytes = 0; // of all forms of all ops
-    DeviceProviders providers; // the first of a type serves
+    DeviceProviders providers;  // the first of a type serves
     // Calls may be running: a provider that serves stays in its place.
     bool in_use = false;
     std::vector<Vendor> vendors;

@@ -3,9 +3,9 @@
 //     [2026-11-23 02:40:11.123Z] [opdock] [info] [1204:1209] Op 'rmsnorm_fwd' using 'vendor.acme' (kind=vendor, ...)
 //
 // The time is UTC, and the numbers are those of the process and the thread. The level has a colour where stderr is a
-// terminal and NO_COLOR is not set. A callback is given what follows the time, without process and thread: the program's
-// own log has these. A line is formatted on the caller's stack and written with one write(2): no lock that a forked child could inherit,
-// and lines of two threads do not mix.
+// terminal and NO_COLOR is not set. A callback is given what follows the time, without process and thread: the
+// program's own log has these. A line is formatted on the caller's stack and written with one write(2): no lock that a
+// forked child could inherit, and lines of two threads do not mix.
 #pragma once
 
 #include <cstdint>

@@ -67,10 +67,9 @@ TEST_CASE("what was asked for is lacking when a plugin or a place is, not when a
 TEST_CASE("a line of the log repeats what the document says of a plugin or a problem") {
     json document = small_document();
     document["problems"] = {{{"message", "/x/plugin.json: broken"}, {"requested", true}, {"taken", false}}};
-    CHECK(
-        repeats("[opdock] [warning] Plugin '/usr/lib/opdock/plugins/libold.so' rejected (OPDOCK-E012): plugin "
-                "'libold.so' was built for ABI 7.0; this host supports 1.0.\nRebuild it.",
-                document));
+    CHECK(repeats("[opdock] [warning] Plugin '/usr/lib/opdock/plugins/libold.so' rejected (OPDOCK-E012): plugin "
+                  "'libold.so' was built for ABI 7.0; this host supports 1.0.\nRebuild it.",
+                  document));
     CHECK(repeats("[opdock] [warning] /x/plugin.json: broken", document));
     document["plugins"][0]["warnings"] = {"'libacme.so' changes the locale when it is loaded"};
     CHECK(repeats("[opdock] [warning] Plugin 'libacme.so' changes the locale when it is loaded", document));
