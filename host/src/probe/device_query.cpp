@@ -73,7 +73,7 @@ std::string judge_programs(std::string program, const JudgeProgram &judge) {
         if (!program.starts_with('/')) {
             return fmt::format("the path of its interpreter, '{}', is relative", program);
         }
-        if (const std::string why = judge ? judge(program) : ""; !why.empty()) {
+        if (std::string why = judge ? judge(program) : ""; !why.empty()) {
             return why;
         }
         program = interpreter_of(program);
