@@ -197,7 +197,7 @@ static void let_signals_come(void) {
     }
 }
 
-/* What the plugin left running, and left for later, since there were that many threads. */
+/* The plugin may have left threads, beside these that were there before, signals and timers: they run now. */
 static void see_what_is_left(int threads) {
     wait_for_threads(threads);
     let_signals_come();

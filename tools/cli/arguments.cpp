@@ -164,7 +164,7 @@ std::string words_explained(const std::string &text, const std::string &usage) {
     return found;
 }
 
-// Whether a command with these options takes `option`: --format where it takes --json.
+// True where `option` is one of the command's; --format is where --json is.
 bool takes(const std::vector<const char *> &options, const std::string &option) {
     const std::string listed = option == "format" ? "json" : option;
     return std::any_of(options.begin(), options.end(), [&](const char *own) { return listed == own; });

@@ -1,4 +1,4 @@
-// How a tool prints what it found: --format, and --json, which is short for --format json.
+// The option --format of all tools, and --json, which is short for --format json.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ void read_format(const boost::program_options::options_description &options,
 // An option of `values` as it was given: "--out", and for "json" --json or "--format json".
 std::string as_given(const boost::program_options::variables_map &values, const std::string &option);
 
-// Whether JSON is asked for, also by a command line that is wrong otherwise.
+// True where the command line asks for JSON, also when it is wrong otherwise.
 bool asks_for_json(const std::vector<std::string> &arguments);
 
 } // namespace opdock::cli

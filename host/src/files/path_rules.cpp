@@ -93,6 +93,18 @@ std::string_view kind_of(const struct stat &status) {
 
 } // namespace
 
+std::vector<std::string_view> split_path(std::string_view text, std::string_view separators) {
+    std::vector<std::string_view> elements;
+    for (;;) {
+        const std::size_t end = std::min(text.find_first_of(separators), text.size());
+        elements.push_back(text.substr(0, end));
+        if (end == text.size()) {
+            return elements;
+        }
+        text.remove_prefix(end + 1);
+    }
+}
+
 uid_t own_user() {
     const uid_t user = ::geteuid();
     return stands_for_many(user, "/proc/sys/kernel/overflowuid", "/proc/self/uid_map") ? static_cast<uid_t>(-1) : user;

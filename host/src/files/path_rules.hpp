@@ -10,6 +10,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <sys/stat.h>
 
@@ -19,6 +21,9 @@ namespace opdock::core {
 // all whom it has no number for by the number that this process has: what looks like its own may be anybody's.
 uid_t own_user();
 gid_t own_group();
+
+// Elements of a search path, such as PATH. Whoever searches takes an empty one for the working directory.
+std::vector<std::string_view> split_path(std::string_view text, std::string_view separators);
 
 class PathRules {
   public:

@@ -11,7 +11,7 @@
 
 namespace opdock::core {
 
-// Each setting needs memory. What went wrong with one is what run() returns.
+// Settings need memory and may fail: run() returns the failure.
 class Spawn {
   public:
     Spawn() { // these only set memory
@@ -29,7 +29,7 @@ class Spawn {
     void give(int descriptor, int as) { note(posix_spawn_file_actions_adddup2(&actions_, descriptor, as)); }
     // There is nothing to read from `as`.
     void give_nothing(int as) { note(posix_spawn_file_actions_addopen(&actions_, as, "/dev/null", O_RDONLY, 0)); }
-    // What it writes to `as` is dropped.
+    // Writes to `as` go nowhere.
     void drop(int as) { note(posix_spawn_file_actions_addopen(&actions_, as, "/dev/null", O_WRONLY, 0)); }
     void close_from(int first) { note(posix_spawn_file_actions_addclosefrom_np(&actions_, first)); }
     void work_in(const char *folder) { note(posix_spawn_file_actions_addchdir_np(&actions_, folder)); }

@@ -25,19 +25,6 @@ bool is_always_there(std::string_view name) {
     return name == "libc.so.6" || name.starts_with("ld-linux");
 }
 
-// Elements of a search path. The loader takes an empty one for the working directory.
-std::vector<std::string_view> split_path(std::string_view text, std::string_view separators) {
-    std::vector<std::string_view> elements;
-    for (;;) {
-        const std::size_t end = std::min(text.find_first_of(separators), text.size());
-        elements.push_back(text.substr(0, end));
-        if (end == text.size()) {
-            return elements;
-        }
-        text.remove_prefix(end + 1);
-    }
-}
-
 // With its folder in place of $ORIGIN at its beginning; nothing for what is not absolute then, or has other words of
 // the loader's in it ($LIB, $PLATFORM), whose meaning only that knows.
 std::optional<std::string> absolute(std::string_view path, const std::string &origin) {

@@ -153,14 +153,12 @@ bool Registrar::accepts(const char *what) {
     if (!open_) {
         return false; // the plugin's own fault, long after its registration was judged
     }
-    if (++n_registered_ > max_registrations) {
-        if (n_registered_ == max_registrations + 1) {
-            keep(RejectCode::too_many_registrations,
-                 fmt::format("{}: more than {} registrations", what, max_registrations));
-        }
-        return false;
+    if (!is_full_ && ++n_registered_ > max_registrations) {
+        is_full_ = true;
+        keep(RejectCode::too_many_registrations,
+             fmt::format("{}: more than {} registrations", what, max_registrations));
     }
-    return true;
+    return !is_full_;
 }
 
 // Nothing may be thrown through a plugin. That there was no memory is for run() to say.
@@ -318,7 +316,7 @@ void Registrar::add_op(const opdock_op_declaration &given) {
     }
     const std::string text = copy_text("signature", op.signature);
     if ((signature_bytes_ += text.size()) > max_declared_bytes) {
-        n_registered_ = max_registrations + 1; // said once
+        is_full_ = true;
         throw Rejected(RejectCode::too_many_registrations,
                        fmt::format("up to this one its signatures have {} bytes; at most {} are kept", signature_bytes_,
                                    max_declared_bytes));

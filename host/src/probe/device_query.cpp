@@ -40,20 +40,18 @@ std::string find_program(const std::string &name) {
         return name;
     }
     const char *const path = ::secure_getenv("PATH");
-    for (std::string_view rest = path != nullptr ? path : ""; !rest.empty();) {
-        const std::size_t end = std::min(rest.find(':'), rest.size());
-        std::string file = fmt::format("{}/{}", rest.substr(0, end), name);
+    for (const std::string_view folder : split_path(path != nullptr ? path : "", ":")) {
+        std::string file = fmt::format("{}/{}", folder, name);
         struct stat status = {};
-        if (file.starts_with('/') && end != 0 && ::stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+        if (folder.starts_with('/') && ::stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
             ::access(file.c_str(), X_OK) == 0) {
             return file;
         }
-        rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     return {};
 }
 
-// What the first line of a script names as the program that reads it, as Linux finds it; "" of any other program.
+// The program that Linux runs for a script, by the script's first line; "" for any other file.
 std::string interpreter_of(const std::string &program) {
     const Descriptor file(::open(program.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     char text[256];
@@ -83,16 +81,14 @@ std::string judge_programs(std::string program, const JudgeProgram &judge) {
 
 // The folders of a list that are absolute and that nobody else may write to, so that what the command runs and loads
 // by its name is not somebody else's.
-std::string safe_folders(std::string_view list) {
+std::string safe_folders(std::string_view list, std::string_view separators) {
     PathRules rules;
     std::string safe;
-    for (std::size_t begin = 0; begin < list.size();) {
-        const std::size_t end = std::min(list.find_first_of(":;", begin), list.size());
-        const std::string folder(list.substr(begin, end - begin));
+    for (const std::string_view element : split_path(list, separators)) {
+        const std::string folder(element);
         if (folder.starts_with('/') && !rules.judge_folder(folder, PathRules::Missing::is_judged)) {
             safe += (safe.empty() ? "" : ":") + folder;
         }
-        begin = end + 1;
     }
     return safe;
 }
@@ -105,9 +101,9 @@ std::vector<std::string> environment_of_command() {
     for (char **variable = environ; *variable != nullptr; ++variable) {
         const std::string_view text = *variable;
         if (text.starts_with(programs)) {
-            path = safe_folders(text.substr(programs.size()));
+            path = safe_folders(text.substr(programs.size()), ":");
         } else if (text.starts_with(libraries)) {
-            if (const std::string folders = safe_folders(text.substr(libraries.size())); !folders.empty()) {
+            if (const std::string folders = safe_folders(text.substr(libraries.size()), ":;"); !folders.empty()) {
                 all.push_back(std::string(libraries) + folders);
             }
         } else {

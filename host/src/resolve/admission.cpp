@@ -264,7 +264,7 @@ class Judge {
         }
     };
 
-    // What is parsed and kept of all plugins together.
+    // The limit on the signatures of all plugins together.
     void judge_signatures() {
         if (plugin_.standing >= Standing::own || !result_.errors.empty()) {
             return;
