@@ -163,14 +163,15 @@ static int wait_for(pid_t child, const sigset_t *its_end, uint64_t most_memory) 
     const struct timespec moment = {0, 20000000};
     int status = 0;
     for (;;) {
-        const pid_t ended = waitpid(child, &status, WNOHANG);
+        pid_t ended;
+        (void)sigtimedwait(its_end, NULL, &moment);
+        ended = waitpid(child, &status, WNOHANG);
         if (ended == child) {
             return status;
         }
         if (ended < 0 && errno != EINTR) {
             _exit(1);
         }
-        (void)sigtimedwait(its_end, NULL, &moment);
         if (takes_too_much(most_memory)) {
             (void)kill(child, SIGKILL);
         }
